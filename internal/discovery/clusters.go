@@ -67,7 +67,7 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 	s.metrics.m.Clusters.Managed.WithLabelValues("local").Set(1)
 	s.metrics.m.Clusters.Managed.WithLabelValues("remote").Set(0)
 	c := remote.New(remote.Options{
-		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, Insecure: o.Remote.Insecure,
+		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, AllowedInsecureFields: o.Remote.Insecure,
 		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: s.metrics,
 	})
 	return c, nil
@@ -86,7 +86,7 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 		kinds = append(kinds, api.KubernetesGateway)
 	}
 	source := kubesource.New(kubesource.Options{
-		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, Dispensable: []api.Kind{api.WorkloadEntry},
+		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, OptionalKinds: []api.Kind{api.WorkloadEntry},
 		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics, Recovery: s.recovery,
 	})
 	return remote.Parts{Source: source, Converters: []registry.Converter{

@@ -40,10 +40,10 @@ func (s *server) followClusters(ctx context.Context) {
 		return
 	}
 	s.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
-		s.credentials.remote.Set(id, client)
+		s.credentials.remote.SetClient(id, client)
 		<-ctx.Done()
 		if s.clusters.Client(id) == nil {
-			s.credentials.remote.Remove(id, client)
+			s.credentials.remote.RemoveCluster(id, client)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 		return vouched
 	}
 	p.Keys, p.Account = true, account
-	ctx, cancel := credential.Patience(context.Background()) // of a stream that ends meanwhile nothing is left but this
+	ctx, cancel := credential.WithAwaitTimeout(context.Background()) // of a stream that ends meanwhile nothing is left but this
 	defer cancel()
 	if now := s.current.Load(); p.Type == mesh.RouterProxy {
 		s.credentials.await(ctx, s.credentials.expect(ctx, now, p))
@@ -74,7 +74,7 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 func (c *credentials) expect(ctx context.Context, s *snapshot.Snapshot, p *mesh.Proxy) []config.Key {
 	ours, theirs := c.want(s, p, secret.Expected(s, p))
 	var there []config.Key
-	if remote := c.remote.Of(p.ClusterID); remote != nil {
+	if remote := c.remote.SourceFor(p.ClusterID); remote != nil {
 		there = remote.Await(ctx, theirs)
 	}
 	return append(there, c.Await(ctx, ours)...)
@@ -127,8 +127,8 @@ func (c *credentials) subscribed(x push.Subscription) {
 	if !x.Ended {
 		ours, theirs = c.want(c.s.current.Load(), x.Proxy, x.Names)
 	}
-	c.Set(x.Stream, ours)
-	c.remote.Want(x.Proxy.ClusterID, x.Stream, theirs)
+	c.SetWant(x.Stream, ours)
+	c.remote.SetWant(x.Proxy.ClusterID, x.Stream, theirs)
 }
 
 // await waits until the newest snapshot has all of the objects.

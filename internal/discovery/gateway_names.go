@@ -34,7 +34,7 @@ func (s *server) waitingFor(feeds []string) {
 		case len(others) > 0:
 			feeds = others
 		default:
-			s.names.Settle(s.builder.Current().NamesToResolve())
+			s.names.SetFinalNames(s.builder.Current().NamesToResolve())
 		}
 	}
 	s.ready.waitingFor(feeds)

@@ -15,7 +15,7 @@ import (
 // back until those are known. It is the feed that says when waiting for one has an end.
 type pullSecrets struct {
 	credentials *credentials
-	hold        *credential.Hold
+	hold        *credential.SecretHold
 	wake        chan struct{} // holds one token when there may be something to wait for
 
 	mu    sync.Mutex
@@ -27,7 +27,7 @@ const pullSecretsStream = "pull secrets of plugins"
 
 func newPullSecrets(c *credentials) *pullSecrets {
 	p := &pullSecrets{credentials: c, wake: make(chan struct{}, 1)}
-	p.hold = credential.NewHold(plugin.PullSecret, p.want)
+	p.hold = credential.NewSecretHold(plugin.PullSecret, p.want)
 	return p
 }
 
@@ -39,7 +39,7 @@ func (p *pullSecrets) want(list []config.Key) {
 	p.mu.Lock()
 	p.named = list
 	p.mu.Unlock()
-	p.credentials.Set(pullSecretsStream, credential.Want{Objects: list})
+	p.credentials.SetWant(pullSecretsStream, credential.Want{Objects: list})
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -74,7 +74,7 @@ func (p *pullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		p.read(ctx, waiting)
 		batch = nil
 		for _, k := range waiting {
-			batch = append(batch, credential.Settled(k))
+			batch = append(batch, credential.SecretSettled(k))
 		}
 		settled = named
 	}
@@ -85,7 +85,7 @@ func (p *pullSecrets) read(ctx context.Context, list []config.Key) []config.Key 
 	if len(list) == 0 {
 		return nil
 	}
-	ctx, cancel := credential.Patience(ctx)
+	ctx, cancel := credential.WithAwaitTimeout(ctx)
 	defer cancel()
 	return p.credentials.Await(ctx, credential.Want{Objects: list})
 }
@@ -93,7 +93,7 @@ func (p *pullSecrets) read(ctx context.Context, list []config.Key) []config.Key 
 // await has proxies served with the Secrets of the plugins that there are at the start: those that come back to a control plane that was
 // started anew would be told otherwise that there are none.
 func (p *pullSecrets) await(ctx context.Context) {
-	ctx, cancel := credential.Patience(ctx)
+	ctx, cancel := credential.WithAwaitTimeout(ctx)
 	defer cancel()
 	p.credentials.await(ctx, p.read(ctx, p.current()))
 }

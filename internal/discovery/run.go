@@ -105,7 +105,7 @@ func newServer(o Options) (*server, error) {
 		clusterSets: newClusterSets(),
 		roots:       newRoots(), settingsNews: newSettingsNews(),
 	}
-	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, Moved: func() {
+	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: func() {
 		if s.status != nil {
 			s.status.book.Notify()
 		}
@@ -304,10 +304,10 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.notify("trust bundles", func() { s.bundles.published(next, delta) })
 	if s.credentials != nil {
 		s.notify("credentials", s.credentials.published)
-		s.notify("pull secrets", s.pullSecrets.hold.Close) // the first is that of the start
+		s.notify("pull secrets", s.pullSecrets.hold.StartHolding) // the first is that of the start
 	}
 	if s.names != nil {
-		s.notify("gateway names", func() { s.names.Want(next.NamesToResolve()) })
+		s.notify("gateway names", func() { s.names.SetNames(next.NamesToResolve()) })
 	}
 	s.notify("count services", func() { s.inputs.published(next, delta) })
 	s.notify("pusher", func() { s.pusher.Publish(next, delta) })

@@ -116,19 +116,19 @@ func (s *server) ingressAt(k config.Key) (list []networkingv1.IngressLoadBalance
 			class = config.Spec[*networkingv1.IngressClass](c)
 		}
 	}
-	if !ingress.Ours(m, spec, class) {
+	if !ingress.IsServed(m, spec, class) {
 		return nil, false
 	}
 	namespace := cmp.Or(s.options.Registry.IngressNamespace, "istio-system")
-	service, named := ingress.Service(m, namespace, s.options.Domain)
+	service, named := ingress.ServiceKey(m, namespace, s.options.Domain)
 	if !named {
-		return ingress.LoadBalancer(&mesh.Service{External: s.ingresses.NodeAddresses()}), true
+		return ingress.LoadBalancerStatus(&mesh.Service{External: s.ingresses.NodeAddresses()}), true
 	}
 	svc := current.Service(service)
 	if svc == nil {
 		return nil, false
 	}
-	return ingress.LoadBalancer(svc), true
+	return ingress.LoadBalancerStatus(svc), true
 }
 
 // addressesOf gives the addresses that the hosts of a ServiceEntry were given.
@@ -171,7 +171,7 @@ func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Co
 func (w *statusWriter) problems() (snapshot uint64, list []config.Problem) {
 	snapshot, list = w.s.analysis.Problems()
 	list = slices.Concat(list, w.s.current.Load().Problems(), w.inViews())
-	return snapshot, slices.DeleteFunc(list, remote.Elsewhere)
+	return snapshot, slices.DeleteFunc(list, remote.IsRemote)
 }
 
 // inViews gives what comes up in Views of proxies. It is looked for anew once something has changed, and no more than a

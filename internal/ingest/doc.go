@@ -1,8 +1,11 @@
-// Package ingest takes what sources and registries say to the snapshot.
+// Package ingest runs sources and registries and builds a snapshot from their events.
 //
-// In: sources and registries, and the converters that make services of objects. Out: a snapshot and a delta for each change,
-// handed to a publisher, nothing before all sources are in sync. Law: one goroutine owns the converters and the Builder;
-// a source's batch becomes one snapshot, and batches that wait together become one.
+// The inputs are the feeds (sources and registries) and the converters that convert objects to
+// services. The outputs are a snapshot and a delta per change, passed to Options.Publish. Nothing
+// is published before all feeds are in sync, because a partial mesh is worse than the configuration
+// that proxies already have. One goroutine owns the converters and the Builder. A batch of a feed
+// becomes one snapshot; batches that are waiting are merged into one.
 //
-// Start with [Run].
+// Start reading with [Run] in ingest.go. precedence.go decides between feeds that have the same
+// object; recover.go confines panics.
 package ingest

@@ -16,42 +16,46 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Feed is a source or a registry: both look the same from here.
+// Feed is a source or a registry.
 type Feed interface {
 	Name() string
 	Run(ctx context.Context, out chan<- mesh.Batch) error
 }
 
-// Options are the parts of the pipeline.
+// Options configure Run.
 type Options struct {
-	// Feeds are in the order of precedence: of an object that several of them have, that of the first counts.
+	// Feeds are sorted by precedence: if several feeds have an object with the same key, the first
+	// feed's object is used.
 	Feeds []Feed
-	// Filters see every batch first, in this order: what they take out is nowhere. Converters see the rest, in this order.
+	// Filters process each batch first, in this order; events that they remove are not processed
+	// further. Converters process the result, in this order.
 	Filters, Converters []registry.Converter
 	Builder             *snapshot.Builder
-	// Publish is given every new snapshot, the first one with Delta.All once all feeds are in sync. The delta is empty where
-	// nothing differs that proxies could see (Problems). It must not block.
+	// Publish is called with every new snapshot: first with Delta.All once all feeds are in sync,
+	// then per change. The delta is empty if only Problems or other data that proxies do not see
+	// changed. Publish must not block.
 	Publish func(*snapshot.Snapshot, snapshot.Delta)
-	// Observe, if set, is told of every batch before it is applied.
+	// Observe is called with every batch before it is applied, if it is set.
 	Observe func(mesh.Batch)
-	// Waiting, if set, is told which feeds are not in sync yet, each time that changes; nil when all are.
+	// Waiting is called with the names of the feeds that are not in sync yet, each time that list
+	// changes, if it is set. The last call has nil.
 	Waiting func(feeds []string)
 	Log     *slog.Logger
-	// Recovery confines panics to the event that causes them (recover.go). If nil, they pass.
+	// Recovery confines panics to the event that causes them (recover.go). If nil, they propagate.
 	Recovery *recovery.Recorder
 }
 
-// batchQueue is how many batches a feed may be ahead of the Builder; beyond that it waits.
+// batchQueue is the capacity of the channel of batches. A feed blocks while it is full.
 const batchQueue = 64
 
-// mergedBatches bounds how many waiting batches become one snapshot.
+// mergedBatches limits how many waiting batches are merged into one snapshot.
 const mergedBatches = 256
 
-// Run runs all feeds until the context ends, and returns nil then. A feed that fails ends it with that error: feeds
-// handle what can be retried themselves.
+// Run runs all feeds until the context ends, and then returns nil. If a feed fails, Run stops the
+// others and returns the error; feeds retry transient errors themselves.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Feeds) == 0 {
-		o.Feeds = []Feed{nothing{}}
+		o.Feeds = []Feed{emptyFeed{}}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	batches := make(chan mesh.Batch, batchQueue)
@@ -69,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 		for _, f := range o.Feeds {
 			p.waiting[f.Name()] = true
 		}
-		return p.run(ctx, batches)
+		return p.applyBatches(ctx, batches)
 	})
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
@@ -77,12 +81,13 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
+// pipeline is the state of Run.
 type pipeline struct {
 	Options
 	waiting    map[string]bool // feeds not in sync yet
 	reported   map[config.Problem]bool
 	precedence *precedence
-	// guards are those of the filters and converters, and of the order of precedence.
+	// guards has a guard per filter and converter; resolution is the guard of the precedence.
 	guards     map[registry.Converter]*registry.Guard
 	resolution registry.Guard
 }
@@ -94,8 +99,9 @@ func newPipeline(o Options) *pipeline {
 	}
 }
 
-func (p *pipeline) run(ctx context.Context, in <-chan mesh.Batch) error {
-	p.tellWaiting()
+// applyBatches applies batches until the context ends.
+func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error {
+	p.reportWaiting()
 	for {
 		var batch mesh.Batch
 		select {
@@ -103,13 +109,13 @@ func (p *pipeline) run(ctx context.Context, in <-chan mesh.Batch) error {
 			return ctx.Err()
 		case batch = <-in:
 		}
-		batch = merge(batch, in)
-		p.apply(batch)
+		batch = mergeWaiting(batch, in)
+		p.applyBatch(batch)
 	}
 }
 
-// merge takes what else waits, without waiting for it.
-func merge(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
+// mergeWaiting appends the batches that are already waiting to batch, without blocking.
+func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	for range mergedBatches {
 		select {
 		case more := <-in:
@@ -121,9 +127,10 @@ func merge(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	return batch
 }
 
-func (p *pipeline) apply(batch mesh.Batch) {
+// applyBatch converts a batch, applies it to the Builder and publishes the snapshot.
+func (p *pipeline) applyBatch(batch mesh.Batch) {
 	if p.Observe != nil {
-		p.call("observe", func() { p.Observe(batch) })
+		p.callGuarded("observe", func() { p.Observe(batch) })
 	}
 	wasWaiting := len(p.waiting)
 	for _, e := range batch {
@@ -132,27 +139,27 @@ func (p *pipeline) apply(batch mesh.Batch) {
 		}
 	}
 	before := p.Builder.Current()
-	s, delta := p.Builder.Apply(p.convert(p.resolve(batch))...)
-	p.call("log problems", func() { p.logProblems(s) })
+	s, delta := p.Builder.Apply(p.convert(p.resolvePrecedence(batch))...)
+	p.callGuarded("log problems", func() { p.logProblems(s) })
 	switch {
 	case len(p.waiting) > 0:
-		// The mesh is known only in part: what proxies have is better than that.
+		// The mesh is incomplete; proxies keep their current configuration.
 	case wasWaiting > 0:
 		p.Log.Info("all sources are in sync", "services", len(s.Services()), "problems", len(s.Problems()))
-		p.call("publish", func() { p.Publish(s, snapshot.Delta{All: true}) })
+		p.callGuarded("publish", func() { p.Publish(s, snapshot.Delta{All: true}) })
 	case s != before:
-		p.call("publish", func() { p.Publish(s, delta) })
+		p.callGuarded("publish", func() { p.Publish(s, delta) })
 	}
 	if len(p.waiting) != wasWaiting {
-		p.tellWaiting()
+		p.reportWaiting()
 	}
 }
 
-// convert passes the batch through the filters and converters. Objects that users write and one of them takes stay in it as
-// objects too, for people to look at.
+// convert passes the batch through the filters and converters. ServiceEntries, WorkloadEntries and
+// Ingresses are kept in the result besides their conversion, for debug pages and status.
 func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 	for _, f := range p.Filters {
-		batch = p.through(f, batch)
+		batch = p.passThrough(f, batch)
 	}
 	var objects mesh.Batch
 	for _, e := range batch {
@@ -165,12 +172,13 @@ func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 		}
 	}
 	for _, c := range p.Converters {
-		batch = p.through(c, batch)
+		batch = p.passThrough(c, batch)
 	}
 	return append(objects, batch...)
 }
 
-func (p *pipeline) tellWaiting() {
+// reportWaiting reports the feeds that are not in sync to Options.Waiting.
+func (p *pipeline) reportWaiting() {
 	if p.Waiting == nil {
 		return
 	}
@@ -180,15 +188,16 @@ func (p *pipeline) tellWaiting() {
 			names = append(names, f.Name())
 		}
 	}
-	p.call("waiting", func() { p.Waiting(names) })
+	p.callGuarded("waiting", func() { p.Waiting(names) })
 }
 
-// logProblems logs each Problem when it comes and when it goes.
+// logProblems logs the Problems that appeared or were resolved since the previous snapshot.
 func (p *pipeline) logProblems(s *snapshot.Snapshot) {
 	p.reported = LogProblems(p.Log, p.reported, s.Problems())
 }
 
-// LogProblems logs those of the list that were not known, and those known that are mended; it gives what is known now.
+// LogProblems logs each Problem of list that is not in known, and each of known that is resolved.
+// It returns the set of Problems in list, which is known at the next call.
 func LogProblems(log *slog.Logger, known map[config.Problem]bool, list []config.Problem) map[config.Problem]bool {
 	now := make(map[config.Problem]bool, len(list))
 	for _, x := range list {
@@ -199,18 +208,18 @@ func LogProblems(log *slog.Logger, known map[config.Problem]bool, list []config.
 	}
 	for x := range known {
 		if !now[x] {
-			log.Info("mended: " + x.String())
+			log.Info("problem resolved: " + x.String())
 		}
 	}
 	return now
 }
 
-// nothing is the feed of a mesh without sources: in sync at once, empty for ever.
-type nothing struct{}
+// emptyFeed is the feed of a mesh without sources. It is in sync at once and sends no objects.
+type emptyFeed struct{}
 
-func (nothing) Name() string { return "nothing" }
+func (emptyFeed) Name() string { return "nothing" }
 
-func (nothing) Run(ctx context.Context, out chan<- mesh.Batch) error {
+func (emptyFeed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	select {
 	case out <- mesh.Batch{{Op: mesh.Synced, Source: "nothing"}}:
 	case <-ctx.Done():

@@ -103,7 +103,8 @@ func (w without) Convert(batch mesh.Batch) mesh.Batch {
 	return slices.DeleteFunc(slices.Clone(batch), func(e mesh.Event) bool { return e.Config != nil && e.Config.Namespace == string(w) })
 }
 
-// TestFiltersComeFirst: what a filter takes out is nowhere, also not among the objects that are kept for people.
+// TestFiltersComeFirst: what a filter takes out is nowhere, also not among the objects that are
+// kept for people.
 func TestFiltersComeFirst(t *testing.T) {
 	p := newPipeline(Options{Filters: []registry.Converter{without("hidden")}, Converters: []registry.Converter{without("seen")}})
 	object := func(namespace string) mesh.Event {

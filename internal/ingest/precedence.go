@@ -10,62 +10,70 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// precedence decides which object counts where several feeds have one of the same key: that of the feed that comes first in
-// Options.Feeds. The others are Problems, and one of them takes its place when it goes.
+// precedence selects one object where several feeds have an object with the same key: that of the
+// first feed in Options.Feeds. The others get a Problem. If the selected object is deleted, the
+// next one replaces it.
 type precedence struct {
-	rank   map[string]int // by the name of a feed
-	claims map[config.Key][]claim
+	rank       map[string]int // by the name of a feed
+	candidates map[config.Key][]candidate
 }
 
-// claim is one feed's object.
-type claim struct {
+// candidate is the object of one feed.
+type candidate struct {
 	feed   string
 	object *config.Config
 }
 
 func newPrecedence(feeds []Feed) *precedence {
-	p := &precedence{rank: map[string]int{}, claims: map[config.Key][]claim{}}
+	p := &precedence{rank: map[string]int{}, candidates: map[config.Key][]candidate{}}
 	for i, f := range feeds {
 		p.rank[f.Name()] = i
 	}
 	return p
 }
 
-// resolve returns the batch in which every object is the one that counts. The guard confines a panic to its event.
+// resolve returns the batch with each event about an object replaced by events about the object
+// that takes precedence. Events about Pods, EndpointSlices and Nodes pass through unresolved, like
+// events about anything but objects. If an event causes a panic, the guard drops it and reports a
+// Problem.
 func (p *precedence) resolve(batch mesh.Batch, guard *registry.Guard) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
-		if e.Config == nil || many(e.Config.Kind) {
+		if e.Config == nil || isUnresolvedKind(e.Config.Kind) {
 			out = append(out, e)
 			continue
 		}
 		var resolved mesh.Batch
-		if out, _ = guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { resolved = p.object(nil, e) }); len(resolved) > 0 {
+		if out, _ = guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { resolved = p.resolveObject(nil, e) }); len(
+			resolved,
+		) > 0 {
 			out = append(out, resolved...)
 		}
 	}
 	return out
 }
 
-// many says that there are too many objects of a kind for all to be kept here, and that they are nobody's to write: one cluster's
-// API server has them, or one folder.
-func many(kind api.Kind) bool {
+// isUnresolvedKind reports whether precedence ignores a kind, because keeping all its objects would
+// cost too much memory. Pods, EndpointSlices and Nodes are written by a cluster, not by users, so
+// two feeds do not normally have the same one.
+func isUnresolvedKind(kind api.Kind) bool {
 	return kind == api.Pod || kind == api.EndpointSlice || kind == api.Node
 }
 
-// object takes in what one feed says of one object.
-func (p *precedence) object(out mesh.Batch, e mesh.Event) mesh.Batch {
+// resolveObject records the event of one feed and appends the resulting events to out: the object
+// that now takes precedence, if it changed, and the Problems of the others.
+func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	key := e.Config.Key
-	before := p.claims[key]
-	after := slices.DeleteFunc(slices.Clone(before), func(c claim) bool { return c.feed == e.Source })
+	before := p.candidates[key]
+	after := slices.DeleteFunc(slices.Clone(before), func(c candidate) bool { return c.feed == e.Source })
 	if e.Op == mesh.Upsert {
-		after = append(after, claim{e.Source, e.Config})
-		slices.SortStableFunc(after, func(a, b claim) int { return cmp.Compare(p.rank[a.feed], p.rank[b.feed]) })
+		after = append(after, candidate{e.Source, e.Config})
+		slices.SortStableFunc(after, func(a, b candidate) int { return cmp.Compare(p.rank[a.feed], p.rank[b.feed]) })
 	}
-	p.claims[key] = after
+	p.candidates[key] = after
 	switch {
 	case len(after) == 0:
-		delete(p.claims, key)
+		delete(p.candidates, key)
 		out = append(out, e)
 	case len(before) == 0 || after[0] != before[0]:
 		out = append(out, mesh.Event{Op: mesh.Upsert, Source: after[0].feed, Config: after[0].object})
@@ -75,18 +83,19 @@ func (p *precedence) object(out mesh.Batch, e mesh.Event) mesh.Batch {
 	}
 	losers := after[min(1, len(after)):]
 	for _, c := range before {
-		if !slices.ContainsFunc(losers, func(l claim) bool { return l.feed == c.feed }) {
-			out = append(out, unused(c, key, nil))
+		if !slices.ContainsFunc(losers, func(l candidate) bool { return l.feed == c.feed }) {
+			out = append(out, overridden(c, key, nil))
 		}
 	}
 	for _, c := range losers {
-		out = append(out, unused(c, key, &after[0]))
+		out = append(out, overridden(c, key, &after[0]))
 	}
 	return out
 }
 
-// unused tells that an object does not count because of another; that mends itself with another as nil.
-func unused(c claim, key config.Key, counts *claim) mesh.Event {
+// overridden returns an event that sets the Problem of an object that another one overrides. With a
+// nil counts it clears the Problem.
+func overridden(c candidate, key config.Key, counts *candidate) mesh.Event {
 	problems := &mesh.Problems{Scope: "precedence of " + key.String()}
 	if counts != nil {
 		problems.List = []config.Problem{{

@@ -59,7 +59,7 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("%s: problems (-want +got):\n%s", step.shows, diff)
 		}
 	}
-	if len(p.claims) > 0 {
-		t.Errorf("%v is remembered of nothing", p.claims)
+	if len(p.candidates) > 0 {
+		t.Errorf("%v is remembered of nothing", p.candidates)
 	}
 }

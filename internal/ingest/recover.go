@@ -7,33 +7,45 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Panics are confined as close to their cause as the state allows: converters confine them to an object (registry.Guard), the
-// Builder to an event (snapshot.Options.Recovery). What follows is for what is left: converters without a guard, and callbacks.
+// Panics are confined as close to their cause as possible. Converters confine a panic to an object
+// (registry.Guard), and the Builder confines it to an event (snapshot.Options.Recovery). The
+// functions of this file handle converters without a guard and callbacks.
 
-// call calls a callback of the Options. A panic of it is logged and counted, and the pipeline goes on.
-func (p *pipeline) call(name string, f func()) {
-	_ = p.Recovery.Call("ingest", func() error { f(); return nil }, "callback", name) // it is logged
+// callGuarded calls a callback of the Options. If it panics, call logs and counts the panic and
+// returns.
+func (p *pipeline) callGuarded(name string, f func()) {
+	// it is logged
+	_ = p.Recovery.Call("ingest", func() error { f(); return nil }, "callback", name)
 }
 
-func (p *pipeline) resolve(batch mesh.Batch) mesh.Batch {
+// resolvePrecedence applies the precedence of feeds to a batch.
+func (p *pipeline) resolvePrecedence(batch mesh.Batch) mesh.Batch {
 	return p.precedence.resolve(batch, &p.resolution)
 }
 
-// through sends a batch through a filter or converter. If that panics, the events are sent one at a time, and those that panic
-// are dropped: a Problem names their objects until an event about them passes. What a converter without a guard of its own had
-// converted of the batch before it panicked it may hold for known, and not send again.
-func (p *pipeline) through(c registry.Converter, batch mesh.Batch) mesh.Batch {
+// passThrough passes a batch through a filter or converter. If that panics, through sends the
+// events one at a time and drops those that panic. Their objects get a Problem until an event about
+// them succeeds. Output that the converter had produced for the batch before the panic may be lost,
+// if it has no guard of its own.
+func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batch {
 	guard := p.guards[c]
 	if guard == nil {
 		guard = &registry.Guard{Recovery: p.Recovery, Source: fmt.Sprintf("ingest %d", len(p.guards))}
 		p.guards[c] = guard
 	}
 	var out mesh.Batch
-	err := p.Recovery.Call("ingest", func() error { out = c.Convert(batch); return nil }, "converter", fmt.Sprintf("%T", c), "events", len(batch))
+	err := p.Recovery.Call(
+		"ingest",
+		func() error { out = c.Convert(batch); return nil },
+		"converter",
+		fmt.Sprintf("%T", c),
+		"events",
+		len(batch),
+	)
 	if err == nil {
 		for i := range batch {
 			if batch[i].Config != nil {
-				out = guard.Passed(out, registry.Convert, batch[i].Config.Key)
+				out = guard.ClearProblem(out, registry.Convert, batch[i].Config.Key)
 			}
 		}
 		return out
@@ -46,15 +58,29 @@ func (p *pipeline) through(c registry.Converter, batch mesh.Batch) mesh.Batch {
 			continue
 		}
 		var one mesh.Batch
-		out, _ = guard.Try(out, registry.Convert, e.Config.Key, e.Config.Origin, func() { one = c.Convert(mesh.Batch{*e}) })
+		out, _ = guard.Try(
+			out,
+			registry.Convert,
+			e.Config.Key,
+			e.Config.Origin,
+			func() { one = c.Convert(mesh.Batch{*e}) },
+		)
 		out = append(out, one...)
 	}
 	return out
 }
 
-// convertOne converts an event that is about no object. One that panics passes as it is.
+// convertOne converts an event that is not about an object. If that panics, it returns the event
+// unchanged.
 func (p *pipeline) convertOne(c registry.Converter, e mesh.Event) (out mesh.Batch) {
-	err := p.Recovery.Call("ingest", func() error { out = c.Convert(mesh.Batch{e}); return nil }, "converter", fmt.Sprintf("%T", c), "source", e.Source)
+	err := p.Recovery.Call(
+		"ingest",
+		func() error { out = c.Convert(mesh.Batch{e}); return nil },
+		"converter",
+		fmt.Sprintf("%T", c),
+		"source",
+		e.Source,
+	)
 	if err != nil {
 		return mesh.Batch{e}
 	}

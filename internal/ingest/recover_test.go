@@ -17,7 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// brittle makes a service of each Service and panics at those of hash 666, without a guard of its own.
+// brittle makes a service of each Service and panics at those of hash 666, without a guard of its
+// own.
 type brittle struct{}
 
 func (brittle) Convert(batch mesh.Batch) mesh.Batch {
@@ -41,7 +42,8 @@ func version(name string, hash uint64) mesh.Event {
 	return mesh.Event{Source: "feed", Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.Service, Namespace: "shop", Name: name}}, Hash: hash}}
 }
 
-// recoveringPipeline returns a pipeline with the converter, what it publishes last and a count of its panics.
+// recoveringPipeline returns a pipeline with the converter, what it publishes last and a count of
+// its panics.
 func recoveringPipeline(o Options) (p *pipeline, last func() *snapshot.Snapshot, panics func() int) {
 	n := 0
 	var published *snapshot.Snapshot
@@ -76,18 +78,19 @@ func internalErrors(s *snapshot.Snapshot) (list []string) {
 	return list
 }
 
-// TestConverterThatPanics: the poisoned object keeps its last version and is named, the others go on, and a good version mends it.
+// TestConverterThatPanics: the poisoned object keeps its last version and is named, the others go
+// on, and a good version mends it.
 func TestConverterThatPanics(t *testing.T) {
 	p, last, panics := recoveringPipeline(Options{Converters: []registry.Converter{brittle{}}})
-	p.apply(mesh.Batch{version("a", 1), version("b", 1)})
-	p.apply(mesh.Batch{version("c", 1), version("a", 666), version("d", 1), version("b", 2)})
+	p.applyBatch(mesh.Batch{version("a", 1), version("b", 1)})
+	p.applyBatch(mesh.Batch{version("c", 1), version("a", 666), version("d", 1), version("b", 2)})
 	if got, want := services(last()), []string{"a 1", "b 2", "c 1", "d 1"}; !slices.Equal(got, want) {
 		t.Errorf("services are %v, want %v", got, want)
 	}
 	if got := internalErrors(last()); !slices.Equal(got, []string{"Service/shop/a"}) || panics() == 0 {
 		t.Errorf("named are %v after %d panics", got, panics())
 	}
-	p.apply(mesh.Batch{version("a", 3)})
+	p.applyBatch(mesh.Batch{version("a", 3)})
 	if got := services(last()); !slices.Contains(got, "a 3") || len(internalErrors(last())) > 0 {
 		t.Errorf("fixed: %v, named are %v", got, internalErrors(last()))
 	}
@@ -101,18 +104,19 @@ func TestCallbacksThatPanic(t *testing.T) {
 		Observe:    func(mesh.Batch) { panic("observe") },
 		Publish:    func(*snapshot.Snapshot, snapshot.Delta) { calls++; panic(errors.New("publish")) },
 	})
-	p.apply(mesh.Batch{version("a", 1)})
-	p.apply(mesh.Batch{version("a", 2)})
+	p.applyBatch(mesh.Batch{version("a", 1)})
+	p.applyBatch(mesh.Batch{version("a", 2)})
 	if got := services(last()); !slices.Equal(got, []string{"a 2"}) || calls != 2 || panics() != 4 {
 		t.Errorf("services are %v after %d calls and %d panics", got, calls, panics())
 	}
 }
 
-// TestBuilderThatPanics: what the Builder cannot take is named, and the rest of the batch is published.
+// TestBuilderThatPanics: what the Builder cannot take is named, and the rest of the batch is
+// published.
 func TestBuilderThatPanics(t *testing.T) {
 	p, last, _ := recoveringPipeline(Options{})
 	poison := mesh.Event{Source: "feed", Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.VirtualService, Namespace: "shop", Name: "v"}}, Hash: 1}}
-	p.apply(mesh.Batch{poison, script{name: "feed"}.service("one")[0]})
+	p.applyBatch(mesh.Batch{poison, script{name: "feed"}.service("one")[0]})
 	if got := internalErrors(last()); len(last().Services()) != 1 || !slices.Equal(got, []string{"VirtualService/shop/v"}) {
 		t.Errorf("%d services, named are %v", len(last().Services()), got)
 	}

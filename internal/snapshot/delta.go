@@ -35,14 +35,14 @@ type Delta struct {
 	KeySets map[mesh.KeySource]struct{}
 }
 
-// IsEmpty reports whether nothing differs.
+// Empty reports whether nothing differs.
 func (d Delta) Empty() bool {
 	return !d.All && len(d.Services) == 0 && len(d.Endpoints) == 0 && len(d.Configs) == 0 && len(d.Workloads) == 0 &&
 		len(d.SecretAccess) == 0 &&
 		len(d.KeySets) == 0
 }
 
-// IsEndpointsOnly reports whether nothing but endpoints and their workloads differs. Then scopes,
+// EndpointsOnly reports whether nothing but endpoints and their workloads differs. Then scopes,
 // routes and listeners are unchanged for all proxies, except for proxies at the addresses in
 // Workloads.
 func (d Delta) EndpointsOnly() bool {

@@ -1,11 +1,14 @@
-// Package registry says what a service registry is: something that turns objects of a platform into services, endpoints
-// and workloads.
+// Package registry defines what a service registry is: a component that converts the objects of a
+// platform to services, endpoints and workloads.
 //
-// In: batches of events about objects. Out: batches in which those objects have become services, shards and workloads.
-// Law: registries (one folder each) do not import each other, nor the snapshot or xDS rooms.
+// The inputs are batches of events about objects. The outputs are batches in which those objects
+// are replaced by services, shards and workloads. Registries (one folder each) do not import each
+// other, nor internal/snapshot or internal/xds.
 //
-// Start with [Converter]. To add a registry: a folder with a Converter (or a Registry of its own where the platform is not
-// made of objects), a test that runs registry/conform on it, a line in discovery's list of parts.
+// Start reading with [Converter]. To add a registry, write a folder with a Converter, or with a
+// [Registry] if the platform is not made of objects; a test that runs registry/conform on it; and a
+// line in the list of parts of internal/discovery. [Emitter] sends only differences, [Guard]
+// confines panics to one object, and [Index] finds the objects that an event affects.
 package registry
 
 import (
@@ -14,21 +17,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Registry is a place where services come from.
+// Registry is a source of services that runs by itself.
 type Registry interface {
-	// Name tells it from the others in logs, metrics and the debug pages: "Kubernetes/cluster1".
+	// Name identifies the registry in logs, metrics and debug pages: "Kubernetes/cluster1".
 	Name() string
-	// Run sends batches of events until the context ends: first everything that is there, then Synced, then changes.
-	// On errors it keeps trying and sends nothing: what was last said stays true. It returns nil when the context ends.
+	// Run sends batches of events until the context ends: the current state, then Synced, then
+	// changes. On errors it retries and sends nothing, so the last state remains in use. It returns
+	// nil when the context ends.
 	Run(ctx context.Context, out chan<- mesh.Batch) error
 }
 
-// Converter is the pure part of a registry whose input is objects: Kubernetes' Services and Pods, ServiceEntries.
-// It remembers the objects that it needs to convert others, and is used by one goroutine.
+// Converter converts objects to services, shards and workloads: Kubernetes Services and Pods, or
+// ServiceEntries. It keeps the objects that it needs to convert others. It must be used by one
+// goroutine at a time.
 type Converter interface {
-	// Convert takes the events about objects that it knows out of the batch and puts what follows from them in their
-	// place: upserts and deletes of services, shards and workloads, and Problems of the object. Other events pass through
-	// in order. The same objects in any order of arrival end in the same services, shards and workloads.
-	// A panic over one object costs that object only: see Guard.
+	// Convert replaces the events about kinds that it handles with their results: upserts and
+	// deletes of services, shards and workloads, and Problems of the objects. Other events pass
+	// through in order. The final result depends only on the set of objects, not on the order of
+	// events. A panic affects only the object that causes it: see Guard.
 	Convert(batch mesh.Batch) mesh.Batch
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Guard confines a panic of a Converter to the object over which it panics: the object's last good version stays in use, a
-// Problem names it, and the other objects go on. It is used by the Converter's goroutine. The zero value lets panics pass.
+// Guard confines a panic of a Converter to one object: the last version of the object that could be
+// converted stays in use, the object gets a Problem, and other objects are processed. A Guard must
+// be used by one goroutine at a time. The zero value lets panics propagate.
 type Guard struct {
-	// Recovery logs and counts; nil lets panics pass.
+	// Recovery logs and counts panics. If nil, they propagate.
 	Recovery *recovery.Recorder
 	// Source is the source of the Problems.
 	Source string
@@ -19,14 +20,14 @@ type Guard struct {
 	failed map[guardedStep]bool
 }
 
-// Step is what a Converter does with an object.
+// Step is a phase of the conversion of an object.
 type Step string
 
-// The steps. An object may have one Problem of each.
+// The steps. An object can have one Problem per step.
 const (
-	// Read takes an object up into the Converter's state.
+	// Read stores an object in the Converter's state.
 	Read Step = "read"
-	// Convert makes services, shards and workloads of it.
+	// Convert computes services, shards and workloads from it.
 	Convert Step = "convert"
 )
 
@@ -35,19 +36,32 @@ type guardedStep struct {
 	step Step
 }
 
-// Try calls f for one step of an object, and reports whether f returned without a panic. It appends a Problem to the batch if
-// f panics, and the end of that Problem once f returns again.
+// Try calls f for one step of an object, and reports whether f returned without a panic. If f
+// panics, Try appends a Problem of the object to out. If f returns, Try clears the Problem of an
+// earlier panic in that step.
 //
-// f must read all that it needs of the object before it changes the Converter: a panic in between leaves half a change.
+// f must read all that it needs of the object before it changes the Converter's state. Otherwise a
+// panic leaves a partial change.
 func (g *Guard) Try(out mesh.Batch, step Step, key config.Key, origin string, f func()) (mesh.Batch, bool) {
 	if g.Recovery == nil {
 		f()
 		return out, true
 	}
 	at := guardedStep{key, step}
-	err := g.Recovery.Call("converter", func() error { f(); return nil }, "object", key.String(), "origin", origin, "source", g.Source, "step", string(step))
+	err := g.Recovery.Call(
+		"converter",
+		func() error { f(); return nil },
+		"object",
+		key.String(),
+		"origin",
+		origin,
+		"source",
+		g.Source,
+		"step",
+		string(step),
+	)
 	if err == nil {
-		return g.Passed(out, step, key), true
+		return g.ClearProblem(out, step, key), true
 	}
 	if g.failed == nil {
 		g.failed = map[guardedStep]bool{}
@@ -62,8 +76,9 @@ func (g *Guard) Try(out mesh.Batch, step Step, key config.Key, origin string, f 
 	})), false
 }
 
-// Passed appends the end of the Problem of an object's step, if it has one.
-func (g *Guard) Passed(out mesh.Batch, step Step, key config.Key) mesh.Batch {
+// ClearProblem clears the Problem of an object's step, if it has one, by an event that it appends
+// to out.
+func (g *Guard) ClearProblem(out mesh.Batch, step Step, key config.Key) mesh.Batch {
 	at := guardedStep{key, step}
 	if !g.failed[at] {
 		return out
@@ -72,6 +87,10 @@ func (g *Guard) Passed(out mesh.Batch, step Step, key config.Key) mesh.Batch {
 	return append(out, g.problem(at))
 }
 
+// problem returns an event that replaces the Problems of an object's step.
 func (g *Guard) problem(at guardedStep, list ...config.Problem) mesh.Event {
-	return mesh.Event{Source: g.Source, Problems: &mesh.Problems{Scope: "panic: " + string(at.step) + " " + at.key.String(), List: list}}
+	return mesh.Event{
+		Source:   g.Source,
+		Problems: &mesh.Problems{Scope: "panic: " + string(at.step) + " " + at.key.String(), List: list},
+	}
 }

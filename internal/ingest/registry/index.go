@@ -2,14 +2,15 @@ package registry
 
 import "iter"
 
-// Index files values under keys, in no order: EndpointSlices under the pods they refer to, pods under their address. The zero
-// value is empty. Most keys have one value, which costs no map of its own.
+// Index maps a key to a set of values: pods to the EndpointSlices that refer to them, for instance.
+// The zero value is empty. A key with one value needs no map of its own, which saves memory because
+// most keys have one.
 type Index[K, V comparable] struct {
 	first map[K]V
-	more  map[K]map[V]struct{} // but for the first
+	more  map[K]map[V]struct{} // all values but the first
 }
 
-// Add files a value. One that is filed already stays so.
+// Add adds a value to a key. It does nothing if the key has the value.
 func (x *Index[K, V]) Add(k K, v V) {
 	first, found := x.first[k]
 	switch {
@@ -31,7 +32,7 @@ func (x *Index[K, V]) Add(k K, v V) {
 	}
 }
 
-// Remove takes a value out, if it is there.
+// Remove removes a value from a key, if the key has it.
 func (x *Index[K, V]) Remove(k K, v V) {
 	first, found := x.first[k]
 	more := x.more[k]
@@ -55,8 +56,8 @@ func (x *Index[K, V]) Remove(k K, v V) {
 	}
 }
 
-// Of gives the values of a key.
-func (x *Index[K, V]) Of(k K) iter.Seq[V] {
+// Values returns an iterator over the values of a key, in no particular order.
+func (x *Index[K, V]) Values(k K) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		first, found := x.first[k]
 		if !found || !yield(first) {
@@ -70,7 +71,7 @@ func (x *Index[K, V]) Of(k K) iter.Seq[V] {
 	}
 }
 
-// Has says whether a key has any value.
+// Has reports whether a key has any value.
 func (x *Index[K, V]) Has(k K) bool {
 	_, found := x.first[k]
 	return found

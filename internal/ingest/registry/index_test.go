@@ -30,7 +30,7 @@ func TestIndex(t *testing.T) {
 					list = append(list, v)
 				}
 				slices.Sort(list)
-				if diff := cmp.Diff(list, slices.Sorted(x.Of(k))); diff != "" || x.Has(k) != (len(list) > 0) {
+				if diff := cmp.Diff(list, slices.Sorted(x.Values(k))); diff != "" || x.Has(k) != (len(list) > 0) {
 					t.Fatalf("key %d has %t: -want +got:\n%s", k, x.Has(k), diff)
 				}
 			}

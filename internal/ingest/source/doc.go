@@ -1,7 +1,9 @@
-// Package source says what a config source is: a place where the objects that users write come from.
+// Package source defines what a config source is: a component that reads the objects that users
+// write.
 //
-// In: files, an API server, another control plane. Out: batches of events about objects.
-// Law: sources (one folder each) do not import each other, nor the snapshot or xDS rooms.
+// The inputs are files, an API server or another control plane. The outputs are batches of events
+// about objects. Sources (one folder each) do not import each other, nor internal/snapshot or
+// internal/xds. Start reading with [Source].
 package source
 
 import (
@@ -10,11 +12,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Source is a place where objects come from.
+// Source is a source of objects.
 type Source interface {
-	// Name tells it from the others in logs, metrics and debug pages: "file:/etc/istio/config".
+	// Name identifies the source in logs, metrics and debug pages: "file:/etc/istio/config".
 	Name() string
-	// Run sends batches of events until the context ends: first everything that is there, then Synced, then changes.
-	// On errors it keeps trying and sends nothing but Problems: the last good state stays. It returns nil when the context ends.
+	// Run sends batches of events until the context ends: the current state, then Synced, then
+	// changes. On errors it retries and sends only Problems, so the last good state remains in use.
+	// It returns nil when the context ends.
 	Run(ctx context.Context, out chan<- mesh.Batch) error
 }

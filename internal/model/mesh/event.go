@@ -27,16 +27,16 @@ func (o Op) String() string {
 type Event struct {
 	Op Op
 	// Source is the name of the source or registry that says so.
-	Source   string
-	Config   *config.Config
-	Service  *Service
-	Shard    *Shard
-	Workload *Workload
-	Settings *Settings
-	Problems *Problems
-	SecretAccess    *SecretAccess
-	KeySet   *KeySet
-	Gateways *GatewayObject
+	Source       string
+	Config       *config.Config
+	Service      *Service
+	Shard        *Shard
+	Workload     *Workload
+	Settings     *Settings
+	Problems     *Problems
+	SecretAccess *SecretAccess
+	KeySet       *KeySet
+	Gateways     *GatewayObject
 	// Resolved is what a name stands for that Snapshot.NamesToResolve has.
 	Resolved *ResolvedName
 }

@@ -64,10 +64,5 @@ func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWe
 // IsTLS says that the bytes are TLS that the application itself began: routed by SNI, never read.
 func (p Protocol) IsTLS() bool { return p == HTTPS || p == TLS }
 
-// IsTCP says that proxies forward bytes without reading requests: everything over TCP that is neither HTTP nor undeclared.
-func (p Protocol) IsTCP() bool {
-	return p == TCP || p == Mongo || p == MySQL || p == Redis || p.IsTLS()
-}
-
 // Captured says that proxies handle such a port at all: UDP and SCTP pass by.
 func (p Protocol) Captured() bool { return p != UDP && p != Unsupported }

@@ -38,7 +38,6 @@ const (
 	Kubernetes Provider = "Kubernetes"
 	External   Provider = "External" // ServiceEntry and WorkloadEntry
 	Consul     Provider = "Consul"
-	Memory     Provider = "Mock"
 )
 
 // ServiceKey names a service: one hostname may exist in several namespaces (ServiceEntries), and is then several services.

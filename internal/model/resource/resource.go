@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -54,14 +53,6 @@ func Pack(m proto.Message) *anypb.Any {
 		panic(fmt.Sprintf("pack %s: %v", m.ProtoReflect().Descriptor().FullName(), err))
 	}
 	return out
-}
-
-// AppendAny appends the resource as a google.protobuf.Any to b (field 1 the type URL, field 2 the value).
-func (r *Resource) AppendAny(b []byte) []byte {
-	b = protowire.AppendTag(b, 1, protowire.BytesType)
-	b = protowire.AppendString(b, r.TypeURL)
-	b = protowire.AppendTag(b, 2, protowire.BytesType)
-	return protowire.AppendBytes(b, r.Body)
 }
 
 func hash(b []byte) string {

@@ -1,9 +1,10 @@
-// Package conform is the one test suite that every registry passes.
+// Package conform is the test suite that every registry must pass.
 //
-// In: a [Fixture], which says how to start the registry and which objects to show it. Out: passed or failed tests.
-// Law: knows no registry. What it asks of one is what registry.Converter and registry.Registry promise: sync, upsert,
-// delete, rename, flap, the same end for every order and history, the same again after a restart, the last good state on
-// errors, and silence where nothing changed.
+// The input is a [Fixture], which starts the registry and lists objects for it. The suite checks
+// what registry.Converter and registry.Registry promise: sync, upserts, deletes, renames, repeated
+// deletes and upserts, the same result for every order and history of events, the same result after
+// a restart, the last good state on errors, and no events if nothing changed. It knows no
+// particular registry.
 //
-// Start with [Run] in suite.go; [State] folds events into what they say in the end, and checks each of them.
+// Start reading with [Run] in suite.go. [State] applies events and checks each of them.
 package conform

@@ -9,41 +9,43 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// T is what the suite needs of a test: *testing.T and *rapid.T both have it.
+// T is the part of *testing.T and *rapid.T that the suite uses.
 type T interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Cleanup(func())
 }
 
-// Subject is a registry under test. It is told of changes in its outside world, and gives all that it says to them.
+// Subject applies changes to the input of a registry under test, and returns the events that the
+// registry emits for them.
 type Subject func(changes mesh.Batch) mesh.Batch
 
-// Fixture is what the suite must know about a registry.
+// Fixture describes a registry to the suite.
 type Fixture struct {
-	// Start starts a registry in whose world the objects are there already. It gives what the registry says at first,
-	// Synced included. What it starts it must end by t.Cleanup.
+	// Start starts a registry whose input already contains the objects. It returns the initial
+	// events, including Synced. It must stop what it starts in t.Cleanup.
 	Start func(t T, objects mesh.Batch) (first mesh.Batch, s Subject)
-	// PassesThrough says that events about other things come out as they went in (registry.Converter).
+	// PassesThrough is set if events about other entities pass through unchanged
+	// (registry.Converter).
 	PassesThrough bool
 
-	// Objects are upserts of things of the registry's world, each with another key: at most 6, for all their orders are
-	// tried. Together they make at least one service that has an endpoint.
+	// Objects are upserts of input objects with distinct keys: at most 6, because all their orders
+	// are tried. Together they must produce at least one service with an endpoint.
 	Objects mesh.Batch
-	// Changed are other versions of some of the Objects. Each makes a difference.
+	// Changed are other versions of some Objects. Each must change the output.
 	Changed mesh.Batch
-	// Same are other versions of some of the Objects that make no difference.
+	// Same are other versions of some Objects that do not change the output.
 	Same mesh.Batch
-	// Broken are other versions of some of the Objects with a part that cannot be used, and is to be named in a Problem.
+	// Broken are other versions of some Objects with an invalid part, which a Problem must name.
 	Broken mesh.Batch
-	// Shared are upserts of what is not the registry's own and shapes what it says: Namespaces, Settings. Each makes a
-	// difference to the Objects.
+	// Shared are upserts of entities that the registry reads without owning them: Namespaces,
+	// Settings. Each must change the output for the Objects.
 	Shared mesh.Batch
-	// Renamed is one of the Objects under another name.
+	// Renamed is the object Old, which is one of Objects, under another name.
 	Old, Renamed mesh.Event
 }
 
-// Converter gives the Start of a registry that is a Converter.
+// Converter returns the Start function of a registry that is a Converter.
 func Converter(fresh func() registry.Converter) func(T, mesh.Batch) (mesh.Batch, Subject) {
 	return func(_ T, objects mesh.Batch) (mesh.Batch, Subject) {
 		c := fresh()
@@ -52,9 +54,10 @@ func Converter(fresh func() registry.Converter) func(T, mesh.Batch) (mesh.Batch,
 	}
 }
 
-// Registry gives the Start of a registry that runs by itself. fresh makes one, and a function that changes its world: all
-// of a batch at once. The suite knows by a service of its own, changed along with the rest, that the registry has said
-// everything.
+// Registry returns the Start function of a registry that runs by itself. fresh returns a new
+// registry and a function that changes its input, all of a batch at once. To detect that the
+// registry has emitted everything, the suite adds a service of its own to each change and waits for
+// it.
 func Registry(fresh func() (r registry.Registry, change func(mesh.Batch))) func(T, mesh.Batch) (mesh.Batch, Subject) {
 	return func(t T, objects mesh.Batch) (mesh.Batch, Subject) {
 		r, change := fresh()
@@ -74,12 +77,12 @@ func Registry(fresh func() (r registry.Registry, change func(mesh.Batch))) func(
 			mark.number++
 			change(append(clone(changes), mark.event()))
 			said := receive(t, out, mark.is)
-			return without(said, mark.is)
+			return withoutEvents(said, mark.is)
 		}
 	}
 }
 
-// marker is the suite's own service, whose event tells that all before it has been said.
+// marker is the suite's own service. Its event shows that all earlier changes have been emitted.
 type marker struct{ number int64 }
 
 const markerHost = "marker.conform.test"
@@ -93,7 +96,8 @@ func (m *marker) is(e mesh.Event) bool {
 	return e.Service != nil && e.Service.Host == markerHost && e.Service.Created.Unix() == m.number
 }
 
-// receive gives all events up to and including the batch with the last one.
+// receive returns all events up to and including the batch that contains the last one. It fails the
+// test after 10 seconds.
 func receive(t T, out <-chan mesh.Batch, last func(mesh.Event) bool) mesh.Batch {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -114,7 +118,8 @@ func receive(t T, out <-chan mesh.Batch, last func(mesh.Event) bool) mesh.Batch 
 	}
 }
 
-func without(batch mesh.Batch, drop func(mesh.Event) bool) mesh.Batch {
+// withoutEvents returns the events for which drop returns false.
+func withoutEvents(batch mesh.Batch, drop func(mesh.Event) bool) mesh.Batch {
 	var kept mesh.Batch
 	for _, e := range batch {
 		if !drop(e) {
@@ -126,8 +131,9 @@ func without(batch mesh.Batch, drop func(mesh.Event) bool) mesh.Batch {
 
 func clone(b mesh.Batch) mesh.Batch { return append(mesh.Batch(nil), b...) }
 
-// deleted is the event that the thing of an upsert is gone. It has no more than the key, as the contract allows.
-func deleted(e mesh.Event) mesh.Event {
+// deleteEvent returns the event for the deletion of an upserted entity. As the contract allows, it
+// contains only the key.
+func deleteEvent(e mesh.Event) mesh.Event {
 	d := mesh.Event{Op: mesh.Delete, Source: e.Source}
 	switch {
 	case e.Config != nil:
@@ -144,25 +150,25 @@ func deleted(e mesh.Event) mesh.Event {
 	return d
 }
 
-// thing is a comparable name for what an event is about.
-type thing struct {
+// entityID is a comparable identifier of the entity that an event is about.
+type entityID struct {
 	config   config.Key
 	service  ServiceID
 	shard    ShardID
 	workload WorkloadID
 }
 
-func thingOf(e mesh.Event) thing {
+func entityOf(e mesh.Event) entityID {
 	switch {
 	case e.Config != nil:
-		return thing{config: e.Config.Key}
+		return entityID{config: e.Config.Key}
 	case e.Service != nil:
-		return thing{service: serviceID(e.Service)}
+		return entityID{service: serviceID(e.Service)}
 	case e.Shard != nil:
-		return thing{shard: shardID(e.Shard)}
+		return entityID{shard: shardID(e.Shard)}
 	case e.Workload != nil:
-		return thing{workload: workloadID(e.Workload)}
+		return entityID{workload: workloadID(e.Workload)}
 	default:
-		return thing{}
+		return entityID{}
 	}
 }

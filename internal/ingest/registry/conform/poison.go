@@ -15,17 +15,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// RunPoisoned checks that a panic over one object costs a Converter that object only. Each of the objects in turn has a version
-// without a spec, at which Converters panic: its last good version must stay, all others must come, a Problem must name it, and
-// the next good version must count. newConverter returns a Converter that confines panics with the Recorder.
+// RunPoisoned checks that a panic of a Converter affects only the object that causes it. Each of
+// the objects in turn gets a version without a spec, on which Converters panic. Its last good
+// version must stay in use, all other objects must be converted, a Problem must name it, and its
+// next good version must be used. newConverter returns a Converter that confines panics with the
+// Recorder.
 func RunPoisoned(t *testing.T, newConverter func(*recovery.Recorder) registry.Converter, objects mesh.Batch) {
 	t.Helper()
 	for i := range objects {
 		t.Run(objects[i].Config.Key.String(), func(t *testing.T) {
 			others := slices.Delete(slices.Clone(objects), i, i+1)
 			p := poisoned{T: t, new: newConverter, victim: objects[i].Config, others: others}
-			p.laterVersion()
-			p.firstVersion()
+			p.testLaterVersion()
+			p.testFirstVersion()
 		})
 	}
 }
@@ -41,7 +43,9 @@ type poisoned struct {
 }
 
 func (p *poisoned) recorder() *recovery.Recorder {
-	return recovery.New(recovery.Options{Count: func(string) { p.panics++ }, Log: slog.New(slog.NewTextHandler(&p.log, nil))})
+	return recovery.New(
+		recovery.Options{Count: func(string) { p.panics++ }, Log: slog.New(slog.NewTextHandler(&p.log, nil))},
+	)
 }
 
 // version returns the victim with another hash.
@@ -57,47 +61,50 @@ func (p *poisoned) poison() *config.Config {
 	return c
 }
 
-// laterVersion has a good version, a poisoned one together with the others, and a good one again.
-func (p *poisoned) laterVersion() {
+// testLaterVersion sends a good version, a poisoned one together with the others, and a good one
+// again.
+func (p *poisoned) testLaterVersion() {
 	p.Helper()
 	want := p.outcome(p.new(nil), upserts(p.victim), p.others)
 	c := p.new(p.recorder())
 	got := newOutcome()
-	got.take(c.Convert(upserts(p.victim)))
-	got.take(c.Convert(slices.Concat(upserts(p.poison()), p.others)))
+	got.applyEvents(c.Convert(upserts(p.victim)))
+	got.applyEvents(c.Convert(slices.Concat(upserts(p.poison()), p.others)))
 	if p.panics == 0 || !strings.Contains(p.log.String(), "object="+p.victim.Key.String()) {
 		p.Fatalf("%d panics, log %s", p.panics, p.log.String())
 	}
-	if named := got.named(); !slices.Equal(named, []string{p.victim.Key.String()}) {
+	if named := got.objectsWithProblem(); !slices.Equal(named, []string{p.victim.Key.String()}) {
 		p.Errorf("named are %v", named)
 	}
-	if diff := cmp.Diff(want.said(), got.said()); diff != "" {
+	if diff := cmp.Diff(want.comparable(), got.comparable()); diff != "" {
 		p.Errorf("a poisoned version after a good one (-want +got):\n%s", diff)
 	}
-	got.take(c.Convert(upserts(p.version(2))))
-	if diff := cmp.Diff(want.said(), got.said()); diff != "" || len(got.named()) > 0 {
-		p.Errorf("fixed: named are %v (-want +got):\n%s", got.named(), diff)
+	got.applyEvents(c.Convert(upserts(p.version(2))))
+	if diff := cmp.Diff(want.comparable(), got.comparable()); diff != "" || len(got.objectsWithProblem()) > 0 {
+		p.Errorf("fixed: named are %v (-want +got):\n%s", got.objectsWithProblem(), diff)
 	}
 }
 
-// firstVersion has a poisoned version first, which goes, and a good one after it.
-func (p *poisoned) firstVersion() {
+// testFirstVersion sends a poisoned version first, deletes it, and sends a poisoned and a good one.
+func (p *poisoned) testFirstVersion() {
 	p.Helper()
 	c := p.new(p.recorder())
 	got := newOutcome()
-	got.take(c.Convert(slices.Concat(p.others, upserts(p.poison()))))
-	if len(got.named()) != 1 {
-		p.Errorf("named are %v", got.named())
+	got.applyEvents(c.Convert(slices.Concat(p.others, upserts(p.poison()))))
+	if len(got.objectsWithProblem()) != 1 {
+		p.Errorf("named are %v", got.objectsWithProblem())
 	}
 	gone := mesh.Event{Op: mesh.Delete, Source: "test", Config: &config.Config{Meta: config.Meta{Key: p.victim.Key}}}
-	got.take(c.Convert(mesh.Batch{gone}))
-	if diff := cmp.Diff(p.outcome(p.new(nil), p.others).said(), got.said()); diff != "" || len(got.named()) > 0 {
-		p.Errorf("deleted: named are %v (-want +got):\n%s", got.named(), diff)
+	got.applyEvents(c.Convert(mesh.Batch{gone}))
+	if diff := cmp.Diff(p.outcome(p.new(nil), p.others).comparable(), got.comparable()); diff != "" ||
+		len(got.objectsWithProblem()) > 0 {
+		p.Errorf("deleted: named are %v (-want +got):\n%s", got.objectsWithProblem(), diff)
 	}
-	got.take(c.Convert(upserts(p.poison())))
-	got.take(c.Convert(upserts(p.version(2))))
-	if diff := cmp.Diff(p.outcome(p.new(nil), p.others, upserts(p.victim)).said(), got.said()); diff != "" || len(got.named()) > 0 {
-		p.Errorf("a good version after a poisoned one: named are %v (-want +got):\n%s", got.named(), diff)
+	got.applyEvents(c.Convert(upserts(p.poison())))
+	got.applyEvents(c.Convert(upserts(p.version(2))))
+	if diff := cmp.Diff(p.outcome(p.new(nil), p.others, upserts(p.victim)).comparable(), got.comparable()); diff != "" ||
+		len(got.objectsWithProblem()) > 0 {
+		p.Errorf("a good version after a poisoned one: named are %v (-want +got):\n%s", got.objectsWithProblem(), diff)
 	}
 }
 
@@ -109,7 +116,8 @@ func upserts(list ...*config.Config) mesh.Batch {
 	return batch
 }
 
-// outcome is what a Converter has said in the end: also the objects that it makes or lets pass, but for the ones that it was sent.
+// outcome is the state after the emitted events. Besides State it has the objects that the
+// Converter creates or passes through, without the ones that it received.
 type outcome struct {
 	*State
 	made map[config.Key]uint64
@@ -120,12 +128,12 @@ func newOutcome() *outcome { return &outcome{NewState(), map[config.Key]uint64{}
 func (p *poisoned) outcome(c registry.Converter, batches ...mesh.Batch) *outcome {
 	o := newOutcome()
 	for _, b := range batches {
-		o.take(c.Convert(slices.Clone(b)))
+		o.applyEvents(c.Convert(slices.Clone(b)))
 	}
 	return o
 }
 
-func (o *outcome) take(batch mesh.Batch) {
+func (o *outcome) applyEvents(batch mesh.Batch) {
 	_ = o.Apply(batch) // a Problem may be sent again
 	for _, e := range batch {
 		switch {
@@ -138,8 +146,8 @@ func (o *outcome) take(batch mesh.Batch) {
 	}
 }
 
-// named returns the objects that have a Problem of a panic.
-func (o *outcome) named() []string {
+// objectsWithProblem returns the objects that have a Problem of a panic.
+func (o *outcome) objectsWithProblem() []string {
 	var list []string
 	for scope, problems := range o.Problems {
 		if strings.HasPrefix(scope, "panic: ") {
@@ -150,9 +158,18 @@ func (o *outcome) named() []string {
 	return slices.Compact(list)
 }
 
-// said returns what is compared: all but Problems of panics.
-func (o *outcome) said() map[string]any {
+// comparable returns the part of the outcome that is compared: everything but Problems of panics.
+func (o *outcome) comparable() map[string]any {
 	problems := maps.Clone(o.Problems)
-	maps.DeleteFunc(problems, func(scope string, _ []config.Problem) bool { return strings.HasPrefix(scope, "panic: ") })
-	return map[string]any{"services": o.Services, "shards": o.Shards, "workloads": o.Workloads, "problems": problems, "made": o.made}
+	maps.DeleteFunc(
+		problems,
+		func(scope string, _ []config.Problem) bool { return strings.HasPrefix(scope, "panic: ") },
+	)
+	return map[string]any{
+		"services":  o.Services,
+		"shards":    o.Shards,
+		"workloads": o.Workloads,
+		"problems":  problems,
+		"made":      o.made,
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ServiceID tells what one registry says of a service from what others say of it.
+// ServiceID identifies a service definition of one registry.
 type ServiceID struct {
 	mesh.ServiceKey
 	Provider mesh.Provider
@@ -16,13 +16,13 @@ type ServiceID struct {
 	From     config.Key
 }
 
-// ShardID tells shards from each other.
+// ShardID identifies a shard.
 type ShardID struct {
 	Service mesh.ServiceKey
 	Key     mesh.ShardKey
 }
 
-// WorkloadID tells workloads from each other.
+// WorkloadID identifies a workload.
 type WorkloadID struct {
 	Provider        mesh.Provider
 	Cluster         mesh.ClusterID
@@ -37,17 +37,17 @@ func workloadID(w *mesh.Workload) WorkloadID {
 	return WorkloadID{w.Provider, w.Cluster, w.Namespace, w.Name}
 }
 
-// State is what the events so far say in the end. Two States that are equal (go-cmp) say the same.
+// State is the result of applying events. Equal States (go-cmp) have equal content.
 type State struct {
 	Services  map[ServiceID]*mesh.Service
 	Shards    map[ShardID]*mesh.Shard
 	Workloads map[WorkloadID]*mesh.Workload
-	// Problems are by scope.
+	// Problems is keyed by scope.
 	Problems map[string][]config.Problem
 	Synced   bool
 }
 
-// NewState gives the State before all events.
+// NewState returns an empty State.
 func NewState() *State {
 	return &State{
 		Services:  map[ServiceID]*mesh.Service{},
@@ -57,7 +57,7 @@ func NewState() *State {
 	}
 }
 
-// Fold gives the State that batches lead to from nothing. It does not check them.
+// Fold returns the State after applying batches to an empty State. It ignores errors of Apply.
 func Fold(batches ...mesh.Batch) *State {
 	s := NewState()
 	for _, b := range batches {
@@ -66,36 +66,37 @@ func Fold(batches ...mesh.Batch) *State {
 	return s
 }
 
-// Apply takes up a batch. It takes up all of it, and then names each event that a registry must not send: values that
-// are not sealed, upserts that change nothing, deletes of what was not there, a second Synced, no source.
+// Apply applies all events of a batch. It returns an error that names each event that a registry
+// must not send: values that are not sealed, upserts without a change, deletes of unknown entities,
+// a second Synced, events without a source.
 func (s *State) Apply(batch mesh.Batch) error {
 	var wrong []error
 	for i, e := range batch {
-		if err := s.event(e); err != nil {
+		if err := s.applyEvent(e); err != nil {
 			wrong = append(wrong, fmt.Errorf("event %d (%s): %w", i, e.Op, err))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-func (s *State) event(e mesh.Event) error {
+func (s *State) applyEvent(e mesh.Event) error {
 	var err error
 	switch {
 	case e.Service != nil:
-		err = put(s.Services, e.Op, serviceID(e.Service), e.Service, serviceHash)
+		err = applyEntity(s.Services, e.Op, serviceID(e.Service), e.Service, serviceHash)
 	case e.Shard != nil:
-		err = put(s.Shards, e.Op, shardID(e.Shard), e.Shard, shardHash)
+		err = applyEntity(s.Shards, e.Op, shardID(e.Shard), e.Shard, shardHash)
 	case e.Workload != nil:
-		err = put(s.Workloads, e.Op, workloadID(e.Workload), e.Workload, workloadHash)
+		err = applyEntity(s.Workloads, e.Op, workloadID(e.Workload), e.Workload, workloadHash)
 	case e.Problems != nil:
-		err = s.problems(e.Problems)
+		err = s.applyProblems(e.Problems)
 	case e.Op == mesh.Synced:
 		if s.Synced {
 			err = errors.New("synced for the second time")
 		}
 		s.Synced = true
 	default:
-		return nil // config and settings are not a registry's to judge
+		return nil // config objects and settings are not checked
 	}
 	if err == nil && e.Source == "" {
 		err = errors.New("has no source")
@@ -103,7 +104,7 @@ func (s *State) event(e mesh.Event) error {
 	return err
 }
 
-func (s *State) problems(p *mesh.Problems) error {
+func (s *State) applyProblems(p *mesh.Problems) error {
 	if p.Scope == "" {
 		return errors.New("problems without a scope")
 	}
@@ -119,7 +120,7 @@ func (s *State) problems(p *mesh.Problems) error {
 	return nil
 }
 
-func put[K comparable, V any](m map[K]*V, op mesh.Op, k K, now *V, hash func(V) (said, taken uint64)) error {
+func applyEntity[K comparable, V any](m map[K]*V, op mesh.Op, k K, now *V, hash func(V) (said, taken uint64)) error {
 	before := m[k]
 	if op == mesh.Delete {
 		delete(m, k)
@@ -141,12 +142,17 @@ func put[K comparable, V any](m map[K]*V, op mesh.Op, k K, now *V, hash func(V) 
 	return nil
 }
 
-// Check says which values have been changed since they were sent: all are immutable.
+// Check returns an error that names the values that were modified after they were sent. All values
+// must be immutable.
 func (s *State) Check() error {
-	return errors.Join(check(s.Services, serviceHash), check(s.Shards, shardHash), check(s.Workloads, workloadHash))
+	return errors.Join(
+		checkHashes(s.Services, serviceHash),
+		checkHashes(s.Shards, shardHash),
+		checkHashes(s.Workloads, workloadHash),
+	)
 }
 
-func check[K comparable, V any](m map[K]*V, hash func(V) (said, taken uint64)) error {
+func checkHashes[K comparable, V any](m map[K]*V, hash func(V) (said, taken uint64)) error {
 	var wrong []error
 	for k, v := range m {
 		if said, taken := hash(*v); said != taken {
@@ -156,7 +162,7 @@ func check[K comparable, V any](m map[K]*V, hash func(V) (said, taken uint64)) e
 	return errors.Join(wrong...)
 }
 
-// The hashes give the hash that a value carries and the one that its content has now.
+// The hash functions return the hash that a value carries and the hash of its content.
 
 func serviceHash(s mesh.Service) (said, taken uint64) {
 	said, s.Hash = s.Hash, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Run runs the suite.
+// Run runs the suite as subtests of t.
 func Run(t *testing.T, f Fixture) {
 	if len(f.Objects) == 0 || len(f.Objects) > 6 || len(f.Changed) == 0 || f.Start == nil {
 		t.Fatal("the fixture needs Start, 1 to 6 Objects, and Changed")
@@ -19,20 +19,20 @@ func Run(t *testing.T, f Fixture) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"sync", s.sync},
-		{"upsert", s.upsert},
-		{"delete", s.delete},
-		{"rename", s.rename},
-		{"flap", s.flap},
-		{"every order ends the same", s.order},
-		{"every history ends the same", s.history},
-		{"restart says the same", s.restart},
-		{"no change is no event", s.noChange},
-		{"deleting what is unknown is harmless", s.deleteUnknown},
-		{"an error keeps the last good state", s.sourceError},
-		{"a broken part is named and mended", s.broken},
-		{"what others share may come at any time", s.shared},
-		{"other events pass through", s.passThrough},
+		{"sync", s.testSync},
+		{"upsert", s.testUpsert},
+		{"delete", s.testDelete},
+		{"rename", s.testRename},
+		{"flap", s.testFlap},
+		{"every order ends the same", s.testOrder},
+		{"every history ends the same", s.testHistory},
+		{"restart says the same", s.testRestart},
+		{"no change is no event", s.testNoChange},
+		{"deleting what is unknown is harmless", s.testDeleteUnknown},
+		{"an error keeps the last good state", s.testSourceError},
+		{"a broken part is named and mended", s.testBroken},
+		{"what others share may come at any time", s.testShared},
+		{"other events pass through", s.testPassThrough},
 	} {
 		before := inputHashes(f)
 		t.Run(part.name, part.run)
@@ -44,7 +44,7 @@ func Run(t *testing.T, f Fixture) {
 
 type suite struct{ Fixture }
 
-// world is a registry under test with all that it has said.
+// world is a registry under test and the state after all its events.
 type world struct {
 	t     T
 	apply Subject
@@ -55,20 +55,20 @@ func (s suite) start(t T, objects ...mesh.Event) *world {
 	t.Helper()
 	first, subject := s.Start(t, objects)
 	w := &world{t: t, apply: subject, state: NewState()}
-	w.take(first)
+	w.applyEvents(first)
 	if !w.state.Synced {
 		t.Fatalf("the registry did not sync")
 	}
 	return w
 }
 
-// tell changes the world, and gives what the registry says to it.
-func (w *world) tell(changes ...mesh.Event) mesh.Batch {
+// change changes the registry's input and returns the events that it emits.
+func (w *world) change(changes ...mesh.Event) mesh.Batch {
 	w.t.Helper()
-	return w.take(w.apply(changes))
+	return w.applyEvents(w.apply(changes))
 }
 
-func (w *world) take(said mesh.Batch) mesh.Batch {
+func (w *world) applyEvents(said mesh.Batch) mesh.Batch {
 	w.t.Helper()
 	if err := w.state.Apply(said); err != nil {
 		w.t.Fatalf("the registry says wrong things: %v", err)
@@ -79,27 +79,28 @@ func (w *world) take(said mesh.Batch) mesh.Batch {
 	return said
 }
 
-// want fails the test unless the world is as one that had those objects from the start.
-func (s suite) want(t T, w *world, objects ...mesh.Event) {
+// requireState fails the test unless the state equals that of a registry that starts with the given
+// objects.
+func (s suite) requireState(t T, w *world, objects ...mesh.Event) {
 	t.Helper()
 	if diff := cmp.Diff(s.start(t, objects...).state, w.state); diff != "" {
 		t.Fatalf("differs from a registry that found its objects so (-want +got):\n%s", diff)
 	}
 }
 
-func deletes(objects mesh.Batch) mesh.Batch {
+func deleteEvents(objects mesh.Batch) mesh.Batch {
 	var batch mesh.Batch
 	for _, o := range objects {
-		batch = append(batch, deleted(o))
+		batch = append(batch, deleteEvent(o))
 	}
 	return batch
 }
 
-// replaced gives the objects with one in its other version.
-func replaced(objects mesh.Batch, by mesh.Event) mesh.Batch {
+// withVersion returns the objects with one replaced by another version.
+func withVersion(objects mesh.Batch, by mesh.Event) mesh.Batch {
 	list := clone(objects)
 	for i := range list {
-		if thingOf(list[i]) == thingOf(by) {
+		if entityOf(list[i]) == entityOf(by) {
 			list[i] = by
 		}
 	}
@@ -109,11 +110,11 @@ func replaced(objects mesh.Batch, by mesh.Event) mesh.Batch {
 func original(t T, objects mesh.Batch, version mesh.Event) mesh.Event {
 	t.Helper()
 	for _, o := range objects {
-		if thingOf(o) == thingOf(version) {
+		if entityOf(o) == entityOf(version) {
 			return o
 		}
 	}
-	t.Fatalf("%+v is a version of none of the Objects", thingOf(version))
+	t.Fatalf("%+v is a version of none of the Objects", entityOf(version))
 	return mesh.Event{}
 }
 

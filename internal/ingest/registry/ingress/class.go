@@ -9,10 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// controller is the name by which an IngressClass says that its Ingresses are Istio's (IngressClass.spec.controller).
+// controller is the value of IngressClass.spec.controller for Istio's Ingresses.
 const controller = "istio.io/ingress-controller"
 
-// settings is what of MeshConfig is about Ingresses.
+// settings is the part of MeshConfig that Ingresses depend on.
 type settings struct {
 	mode  meshconfig.MeshConfig_IngressControllerMode
 	class string
@@ -26,21 +26,22 @@ func settingsOf(m *meshconfig.MeshConfig) settings {
 	case selector != "":
 		s.gateways = selector
 	case service != "" && service != "istio-ingressgateway":
-		s.gateways = service // the label is called like the Service, but for the Service of a default installation
+		// the label value equals the Service name, except for the Service of a default installation
+		s.gateways = service
 	}
 	return s
 }
 
-// Ours says whether an Ingress is one that the mesh serves. class is the IngressClass that it names, nil if it names none or there
-// is none of that name.
+// IsServed reports whether the mesh serves an Ingress. class is the IngressClass that it names, or
+// nil if it names none or the class does not exist.
 //
-// The annotation goes before the class, as it did before there were classes. An Ingress without either is the mesh's in mode DEFAULT
-// alone, which is for clusters without any other ingress controller.
-func Ours(m *meshconfig.MeshConfig, ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
-	return settingsOf(m).ours(ingress, class)
+// The annotation kubernetes.io/ingress.class takes precedence over the class. An Ingress with
+// neither is served only in mode DEFAULT, which is for clusters without another ingress controller.
+func IsServed(m *meshconfig.MeshConfig, ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
+	return settingsOf(m).isServed(ingress, class)
 }
 
-func (s settings) ours(ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
+func (s settings) isServed(ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
 	annotated, there := ingress.Annotations[annotation.IoKubernetesIngressClass.Name]
 	switch {
 	case s.mode != meshconfig.MeshConfig_STRICT && s.mode != meshconfig.MeshConfig_DEFAULT:
@@ -54,7 +55,7 @@ func (s settings) ours(ingress *networkingv1.Ingress, class *networkingv1.Ingres
 	}
 }
 
-// className gives the class that an Ingress names, "" if it names none.
+// className returns the class that an Ingress names, or "".
 func className(object *config.Config) string {
 	if named := config.Spec[*networkingv1.Ingress](object).Spec.IngressClassName; named != nil {
 		return *named
@@ -62,11 +63,11 @@ func className(object *config.Config) string {
 	return ""
 }
 
-// ours says whether an Ingress is to be served.
-func (c *Converter) ours(ingress *config.Config) bool {
+// isServed reports whether the mesh serves an Ingress, by its class as known to the Converter.
+func (c *Converter) isServed(ingress *config.Config) bool {
 	var class *networkingv1.IngressClass
 	if object := c.classes[className(ingress)]; object != nil {
 		class = config.Spec[*networkingv1.IngressClass](object)
 	}
-	return c.settings.ours(config.Spec[*networkingv1.Ingress](ingress), class)
+	return c.settings.isServed(config.Spec[*networkingv1.Ingress](ingress), class)
 }

@@ -58,7 +58,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestComingAndGoing: what an Ingress depends on may come at any time, and what it does not depend on changes nothing.
+// TestComingAndGoing: what an Ingress depends on may come at any time, and what it does not depend
+// on changes nothing.
 func TestComingAndGoing(t *testing.T) {
 	named := strings.Replace(strings.Replace(webIngress, "annotations: {kubernetes.io/ingress.class: istio}, ", "", 1), "spec:", "spec:\n  ingressClassName: mesh", 1)
 	c, s := ingress.New(ingress.Options{}), newState()
@@ -104,11 +105,11 @@ func TestBeforeSynced(t *testing.T) {
 // TestStatus: what the status of Ingresses says is where the gateways' Service is reached.
 func TestStatus(t *testing.T) {
 	m := mesh.DefaultMeshConfig()
-	if k, ok := ingress.Service(m, "istio-system", "cluster.local"); !ok || k != (mesh.ServiceKey{Namespace: "istio-system", Host: "istio-ingressgateway.istio-system.svc.cluster.local"}) {
+	if k, ok := ingress.ServiceKey(m, "istio-system", "cluster.local"); !ok || k != (mesh.ServiceKey{Namespace: "istio-system", Host: "istio-ingressgateway.istio-system.svc.cluster.local"}) {
 		t.Errorf("service %v %t", k, ok)
 	}
 	m.IngressService = ""
-	if k, ok := ingress.Service(m, "istio-system", "cluster.local"); ok {
+	if k, ok := ingress.ServiceKey(m, "istio-system", "cluster.local"); ok {
 		t.Errorf("service %v, where the mesh names none", k)
 	}
 	for _, c := range []struct {
@@ -122,7 +123,7 @@ func TestStatus(t *testing.T) {
 			[]networkingv1.IngressLoadBalancerIngress{{IP: "192.0.2.1"}, {IP: "198.51.100.7"}, {Hostname: "lb.example.com"}}},
 		{"another name", &mesh.Service{Resolution: mesh.Alias, AliasOf: "edge.example.com"}, []networkingv1.IngressLoadBalancerIngress{{Hostname: "edge.example.com"}}},
 	} {
-		if diff := cmp.Diff(c.want, ingress.LoadBalancer(c.service)); diff != "" {
+		if diff := cmp.Diff(c.want, ingress.LoadBalancerStatus(c.service)); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", c.name, diff)
 		}
 	}

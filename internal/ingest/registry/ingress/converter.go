@@ -15,23 +15,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options say where the objects are that are made.
+// Options configure a Converter.
 type Options struct {
-	// Namespace is that of the gateways that serve Ingresses (K8S_INGRESS_NS): Gateways are made in it, and certificates are
-	// looked for there. "istio-system" if empty.
+	// Namespace is the namespace of the gateways that serve Ingresses (default "istio-system";
+	// K8S_INGRESS_NS). Gateways are created in it, and certificates are read from it.
 	Namespace string
-	// Domain is the DNS suffix of services (--domain); "cluster.local" if empty.
+	// Domain is the DNS suffix of services (default "cluster.local"; --domain).
 	Domain string
-	// Recovery confines panics to the object that causes them. If nil, they pass.
+	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
-	// Moved, if set, is told when NodeAddresses gives others.
-	Moved func()
+	// OnNodeAddressesChanged is called when the result of NodeAddresses changes, if it is set.
+	OnNodeAddressesChanged func()
 }
 
-// name is the namespace and name of an object whose kind is clear from the context.
+// name is the namespace and name of an object whose kind follows from the context.
 type name = types.NamespacedName
 
-// Converter converts the Ingresses of one cluster. It is used by one goroutine.
+// Converter converts the Ingresses of one cluster to Gateways and VirtualServices. It must be used
+// by one goroutine at a time.
 type Converter struct {
 	options  Options
 	guard    registry.Guard
@@ -39,16 +40,17 @@ type Converter struct {
 
 	ingresses map[name]*config.Config    // of *networkingv1.Ingress
 	classes   map[string]*config.Config  // of *networkingv1.IngressClass
-	ports     map[name]map[string]uint32 // of Services, by the names of ports
-	rules     map[name]*rules            // of the Ingresses that are ours
+	ports     map[name]map[string]uint32 // of Services, by port name
+	rules     map[name]*rules            // of the Ingresses that the mesh serves
 
-	byClass   registry.Index[string, name] // Ingresses by the class that they name
-	byService registry.Index[name, name]   // our Ingresses by the Services whose ports they name
-	byHost    registry.Index[string, name] // our Ingresses by the hosts that they have rules for
+	byClass registry.Index[string, name] // Ingresses by the class that they name
+	// served Ingresses by the Services whose ports they reference by name
+	byService registry.Index[name, name]
+	byHost    registry.Index[string, name] // served Ingresses by the hosts of their rules
 
 	dirty      map[name]struct{}
 	dirtyHosts map[string]struct{}
-	said       said
+	emitted    emitted
 
 	nodes         gatewayNodes
 	nodeAddresses atomic.Pointer[[]string]
@@ -56,7 +58,7 @@ type Converter struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New makes a Converter that knows no objects, and default settings.
+// New returns a Converter without objects and with default settings.
 func New(o Options) *Converter {
 	o.Namespace = cmp.Or(o.Namespace, "istio-system")
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
@@ -70,22 +72,29 @@ func New(o Options) *Converter {
 		rules:      map[name]*rules{},
 		dirty:      map[name]struct{}{},
 		dirtyHosts: map[string]struct{}{},
-		said:       newSaid(),
+		emitted:    newEmitted(),
 		nodes:      newGatewayNodes(),
 	}
 }
 
-// source is whose events those are that the Converter makes.
+// source is the source of all events that the Converter creates.
 const source = "Ingress"
 
-// Convert adds to the batch, at its end or before Synced, what follows from the objects in it: Gateways, then VirtualServices, each
-// sorted by namespace and name.
+// Convert appends to the batch the changes that follow from its objects, at its end and before
+// Synced: Gateways, then VirtualServices, each sorted by namespace and name. All input events are
+// kept.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
 		switch {
 		case e.Config != nil:
-			out, _ = c.guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { c.take(e.Op, e.Config) })
+			out, _ = c.guard.Try(
+				out,
+				registry.Read,
+				e.Config.Key,
+				e.Config.Origin,
+				func() { c.storeObject(e.Op, e.Config) },
+			)
 		case e.Settings != nil && e.Settings.Mesh != nil:
 			c.setSettings(settingsOf(e.Settings.Mesh))
 		case e.Op == mesh.Synced:
@@ -96,7 +105,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return c.flush(out)
 }
 
-func (c *Converter) take(op mesh.Op, object *config.Config) {
+// storeObject stores the object of an event, and marks what must be converted again.
+func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind
 	if op == mesh.Delete {
@@ -110,8 +120,8 @@ func (c *Converter) take(op mesh.Op, object *config.Config) {
 	case api.Service:
 		c.setService(k, object)
 	default:
-		if c.nodes.take(kind, k, c.options.Namespace, object) {
-			c.showNodes()
+		if c.nodes.applyEvent(kind, k, c.options.Namespace, object) {
+			c.updateNodeAddresses()
 		}
 	}
 }
@@ -121,7 +131,7 @@ func (c *Converter) setSettings(now settings) {
 		return
 	}
 	c.settings = now
-	c.showNodes()
+	c.updateNodeAddresses()
 	for k := range c.ingresses {
 		c.dirty[k] = struct{}{}
 	}
@@ -130,7 +140,7 @@ func (c *Converter) setSettings(now settings) {
 func (c *Converter) setIngress(k name, now *config.Config) {
 	class := ""
 	if now != nil {
-		class = className(now) // all that is read of it
+		class = className(now) // the only part that is read here
 	}
 	if old := c.ingresses[k]; old != nil {
 		if now != nil && old.Hash != 0 && old.Hash == now.Hash && old.Origin == now.Origin {
@@ -151,15 +161,16 @@ func (c *Converter) setClass(class string, now *config.Config) {
 	if now == nil {
 		delete(c.classes, class)
 	} else {
-		_ = config.Spec[*networkingv1.IngressClass](now) // one that cannot be read is not taken up
+		// panics for an object that cannot be read, before the state changes
+		_ = config.Spec[*networkingv1.IngressClass](now)
 		c.classes[class] = now
 	}
-	for k := range c.byClass.Of(class) {
+	for k := range c.byClass.Values(class) {
 		c.dirty[k] = struct{}{}
 	}
 }
 
-// setService takes up the names of a Service's ports, by which backends may name them.
+// setService stores the names of a Service's ports, because backends can reference ports by name.
 func (c *Converter) setService(k name, object *config.Config) {
 	var ports map[string]uint32
 	if object != nil {
@@ -170,7 +181,7 @@ func (c *Converter) setService(k name, object *config.Config) {
 	} else {
 		delete(c.ports, k)
 	}
-	for ingress := range c.byService.Of(k) {
+	for ingress := range c.byService.Values(k) {
 		c.dirty[ingress] = struct{}{}
 	}
 }

@@ -1,10 +1,12 @@
-// Package ingress turns Kubernetes' Ingresses into the Gateways and VirtualServices that say the same.
+// Package ingress converts Kubernetes Ingresses to equivalent Gateways and VirtualServices.
 //
-// In: events about Ingress, IngressClass and Service objects, and Settings. Out: one Gateway for each Ingress that is Istio's, one
-// VirtualService for each host that they have rules for, and Problems. Everything that came in comes out too: others need it.
-// Law: pure and incremental. What is said is a function of the objects that there are, whatever order they came in, and a change
-// of an Ingress costs its own hosts. Who counts of several Ingresses is said by age, and then by name.
+// The inputs are events about Ingress, IngressClass and Service objects, and Settings. The outputs
+// are one Gateway per Ingress that the mesh serves, one VirtualService per host of their rules, and
+// Problems. All input events pass through, because other converters need them. The result depends
+// only on the set of objects. A changed Ingress costs only its own hosts. If several Ingresses
+// conflict, the older one takes precedence, then the one whose name sorts first.
 //
-// Start with [Converter.Convert] in converter.go. class.go says whose an Ingress is, rules.go reads one, gateway.go and
-// virtual_service.go make the objects, status.go is what callers are told of where they find them.
+// Start reading with [Converter.Convert] in converter.go. class.go decides which Ingresses the mesh
+// serves, rules.go parses one, gateway.go and virtual_service.go create the objects, emit.go emits
+// what changed, and status.go computes the addresses in the status of Ingresses.
 package ingress

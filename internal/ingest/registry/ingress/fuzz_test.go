@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// FuzzConvert: whatever two Ingresses have, the Gateways and VirtualServices that are made of them are valid for what reads them, are
-// the same in either order, and go with them.
+// FuzzConvert: whatever two Ingresses have, the Gateways and VirtualServices that are made of them
+// are valid for what reads them, are the same in either order, and go with them.
 func FuzzConvert(f *testing.F) {
 	for _, s := range [][2]string{
 		{webIngress, moreIngress}, {"spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}", "spec: {rules: [{host: '*', http: {paths: [{path: '(', pathType: Exact}]}}]}"},

@@ -10,16 +10,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// gatewayNodes says on which nodes gateways run, and how those are reached from outside: where the mesh names no Service of the
-// gateways, Ingresses are found there.
+// gatewayNodes tracks the nodes on which gateways run and their external IPs. If the mesh names no
+// Service of the gateways, these are the addresses of Ingresses.
 type gatewayNodes struct {
-	pods  map[name]gatewayPod // of the gateways' namespace
+	pods  map[name]gatewayPod // in the gateways' namespace
 	nodes map[string][]string // external IPs of nodes
 }
 
 // gatewayPod is a pod that may be a gateway.
 type gatewayPod struct {
-	istio, node string // the label, and where it runs
+	istio, node string // the value of the label "istio", and the node of the pod
 	running     bool
 }
 
@@ -27,17 +27,21 @@ func newGatewayNodes() gatewayNodes {
 	return gatewayNodes{pods: map[name]gatewayPod{}, nodes: map[string][]string{}}
 }
 
-// setPod takes up a pod of the gateways' namespace, nil if it is gone.
+// setPod stores a pod of the gateways' namespace, or deletes it if object is nil.
 func (g gatewayNodes) setPod(k name, object *config.Config) {
 	if object == nil {
 		delete(g.pods, k)
 		return
 	}
 	p := config.Spec[*corev1.Pod](object)
-	g.pods[k] = gatewayPod{p.Labels["istio"], p.Spec.NodeName, p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil}
+	g.pods[k] = gatewayPod{
+		p.Labels["istio"],
+		p.Spec.NodeName,
+		p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil,
+	}
 }
 
-// setNode takes up a node, nil if it is gone.
+// setNode stores the external IPs of a node, or deletes them if object is nil.
 func (g gatewayNodes) setNode(node string, object *config.Config) {
 	var external []string
 	if object != nil {
@@ -54,7 +58,8 @@ func (g gatewayNodes) setNode(node string, object *config.Config) {
 	}
 }
 
-// addresses gives the external IPs of all nodes on which a gateway runs, sorted.
+// addresses returns the external IPs of all nodes with a running gateway, sorted. selected is the
+// value of the gateways' label "istio".
 func (g gatewayNodes) addresses(selected string) []string {
 	all := map[string]struct{}{}
 	for _, p := range g.pods {
@@ -67,8 +72,9 @@ func (g gatewayNodes) addresses(selected string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// take takes up an event about a Pod or Node, and says whether it was one.
-func (g gatewayNodes) take(kind api.Kind, k name, namespace string, object *config.Config) bool {
+// applyEvent applies an event about a Pod or Node and reports whether the event was of these kinds.
+// Pods outside of namespace are ignored.
+func (g gatewayNodes) applyEvent(kind api.Kind, k name, namespace string, object *config.Config) bool {
 	switch {
 	case kind == api.Node:
 		g.setNode(k.Name, object)
@@ -80,8 +86,9 @@ func (g gatewayNodes) take(kind api.Kind, k name, namespace string, object *conf
 	return true
 }
 
-// NodeAddresses gives the addresses of Ingresses where the mesh names no Service of the gateways: external IPs of the nodes that run
-// one. Anybody may ask; the list must not be changed.
+// NodeAddresses returns the external IPs of the nodes that run a gateway, sorted: the addresses of
+// Ingresses if the mesh names no Service of the gateways. It is safe for concurrent use. Callers
+// must not modify the list.
 func (c *Converter) NodeAddresses() []string {
 	if list := c.nodeAddresses.Load(); list != nil {
 		return *list
@@ -89,12 +96,12 @@ func (c *Converter) NodeAddresses() []string {
 	return nil
 }
 
-// showNodes brings what NodeAddresses gives up to date.
-func (c *Converter) showNodes() {
+// updateNodeAddresses updates the result of NodeAddresses and calls Options.Moved if it changed.
+func (c *Converter) updateNodeAddresses() {
 	list := c.nodes.addresses(c.settings.gateways)
 	same := slices.Equal(list, c.NodeAddresses())
 	c.nodeAddresses.Store(&list)
-	if !same && c.options.Moved != nil {
-		c.options.Moved()
+	if !same && c.options.OnNodeAddressesChanged != nil {
+		c.options.OnNodeAddressesChanged()
 	}
 }

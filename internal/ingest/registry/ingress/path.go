@@ -8,17 +8,18 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// path is which requests a rule is for.
+// path selects the requests of a rule by their path.
 type path struct {
-	// text is the path, without a "/" at the end for a prefix; "" for a prefix of everything.
+	// text is the path. For a prefix it has no trailing "/", and "" is the prefix of all paths.
 	text  string
 	exact bool
-	// length ranks it: longer paths go first, and all before one that is for whatever path there is.
+	// length determines the order: longer paths first, and a match of all paths last.
 	length int
 }
 
-// pathOf reads a path. A path of no type of its own (ImplementationSpecific) is an exact one, unless it ends in a wildcard.
-func pathOf(p *networkingv1.HTTPIngressPath) path {
+// parsePath parses the path of a rule. A path of type ImplementationSpecific is exact, unless it
+// ends in a wildcard.
+func parsePath(p *networkingv1.HTTPIngressPath) path {
 	kind := networkingv1.PathTypeImplementationSpecific
 	if p.PathType != nil {
 		kind = *p.PathType
@@ -27,7 +28,7 @@ func pathOf(p *networkingv1.HTTPIngressPath) path {
 	case networkingv1.PathTypeExact:
 		return path{p.Path, true, len(p.Path)}
 	case networkingv1.PathTypePrefix:
-		return prefix(p.Path)
+		return prefixPath(p.Path)
 	}
 	switch p.Path {
 	case "", "*", "/*", ".*":
@@ -35,21 +36,22 @@ func pathOf(p *networkingv1.HTTPIngressPath) path {
 	}
 	for _, wildcard := range [...]string{".*", "/*"} {
 		if before, found := strings.CutSuffix(p.Path, wildcard); found {
-			return prefix(before)
+			return prefixPath(before)
 		}
 	}
 	return path{p.Path, true, len(p.Path)}
 }
 
-func prefix(text string) path {
+func prefixPath(text string) path {
 	text = strings.TrimSuffix(text, "/")
 	return path{text, false, max(len(text), 1)}
 }
 
-// everything says that no path is left for others.
-func (p path) everything() bool { return !p.exact && p.text == "" }
+// matchesAll reports whether p matches all paths.
+func (p path) matchesAll() bool { return !p.exact && p.text == "" }
 
-// compare orders paths as an Ingress has it: the longest first, and of equally long ones the exact one.
+// compare orders paths as the Ingress specification requires: the longest first; of equal length,
+// the exact one first.
 func (p path) compare(o path) int {
 	switch {
 	case p.length != o.length:
@@ -63,8 +65,8 @@ func (p path) compare(o path) int {
 	}
 }
 
-// matches gives what a request has to match. A prefix is one of whole elements: "/a" stands for "/a" and what is below "/a/", and
-// not for "/ab".
+// matches returns the equivalent matches of an HTTPRoute. A prefix consists of whole path elements:
+// "/a" matches "/a" and "/a/b", but not "/ab". A path of all requests has no match.
 func (p path) matches() []*networking.HTTPMatchRequest {
 	uri := func(m *networking.StringMatch) *networking.HTTPMatchRequest {
 		return &networking.HTTPMatchRequest{Uri: m}

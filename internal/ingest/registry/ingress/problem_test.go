@@ -52,7 +52,8 @@ func hashes(s *state) map[string]uint64 {
 	return m
 }
 
-// TestHistory: whatever came and went in whatever order, what is said is what follows from the objects that there are.
+// TestHistory: whatever came and went in whatever order, what is said is what follows from the
+// objects that there are.
 func TestHistory(t *testing.T) {
 	versions := []string{
 		webIngress, strings.Replace(webIngress, "class: istio", "class: nginx", 1), strings.Replace(webIngress, "host: web", "host: more", 1),

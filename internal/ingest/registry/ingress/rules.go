@@ -13,67 +13,84 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// rules is an Ingress that has been read.
+// rules is a parsed Ingress.
 type rules struct {
 	name
 	created time.Time
 	origin  string
-	// hosts are its rules by host, in its order; "*" is any host.
+	// hosts has its rules by host, in the order of the Ingress; "*" is any host.
 	hosts map[string][]rule
-	// fallback is where calls go that no rule is for (spec.defaultBackend), nil if nowhere.
+	// fallback is the destination of requests that no rule matches (spec.defaultBackend), or nil.
 	fallback *networking.Destination
 	tls      []*networking.Server
-	// services are those whose ports it names.
+	// services are the Services whose ports it references by name.
 	services map[name]struct{}
 	problems []config.Problem
 }
 
-// rule says where calls of a path go.
+// rule is the destination of the requests for a path.
 type rule struct {
 	path
 	to *networking.Destination
-	// field is where the rule is in the object.
+	// field is the path of the rule in the object.
 	field string
 }
 
-// older orders Ingresses: of several rules for one path, that of the older Ingress counts.
+// older orders Ingresses by precedence: if several have a rule for one path, that of the older
+// Ingress is used.
 func older(a, b *rules) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// reader reads one Ingress.
+// reader parses one Ingress.
 type reader struct {
 	*rules
 	converter *Converter
 	key       config.Key
 }
 
+// readRules parses an Ingress. Invalid parts are left out and reported in problems.
 func (c *Converter) readRules(k name, object *config.Config) *rules {
-	r := reader{&rules{name: k, created: object.Created, origin: object.Origin, hosts: map[string][]rule{}}, c, object.Key}
+	r := reader{
+		&rules{name: k, created: object.Created, origin: object.Origin, hosts: map[string][]rule{}},
+		c,
+		object.Key,
+	}
 	spec := &config.Spec[*networkingv1.Ingress](object).Spec
 	if spec.DefaultBackend != nil {
 		r.fallback = r.destination("spec.defaultBackend", spec.DefaultBackend)
 	}
 	for i := range spec.Rules {
-		r.rule(fmt.Sprintf("spec.rules[%d]", i), &spec.Rules[i])
+		r.addRules(fmt.Sprintf("spec.rules[%d]", i), &spec.Rules[i])
 	}
 	if r.fallback != nil && len(r.hosts["*"]) == 0 {
-		r.hosts["*"] = nil // the host is served, by nothing but the fallback
+		r.hosts["*"] = nil // the host is served by the default backend alone
 	}
 	for i := range spec.TLS {
-		r.server(i, &spec.TLS[i])
+		r.addServer(i, &spec.TLS[i])
 	}
 	return r.rules
 }
 
-func (r *reader) wrong(field, format string, args ...any) {
-	r.problems = append(r.problems, config.Problem{Key: r.key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error, Origin: r.origin})
+func (r *reader) addProblem(field, format string, args ...any) {
+	r.problems = append(
+		r.problems,
+		config.Problem{
+			Key:      r.key,
+			Field:    field,
+			Reason:   fmt.Sprintf(format, args...),
+			Severity: config.Error,
+			Origin:   r.origin,
+		},
+	)
 }
 
-func (r *reader) rule(field string, spec *networkingv1.IngressRule) {
+// addRules adds the rules of one host. It reports a Problem if they have neither paths nor a
+// default backend.
+func (r *reader) addRules(field string, spec *networkingv1.IngressRule) {
 	host := cmp.Or(strings.ToLower(spec.Host), "*")
 	if spec.HTTP == nil && r.fallback == nil {
-		r.wrong(field+".http", "is missing, and there is no defaultBackend: calls of host %q lead nowhere", host)
+		r.addProblem(field+".http", "is missing, and there is no defaultBackend: calls of host %q lead nowhere", host)
 		return
 	}
 	if _, known := r.hosts[host]; !known {
@@ -86,15 +103,16 @@ func (r *reader) rule(field string, spec *networkingv1.IngressRule) {
 		p := &spec.HTTP.Paths[i]
 		at := fmt.Sprintf("%s.http.paths[%d]", field, i)
 		if to := r.destination(at+".backend", &p.Backend); to != nil {
-			r.hosts[host] = append(r.hosts[host], rule{pathOf(p), to, at})
+			r.hosts[host] = append(r.hosts[host], rule{parsePath(p), to, at})
 		}
 	}
 }
 
-// destination reads a backend, nil if it leads nowhere.
+// destination returns the destination of a backend. It returns nil, with a Problem, if the backend
+// is not a Service or names a port that does not exist.
 func (r *reader) destination(field string, backend *networkingv1.IngressBackend) *networking.Destination {
 	if backend.Service == nil {
-		r.wrong(field+".service", "is missing: only Services can be backends")
+		r.addProblem(field+".service", "is missing: only Services can be backends")
 		return nil
 	}
 	service := name{Namespace: r.Namespace, Name: backend.Service.Name}
@@ -105,7 +123,12 @@ func (r *reader) destination(field string, backend *networkingv1.IngressBackend)
 		}
 		r.services[service] = struct{}{}
 		if port = r.converter.ports[service][backend.Service.Port.Name]; port == 0 {
-			r.wrong(field+".service.port.name", "Service %q has no port %q, or is not there: calls lead nowhere", service.Name, backend.Service.Port.Name)
+			r.addProblem(
+				field+".service.port.name",
+				"Service %q has no port %q, or is not there: calls lead nowhere",
+				service.Name,
+				backend.Service.Port.Name,
+			)
 			return nil
 		}
 	}

@@ -12,16 +12,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Service names the Service whose addresses Ingresses have, in the namespace of the gateways (MeshConfig.ingressService). ok is
-// false where the mesh names none.
-func Service(m *meshconfig.MeshConfig, namespace, domain string) (k mesh.ServiceKey, ok bool) {
+// ServiceKey returns the key of the Service whose addresses are those of Ingresses, in the
+// namespace of the gateways (MeshConfig.ingressService). ok is false if MeshConfig names none.
+func ServiceKey(m *meshconfig.MeshConfig, namespace, domain string) (k mesh.ServiceKey, ok bool) {
 	service := m.GetIngressService()
-	return mesh.ServiceKey{Namespace: namespace, Host: mesh.Hostname(service + "." + namespace + ".svc." + domain)}, service != ""
+	return mesh.ServiceKey{
+		Namespace: namespace,
+		Host:      mesh.Hostname(service + "." + namespace + ".svc." + domain),
+	}, service != ""
 }
 
-// LoadBalancer gives what the status of every Ingress that is ours has to say (Ingress.status.loadBalancer): where the Service of
-// the gateways is reached from outside. Without such a Service (nil) that is nowhere. It is sorted by hostname and IP.
-func LoadBalancer(service *mesh.Service) []networkingv1.IngressLoadBalancerIngress {
+// LoadBalancerStatus returns the value of Ingress.status.loadBalancer for all served Ingresses: the
+// external addresses of the gateways' Service, sorted by hostname and IP. It returns nil if service
+// is nil.
+func LoadBalancerStatus(service *mesh.Service) []networkingv1.IngressLoadBalancerIngress {
 	if service == nil {
 		return nil
 	}

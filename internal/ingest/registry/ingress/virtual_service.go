@@ -11,15 +11,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ranked is a rule of one of the Ingresses that have rules for a host.
+// ranked is a rule together with its Ingress.
 type ranked struct {
 	rule
 	of *rules
 }
 
-// virtualService makes the VirtualService of a host, of the rules that all Ingresses have for it, oldest first. It names the rules
-// that an older one leaves nothing to do. It gives nil for a host that leads nowhere.
-func (c *Converter) virtualService(host string, all []*rules) (*config.Config, []config.Problem) {
+// newVirtualService returns the VirtualService of a host, merged from the rules of all Ingresses,
+// which must be sorted oldest first. It returns a Problem for each rule that never matches because
+// an older Ingress has one for the same path. The object is nil if the host has no routes.
+func (c *Converter) newVirtualService(host string, all []*rules) (*config.Config, []config.Problem) {
 	routes, wrong := routesOf(host, all)
 	if len(routes) == 0 {
 		return nil, wrong
@@ -30,16 +31,19 @@ func (c *Converter) virtualService(host string, all []*rules) (*config.Config, [
 		Name: strings.ReplaceAll(host, ".", "-") + "-" + first.Name + "-" + madeBy,
 	}
 	spec := &networking.VirtualService{Hosts: []string{host}, Gateways: c.gatewaysOf(host, all), Http: routes}
-	return c.object(key, first, spec), wrong
+	return c.newObject(key, first, spec), wrong
 }
 
-// gatewaysOf gives the Gateways at which a host is served: that of the oldest Ingress, which stands for all of them where there is no
-// TLS, and those that have certificates for it.
+// gatewaysOf returns the Gateways that serve a host: the Gateway of the oldest Ingress, because all
+// Gateways serve all hosts in plain HTTP, and the Gateways with a certificate for the host.
 func (c *Converter) gatewaysOf(host string, all []*rules) []string {
 	var list []string
 	for i, r := range all {
 		certified := slices.ContainsFunc(r.tls, func(s *networking.Server) bool {
-			return slices.ContainsFunc(s.Hosts, func(h string) bool { return mesh.Hostname(h).Matches(mesh.Hostname(host)) })
+			return slices.ContainsFunc(
+				s.Hosts,
+				func(h string) bool { return mesh.Hostname(h).Matches(mesh.Hostname(host)) },
+			)
 		})
 		if key := c.gatewayKey(r.name); i == 0 || certified {
 			list = append(list, key.Namespace+"/"+key.Name)
@@ -48,6 +52,8 @@ func (c *Converter) gatewaysOf(host string, all []*rules) []string {
 	return list
 }
 
+// routesOf returns the routes of a host in the order of matching, and a Problem for each rule that
+// is shadowed.
 func routesOf(host string, all []*rules) (routes []*networking.HTTPRoute, wrong []config.Problem) {
 	var list []ranked
 	var fallback *networking.Destination
@@ -64,27 +70,31 @@ func routesOf(host string, all []*rules) (routes []*networking.HTTPRoute, wrong 
 	complete := false
 	for _, one := range list {
 		same := one.path
-		same.length = 0 // "/" is for as much as no path
+		same.length = 0 // "/" and no path match the same requests
 		if first, taken := before[same]; taken {
-			wrong = append(wrong, shadowed(host, one, first))
+			wrong = append(wrong, shadowedProblem(host, one, first))
 			continue
 		}
 		before[same] = one
-		complete = complete || one.everything()
-		routes = append(routes, route(one.path, one.to))
+		complete = complete || one.matchesAll()
+		routes = append(routes, newRoute(one.path, one.to))
 	}
 	if !complete && fallback != nil {
-		routes = append(routes, route(path{}, fallback))
+		routes = append(routes, newRoute(path{}, fallback))
 	}
 	return routes, wrong
 }
 
-func route(p path, to *networking.Destination) *networking.HTTPRoute {
-	return &networking.HTTPRoute{Match: p.matches(), Route: []*networking.HTTPRouteDestination{{Destination: to, Weight: 100}}}
+// newRoute returns a route of one path to one destination.
+func newRoute(p path, to *networking.Destination) *networking.HTTPRoute {
+	return &networking.HTTPRoute{
+		Match: p.matches(),
+		Route: []*networking.HTTPRouteDestination{{Destination: to, Weight: 100}},
+	}
 }
 
-// shadowed says that a rule is for what another one has already.
-func shadowed(host string, r, by ranked) config.Problem {
+// shadowedProblem returns a Problem for a rule whose path another rule already matches.
+func shadowedProblem(host string, r, by ranked) config.Problem {
 	where := by.field
 	if by.of != r.of {
 		where = keyOf(by.of.name).String() + ": " + by.field

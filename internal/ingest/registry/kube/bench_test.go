@@ -72,7 +72,8 @@ func BenchmarkConvertAll(b *testing.B) {
 	}
 }
 
-// benchmarkChange converts, in a world of 10,000 pods, an object that is now one and now the other of two versions.
+// benchmarkChange converts, in a world of 10,000 pods, an object that is now one and now the other
+// of two versions.
 func benchmarkChange(b *testing.B, events int, versions [2]mesh.Event) {
 	c := kube.New(kube.Options{})
 	c.Convert(benchWorld())

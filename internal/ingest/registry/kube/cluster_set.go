@@ -13,44 +13,46 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ClusterSet is how much of the Multi-Cluster Services API is followed. The zero value is nothing: services are the same in all
-// clusters of a mesh, as is Istio's default.
+// ClusterSet selects the supported parts of the Multi-Cluster Services API. The zero value disables
+// it: a service is the same in all clusters of a mesh, which is Istio's default.
 type ClusterSet struct {
-	// Exports: callers in other clusters know the endpoints of those services alone that have a ServiceExport here
-	// (ENABLE_MCS_SERVICE_DISCOVERY).
+	// Exports limits callers in other clusters to the endpoints of services with a ServiceExport
+	// here (default false; ENABLE_MCS_SERVICE_DISCOVERY).
 	Exports bool
-	// Hosts: a service that has a ServiceImport with addresses is also called NAME.NAMESPACE.svc.clusterset.local
-	// (ENABLE_MCS_HOST; needs Exports).
+	// Hosts adds the hostname NAME.NAMESPACE.svc.clusterset.local to services whose ServiceImport
+	// has addresses (default false; ENABLE_MCS_HOST; requires Exports).
 	Hosts bool
-	// Local: by its usual name a service is that of the caller's cluster alone (ENABLE_MCS_CLUSTER_LOCAL; needs Hosts).
+	// Local limits the usual hostname of a service to endpoints in the caller's cluster (default
+	// false; ENABLE_MCS_CLUSTER_LOCAL; requires Hosts).
 	Local bool
 }
 
-// resolved turns off what needs something that is off: Hosts needs Exports, and Local needs Hosts.
-func (s ClusterSet) resolved() ClusterSet {
+// withPrerequisites disables the options whose prerequisites are disabled: Hosts requires Exports,
+// and Local requires Hosts.
+func (s ClusterSet) withPrerequisites() ClusterSet {
 	s.Hosts = s.Hosts && s.Exports
 	s.Local = s.Local && s.Hosts
 	return s
 }
 
-// setExport takes up that a Service is exported, or is not any more.
+// setExport records whether a Service has a ServiceExport, and marks its slices if that changed.
 func (c *Converter) setExport(k name, exported bool) {
 	if !c.options.ClusterSet.Exports || exported == c.exports.has(k) {
 		return
 	}
-	c.clusterSetOther = true
+	c.clusterSetDirty = true
 	if exported {
 		c.exports.add(k)
 	} else {
 		delete(c.exports, k)
 	}
-	c.dirtySlices.addAll(c.slicesOf.Of(k))
+	c.dirtySlices.addAll(c.slicesOf.Values(k))
 }
 
-// setImport takes up a ServiceImport, nil if it is gone.
+// setImport stores a ServiceImport, or deletes it if now is nil, and marks what depends on it.
 func (c *Converter) setImport(k name, now *config.Config) {
 	old := c.imports[k]
-	if !c.options.ClusterSet.Hosts || old == nil && now == nil || unchanged(old, now) {
+	if !c.options.ClusterSet.Hosts || old == nil && now == nil || isUnchanged(old, now) {
 		return
 	}
 	if now == nil {
@@ -59,19 +61,23 @@ func (c *Converter) setImport(k name, now *config.Config) {
 		c.imports[k] = now
 	}
 	c.dirtyImports.add(k)
-	c.clusterSetOther = true
+	c.clusterSetDirty = true
 	if (old == nil) != (now == nil) {
-		c.dirtySlices.addAll(c.slicesOf.Of(k))
+		c.dirtySlices.addAll(c.slicesOf.Values(k))
 	}
 }
 
-// clusterSetKey names a service as callers of the Multi-Cluster Services API do.
+// clusterSetKey returns the key of a service under its hostname in the cluster set.
 func clusterSetKey(k name) mesh.ServiceKey {
-	return mesh.ServiceKey{Namespace: k.Namespace, Host: mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + mesh.ClusterSetDomain)}
+	return mesh.ServiceKey{
+		Namespace: k.Namespace,
+		Host:      mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + mesh.ClusterSetDomain),
+	}
 }
 
+// flushImports converts the marked ServiceImports.
 func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
-	for _, k := range c.dirtyImports.take() {
+	for _, k := range c.dirtyImports.drain() {
 		var now *mesh.Service
 		var wrong problems
 		key, object := config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, c.imports[k]
@@ -85,15 +91,16 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 		if !converted {
 			continue
 		}
-		out = c.sayService(out, c.said.imports, k, now)
-		out = c.sayProblems(out, key, wrong.list)
+		out = c.emitService(out, c.emitted.imports, k, now)
+		out = c.emitProblems(out, key, wrong.list)
 	}
 	return out
 }
 
-// importedService makes the service that a ServiceImport stands for: like the Service of its name if there is one here, at the
-// addresses of the import. Without addresses (headless, or not given any yet) there is none. Its endpoints are those of the Service in
-// all clusters that export it.
+// importedService returns the service of a ServiceImport: a copy of the Service with the same name,
+// if there is one here, with the addresses of the import. It returns nil if the import has no
+// addresses (headless, or not assigned yet). Its endpoints are those of the Service in all
+// exporting clusters.
 func (c *Converter) importedService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*mcsv1beta1.ServiceImport](object).Spec
 	var addresses []string
@@ -111,18 +118,20 @@ func (c *Converter) importedService(k name, object *config.Config, wrong *proble
 	s := mesh.Service{
 		Provider: mesh.Kubernetes, Cluster: c.options.Cluster, Name: k.Name, Ports: importedPorts(spec.Ports, wrong), Resolution: mesh.Static,
 		Labels: object.Labels, Created: object.Created.UTC(), Session: c.options.Labels.SessionOf(object.Labels),
-		NodeLocal: spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
+		NodeLocal: spec.InternalTrafficPolicy != nil &&
+			*spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 	}
-	if own := c.said.services[k]; own != nil && own.Resolution == mesh.Static {
+	if own := c.emitted.services.Value(k); own != nil && own.Resolution == mesh.Static {
 		s = *own
 		s.External, s.ExternalPorts, s.Hash = nil, nil, 0
 	}
-	// Whose pods they are is said by the Service itself.
+	// The Service itself selects the pods.
 	s.Selector, s.SelectsPods, s.SelectsWorkloadEntries = nil, false, false
 	s.ServiceKey, s.Addresses, s.From = clusterSetKey(k), addresses, object.Key
 	return s.Sealed()
 }
 
+// importedPorts converts the ports of a ServiceImport.
 func importedPorts(ports []mcsv1beta1.ServicePort, wrong *problems) []mesh.Port {
 	list := make([]corev1.ServicePort, len(ports))
 	for i, p := range ports {
@@ -131,9 +140,9 @@ func importedPorts(ports []mcsv1beta1.ServicePort, wrong *problems) []mesh.Port 
 	return servicePorts(list, wrong)
 }
 
-// confined says whether callers in other clusters are kept from the endpoints of a Service, by its usual name and by that of the
-// cluster set.
-func (c *Converter) confined(k name) (usual, clusterSet bool) {
+// isConfined reports whether callers in other clusters must not use the endpoints of a Service:
+// under its usual hostname, and under that of the cluster set.
+func (c *Converter) isConfined(k name) (usual, clusterSet bool) {
 	hidden := c.options.ClusterSet.Exports && !c.exports.has(k)
 	return hidden || c.options.ClusterSet.Local, hidden
 }

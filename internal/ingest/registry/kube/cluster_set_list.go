@@ -10,18 +10,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ClusterSetService is a service of the cluster set as one cluster has it (Multi-Cluster Services API).
+// ClusterSetService describes a service of the cluster set in one cluster (Multi-Cluster Services
+// API).
 type ClusterSetService struct {
 	Cluster         mesh.ClusterID
 	Namespace, Name string
-	// Exported says that there is a ServiceExport, Imported that there is a ServiceImport, with the address VIP if it has one.
+	// Exported reports whether it has a ServiceExport, and Imported whether it has a ServiceImport.
+	// VIP is the first address of the import, or "".
 	Exported, Imported bool
 	VIP                string
-	// Discoverable says of each hostname of an exported service whether callers in other clusters know the endpoints.
+	// Discoverable reports per hostname of an exported service whether callers in other clusters
+	// can use its endpoints.
 	Discoverable map[mesh.Hostname]bool
 }
 
-// ClusterSetServices gives the services that are exported or imported, sorted. Anybody may ask; the list must not be changed.
+// ClusterSetServices returns the exported and imported services, sorted by namespace and name. It
+// is safe for concurrent use. Callers must not modify the list.
 func (c *Converter) ClusterSetServices() []ClusterSetService {
 	if list := c.clusterSet.Load(); list != nil {
 		return *list
@@ -29,11 +33,17 @@ func (c *Converter) ClusterSetServices() []ClusterSetService {
 	return nil
 }
 
-// showClusterSet brings what ClusterSetServices gives up to date.
-func (c *Converter) showClusterSet() {
+// updateClusterSet updates the result of ClusterSetServices.
+func (c *Converter) updateClusterSet() {
 	all := map[name]ClusterSetService{}
 	for k := range c.exports {
-		x := ClusterSetService{Cluster: c.options.Cluster, Namespace: k.Namespace, Name: k.Name, Exported: true, Discoverable: map[mesh.Hostname]bool{}}
+		x := ClusterSetService{
+			Cluster:      c.options.Cluster,
+			Namespace:    k.Namespace,
+			Name:         k.Name,
+			Exported:     true,
+			Discoverable: map[mesh.Hostname]bool{},
+		}
 		if c.services[k] != nil {
 			x.Discoverable[mesh.Hostname(k.Name+"."+k.Namespace+".svc."+c.options.Domain)] = !c.options.ClusterSet.Local
 		}

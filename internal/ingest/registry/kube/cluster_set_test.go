@@ -63,7 +63,8 @@ func TestClusterSetEndpoints(t *testing.T) {
 	}
 }
 
-// TestImportedService: the service of an import is like the Service of its name, and else as the import says.
+// TestImportedService: the service of an import is like the Service of its name, and else as the
+// import says.
 func TestImportedService(t *testing.T) {
 	o := kube.Options{ClusterSet: kube.ClusterSet{Exports: true, Hosts: true}}
 	find := func(s *conform.State) *mesh.Service {

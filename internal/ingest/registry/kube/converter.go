@@ -14,88 +14,92 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Options say which cluster the objects are of and how they are to be read.
+// Options configure a Converter.
 type Options struct {
-	// Cluster is the cluster that the objects belong to; "Kubernetes" if empty.
+	// Cluster is the cluster of the objects (default "Kubernetes").
 	Cluster mesh.ClusterID
-	// Domain is the DNS suffix of services (--domain); "cluster.local" if empty.
+	// Domain is the DNS suffix of services (default "cluster.local"; --domain).
 	Domain string
-	// TrustDomain is the first part of workload identities until Settings name another (MeshConfig.trustDomain);
-	// "cluster.local" if empty.
+	// TrustDomain is the trust domain of workload identities until Settings contain another one
+	// (default "cluster.local"; MeshConfig.trustDomain).
 	TrustDomain string
-	// SystemNamespace is the namespace whose label topology.istio.io/network names the network of the whole cluster;
-	// "istio-system" if empty.
+	// SystemNamespace is the namespace whose label topology.istio.io/network sets the network of
+	// the whole cluster (default "istio-system").
 	SystemNamespace string
-	// EndpointsFromPods is for objects that no cluster stands behind (files): nobody runs the endpoint controller
-	// there, so a Service that has a selector and no EndpointSlice takes its endpoints from the ready pods that it
-	// selects, and a pod that says nothing about its readiness is ready.
+	// EndpointsFromPods supports objects without a running cluster (files), where no controller
+	// creates EndpointSlices. A Service with a selector and without an EndpointSlice gets the ready
+	// pods that it selects as endpoints. A pod without a Ready condition is ready.
 	EndpointsFromPods bool
-	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy; but for services whose callers prefer
-	// near ones, and must know when those are too few (PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false).
+	// ReadyOnly leaves out endpoints that are not ready instead of sending them as unhealthy
+	// (default false; PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false). It does not apply to services
+	// with a traffic distribution, whose callers fail over if too few near endpoints are healthy.
 	ReadyOnly bool
-	// Labels are the names of labels of services with sessions, and of pods that drain.
+	// Labels are the names of the labels for persistent sessions and for draining pods.
 	Labels mesh.Labels
-	// DualStack makes one endpoint of a pod's addresses of both families, where its Service has both (ISTIO_DUAL_STACK).
-	// Otherwise they are two.
+	// DualStack merges a pod's IPv4 and IPv6 addresses into one endpoint if the Service has both
+	// families (default false; ISTIO_DUAL_STACK). Otherwise they are two endpoints.
 	DualStack bool
-	// IgnoreWorkloadEntries has Services not select WorkloadEntries (PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false).
+	// IgnoreWorkloadEntries excludes WorkloadEntries from the selectors of Services
+	// (PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false).
 	IgnoreWorkloadEntries bool
-	// Remote says that config is read from another cluster. IgnoreGateways has Gateways of the Gateway API not lead into networks
+	// Remote is set if config is read from another cluster. IgnoreGateways disables network
+	// gateways that Gateways of the Gateway API define
 	// (PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API=false).
 	Remote, IgnoreGateways bool
-	// ClusterSet is how much of the Multi-Cluster Services API is followed.
+	// ClusterSet selects the supported parts of the Multi-Cluster Services API.
 	ClusterSet ClusterSet
-	// Recovery confines panics to the object that causes them. If nil, they pass.
+	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
 }
 
-// name is the namespace and name of an object whose kind is clear from the context.
+// name is the namespace and name of an object whose kind follows from the context.
 type name = types.NamespacedName
 
-// Converter converts the objects of one cluster. It is used by one goroutine.
+// Converter converts the objects of one cluster to services, shards and workloads. It must be used
+// by one goroutine at a time, except for ClusterSetServices and PendingEndpoints.
 type Converter struct {
 	options     Options
 	source      string
 	guard       registry.Guard
 	trustDomain string
 
-	network       mesh.Network // of the whole cluster, from the system namespace
+	network       mesh.Network // of the whole cluster, from the label of the system namespace
 	networks      mesh.NetworkPlan
 	nodes         map[string]node
 	distributions map[string]string // traffic distribution by namespace
 
 	services map[name]*config.Config // of *corev1.Service
 	imports  map[name]*config.Config // of *mcsv1beta1.ServiceImport
-	exports  set                     // Services that have a ServiceExport
+	exports  dirtySet                // Services that have a ServiceExport
 	slices   map[name]*config.Config // of *discoveryv1.EndpointSlice
 	pods     map[name]*pod
 
 	servicesIn   registry.Index[string, name] // by namespace
-	onNodes      set                          // Services that are reached by way of nodes
+	onNodes      dirtySet                     // Services that are reached through nodes
 	slicesOf     registry.Index[name, name]   // by Service
-	slicesOfPod  registry.Index[name, name]   // by the pod that an endpoint refers to
+	slicesOfPod  registry.Index[name, name]   // by the pod to which an endpoint refers
 	slicesOfAddr registry.Index[string, name] // by the address of an endpoint that refers to no pod
 	podsOn       registry.Index[string, name] // by node
 	podsAt       registry.Index[string, name] // by IP
 
-	dirtyServices, dirtyImports, dirtyPods, dirtySlices set
+	dirtyServices, dirtyImports, dirtyPods, dirtySlices dirtySet
 
-	said    said
+	emitted emitted
 	pending pending
 
 	clusterSet      atomic.Pointer[[]ClusterSetService]
-	clusterSetOther bool // it is to be made anew
+	clusterSetDirty bool // the result of ClusterSetServices must be updated
 }
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New makes a Converter that knows no objects.
+// New returns a Converter without objects.
 func New(o Options) *Converter {
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
 	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")
 	o.SystemNamespace = cmp.Or(o.SystemNamespace, "istio-system")
-	o.ClusterSet = o.ClusterSet.resolved()
+	o.ClusterSet = o.ClusterSet.withPrerequisites()
 	return &Converter{
 		options:       o,
 		source:        string(mesh.Kubernetes) + "/" + string(o.Cluster),
@@ -105,36 +109,43 @@ func New(o Options) *Converter {
 		distributions: map[string]string{},
 		services:      map[name]*config.Config{},
 		imports:       map[name]*config.Config{},
-		exports:       set{},
+		exports:       dirtySet{},
 		slices:        map[name]*config.Config{},
 		pods:          map[name]*pod{},
-		onNodes:       set{},
-		dirtyServices: set{},
-		dirtyImports:  set{},
-		dirtyPods:     set{},
-		dirtySlices:   set{},
-		said:          newSaid(),
+		onNodes:       dirtySet{},
+		dirtyServices: dirtySet{},
+		dirtyImports:  dirtySet{},
+		dirtyPods:     dirtySet{},
+		dirtySlices:   dirtySet{},
+		emitted:       newEmitted(),
 		pending:       pending{bySlice: map[name]int{}},
 	}
 }
 
-// Name is the source of the events that the Converter makes: "Kubernetes/cluster1".
+// Name returns the source of the events that the Converter creates: "Kubernetes/cluster1".
 func (c *Converter) Name() string { return c.source }
 
-// Convert takes Service, EndpointSlice, Pod, Node, Namespace, ServiceExport and ServiceImport events out of the batch, and says which
-// Gateways of the Gateway API, which it leaves there, lead into networks. What follows from all of them together is at the end of the batch, or before Synced if that is in it: services, then workloads, then shards, each
-// sorted by namespace and name.
+// Convert removes events about Services, EndpointSlices, Pods, Nodes, Namespaces, ServiceExports
+// and ServiceImports from the batch. It appends the resulting changes at its end and before Synced:
+// services, then workloads, then shards, each sorted by namespace and name. Gateways of the Gateway
+// API stay in the batch; after each one Convert adds the network gateways that it defines.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
 		switch {
 		case e.Config != nil:
-			taken := true // also if it panics: an object of ours does not pass
-			out, _ = c.guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { taken = c.take(e.Op, e.Config) })
+			taken := true // also after a panic: events of these kinds never pass through
+			out, _ = c.guard.Try(
+				out,
+				registry.Read,
+				e.Config.Key,
+				e.Config.Origin,
+				func() { taken = c.storeObject(e.Op, e.Config) },
+			)
 			if taken {
 				continue
 			}
-			out = c.takeGateway(out, e)
+			out = c.applyGateway(out, e)
 		case e.Settings != nil:
 			c.setSettings(e.Settings)
 		case e.Op == mesh.Synced:
@@ -145,9 +156,10 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return c.flush(out)
 }
 
-// take takes up an event about an object, and says whether its kind is one of ours. No kind's objects are converted
-// here: those concerned are marked, and converted once when the batch has been read.
-func (c *Converter) take(op mesh.Op, object *config.Config) bool {
+// storeObject applies an event about an object and reports whether its kind is one of those that
+// the Converter removes from the batch. It only marks what the event affects. Marked objects are
+// converted once, at the end of the batch.
+func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind
 	if op == mesh.Delete {
@@ -174,6 +186,7 @@ func (c *Converter) take(op mesh.Op, object *config.Config) bool {
 	return true
 }
 
+// setSettings applies the settings that s contains and marks everything that depends on them.
 func (c *Converter) setSettings(s *mesh.Settings) {
 	changed, networks := false, c.networks
 	if s.Networks != nil {
@@ -192,11 +205,11 @@ func (c *Converter) setSettings(s *mesh.Settings) {
 	for k := range c.services {
 		c.dirtyServices.add(k)
 	}
-	c.touchWorkloads()
+	c.markWorkloads()
 }
 
-// touchWorkloads marks everything that has an identity or a network.
-func (c *Converter) touchWorkloads() {
+// markWorkloads marks all pods and slices, because their identity or network may have changed.
+func (c *Converter) markWorkloads() {
 	for k := range c.pods {
 		c.dirtyPods.add(k)
 	}
@@ -205,24 +218,26 @@ func (c *Converter) touchWorkloads() {
 	}
 }
 
-// flush converts what is marked and appends what is news. Pods go before slices, which take their workloads' values.
+// flush converts all marked objects and appends the changes. Pods are converted before slices,
+// which use their workloads.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	out = c.flushServices(out)
 	out = c.flushImports(out)
-	if c.clusterSetOther {
-		c.clusterSetOther = false
-		_ = c.options.Recovery.Call("converter", func() error { c.showClusterSet(); return nil }, "source", c.source) // it stays as it was
+	if c.clusterSetDirty {
+		c.clusterSetDirty = false
+		// after a panic the old list stays in use
+		_ = c.options.Recovery.Call("converter", func() error { c.updateClusterSet(); return nil }, "source", c.source)
 	}
 	out = c.flushPods(out)
 	return c.flushSlices(out)
 }
 
-// unchanged says that an object can be passed over: same content, same place.
-func unchanged(old, now *config.Config) bool {
+// isUnchanged reports whether two versions of an object have the same content and origin.
+func isUnchanged(old, now *config.Config) bool {
 	return old != nil && now != nil && (old == now || old.Hash != 0 && old.Hash == now.Hash && old.Origin == now.Origin)
 }
 
-// account is the SPIFFE ID of a Kubernetes service account.
-func (c *Converter) account(namespace, serviceAccount string) string {
+// accountID returns the SPIFFE ID of a Kubernetes service account.
+func (c *Converter) accountID(namespace, serviceAccount string) string {
 	return spiffe.Account{TrustDomain: c.trustDomain, Namespace: namespace, Name: serviceAccount}.String()
 }

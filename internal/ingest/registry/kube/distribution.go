@@ -13,8 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setNamespace takes up a Namespace, nil if it is gone. A namespace says two things: the traffic distribution that its
-// Services inherit, and, if it is the system namespace, the network of the cluster.
+// setNamespace stores the parts of a Namespace that others depend on: the traffic distribution that
+// its Services inherit, and the network of the cluster if it is the system namespace. A nil now
+// deletes them.
 func (c *Converter) setNamespace(namespace string, now *config.Config) {
 	var distribution string
 	var network mesh.Network
@@ -28,47 +29,54 @@ func (c *Converter) setNamespace(namespace string, now *config.Config) {
 		} else {
 			c.distributions[namespace] = distribution
 		}
-		for k := range c.servicesIn.Of(namespace) {
+		for k := range c.servicesIn.Values(namespace) {
 			c.dirtyServices.add(k)
 			if c.options.ReadyOnly {
-				c.dirtySlices.addAll(c.slicesOf.Of(k))
+				c.dirtySlices.addAll(c.slicesOf.Values(k))
 			}
 		}
 	}
 	if namespace == c.options.SystemNamespace && network != c.network {
 		c.network = network
-		c.touchWorkloads()
+		c.markWorkloads()
 	}
 }
 
-// trafficDistribution gives a Service's preference for near endpoints: the field, else its annotation, else its
-// namespace's.
-func (c *Converter) trafficDistribution(namespace string, spec *corev1.ServiceSpec, annotations map[string]string, wrong *problems) string {
+// trafficDistribution returns the preference for near endpoints of a Service: its field, else its
+// annotation, else that of its namespace. Unknown values are reported in wrong.
+func (c *Converter) trafficDistribution(
+	namespace string,
+	spec *corev1.ServiceSpec,
+	annotations map[string]string,
+	wrong *problems,
+) string {
 	const field = "networking.istio.io/traffic-distribution"
 	if spec.TrafficDistribution != nil {
-		if d, ok := distribution(*spec.TrafficDistribution); ok {
+		if d, ok := canonicalDistribution(*spec.TrafficDistribution); ok {
 			return d
 		}
 		wrong.add(config.Warning, "spec.trafficDistribution", unknownDistribution(*spec.TrafficDistribution))
 	}
 	if own := annotations[field]; own != "" {
-		if d, ok := distribution(own); ok {
+		if d, ok := canonicalDistribution(own); ok {
 			return d
 		}
 		wrong.add(config.Warning, "metadata.annotations["+field+"]", unknownDistribution(own))
 		return ""
 	}
-	d, _ := distribution(c.distributions[namespace])
+	d, _ := canonicalDistribution(c.distributions[namespace])
 	return d
 }
 
+// unknownDistribution returns the reason of the Problem of an unknown value.
 func unknownDistribution(value string) string {
 	return fmt.Sprintf("%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
 		value, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)
 }
 
-// distribution gives a preference its one name. PreferClose is the older name of PreferSameZone; "" and Any are none.
-func distribution(value string) (string, bool) {
+// canonicalDistribution returns the canonical name of a preference. PreferClose is the older name
+// of PreferSameZone; "" and Any are no preference. The second result is false for an unknown value.
+func canonicalDistribution(value string) (string, bool) {
 	switch {
 	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferClose),
 		strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameZone):

@@ -1,11 +1,13 @@
-// Package kube turns the objects of one Kubernetes cluster into services, shards of endpoints and workloads.
+// Package kube converts the objects of one Kubernetes cluster to services, shards of endpoints and
+// workloads.
 //
-// In: events about Service, EndpointSlice, Pod, Node and Namespace objects, ServiceExports and ServiceImports, and Settings. Out: one
-// mesh.Service for each Service, one mesh.Shard for each EndpointSlice, one mesh.Workload for each Pod that has an address, and
-// Problems.
-// Law: pure and incremental. What is said is a function of the objects that there are, whatever order they came in, and
-// an event costs what it touches: every object knows by index whom it concerns.
+// The inputs are events about Services, EndpointSlices, Pods, Nodes, Namespaces, ServiceExports and
+// ServiceImports, and Settings. The outputs are one mesh.Service per Service, one mesh.Shard per
+// EndpointSlice, one mesh.Workload per Pod with an address, and Problems. The result depends only
+// on the set of objects. An event costs only what it affects, because indexes map each object to
+// its dependents.
 //
-// Start with [Converter.Convert] in converter.go. Then service.go (and protocol.go, node_port.go), pod.go (and owner.go, topology.go),
-// and slice.go, where both meet (and health.go). cluster_set.go is the Multi-Cluster Services API.
+// Start reading with [Converter.Convert] in converter.go. Then read service.go (with protocol.go
+// and node_port.go), pod.go (with owner.go and topology.go), and slice.go, which joins both (with
+// health.go). emit.go emits what changed. cluster_set.go implements the Multi-Cluster Services API.
 package kube

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// remoteGatewayClass is that of Gateways for which nobody deploys anything: they stand for gateways in places whose API server is not
-	// read, and are written down where config is.
+	// remoteGatewayClass is the class of Gateways for which nothing is deployed. They describe
+	// gateways of networks whose API server is not read.
 	remoteGatewayClass = "istio-remote"
-	// listenerMode is an option of a listener's TLS; autoPassthrough is that of listeners which send connections on by their SNI, as
-	// those of Istio's AUTO_PASSTHROUGH do.
+	// listenerMode is a TLS option of a listener. autoPassthrough is its value for listeners that
+	// route by SNI, like those of Istio's AUTO_PASSTHROUGH.
 	listenerMode    = "gateway.istio.io/listener-mode"
 	autoPassthrough = "auto-passthrough"
 )
 
-// takeGateway takes up an event about a Gateway of the Gateway API. Other events change nothing.
-func (c *Converter) takeGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
+// applyGateway applies an event about a Gateway of the Gateway API. It ignores other events.
+func (c *Converter) applyGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
 	if e.Config.Kind != api.KubernetesGateway {
 		return out
 	}
@@ -37,8 +37,9 @@ func (c *Converter) takeGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
 	return c.setGateway(out, name{Namespace: e.Config.Namespace, Name: e.Config.Name}, e.Config, object)
 }
 
-// setGateway takes up a Gateway of the Gateway API, nil if it is gone, as far as it leads into a network. Whatever else it says is for
-// others to read.
+// setGateway emits the network gateways that a Gateway of the Gateway API defines, and their
+// Problems. A nil object deletes them. last is the object of the event, used for its key and
+// origin.
 func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Config) mesh.Batch {
 	var now *mesh.GatewayObject
 	var wrong problems
@@ -55,20 +56,14 @@ func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Conf
 	if !converted {
 		return out
 	}
-	switch before := swap(c.said.gateways, k, now); {
-	case now.Equal(before):
-	case now == nil:
-		gone := &mesh.GatewayObject{Cluster: before.Cluster, From: before.From}
-		out = append(out, mesh.Event{Op: mesh.Delete, Source: c.source, Gateways: gone})
-	default:
-		out = append(out, mesh.Event{Source: c.source, Gateways: now})
-	}
-	return c.sayProblems(out, key, wrong.list)
+	out = c.emitGateways(out, k, now)
+	return c.emitProblems(out, key, wrong.list)
 }
 
-// networkGateways gives the gateways that a Gateway stands for, sorted: each of its addresses (spec.addresses, as in Istio: those of the
-// status are what somebody deployed for it, and that is a Service) with each listener for mutual TLS of sidecars. Listeners of
-// protocol HBONE are for a data plane that is not there.
+// networkGateways returns the gateways that a Gateway defines, sorted: each address in
+// spec.addresses combined with each passthrough listener. Addresses in the status are ignored, as
+// in Istio, because those belong to a deployed gateway, which has a Service. HBONE listeners are
+// ignored, because ambient mode is not supported.
 func (c *Converter) networkGateways(object *config.Config, wrong *problems) []mesh.NetworkGateway {
 	network := mesh.Network(object.Labels[label.TopologyNetwork.Name])
 	spec := &config.Spec[*gatewayv1.Gateway](object).Spec
@@ -83,42 +78,63 @@ func (c *Converter) networkGateways(object *config.Config, wrong *problems) []me
 		case a.Type == nil || *a.Type == gatewayv1.IPAddressType:
 			ip, ok := canonicalIP(a.Value)
 			if address = ip; !ok {
-				wrong.add(config.Warning, fmt.Sprintf("spec.addresses[%d].value", i), fmt.Sprintf("%q is not an IP address; it is left out", a.Value))
+				wrong.add(
+					config.Warning,
+					fmt.Sprintf("spec.addresses[%d].value", i),
+					fmt.Sprintf("%q is not an IP address; it is left out", a.Value),
+				)
 				continue
 			}
 		case *a.Type != gatewayv1.HostnameAddressType:
-			wrong.add(config.Warning, fmt.Sprintf("spec.addresses[%d].type", i), fmt.Sprintf("%q is neither IPAddress nor Hostname; the address is left out", *a.Type))
+			wrong.add(
+				config.Warning,
+				fmt.Sprintf("spec.addresses[%d].type", i),
+				fmt.Sprintf("%q is neither IPAddress nor Hostname; the address is left out", *a.Type),
+			)
 			continue
 		}
 		for _, port := range ports {
-			list = append(list, mesh.NetworkGateway{Network: network, Cluster: c.options.Cluster, Address: address, Port: port})
+			list = append(
+				list,
+				mesh.NetworkGateway{Network: network, Cluster: c.options.Cluster, Address: address, Port: port},
+			)
 		}
 	}
 	slices.SortFunc(list, mesh.NetworkGateway.Compare)
 	return slices.Compact(list)
 }
 
-// passthroughPorts gives the ports of those listeners that send connections on by their SNI: those of that mode, and one with TLS on the
-// port of gateways of networks, which a label may name.
+// passthroughPorts returns the ports of the listeners that route by SNI: those with the option
+// listenerMode, and those with TLS on the port of network gateways, which a label can override. It
+// reports a Problem if there are none.
 func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv1.Listener, wrong *problems) []uint32 {
 	usual := uint64(mesh.DefaultNetworkGatewayPort)
 	if text := object.Labels[label.NetworkingGatewayPort.Name]; text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			wrong.add(config.Warning, "metadata.labels["+label.NetworkingGatewayPort.Name+"]", fmt.Sprintf("%q is not a port number: no listener is on it", text))
+			wrong.add(
+				config.Warning,
+				"metadata.labels["+label.NetworkingGatewayPort.Name+"]",
+				fmt.Sprintf("%q is not a port number: no listener is on it", text),
+			)
 		}
 		usual = n
 	}
 	var ports []uint32
 	for i := range listeners {
 		l := &listeners[i]
-		if l.TLS != nil && (l.TLS.Options[listenerMode] == autoPassthrough || uint64(l.Port) == usual) { //nolint:gosec // ports are positive
+		if l.TLS != nil &&
+			(l.TLS.Options[listenerMode] == autoPassthrough || uint64(l.Port) == usual) { //nolint:gosec // ports are positive
 			ports = append(ports, uint32(l.Port))
 		}
 	}
 	if len(ports) == 0 {
-		wrong.add(config.Warning, "spec.listeners", fmt.Sprintf("none has TLS and port %d, or the option %s: %s, so this is no gateway of network %q",
-			usual, listenerMode, autoPassthrough, object.Labels[label.TopologyNetwork.Name]))
+		wrong.add(
+			config.Warning,
+			"spec.listeners",
+			fmt.Sprintf("none has TLS and port %d, or the option %s: %s, so this is no gateway of network %q",
+				usual, listenerMode, autoPassthrough, object.Labels[label.TopologyNetwork.Name]),
+		)
 	}
 	return ports
 }

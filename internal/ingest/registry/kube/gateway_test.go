@@ -29,7 +29,8 @@ func kubernetesGateway(t *testing.T, labels, spec string) mesh.Event {
 	return mesh.Event{Config: c}
 }
 
-// TestGatewaysOfGatewayAPI: which gateways of networks a Gateway stands for, and what is wrong with it.
+// TestGatewaysOfGatewayAPI: which gateways of networks a Gateway stands for, and what is wrong with
+// it.
 func TestGatewaysOfGatewayAPI(t *testing.T) {
 	const (
 		far       = "topology.istio.io/network: far"

@@ -8,19 +8,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// sliceRules is what of a Service decides how its slices are read.
+// sliceRules is the part of a Service that determines how its EndpointSlices are converted.
 type sliceRules struct {
-	// notReady: conditions are to be disregarded (Service.spec.publishNotReadyAddresses).
+	// notReady ignores the conditions of endpoints (Service.spec.publishNotReadyAddresses).
 	notReady bool
-	// readyOnly: endpoints that are not ready are left out. See Options.ReadyOnly.
+	// readyOnly leaves out endpoints that are not ready. See Options.ReadyOnly.
 	readyOnly bool
-	// sessions: endpoints that are going keep the sessions that they have.
+	// sessions keeps terminating endpoints for their existing sessions.
 	sessions bool
-	// dualStack: a pod's addresses of both families are one endpoint.
+	// dualStack merges a pod's addresses of both families into one endpoint.
 	dualStack bool
 }
 
-// sliceRules reads the rules of a Service; without one (nil) they are those of one that says nothing.
+// sliceRules returns the rules of a Service, or the defaults if service is nil.
 func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	rules := sliceRules{readyOnly: c.options.ReadyOnly}
 	if service == nil {
@@ -28,16 +28,18 @@ func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	}
 	spec := &config.Spec[*corev1.Service](service).Spec
 	rules.notReady = spec.PublishNotReadyAddresses
-	rules.readyOnly = rules.readyOnly && c.trafficDistribution(service.Namespace, spec, service.Annotations, new(problems)) == ""
+	rules.readyOnly = rules.readyOnly &&
+		c.trafficDistribution(service.Namespace, spec, service.Annotations, new(problems)) == ""
 	rules.sessions = c.options.Labels.SessionOf(service.Labels).Kept()
 	rules.dualStack = c.options.DualStack && len(spec.ClusterIPs) > 1
 	return rules
 }
 
-// health says how an endpoint with these conditions is, and whether it is there at all. As in Istio one that is not ready
-// yet is known to callers, who do not call it, and one that ends is not there, unless sessions lead to it. What is not said
-// of an endpoint counts as true (EndpointConditions).
-func (r sliceRules) health(c discoveryv1.EndpointConditions) (health mesh.Health, there bool) {
+// endpointHealth returns the health of an endpoint with these conditions, and whether it is
+// included at all. As in Istio, an endpoint that is not ready is sent as unhealthy, and a
+// terminating one is left out unless sessions use it. A missing condition is true
+// (EndpointConditions).
+func (r sliceRules) endpointHealth(c discoveryv1.EndpointConditions) (health mesh.Health, there bool) {
 	isTrue := func(condition *bool) bool { return condition == nil || *condition }
 	switch ends := isTrue(c.Terminating); {
 	case r.notReady, isTrue(c.Ready):

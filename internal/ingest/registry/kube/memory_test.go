@@ -21,10 +21,12 @@ import (
 // Of a cluster of that size.
 const memoryServices, memoryPods = 1000, 5000
 
-// realPod is a pod of a Deployment as a source gives it: trimmed, with the labels and containers that pods of a mesh have.
+// realPod is a pod of a Deployment as a source gives it: trimmed, with the labels and containers
+// that pods of a mesh have.
 func realPod(i int) mesh.Event {
 	app := fmt.Sprintf("svc-%d", i%memoryServices)
-	text := func(parts ...any) string { return fmt.Sprint(parts...) } // strings of its own, as from a wire
+	// strings of its own, as from a wire
+	text := func(parts ...any) string { return fmt.Sprint(parts...) }
 	controller := true
 	always := corev1.ContainerRestartPolicyAlways
 	labels := map[string]string{
@@ -79,7 +81,8 @@ func realService(i int) mesh.Batch {
 	return mesh.Batch{event(api.Service, svc, svc), event(api.EndpointSlice, slice, slice)}
 }
 
-// BenchmarkMemory is what the converters hold of 5,000 pods and 1,000 services, and what they have said, which snapshots share.
+// BenchmarkMemory is what the converters hold of 5,000 pods and 1,000 services, and what they have
+// said, which snapshots share.
 func BenchmarkMemory(b *testing.B) {
 	heap := func() float64 {
 		runtime.GC()

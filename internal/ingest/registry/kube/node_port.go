@@ -12,17 +12,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// reachedByNodes says whether a Service is one of type NodePort to which nodes lead from outside: a gateway where there are no
-// load balancers. The annotation traffic.istio.io/nodeSelector says which nodes.
-func reachedByNodes(service *config.Config) bool {
+// isReachedByNodes reports whether a Service of type NodePort has the annotation
+// traffic.istio.io/nodeSelector. Such a Service is a gateway that is reached through nodes, in
+// clusters without load balancers.
+func isReachedByNodes(service *config.Config) bool {
 	_, asked := service.Annotations[annotation.TrafficNodeSelector.Name]
 	return asked && config.Spec[*corev1.Service](service).Spec.Type == corev1.ServiceTypeNodePort
 }
 
-// nodeSelectorOf reads which nodes lead to a Service: labels, in JSON. None stand for all nodes. One that cannot be read
-// selects no node.
+// nodeSelectorOf parses the annotation: a JSON object of labels, where empty selects all nodes.
+// Invalid JSON selects no node and is a Problem. asked is false if the Service is not reached
+// through nodes.
 func nodeSelectorOf(service *config.Config, wrong *problems) (selector labels.Selector, asked bool) {
-	if !reachedByNodes(service) {
+	if !isReachedByNodes(service) {
 		return nil, false
 	}
 	text := service.Annotations[annotation.TrafficNodeSelector.Name]
@@ -38,7 +40,8 @@ func nodeSelectorOf(service *config.Config, wrong *problems) (selector labels.Se
 	return labels.SelectorFromSet(want), true
 }
 
-// nodeAddresses gives the external addresses of the nodes that the selector chooses, sorted, each once.
+// nodeAddresses returns the external addresses of the nodes that match the selector, sorted and
+// without duplicates.
 func (c *Converter) nodeAddresses(selector labels.Selector) []string {
 	var list []string
 	for _, n := range c.nodes {
@@ -50,7 +53,7 @@ func (c *Converter) nodeAddresses(selector labels.Selector) []string {
 	return slices.Compact(list)
 }
 
-// externalIP gives a node's first external IP, "" if it has none.
+// externalIP returns the first external IP of a node, or "".
 func externalIP(n *corev1.Node) string {
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeExternalIP {
@@ -63,7 +66,7 @@ func externalIP(n *corev1.Node) string {
 	return ""
 }
 
-// nodePorts says under which port each port of a Service is reached on nodes.
+// nodePorts maps the ports of a Service to their node ports.
 func nodePorts(ports []corev1.ServicePort) map[uint32]uint32 {
 	all := make(map[uint32]uint32, len(ports))
 	for _, p := range ports {

@@ -25,7 +25,8 @@ metadata: {name: node-1, labels: {ingress: "yes"}}
 status: {addresses: [{type: Hostname, address: node-1}, {type: InternalIP, address: 10.0.0.1}, {type: ExternalIP, address: 192.0.2.1}, {type: ExternalIP, address: 192.0.2.9}]}`
 )
 
-// A gateway that is reached by way of nodes has the addresses of those that its annotation chooses, and their ports.
+// A gateway that is reached by way of nodes has the addresses of those that its annotation chooses,
+// and their ports.
 func TestNodePortGateway(t *testing.T) {
 	other := edit(t, ingressNode, "name: node-1", "name: node-2", "192.0.2.1", "192.0.2.2")
 	for _, c := range []struct {
@@ -55,8 +56,8 @@ func TestNodePortGateway(t *testing.T) {
 	}
 }
 
-// Nodes may come, change and go after the Service; what else changes of a node is nothing to it, and no node is anything to other
-// Services.
+// Nodes may come, change and go after the Service; what else changes of a node is nothing to it,
+// and no node is anything to other Services.
 func TestNodesOfGateway(t *testing.T) {
 	c := kube.New(kube.Options{})
 	state := conform.Fold(c.Convert(objects(t, nodePortGateway, reviewsService)))

@@ -9,9 +9,10 @@ import (
 	"istio.io/api/label"
 )
 
-// ownerOf names what made a pod, as a person knows it: the Deployment and not its ReplicaSet, the CronJob and not its
-// Job. Names are derived, not looked up: a ReplicaSet's is its Deployment's with the pod template's hash. A pod that
-// nothing controls is its own owner; the label service.istio.io/workload-name overrides everything.
+// ownerOf returns the name of the workload that created a pod: the Deployment instead of its
+// ReplicaSet, and the CronJob instead of its Job. The names are derived without lookup: a
+// ReplicaSet's name is that of its Deployment and the hash of the pod template. A pod without a
+// controller is its own owner. The label service.istio.io/workload-name overrides everything.
 func ownerOf(pod *corev1.Pod, podName string, labels map[string]string) string {
 	if named := labels[label.ServiceWorkloadName.Name]; named != "" {
 		return named
@@ -22,7 +23,7 @@ func ownerOf(pod *corev1.Pod, podName string, labels map[string]string) string {
 	}
 	switch controller.Kind {
 	case "ReplicaSet":
-		// Argo Rollouts puts its own hash where a Deployment puts pod-template-hash.
+		// Argo Rollouts uses its own label for the hash.
 		for _, hash := range [...]string{labels["pod-template-hash"], labels["rollouts-pod-template-hash"]} {
 			if deployment, ok := strings.CutSuffix(controller.Name, "-"+hash); ok && hash != "" {
 				return deployment
@@ -38,7 +39,7 @@ func ownerOf(pod *corev1.Pod, podName string, labels map[string]string) string {
 	return controller.Name
 }
 
-// withoutTimestamp takes away the "-" and the 8 to 10 digits that a CronJob puts behind its own name.
+// withoutTimestamp removes the "-" and the 8 to 10 digits that a CronJob appends to its own name.
 func withoutTimestamp(job string) string {
 	i := strings.LastIndexByte(job, '-')
 	if i <= 0 {

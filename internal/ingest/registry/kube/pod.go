@@ -18,7 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// podFacts is what a Pod says of itself, as far as it counts. The Pod itself is not kept: it is many times as big.
+// podFacts contains the parts of a Pod that the conversion needs. The Pod itself is not kept,
+// because it is many times larger.
 type podFacts struct {
 	uid                 types.UID
 	labels              map[string]string
@@ -29,18 +30,20 @@ type podFacts struct {
 	hostname, subdomain string
 	owner               string
 	hostNetwork         bool
-	terminal            bool // has ended: its IP may already be another pod's
+	terminal            bool // terminated: its IP may already belong to another pod
 	ready               bool
 	problems            []config.Problem
 }
 
+// pod is a pod and its conversion.
 type pod struct {
 	podFacts
-	// workload is the pod as the mesh knows it, set when the batch has been read.
+	// workload is set when the pod is converted, at the end of the batch.
 	workload *mesh.Workload
 }
 
-// setPod takes up a Pod, nil if it is gone.
+// setPod stores a Pod, or deletes it if object is nil, and marks it and the slices with its
+// addresses.
 func (c *Converter) setPod(k name, object *config.Config) {
 	old, now := c.pods[k], (*pod)(nil)
 	if object != nil {
@@ -49,7 +52,8 @@ func (c *Converter) setPod(k name, object *config.Config) {
 	if old == nil && now == nil {
 		return
 	}
-	// Readiness is by far the most frequent change, and no endpoint depends on it: slices have conditions of their own.
+	// Readiness is by far the most frequent change. It does not affect endpoints, because slices
+	// have their own conditions.
 	onlyReady := old != nil && now != nil && sameButReady(old.podFacts, now.podFacts)
 	if onlyReady && old.ready == now.ready {
 		return
@@ -68,22 +72,23 @@ func (c *Converter) setPod(k name, object *config.Config) {
 	}
 	for _, p := range []*pod{old, now} {
 		if p != nil {
-			c.touchPod(k, p)
+			c.markPod(k, p)
 		}
 	}
 }
 
+// sameButReady reports whether two versions of a pod differ at most in their readiness.
 func sameButReady(a, b podFacts) bool {
 	a.ready = b.ready
 	return reflect.DeepEqual(a, b)
 }
 
-// touchPod marks the pod and the slices that have endpoints of it.
-func (c *Converter) touchPod(k name, p *pod) {
+// markPod marks the pod and all slices that contain an endpoint of it.
+func (c *Converter) markPod(k name, p *pod) {
 	c.dirtyPods.add(k)
-	c.dirtySlices.addAll(c.slicesOfPod.Of(k))
+	c.dirtySlices.addAll(c.slicesOfPod.Values(k))
 	for _, ip := range p.ips {
-		c.dirtySlices.addAll(c.slicesOfAddr.Of(ip))
+		c.dirtySlices.addAll(c.slicesOfAddr.Values(ip))
 	}
 }
 
@@ -105,11 +110,12 @@ func (c *Converter) unindexPod(k name, p *pod) {
 	}
 }
 
-// podAt finds the pod of a namespace that has an IP; whoever lists the address of another namespace's pod is not believed to
-// know whose it is. Pods in the host's network share their node's, and are found only if there is one of them.
+// podAt returns the pod of a namespace with an IP, or nil. A slice cannot claim the pod of another
+// namespace by its address. Pods in the host network share the address of the node; such a pod is
+// returned only if it is the only one.
 func (c *Converter) podAt(namespace, ip string) *pod {
 	var own, host []*pod
-	for k := range c.podsAt.Of(ip) {
+	for k := range c.podsAt.Values(ip) {
 		switch p := c.pods[k]; {
 		case k.Namespace != namespace:
 		case p.hostNetwork:
@@ -128,6 +134,7 @@ func (c *Converter) podAt(namespace, ip string) *pod {
 	}
 }
 
+// readPod extracts the facts of a Pod. Invalid parts are reported in its problems.
 func (c *Converter) readPod(object *config.Config) podFacts {
 	p := config.Spec[*corev1.Pod](object)
 	wrong := problemsOf(object)
@@ -155,7 +162,7 @@ func (c *Converter) readPod(object *config.Config) podFacts {
 	}
 }
 
-// hostnameOf gives a pod's own name below a headless service, "" if it is below none.
+// hostnameOf returns the name of a pod below a headless service, or "" if the pod has no subdomain.
 func hostnameOf(p *corev1.Pod, name string) string {
 	if p.Spec.Subdomain == "" {
 		return ""
@@ -163,6 +170,8 @@ func hostnameOf(p *corev1.Pod, name string) string {
 	return cmp.Or(p.Spec.Hostname, name)
 }
 
+// podIPs returns the valid addresses of a pod, without duplicates. Invalid ones are reported in
+// wrong.
 func podIPs(p *corev1.Pod, wrong *problems) []string {
 	var list []string
 	add := func(field, ip string) {
@@ -185,7 +194,7 @@ func podIPs(p *corev1.Pod, wrong *problems) []string {
 	return list
 }
 
-// canonicalIP gives an address its one spelling. ok is false for what is no IP address.
+// canonicalIP returns the canonical form of an IP address. ok is false for any other text.
 func canonicalIP(text string) (ip string, ok bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" {
@@ -194,8 +203,8 @@ func canonicalIP(text string) (ip string, ok bool) {
 	return addr.String(), true
 }
 
-// namedPorts are a pod's TCP ports that have names. Of two ports with one name the first counts, as in Kubernetes, and those
-// of native sidecars (init containers that go on running) come last.
+// namedPorts returns the named TCP ports of a pod. Of two ports with one name the first is used, as
+// in Kubernetes. Ports of native sidecars (init containers with restartPolicy Always) come last.
 func namedPorts(p *corev1.Pod) map[string]uint32 {
 	var ports map[string]uint32
 	add := func(container *corev1.Container) {
@@ -222,20 +231,22 @@ func namedPorts(p *corev1.Pod) map[string]uint32 {
 	return ports
 }
 
+// flushPods converts the marked pods and emits their workloads and Problems.
 func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
-	for _, k := range c.dirtyPods.take() {
+	for _, k := range c.dirtyPods.drain() {
 		var said, now *mesh.Workload
 		var wrong []config.Problem
 		key, p := config.Key{Kind: api.Pod, Namespace: k.Namespace, Name: k.Name}, c.pods[k]
 		var converted bool
 		out, converted = c.guard.Try(out, registry.Convert, key, "", func() {
 			if p != nil {
-				now = c.workload(k, p)
+				now = c.newWorkload(k, p)
 			}
 		})
 		if !converted {
-			if p.workload == nil { // the pod is another: its endpoints are those of the last good one, or wait
-				p.workload = c.said.workloads[k]
+			// the slices use the last good workload of the pod, or wait for one
+			if p.workload == nil {
+				p.workload = c.emitted.workloads.Value(k)
 			}
 			continue
 		}
@@ -245,13 +256,14 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 				said = p.workload
 			}
 		}
-		out = c.sayWorkload(out, k, said)
-		out = c.sayProblems(out, key, wrong)
+		out = c.emitWorkload(out, k, said)
+		out = c.emitProblems(out, key, wrong)
 	}
 	return out
 }
 
-func (c *Converter) workload(k name, p *pod) *mesh.Workload {
+// newWorkload returns the workload of a pod.
+func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 	address := ""
 	if len(p.ips) > 0 {
 		address = p.ips[0]
@@ -268,7 +280,7 @@ func (c *Converter) workload(k name, p *pod) *mesh.Workload {
 		Addresses:      p.ips,
 		ContainerPorts: p.ports,
 		Labels:         c.topologyLabels(p.labels, locality, network, p.node),
-		Account:        c.account(k.Namespace, p.serviceAccount),
+		Account:        c.accountID(k.Namespace, p.serviceAccount),
 		Node:           p.node,
 		Locality:       locality,
 		Network:        network,

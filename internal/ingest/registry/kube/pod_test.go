@@ -64,7 +64,8 @@ func TestWorkloadAddresses(t *testing.T) {
 	}
 }
 
-// Ports of native sidecars are named as those of containers are, which go before; other init containers have ended.
+// Ports of native sidecars are named as those of containers are, which go before; other init
+// containers have ended.
 func TestContainerPorts(t *testing.T) {
 	s := converted(t, kube.Options{}, edit(t, reviewsPod, "  containers:", `  initContainers:
   - {name: native, restartPolicy: Always, ports: [{name: metrics, containerPort: 9090}, {name: web, containerPort: 1}]}

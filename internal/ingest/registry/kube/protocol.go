@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// protocolOf says what a port speaks: by appProtocol if that is given, else by the part of the port's name before the
-// first "-" (Istio's protocol selection).
+// protocolOf returns the protocol of a port: from appProtocol if it is set, else from the part of
+// the port's name before the first "-" (Istio's protocol selection).
 func protocolOf(p corev1.ServicePort) mesh.Protocol {
 	switch p.Protocol {
 	case corev1.ProtocolUDP:
@@ -20,7 +20,8 @@ func protocolOf(p corev1.ServicePort) mesh.Protocol {
 	declared := p.Name
 	if p.AppProtocol != nil {
 		declared = *p.AppProtocol
-		// Kubernetes' own standard names; those of other organisations ("example.com/foo") say nothing to a mesh.
+		// Names that Kubernetes defines. Names of other organizations ("example.com/foo") are
+		// ignored.
 		switch declared {
 		case "kubernetes.io/h2c":
 			return mesh.HTTP2
@@ -30,7 +31,7 @@ func protocolOf(p corev1.ServicePort) mesh.Protocol {
 			return mesh.HTTPS
 		}
 	}
-	const grpcWeb = "grpc-web" // the one protocol whose name has a "-" in it
+	const grpcWeb = "grpc-web" // the only protocol whose name contains a "-"
 	if len(declared) >= len(grpcWeb) && strings.EqualFold(declared[:len(grpcWeb)], grpcWeb) {
 		return mesh.GRPCWeb
 	}
@@ -38,15 +39,15 @@ func protocolOf(p corev1.ServicePort) mesh.Protocol {
 	if protocol, known := mesh.ParseProtocol(prefix); known {
 		return protocol
 	}
-	if serverFirst(p.Port) {
+	if isServerFirst(p.Port) {
 		return mesh.TCP
 	}
 	return mesh.Auto
 }
 
-// serverFirst says whether a port is one of those that Istio takes for TCP unless something else is declared: in SMTP,
-// MySQL and MongoDB the server speaks first, so a proxy that waits for the client's first bytes to detect HTTP delays or
-// breaks them. DNS over TCP is Istio's fourth.
-func serverFirst(port int32) bool {
+// isServerFirst reports whether Istio treats a port as TCP unless a protocol is declared. In SMTP,
+// MySQL and MongoDB the server speaks first, so waiting for the client's first bytes to detect HTTP
+// delays or breaks them. DNS over TCP is Istio's fourth port.
+func isServerFirst(port int32) bool {
 	return port == 25 || port == 53 || port == 3306 || port == 27017
 }

@@ -50,7 +50,8 @@ func TestProtocol(t *testing.T) {
 		{`{name: http, port: 80, protocol: SCTP}`, mesh.Unsupported},
 		{`{name: http, port: 80, protocol: TCP}`, mesh.HTTP},
 
-		// Istio takes the ports of protocols in which the server speaks first for TCP, unless something is declared.
+		// Istio takes the ports of protocols in which the server speaks first for TCP, unless
+		// something is declared.
 		{`{name: db, port: 3306}`, mesh.TCP},
 		{`{port: 27017}`, mesh.TCP},
 		{`{port: 25}`, mesh.TCP},

@@ -16,15 +16,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setService takes up a Service, nil if it is gone.
+// setService stores a Service, or deletes it if now is nil, and marks what depends on it.
 func (c *Converter) setService(k name, now *config.Config) {
 	old := c.services[k]
-	if old == nil && now == nil || unchanged(old, now) {
+	if old == nil && now == nil || isUnchanged(old, now) {
 		return
 	}
-	byNodes, otherRules := now != nil && reachedByNodes(now), c.sliceRules(old) != c.sliceRules(now) // all that is read of it
+	// reads all that is needed before the state changes
+	byNodes, otherRules := now != nil && isReachedByNodes(now), c.sliceRules(old) != c.sliceRules(now)
 	delete(c.onNodes, k)
-	c.clusterSetOther = c.clusterSetOther || c.exports.has(k)
+	c.clusterSetDirty = c.clusterSetDirty || c.exports.has(k)
 	if now == nil {
 		delete(c.services, k)
 		c.servicesIn.Remove(k.Namespace, k)
@@ -37,12 +38,13 @@ func (c *Converter) setService(k name, now *config.Config) {
 	}
 	c.dirtyServices.add(k)
 	if otherRules {
-		c.dirtySlices.addAll(c.slicesOf.Of(k))
+		c.dirtySlices.addAll(c.slicesOf.Values(k))
 	}
 }
 
+// flushServices converts the marked Services and emits the services and Problems.
 func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
-	for _, k := range c.dirtyServices.take() {
+	for _, k := range c.dirtyServices.drain() {
 		var now *mesh.Service
 		var wrong problems
 		key, object := config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, c.services[k]
@@ -50,41 +52,45 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
 			if object != nil {
 				wrong = problemsOf(object)
-				now = c.service(k, object, &wrong)
+				now = c.newService(k, object, &wrong)
 			}
 		})
 		if !converted {
 			continue
 		}
-		out = c.sayService(out, c.said.services, k, now)
+		out = c.emitService(out, c.emitted.services, k, now)
 		if c.imports[k] != nil {
 			c.dirtyImports.add(k)
 		}
-		out = c.sayProblems(out, key, wrong.list)
+		out = c.emitProblems(out, key, wrong.list)
 	}
 	return out
 }
 
-// serviceKey names a Service as callers do: name.namespace.svc.domain.
+// serviceKey returns the key of a Service: the hostname is name.namespace.svc.domain.
 func (c *Converter) serviceKey(k name) mesh.ServiceKey {
-	return mesh.ServiceKey{Namespace: k.Namespace, Host: mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + c.options.Domain)}
+	return mesh.ServiceKey{
+		Namespace: k.Namespace,
+		Host:      mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + c.options.Domain),
+	}
 }
 
-// service converts a Service. It gives nil for one that cannot be called at all.
-func (c *Converter) service(k name, object *config.Config, wrong *problems) *mesh.Service {
+// newService converts a Service. It returns nil if the Service has no valid address or alias.
+func (c *Converter) newService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*corev1.Service](object).Spec
 	s := mesh.Service{
-		ServiceKey:          c.serviceKey(k),
-		Provider:            mesh.Kubernetes,
-		Cluster:             c.options.Cluster,
-		Name:                k.Name,
-		Ports:               servicePorts(spec.Ports, wrong),
-		Resolution:          mesh.Static,
-		ExportTo:            exportTo(object.Annotations[annotation.NetworkingExportTo.Name]),
-		Accounts:            c.accounts(k.Namespace, object.Annotations),
-		Labels:              object.Labels,
-		Created:             object.Created.UTC(),
-		NodeLocal:           spec.InternalTrafficPolicy != nil && *spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
+		ServiceKey: c.serviceKey(k),
+		Provider:   mesh.Kubernetes,
+		Cluster:    c.options.Cluster,
+		Name:       k.Name,
+		Ports:      servicePorts(spec.Ports, wrong),
+		Resolution: mesh.Static,
+		ExportTo:   parseExportTo(object.Annotations[annotation.NetworkingExportTo.Name]),
+		Accounts:   c.accountIDs(k.Namespace, object.Annotations),
+		Labels:     object.Labels,
+		Created:    object.Created.UTC(),
+		NodeLocal: spec.InternalTrafficPolicy != nil &&
+			*spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 		PublishNotReady:     spec.PublishNotReadyAddresses,
 		Session:             c.options.Labels.SessionOf(object.Labels),
 		TrafficDistribution: c.trafficDistribution(k.Namespace, spec, object.Annotations, wrong),
@@ -110,17 +116,18 @@ func (c *Converter) service(k name, object *config.Config, wrong *problems) *mes
 		addresses = []string{spec.ClusterIP}
 	}
 	if slices.Contains(addresses, corev1.ClusterIPNone) {
-		// Callers of a headless service find its endpoints in DNS, which knows of no WorkloadEntries.
+		// Callers of a headless service find its endpoints in DNS, which does not contain
+		// WorkloadEntries.
 		s.Headless, s.Resolution, s.SelectsWorkloadEntries = true, mesh.Passthrough, false
 		return s.Sealed()
 	}
-	s.Addresses = clusterIPs(addresses, wrong)
+	s.Addresses = canonicalClusterIPs(addresses, wrong)
 	return s.Sealed()
 }
 
-// aliasService makes a service of type ExternalName a second name of another host. Whether that host is one of the
-// mesh is for the reader of the snapshot to see: in Istio an alias of a mesh host is more domains of its routes, and an
-// alias of an outside name is no configuration at all.
+// aliasService converts a Service of type ExternalName to an alias of another host. Readers of the
+// snapshot decide by whether that host is in the mesh. As in Istio, an alias of a mesh host adds
+// domains to its routes, and an alias of an external name generates no configuration.
 func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *mesh.Service {
 	host := strings.ToLower(strings.TrimSuffix(spec.ExternalName, "."))
 	if host == "" {
@@ -131,11 +138,16 @@ func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *me
 	return s.Sealed()
 }
 
+// servicePorts converts the ports of a Service. Invalid ports are left out and reported in wrong.
 func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 	list := make([]mesh.Port, 0, len(ports))
 	for i, p := range ports {
 		if p.Port < 1 || p.Port > 65535 {
-			wrong.add(config.Error, fmt.Sprintf("spec.ports[%d].port", i), fmt.Sprintf("%d is not a port number; the port is left out", p.Port))
+			wrong.add(
+				config.Error,
+				fmt.Sprintf("spec.ports[%d].port", i),
+				fmt.Sprintf("%d is not a port number; the port is left out", p.Port),
+			)
 			continue
 		}
 		port := mesh.Port{Name: p.Name, Number: uint32(p.Port), Protocol: protocolOf(p)}
@@ -145,19 +157,25 @@ func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 		case p.TargetPort.IntVal > 0:
 			port.Target = uint32(p.TargetPort.IntVal)
 		default:
-			port.Target = port.Number // the API server's default, which objects from files have not been given
+			port.Target = port.Number // the API server's default, which objects from files may lack
 		}
 		list = append(list, port)
 	}
 	return list
 }
 
-func clusterIPs(addresses []string, wrong *problems) []string {
+// canonicalClusterIPs returns the canonical addresses. Invalid ones are left out and reported in
+// wrong.
+func canonicalClusterIPs(addresses []string, wrong *problems) []string {
 	var list []string
 	for i, a := range addresses {
 		ip, ok := canonicalIP(a)
 		if !ok {
-			wrong.add(config.Error, fmt.Sprintf("spec.clusterIPs[%d]", i), fmt.Sprintf("%q is not an IP address; it is left out", a))
+			wrong.add(
+				config.Error,
+				fmt.Sprintf("spec.clusterIPs[%d]", i),
+				fmt.Sprintf("%q is not an IP address; it is left out", a),
+			)
 			continue
 		}
 		list = append(list, ip)
@@ -165,7 +183,8 @@ func clusterIPs(addresses []string, wrong *problems) []string {
 	return list
 }
 
-// externalAddresses are those of the load balancers before a Service, and others that lead to it.
+// externalAddresses returns the addresses of the Service's load balancers and its externalIPs,
+// sorted and without duplicates.
 func externalAddresses(service *corev1.Service) []string {
 	var list []string
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
@@ -185,23 +204,26 @@ func externalAddresses(service *corev1.Service) []string {
 	return slices.Compact(list)
 }
 
-// exportTo reads the annotation networking.istio.io/exportTo: namespaces separated by commas. Its order means nothing.
-func exportTo(text string) []string {
+// parseExportTo parses the annotation networking.istio.io/exportTo: namespaces separated by commas.
+// The result is sorted.
+func parseExportTo(text string) []string {
 	list := splitList(text)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// accounts are identities that may answer for a service from outside the cluster, as two annotations list them.
-func (c *Converter) accounts(namespace string, annotations map[string]string) []string {
+// accountIDs returns the SPIFFE IDs that two annotations add to the identities of a service, for
+// endpoints outside the cluster.
+func (c *Converter) accountIDs(namespace string, annotations map[string]string) []string {
 	list := splitList(annotations[annotation.AlphaCanonicalServiceAccounts.Name])
 	for _, sa := range splitList(annotations[annotation.AlphaKubernetesServiceAccounts.Name]) {
-		list = append(list, c.account(namespace, sa))
+		list = append(list, c.accountID(namespace, sa))
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
+// splitList splits a list at commas and drops empty elements.
 func splitList(text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {

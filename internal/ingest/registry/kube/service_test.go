@@ -114,7 +114,7 @@ spec: {clusterIP: 10.0.0.1}`,
 	}
 }
 
-// What is not used as it was written is named.
+// TestServiceProblems is not used as it was written is named.
 func TestServiceProblems(t *testing.T) {
 	for _, c := range []struct{ manifest, want string }{
 		{`{type: ExternalName}`, "error spec.externalName: is required for type ExternalName"},

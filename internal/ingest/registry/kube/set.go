@@ -6,24 +6,24 @@ import (
 	"slices"
 )
 
-// set is objects that are to be converted again.
-type set map[name]struct{}
+// dirtySet contains the objects that must be converted again.
+type dirtySet map[name]struct{}
 
-func (s set) add(k name) { s[k] = struct{}{} }
+func (s dirtySet) add(k name) { s[k] = struct{}{} }
 
-func (s set) has(k name) bool {
+func (s dirtySet) has(k name) bool {
 	_, there := s[k]
 	return there
 }
 
-func (s set) addAll(keys iter.Seq[name]) {
+func (s dirtySet) addAll(keys iter.Seq[name]) {
 	for k := range keys {
 		s[k] = struct{}{}
 	}
 }
 
-// take empties the set and gives what was in it, sorted.
-func (s set) take() []name {
+// drain empties the set and returns its former elements, sorted.
+func (s dirtySet) drain() []name {
 	if len(s) == 0 {
 		return nil
 	}

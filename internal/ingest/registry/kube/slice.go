@@ -16,13 +16,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setSlice takes up an EndpointSlice, nil if it is gone.
+// setSlice stores an EndpointSlice, or deletes it if now is nil, and updates the indexes.
 func (c *Converter) setSlice(k name, now *config.Config) {
 	old := c.slices[k]
-	if old == nil && now == nil || unchanged(old, now) {
+	if old == nil && now == nil || isUnchanged(old, now) {
 		return
 	}
-	was, is := sliceIndexOf(k, old), sliceIndexOf(k, now) // all that is read of it
+	// reads all that is needed before the state changes
+	was, is := sliceIndexOf(k, old), sliceIndexOf(k, now)
 	c.indexSlice(k, was, (*registry.Index[name, name]).Remove, (*registry.Index[string, name]).Remove)
 	c.indexSlice(k, is, (*registry.Index[name, name]).Add, (*registry.Index[string, name]).Add)
 	if now == nil {
@@ -40,13 +41,13 @@ func (c *Converter) setSlice(k name, now *config.Config) {
 	}
 }
 
-// sliceIndex is what an EndpointSlice is indexed by.
+// sliceIndex contains the index keys of an EndpointSlice.
 type sliceIndex struct {
 	services, pods []name
 	addresses      []string
 }
 
-// sliceIndexOf reads it, nothing of a slice that is nil.
+// sliceIndexOf returns the index keys of a slice; none if slice is nil.
 func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
 	if slice == nil {
 		return x
@@ -69,7 +70,12 @@ func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
 	return x
 }
 
-func (c *Converter) indexSlice(k name, x sliceIndex, byName func(*registry.Index[name, name], name, name), byAddress func(*registry.Index[string, name], string, name)) {
+func (c *Converter) indexSlice(
+	k name,
+	x sliceIndex,
+	byName func(*registry.Index[name, name], name, name),
+	byAddress func(*registry.Index[string, name], string, name),
+) {
 	for _, service := range x.services {
 		byName(&c.slicesOf, service, k)
 	}
@@ -81,11 +87,12 @@ func (c *Converter) indexSlice(k name, x sliceIndex, byName func(*registry.Index
 	}
 }
 
-// clusterSetService is the label of a slice that a controller of the Multi-Cluster Services API has copied from another cluster.
-// The mesh sees the other cluster itself, if at all: such slices are passed over, as in Istio.
+// clusterSetService is the label of slices that a Multi-Cluster Services controller has copied from
+// another cluster. They are ignored, as in Istio, because the mesh reads the other cluster itself.
 const clusterSetService = mcsv1beta1.LabelServiceName
 
-// serviceOf names the Service that a slice has endpoints of.
+// serviceOf returns the Service of a slice. The second result is false if the slice is nil, has no
+// such label, or is a copy from another cluster.
 func serviceOf(slice *config.Config) (name, bool) {
 	if slice == nil || slice.Labels[discoveryv1.LabelServiceName] == "" || slice.Labels[clusterSetService] != "" {
 		return name{}, false
@@ -93,7 +100,7 @@ func serviceOf(slice *config.Config) (name, bool) {
 	return name{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}, true
 }
 
-// podOf names the pod that an endpoint refers to.
+// podOf returns the pod to which an endpoint refers, if any.
 func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 	if e.TargetRef == nil || e.TargetRef.Kind != string(api.Pod) || e.TargetRef.Name == "" {
 		return name{}, false
@@ -101,8 +108,9 @@ func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 	return name{Namespace: cmp.Or(e.TargetRef.Namespace, namespace), Name: e.TargetRef.Name}, true
 }
 
+// flushSlices converts the marked EndpointSlices and emits shards and Problems.
 func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
-	for _, k := range c.dirtySlices.take() {
+	for _, k := range c.dirtySlices.drain() {
 		var shard, clusterSet *mesh.Shard
 		var wrong problems
 		held := 0
@@ -115,14 +123,15 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 			continue
 		}
 		c.pending.set(k, held)
-		out = c.sayShard(out, c.said.shards, k, shard)
-		out = c.sayShard(out, c.said.clusterSet, k, clusterSet)
-		out = c.sayProblems(out, key, wrong.list)
+		out = c.emitShard(out, c.emitted.shards, k, shard)
+		out = c.emitShard(out, c.emitted.clusterSet, k, clusterSet)
+		out = c.emitProblems(out, key, wrong.list)
 	}
 	return out
 }
 
-// shardsOf converts an EndpointSlice, which may be nil. held is how many of its addresses wait for their pods.
+// shardsOf converts an EndpointSlice, which may be nil. held is the number of its addresses that
+// wait for their pods.
 func (c *Converter) shardsOf(object *config.Config, wrong *problems) (shard, clusterSet *mesh.Shard, held int) {
 	if object == nil {
 		return nil, nil, 0
@@ -137,11 +146,11 @@ func (c *Converter) shardsOf(object *config.Config, wrong *problems) (shard, clu
 		return nil, nil, 0
 	}
 	r := sliceReader{c: c, object: object, service: service, problems: wrong}
-	shard, clusterSet = r.shards()
+	shard, clusterSet = r.newShards()
 	return shard, clusterSet, r.held
 }
 
-// sliceReader makes the shard of one EndpointSlice.
+// sliceReader converts one EndpointSlice.
 type sliceReader struct {
 	c       *Converter
 	object  *config.Config
@@ -159,30 +168,35 @@ type slicePort struct {
 	number uint32
 }
 
-// shards gives the slice's endpoints for callers of the service by its usual name, and if it has one for callers by its name in the
-// cluster set.
-func (r *sliceReader) shards() (usual, clusterSet *mesh.Shard) {
+// newShards returns the shard for the service's usual hostname, and the one for its hostname in the
+// cluster set, or nil if it has none.
+func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
-		r.add(config.Warning, "addressType", "FQDN is not supported, nor is it by Istio: the slice's endpoints are left out")
+		r.add(
+			config.Warning,
+			"addressType",
+			"FQDN is not supported, nor is it by Istio: the slice's endpoints are left out",
+		)
 	} else {
-		r.read(slice)
+		r.readEndpoints(slice)
 	}
 	if r.held > 0 {
-		// How many and which is not said: where many pods are lost at once that changes with each of them.
+		// The number is not part of the text, because it would change with each pod when many are
+		// missing.
 		r.add(config.Warning, "endpoints", "some are held back until the pods that they refer to are known")
 	}
 	slices.SortFunc(r.endpoints, compareEndpoints)
-	hidden, confined := r.c.confined(r.service)
-	usual = r.shard(r.c.serviceKey(r.service), hidden)
+	hidden, confined := r.c.isConfined(r.service)
+	usual = r.newShard(r.c.serviceKey(r.service), hidden)
 	if r.c.options.ClusterSet.Hosts && (!confined || r.c.imports[r.service] != nil) {
 		r.endpoints = slices.Clone(r.endpoints)
-		clusterSet = r.shard(clusterSetKey(r.service), confined)
+		clusterSet = r.newShard(clusterSetKey(r.service), confined)
 	}
 	return usual, clusterSet
 }
 
-func (r *sliceReader) shard(service mesh.ServiceKey, confined bool) *mesh.Shard {
+func (r *sliceReader) newShard(service mesh.ServiceKey, confined bool) *mesh.Shard {
 	shard := mesh.Shard{
 		Service: service,
 		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: r.c.options.Cluster, Object: r.object.Key},
@@ -196,36 +210,46 @@ func (r *sliceReader) shard(service mesh.ServiceKey, confined bool) *mesh.Shard 
 	return shard.Sealed()
 }
 
-// compareEndpoints orders a shard, so that a slice that was only shuffled is no news.
+// compareEndpoints orders the endpoints of a shard, so that a reordered slice produces an equal
+// shard.
 func compareEndpoints(a, b mesh.Endpoint) int {
-	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port), cmp.Compare(a.ServicePort, b.ServicePort))
+	return cmp.Or(
+		cmp.Compare(a.Address, b.Address),
+		cmp.Compare(a.Port, b.Port),
+		cmp.Compare(a.ServicePort, b.ServicePort),
+	)
 }
 
-func (r *sliceReader) read(slice *discoveryv1.EndpointSlice) {
-	ports := r.ports(slice.Ports)
+// readEndpoints adds the endpoints of a slice.
+func (r *sliceReader) readEndpoints(slice *discoveryv1.EndpointSlice) {
+	ports := r.readPorts(slice.Ports)
 	r.family = slice.AddressType
 	r.rules = r.c.sliceRules(r.c.services[r.service])
 	r.endpoints = make([]mesh.Endpoint, 0, len(slice.Endpoints)*len(ports))
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
-		health, there := r.rules.health(e.Conditions)
+		health, there := r.rules.endpointHealth(e.Conditions)
 		if !there {
 			continue
 		}
 		for j, a := range e.Addresses {
 			ip, ok := canonicalIP(a)
 			if !ok {
-				r.add(config.Error, fmt.Sprintf("endpoints[%d].addresses[%d]", i, j), fmt.Sprintf("%q is not an IP address; it is left out", a))
+				r.add(
+					config.Error,
+					fmt.Sprintf("endpoints[%d].addresses[%d]", i, j),
+					fmt.Sprintf("%q is not an IP address; it is left out", a),
+				)
 				continue
 			}
-			r.address(ip, health, e, ports)
+			r.addEndpoints(ip, health, e, ports)
 		}
 	}
 }
 
-// ports reads the ports of a slice, which all its endpoints have. A port without a name is that of a Service whose only
-// port has none.
-func (r *sliceReader) ports(ports []discoveryv1.EndpointPort) []slicePort {
+// readPorts converts the ports of a slice, which apply to all its endpoints. A port without a name
+// belongs to a Service whose only port has no name.
+func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 	list := make([]slicePort, 0, len(ports))
 	for i, p := range ports {
 		if p.Port == nil || *p.Port < 1 || *p.Port > 65535 {
@@ -241,18 +265,20 @@ func (r *sliceReader) ports(ports []discoveryv1.EndpointPort) []slicePort {
 	return list
 }
 
-// address makes the endpoints of one address. If it refers to a pod that is not known yet, it is held back: without the
-// pod it would have no identity, labels or locality, and callers would be told something wrong.
-func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
+// addEndpoints adds the endpoints of one address. An address that refers to an unknown pod is held
+// back: without the pod it would have no identity, labels or locality, and callers would be
+// configured with wrong values.
+func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
 	k, refers := podOf(r.object.Namespace, e)
 	var p *pod
 	if refers {
-		if p = r.c.pods[k]; p == nil || p.workload == nil || !p.is(e.TargetRef.UID) {
+		if p = r.c.pods[k]; p == nil || p.workload == nil || !p.hasUID(e.TargetRef.UID) {
 			r.held++
 			return
 		}
 	} else {
-		if p = r.c.podAt(r.object.Namespace, address); p != nil && p.workload == nil { // the pod could not be converted
+		// the pod could not be converted
+		if p = r.c.podAt(r.object.Namespace, address); p != nil && p.workload == nil {
 			r.held++
 			return
 		}
@@ -263,7 +289,7 @@ func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1
 		base = r.c.podlessEndpoint(r.object.Namespace, address, e)
 	case refers && r.rules.dualStack && len(p.ips) > 1:
 		if r.family == discoveryv1.AddressTypeIPv6 {
-			return // the slice of the other family has the endpoint with both addresses
+			return // the IPv4 slice contains the endpoint with both addresses
 		}
 		base = podEndpoint(p, r.service, e)
 		base.Address, base.MoreAddresses = p.ips[0], p.ips[1:]
@@ -280,7 +306,7 @@ func (r *sliceReader) address(address string, health mesh.Health, e *discoveryv1
 	}
 }
 
-// podEndpoint is an endpoint of a pod, without its address and port.
+// podEndpoint returns an endpoint of a pod without address and port.
 func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 	w := p.workload
 	hostname := ""
@@ -296,11 +322,12 @@ func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 	}
 }
 
-// is says whether an endpoint that refers to a pod of that UID means this one, and not its predecessor or successor of the
+// hasUID reports whether an endpoint with this UID refers to this pod and not to another one of the
 // same name. Objects from files have no UIDs.
-func (p *pod) is(uid types.UID) bool { return uid == "" || p.uid == "" || uid == p.uid }
+func (p *pod) hasUID(uid types.UID) bool { return uid == "" || p.uid == "" || uid == p.uid }
 
-// podlessEndpoint is an endpoint that somebody listed by hand, and whose address is no pod's.
+// podlessEndpoint returns an endpoint for an address that belongs to no known pod, such as one of a
+// manually written slice.
 func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.Endpoint) mesh.Endpoint {
 	network := c.networkOf(nil, address)
 	endpoint := mesh.Endpoint{Address: address, Namespace: namespace, Network: network, Cluster: c.options.Cluster}
@@ -314,7 +341,7 @@ func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.En
 	return endpoint
 }
 
-// pending counts the addresses that wait for their pod.
+// pending counts the addresses that wait for their pods.
 type pending struct {
 	bySlice map[name]int
 	total   atomic.Int64
@@ -329,6 +356,6 @@ func (p *pending) set(slice name, held int) {
 	}
 }
 
-// PendingEndpoints is the number of addresses that are held back because their pods are not known yet (the metric
-// pilot_k8s_endpoints_pending_pod). Anybody may ask for it.
+// PendingEndpoints returns the number of addresses that are held back until their pods are known
+// (metric pilot_k8s_endpoints_pending_pod). It is safe for concurrent use.
 func (c *Converter) PendingEndpoints() int { return int(c.pending.total.Load()) }

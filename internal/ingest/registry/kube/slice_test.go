@@ -87,7 +87,8 @@ func TestEndpointConditions(t *testing.T) {
 	}
 }
 
-// Endpoints that are not ready are known where callers prefer near ones, which a namespace may come to say of its Services.
+// Endpoints that are not ready are known where callers prefer near ones, which a namespace may come
+// to say of its Services.
 func TestUnreadyByDistribution(t *testing.T) {
 	c, state := kube.New(kube.Options{ReadyOnly: true}), conform.NewState()
 	unready := edit(t, reviewsSlice, "{ready: true, serving: true, terminating: false}", "{ready: false, serving: false, terminating: false}")
@@ -233,7 +234,8 @@ func TestEndpointOfPredecessor(t *testing.T) {
 	}
 }
 
-// A pod's addresses of both families are one endpoint where the mesh and the service have both, else two.
+// A pod's addresses of both families are one endpoint where the mesh and the service have both,
+// else two.
 func TestDualStack(t *testing.T) {
 	pod := edit(t, reviewsPod, "podIPs: [{ip: 10.244.0.5}]", `podIPs: [{ip: 10.244.0.5}, {ip: "FD00::5"}]`)
 	v6 := edit(t, reviewsSlice, "name: reviews-abc", "name: reviews-v6", "IPv4", "IPv6", "[10.244.0.5]", `["FD00::5"]`)
@@ -315,7 +317,8 @@ endpoints: [{addresses: [192.0.2.2]}, {addresses: [192.0.2.1]}, {addresses: [192
 	}
 }
 
-// Slices that were copied from other clusters are passed over, with or without the label of a service of this one.
+// Slices that were copied from other clusters are passed over, with or without the label of a
+// service of this one.
 func TestSliceOfClusterSet(t *testing.T) {
 	for _, labels := range []string{"multicluster.kubernetes.io/service-name: reviews", "kubernetes.io/service-name: reviews, multicluster.kubernetes.io/service-name: reviews"} {
 		state := converted(t, kube.Options{}, reviewsPod, edit(t, reviewsSlice, "kubernetes.io/service-name: reviews", labels))
@@ -339,7 +342,8 @@ func TestSliceProblems(t *testing.T) {
 	}
 }
 
-// Where nobody runs the endpoint controller, a Service without any EndpointSlice selects its pods itself.
+// Where nobody runs the endpoint controller, a Service without any EndpointSlice selects its pods
+// itself.
 func TestEndpointsFromPods(t *testing.T) {
 	for _, files := range []bool{false, true} {
 		c := kube.New(kube.Options{EndpointsFromPods: files})

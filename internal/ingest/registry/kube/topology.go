@@ -13,14 +13,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// node is what of a Node counts: where it is, and for gateways that are reached by way of nodes, where and whether it is one.
+// node contains the parts of a Node that the conversion needs: its locality, and for gateways that
+// are reached through nodes, its address and labels.
 type node struct {
 	locality mesh.Locality
-	external string // its first external IP, "" if it has none
+	external string // the first external IP, or ""
 	labels   map[string]string
 }
 
-// setNode takes up a Node, nil if it is gone.
+// setNode stores a Node, or deletes it if object is nil. It marks the pods on it if the locality
+// changed, and the services that are reached through nodes if its address or labels did.
 func (c *Converter) setNode(name string, object *config.Config) {
 	old, known := c.nodes[name]
 	var now node
@@ -31,8 +33,8 @@ func (c *Converter) setNode(name string, object *config.Config) {
 		c.nodes[name] = now
 	}
 	if old.locality != now.locality {
-		for k := range c.podsOn.Of(name) {
-			c.touchPod(k, c.pods[k])
+		for k := range c.podsOn.Values(name) {
+			c.markPod(k, c.pods[k])
 		}
 	}
 	if !known || object == nil || old.external != now.external || !maps.Equal(old.labels, now.labels) {
@@ -40,6 +42,7 @@ func (c *Converter) setNode(name string, object *config.Config) {
 	}
 }
 
+// nodeLocality returns the locality in the labels of a node.
 func nodeLocality(labels map[string]string) mesh.Locality {
 	return mesh.Locality{
 		Region:  cmp.Or(labels[corev1.LabelTopologyRegion], labels[corev1.LabelFailureDomainBetaRegion]),
@@ -48,27 +51,32 @@ func nodeLocality(labels map[string]string) mesh.Locality {
 	}
 }
 
-// localityOf says where a pod is: where its label says, else where its node is.
+// localityOf returns the locality of a pod: that of its label, else that of its node.
 func (c *Converter) localityOf(labels map[string]string, node string) mesh.Locality {
 	const old = "istio-locality"
 	if own := cmp.Or(labels[label.TopologyLocality.Name], labels[old]); own != "" {
 		if !strings.Contains(own, "/") {
-			own = strings.ReplaceAll(own, ".", "/") // a label's value cannot have a "/" in it
+			own = strings.ReplaceAll(own, ".", "/") // label values cannot contain a "/"
 		}
 		return mesh.ParseLocality(own)
 	}
 	return c.nodes[node].locality
 }
 
-// networkOf says which network an address is in: the one of the pod's label, else of the cluster, else the one that
-// MeshNetworks puts the cluster or the address in.
+// networkOf returns the network of an address: that of the pod's label, else of the cluster, else
+// the one that MeshNetworks assigns to the cluster or the address.
 func (c *Converter) networkOf(labels map[string]string, address string) mesh.Network {
 	return cmp.Or(mesh.Network(labels[label.TopologyNetwork.Name]), c.network, c.networks.Of(address))
 }
 
-// topologyLabels are the labels of an endpoint: its own, and where it is, so that subsets can be made by cluster, zone
-// or network.
-func (c *Converter) topologyLabels(own map[string]string, at mesh.Locality, network mesh.Network, node string) map[string]string {
+// topologyLabels returns the labels of an endpoint with labels for its locality, cluster, network
+// and node added, which subsets can select.
+func (c *Converter) topologyLabels(
+	own map[string]string,
+	at mesh.Locality,
+	network mesh.Network,
+	node string,
+) map[string]string {
 	all := make(map[string]string, len(own)+6)
 	for k, v := range own {
 		all[k] = v

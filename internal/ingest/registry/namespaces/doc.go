@@ -1,11 +1,11 @@
-// Package namespaces keeps the objects of namespaces that the mesh does not look at from everything behind it
-// (MeshConfig.discoverySelectors).
+// Package namespaces removes the objects of namespaces that MeshConfig.discoverySelectors does not
+// select from the events of a cluster.
 //
-// In: all events of a cluster: objects, Namespaces and Settings. Out: the same, but for the objects of namespaces that no selector
-// chooses. Which those are may change at any time: a namespace that comes to be chosen brings all its objects, one that ceases
-// to be takes them away.
-// Law: pure. What has come out is, whatever the order in which objects, Namespaces and Settings came, the objects that there are in
-// the namespaces that are chosen.
+// The inputs are all events of a cluster: objects, Namespaces and Settings. The outputs are the
+// same events without the objects of unselected namespaces. The selection can change at any time.
+// If a namespace becomes selected, all its objects are emitted; if it becomes unselected, they are
+// deleted. The result depends only on the set of objects, Namespaces and Settings, not on their
+// order.
 //
-// Start with [Filter.Convert].
+// Start reading with [Filter.Convert].
 package namespaces

@@ -15,41 +15,48 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options say whose objects are looked at.
+// Options configure a Filter.
 type Options struct {
-	// Sources are the names of the sources whose objects are filtered: those that read the API server of the cluster whose
-	// Namespaces they are. Objects of other sources (files, config over xDS) pass through, as in Istio. None: all are filtered, as
-	// soon as there is any Namespace: files often have none, and then nothing in them is meant to be left out.
+	// Sources are the names of the sources whose objects are filtered: those that read the API
+	// server with the Namespaces. Objects of other sources (files, config over xDS) pass through,
+	// as in Istio. If empty, objects of all sources are filtered once there is any Namespace. Files
+	// often contain no Namespaces, and then all their objects are used.
 	Sources []string
-	// Recovery confines panics to the object that causes them. If nil, they pass.
+	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
 }
 
-// Filter holds objects back. It goes before every other converter, and is used by one goroutine.
+// Filter removes objects of unselected namespaces. It must precede all other converters, and be
+// used by one goroutine at a time.
 type Filter struct {
 	options    Options
 	guard      registry.Guard
-	selectors  []labels.Selector // nil: every namespace is chosen
+	selectors  []labels.Selector // nil selects every namespace
 	namespaces map[string]*namespace
-	present    int // of them have a Namespace
+	present    int // the number of namespaces with a Namespace object
 	wrong      []config.Problem
 }
 
-// namespace is one of which there is the Namespace or at least an object.
+// namespace is a namespace that has a Namespace object or at least one other object.
 type namespace struct {
-	labels  labels.Set // nil: there is no Namespace
-	chosen  bool
-	objects map[config.Key]object
+	labels   labels.Set // nil if there is no Namespace object
+	selected bool
+	objects  map[config.Key]object
 }
 
 var _ registry.Converter = (*Filter)(nil)
 
-// New makes a Filter that lets everything through until Settings have selectors.
+// New returns a Filter that passes everything until Settings contain selectors.
 func New(o Options) *Filter {
-	return &Filter{options: o, guard: registry.Guard{Recovery: o.Recovery, Source: "namespaces"}, namespaces: map[string]*namespace{}}
+	return &Filter{
+		options:    o,
+		guard:      registry.Guard{Recovery: o.Recovery, Source: "namespaces"},
+		namespaces: map[string]*namespace{},
+	}
 }
 
-// Convert takes the objects out of the batch that are not to be seen, and puts those in that come to be seen, or cease to.
+// Convert removes the objects of unselected namespaces from the batch. It inserts upserts for
+// namespaces that become selected, and deletes for those that become unselected.
 func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -57,7 +64,7 @@ func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 		case e.Settings != nil && e.Settings.Mesh != nil:
 			out = append(out, e)
 			out = f.setSelectors(out, e.Source, e.Settings.Mesh.GetDiscoverySelectors())
-		case e.Config == nil || !f.filters(e.Source):
+		case e.Config == nil || !f.filtersSource(e.Source):
 			out = append(out, e)
 		case e.Config.Kind == api.Namespace:
 			out = append(out, e)
@@ -68,7 +75,13 @@ func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 			var packed object
 			read := true
 			if e.Op != mesh.Delete {
-				out, read = f.guard.Try(out, registry.Read, e.Config.Key, e.Config.Origin, func() { packed = pack(e) })
+				out, read = f.guard.Try(
+					out,
+					registry.Read,
+					e.Config.Key,
+					e.Config.Origin,
+					func() { packed = newObject(e) },
+				)
 			}
 			if read {
 				out = f.setObject(out, e, packed)
@@ -78,27 +91,29 @@ func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-func (f *Filter) filters(source string) bool {
+// filtersSource reports whether objects of the source are filtered.
+func (f *Filter) filtersSource(source string) bool {
 	return len(f.options.Sources) == 0 || slices.Contains(f.options.Sources, source)
 }
 
-// setObject takes up an object, and lets it through if its namespace is chosen.
+// setObject stores or deletes an object, and passes the event on if its namespace is selected.
 func (f *Filter) setObject(out mesh.Batch, e mesh.Event, packed object) mesh.Batch {
-	n := f.namespace(e.Config.Namespace)
+	n := f.namespaceState(e.Config.Namespace)
 	if e.Op == mesh.Delete {
 		delete(n.objects, e.Config.Key)
 	} else {
 		n.objects[e.Config.Key] = packed
 	}
-	f.forget(e.Config.Namespace, n)
-	if n.chosen {
+	f.removeIfEmpty(e.Config.Namespace, n)
+	if n.selected {
 		out = append(out, e)
 	}
 	return out
 }
 
+// setNamespace applies an event about a Namespace object.
 func (f *Filter) setNamespace(out mesh.Batch, op mesh.Op, c *config.Config) mesh.Batch {
-	n, before := f.namespace(c.Name), f.present
+	n, before := f.namespaceState(c.Name), f.present
 	if n.labels != nil {
 		f.present--
 	}
@@ -110,70 +125,77 @@ func (f *Filter) setNamespace(out mesh.Batch, op mesh.Op, c *config.Config) mesh
 		}
 	}
 	if len(f.options.Sources) == 0 && (before == 0) != (f.present == 0) {
-		out = f.turnAll(out) // the first one, or the last
+		out = f.updateAll(out) // the first Namespace object was added, or the last one removed
 	} else {
-		out = f.turn(out, n)
+		out = f.updateSelection(out, n)
 	}
-	f.forget(c.Name, n)
+	f.removeIfEmpty(c.Name, n)
 	return out
 }
 
-// namespace gives what is known of a namespace, which may be nothing yet.
-func (f *Filter) namespace(name string) *namespace {
+// namespaceState returns the state of a namespace, and creates it if necessary.
+func (f *Filter) namespaceState(name string) *namespace {
 	n := f.namespaces[name]
 	if n == nil {
 		n = &namespace{objects: map[config.Key]object{}}
-		n.chosen = f.chooses(n)
+		n.selected = f.selects(n)
 		f.namespaces[name] = n
 	}
 	return n
 }
 
-// forget drops a namespace of which there is nothing any more.
-func (f *Filter) forget(name string, n *namespace) {
+// removeIfEmpty removes the state of a namespace that has neither a Namespace object nor other
+// objects.
+func (f *Filter) removeIfEmpty(name string, n *namespace) {
 	if n.labels == nil && len(n.objects) == 0 {
 		delete(f.namespaces, name)
 	}
 }
 
-// chooses says whether a namespace is to be looked at. One whose Namespace is not there, or not yet, has no labels to choose
-// it by.
-func (f *Filter) chooses(n *namespace) bool {
+// selects reports whether a namespace is selected. A namespace without a Namespace object has no
+// labels, so selectors do not match it.
+func (f *Filter) selects(n *namespace) bool {
 	if f.selectors == nil || len(f.options.Sources) == 0 && f.present == 0 {
 		return true
 	}
-	return n.labels != nil && slices.ContainsFunc(f.selectors, func(s labels.Selector) bool { return s.Matches(n.labels) })
+	return n.labels != nil &&
+		slices.ContainsFunc(f.selectors, func(s labels.Selector) bool { return s.Matches(n.labels) })
 }
 
-// setSelectors takes up other selectors. Of a list in which one cannot be read nothing is taken up, as in Istio: half of it is
-// what nobody has asked for.
+// setSelectors replaces the selectors. If any of them is invalid, it reports Problems and keeps the
+// previous selectors, as in Istio.
 func (f *Filter) setSelectors(out mesh.Batch, source string, list []*meshconfig.LabelSelector) mesh.Batch {
-	next, wrong := readSelectors(list)
+	next, wrong := parseSelectors(list)
 	if !slices.Equal(f.wrong, wrong) {
 		f.wrong = wrong
-		out = append(out, mesh.Event{Source: source, Problems: &mesh.Problems{Scope: "meshConfig.discoverySelectors", List: wrong}})
+		out = append(
+			out,
+			mesh.Event{Source: source, Problems: &mesh.Problems{Scope: "meshConfig.discoverySelectors", List: wrong}},
+		)
 	}
 	if len(wrong) > 0 {
 		return out
 	}
 	f.selectors = next
-	return f.turnAll(out)
+	return f.updateAll(out)
 }
 
-func (f *Filter) turnAll(out mesh.Batch) mesh.Batch {
+// updateAll updates the selection of all namespaces.
+func (f *Filter) updateAll(out mesh.Batch) mesh.Batch {
 	for _, name := range slices.Sorted(maps.Keys(f.namespaces)) {
-		out = f.turn(out, f.namespaces[name])
+		out = f.updateSelection(out, f.namespaces[name])
 	}
 	return out
 }
 
-// turn brings a namespace's objects if it has come to be chosen, and takes them away if it has ceased to be.
-func (f *Filter) turn(out mesh.Batch, n *namespace) mesh.Batch {
-	chosen := f.chooses(n)
-	if chosen == n.chosen {
+// updateSelection updates the selection of a namespace. It appends upserts of all its objects if it
+// became selected, and deletes if it became unselected.
+func (f *Filter) updateSelection(out mesh.Batch, n *namespace) mesh.Batch {
+	chosen := f.selects(n)
+	if chosen == n.selected {
 		return out
 	}
-	n.chosen = chosen
+	n.selected = chosen
 	for _, key := range slices.SortedFunc(maps.Keys(n.objects), config.Key.Compare) {
 		o := n.objects[key]
 		if chosen {

@@ -202,7 +202,8 @@ func TestPodComesAgain(t *testing.T) {
 	}
 }
 
-// TestFilesWithoutNamespaces: who has no Namespaces at all has nothing to choose by, and wants no objects left out.
+// TestFilesWithoutNamespaces: who has no Namespaces at all has nothing to choose by, and wants no
+// objects left out.
 func TestFilesWithoutNamespaces(t *testing.T) {
 	f, got := namespaces.New(namespaces.Options{}), seen{}
 	for i, step := range []struct {
@@ -236,7 +237,8 @@ func TestOtherSources(t *testing.T) {
 	}
 }
 
-// TestHistory: whatever comes in whatever order, what is seen is the objects of the namespaces that are chosen.
+// TestHistory: whatever comes in whatever order, what is seen is the objects of the namespaces that
+// are chosen.
 func TestHistory(t *testing.T) {
 	teams := []string{"", "blue", "red"}
 	choices := [][]string{nil, {"blue"}, {"red"}, {"blue", "red"}, {"green"}}

@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// FuzzFilter: whatever selectors and labels come in whatever order, what has been let through in the end is what a Filter lets through
-// that is sent the final state at once (differential).
+// FuzzFilter: whatever selectors and labels come in whatever order, what has been let through in
+// the end is what a Filter lets through that is sent the final state at once (differential).
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7}, "mesh", "on")
 	f.Add([]byte{9, 0, 9, 1, 9, 2, 0, 0, 17, 33}, "", "")
@@ -48,7 +48,7 @@ func FuzzFilter(f *testing.F) {
 			batch = append(batch, e)
 		}
 		note(want, fresh.Convert(batch))
-		if _, wrong := readSelectors(settings.Settings.Mesh.DiscoverySelectors); len(wrong) > 0 {
+		if _, wrong := parseSelectors(settings.Settings.Mesh.DiscoverySelectors); len(wrong) > 0 {
 			return // the selectors before them hold
 		}
 		for k := range objects {

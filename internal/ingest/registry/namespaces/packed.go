@@ -7,16 +7,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// object is one that a namespace has, whether or not it is let through: sources say everything once.
+// object is an object of a namespace, selected or not. It is kept because sources send each object
+// only once.
 type object struct {
 	source string
 	config *config.Config
-	// pod is the encoded spec of a Pod, which config is then without. Nobody else keeps Pods: there are more of them than of
-	// anything, and decoded they are several times as big.
+	// pod is the encoded spec of a Pod; config then has none. Only this package keeps Pods. They
+	// are the most numerous objects, and decoded ones are several times larger.
 	pod []byte
 }
 
-func pack(e mesh.Event) object {
+// newObject returns the object of an event, with the spec of a Pod encoded.
+func newObject(e mesh.Event) object {
 	o := object{source: e.Source, config: e.Config}
 	if p, ok := e.Config.Spec.(*corev1.Pod); ok {
 		if encoded, err := p.Marshal(); err == nil {
@@ -27,7 +29,7 @@ func pack(e mesh.Event) object {
 	return o
 }
 
-// event gives the event by which the object came.
+// event returns an upsert of the object.
 func (o object) event() mesh.Event {
 	c := o.config
 	if o.pod != nil {

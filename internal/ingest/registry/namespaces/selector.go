@@ -11,13 +11,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// readSelectors reads MeshConfig.discoverySelectors, of which any may choose a namespace. An empty list chooses all: nil.
-func readSelectors(list []*meshconfig.LabelSelector) (selectors []labels.Selector, wrong []config.Problem) {
+// parseSelectors parses MeshConfig.discoverySelectors. A namespace is selected if any of them
+// matches. An empty list returns nil, which selects all. Invalid selectors are reported in wrong.
+func parseSelectors(list []*meshconfig.LabelSelector) (selectors []labels.Selector, wrong []config.Problem) {
 	for i, s := range list {
 		selector, err := mesh.LabelSelector(s)
 		if err != nil {
 			wrong = append(wrong, config.Problem{
-				Field: fmt.Sprintf("discoverySelectors[%d]", i), Reason: err.Error() + "; the selectors before go on to count",
+				Field: fmt.Sprintf(
+					"discoverySelectors[%d]",
+					i,
+				), Reason: err.Error() + "; the selectors before go on to count",
 				Severity: config.Error, Origin: "mesh configuration",
 			})
 			continue

@@ -19,68 +19,71 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options say where the Secrets are, and how a cluster is read.
+// Options configure Clusters.
 type Options struct {
-	// Client is of the API server that has the Secrets, in Namespace.
+	// Client is the client of the API server that has the Secrets, in Namespace.
 	Client    *kube.Client
 	Namespace string
-	// Local is the config cluster, which no Secret can replace.
+	// Local is the config cluster, which a Secret cannot replace.
 	Local mesh.ClusterID
-	// Open makes the parts with which a cluster is read. They must not have been run.
+	// Open returns the parts that read a cluster. They must not be running.
 	Open func(id mesh.ClusterID, client *kube.Client) Parts
-	// Timeout is how long clusters may hold up the start; 0: for ever. PILOT_REMOTE_CLUSTER_TIMEOUT.
+	// Timeout limits how long a cluster can delay the start (default 0, no limit;
+	// PILOT_REMOTE_CLUSTER_TIMEOUT).
 	Timeout time.Duration
-	// Insecure are the dangerous things that a kubeconfig may have all the same: exec, clientCertificate, clientKey, tokenFile,
-	// certificateAuthority, or the name of an auth provider. PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS.
-	Insecure []string
-	Log      *slog.Logger // none if nil
-	Metrics  Metrics      // none if nil
+	// AllowedInsecureFields lists the dangerous fields that a kubeconfig may have (default none;
+	// PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS): exec, clientCertificate, clientKey,
+	// tokenFile, certificateAuthority, or the name of an auth provider.
+	AllowedInsecureFields []string
+	Log                   *slog.Logger // if nil, nothing is logged
+	Metrics               Metrics      // if nil, nothing is measured
 }
 
-// Metrics is told how many clusters there are, and how it stands with them.
+// Metrics receives the states of the remote clusters.
 type Metrics interface {
-	// Remote is told of all remote clusters each time one of them changes.
+	// Remote is called with the states of all remote clusters each time one of them changes.
 	Remote(states map[mesh.ClusterID]string)
-	// TimedOut is told of a cluster that held up the start for too long.
+	// TimedOut is called for a cluster that delayed the start for longer than Options.Timeout.
 	TimedOut(id mesh.ClusterID)
 }
 
 // Clusters is the registry of all remote clusters.
 type Clusters struct {
 	o        Options
-	shelf    *shelf
+	secrets  *secretStore
 	settings *settings
 
-	// What follows is for the goroutine of Run. members are those that count, next those that will as soon as they are in sync.
+	// The following fields belong to the goroutine of Run. members are the clusters in use. next
+	// are their replacements after a change of kubeconfig, until they are in sync.
 	members, next map[mesh.ClusterID]*member
-	failed        map[mesh.ClusterID]string // by what is wrong with the newest kubeconfig
+	failed        map[mesh.ClusterID]string // the reason why the newest kubeconfig cannot be used
 	problems      map[config.Key][]config.Problem
-	synced        bool // the feed is
+	synced        bool // Synced was sent
 	running       sync.WaitGroup
-	utterances    chan utterance
+	memberEvents  chan memberEvent
 
 	mu       sync.Mutex
 	statuses map[mesh.ClusterID]Status
 	readers  map[mesh.ClusterID]any
 	clients  map[mesh.ClusterID]*kube.Client
-	changed  chan struct{} // is closed when clients differ
+	changed  chan struct{} // closed when clients change
 }
 
-// sourceName is the feed's name.
+// sourceName is the name of the feed.
 const sourceName = "remote clusters"
 
 var _ registry.Registry = (*Clusters)(nil)
 
-// New makes a registry that knows no clusters. It asks nothing before Run.
+// New returns a registry without clusters. It sends no request before Run.
 func New(o Options) *Clusters {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Metrics == nil {
-		o.Metrics = unmeasured{}
+		o.Metrics = noMetrics{}
 	}
 	return &Clusters{
-		o: o, shelf: newShelf(), settings: newSettings(), utterances: make(chan utterance),
+		o: o, secrets: newSecretStore(), settings: newSettings(), memberEvents: make(chan memberEvent),
 		members: map[mesh.ClusterID]*member{}, next: map[mesh.ClusterID]*member{}, failed: map[mesh.ClusterID]string{},
 		problems: map[config.Key][]config.Problem{},
 		statuses: map[mesh.ClusterID]Status{}, readers: map[mesh.ClusterID]any{}, clients: map[mesh.ClusterID]*kube.Client{},
@@ -88,26 +91,31 @@ func New(o Options) *Clusters {
 	}
 }
 
-// Name tells it from other feeds.
+// Name returns the name of the feed.
 func (c *Clusters) Name() string { return sourceName }
 
-// Observe takes the settings out of a batch: identities and networks of workloads depend on them. It may be called before and
-// while Run runs.
+// Observe copies the settings in a batch, on which the identities and networks of workloads depend.
+// It may be called before and during Run.
 func (c *Clusters) Observe(batch mesh.Batch) {
 	for _, e := range batch {
 		if e.Settings != nil {
-			c.settings.set(e.Settings)
+			c.settings.update(e.Settings)
 		}
 	}
 }
 
-// Run reads all clusters until the context ends, and returns nil then. Synced is sent when every cluster that there was at the start
-// is in sync, or Options.Timeout has passed.
+// Run reads all clusters until the context ends, and then returns nil. It sends Synced when every
+// cluster that existed at the start is in sync, or after Options.Timeout.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	defer c.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reflector := cache.NewReflectorWithOptions(c.listerWatcher(), new(corev1.Secret), c.shelf, cache.ReflectorOptions{Name: sourceName})
+	reflector := cache.NewReflectorWithOptions(
+		c.listerWatcher(),
+		new(corev1.Secret),
+		c.secrets,
+		cache.ReflectorOptions{Name: sourceName},
+	)
 	c.running.Go(func() { reflector.RunWithContext(ctx) })
 	var timeout <-chan time.Time
 	if c.o.Timeout > 0 {
@@ -119,14 +127,14 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		case <-ctx.Done():
 			return nil
 		case <-timeout:
-			batch = c.giveUp()
-		case <-c.shelf.wake:
+			batch = c.endWait()
+		case <-c.secrets.wake:
 			batch = c.reconcile(ctx)
-		case u := <-c.utterances:
-			batch = c.hear(u)
+		case u := <-c.memberEvents:
+			batch = c.applyMemberEvent(u)
 		}
-		c.report()
-		if batch = append(batch, c.settle()...); len(batch) == 0 {
+		c.updateStatus()
+		if batch = append(batch, c.syncedEvent()...); len(batch) == 0 {
 			continue
 		}
 		select {
@@ -137,17 +145,17 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// reconcile starts, replaces and ends members as the Secrets now say.
+// reconcile starts, replaces and stops members according to the Secrets.
 func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
-	list, problems, ok := c.wanted()
+	list, problems, ok := c.configuredClusters()
 	if !ok {
-		return c.say(problems)
+		return c.setProblems(problems)
 	}
 	var batch mesh.Batch
 	wanted := map[mesh.ClusterID]bool{}
 	for _, e := range list {
 		wanted[e.id] = true
-		c.want(ctx, e)
+		c.startReading(ctx, e)
 		if reason := c.failed[e.id]; reason != "" {
 			if c.members[e.id] != nil {
 				reason += "; the one from before stays in use"
@@ -164,14 +172,15 @@ func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 	}
 	for id := range c.statuses {
 		if !wanted[id] {
-			batch = append(batch, c.remove(id)...)
+			batch = append(batch, c.removeCluster(id)...)
 		}
 	}
-	return append(batch, c.say(problems)...)
+	return append(batch, c.setProblems(problems)...)
 }
 
-// want has a cluster read as an entry says, if it is not already.
-func (c *Clusters) want(ctx context.Context, e entry) {
+// startReading starts reading a cluster with the kubeconfig of an entry, unless that is already the
+// case. An invalid kubeconfig is recorded in failed.
+func (c *Clusters) startReading(ctx context.Context, e entry) {
 	sum := sha256.Sum256(e.kubeconfig)
 	for _, m := range []*member{c.next[e.id], c.members[e.id]} {
 		if m == nil {
@@ -179,51 +188,76 @@ func (c *Clusters) want(ctx context.Context, e entry) {
 		}
 		if m.sum == sum {
 			delete(c.failed, e.id)
-			if n := c.next[e.id]; n != nil && n != m { // back to what it was before the newest one came up
-				c.end(n)
+			// the kubeconfig was changed back before the replacement was in sync
+			if n := c.next[e.id]; n != nil && n != m {
+				c.stopMember(n)
 				delete(c.next, e.id)
 			}
 			return
 		}
 	}
 	if n := c.next[e.id]; n != nil {
-		c.end(n)
+		c.stopMember(n)
 		delete(c.next, e.id)
 	}
-	client, err := connect(e.kubeconfig, c.o.Insecure)
+	client, err := newClient(e.kubeconfig, c.o.AllowedInsecureFields)
 	if err != nil {
 		c.failed[e.id] = err.Error()
-		c.o.Log.Error("remote cluster", "cluster", string(e.id), "secret", e.secret.Namespace+"/"+e.secret.Name, "err", err)
+		c.o.Log.Error(
+			"remote cluster",
+			"cluster",
+			string(e.id),
+			"secret",
+			e.secret.Namespace+"/"+e.secret.Name,
+			"err",
+			err,
+		)
 		return
 	}
 	delete(c.failed, e.id)
-	m := c.start(ctx, e.id, client)
+	m := c.startMember(ctx, e.id, client)
 	m.sum = sum
 	if c.members[e.id] == nil {
 		c.members[e.id] = m
 	} else {
 		c.next[e.id] = m
 	}
-	c.o.Log.Info("remote cluster is read", "cluster", string(e.id), "secret", e.secret.Namespace+"/"+e.secret.Name, "again", c.next[e.id] == m)
+	c.o.Log.Info(
+		"remote cluster is read",
+		"cluster",
+		string(e.id),
+		"secret",
+		e.secret.Namespace+"/"+e.secret.Name,
+		"again",
+		c.next[e.id] == m,
+	)
 }
 
-func (c *Clusters) start(ctx context.Context, id mesh.ClusterID, client *kube.Client) *member {
+// startMember starts a member for a cluster.
+func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *kube.Client) *member {
 	ctx, stop := context.WithCancel(ctx)
-	m := &member{id: id, client: client, parts: c.o.Open(id, client), stop: stop, said: newLedger(), began: time.Now()}
+	m := &member{
+		id:     id,
+		client: client,
+		parts:  c.o.Open(id, client),
+		stop:   stop,
+		state:  newClusterState(),
+		began:  time.Now(),
+	}
 	c.running.Go(func() {
-		m.run(ctx, c.settings, c.utterances)
+		m.run(ctx, c.settings, c.memberEvents)
 		client.HTTP.CloseIdleConnections()
 	})
 	return m
 }
 
-// end stops a member. What it may be saying at the moment is not heard.
-func (c *Clusters) end(m *member) { m.stop() }
+// stopMember stops a member. Events that it is sending are ignored.
+func (c *Clusters) stopMember(m *member) { m.stop() }
 
-// remove ends a cluster, and gives the events after which nothing of it is left.
-func (c *Clusters) remove(id mesh.ClusterID) mesh.Batch {
+// removeCluster stops a cluster and returns the events that delete all its data.
+func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	if n := c.next[id]; n != nil {
-		c.end(n)
+		c.stopMember(n)
 		delete(c.next, id)
 	}
 	delete(c.failed, id)
@@ -234,37 +268,39 @@ func (c *Clusters) remove(id mesh.ClusterID) mesh.Batch {
 	if m == nil {
 		return nil
 	}
-	c.end(m)
+	c.stopMember(m)
 	delete(c.members, id)
 	c.o.Log.Info("remote cluster is not read any more", "cluster", string(id))
-	return m.said.takeBack(newLedger())
+	return m.state.deleteMissing(newClusterState())
 }
 
-// hear takes in what a member says.
-func (c *Clusters) hear(u utterance) mesh.Batch {
+// applyMemberEvent applies the events of a member. It returns the events to forward: none for a
+// replacement that is not in sync, and the difference to the replaced member once it is.
+func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	m := u.from
 	switch {
 	case c.members[m.id] == m:
 		m.synced = m.synced || u.synced
-		return m.said.take(u.batch)
+		return m.state.record(u.batch)
 	case c.next[m.id] != m:
-		return nil // it was ended
+		return nil // it was stopped
 	}
-	m.said.take(u.batch)
+	m.state.record(u.batch)
 	if !u.synced {
 		return nil
 	}
 	m.synced = true
 	old := c.members[m.id]
-	c.end(old)
+	c.stopMember(old)
 	c.members[m.id] = m
 	delete(c.next, m.id)
 	c.o.Log.Info("remote cluster is read by its new kubeconfig", "cluster", string(m.id))
-	return old.said.become(m.said)
+	return old.state.diff(m.state)
 }
 
-// giveUp has the start wait no longer.
-func (c *Clusters) giveUp() mesh.Batch {
+// endWait sends Synced after the timeout and marks the clusters that are not in sync as late. It
+// does nothing if Synced was sent before.
+func (c *Clusters) endWait() mesh.Batch {
 	if c.synced {
 		return nil
 	}
@@ -279,12 +315,12 @@ func (c *Clusters) giveUp() mesh.Batch {
 	return mesh.Batch{{Op: mesh.Synced, Source: sourceName}}
 }
 
-// settle gives Synced when the feed is.
-func (c *Clusters) settle() mesh.Batch {
+// syncedEvent returns Synced once, when the Secrets are read and all members are in sync.
+func (c *Clusters) syncedEvent() mesh.Batch {
 	if c.synced {
 		return nil
 	}
-	if _, _, read := c.wanted(); !read && !c.shelf.refused() {
+	if _, _, read := c.configuredClusters(); !read && !c.secrets.isForbidden() {
 		return nil
 	}
 	for _, m := range c.members {
@@ -296,11 +332,17 @@ func (c *Clusters) settle() mesh.Batch {
 	return mesh.Batch{{Op: mesh.Synced, Source: sourceName}}
 }
 
-// say gives what came to be wrong with Secrets, or was mended.
-func (c *Clusters) say(problems map[config.Key][]config.Problem) mesh.Batch {
+// setProblems returns the events for Problems of Secrets that appeared, changed or were resolved.
+func (c *Clusters) setProblems(problems map[config.Key][]config.Problem) mesh.Batch {
 	var batch mesh.Batch
 	tell := func(k config.Key, list []config.Problem) {
-		batch = append(batch, mesh.Event{Source: sourceName, Problems: &mesh.Problems{Scope: "remote clusters in " + k.String(), List: list}})
+		batch = append(
+			batch,
+			mesh.Event{
+				Source:   sourceName,
+				Problems: &mesh.Problems{Scope: "remote clusters in " + k.String(), List: list},
+			},
+		)
 	}
 	for k := range c.problems {
 		if len(problems[k]) == 0 {
@@ -316,8 +358,8 @@ func (c *Clusters) say(problems map[config.Key][]config.Problem) mesh.Batch {
 	return batch
 }
 
-// report brings what others are shown up to date.
-func (c *Clusters) report() {
+// updateStatus updates the data that other goroutines read: statuses, readers and clients.
+func (c *Clusters) updateStatus() {
 	states := map[mesh.ClusterID]string{}
 	c.mu.Lock()
 	before := maps.Clone(c.clients)
@@ -328,7 +370,7 @@ func (c *Clusters) report() {
 		s.State, s.Waiting = c.stateOf(m), c.failed[id]
 		if m != nil {
 			c.readers[id], c.clients[id] = m.parts.Source, cmp.Or(c.next[id], m).client
-			s.Services, s.Workloads, s.Shards, s.began = m.said.counts[services], m.said.counts[workloads], m.said.counts[shards], m.began
+			s.Services, s.Workloads, s.Shards, s.began = m.state.counts[services], m.state.counts[workloads], m.state.counts[shards], m.began
 		}
 		c.statuses[id], states[id] = s, s.State
 	}
@@ -346,19 +388,19 @@ func (c *Clusters) stateOf(m *member) string {
 		return Failed
 	case m.synced:
 		return Synced
-	case m.late || c.late(m.began):
+	case m.late || c.isLate(m.began):
 		return TimedOut
 	default:
 		return Syncing
 	}
 }
 
-// late says that a cluster is in sync later than was to be expected.
-func (c *Clusters) late(began time.Time) bool {
+// isLate reports whether a cluster has exceeded Options.Timeout.
+func (c *Clusters) isLate(began time.Time) bool {
 	return c.o.Timeout > 0 && time.Since(began) >= c.o.Timeout
 }
 
-type unmeasured struct{}
+type noMetrics struct{}
 
-func (unmeasured) Remote(map[mesh.ClusterID]string) {}
-func (unmeasured) TimedOut(mesh.ClusterID)          {}
+func (noMetrics) Remote(map[mesh.ClusterID]string) {}
+func (noMetrics) TimedOut(mesh.ClusterID)          {}

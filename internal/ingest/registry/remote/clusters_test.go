@@ -61,7 +61,7 @@ type lab struct {
 	out      chan mesh.Batch
 	opened   chan *script
 
-	held     *ledger
+	held     *clusterState
 	synced   bool
 	problems map[string][]config.Problem
 }
@@ -75,7 +75,7 @@ func newLab(t *testing.T, timeout time.Duration) *lab {
 	}
 	l := &lab{
 		t: t, secrets: c.Client(t).CoreV1().Secrets(ns), out: make(chan mesh.Batch), opened: make(chan *script, 10),
-		held: newLedger(), problems: map[string][]config.Problem{},
+		held: newClusterState(), problems: map[string][]config.Problem{},
 	}
 	l.clusters = New(Options{
 		Client: client, Namespace: ns, Local: "local", Timeout: timeout,
@@ -154,10 +154,11 @@ func (l *lab) take(b mesh.Batch) {
 			l.problems[e.Problems.Scope] = e.Problems.List
 		}
 	}
-	l.held.take(b)
+	l.held.record(b)
 }
 
-// until waits until the mesh has the services of those names, and no others. after each batch check is asked, nil for nothing.
+// until waits until the mesh has the services of those names, and no others. after each batch check
+// is asked, nil for nothing.
 func (l *lab) until(what string, so func() bool, check func()) {
 	l.t.Helper()
 	for limit := time.After(patience); !so(); {
@@ -174,7 +175,7 @@ func (l *lab) until(what string, so func() bool, check func()) {
 }
 
 func (l *lab) services() (names []string) {
-	for _, e := range l.held.held {
+	for _, e := range l.held.events {
 		if e.Service != nil {
 			names = append(names, string(e.Service.Cluster)+"/"+e.Service.Name)
 		}
@@ -247,7 +248,8 @@ func TestLife(t *testing.T) {
 	l.say(two, two.synced("x"))
 	l.until("the second is there", l.are("one/x", "one/y", "two/x"), nil)
 
-	// Rotation: the old source goes on until the new one is in sync; then what it does not have any more goes.
+	// Rotation: the old source goes on until the new one is in sync; then what it does not have any
+	// more goes.
 	l.put("one", map[string]string{"one": token("b")})
 	again := l.open("one", "b")
 	l.say(one, one.services("z"))
@@ -278,7 +280,8 @@ func TestLife(t *testing.T) {
 	l.end(again)
 }
 
-// TestEach: who does something for each cluster begins as clusters come and ends as they go, or have another kubeconfig.
+// TestEach: who does something for each cluster begins as clusters come and ends as they go, or
+// have another kubeconfig.
 func TestEach(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)
@@ -324,7 +327,8 @@ func TestEach(t *testing.T) {
 	<-finished
 }
 
-// TestTimeout: a cluster that does not come up holds up the start for a time, and is taken up later.
+// TestTimeout: a cluster that does not come up holds up the start for a time, and is taken up
+// later.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 300*time.Millisecond)
@@ -349,8 +353,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestNames: of two Secrets with one cluster the older counts, the config cluster is nobody's to replace, and a Secret that goes
-// makes room for another.
+// TestNames: of two Secrets with one cluster the older counts, the config cluster is nobody's to
+// replace, and a Secret that goes makes room for another.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, time.Hour)

@@ -1,15 +1,18 @@
-// Package remote is the registry of other clusters: those to which a kubeconfig leads that is kept in a Secret.
+// Package remote is the registry of remote clusters, whose kubeconfigs are stored in Secrets.
 //
-// In: the Secrets of one namespace that are labelled istio/multiCluster=true, each with kubeconfigs under the names of clusters;
-// and, for each cluster, a source of its objects and the converters that make services of them, which discovery gives. Out:
-// batches of services, shards and workloads of all those clusters, as one feed. Nothing else of a remote cluster is read: rules
-// come from the config cluster.
+// The inputs are the Secrets of one namespace with the label istio/multiCluster=true, each with
+// kubeconfigs keyed by cluster name, and for each cluster a source and converters that
+// internal/discovery creates. The output is one feed with the services, shards and workloads of all
+// these clusters. Nothing else is read from a remote cluster: rules come from the config cluster.
 //
-// Law: clusters do not know each other. Each is read and converted by goroutines of its own, and what it says is written down
-// ([ledger]), so that it can be taken back as one change. A cluster whose Secret goes is taken back; one whose kubeconfig changes
-// is read anew beside the old one, whose word counts until the new one is in sync; then the difference is sent. A cluster that
-// cannot be reached keeps what it last said, and holds up the start for no longer than Options.Timeout.
+// Clusters are independent of each other. Each is read and converted by its own goroutines, and the
+// result is recorded in a [clusterState], so that it can be deleted as one change. If the Secret of
+// a cluster is deleted, so are its services. If the kubeconfig changes, the cluster is read a
+// second time in parallel. The old data stays in use until the new reader is in sync, and then the
+// difference is sent. A cluster that is unreachable keeps its last state, and delays the start for
+// at most Options.Timeout.
 //
-// Start with [Clusters] in clusters.go; secret.go says which clusters there are to be, kubeconfig.go who may be called with what,
-// member.go is one cluster, ledger.go what it said, status.go what people are shown.
+// Start reading with [Clusters] in clusters.go. secret.go reads the Secrets, kubeconfig.go decides
+// which kubeconfigs are safe, member.go reads one cluster, cluster_state.go records its state, and
+// status.go reports it to users.
 package remote

@@ -9,8 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Each runs f for each remote cluster that there is or comes to be, until the context ends; then, or when the cluster goes or has
-// another client, the context of f ends. It returns when all of them have returned.
+// Each runs f in a goroutine for each remote cluster, including those added later, until ctx ends.
+// The context of f ends with ctx, when the cluster is removed, or when its client changes. Each
+// returns after all calls of f have returned.
 func (c *Clusters) Each(ctx context.Context, f func(ctx context.Context, id mesh.ClusterID, client *kube.Client)) {
 	type visit struct {
 		client *kube.Client
@@ -34,7 +35,8 @@ func (c *Clusters) Each(ctx context.Context, f func(ctx context.Context, id mesh
 				visits[id] = visit{client, stop}
 				running.Go(func() {
 					defer stop()
-					_ = recovery.Loop(of, "look after cluster "+string(id), func(ctx context.Context) error { // f has no error
+					// f has no error
+					_ = recovery.Loop(of, "look after cluster "+string(id), func(ctx context.Context) error {
 						f(ctx, id, client)
 						return nil
 					})

@@ -12,12 +12,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// maxKubeconfig bounds the text of a kubeconfig, in bytes. A Secret may have a megabyte.
+// maxKubeconfig limits the size of a kubeconfig in bytes. A Secret can contain a megabyte.
 const maxKubeconfig = 128 << 10
 
-// connect makes a client of a kubeconfig from a Secret. Whoever may write such Secrets must not be able to run programs here, or to
-// have files read and sent anywhere: what would do so is refused, unless it is in allowed (Options.Insecure).
-func connect(text []byte, allowed []string) (*kube.Client, error) {
+// newClient returns a client for the kubeconfig in a Secret. Users with write access to such
+// Secrets must not be able to execute programs here or to read local files. Fields that do so are
+// refused unless allowed (Options.Insecure) contains them.
+func newClient(text []byte, allowed []string) (*kube.Client, error) {
 	config, err := parseKubeconfig(text, allowed)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,8 @@ func connect(text []byte, allowed []string) (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
-// parseKubeconfig reads a kubeconfig and its current context.
+// parseKubeconfig parses a kubeconfig and returns the config of its current context. It refuses
+// empty, too large and unsafe ones.
 func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	switch {
 	case len(text) == 0:
@@ -36,16 +38,24 @@ func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	}
 	raw, err := clientcmd.Load(text)
 	if err != nil {
-		return nil, errors.New("the kubeconfig cannot be read") // the error may quote it
+		// the parser's error may quote secrets
+		return nil, errors.New("the kubeconfig cannot be read")
 	}
 	for _, name := range sortedKeys(raw.AuthInfos) {
 		if field := unsafeUser(raw.AuthInfos[name], allowed); field != "" {
-			return nil, fmt.Errorf("the kubeconfig has %s for the user %q, which is not allowed in Secrets", field, name)
+			return nil, fmt.Errorf(
+				"the kubeconfig has %s for the user %q, which is not allowed in Secrets",
+				field,
+				name,
+			)
 		}
 	}
 	for _, name := range sortedKeys(raw.Clusters) {
 		if c := raw.Clusters[name]; c.CertificateAuthority != "" && !slices.Contains(allowed, "certificateAuthority") {
-			return nil, fmt.Errorf("the kubeconfig has certificate-authority (a file) for the cluster %q, which is not allowed in Secrets", name)
+			return nil, fmt.Errorf(
+				"the kubeconfig has certificate-authority (a file) for the cluster %q, which is not allowed in Secrets",
+				name,
+			)
 		}
 	}
 	if err := clientcmd.Validate(*raw); err != nil {
@@ -58,7 +68,8 @@ func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	return config, nil
 }
 
-// unsafeUser names what of a user runs programs or reads files, "" for nothing.
+// unsafeUser returns the name of a field that executes a program or reads a file and is not
+// allowed, or "".
 func unsafeUser(u *api.AuthInfo, allowed []string) string {
 	for _, x := range []struct {
 		used          bool

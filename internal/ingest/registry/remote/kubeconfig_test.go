@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestKubeconfig (T-KUBECONFIG-SAN): a kubeconfig in a Secret can neither run programs here nor have files read.
+// TestKubeconfig (T-KUBECONFIG-SAN): a kubeconfig in a Secret can neither run programs here nor
+// have files read.
 func TestKubeconfig(t *testing.T) {
 	const whole = `
 apiVersion: v1

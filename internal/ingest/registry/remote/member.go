@@ -14,13 +14,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Parts are what one cluster is read with: where its objects come from, and what makes services of them, in order.
+// Parts read one cluster: the source of its objects, and the converters in their order.
 type Parts struct {
 	Source     source.Source
 	Converters []registry.Converter
 }
 
-// member is one cluster as one kubeconfig leads to it.
+// member is a cluster as read with one kubeconfig.
 type member struct {
 	id     mesh.ClusterID
 	sum    [sha256.Size]byte // of the kubeconfig
@@ -29,29 +29,29 @@ type member struct {
 	stop   context.CancelFunc
 	began  time.Time
 
-	// said is for the goroutine of Clusters.Run.
-	said         *ledger
-	synced, late bool // late: it is not waited for any more
+	// state belongs to the goroutine of Clusters.Run.
+	state        *clusterState
+	synced, late bool // late: the start does not wait for it anymore
 }
 
-// utterance is what a member says, converted.
-type utterance struct {
+// memberEvent is a converted batch of a member.
+type memberEvent struct {
 	from   *member
 	batch  mesh.Batch
 	synced bool
 }
 
-// settings is the mesh's, as members' converters have to be told them.
+// settings holds the current mesh settings for the members' converters.
 type settings struct {
 	mu      sync.Mutex
 	now     mesh.Settings
-	changed chan struct{} // is closed when now differs
+	changed chan struct{} // closed when now changes
 }
 
 func newSettings() *settings { return &settings{changed: make(chan struct{})} }
 
-// set takes up what an event says.
-func (s *settings) set(next *mesh.Settings) {
+// update merges the settings of an event.
+func (s *settings) update(next *mesh.Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if next.Mesh != nil {
@@ -64,21 +64,21 @@ func (s *settings) set(next *mesh.Settings) {
 	s.changed = make(chan struct{})
 }
 
-// get gives the settings as a batch, and a channel that is closed when there are others.
-func (s *settings) get() (mesh.Batch, <-chan struct{}) {
+// current returns the settings as a batch, and a channel that is closed when they change.
+func (s *settings) current() (mesh.Batch, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now
 	return mesh.Batch{{Source: sourceName, Settings: &now}}, s.changed
 }
 
-// run reads and converts until the context ends.
-func (m *member) run(ctx context.Context, all *settings, out chan<- utterance) {
+// run reads and converts the cluster until the context ends.
+func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent) {
 	raw := make(chan mesh.Batch)
 	var reading sync.WaitGroup
-	reading.Go(func() { _ = m.parts.Source.Run(ctx, raw) }) // a source ends with its context
+	reading.Go(func() { _ = m.parts.Source.Run(ctx, raw) }) // a source ends only with its context
 	defer reading.Wait()
-	batch, changed := all.get()
+	batch, changed := all.current()
 	for {
 		u := m.convert(batch)
 		if len(u.batch) > 0 || u.synced {
@@ -92,37 +92,40 @@ func (m *member) run(ctx context.Context, all *settings, out chan<- utterance) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			batch, changed = all.get()
+			batch, changed = all.current()
 		case batch = <-raw:
 		}
 	}
 }
 
-func (m *member) convert(batch mesh.Batch) utterance {
+// convert passes a batch through all converters.
+func (m *member) convert(batch mesh.Batch) memberEvent {
 	for _, c := range m.parts.Converters {
 		batch = c.Convert(batch)
 	}
-	u := utterance{from: m}
+	u := memberEvent{from: m}
 	for _, e := range batch {
 		switch {
 		case e.Op == mesh.Synced:
 			u.synced = true
 		case e.Settings != nil:
 		default:
-			u.batch = append(u.batch, m.origin(e))
+			u.batch = append(u.batch, m.withOrigin(e))
 		}
 	}
 	return u
 }
 
-// originPrefix begins the Origin of Problems of remote clusters' objects.
+// originPrefix is the prefix of the Origin of Problems of remote clusters' objects.
 const originPrefix = "cluster "
 
-// Elsewhere says whether a Problem is one of an object of a remote cluster. Its Key may be that of an object of the config cluster too.
-func Elsewhere(p config.Problem) bool { return strings.HasPrefix(p.Origin, originPrefix) }
+// IsRemote reports whether a Problem is about an object of a remote cluster. Its Key may equal
+// that of an object of the config cluster.
+func IsRemote(p config.Problem) bool { return strings.HasPrefix(p.Origin, originPrefix) }
 
-// origin has Problems say which cluster they are of: their objects are not those of the config cluster.
-func (m *member) origin(e mesh.Event) mesh.Event {
+// withOrigin sets the Origin of Problems without one to the cluster, because their objects are not
+// in the config cluster.
+func (m *member) withOrigin(e mesh.Event) mesh.Event {
 	if e.Problems == nil {
 		return e
 	}

@@ -21,18 +21,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// label marks Secrets with kubeconfigs, as `istioctl create-remote-secret` makes them.
+// label selects Secrets with kubeconfigs, as `istioctl create-remote-secret` creates them.
 const label = "istio/multiCluster=true"
 
-// entry is what a Secret says of one cluster.
+// entry is the kubeconfig of one cluster in a Secret.
 type entry struct {
 	id         mesh.ClusterID
 	secret     config.Key
 	kubeconfig []byte
 }
 
-// shelf is the Secrets as a reflector has read them.
-type shelf struct {
+// secretStore holds the Secrets that a reflector reads.
+type secretStore struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
@@ -41,27 +41,27 @@ type shelf struct {
 	secrets map[string]*corev1.Secret
 }
 
-var _ cache.ReflectorStore = (*shelf)(nil)
+var _ cache.ReflectorStore = (*secretStore)(nil)
 
-func newShelf() *shelf {
-	return &shelf{wake: make(chan struct{}, 1), secrets: map[string]*corev1.Secret{}}
+func newSecretStore() *secretStore {
+	return &secretStore{wake: make(chan struct{}, 1), secrets: map[string]*corev1.Secret{}}
 }
 
-// Add takes a Secret in.
-func (s *shelf) Add(o any) error { return s.Update(o) }
+// Add stores a Secret.
+func (s *secretStore) Add(o any) error { return s.Update(o) }
 
-// Update takes a Secret in.
-func (s *shelf) Update(o any) error {
-	return s.change(o, func(x *corev1.Secret) { s.secrets[x.Name] = x })
+// Update stores a Secret.
+func (s *secretStore) Update(o any) error {
+	return s.updateSecrets(o, func(x *corev1.Secret) { s.secrets[x.Name] = x })
 }
 
-// Delete takes a Secret away.
-func (s *shelf) Delete(o any) error {
-	return s.change(o, func(x *corev1.Secret) { delete(s.secrets, x.Name) })
+// Delete deletes a Secret.
+func (s *secretStore) Delete(o any) error {
+	return s.updateSecrets(o, func(x *corev1.Secret) { delete(s.secrets, x.Name) })
 }
 
-// Replace takes in all that there are.
-func (s *shelf) Replace(list []any, _ string) error {
+// Replace replaces all Secrets.
+func (s *secretStore) Replace(list []any, _ string) error {
 	all := map[string]*corev1.Secret{}
 	for _, o := range list {
 		x, ok := o.(*corev1.Secret)
@@ -73,14 +73,14 @@ func (s *shelf) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	s.secrets, s.synced, s.failure = all, true, nil
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeRun()
 	return nil
 }
 
 // Resync does nothing.
-func (s *shelf) Resync() error { return nil }
+func (s *secretStore) Resync() error { return nil }
 
-func (s *shelf) change(o any, f func(*corev1.Secret)) error {
+func (s *secretStore) updateSecrets(o any, f func(*corev1.Secret)) error {
 	x, ok := o.(*corev1.Secret)
 	if !ok {
 		return fmt.Errorf("remote clusters: %T is no Secret", o)
@@ -88,25 +88,28 @@ func (s *shelf) change(o any, f func(*corev1.Secret)) error {
 	s.mu.Lock()
 	f(x)
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeRun()
 	return nil
 }
 
-func (s *shelf) rouse() {
+func (s *secretStore) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// refused says that the control plane may not read the Secrets, which is no reason to wait for them.
-func (s *shelf) refused() bool {
+// isForbidden reports whether the control plane lacks the permission to read the Secrets. Then the
+// start does not wait for them.
+func (s *secretStore) isForbidden() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return apierrors.IsForbidden(s.failure)
 }
 
-func (s *shelf) note(ctx context.Context, err error) {
+// recordFailure records the result of a request to the API server, and wakes Run if the failure
+// state changed.
+func (s *secretStore) recordFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
@@ -115,47 +118,53 @@ func (s *shelf) note(ctx context.Context, err error) {
 	s.failure = err
 	s.mu.Unlock()
 	if differs {
-		s.rouse()
+		s.wakeRun()
 	}
 }
 
-// listerWatcher reads the Secrets.
+// listerWatcher returns a ListerWatcher of the Secrets with the label.
 func (c *Clusters) listerWatcher() cache.ListerWatcher {
 	secrets := c.o.Client.Kubernetes.CoreV1().Secrets(c.o.Namespace)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = label
 			list, err := secrets.List(ctx, o)
-			c.shelf.note(ctx, err)
+			c.secrets.recordFailure(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			o.LabelSelector = label
 			w, err := secrets.Watch(ctx, o)
-			c.shelf.note(ctx, err)
+			c.secrets.recordFailure(ctx, err)
 			return w, err
 		},
 	}, c.o.Client.Kubernetes)
 }
 
-// wanted gives the clusters that there are to be, sorted, each once: where several Secrets have one, the oldest counts. Problems are
-// by Secret, of all Secrets that there are. ok is false as long as nothing was read.
-func (c *Clusters) wanted() (list []entry, problems map[config.Key][]config.Problem, ok bool) {
-	c.shelf.mu.Lock()
-	defer c.shelf.mu.Unlock()
+// configuredClusters returns the clusters of all Secrets, sorted. If several Secrets contain a
+// cluster, the oldest is used. problems are keyed by Secret. ok is false until the Secrets have
+// been read.
+func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][]config.Problem, ok bool) {
+	c.secrets.mu.Lock()
+	defer c.secrets.mu.Unlock()
 	problems = map[config.Key][]config.Problem{}
-	if err := c.shelf.failure; err != nil {
+	if err := c.secrets.failure; err != nil {
 		key := config.Key{Kind: api.Secret, Namespace: c.o.Namespace}
-		problems[key] = []config.Problem{{Key: key, Severity: config.Error, Reason: "remote clusters are not known: " + unreadable(err)}}
+		problems[key] = []config.Problem{
+			{Key: key, Severity: config.Error, Reason: "remote clusters are not known: " + describeFailure(err)},
+		}
 	}
-	secrets := slices.SortedFunc(maps.Values(c.shelf.secrets), func(a, b *corev1.Secret) int {
+	secrets := slices.SortedFunc(maps.Values(c.secrets.secrets), func(a, b *corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	taken := map[mesh.ClusterID]config.Key{}
 	for _, s := range secrets {
 		key := config.Key{Kind: api.Secret, Namespace: s.Namespace, Name: s.Name}
 		wrong := func(id, reason string) {
-			problems[key] = append(problems[key], config.Problem{Key: key, Field: "data[" + id + "]", Severity: config.Error, Reason: reason})
+			problems[key] = append(
+				problems[key],
+				config.Problem{Key: key, Field: "data[" + id + "]", Severity: config.Error, Reason: reason},
+			)
 		}
 		for _, name := range sortedKeys(s.Data) {
 			id := mesh.ClusterID(name)
@@ -171,11 +180,11 @@ func (c *Clusters) wanted() (list []entry, problems map[config.Key][]config.Prob
 		}
 	}
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.id, b.id) })
-	return list, problems, c.shelf.synced
+	return list, problems, c.secrets.synced
 }
 
-// unreadable says why the Secrets cannot be read.
-func unreadable(err error) string {
+// describeFailure returns a description of the error for users.
+func describeFailure(err error) string {
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsForbidden(err):

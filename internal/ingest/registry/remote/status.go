@@ -10,39 +10,42 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// The states of a cluster, as istiod names them, and one more.
+// The states of a cluster. The names are istiod's, plus Failed.
 const (
-	// Syncing: not everything was read yet.
+	// Syncing means that the initial state has not been read completely.
 	Syncing = "syncing"
-	// Synced: everything was read once. What comes later of an API server that is away is not lost.
+	// Synced means that the initial state has been read. A later interruption does not change the
+	// state.
 	Synced = "synced"
-	// TimedOut: not everything was read yet, and it is not waited for any more.
+	// TimedOut means that the initial state has not been read within Options.Timeout.
 	TimedOut = "timeout"
-	// Failed: the kubeconfig cannot be used, and there is none from before.
+	// Failed means that the kubeconfig is unusable and there is no earlier one.
 	Failed = "failed"
 )
 
-// Status is how it stands with one cluster.
+// Status describes one cluster.
 type Status struct {
 	Cluster mesh.ClusterID
 	Secret  config.Key
-	// State is one of those above. Of a cluster whose kubeconfig has changed it is that of the old one until the new one is in sync.
+	// State is one of the states above. After a change of the kubeconfig it is that of the old
+	// reader until the new one is in sync.
 	State string
-	// Waiting says what cannot be read at present, or what is wrong with the kubeconfig; "": nothing.
+	// Waiting is what cannot be read at present, or the error of the kubeconfig; "" if there is
+	// none.
 	Waiting string
-	// Services, Workloads and Shards are how many there are.
+	// Services, Workloads and Shards are counts.
 	Services, Workloads, Shards int
 
 	began time.Time
 }
 
-// Status gives how it stands with each cluster, sorted by name.
+// Status returns the status of each cluster, sorted by name.
 func (c *Clusters) Status() []Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make([]Status, 0, len(c.statuses))
 	for _, s := range c.statuses {
-		if s.State == Syncing && c.late(s.began) {
+		if s.State == Syncing && c.isLate(s.began) {
 			s.State = TimedOut
 		}
 		if w, ok := c.readers[s.Cluster].(interface{ Waiting() string }); ok && s.Waiting == "" {
@@ -54,7 +57,7 @@ func (c *Clusters) Status() []Status {
 	return list
 }
 
-// Client gives the client of a remote cluster, nil where it is not known.
+// Client returns the client of a remote cluster, or nil if the cluster is unknown.
 func (c *Clusters) Client(id mesh.ClusterID) *kube.Client {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,24 +11,35 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// allocates says whether hosts of the ServiceEntry are to be given virtual addresses: where it names none, and the address
-// that the caller chose is not what proxies connect to. The label networking.istio.io/enable-autoallocate-ip can refuse.
-func (r *reader) allocates(spec *networking.ServiceEntry) bool {
+// needsAllocation reports whether the hosts of the ServiceEntry need allocated virtual addresses.
+// That is the case if it has no addresses and its resolution is not NONE, unless the label
+// networking.istio.io/enable-autoallocate-ip is false. A label without effect is reported as a
+// Problem.
+func (r *reader) needsAllocation(spec *networking.ServiceEntry) bool {
 	name := label.NetworkingEnableAutoallocateIp.Name
 	asked, given := r.object.Labels[name]
 	refused := strings.EqualFold(asked, "false")
 	possible := len(spec.GetAddresses()) == 0 && spec.GetResolution() != networking.ServiceEntry_NONE
 	switch {
 	case given && !refused && !strings.EqualFold(asked, "true"):
-		r.wrong(config.Warning, "metadata.labels["+name+"]", "%q is neither true nor false; addresses are allocated", asked)
+		r.addProblem(
+			config.Warning,
+			"metadata.labels["+name+"]",
+			"%q is neither true nor false; addresses are allocated",
+			asked,
+		)
 	case given && !refused && !possible:
-		r.wrong(config.Warning, "metadata.labels["+name+"]", "has no effect: addresses are allocated where there are none, and the resolution is not NONE")
+		r.addProblem(
+			config.Warning,
+			"metadata.labels["+name+"]",
+			"has no effect: addresses are allocated where there are none, and the resolution is not NONE",
+		)
 	}
 	return possible && !refused
 }
 
-// allocated gives the addresses that the status says a host has been given.
-func (r *reader) allocated(host mesh.Hostname) []string {
+// allocatedAddresses returns the addresses that the status lists for a host.
+func (r *reader) allocatedAddresses(host mesh.Hostname) []string {
 	if r.object.Status == nil {
 		return nil
 	}

@@ -59,7 +59,8 @@ func TestAllocated(t *testing.T) {
 	}
 }
 
-// TestHealthChecked: a workload whose agent looks after its health gets no traffic before it was found well.
+// TestHealthChecked: a workload whose agent looks after its health gets no traffic before it was
+// found well.
 func TestHealthChecked(t *testing.T) {
 	checked := object(t, edit(t, workloadEntry, "name: vm-1", "name: vm-1, annotations: {proxy.istio.io/health-checks-enabled: 'true'}"))
 	for _, c := range []struct {
@@ -81,7 +82,8 @@ func TestHealthChecked(t *testing.T) {
 	}
 }
 
-// TestWorkloadMetadata: labels of the object and of its spec are labels of the workload, and its group is what it is one of.
+// TestWorkloadMetadata: labels of the object and of its spec are labels of the workload, and its
+// group is what it is one of.
 func TestWorkloadMetadata(t *testing.T) {
 	for text, want := range map[string]struct{ owner, app, tier string }{
 		workloadEntry: {"vm-1", "vm", ""},

@@ -39,7 +39,8 @@ func TestConformance(t *testing.T) {
 			one(staticEntry, "labels: {team: data}", "labels: {team: data}, annotations: {example.com/note: x}"),
 			one(dnsEntry, "[www.example.com, api.example.com]", "[API.example.com, www.example.com]"),
 			one(workloadEntry, "name: vm-1", "name: vm-1, annotations: {of: the object}"),
-			one(workloadEntry, "name: vm-1", "name: vm-1, labels: {app: vm}"), // which the spec has too
+			// which the spec has too
+			one(workloadEntry, "name: vm-1", "name: vm-1, labels: {app: vm}"),
 		},
 		Broken: mesh.Batch{
 			one(staticEntry, "192.0.2.1", "db-1.example.com"),

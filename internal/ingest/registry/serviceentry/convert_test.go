@@ -109,7 +109,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// Pods are selected as WorkloadEntries are, unless that is turned off.
+// TestIgnorePods are selected as WorkloadEntries are, unless that is turned off.
 func TestIgnorePods(t *testing.T) {
 	state := conform.Fold(serviceentry.New(serviceentry.Options{IgnorePods: true}).Convert(mesh.Batch{{Config: object(t, selectingEntry)}}))
 	if s := service(t, state, "vms.example.com"); s.SelectsPods || !s.SelectsWorkloadEntries {
@@ -230,7 +230,7 @@ func TestWorkloadLabels(t *testing.T) {
 	}
 }
 
-// What is not used as it was written is named, and the rest is used.
+// TestProblems is not used as it was written is named, and the rest is used.
 func TestProblems(t *testing.T) {
 	for _, c := range []struct {
 		name   string

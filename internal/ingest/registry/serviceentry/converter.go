@@ -20,40 +20,45 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// Options say where the objects count.
+// Options configure a Converter.
 type Options struct {
-	// Cluster is the cluster that their endpoints are taken to be in: the one of the config source; "Kubernetes" if empty.
+	// Cluster is the cluster of the objects' endpoints: that of the config source (default
+	// "Kubernetes").
 	Cluster mesh.ClusterID
-	// TrustDomain is the first part of workload identities until Settings name another (MeshConfig.trustDomain);
-	// "cluster.local" if empty.
+	// TrustDomain is the trust domain of workload identities until Settings contain another one
+	// (default "cluster.local"; MeshConfig.trustDomain).
 	TrustDomain string
-	// SystemNamespace is the namespace whose label topology.istio.io/network names the network of what says none itself. It is empty
-	// for the cluster that config is read from: as in Istio, only in others do WorkloadEntries follow their cluster.
+	// SystemNamespace is the namespace whose label topology.istio.io/network sets the default
+	// network. It is empty for the config cluster: as in Istio, only WorkloadEntries of other
+	// clusters inherit the network of their cluster.
 	SystemNamespace string
-	// Labels are the names of labels of services with sessions, and of workloads that drain.
+	// Labels are the names of the labels for persistent sessions and for draining workloads.
 	Labels mesh.Labels
-	// IgnorePods has ServiceEntries not select pods (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
+	// IgnorePods excludes pods from the selectors of ServiceEntries
+	// (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
 	IgnorePods bool
-	// Recovery confines panics to the object that causes them. If nil, they pass.
+	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
 }
 
-// Converter converts ServiceEntries and WorkloadEntries. It is used by one goroutine.
+// Converter converts ServiceEntries and WorkloadEntries. It must be used by one goroutine at a
+// time.
 type Converter struct {
 	options     Options
 	source      string
 	guard       registry.Guard
 	trustDomain string
 
-	mesh          *meshconfig.MeshConfig
-	network       mesh.Network // of the whole cluster, from the system namespace
-	networks      mesh.NetworkPlan
-	distributions map[string]string            // annotation networking.istio.io/traffic-distribution by namespace
+	mesh     *meshconfig.MeshConfig
+	network  mesh.Network // of the whole cluster, from the label of the system namespace
+	networks mesh.NetworkPlan
+	// annotation networking.istio.io/traffic-distribution by namespace
+	distributions map[string]string
 	namespaces    map[string]map[string]string // labels by namespace
 	objects       map[config.Key]*converted
 }
 
-// converted is an object and what was said of it.
+// converted is an object and its conversion.
 type converted struct {
 	object   *config.Config
 	services []*mesh.Service // sorted by host
@@ -64,7 +69,7 @@ type converted struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New makes a Converter that knows no objects.
+// New returns a Converter without objects.
 func New(o Options) *Converter {
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")
@@ -79,12 +84,12 @@ func New(o Options) *Converter {
 	}
 }
 
-// Name is the source of the events that the Converter makes: "External/cluster1".
+// Name returns the source of the events that the Converter creates: "External/cluster1".
 func (c *Converter) Name() string { return c.source }
 
-// Convert takes ServiceEntry and WorkloadEntry events out of the batch, and puts what follows from each in its place.
-// Namespaces are read for the traffic distribution that their ServiceEntries inherit, and pass through: this Converter
-// goes before one that takes them out.
+// Convert replaces events about ServiceEntries and WorkloadEntries with the resulting changes. It
+// also reads Namespaces, for the traffic distribution that ServiceEntries inherit, and passes them
+// through. It must therefore precede a Converter that removes Namespaces.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -97,9 +102,9 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 			}
 		case object.Kind == api.ServiceEntry, object.Kind == api.WorkloadEntry:
 			if e.Op == mesh.Delete {
-				out = c.forget(out, object.Key)
+				out = c.deleteObject(out, object.Key)
 			} else {
-				out = c.set(out, object)
+				out = c.setObject(out, object)
 			}
 		case object.Kind == api.Namespace:
 			out = append(out, e)
@@ -111,16 +116,17 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-func (c *Converter) set(out mesh.Batch, object *config.Config) mesh.Batch {
+// setObject converts an object unless its content and origin are unchanged.
+func (c *Converter) setObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	old := c.objects[object.Key]
 	if old != nil && object.Hash != 0 && old.object.Hash == object.Hash && old.object.Origin == object.Origin {
 		return out
 	}
-	return c.replace(out, object)
+	return c.convertObject(out, object)
 }
 
-// replace converts an object and says what is news.
-func (c *Converter) replace(out mesh.Batch, object *config.Config) mesh.Batch {
+// convertObject converts an object and appends the differences to its previous conversion.
+func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	var now *converted
 	out, ok := c.guard.Try(out, registry.Convert, object.Key, object.Origin, func() { now = c.convert(object) })
 	if !ok {
@@ -131,19 +137,22 @@ func (c *Converter) replace(out mesh.Batch, object *config.Config) mesh.Batch {
 		old = new(converted)
 	}
 	c.objects[object.Key] = now
-	return c.say(out, object.Key, old, now)
+	return c.emitDifferences(out, object.Key, old, now)
 }
 
-func (c *Converter) forget(out mesh.Batch, key config.Key) mesh.Batch {
+// deleteObject deletes an object and appends the events that delete its conversion.
+func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	old := c.objects[key]
-	out, _ = c.guard.Try(out, registry.Convert, key, "", func() {}) // an object that is gone is not wrong
+	// a deleted object has no Problem
+	out, _ = c.guard.Try(out, registry.Convert, key, "", func() {})
 	if old == nil {
 		return out
 	}
 	delete(c.objects, key)
-	return c.say(out, key, old, new(converted))
+	return c.emitDifferences(out, key, old, new(converted))
 }
 
+// convert converts an object. Invalid parts are left out and reported in its problems.
 func (c *Converter) convert(object *config.Config) *converted {
 	now := &converted{object: object}
 	r := reader{Converter: c, object: object}
@@ -156,6 +165,7 @@ func (c *Converter) convert(object *config.Config) *converted {
 	return now
 }
 
+// setSettings stores the settings and converts the objects that depend on a changed value.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	moved := false
 	if s.Networks != nil {
@@ -164,25 +174,28 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	}
 	if s.Mesh == nil {
 		if moved {
-			return c.again(out, func(config.Key) bool { return true })
+			return c.reconvert(out, func(config.Key) bool { return true })
 		}
 		return out
 	}
 	old, domain := c.mesh, cmp.Or(s.Mesh.GetTrustDomain(), c.options.TrustDomain)
 	c.mesh = s.Mesh
 	visible := !proto.Equal(old.GetServiceEntryVisibility(), c.mesh.GetServiceEntryVisibility()) ||
-		c.mesh.GetServiceEntryVisibility() != nil && !slices.Equal(old.GetDefaultServiceExportTo(), c.mesh.GetDefaultServiceExportTo())
+		c.mesh.GetServiceEntryVisibility() != nil &&
+			!slices.Equal(old.GetDefaultServiceExportTo(), c.mesh.GetDefaultServiceExportTo())
 	switch {
 	case domain != c.trustDomain, moved:
 		c.trustDomain = domain
-		return c.again(out, func(config.Key) bool { return true })
+		return c.reconvert(out, func(config.Key) bool { return true })
 	case visible:
-		return c.again(out, func(k config.Key) bool { return k.Kind == api.ServiceEntry })
+		return c.reconvert(out, func(k config.Key) bool { return k.Kind == api.ServiceEntry })
 	default:
 		return out
 	}
 }
 
+// setNamespace stores the labels and the traffic distribution of a Namespace, and converts the
+// ServiceEntries that depend on them.
 func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.Config) mesh.Batch {
 	distribution, labels := "", map[string]string(nil)
 	if op == mesh.Upsert {
@@ -190,18 +203,34 @@ func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.C
 	}
 	if namespace.Name == c.options.SystemNamespace && c.network != mesh.Network(labels[label.TopologyNetwork.Name]) {
 		c.network = mesh.Network(labels[label.TopologyNetwork.Name])
-		out = c.again(out, func(config.Key) bool { return true })
+		out = c.reconvert(out, func(config.Key) bool { return true })
 	}
-	changed := put(c.distributions, namespace.Name, distribution, distribution == "", distribution == c.distributions[namespace.Name])
-	relabelled := put(c.namespaces, namespace.Name, labels, len(labels) == 0, maps.Equal(labels, c.namespaces[namespace.Name]))
+	changed := setOrDelete(
+		c.distributions,
+		namespace.Name,
+		distribution,
+		distribution == "",
+		distribution == c.distributions[namespace.Name],
+	)
+	relabelled := setOrDelete(
+		c.namespaces,
+		namespace.Name,
+		labels,
+		len(labels) == 0,
+		maps.Equal(labels, c.namespaces[namespace.Name]),
+	)
 	if !changed && (!relabelled || c.mesh.GetServiceEntryVisibility() == nil) {
 		return out
 	}
-	return c.again(out, func(k config.Key) bool { return k.Kind == api.ServiceEntry && k.Namespace == namespace.Name })
+	return c.reconvert(
+		out,
+		func(k config.Key) bool { return k.Kind == api.ServiceEntry && k.Namespace == namespace.Name },
+	)
 }
 
-// put notes what is so of a namespace, nothing if it is empty, and says whether it is news.
-func put[V any](m map[string]V, namespace string, now V, empty, known bool) bool {
+// setOrDelete sets m[namespace], or deletes it if empty is set, and reports whether that is a
+// change. It does nothing if known is set.
+func setOrDelete[V any](m map[string]V, namespace string, now V, empty, known bool) bool {
 	switch {
 	case known:
 		return false
@@ -213,9 +242,9 @@ func put[V any](m map[string]V, namespace string, now V, empty, known bool) bool
 	return true
 }
 
-// again converts the objects concerned once more, in the order of their keys: something that many of them read has
-// changed, which is rare.
-func (c *Converter) again(out mesh.Batch, concerned func(config.Key) bool) mesh.Batch {
+// reconvert converts the selected objects once more, in the order of their keys, after a change of
+// something that many of them read.
+func (c *Converter) reconvert(out mesh.Batch, concerned func(config.Key) bool) mesh.Batch {
 	var keys []config.Key
 	for k := range c.objects {
 		if concerned(k) {
@@ -224,13 +253,13 @@ func (c *Converter) again(out mesh.Batch, concerned func(config.Key) bool) mesh.
 	}
 	slices.SortFunc(keys, config.Key.Compare)
 	for _, k := range keys {
-		out = c.replace(out, c.objects[k].object)
+		out = c.convertObject(out, c.objects[k].object)
 	}
 	return out
 }
 
-// account is the SPIFFE ID of a service account.
-func (c *Converter) account(namespace, serviceAccount string) string {
+// accountID returns the SPIFFE ID of a service account, or "" for an empty name.
+func (c *Converter) accountID(namespace, serviceAccount string) string {
 	if serviceAccount == "" {
 		return ""
 	}

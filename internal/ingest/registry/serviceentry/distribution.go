@@ -10,24 +10,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// trafficDistribution gives the preference for near endpoints: of the object's annotation, else of its namespace's.
+// trafficDistribution returns the preference for near endpoints: that of the object's annotation,
+// else that of its namespace. An unknown value is a Problem.
 func (r *reader) trafficDistribution() string {
 	field := annotation.NetworkingTrafficDistribution.Name
 	own := r.object.Annotations[field]
 	if own == "" {
-		inherited, _ := distribution(r.distributions[r.object.Namespace])
+		inherited, _ := canonicalDistribution(r.distributions[r.object.Namespace])
 		return inherited
 	}
-	preference, known := distribution(own)
+	preference, known := canonicalDistribution(own)
 	if !known {
-		r.wrong(config.Warning, "metadata.annotations["+field+"]", "%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
-			own, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)
+		r.addProblem(
+			config.Warning,
+			"metadata.annotations["+field+"]",
+			"%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
+			own,
+			corev1.ServiceTrafficDistributionPreferSameZone,
+			corev1.ServiceTrafficDistributionPreferSameNode,
+		)
 	}
 	return preference
 }
 
-// distribution gives a preference the one name that Kubernetes has for it now.
-func distribution(value string) (preference string, known bool) {
+// canonicalDistribution returns the canonical Kubernetes name of a preference. known is false for
+// an unknown value.
+func canonicalDistribution(value string) (preference string, known bool) {
 	switch {
 	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferClose),
 		strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameZone):

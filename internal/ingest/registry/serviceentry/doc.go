@@ -1,11 +1,13 @@
-// Package serviceentry turns ServiceEntry and WorkloadEntry objects into services, shards of endpoints and workloads.
+// Package serviceentry converts ServiceEntries and WorkloadEntries to services, shards of endpoints
+// and workloads.
 //
-// In: events about both kinds, Namespaces and Settings. Out: for a ServiceEntry one mesh.Service per host and, where it
-// lists its endpoints itself, one mesh.Shard per host; for a WorkloadEntry one mesh.Workload; Problems for what is not
-// used as it was written.
-// Law: pure, and each object by itself: which workloads a workloadSelector chooses, and which of several definitions of
-// one host counts, is for the snapshot to say, where all registries meet.
+// The inputs are events about both kinds, Namespaces and Settings. The outputs are, for a
+// ServiceEntry, one mesh.Service per host and, if it lists its endpoints, one mesh.Shard per host;
+// for a WorkloadEntry one mesh.Workload; and Problems for parts that are not used. Each object is
+// converted independently of the others. The snapshot applies workloadSelectors and decides between
+// several definitions of one host, because it has the data of all registries.
 //
-// Start with [Converter.Convert] in converter.go, then service.go, endpoint.go and workload.go; allocation.go says who is to
-// be given an address, visibility.go who may see it.
+// Start reading with [Converter.Convert] in converter.go, then service.go, endpoint.go and
+// workload.go. allocation.go decides which services need an allocated address, visibility.go which
+// namespaces see them, and emit.go emits what changed.
 package serviceentry

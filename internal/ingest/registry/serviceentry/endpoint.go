@@ -19,43 +19,55 @@ import (
 
 const unixPrefix = "unix://"
 
-// resolvesHost says that a ServiceEntry's hosts are its endpoints: proxies resolve them (ServiceEntry.hosts, note 1).
+// resolvesHost reports whether proxies resolve the hosts of a ServiceEntry by DNS instead of using
+// endpoints (ServiceEntry.hosts, note 1).
 func resolvesHost(spec *networking.ServiceEntry) bool {
-	dns := spec.GetResolution() == networking.ServiceEntry_DNS || spec.GetResolution() == networking.ServiceEntry_DNS_ROUND_ROBIN
+	dns := spec.GetResolution() == networking.ServiceEntry_DNS ||
+		spec.GetResolution() == networking.ServiceEntry_DNS_ROUND_ROBIN
 	return dns && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil
 }
 
+// hostEndpoints returns an endpoint per port whose address is the host itself. A wildcard host
+// cannot be resolved and is a Problem.
 func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.Endpoint {
 	if host.IsWildcard() {
-		r.wrong(config.Error, "spec.resolution", "%q cannot be resolved: a wildcard needs endpoints, or resolution NONE", string(host))
+		r.addProblem(
+			config.Error,
+			"spec.resolution",
+			"%q cannot be resolved: a wildcard needs endpoints, or resolution NONE",
+			string(host),
+		)
 		return nil
 	}
 	list := make([]*mesh.Endpoint, 0, len(ports))
 	for _, p := range ports {
 		list = append(list, &mesh.Endpoint{
-			Address: string(host), Port: p.Target, ServicePort: p.Name, Namespace: r.object.Namespace, Cluster: r.options.Cluster,
+			Address: string(
+				host,
+			), Port: p.Target, ServicePort: p.Name, Namespace: r.object.Namespace, Cluster: r.options.Cluster,
 		})
 	}
 	return list
 }
 
-// listedEndpoints gives the endpoints that the ServiceEntry lists itself, one for each of its ports.
+// listedEndpoints returns the endpoints in the spec, one per port of the service. Unusable
+// endpoints are left out with a Problem.
 func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) []*mesh.Endpoint {
 	if spec.GetWorkloadSelector() != nil || len(spec.GetEndpoints()) == 0 {
 		return nil
 	}
 	if s.Resolution == mesh.Passthrough || s.Resolution == mesh.DynamicDNS {
-		r.wrong(config.Error, "spec.endpoints", "are not used with resolution %s", spec.GetResolution())
+		r.addProblem(config.Error, "spec.endpoints", "are not used with resolution %s", spec.GetResolution())
 		return nil
 	}
 	list := make([]*mesh.Endpoint, 0, len(spec.GetEndpoints())*len(s.Ports))
 	for i, entry := range spec.GetEndpoints() {
 		field := fmt.Sprintf("spec.endpoints[%d]", i)
-		if !r.usable(field+".address", entry, s.Resolution) {
+		if !r.isUsable(field+".address", entry, s.Resolution) {
 			continue
 		}
 		own := r.ownPorts(field, entry)
-		base := r.endpoint(entry, entry.GetLabels())
+		base := r.newEndpoint(entry, entry.GetLabels())
 		for _, p := range s.Ports {
 			e := base
 			e.ServicePort = p.Name
@@ -68,59 +80,85 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 	return list
 }
 
-// usable says whether a service of that resolution can have the endpoint.
-func (r *reader) usable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
+// isUsable reports whether a service of this resolution can have the endpoint. If not, it reports a
+// Problem.
+func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
 	address := entry.GetAddress()
 	_, err := netip.ParseAddr(address)
 	ip, socket := err == nil, strings.HasPrefix(address, unixPrefix)
 	switch {
 	case address == "" && entry.GetNetwork() == "":
-		r.wrong(config.Error, field, "is missing, and so is the network whose gateways would know the way; it is left out")
+		r.addProblem(
+			config.Error,
+			field,
+			"is missing, and so is the network whose gateways would know the way; it is left out",
+		)
 	case address == "" && resolution != mesh.Static:
-		r.wrong(config.Error, field, "is missing: the gateways of network %q can stand in only with resolution STATIC; it is left out", entry.GetNetwork())
+		r.addProblem(
+			config.Error,
+			field,
+			"is missing: the gateways of network %q can stand in only with resolution STATIC; it is left out",
+			entry.GetNetwork(),
+		)
 	case address == "":
 		return true
 	case resolution == mesh.Static && !ip && !socket:
-		r.wrong(config.Error, field, "%q is not an IP address: resolution STATIC does not resolve names; it is left out", address)
+		r.addProblem(
+			config.Error,
+			field,
+			"%q is not an IP address: resolution STATIC does not resolve names; it is left out",
+			address,
+		)
 	case resolution != mesh.Static && socket:
-		r.wrong(config.Error, field, "a socket needs resolution STATIC; it is left out")
+		r.addProblem(config.Error, field, "a socket needs resolution STATIC; it is left out")
 	case !ip && !socket && strings.HasPrefix(address, "*"):
-		r.wrong(config.Error, field, "%q cannot be resolved; it is left out", address)
+		r.addProblem(config.Error, field, "%q cannot be resolved; it is left out", address)
 	default:
 		return true
 	}
 	return false
 }
 
-// endpoint converts what an endpoint and a WorkloadEntry have in common. The labels are the entry's own, or more.
-func (r *reader) endpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
+// newEndpoint converts the fields that endpoints and WorkloadEntries have in common. labels are the
+// entry's labels, possibly with additional ones.
+func (r *reader) newEndpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
 	locality := localityOf(entry.GetLocality(), labels)
 	address := entry.GetAddress()
-	network := cmp.Or(mesh.Network(cmp.Or(entry.GetNetwork(), labels[label.TopologyNetwork.Name])), r.network, r.networks.Of(address))
+	network := cmp.Or(
+		mesh.Network(cmp.Or(entry.GetNetwork(), labels[label.TopologyNetwork.Name])),
+		r.network,
+		r.networks.Of(address),
+	)
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = ip.String()
 	}
 	return mesh.Endpoint{
 		Address:   address,
 		Labels:    r.topologyLabels(labels, locality, network),
-		Account:   r.account(r.object.Namespace, entry.GetServiceAccount()),
+		Account:   r.accountID(r.object.Namespace, entry.GetServiceAccount()),
 		Namespace: r.object.Namespace,
 		Locality:  locality,
 		Network:   network,
 		Cluster:   r.options.Cluster,
 		Weight:    entry.GetWeight(),
 		Health:    r.options.Labels.HealthOf(labels),
-		TLS:       takesMutualTLS(entry.GetServiceAccount(), labels),
+		TLS:       usesMutualTLS(entry.GetServiceAccount(), labels),
 	}
 }
 
-// ownPorts gives an endpoint's ports by the names of the service's.
+// ownPorts returns the port numbers of an endpoint, by the port names of the service. Invalid
+// numbers are left out with a Problem.
 func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[string]uint32 {
 	var ports map[string]uint32
 	for _, name := range slices.Sorted(maps.Keys(entry.GetPorts())) {
 		number := entry.GetPorts()[name]
 		if number == 0 || number > 65535 {
-			r.wrong(config.Error, field+".ports["+name+"]", "%d is not a port number; the service's own is used", number)
+			r.addProblem(
+				config.Error,
+				field+".ports["+name+"]",
+				"%d is not a port number; the service's own is used",
+				number,
+			)
 			continue
 		}
 		if ports == nil {
@@ -131,7 +169,7 @@ func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[str
 	return ports
 }
 
-// localityOf reads the locality field, else the label, in whose value "." stands for "/".
+// localityOf parses the locality field, else the label, in which "." is used instead of "/".
 func localityOf(field string, labels map[string]string) mesh.Locality {
 	if field != "" {
 		return mesh.ParseLocality(field)
@@ -144,16 +182,17 @@ func localityOf(field string, labels map[string]string) mesh.Locality {
 	return mesh.ParseLocality(named)
 }
 
-// takesMutualTLS says whether proxies are to use mutual TLS: as the label security.istio.io/tlsMode says, and without
-// one where there is an identity to expect.
-func takesMutualTLS(serviceAccount string, labels map[string]string) bool {
+// usesMutualTLS reports whether callers must use mutual TLS: as the label
+// security.istio.io/tlsMode says or, without the label, if a service account is set.
+func usesMutualTLS(serviceAccount string, labels map[string]string) bool {
 	if mode, given := labels[label.SecurityTlsMode.Name]; given {
 		return mode == "istio"
 	}
 	return serviceAccount != ""
 }
 
-// topologyLabels are an endpoint's labels and where it is, so that subsets can be made by cluster, zone or network.
+// topologyLabels returns the labels of an endpoint with labels for its locality, cluster and
+// network added, which subsets can select.
 func (r *reader) topologyLabels(own map[string]string, at mesh.Locality, network mesh.Network) map[string]string {
 	all := make(map[string]string, len(own)+5)
 	for k, v := range own {

@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestNetworkOfCluster: a WorkloadEntry of a remote cluster is in the network of that cluster, which the system namespace's label
-// names, unless it says itself where it is; and moves with the label.
+// TestNetworkOfCluster: a WorkloadEntry of a remote cluster is in the network of that cluster,
+// which the system namespace's label names, unless it says itself where it is; and moves with the
+// label.
 func TestNetworkOfCluster(t *testing.T) {
 	system := func(labels string) mesh.Batch {
 		return upserts(object(t, "kind: Namespace\nmetadata: {name: istio-system, labels: {"+labels+"}}"))

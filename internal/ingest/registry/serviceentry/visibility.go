@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// exportTo gives where the ServiceEntry is visible: as it says itself, as far as the mesh allows
-// (MeshConfig.serviceEntryVisibility, where applyToSidecars has it count for all proxies).
+// exportTo returns the namespaces to which the ServiceEntry is exported: its own exportTo, limited
+// by MeshConfig.serviceEntryVisibility if applyToSidecars extends that to all proxies. A limit that
+// changes the result is a Problem.
 func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 	own := spec.GetExportTo()
 	if !r.mesh.GetServiceEntryVisibility().GetApplyToSidecars() {
@@ -30,24 +31,28 @@ func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 	switch {
 	case limit == meshconfig.ServiceEntryVisibility_NAMESPACE && here:
 		if !slices.Equal(own, []string{"."}) {
-			r.wrong(config.Warning, "spec.exportTo", "the mesh (serviceEntryVisibility) shows it to its own namespace only")
+			r.addProblem(
+				config.Warning,
+				"spec.exportTo",
+				"the mesh (serviceEntryVisibility) shows it to its own namespace only",
+			)
 		}
 		return []string{"."}
 	case limit == meshconfig.ServiceEntryVisibility_NAMESPACE, limit == meshconfig.ServiceEntryVisibility_NONE:
-		r.wrong(config.Warning, "spec.exportTo", "the mesh (serviceEntryVisibility) shows it to nobody")
+		r.addProblem(config.Warning, "spec.exportTo", "the mesh (serviceEntryVisibility) shows it to nobody")
 		return []string{"~"}
 	default:
 		return own
 	}
 }
 
-// visibility gives what the first policy says whose rules all hold.
+// visibility returns the visibility of the first policy whose rules all match, or the default.
 func (r *reader) visibility() meshconfig.ServiceEntryVisibility_Visibility {
 	v := r.mesh.GetServiceEntryVisibility()
 	for _, p := range v.GetPolicies() {
 		holds := true
 		for _, rule := range p.GetMatchingRules() {
-			holds = holds && selects(rule.GetNamespaceSelector(), r.namespaces[r.object.Namespace])
+			holds = holds && selectsNamespace(rule.GetNamespaceSelector(), r.namespaces[r.object.Namespace])
 		}
 		if holds {
 			return p.GetVisibility()
@@ -56,8 +61,9 @@ func (r *reader) visibility() meshconfig.ServiceEntryVisibility_Visibility {
 	return v.GetDefaultVisibility()
 }
 
-// selects says whether a selector of MeshConfig chooses a namespace. One that cannot be read chooses none.
-func selects(selector *meshconfig.LabelSelector, namespace map[string]string) bool {
+// selectsNamespace reports whether a selector of MeshConfig matches a namespace. An invalid
+// selector matches nothing.
+func selectsNamespace(selector *meshconfig.LabelSelector, namespace map[string]string) bool {
 	parsed, err := mesh.LabelSelector(selector)
 	return err == nil && parsed.Matches(labels.Set(namespace))
 }

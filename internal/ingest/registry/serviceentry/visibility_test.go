@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestVisibility: MeshConfig.serviceEntryVisibility limits what exportTo says, and follows the labels of namespaces.
+// TestVisibility: MeshConfig.serviceEntryVisibility limits what exportTo says, and follows the
+// labels of namespaces.
 func TestVisibility(t *testing.T) {
 	const policies = "policies: [{visibility: NAMESPACE, matchingRules: [{namespaceSelector: {matchLabels: {shared: 'no'}}}]}," +
 		" {visibility: NONE, matchingRules: [{namespaceSelector: {matchExpressions: [{key: shared, operator: In, values: [never]}]}}]}]"
@@ -42,7 +43,8 @@ func TestVisibility(t *testing.T) {
 		problems int
 	}{
 		{entry("'*'"), []string{"*"}, 0},
-		{settings("serviceEntryVisibility: {defaultVisibility: NONE}"), []string{"*"}, 0}, // not for sidecars
+		// not for sidecars
+		{settings("serviceEntryVisibility: {defaultVisibility: NONE}"), []string{"*"}, 0},
 		{settings("serviceEntryVisibility: {applyToSidecars: true, defaultVisibility: NAMESPACE}"), []string{"."}, 1},
 		{entry("'.'"), []string{"."}, 0},
 		{entry("default"), []string{"."}, 1},

@@ -13,18 +13,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// healthChecked is the annotation of a WorkloadEntry whose agent checks the application's health and puts what it finds
-// into the status.
+// healthChecked is the annotation of a WorkloadEntry whose agent checks the health of the
+// application and writes the result to the status.
 const healthChecked = "proxy.istio.io/health-checks-enabled"
 
-// workloadEntry converts a WorkloadEntry. It gives nil for one that has neither an address nor a network.
+// workloadEntry converts a WorkloadEntry. It returns nil, with a Problem, if the entry has neither
+// an address nor a network.
 func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 	if spec.GetAddress() == "" && spec.GetNetwork() == "" {
-		r.wrong(config.Error, "spec.address", "is missing, and so is the network whose gateways would know the way")
+		r.addProblem(
+			config.Error,
+			"spec.address",
+			"is missing, and so is the network whose gateways would know the way",
+		)
 		return nil
 	}
 	labels := r.workloadLabels(spec)
-	e := r.endpoint(spec, labels)
+	e := r.newEndpoint(spec, labels)
 	w := mesh.Workload{
 		Provider:  mesh.External,
 		Cluster:   e.Cluster,
@@ -39,7 +44,7 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 		Weight:    e.Weight,
 		Health:    e.Health,
 		TLS:       e.TLS,
-		Ready:     r.healthy(),
+		Ready:     r.isHealthy(),
 		From:      r.object.Key,
 	}
 	if e.Address != "" {
@@ -48,7 +53,8 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 	return w.Sealed()
 }
 
-// workloadLabels are those of the spec and of the object, which go before.
+// workloadLabels returns the labels of the spec and of the object. The object's labels take
+// precedence; a different value in the spec is a Problem.
 func (r *reader) workloadLabels(spec *networking.WorkloadEntry) map[string]string {
 	if len(r.object.Labels) == 0 {
 		return spec.GetLabels()
@@ -58,19 +64,25 @@ func (r *reader) workloadLabels(spec *networking.WorkloadEntry) map[string]strin
 		if own, given := labels[k]; !given {
 			labels[k] = v
 		} else if own != v {
-			r.wrong(config.Warning, "spec.labels["+k+"]", "%q is not used: the object's own label is %q", v, own)
+			r.addProblem(config.Warning, "spec.labels["+k+"]", "%q is not used: the object's own label is %q", v, own)
 		}
 	}
 	return labels
 }
 
-// owner names what the workload is one of: the WorkloadGroup that it was registered for, as people know it.
+// owner returns the name of the workload's group: the WorkloadGroup for which it was registered,
+// else the label, else its own name.
 func (r *reader) owner(labels map[string]string) string {
-	return cmp.Or(r.object.Annotations[annotation.IoIstioAutoRegistrationGroup.Name], labels[label.ServiceWorkloadName.Name], r.object.Name)
+	return cmp.Or(
+		r.object.Annotations[annotation.IoIstioAutoRegistrationGroup.Name],
+		labels[label.ServiceWorkloadName.Name],
+		r.object.Name,
+	)
 }
 
-// healthy says whether the workload is to get traffic. One that is checked gets none before it was found well.
-func (r *reader) healthy() bool {
+// isHealthy reports whether the workload may receive traffic. With health checks, that requires a
+// successful check.
+func (r *reader) isHealthy() bool {
 	checked, _ := strconv.ParseBool(r.object.Annotations[healthChecked])
 	return !checked || r.object.Status != nil && r.object.Status.Healthy
 }

@@ -8,16 +8,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Await has what a proxy is expected to ask for read before it does, and waits until it was sent, or is known not to be
-// there, or not to be readable, or the context ends. It gives the objects that are there.
+// Await reads the objects of w before the proxy requests them. It waits until each of them has been
+// sent, is known to be missing or is known to be unreadable, or until the context ends. It returns
+// the keys of the objects that exist.
 func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	s.mu.Lock()
 	s.expected = append(s.expected, expectation{w, s.o.Now().Add(s.o.Linger)})
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeRun()
 	for {
 		s.mu.Lock()
-		there, settled := s.settled(w)
+		there, settled := s.settledObjects(w)
 		progress := s.progress
 		s.mu.Unlock()
 		if settled {
@@ -31,21 +32,22 @@ func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	}
 }
 
-// settled says whether all that can be said of a Want was, and which objects are there. s.mu is held.
-func (s *Source) settled(w Want) (there []config.Key, settled bool) {
+// settledObjects reports whether everything about a Want is known and sent, and returns the objects
+// that exist. s.mu must be held.
+func (s *Source) settledObjects(w Want) (there []config.Key, settled bool) {
 	settled = true
 	if w.Account != (mesh.Account{}) {
-		r := s.rights[w.Account]
-		may, said := s.said.rights[w.Account]
-		settled = r != nil && (r.known && said && may == r.may || !r.known && r.failure != nil)
+		r := s.permissions[w.Account]
+		may, said := s.sent.permissions[w.Account]
+		settled = r != nil && (r.known && said && may == r.allowed || !r.known && r.failure != nil)
 	}
-	for _, k := range s.visible(w) {
-		x := s.watches[s.placeOf(k)]
+	for _, k := range s.readableObjects(w) {
+		x := s.watches[s.scopeOf(k)]
 		switch {
 		case x == nil, !x.synced && x.failure == nil:
 			settled = false
-		case x.objects[k] == nil: // or the last known one, which was sent
-		case same(s.said.objects[k], x.objects[k]):
+		case x.objects[k] == nil: // or the last known version, which was sent
+		case hasSameHash(s.sent.objects[k], x.objects[k]):
 			there = append(there, k)
 		default:
 			settled = false
@@ -54,10 +56,10 @@ func (s *Source) settled(w Want) (there []config.Key, settled bool) {
 	return there, settled
 }
 
-// patience is a bound for Await that keeps a gateway from being served for no longer than a person would notice.
-const patience = 2 * time.Second
+// awaitTimeout limits Await, so that a user does not notice a delay when a gateway connects.
+const awaitTimeout = 2 * time.Second
 
-// Patience gives a context in which Await waits no longer than is worth it.
-func Patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, patience)
+// WithAwaitTimeout returns a context that limits the duration of Await.
+func WithAwaitTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, awaitTimeout)
 }

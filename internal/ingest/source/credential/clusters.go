@@ -10,34 +10,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Clusters follows what proxies of other clusters ask for, each in its own: a Source for each cluster, as one feed.
+// Clusters reads the credentials of remote clusters' proxies, each in the proxy's own cluster. It
+// runs one Source per cluster and merges them into one feed.
 type Clusters struct {
 	o    Options
-	wake chan struct{} // holds one token when members differ
+	wake chan struct{} // holds one token when members changed
 
 	mu      sync.Mutex
 	members map[mesh.ClusterID]*member
-	leaving map[mesh.ClusterID]*member // what they said is being taken back
-	wants   map[string]clusterWant     // by stream, also of clusters that are not known
+	leaving map[mesh.ClusterID]*member // removed members whose objects are being deleted
+	wants   map[string]clusterWant     // by stream, including clusters that are not known
 }
 
-// clusterWant is what a stream asks for, of a proxy in a cluster.
+// clusterWant is the Want of a stream, for a proxy in a cluster.
 type clusterWant struct {
 	cluster mesh.ClusterID
 	want    Want
 }
 
-// member is what is read of one cluster.
+// member is the reader of one cluster.
 type member struct {
 	*Source
-	client *kube.Client       // the newest
-	stop   context.CancelFunc // nil: it does not run yet
-	gone   chan struct{}      // is closed when nothing of it is left
+	client *kube.Client       // the newest client
+	stop   context.CancelFunc // nil until it runs
+	gone   chan struct{}      // closed when all its objects have been deleted
 }
 
 var _ source.Source = (*Clusters)(nil)
 
-// NewClusters makes a feed that knows no cluster. The Options are those of each; their Client and Cluster do not count.
+// NewClusters returns a feed without clusters. Each cluster's Source gets o, except for Client and
+// Cluster.
 func NewClusters(o Options) *Clusters {
 	return &Clusters{
 		o: o, wake: make(chan struct{}, 1), members: map[mesh.ClusterID]*member{}, leaving: map[mesh.ClusterID]*member{},
@@ -45,11 +47,11 @@ func NewClusters(o Options) *Clusters {
 	}
 }
 
-// Name tells it from other feeds.
+// Name returns the name of the feed.
 func (*Clusters) Name() string { return "credentials of remote clusters" }
 
-// Of gives what follows the objects of a cluster, nil if the cluster is not known.
-func (c *Clusters) Of(id mesh.ClusterID) *Source {
+// SourceFor returns the Source of a cluster, or nil if the cluster is not known.
+func (c *Clusters) SourceFor(id mesh.ClusterID) *Source {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.members[id]; m != nil {
@@ -58,8 +60,8 @@ func (c *Clusters) Of(id mesh.ClusterID) *Source {
 	return nil
 }
 
-// Want replaces what a stream asks for, of a proxy in a cluster; the zero Want: nothing any more.
-func (c *Clusters) Want(id mesh.ClusterID, stream string, w Want) {
+// SetWant replaces the Want of a stream, for a proxy in a cluster. The zero Want removes it.
+func (c *Clusters) SetWant(id mesh.ClusterID, stream string, w Want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w.empty() {
@@ -68,12 +70,13 @@ func (c *Clusters) Want(id mesh.ClusterID, stream string, w Want) {
 		c.wants[stream] = clusterWant{id, w}
 	}
 	if m := c.members[id]; m != nil {
-		m.Source.Set(stream, w)
+		m.Source.SetWant(stream, w)
 	}
 }
 
-// Set has a cluster read by that client. What was read by another one stays until it is read again.
-func (c *Clusters) Set(id mesh.ClusterID, client *kube.Client) {
+// SetClient starts reading a cluster with a client, or replaces its client. Objects that the former
+// client has read stay in use until they have been read again.
+func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.members[id]
@@ -84,17 +87,18 @@ func (c *Clusters) Set(id mesh.ClusterID, client *kube.Client) {
 		c.members[id] = m
 		for stream, w := range c.wants {
 			if w.cluster == id {
-				m.Source.Set(stream, w.want)
+				m.Source.SetWant(stream, w.want)
 			}
 		}
-		c.rouse()
+		c.wakeRun()
 	}
 	m.client = client
-	m.Use(client)
+	m.SetClient(client)
 }
 
-// Remove forgets a cluster, and takes back what was said of it, if client is still what it is read by.
-func (c *Clusters) Remove(id mesh.ClusterID, client *kube.Client) {
+// RemoveCluster stops reading a cluster and deletes its objects, if client is still its current
+// client.
+func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.members[id]; m != nil && m.client == client {
@@ -106,14 +110,15 @@ func (c *Clusters) Remove(id mesh.ClusterID, client *kube.Client) {
 	}
 }
 
-func (c *Clusters) rouse() {
+func (c *Clusters) wakeRun() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run follows what is asked for in all clusters until the context ends. It is in sync from the start: nothing is asked for yet.
+// Run reads all clusters until the context ends. It sends Synced at once, because no object is
+// requested at the start.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -132,15 +137,15 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		case batch = <-news:
 		case <-c.wake:
 			batch = nil
-			c.start(ctx, news, &running)
+			c.startMembers(ctx, news, &running)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// start has members run that do not yet.
-func (c *Clusters) start(ctx context.Context, news chan<- mesh.Batch, running *sync.WaitGroup) {
+// startMembers runs the members that are not running.
+func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, running *sync.WaitGroup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, m := range c.members {
@@ -157,18 +162,19 @@ func (c *Clusters) start(ctx context.Context, news chan<- mesh.Batch, running *s
 			if before != nil {
 				<-before.gone
 			}
-			c.follow(ctx, of, m.Source, news)
+			c.forwardEvents(ctx, of, m.Source, news)
 		})
 	}
 }
 
-// follow hands on what is news of one cluster until its own context ends, and takes that back then, unless all end.
-func (c *Clusters) follow(all, ctx context.Context, s *Source, news chan<- mesh.Batch) {
+// forwardEvents forwards the events of one cluster until ctx ends, and then deletes its objects,
+// unless all ends too.
+func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<- mesh.Batch) {
 	own := make(chan mesh.Batch)
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		defer close(own)
-		_ = s.Run(ctx, own) // a source ends with its context
+		_ = s.Run(ctx, own) // a source ends only with its context
 	})
 	defer reading.Wait()
 	for batch := range own {
@@ -182,25 +188,31 @@ func (c *Clusters) follow(all, ctx context.Context, s *Source, news chan<- mesh.
 		}
 	}
 	select {
-	case news <- s.takeBack():
+	case news <- s.deleteEvents():
 	case <-all.Done():
 	}
 }
 
-// takeBack gives the events after which nothing that was said holds any more. Run must have ended.
-func (s *Source) takeBack() mesh.Batch {
+// deleteEvents returns the events that delete everything that was sent. Run must have returned.
+func (s *Source) deleteEvents() mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var batch mesh.Batch
-	for k := range s.said.objects {
-		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), Config: &config.Config{Meta: config.Meta{Key: k}}})
+	for k := range s.sent.objects {
+		batch = append(
+			batch,
+			mesh.Event{Op: mesh.Delete, Source: s.Name(), Config: &config.Config{Meta: config.Meta{Key: k}}},
+		)
 	}
-	for a := range s.said.rights {
-		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), SecretAccess: &mesh.SecretAccess{Account: a}})
+	for a := range s.sent.permissions {
+		batch = append(
+			batch,
+			mesh.Event{Op: mesh.Delete, Source: s.Name(), SecretAccess: &mesh.SecretAccess{Account: a}},
+		)
 	}
-	for scope := range s.said.problems {
+	for scope := range s.sent.problems {
 		batch = append(batch, mesh.Event{Source: s.Name(), Problems: &mesh.Problems{Scope: scope}})
 	}
-	s.said.objects, s.said.rights, s.said.problems = nil, nil, nil
+	s.sent.objects, s.sent.permissions, s.sent.problems = nil, nil, nil
 	return batch
 }

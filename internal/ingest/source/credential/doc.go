@@ -1,13 +1,18 @@
-// Package credential is the source of the Secrets and ConfigMaps that gateways show certificates of, of the Secrets that images of plugins
-// are pulled with, and of the rights that decide who may have private keys.
+// Package credential is the source of Secrets and ConfigMaps with certificates of gateways, of pull
+// Secrets for Wasm images, and of the permission of service accounts to read Secrets.
 //
-// In: what each connected proxy asks for, and what plugins name ([Source.Set]), and one API server. Out: batches of events about exactly those objects,
-// and about whether each proxy's service account may read Secrets in its namespace (SubjectAccessReview).
-// Law: nothing is read that no proxy asks for and no plugin names, and nothing private before the proxy's account is known to have the right to it.
-// By default each object is watched by its name, so that the control plane needs no more than a namespaced Role that may get, list
-// and watch those Secrets. What cannot be read or asked keeps its last known state: an API server that is away takes no
-// certificate from anybody, and what was never known is refused.
+// The inputs are the objects that each connected proxy requests or that plugins name
+// ([Source.SetWant]), and an API server. The outputs are batches of events about exactly these
+// objects, and about whether each proxy's service account may list Secrets in its namespace
+// (SubjectAccessReview).
 //
-// Start with [Source] in source.go; want.go is what is asked for, watch.go how an object is followed, right.go how rights are.
-// [Hold] in hold.go has plugins wait until it is known what the Secrets hold that they name.
+// Objects are read only if a proxy requests them or a plugin names them. Private ones are read only
+// after the permission of the proxy's account is known. By default each object is watched by name,
+// so a namespaced Role with get, list and watch on these Secrets is enough for the control plane.
+// If the API server is unreachable, the last known state stays in use. A permission that was never
+// known is treated as denied.
+//
+// Start reading with [Source] in source.go. want.go defines what is requested, watch.go reads
+// objects, and access.go reads permissions. [SecretHold] in hold.go delays plugins until their
+// Secrets have been read.
 package credential

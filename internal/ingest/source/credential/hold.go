@@ -9,52 +9,61 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Hold knows which Secrets objects name, and keeps new objects, and new versions, back until it is known of the Secret what it holds, or
-// that it cannot be had. Else proxies would be told for as long as the first reading takes that there is none. It goes with one
-// goroutine, that of the pipeline.
-type Hold struct {
+// SecretHold delays new objects and new versions of objects until the Secret that they name has
+// been read, or is known to be unavailable. Otherwise proxies would briefly be configured as if the
+// Secret did not exist. It must be used by the goroutine of the pipeline.
+type SecretHold struct {
 	secret func(*config.Config) (config.Key, bool)
 	want   func([]config.Key)
-	open   bool
-	named  map[config.Key]config.Key // by object, held ones too
-	known  map[config.Key]bool       // Secrets
+	open   bool                      // nothing is held
+	named  map[config.Key]config.Key // by object, including held ones
+	known  map[config.Key]bool       // Secrets that are settled
 	held   map[config.Key]mesh.Event
 }
 
-// settledSource is whose events say of a Secret, by the Scope of Problems, that nothing more is to be waited for.
+// settledSource is the source of the events that Settled returns.
 const settledSource = "settled secrets"
 
-// Settled is the event that tells a Hold that waiting for a Secret has an end.
-func Settled(secret config.Key) mesh.Event {
+// SecretSettled returns the event that ends the wait for a Secret.
+func SecretSettled(secret config.Key) mesh.Event {
 	return mesh.Event{Source: settledSource, Problems: &mesh.Problems{Scope: secret.String()}}
 }
 
-// NewHold makes a Hold that holds nothing before Close. Secret gives what an object names; want is told all that are named, sorted, each
-// time that they are others. Somebody must then see to it that each of them is Settled.
-func NewHold(secret func(*config.Config) (config.Key, bool), want func([]config.Key)) *Hold {
-	return &Hold{secret: secret, want: want, open: true, named: map[config.Key]config.Key{}, known: map[config.Key]bool{}, held: map[config.Key]mesh.Event{}}
+// NewSecretHold returns a Hold that holds nothing until Close. secret returns the Secret that an
+// object names. want is called with all named Secrets, sorted, each time they change. The caller
+// must ensure that Settled is sent for each of them.
+func NewSecretHold(secret func(*config.Config) (config.Key, bool), want func([]config.Key)) *SecretHold {
+	return &SecretHold{
+		secret: secret,
+		want:   want,
+		open:   true,
+		named:  map[config.Key]config.Key{},
+		known:  map[config.Key]bool{},
+		held:   map[config.Key]mesh.Event{},
+	}
 }
 
-// Close has objects held from now on. At the start they are not: what serves proxies waits then.
-func (h *Hold) Close() { h.open = false }
+// StartHolding starts holding objects. Before that nothing is held, because proxies are not served
+// yet.
+func (h *SecretHold) StartHolding() { h.open = false }
 
-// Convert takes objects out of the batch that are to be held, and puts those in that are not any more.
-func (h *Hold) Convert(batch mesh.Batch) mesh.Batch {
+// Convert removes objects that must wait from the batch, and adds those whose wait has ended.
+func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
-	before := h.secrets()
+	before := h.namedSecrets()
 	for _, e := range batch {
 		switch {
 		case e.Problems != nil && e.Source == settledSource:
-			h.settle(e.Problems.Scope)
+			h.markSettled(e.Problems.Scope)
 			continue
 		case e.Config != nil && e.Config.Kind == api.Secret && e.Op == mesh.Upsert:
-			h.settle(e.Config.Key.String())
-		case e.Config != nil && h.holds(e):
+			h.markSettled(e.Config.Key.String())
+		case e.Config != nil && h.mustHold(e):
 			continue
 		}
 		out = append(out, e)
 	}
-	now := h.secrets()
+	now := h.namedSecrets()
 	maps.DeleteFunc(h.known, func(k config.Key, _ bool) bool {
 		_, wanted := slices.BinarySearchFunc(now, k, config.Key.Compare)
 		return !wanted
@@ -71,7 +80,7 @@ func (h *Hold) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-func (h *Hold) settle(scope string) {
+func (h *SecretHold) markSettled(scope string) {
 	for _, k := range h.named {
 		if k.String() == scope {
 			h.known[k] = true
@@ -79,10 +88,10 @@ func (h *Hold) settle(scope string) {
 	}
 }
 
-// holds takes note of an object, and says whether it is held.
-func (h *Hold) holds(e mesh.Event) bool {
+// mustHold records the Secret of an object and reports whether the object must wait.
+func (h *SecretHold) mustHold(e mesh.Event) bool {
 	k := e.Config.Key
-	delete(h.held, k) // this one is newer
+	delete(h.held, k) // the event is newer than the held one
 	if e.Op == mesh.Delete {
 		delete(h.named, k)
 		return false
@@ -100,8 +109,8 @@ func (h *Hold) holds(e mesh.Event) bool {
 	return true
 }
 
-// secrets gives all that are named, sorted.
-func (h *Hold) secrets() []config.Key {
+// namedSecrets returns all named Secrets, sorted.
+func (h *SecretHold) namedSecrets() []config.Key {
 	list := slices.SortedFunc(maps.Values(h.named), config.Key.Compare)
 	return slices.Compact(list)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestHold follows a script: what comes in, what goes out, and which Secrets are asked for, "same" for no news. An object is "plugin", its
-// name, and the Secret that it names.
+// TestHold follows a script: what comes in, what goes out, and which Secrets are asked for, "same"
+// for no news. An object is "plugin", its name, and the Secret that it names.
 func TestHold(t *testing.T) {
 	asked := "same"
-	h := NewHold(func(c *config.Config) (config.Key, bool) {
+	h := NewSecretHold(func(c *config.Config) (config.Key, bool) {
 		name := c.Annotations["secret"]
 		return config.Key{Kind: api.Secret, Namespace: "ns", Name: name}, c.Kind == api.WasmPlugin && name != ""
 	}, func(list []config.Key) {
@@ -42,7 +42,7 @@ func TestHold(t *testing.T) {
 		{"who names none any more asks for none", "plugin new, -plugin old", "plugin new, -plugin old", "d"},
 	} {
 		if step.in == "close" {
-			h.Close()
+			h.StartHolding()
 			continue
 		}
 		asked = "same"
@@ -65,7 +65,7 @@ func eventsOf(text string) (batch mesh.Batch) {
 		kind, name, secret := words[0], words[1], words[2]
 		switch kind {
 		case "settled":
-			e = Settled(config.Key{Kind: api.Secret, Namespace: "ns", Name: name})
+			e = SecretSettled(config.Key{Kind: api.Secret, Namespace: "ns", Name: name})
 		case "secret":
 			e.Config = &config.Config{Meta: config.Meta{Key: config.Key{Kind: api.Secret, Namespace: "ns", Name: name}}}
 		default:

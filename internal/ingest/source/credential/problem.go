@@ -11,74 +11,89 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// serviceAccount is the kind of object that Problems of accounts are about. Objects of the kind are not read.
+// serviceAccount is the kind in the key of Problems about accounts. Objects of this kind are not
+// read.
 const serviceAccount api.Kind = "ServiceAccount"
 
-// problemNews gives what came to be wrong, or was mended. s.mu is held.
-func (s *Source) problemNews() mesh.Batch {
+// problemEvents returns the events for Problems that appeared, changed or were resolved. s.mu must
+// be held.
+func (s *Source) problemEvents() mesh.Batch {
 	now, origin := map[string][]config.Problem{}, ""
 	if s.o.Cluster != "" {
 		origin = "cluster " + string(s.o.Cluster)
 	}
-	needed := map[place]bool{}
+	needed := map[watchScope]bool{}
 	for k, i := range s.kept {
-		p := s.placeOf(k)
+		p := s.scopeOf(k)
 		needed[p] = needed[p] || !i.fallback
 	}
-	for a, r := range s.rights {
-		if reason := r.wrong(); reason != "" {
+	for a, r := range s.permissions {
+		if reason := r.problemReason(); reason != "" {
 			now["right of "+a.String()] = []config.Problem{{
-				Key: config.Key{Kind: serviceAccount, Namespace: a.Namespace, Name: a.Name}, Origin: origin, Severity: config.Warning, Reason: reason,
+				Key: config.Key{
+					Kind:      serviceAccount,
+					Namespace: a.Namespace,
+					Name:      a.Name,
+				}, Origin: origin, Severity: config.Warning, Reason: reason,
 			}}
 		}
 	}
 	for p, w := range s.watches {
-		if reason := w.wrong(p); reason != "" && needed[p] {
-			now["watch of "+config.Key(p).String()+" "+origin] = []config.Problem{{Key: config.Key(p), Origin: origin, Severity: config.Error, Reason: reason}}
+		if reason := w.problemReason(p); reason != "" && needed[p] {
+			now["watch of "+config.Key(p).String()+" "+origin] = []config.Problem{
+				{Key: config.Key(p), Origin: origin, Severity: config.Error, Reason: reason},
+			}
 		}
 	}
 	var batch mesh.Batch
 	say := func(scope string, list []config.Problem) {
 		batch = append(batch, mesh.Event{Source: s.Name(), Problems: &mesh.Problems{Scope: scope, List: list}})
 	}
-	for scope := range s.said.problems {
+	for scope := range s.sent.problems {
 		if now[scope] == nil {
 			say(scope, nil)
 		}
 	}
 	for scope, list := range now {
-		if !slices.Equal(list, s.said.problems[scope]) {
+		if !slices.Equal(list, s.sent.problems[scope]) {
 			say(scope, list)
 		}
 	}
-	s.said.problems = now
+	s.sent.problems = now
 	return batch
 }
 
-func (r *right) wrong() string {
+// problemReason returns the reason why proxies of the account get no private keys, or "".
+func (r *permission) problemReason() string {
 	switch {
-	case r.known && !r.may:
+	case r.known && !r.allowed:
 		return "proxies of this service account are given no private keys: it may not list the Secrets of its namespace " +
 			"(a Role with get, list and watch on secrets, bound to it, would let it)"
 	case !r.known && r.failure != nil:
-		return "proxies of this service account are given no private keys yet: whether it may read Secrets cannot be asked: " + why(r.failure)
+		return "proxies of this service account are given no private keys yet: whether it may read Secrets cannot be asked: " + describeError(
+			r.failure,
+		)
 	default:
 		return ""
 	}
 }
 
-func (w *watch) wrong(p place) string {
+// problemReason returns the reason why a place cannot be read, or "".
+func (w *watch) problemReason(p watchScope) string {
 	if w.failure == nil {
 		return ""
 	}
-	reason := "cannot be read: " + why(w.failure)
+	reason := "cannot be read: " + describeError(w.failure)
 	if apierrors.IsForbidden(w.failure) {
 		plural := "secrets"
 		if p.Kind == api.ConfigMap {
 			plural = "configmaps"
 		}
-		reason = fmt.Sprintf("cannot be read: the control plane's service account needs a Role in the namespace %q with get, list and watch on %s",
-			p.Namespace, plural)
+		reason = fmt.Sprintf(
+			"cannot be read: the control plane's service account needs a Role in the namespace %q with get, list and watch on %s",
+			p.Namespace,
+			plural,
+		)
 	}
 	if w.synced {
 		reason += "; what was last read stays"
@@ -86,8 +101,8 @@ func (w *watch) wrong(p place) string {
 	return reason
 }
 
-// why says why the API server was of no use, without what differs from try to try.
-func why(err error) string {
+// describeError describes an error without the parts that differ between attempts.
+func describeError(err error) string {
 	if status := apierrors.ReasonForError(err); status != "" {
 		return string(status)
 	}

@@ -6,8 +6,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// TestDenials: what was allowed is withdrawn when the API server has denied it several times in a row, and more of them if it could
-// not evaluate all rules. What was never allowed is denied at once, and what is allowed is that at once.
+// TestDenials: what was allowed is withdrawn when the API server has denied it several times in a
+// row, and more of them if it could not evaluate all rules. What was never allowed is denied at
+// once, and what is allowed is that at once.
 func TestDenials(t *testing.T) {
 	yes := authorizationv1.SubjectAccessReviewStatus{Allowed: true}
 	no := authorizationv1.SubjectAccessReviewStatus{}
@@ -35,12 +36,12 @@ func TestDenials(t *testing.T) {
 		"allowed again at once":         {answers{yes, no, no, yes}, true},
 		"denied at once when withdrawn": {answers{yes, no, no, no}, false},
 	} {
-		r := new(right)
+		r := new(permission)
 		for _, a := range tc.answers {
-			r.take(a)
+			r.applyReview(a)
 		}
-		if !r.known || r.allowed() != tc.want {
-			t.Errorf("%s: allowed %v, want %v", name, r.allowed(), tc.want)
+		if !r.known || r.isAllowed() != tc.want {
+			t.Errorf("%s: allowed %v, want %v", name, r.isAllowed(), tc.want)
 		}
 	}
 }

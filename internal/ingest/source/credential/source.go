@@ -15,67 +15,71 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Reach is how much is read at once, and so what the control plane must be allowed to read.
+// Reach is the scope of watches, and thus of the permissions that the control plane needs.
 type Reach string
 
 const (
-	// Names follows each object by its name: the control plane may be bound to single Secrets (RBAC's resourceNames).
+	// Names watches each object by name. The control plane's Role can be limited to these Secrets
+	// (RBAC resourceNames).
 	Names Reach = "names"
-	// Namespaces follows all Secrets of a namespace in which a proxy asks for one.
+	// Namespaces watches all Secrets of each namespace in which a Secret is requested.
 	Namespaces Reach = "namespaces"
-	// Cluster follows all Secrets of the cluster as soon as a proxy asks for one.
+	// Cluster watches all Secrets of the cluster once a Secret is requested.
 	Cluster Reach = "cluster"
 )
 
-// Options say where to look, and how often.
+// Options configure a Source.
 type Options struct {
-	// Client is of the API server that has the objects and the accounts; nil: nothing is read until there is one (Use).
+	// Client is the client of the API server with the objects and accounts. If nil, nothing is read
+	// until Use is called.
 	Client *kube.Client
-	// Cluster is that of the API server, if it is not the one that config is read from: then Secrets are RemoteSecrets.
+	// Cluster is the cluster of the API server, if it is not the config cluster. Secrets then have
+	// the kind RemoteSecret.
 	Cluster mesh.ClusterID
-	// Reach is Names if empty.
+	// Reach is the scope of watches (default Names).
 	Reach Reach
-	// Recheck is how long an answer about an account's right is believed, as long as a proxy of it is connected: what is revoked is
-	// withdrawn that much later; 0: 2 s. Linger is how long something is followed that nobody asks for any more; 0: 1 min.
+	// Recheck is the interval at which the permission of a connected proxy's account is reviewed,
+	// and thus the delay of a revocation (default 2 s). Linger is how long an object is watched
+	// after the last request for it (default 1 min).
 	Recheck, Linger time.Duration
-	// Now is the time; nil: the system's.
+	// Now returns the current time (default time.Now).
 	Now func() time.Time
 	Log *slog.Logger
-	// Failed, if set, counts what cannot be read or asked, each time.
+	// Failed is called for each failed request, if it is set.
 	Failed func()
 }
 
-// Source follows what proxies ask for.
+// Source reads the objects that proxies request.
 type Source struct {
 	o    Options
-	wake chan struct{} // holds one token when there may be something to do
+	wake chan struct{} // holds one token when there may be work
 
-	mu       sync.Mutex
-	client   *kube.Client
-	outdated bool            // watches are by another client
-	wants    map[string]Want // by stream
-	expected []expectation
-	kept     map[config.Key]interest // what is followed
-	watches  map[place]*watch
-	rights   map[mesh.Account]*right
-	said     said
-	progress chan struct{} // is closed when something was sent
+	mu          sync.Mutex
+	client      *kube.Client
+	outdated    bool            // watches use an older client
+	wants       map[string]Want // by stream
+	expected    []expectation
+	kept        map[config.Key]interest // the objects that are watched
+	watches     map[watchScope]*watch
+	permissions map[mesh.Account]*permission
+	sent        sentState
+	progress    chan struct{} // closed when events have been sent
 }
 
-// said is what was sent.
-type said struct {
-	objects  map[config.Key]*config.Config
-	rights   map[mesh.Account]bool
-	problems map[string][]config.Problem // by scope
+// sentState contains what was sent last.
+type sentState struct {
+	objects     map[config.Key]*config.Config
+	permissions map[mesh.Account]bool
+	problems    map[string][]config.Problem // by scope
 }
 
-// interest is when somebody last wanted an object, and whether as a fallback only.
+// interest records when an object was last requested, and whether only as a fallback.
 type interest struct {
 	last     time.Time
 	fallback bool
 }
 
-// expectation is what a proxy surely asks for soon.
+// expectation is a Want that a proxy will request soon.
 type expectation struct {
 	want  Want
 	until time.Time
@@ -83,7 +87,7 @@ type expectation struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New makes a Source that nobody has asked anything. It asks the API server nothing before Run.
+// New returns a Source without requests. It sends nothing to the API server before Run.
 func New(o Options) *Source {
 	o.Reach = cmp.Or(o.Reach, Names)
 	o.Recheck, o.Linger = cmp.Or(o.Recheck, 2*time.Second), cmp.Or(o.Linger, time.Minute)
@@ -98,25 +102,30 @@ func New(o Options) *Source {
 	}
 	return &Source{
 		o: o, client: o.Client, wake: make(chan struct{}, 1), progress: make(chan struct{}),
-		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[place]*watch{}, rights: map[mesh.Account]*right{},
-		said: said{objects: map[config.Key]*config.Config{}, rights: map[mesh.Account]bool{}, problems: map[string][]config.Problem{}},
+		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[watchScope]*watch{}, permissions: map[mesh.Account]*permission{},
+		sent: sentState{
+			objects:     map[config.Key]*config.Config{},
+			permissions: map[mesh.Account]bool{},
+			problems:    map[string][]config.Problem{},
+		},
 	}
 }
 
-// Name tells it from other sources.
+// Name returns the name of the source.
 func (s *Source) Name() string { return "credentials" }
 
-// Use has another client used from now on. What was read by the one before stays until it is read again.
-func (s *Source) Use(client *kube.Client) {
+// SetClient replaces the client. Objects that the former client has read stay in use until they
+// have been read again.
+func (s *Source) SetClient(client *kube.Client) {
 	s.mu.Lock()
 	s.outdated = s.client != nil && s.client != client
 	s.client = client
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeRun()
 }
 
-// Set replaces what a stream asks for; the zero Want: nothing any more.
-func (s *Source) Set(stream string, w Want) {
+// SetWant replaces the Want of a stream. The zero Want removes it.
+func (s *Source) SetWant(stream string, w Want) {
 	s.mu.Lock()
 	if old := s.wants[stream]; old.equal(w) {
 		s.mu.Unlock()
@@ -128,21 +137,22 @@ func (s *Source) Set(stream string, w Want) {
 		s.wants[stream] = w
 	}
 	s.mu.Unlock()
-	s.rouse()
+	s.wakeRun()
 }
 
-func (s *Source) rouse() {
+func (s *Source) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Run follows what is asked for until the context ends. It is in sync from the start: nothing is asked for yet.
+// Run reads the requested objects until the context ends. It sends Synced at once, because nothing
+// is requested at the start.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { s.review(ctx) })
+	running.Go(func() { s.reviewPermissions(ctx) })
 	batch := mesh.Batch{{Op: mesh.Synced, Source: s.Name()}}
 	for {
 		if len(batch) > 0 {
@@ -152,72 +162,73 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 				return nil
 			}
 		}
-		s.advance()
+		s.signalProgress()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.wake:
 		case <-time.After(s.o.Linger):
 		}
-		batch = s.step(ctx, &running)
+		batch = s.updateWatches(ctx, &running)
 	}
 }
 
-// advance tells who waits that something was sent.
-func (s *Source) advance() {
+// signalProgress wakes the callers of Await after a batch has been sent.
+func (s *Source) signalProgress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.progress)
 	s.progress = make(chan struct{})
 }
 
-// step starts and stops watches, and gives what is news.
-func (s *Source) step(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
+// updateWatches starts and stops watches and returns the events to send.
+func (s *Source) updateWatches(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
 	s.expected = slices.DeleteFunc(s.expected, func(e expectation) bool { return now.After(e.until) })
-	objects, accounts := s.desired()
+	objects, accounts := s.desiredObjects()
 	if s.client != nil {
-		s.keep(ctx, objects, now, running)
+		s.syncWatches(ctx, objects, now, running)
 	}
-	for a, r := range s.rights {
+	for a, r := range s.permissions {
 		switch {
 		case accounts[a]:
 			r.wanted = now
 		case now.Sub(r.wanted) >= s.o.Linger:
-			delete(s.rights, a)
+			delete(s.permissions, a)
 		}
 	}
 	for a := range accounts {
-		if s.rights[a] == nil {
-			s.rights[a] = &right{wanted: now}
+		if s.permissions[a] == nil {
+			s.permissions[a] = &permission{wanted: now}
 		}
 	}
-	return s.news()
+	return s.pendingEvents()
 }
 
-// keep has the watches that are needed, and no others. What nobody wants any more is kept for a time. s.mu is held.
-func (s *Source) keep(ctx context.Context, objects map[config.Key]bool, now time.Time, running *sync.WaitGroup) {
+// syncWatches starts missing watches and stops those that are no longer needed. Objects stay
+// watched for Options.Linger after the last request. s.mu must be held.
+func (s *Source) syncWatches(ctx context.Context, objects map[config.Key]bool, now time.Time, running *sync.WaitGroup) {
 	for k, needed := range objects {
 		s.kept[k] = interest{now, !needed}
 	}
-	needed := map[place]bool{}
+	needed := map[watchScope]bool{}
 	for k, wanted := range s.kept {
 		if now.Sub(wanted.last) >= s.o.Linger {
 			delete(s.kept, k)
 			continue
 		}
-		p := s.placeOf(k)
+		p := s.scopeOf(k)
 		if needed[p] = true; s.watches[p] == nil {
-			s.follow(ctx, p, nil, running)
+			s.startWatch(ctx, p, nil, running)
 		}
 	}
 	if s.outdated {
 		s.outdated = false
 		for p, w := range s.watches {
 			w.stop()
-			s.follow(ctx, p, w, running)
+			s.startWatch(ctx, p, w, running)
 		}
 	}
 	for p, w := range s.watches {
@@ -228,44 +239,49 @@ func (s *Source) keep(ctx context.Context, objects map[config.Key]bool, now time
 	}
 }
 
-// news gives what is to be said that was not. s.mu is held.
-func (s *Source) news() mesh.Batch {
-	batch := s.rightNews()
+// pendingEvents returns the events for all differences to what was sent. s.mu must be held.
+func (s *Source) pendingEvents() mesh.Batch {
+	batch := s.permissionEvents()
 	for k := range s.kept {
-		if now := s.objectOf(k); now != nil && !same(s.said.objects[k], now) {
-			s.said.objects[k] = now
+		if now := s.objectOf(k); now != nil && !hasSameHash(s.sent.objects[k], now) {
+			s.sent.objects[k] = now
 			batch = append(batch, mesh.Event{Source: s.Name(), Config: now})
 		}
 	}
-	for k, was := range s.said.objects {
-		w := s.watches[s.placeOf(k)] // it is followed, if it is kept
+	for k, was := range s.sent.objects {
+		w := s.watches[s.scopeOf(k)] // never nil for a kept object
 		_, kept := s.kept[k]
 		if !kept || w.synced && w.objects[k] == nil {
-			delete(s.said.objects, k)
-			batch = append(batch, mesh.Event{Op: mesh.Delete, Source: s.Name(), Config: &config.Config{Meta: config.Meta{Key: was.Key}}})
+			delete(s.sent.objects, k)
+			batch = append(
+				batch,
+				mesh.Event{Op: mesh.Delete, Source: s.Name(), Config: &config.Config{Meta: config.Meta{Key: was.Key}}},
+			)
 		}
 	}
-	return append(batch, s.problemNews()...)
+	return append(batch, s.problemEvents()...)
 }
 
-// objectOf gives an object that is followed, nil if it is not there or not known. s.mu is held.
+// objectOf returns a watched object, or nil if it does not exist or is not known. s.mu must be
+// held.
 func (s *Source) objectOf(k config.Key) *config.Config {
-	if w := s.watches[s.placeOf(k)]; w != nil {
+	if w := s.watches[s.scopeOf(k)]; w != nil {
 		return w.objects[k]
 	}
 	return nil
 }
 
-func same(a, b *config.Config) bool { return a != nil && a.Hash == b.Hash }
+func hasSameHash(a, b *config.Config) bool { return a != nil && a.Hash == b.Hash }
 
-// placeOf says by which watch an object is followed. ConfigMaps are followed by name in any case: many are large, and written often.
-func (s *Source) placeOf(k config.Key) place {
+// scopeOf returns the place whose watch reads an object. ConfigMaps are always watched by name,
+// because many are large and change often.
+func (s *Source) scopeOf(k config.Key) watchScope {
 	switch {
 	case s.o.Reach == Names, k.Kind == api.ConfigMap:
-		return place(k)
+		return watchScope(k)
 	case s.o.Reach == Namespaces:
-		return place{Kind: k.Kind, Namespace: k.Namespace}
+		return watchScope{Kind: k.Kind, Namespace: k.Namespace}
 	default:
-		return place{Kind: k.Kind}
+		return watchScope{Kind: k.Kind}
 	}
 }

@@ -41,7 +41,8 @@ type lab struct {
 	heard    chan struct{}
 }
 
-// newLab runs a Source as a user that may do what the rules of a Role in the namespace allow, and ask for reviews.
+// newLab runs a Source as a user that may do what the rules of a Role in the namespace allow, and
+// ask for reviews.
 func newLab(t *testing.T, reach Reach, linger time.Duration, rules ...rbacv1.PolicyRule) *lab {
 	c := shared.Start(t)
 	l := &lab{
@@ -72,7 +73,8 @@ func newLab(t *testing.T, reach Reach, linger time.Duration, rules ...rbacv1.Pol
 	return l
 }
 
-// bind lets a subject do in the lab's namespace what the rules say. It gives a function that takes it back.
+// bind lets a subject do in the lab's namespace what the rules say. It gives a function that takes
+// it back.
 func (l *lab) bind(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) (revoke func()) {
 	l.t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -180,14 +182,14 @@ func reads(names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}, ResourceNames: names}
 }
 
-// TestRight: a Secret is read when somebody may have it who asks for it, and no other is; a control plane that may read single
-// Secrets only needs no more than that.
+// TestRight: a Secret is read when somebody may have it who asks for it, and no other is; a control
+// plane that may read single Secrets only needs no more than that.
 func TestRight(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, time.Minute, reads("cert"))
 	l.secret("cert", "one")
 	l.secret("other", "x")
-	l.source.Set("stranger", Want{Account: l.account("stranger"), Private: []config.Key{l.key("cert")}})
+	l.source.SetWant("stranger", Want{Account: l.account("stranger"), Private: []config.Key{l.key("cert")}})
 	l.until("the stranger is known to have no right", func() bool { may, known := l.rights[l.account("stranger")]; return known && !may })
 	if len(l.objects) > 0 {
 		t.Fatalf("%v were read for who has no right", l.objects)
@@ -197,7 +199,7 @@ func TestRight(t *testing.T) {
 	}
 
 	revoke := l.bind("reader", cluster.ServiceAccount(l.namespace, "gateway"), reads())
-	l.source.Set("gateway", Want{Account: l.account("gateway"), Private: []config.Key{l.key("cert")}})
+	l.source.SetWant("gateway", Want{Account: l.account("gateway"), Private: []config.Key{l.key("cert")}})
 	l.until("the Secret is there", func() bool { return l.has("cert", "one") && l.rights[l.account("gateway")] })
 	l.secret("cert", "two")
 	l.until("it has changed", func() bool { return l.has("cert", "two") })
@@ -218,13 +220,13 @@ func TestLinger(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, Names, 100*time.Millisecond, reads())
 	l.secret("cert", "one")
-	l.source.Set("gateway", Want{Objects: []config.Key{l.key("cert")}})
+	l.source.SetWant("gateway", Want{Objects: []config.Key{l.key("cert")}})
 	l.until("the Secret is there", func() bool { return l.has("cert", "one") })
-	l.source.Set("gateway", Want{})
+	l.source.SetWant("gateway", Want{})
 	l.until("it is forgotten", func() bool { return len(l.objects) == 0 })
 	l.source.mu.Lock()
 	defer l.source.mu.Unlock()
-	if len(l.source.watches)+len(l.source.kept)+len(l.source.rights)+len(l.source.wants) > 0 {
+	if len(l.source.watches)+len(l.source.kept)+len(l.source.permissions)+len(l.source.wants) > 0 {
 		t.Errorf("%v, %v are still followed", l.source.watches, l.source.kept)
 	}
 }
@@ -235,12 +237,12 @@ func TestReach(t *testing.T) {
 	l := newLab(t, Namespaces, 100*time.Millisecond, reads())
 	l.secret("cert", "one")
 	l.secret("other", "x")
-	l.source.Set("gateway", Want{Objects: []config.Key{l.key("cert")}})
+	l.source.SetWant("gateway", Want{Objects: []config.Key{l.key("cert")}})
 	l.until("the Secret is there", func() bool { return l.has("cert", "one") })
 	if len(l.objects) != 1 {
 		t.Errorf("said were %v", l.objects)
 	}
-	l.source.Set("gateway", Want{Objects: []config.Key{l.key("other")}})
+	l.source.SetWant("gateway", Want{Objects: []config.Key{l.key("other")}})
 	l.until("the other is there, and not the first", func() bool { return l.has("other", "x") && len(l.objects) == 1 })
 }
 
@@ -253,7 +255,7 @@ func TestForbidden(t *testing.T) {
 	if got := l.source.Await(t.Context(), want); len(got) > 0 {
 		t.Errorf("there are %v", got)
 	}
-	l.source.Set("gateway", want)
+	l.source.SetWant("gateway", want)
 	l.until("it is said", func() bool { return len(l.problems) == 1 })
 	l.bind("more", cluster.User("control-plane-"+l.namespace), reads("cert"))
 	l.until("the Secret is there, and nothing is wrong", func() bool { return l.has("cert", "one") && len(l.problems) == 0 })

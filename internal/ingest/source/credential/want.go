@@ -8,15 +8,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Want is what one proxy asks for.
+// Want is the set of objects that one proxy requests.
 type Want struct {
-	// Account is whose right to read Secrets decides over Private; the zero Account: nobody's.
+	// Account is the account whose permission decides over Private; the zero Account has none.
 	Account mesh.Account
-	// Objects may be followed for anybody who asks: they hold certificates to trust, or a Gateway names them. Private ones only
-	// for who may read Secrets.
+	// Objects are read for any proxy: they contain CA certificates, or a Gateway names them.
+	// Private objects are read only if the account may read Secrets.
 	Objects, Private []config.Key
-	// Fallback are objects that count where another cluster, whose the proxy is, has none. That they cannot be read is nobody's
-	// trouble.
+	// Fallback are objects that are used only if the proxy's own cluster has none. Failures to read
+	// them are not reported.
 	Fallback []config.Key
 }
 
@@ -25,15 +25,16 @@ func (w Want) empty() bool {
 }
 
 func (w Want) equal(o Want) bool {
-	return w.Account == o.Account && slices.Equal(w.Objects, o.Objects) && slices.Equal(w.Private, o.Private) && slices.Equal(w.Fallback, o.Fallback)
+	return w.Account == o.Account && slices.Equal(w.Objects, o.Objects) && slices.Equal(w.Private, o.Private) &&
+		slices.Equal(w.Fallback, o.Fallback)
 }
 
-// desired gives what is to be followed now, and whether for more than a fallback; and the accounts whose rights are to be known.
-// s.mu is held.
-func (s *Source) desired() (objects map[config.Key]bool, accounts map[mesh.Account]bool) {
+// desiredObjects returns the objects to watch, with true for those that are more than a fallback,
+// and the accounts to review. s.mu must be held.
+func (s *Source) desiredObjects() (objects map[config.Key]bool, accounts map[mesh.Account]bool) {
 	objects, accounts = map[config.Key]bool{}, map[mesh.Account]bool{}
 	for w := range s.allWants() {
-		for _, k := range s.visible(w) {
+		for _, k := range s.readableObjects(w) {
 			objects[k] = objects[k] || !slices.Contains(w.Fallback, k)
 		}
 		if w.Account != (mesh.Account{}) {
@@ -43,7 +44,7 @@ func (s *Source) desired() (objects map[config.Key]bool, accounts map[mesh.Accou
 	return objects, accounts
 }
 
-// allWants gives what streams ask for, and what they are expected to ask for soon. s.mu is held.
+// allWants returns an iterator over the Wants of streams and the expected ones. s.mu must be held.
 func (s *Source) allWants() func(yield func(Want) bool) {
 	return func(yield func(Want) bool) {
 		for w := range maps.Values(s.wants) {
@@ -59,9 +60,9 @@ func (s *Source) allWants() func(yield func(Want) bool) {
 	}
 }
 
-// visible gives what of a Want may be followed. s.mu is held.
-func (s *Source) visible(w Want) []config.Key {
-	if w.Account == (mesh.Account{}) || s.rights[w.Account].allowed() {
+// readableObjects returns the objects of a Want that may be read now. s.mu must be held.
+func (s *Source) readableObjects(w Want) []config.Key {
+	if w.Account == (mesh.Account{}) || s.permissions[w.Account].isAllowed() {
 		return slices.Concat(w.Objects, w.Private, w.Fallback)
 	}
 	return slices.Concat(w.Objects, w.Fallback)

@@ -21,19 +21,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// place is what one watch follows: an object, or all of a kind in a namespace, or anywhere.
-type place config.Key
+// watchScope is the scope of one watch: an object, or all objects of a kind in a namespace or in
+// the cluster.
+type watchScope config.Key
 
-// watch follows a place. Source.mu guards it.
+// watch is the state of one watch. It is guarded by Source.mu.
 type watch struct {
 	stop    context.CancelFunc
-	synced  bool  // objects are what there is, or was when that could last be read
-	failure error // why the API server cannot be read at present; nil: it can
+	synced  bool  // objects is complete, as of the last successful list
+	failure error // why the API server cannot be read at present, or nil
 	objects map[config.Key]*config.Config
 }
 
-// follow starts a watch, which knows what the one before it did. s.mu is held.
-func (s *Source) follow(ctx context.Context, p place, before *watch, running *sync.WaitGroup) {
+// startWatch starts a watch with the objects of the watch that it replaces, if any. s.mu must be
+// held.
+func (s *Source) startWatch(ctx context.Context, p watchScope, before *watch, running *sync.WaitGroup) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop, objects: map[config.Key]*config.Config{}}
 	if before != nil {
@@ -44,21 +46,32 @@ func (s *Source) follow(ctx context.Context, p place, before *watch, running *sy
 	if p.Kind == api.ConfigMap {
 		expected = new(corev1.ConfigMap)
 	}
-	reflector := cache.NewReflectorWithOptions(s.listerWatcher(p, w), expected, &shelf{s, w}, cache.ReflectorOptions{
-		Name:    "credentials " + config.Key(p).String(),
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 15 * time.Second},
-	})
+	reflector := cache.NewReflectorWithOptions(
+		s.listerWatcher(p, w),
+		expected,
+		&watchStore{s, w},
+		cache.ReflectorOptions{
+			Name: "credentials " + config.Key(p).String(),
+			Backoff: &wait.Backoff{
+				Duration: 200 * time.Millisecond,
+				Factor:   2,
+				Jitter:   0.5,
+				Steps:    8,
+				Cap:      15 * time.Second,
+			},
+		},
+	)
 	running.Go(func() {
 		defer stop()
 		reflector.RunWithContext(ctx)
 	})
 }
 
-// listerWatcher reads a place, and notes what becomes of it. s.mu is held.
-func (s *Source) listerWatcher(p place, w *watch) cache.ListerWatcher {
+// listerWatcher returns a ListerWatcher for a place that records failures. s.mu must be held.
+func (s *Source) listerWatcher(p watchScope, w *watch) cache.ListerWatcher {
 	client := s.client.Kubernetes.CoreV1()
 	selected := func(o metav1.ListOptions) metav1.ListOptions {
-		o.FieldSelector = selector(p).String()
+		o.FieldSelector = fieldSelector(p).String()
 		return o
 	}
 	lw := &cache.ListWatch{
@@ -68,7 +81,7 @@ func (s *Source) listerWatcher(p place, w *watch) cache.ListerWatcher {
 			} else {
 				list, err = client.Secrets(p.Namespace).List(ctx, selected(o))
 			}
-			s.noteFailure(ctx, w, err)
+			s.recordFailure(ctx, w, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (stream apiwatch.Interface, err error) {
@@ -77,16 +90,16 @@ func (s *Source) listerWatcher(p place, w *watch) cache.ListerWatcher {
 			} else {
 				stream, err = client.Secrets(p.Namespace).Watch(ctx, selected(o))
 			}
-			s.noteFailure(ctx, w, err)
+			s.recordFailure(ctx, w, err)
 			return stream, err
 		},
 	}
 	return cache.ToListWatcherWithWatchListSemantics(lw, s.client.Kubernetes)
 }
 
-// selector gives what of a place is read: the one object, or all that may be a credential. What Helm and service accounts keep is
-// none, and large.
-func selector(p place) fields.Selector {
+// fieldSelector returns the field selector of a place: the name of the object, or all Secrets
+// except for those of Helm and of service accounts, which are large and no credentials.
+func fieldSelector(p watchScope) fields.Selector {
 	if p.Name != "" {
 		return fields.OneTermEqualSelector(metav1.ObjectNameField, mesh.RemoteSecretName(p.Name))
 	}
@@ -96,8 +109,8 @@ func selector(p place) fields.Selector {
 	)
 }
 
-// noteFailure notes whether a place could be read. Old states are forgotten by the API server as a matter of course.
-func (s *Source) noteFailure(ctx context.Context, w *watch, err error) {
+// recordFailure records whether a place could be read. Expired resource versions are not failures.
+func (s *Source) recordFailure(ctx context.Context, w *watch, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
 	}
@@ -109,52 +122,52 @@ func (s *Source) noteFailure(ctx context.Context, w *watch, err error) {
 	w.failure = err
 	s.mu.Unlock()
 	if differs {
-		s.rouse()
+		s.wakeRun()
 	}
 }
 
-// shelf is where a reflector puts what it reads.
-type shelf struct {
+// watchStore stores the objects that a reflector reads.
+type watchStore struct {
 	s *Source
 	w *watch
 }
 
-var _ cache.ReflectorStore = (*shelf)(nil)
+var _ cache.ReflectorStore = (*watchStore)(nil)
 
-// Add takes an object in.
-func (x *shelf) Add(o any) error { return x.Update(o) }
+// Add stores an object.
+func (x *watchStore) Add(o any) error { return x.Update(o) }
 
-// Update takes an object in.
-func (x *shelf) Update(o any) error {
-	c, err := x.s.convert(o)
+// Update stores an object.
+func (x *watchStore) Update(o any) error {
+	c, err := x.s.newConfig(o)
 	if err != nil {
 		return err
 	}
-	x.change(func() { x.w.objects[c.Key] = c })
+	x.update(func() { x.w.objects[c.Key] = c })
 	return nil
 }
 
-// Delete takes an object away.
-func (x *shelf) Delete(o any) error {
-	c, err := x.s.convert(o)
+// Delete deletes an object.
+func (x *watchStore) Delete(o any) error {
+	c, err := x.s.newConfig(o)
 	if err != nil {
 		return err
 	}
-	x.change(func() { delete(x.w.objects, c.Key) })
+	x.update(func() { delete(x.w.objects, c.Key) })
 	return nil
 }
 
-// Replace takes in all that there is.
-func (x *shelf) Replace(list []any, _ string) error {
+// Replace replaces all objects.
+func (x *watchStore) Replace(list []any, _ string) error {
 	all := make(map[config.Key]*config.Config, len(list))
 	for _, o := range list {
-		c, err := x.s.convert(o)
+		c, err := x.s.newConfig(o)
 		if err != nil {
 			return err
 		}
 		all[c.Key] = c
 	}
-	x.change(func() {
+	x.update(func() {
 		clear(x.w.objects)
 		maps.Copy(x.w.objects, all)
 		x.w.synced, x.w.failure = true, nil
@@ -163,17 +176,17 @@ func (x *shelf) Replace(list []any, _ string) error {
 }
 
 // Resync does nothing.
-func (x *shelf) Resync() error { return nil }
+func (x *watchStore) Resync() error { return nil }
 
-func (x *shelf) change(f func()) {
+func (x *watchStore) update(f func()) {
 	x.s.mu.Lock()
 	f()
 	x.s.mu.Unlock()
-	x.s.rouse()
+	x.s.wakeRun()
 }
 
-// convert makes a Config of a Secret or ConfigMap, with nothing of it that is of no use here.
-func (s *Source) convert(o any) (*config.Config, error) {
+// newConfig returns the Config of a Secret or ConfigMap, without metadata that is not needed.
+func (s *Source) newConfig(o any) (*config.Config, error) {
 	var (
 		meta   *metav1.ObjectMeta
 		kind   api.Kind

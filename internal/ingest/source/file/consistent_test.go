@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// TestFilesAppearInTheOrderOfTheirChanges replaces two files in turn, a hundred times a second, and holds each batch to a state
-// that the directory was in: the second file is never ahead of the first, and at most one change behind it.
+// TestFilesAppearInTheOrderOfTheirChanges replaces two files in turn, a hundred times a second, and
+// holds each batch to a state that the directory was in: the second file is never ahead of the
+// first, and at most one change behind it.
 func TestFilesAppearInTheOrderOfTheirChanges(t *testing.T) {
 	dir, staged := t.TempDir(), t.TempDir()
 	replace := func(t testing.TB, name string, n int) {

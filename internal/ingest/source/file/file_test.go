@@ -114,7 +114,7 @@ func (f *follower) take(batch mesh.Batch) {
 			}
 			delete(f.objects, e.Config.Name)
 		default:
-			if old := f.objects[e.Config.Name]; old != nil && !differs(old, e.Config) {
+			if old := f.objects[e.Config.Name]; old != nil && !mustSend(old, e.Config) {
 				f.t.Errorf("sent %s again as it was", e.Config.Key)
 			}
 			f.objects[e.Config.Name] = e.Config
@@ -157,7 +157,8 @@ func (f *follower) state() string {
 	return strings.Join(lines, "\n")
 }
 
-// quiet sees to it that whatever the source was about to do it has done: another file comes and goes.
+// quiet sees to it that whatever the source was about to do it has done: another file comes and
+// goes.
 func (f *follower) quiet() {
 	f.t.Helper()
 	f.atomically("zz-marker.yaml", rule("zz-marker", "a"))

@@ -113,8 +113,8 @@ func TestObjectRemovedByRenameIsRemovedAtOnce(t *testing.T) {
 	f.untilState()
 }
 
-// TestMissingObjectsAreLookedForAgain completes a file whose event does not arrive before its missing object is due for removal, as if
-// the process had been stopped.
+// TestMissingObjectsAreLookedForAgain completes a file whose event does not arrive before its
+// missing object is due for removal, as if the process had been stopped.
 func TestMissingObjectsAreLookedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -135,8 +135,8 @@ func TestMissingObjectsAreLookedForAgain(t *testing.T) {
 	})
 }
 
-// TestReusedInodeNumber removes objects by replacing a file twice. Most file systems give the third file the inode number of the
-// first, which does not make it the first one rewritten in place.
+// TestReusedInodeNumber removes objects by replacing a file twice. Most file systems give the third
+// file the inode number of the first, which does not make it the first one rewritten in place.
 func TestReusedInodeNumber(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/f.yaml", docs(rule("a", "a"), rule("b", "b")))
@@ -157,7 +157,8 @@ func TestEditorsDance(t *testing.T) {
 	write(t, dir+"/f.yaml", rule("a", "a"))
 	f := follow(t, dir, Options{Hold: time.Hour})
 	f.untilState("a=a")
-	// vim: a test file, a swap file, the old one renamed to a backup, the new one written, the backup removed.
+	// vim: a test file, a swap file, the old one renamed to a backup, the new one written, the
+	// backup removed.
 	write(t, f.path("4913"), "")
 	f.remove("4913")
 	write(t, f.path(".f.yaml.swp"), "x")
@@ -200,8 +201,9 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 	f.untilState()
 }
 
-// configMap puts files into a directory as kubelet mounts a ConfigMap: links to ..data/NAME, where ..data is a link to the
-// directory of the present version. Putting another version there is one rename.
+// configMap puts files into a directory as kubelet mounts a ConfigMap: links to ..data/NAME, where
+// ..data is a link to the directory of the present version. Putting another version there is one
+// rename.
 func configMap(t *testing.T, dir, version string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {

@@ -16,13 +16,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// emptyHold is how many times Hold an empty file keeps its objects.
+// emptyHold is the factor by which Options.Hold is longer for an empty file.
 const emptyHold = 10
 
-// maxUnsure is how often a file is read again because it was written to while it was read.
+// maxUnsure limits how often a file is read again because it was modified during the reading.
 const maxUnsure = 5
 
-// loop is one Run: its goroutine owns all of it.
+// loop is the state of Run. It belongs to one goroutine.
 type loop struct {
 	name  string
 	root  string
@@ -33,17 +33,17 @@ type loop struct {
 
 	burst   watch.Burst
 	touched map[string]bool // files with events since they were last read
-	all     bool            // the whole tree is to be looked at
-	looked  time.Time       // when it was
+	all     bool            // the whole tree must be scanned
+	looked  time.Time       // the time of the last scan
 	names   map[string]bool // see tree
 	linked  bool            // see tree
-	unsure  map[string]int  // how often files were written to while they were read
+	unsure  map[string]int  // how often files were modified while they were read
 	holding map[string]bool // files with missing objects
-	// missing says that the directory itself was not there at the last look.
+	// missing is set if the directory itself did not exist at the last scan.
 	missing bool
-	// ready says that the directory was read once, synced that this was sent.
+	// ready is set after the directory was read once, synced after Synced was sent.
 	ready, synced bool
-	unwatched     string // last logged
+	unwatched     string // the last logged error of watches
 }
 
 func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
@@ -54,10 +54,11 @@ func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
 	}
 }
 
-// run waits for changes and for someone to take the batches. While nobody does, changes add up in one batch.
-func (l *loop) run(ctx context.Context, out chan<- mesh.Batch) {
-	l.look()
-	batch := l.next()
+// waitAndSend waits for changes and sends batches. While the receiver is busy, changes are merged
+// into one batch.
+func (l *loop) waitAndSend(ctx context.Context, out chan<- mesh.Batch) {
+	l.scanTree()
+	batch := l.nextBatch()
 	for {
 		to := out
 		if batch == nil {
@@ -67,25 +68,25 @@ func (l *loop) run(ctx context.Context, out chan<- mesh.Batch) {
 		case <-ctx.Done():
 			return
 		case to <- batch:
-			l.delivered(batch)
+			l.markSent(batch)
 		case event := <-l.dirs.Events():
-			l.note(event)
+			l.recordEvent(event)
 			continue
 		case err := <-l.dirs.Errors():
 			l.log.Warn("events of the configuration directory may have been lost", "directory", l.root, "error", err)
 			l.all = true
 			l.burst.Note(l.o.Clock.Now())
 			continue
-		case <-l.o.Clock.After(l.wake().Sub(l.o.Clock.Now())):
-			l.work()
+		case <-l.o.Clock.After(l.nextWake().Sub(l.o.Clock.Now())):
+			l.doDueWork()
 		}
-		batch = l.next()
+		batch = l.nextBatch()
 	}
 }
 
-// next gives the batch to send, nil if there is none.
-func (l *loop) next() mesh.Batch {
-	if batch := l.store.batch(); batch != nil {
+// nextBatch returns the batch to send, or nil.
+func (l *loop) nextBatch() mesh.Batch {
+	if batch := l.store.pendingBatch(); batch != nil {
 		return batch
 	}
 	if l.ready && len(l.unsure) == 0 && !l.synced {
@@ -94,16 +95,16 @@ func (l *loop) next() mesh.Batch {
 	return nil
 }
 
-func (l *loop) delivered(batch mesh.Batch) {
+func (l *loop) markSent(batch mesh.Batch) {
 	if batch[0].Op == mesh.Synced {
 		l.synced = true
 		return
 	}
-	l.store.delivered(batch)
+	l.store.markSent(batch)
 }
 
-// wake is when there is something to do if nothing happens.
-func (l *loop) wake() time.Time {
+// nextWake returns the time of the next work if no event occurs.
+func (l *loop) nextWake() time.Time {
 	wake := l.looked.Add(l.o.Poll)
 	if due, any := l.burst.Due(); any && due.Before(wake) {
 		wake = due
@@ -116,25 +117,26 @@ func (l *loop) wake() time.Time {
 	return wake
 }
 
-// work does what is due.
-func (l *loop) work() {
+// doDueWork does the work that is due.
+func (l *loop) doDueWork() {
 	now := l.o.Clock.Now()
 	if due, any := l.burst.Due(); any && !due.After(now) {
 		l.burst.End()
 		if l.all || !l.rereadTouched() {
-			l.look()
+			l.scanTree()
 		}
 	}
 	if !l.looked.Add(l.o.Poll).After(now) {
-		l.look()
+		l.scanTree()
 	}
-	l.drop(now)
+	l.dropOverdue(now)
 }
 
-// drop removes the objects that have been missing for longer than Hold. It reads their files again first, because this process may
-// have been stopped, or an event delayed, while the file was completed. It removes nothing while the directory itself is missing.
-func (l *loop) drop(now time.Time) {
-	l.reread(l.overdue(now))
+// dropOverdue removes the objects that have been missing for longer than Options.Hold. It reads
+// their files again first, because this process may have been stopped, or an event delayed, while
+// the file was completed. It removes nothing while the directory itself is missing.
+func (l *loop) dropOverdue(now time.Time) {
+	l.readFiles(l.overdue(now))
 	for _, rel := range l.overdue(now) {
 		m := l.store.manifests[rel]
 		if l.unsure[rel] > 0 {
@@ -143,14 +145,14 @@ func (l *loop) drop(now time.Time) {
 		}
 		delete(l.holding, rel)
 		if m.gone {
-			l.store.remove(rel)
+			l.store.removeManifest(rel)
 		} else {
-			l.store.change(rel, (*manifest).drop)
+			l.store.updateManifest(rel, (*manifest).dropMissing)
 		}
 	}
 }
 
-// overdue returns the files, sorted, whose missing objects are to be removed by now.
+// overdue returns the files, sorted, whose missing objects must be removed by now.
 func (l *loop) overdue(now time.Time) []string {
 	if l.missing {
 		return nil
@@ -165,8 +167,8 @@ func (l *loop) overdue(now time.Time) []string {
 	return list
 }
 
-// note takes an event in.
-func (l *loop) note(event fsnotify.Event) {
+// recordEvent records an event of the file system.
+func (l *loop) recordEvent(event fsnotify.Event) {
 	known := l.dirs.Has(event.Name)
 	l.dirs.Saw(event)
 	rel, err := filepath.Rel(l.root, event.Name)
@@ -174,12 +176,12 @@ func (l *loop) note(event fsnotify.Event) {
 	switch {
 	case l.names[event.Name], known, inside && rel == ".":
 		l.all = true
-	case !inside || isHidden(filepath.ToSlash(rel)): // what is reached through hidden names is in names
+	case !inside || isHidden(filepath.ToSlash(rel)): // files behind hidden names are in names
 		return
 	case isManifest(rel):
 		l.touched[filepath.ToSlash(rel)] = true
 		l.all = l.all || l.linked
-	case event.Has(fsnotify.Create) && mayLead(event.Name):
+	case event.Has(fsnotify.Create) && mayContainManifests(event.Name):
 		l.all = true
 	default:
 		return
@@ -187,8 +189,9 @@ func (l *loop) note(event fsnotify.Event) {
 	l.burst.Note(l.o.Clock.Now())
 }
 
-// mayLead says whether manifests may be found through a name: a directory, or a link to one.
-func mayLead(path string) bool {
+// mayContainManifests reports whether a path is a directory or a symbolic link, so that it may
+// contain manifests.
+func mayContainManifests(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
 }

@@ -19,33 +19,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
-// reading is what came of reading one file.
+// reading is the result of reading one file.
 type reading struct {
 	rel  string
 	info watch.Info
 	hash uint64 // of the content
-	// same says that the content is that of the manifest before, so that it was not decoded again.
+	// same is set if the content is unchanged, so that it was not decoded again.
 	same    bool
-	unsure  bool // written to while it was read
+	unsure  bool // it was modified while it was read
 	gone    bool
 	err     error
 	objects []decode.Decoded
 }
 
-// read reads files side by side, in the order of the list.
-func (o *Options) read(root string, list []string, before map[string]*manifest) []reading {
+// readAll reads files concurrently. The results are in the order of list.
+func (o *Options) readAll(root string, list []string, before map[string]*manifest) []reading {
 	out := make([]reading, len(list))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, rel := range list {
 		group.Go(func() error {
 			if err := o.Recovery.Call("source", func() error { out[i] = o.readOne(root, rel, before[rel]); return nil }, "file", rel); err != nil {
-				out[i] = reading{rel: rel, err: fmt.Errorf("internal error, please report it with the control plane's log: %w", err)}
+				out[i] = reading{
+					rel: rel,
+					err: fmt.Errorf("internal error, please report it with the control plane's log: %w", err),
+				}
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // nothing in it fails
+	_ = group.Wait() // never returns an error
 	return out
 }
 
@@ -73,29 +76,31 @@ func (o *Options) excludes(d decode.Decoded) bool {
 	return len(o.Namespaces) > 0 && namespace != "" && !slices.Contains(o.Namespaces, namespace)
 }
 
-// manifest is what is known of one file.
+// manifest is the state of one file.
 type manifest struct {
 	rel string
-	// known says that the content is known, and hash that of what.
+	// known is set if the content is known. hash is its hash.
 	known bool
 	hash  uint64
 	info  watch.Info
 	read  time.Time
-	// objects are those that the file stands for: what is good of its content, and what was once good and is kept.
+	// objects are the valid objects of the file, and former ones that are kept.
 	objects map[config.Key]*config.Config
-	// missing are objects that are kept only until dropAt: they were there before the file was last written to.
+	// missing are the objects that are kept only until dropAt, because the file no longer contained
+	// them after a modification in place.
 	missing map[config.Key]bool
 	dropAt  time.Time
-	// gone says that the file itself is missing.
+	// gone is set if the file itself is missing.
 	gone bool
-	// problems are of its content, unreadable of the file itself.
+	// problems are about the content, unreadable about the file itself.
 	problems   []config.Problem
 	unreadable []config.Problem
 }
 
-// take puts the objects of a new reading in the place of the old. held says that objects that are not in it any more
-// are to be kept for now.
-func (m *manifest) take(r reading, held bool) {
+// replaceObjects replaces the objects with those of a new reading. Former objects are kept if they
+// have errors now, or if a document of the file cannot be read. If held is set, objects that are no
+// longer in the file are kept as missing.
+func (m *manifest) replaceObjects(r reading, held bool) {
 	fresh := map[config.Key]*config.Config{}
 	broken := map[config.Key]bool{}
 	anyUnreadable := false
@@ -109,7 +114,7 @@ func (m *manifest) take(r reading, held bool) {
 		case d.Config == nil:
 			broken[d.Key] = true
 		case before != nil:
-			m.problems = append(m.problems, duplicate(d.Config, before))
+			m.problems = append(m.problems, duplicateProblem(d.Config, before))
 		default:
 			fresh[d.Key] = d.Config
 		}
@@ -119,10 +124,13 @@ func (m *manifest) take(r reading, held bool) {
 		case fresh[key] != nil:
 		case broken[key]:
 			fresh[key] = old
-			m.problems = append(m.problems, kept(old, "has errors now; it stays in use as it was before"))
+			m.problems = append(m.problems, keptProblem(old, "has errors now; it stays in use as it was before"))
 		case anyUnreadable:
-			fresh[key] = old // nobody knows whether it is in what cannot be read
-			m.problems = append(m.problems, kept(old, "is not found any more, and stays in use while a document of the file cannot be read"))
+			fresh[key] = old // it may be in the unreadable document
+			m.problems = append(
+				m.problems,
+				keptProblem(old, "is not found any more, and stays in use while a document of the file cannot be read"),
+			)
 		case held:
 			fresh[key] = old
 			m.missing[key] = true
@@ -131,21 +139,22 @@ func (m *manifest) take(r reading, held bool) {
 	m.known, m.hash, m.objects = true, r.hash, fresh
 }
 
-// kept says of an object that it is not used as its file has it now.
-func kept(c *config.Config, reason string) config.Problem {
+// keptProblem returns the Problem of an object whose former version is used.
+func keptProblem(c *config.Config, reason string) config.Problem {
 	return config.Problem{Key: c.Key, Origin: c.Origin, Severity: config.Warning, Reason: reason}
 }
 
-// duplicate is the Problem of an object that is also somewhere else, where it counts.
-func duplicate(c, counts *config.Config) config.Problem {
+// duplicateProblem returns the Problem of an object that another file has too and that is not used
+// here.
+func duplicateProblem(c, counts *config.Config) config.Problem {
 	return config.Problem{
 		Key: c.Key, Origin: c.Origin, Severity: config.Error,
 		Reason: fmt.Sprintf("is also in %s, which counts; this one is not used", counts.Origin),
 	}
 }
 
-// drop forgets the missing objects.
-func (m *manifest) drop() {
+// dropMissing removes the missing objects.
+func (m *manifest) dropMissing() {
 	objects := maps.Clone(m.objects)
 	for key := range m.missing {
 		delete(objects, key)
@@ -153,10 +162,12 @@ func (m *manifest) drop() {
 	m.objects, m.missing = objects, nil
 }
 
-// unchanged says that a look at the file found it as it was when it was read. A file that was written to in the last
-// moments before it was read may have been written to again without its time showing it.
-func (m *manifest) unchanged(info os.FileInfo) bool {
-	const coarse = 2 * time.Second // the coarsest clock of a file system still in use, FAT's
+// isUnchanged reports whether the file is unchanged since it was read, by its identity, size and
+// time. It returns false if the file was modified shortly before it was read, because a later
+// modification may have the same time.
+func (m *manifest) isUnchanged(info os.FileInfo) bool {
+	const coarse = 2 * time.Second // the resolution of FAT, the coarsest file system time in use
 	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) && m.info.Size() == info.Size() &&
-		m.info.ModTime().Equal(info.ModTime()) && m.read.Sub(info.ModTime()) > coarse
+		m.info.ModTime().Equal(info.ModTime()) &&
+		m.read.Sub(info.ModTime()) > coarse
 }

@@ -14,36 +14,38 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options are those of a file source. Only Dir is required.
+// Options configure a Source. Only Dir is required.
 type Options struct {
-	// Dir is the directory whose tree of *.yaml, *.yml and *.json files is read. Names that begin with a dot are not.
+	// Dir is the directory with *.yaml, *.yml and *.json files. Names that begin with a dot are
+	// ignored.
 	Dir string
-	// Namespaces are the only ones whose objects are read (--appNamespace). If empty, all are.
+	// Namespaces limits the objects to those of these namespaces (default all; --appNamespace).
 	// Objects without a namespace (Namespaces, Nodes) are always read.
 	Namespaces []string
-	// Settle is how long the tree must be quiet after a change before it is read; 25 ms if zero. A tree that does not
-	// become quiet is read after three times as long: somebody may be editing all the time.
+	// Settle is how long the tree must be unchanged after an event before it is read (default 25
+	// ms). If changes continue, it is read after three times this duration.
 	Settle time.Duration
-	// Hold is how long an object may be missing from a file that is being rewritten in place before it counts as
-	// removed, ten times as long if the file is empty altogether; 500 ms if zero. A file replaced by rename, as kubelet,
-	// editors and careful programs do, is believed at once.
+	// Hold is how long an object is kept that is missing from a file modified in place (default 500
+	// ms), ten times as long if the file is empty. A file that is replaced by rename, as kubelet
+	// and most editors do, is trusted at once.
 	Hold time.Duration
-	// Poll is how often the whole tree is looked at although no event came; 10 s if zero.
+	// Poll is the interval of scans without events (default 10 s).
 	Poll time.Duration
-	// PollOnly does without events, for file systems that have none (NFS and its like).
+	// PollOnly disables file system events, for file systems without them (such as NFS).
 	PollOnly bool
-	Clock    watch.Clock  // the system's if nil
-	Logger   *slog.Logger // none if nil
-	// Recovery confines a panic while a file is decoded to that file, whose objects stay as they were. If nil, the panic passes.
+	Clock    watch.Clock  // default: the system clock
+	Logger   *slog.Logger // if nil, nothing is logged
+	// Recovery confines a panic while a file is decoded to that file, whose objects stay unchanged.
+	// If nil, the panic propagates.
 	Recovery *recovery.Recorder
 }
 
-// Source is a config source of files.
+// Source is a config source that reads files.
 type Source struct{ o Options }
 
 var _ source.Source = (*Source)(nil)
 
-// New makes a source of the directory. It reads nothing yet.
+// New returns a source for the directory. It reads nothing yet.
 func New(o Options) *Source {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
@@ -62,11 +64,11 @@ func New(o Options) *Source {
 	return &Source{o: o}
 }
 
-// Name is "file:" and the directory.
+// Name returns "file:" and the directory.
 func (s *Source) Name() string { return "file:" + s.o.Dir }
 
-// Check says why the directory cannot be read now. A server asks before it opens ports: a mistyped directory is better
-// found then than by proxies that are never configured.
+// Check returns an error if the directory cannot be read now. The control plane calls it before it
+// opens ports, so that a mistyped directory is reported at the start.
 func (s *Source) Check() error {
 	info, err := os.Stat(s.o.Dir)
 	if err != nil {
@@ -81,11 +83,13 @@ func (s *Source) Check() error {
 	return nil
 }
 
-// Run sends what the directory holds as one batch, then Synced, then a batch for each change, until the context ends;
-// then it returns nil. While the directory is missing at the start it sends a Problem and waits for it to appear.
+// Run sends the content of the directory as one batch, then Synced, then a batch per change, until
+// the context ends; then it returns nil. If the directory is missing at the start, Run sends a
+// Problem and waits for it to appear.
 //
-// The Problems of a file have its path as their scope. Objects in them, and Config.Origin, say
-// "path below Dir#document:line". An object is sent again if only its Origin changed; its hash is then the same.
+// The scope of a file's Problems is its path. Config.Origin and the Problems of objects contain
+// "path below Dir#document:line". An object is sent again if only its Origin changed; its hash is
+// then unchanged.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	root, err := filepath.Abs(s.o.Dir)
 	if err != nil {
@@ -94,11 +98,19 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var dirs *watch.Dirs
 	if !s.o.PollOnly {
 		if dirs, err = watch.OpenDirs(); err != nil {
-			s.o.Logger.Warn("configuration is only looked at from time to time", "directory", root, "every", s.o.Poll, "error", err)
+			s.o.Logger.Warn(
+				"configuration is only looked at from time to time",
+				"directory",
+				root,
+				"every",
+				s.o.Poll,
+				"error",
+				err,
+			)
 		}
 	}
 	defer dirs.Close()
 	l := newLoop(s, root, dirs)
-	l.run(ctx, out)
+	l.waitAndSend(ctx, out)
 	return nil
 }

@@ -12,35 +12,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// store knows which objects there are, in which files, and what of them was sent. Its batches are the difference.
+// store knows the objects of all files and what was sent. Its batches are the difference.
 type store struct {
 	source, root string
 	manifests    map[string]*manifest
-	// claims are the files that have an object, in the order of their paths; the first one counts.
-	claims map[config.Key][]string
-	// own are Problems that are of no file: of the directory, or of one below it.
+	// filesByObject are the files that contain an object, sorted by path; that of the first one is
+	// used.
+	filesByObject map[config.Key][]string
+	// own are Problems that belong to no file: those of the directory and of directories below it.
 	own map[string][]config.Problem
 
 	sent         map[config.Key]*config.Config
 	sentProblems map[string][]config.Problem
-	// What may differ from what was sent.
+	// The following may differ from what was sent.
 	keys   map[config.Key]bool
 	scopes map[string]bool
 }
 
 func newStore(source, root string) *store {
 	return &store{
-		source: source, root: root, manifests: map[string]*manifest{}, claims: map[config.Key][]string{},
+		source: source, root: root, manifests: map[string]*manifest{}, filesByObject: map[config.Key][]string{},
 		own: map[string][]config.Problem{}, sent: map[config.Key]*config.Config{},
 		sentProblems: map[string][]config.Problem{}, keys: map[config.Key]bool{}, scopes: map[string]bool{},
 	}
 }
 
-// scope is the scope of a path's Problems.
-func (s *store) scope(rel string) string { return filepath.Join(s.root, filepath.FromSlash(rel)) }
+// problemScope returns the scope of the Problems of a path.
+func (s *store) problemScope(rel string) string {
+	return filepath.Join(s.root, filepath.FromSlash(rel))
+}
 
-// change changes a manifest, or makes a new one, and takes note of what that may change for others.
-func (s *store) change(rel string, change func(m *manifest)) {
+// updateManifest modifies or creates a manifest by calling the function change, and marks the
+// objects and Problems that may differ.
+func (s *store) updateManifest(rel string, change func(m *manifest)) {
 	m := s.manifests[rel]
 	if m == nil {
 		m = &manifest{rel: rel}
@@ -48,86 +52,87 @@ func (s *store) change(rel string, change func(m *manifest)) {
 	}
 	before := m.objects
 	change(m)
-	s.touch(rel, before, m.objects)
+	s.markChanged(rel, before, m.objects)
 }
 
-// remove forgets a file and its objects.
-func (s *store) remove(rel string) {
+// removeManifest removes a file and its objects.
+func (s *store) removeManifest(rel string) {
 	m := s.manifests[rel]
 	delete(s.manifests, rel)
-	s.touch(rel, m.objects, nil)
+	s.markChanged(rel, m.objects, nil)
 }
 
-// touch notes that the objects of a file are others than before.
-func (s *store) touch(rel string, before, after map[config.Key]*config.Config) {
+// markChanged updates claims and marks what may differ after the objects of a file changed.
+func (s *store) markChanged(rel string, before, after map[config.Key]*config.Config) {
 	s.scopes[rel] = true
 	for key := range after {
 		s.keys[key] = true
-		if i, there := slices.BinarySearch(s.claims[key], rel); !there {
-			s.claims[key] = slices.Insert(s.claims[key], i, rel)
+		if i, there := slices.BinarySearch(s.filesByObject[key], rel); !there {
+			s.filesByObject[key] = slices.Insert(s.filesByObject[key], i, rel)
 		}
-		s.touchOthers(key)
+		s.markOthers(key)
 	}
 	for key := range before {
 		if after[key] != nil {
 			continue
 		}
 		s.keys[key] = true
-		s.touchOthers(key)
-		if i, there := slices.BinarySearch(s.claims[key], rel); there {
-			s.claims[key] = slices.Delete(s.claims[key], i, i+1)
+		s.markOthers(key)
+		if i, there := slices.BinarySearch(s.filesByObject[key], rel); there {
+			s.filesByObject[key] = slices.Delete(s.filesByObject[key], i, i+1)
 		}
-		if len(s.claims[key]) == 0 {
-			delete(s.claims, key)
+		if len(s.filesByObject[key]) == 0 {
+			delete(s.filesByObject, key)
 		}
 	}
 }
 
-// touchOthers notes that the Problems of all files that have an object may be others: only one of them counts.
-func (s *store) touchOthers(key config.Key) {
-	for _, rel := range s.claims[key] {
+// markOthers marks the Problems of all files that contain an object, because only one of them is
+// used.
+func (s *store) markOthers(key config.Key) {
+	for _, rel := range s.filesByObject[key] {
 		s.scopes[rel] = true
 	}
 }
 
-// problem sets the one Problem of something that is not a manifest; nil mends it.
-func (s *store) problem(rel string, err error) {
+// setProblem sets the Problem of a directory; a nil error resolves it.
+func (s *store) setProblem(rel string, err error) {
 	if err == nil {
 		delete(s.own, rel)
 	} else {
-		s.own[rel] = []config.Problem{unreadable(cmp.Or(rel, s.root), err)}
+		s.own[rel] = []config.Problem{unreadableProblem(cmp.Or(rel, s.root), err)}
 	}
 	s.scopes[rel] = true
 }
 
-// unreadable is the Problem of a file or directory that cannot be read.
-func unreadable(path string, err error) config.Problem {
+// unreadableProblem returns the Problem of a file or directory that cannot be read.
+func unreadableProblem(path string, err error) config.Problem {
 	var p *fs.PathError
 	if errors.As(err, &p) {
-		err = p.Err // the path is named already
+		err = p.Err // the path is named separately
 	}
 	return config.Problem{
 		Origin: path, Severity: config.Error, Reason: "cannot be read, what was last read from it stays: " + err.Error(),
 	}
 }
 
-// counting gives the object that counts of all that have the key, nil if none has.
-func (s *store) counting(key config.Key) *config.Config {
-	claims := s.claims[key]
+// usedObject returns the object that is used for a key, or nil.
+func (s *store) usedObject(key config.Key) *config.Config {
+	claims := s.filesByObject[key]
 	if len(claims) == 0 {
 		return nil
 	}
 	return s.manifests[claims[0]].objects[key]
 }
 
-// problems gives all Problems of a scope, sorted.
+// problems returns all Problems of a path, sorted.
 func (s *store) problems(rel string) []config.Problem {
 	list := slices.Clone(s.own[rel])
 	if m := s.manifests[rel]; m != nil {
 		list = append(append(list, m.unreadable...), m.problems...)
 		for key, c := range m.objects {
-			if s.claims[key][0] != rel {
-				list = append(list, duplicate(c, s.counting(key)))
+			if s.filesByObject[key][0] != rel {
+				list = append(list, duplicateProblem(c, s.usedObject(key)))
 			}
 		}
 	}
@@ -135,37 +140,47 @@ func (s *store) problems(rel string) []config.Problem {
 	return slices.Compact(list)
 }
 
-// batch gives what has changed since the last batch that was sent: objects in the order of their keys, then Problems in
-// the order of their scopes. It is nil if nothing has.
-func (s *store) batch() mesh.Batch {
+// pendingBatch returns the differences to what was sent: objects sorted by key, then Problems
+// sorted by scope. It returns nil if there are none.
+func (s *store) pendingBatch() mesh.Batch {
 	var out mesh.Batch
 	for _, key := range slices.SortedFunc(maps.Keys(s.keys), config.Key.Compare) {
-		switch c, sent := s.counting(key), s.sent[key]; {
+		switch c, sent := s.usedObject(key), s.sent[key]; {
 		case c == nil && sent != nil:
-			out = append(out, mesh.Event{Op: mesh.Delete, Source: s.source, Config: &config.Config{Meta: config.Meta{Key: key}}})
-		case c != nil && (sent == nil || differs(c, sent)):
+			out = append(
+				out,
+				mesh.Event{Op: mesh.Delete, Source: s.source, Config: &config.Config{Meta: config.Meta{Key: key}}},
+			)
+		case c != nil && (sent == nil || mustSend(c, sent)):
 			out = append(out, mesh.Event{Op: mesh.Upsert, Source: s.source, Config: c})
 		}
 	}
 	for _, rel := range slices.Sorted(maps.Keys(s.scopes)) {
 		if list := s.problems(rel); !slices.Equal(list, s.sentProblems[rel]) {
-			out = append(out, mesh.Event{Op: mesh.Upsert, Source: s.source, Problems: &mesh.Problems{Scope: s.scope(rel), List: list}})
+			out = append(
+				out,
+				mesh.Event{
+					Op:       mesh.Upsert,
+					Source:   s.source,
+					Problems: &mesh.Problems{Scope: s.problemScope(rel), List: list},
+				},
+			)
 		}
 	}
 	if out == nil {
-		s.settled()
+		s.clearMarks()
 	}
 	return out
 }
 
-// settled notes that nothing differs from what was sent.
-func (s *store) settled() {
+// clearMarks clears the marks.
+func (s *store) clearMarks() {
 	clear(s.keys)
 	clear(s.scopes)
 }
 
-// delivered notes that the batch, made of the present state, was sent.
-func (s *store) delivered(batch mesh.Batch) {
+// markSent records that the batch, which must reflect the current state, was sent.
+func (s *store) markSent(batch mesh.Batch) {
 	for _, e := range batch {
 		if e.Config != nil && e.Op == mesh.Delete {
 			delete(s.sent, e.Config.Key)
@@ -180,11 +195,12 @@ func (s *store) delivered(batch mesh.Batch) {
 			delete(s.sentProblems, rel)
 		}
 	}
-	s.settled()
+	s.clearMarks()
 }
 
-// differs says whether an object has to be sent in the place of another. With equal hashes configuration stays as it
-// is, but people are shown the rest.
-func differs(a, b *config.Config) bool {
-	return a.Hash != b.Hash || a.Origin != b.Origin || a.ResourceVersion != b.ResourceVersion || a.Generation != b.Generation
+// mustSend reports whether an object must be sent again. Besides the hash this includes metadata
+// that users see.
+func mustSend(a, b *config.Config) bool {
+	return a.Hash != b.Hash || a.Origin != b.Origin || a.ResourceVersion != b.ResourceVersion ||
+		a.Generation != b.Generation
 }

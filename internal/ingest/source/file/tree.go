@@ -11,21 +11,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/watch"
 )
 
-// maxDepth bounds how deep directories are followed.
+// maxDepth limits the depth of nested directories.
 const maxDepth = 64
 
-// tree is what one look at the directory found. Paths are relative to it, with slashes.
+// tree is the result of one scan. Paths are relative to the directory and use slashes.
 type tree struct {
 	files map[string]os.FileInfo
-	// unread are directories whose content could not be read: nothing is known of what is below them.
+	// unread are the directories whose content could not be read. Nothing is known about paths
+	// below them.
 	unread map[string]error
-	// names are paths outside of the directories that were read, or links in them, that decide where something leads.
+	// names are paths outside of the scanned directories, and links inside, that determine where a
+	// path resolves to.
 	names map[string]bool
-	// linked says that a directory was reached through a link: its events may come under another name.
+	// linked is set if a directory was reached through a link: its events may have another name.
 	linked bool
 }
 
-// walker takes one look. Every directory is watched before it is read, so that no change falls in between.
+// walker performs one scan. It watches each directory before reading it, so that no change is
+// missed in between.
 type walker struct {
 	root    string
 	dirs    *watch.Dirs
@@ -34,40 +37,45 @@ type walker struct {
 	errs    []error
 }
 
-// find finds all manifests below root. The error says that root itself cannot be read. Failures to watch do not keep
-// anything from being read, and are given apart.
-func find(root string, dirs *watch.Dirs) (found tree, unwatched, err error) {
-	w := &walker{root: root, dirs: dirs, tree: tree{files: map[string]os.FileInfo{}, unread: map[string]error{}, names: map[string]bool{}}}
-	w.follow(root)
+// scanFiles scans all files below root. err is set if root itself cannot be read. unwatched
+// contains the failures to watch, which do not prevent reading.
+func scanFiles(root string, dirs *watch.Dirs) (found tree, unwatched, err error) {
+	w := &walker{
+		root: root,
+		dirs: dirs,
+		tree: tree{files: map[string]os.FileInfo{}, unread: map[string]error{}, names: map[string]bool{}},
+	}
+	w.recordNames(root)
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
 		err = &fs.PathError{Op: "read", Path: root, Err: errors.New("not a directory")}
 	}
 	if err == nil {
-		w.directory("", info, nil)
+		w.readDirectory("", info, nil)
 		err = w.tree.unread[""]
 	}
 	dirs.Keep(w.watched)
 	return w.tree, errors.Join(w.errs...), err
 }
 
-// follow notes the names that decide where a path leads, and watches the directories that they are in.
-func (w *walker) follow(path string) {
+// recordNames records the names that determine where a path resolves to, and watches their
+// directories.
+func (w *walker) recordNames(path string) {
 	for _, name := range watch.Names(path) {
 		w.tree.names[name] = true
-		w.watch(filepath.Dir(name))
+		w.watchDirectory(filepath.Dir(name))
 	}
 }
 
-func (w *walker) watch(dir string) {
+func (w *walker) watchDirectory(dir string) {
 	w.watched = append(w.watched, dir)
 	if err := w.dirs.Add(dir); err != nil {
 		w.errs = append(w.errs, err)
 	}
 }
 
-// directory reads one directory. above are those that it is in: a link back to one of them is not followed.
-func (w *walker) directory(rel string, self os.FileInfo, above []os.FileInfo) {
+// readDirectory reads one directory. above are its parents: a link to one of them is not followed.
+func (w *walker) readDirectory(rel string, self os.FileInfo, above []os.FileInfo) {
 	for _, a := range above {
 		if os.SameFile(a, self) {
 			return
@@ -78,7 +86,7 @@ func (w *walker) directory(rel string, self os.FileInfo, above []os.FileInfo) {
 		return
 	}
 	path := filepath.Join(w.root, filepath.FromSlash(rel))
-	w.watch(path)
+	w.watchDirectory(path)
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) || rel == "" {
@@ -89,34 +97,34 @@ func (w *walker) directory(rel string, self os.FileInfo, above []os.FileInfo) {
 	above = append(above[:len(above):len(above)], self)
 	for _, entry := range entries {
 		if !strings.HasPrefix(entry.Name(), ".") {
-			w.entry(strings.TrimPrefix(rel+"/"+entry.Name(), "/"), entry, above)
+			w.readEntry(strings.TrimPrefix(rel+"/"+entry.Name(), "/"), entry, above)
 		}
 	}
 }
 
-func (w *walker) entry(rel string, entry fs.DirEntry, above []os.FileInfo) {
+func (w *walker) readEntry(rel string, entry fs.DirEntry, above []os.FileInfo) {
 	path := filepath.Join(w.root, filepath.FromSlash(rel))
 	link := entry.Type()&fs.ModeSymlink != 0
 	if link {
-		w.follow(path)
+		w.recordNames(path)
 	}
 	if !link && !entry.IsDir() && !isManifest(rel) {
 		return
 	}
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a link to nowhere
+	case errors.Is(err, fs.ErrNotExist): // deleted during the scan, or a dangling link
 	case err != nil:
 		w.tree.unread[rel] = err
 	case info.IsDir():
 		w.tree.linked = w.tree.linked || link
-		w.directory(rel, info, above)
+		w.readDirectory(rel, info, above)
 	case isManifest(rel):
 		w.tree.files[rel] = info
 	}
 }
 
-// isManifest says by the end of its name whether a file is read.
+// isManifest reports whether a file has the extension of a manifest.
 func isManifest(path string) bool {
 	switch filepath.Ext(path) {
 	case ".yaml", ".yml", ".json":
@@ -126,10 +134,12 @@ func isManifest(path string) bool {
 	}
 }
 
-// isHidden says whether a path has a part that begins with a dot.
+// isHidden reports whether an element of the path begins with a dot.
 func isHidden(path string) bool {
 	return strings.HasPrefix(path, ".") || strings.Contains(path, "/.")
 }
 
-// covers says whether rel is a directory's path, or below it.
-func covers(dir, rel string) bool { return dir == "" || rel == dir || strings.HasPrefix(rel, dir+"/") }
+// isAtOrBelow reports whether rel is the path of the directory or below it.
+func isAtOrBelow(dir, rel string) bool {
+	return dir == "" || rel == dir || strings.HasPrefix(rel, dir+"/")
+}

@@ -1,10 +1,11 @@
-// Package hostname is the source of what DNS names stand for: those of the gateways of networks, which proxies are told by address,
-// because EDS takes no names.
+// Package hostname resolves the DNS names of network gateways. Proxies get their addresses, because
+// EDS accepts no names.
 //
-// In: the names that the newest snapshot wants (Want), and a resolver. Out: a ResolvedName for each that was ever resolved, and again
-// when its addresses differ; a Problem for each that cannot be resolved.
-// Law: what a name stood for holds until it stands for something else. No answer, and the answer that there is no such name, change
-// nothing: the addresses of a gateway that is there must not go with its name server.
+// The inputs are the names that the newest snapshot requires (Want) and a resolver. The outputs are
+// a ResolvedName for each name that has been resolved, again whenever its addresses change, and a
+// Problem for each name that cannot be resolved. The last addresses of a name stay in use until a
+// lookup returns others. Failures and negative answers change nothing, because a gateway must not
+// become unreachable together with its name server.
 //
-// Start with [Source].
+// Start reading with [Source].
 package hostname

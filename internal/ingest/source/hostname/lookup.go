@@ -8,9 +8,10 @@ import (
 	"slices"
 )
 
-// lookup gives the addresses of a name, sorted, each once.
-func (s *Source) lookup(ctx context.Context, name string) ([]string, error) {
-	limit, cancel := context.WithTimeout(ctx, lookupPatience)
+// lookUp returns the addresses of a name, sorted and without duplicates. It returns an error if
+// there are none.
+func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
+	limit, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	found, err := s.o.Lookup(limit, name)
 	if err != nil {
@@ -31,8 +32,9 @@ func (s *Source) lookup(ctx context.Context, name string) ([]string, error) {
 	return list, nil
 }
 
-// reason says why a name cannot be resolved, and what that means, in words that are the same for each attempt.
-func reason(known []string, err error) string {
+// failureReason describes why a name cannot be resolved and what the consequence is. The text does
+// not change between attempts.
+func failureReason(known []string, err error) string {
 	why := "cannot be resolved"
 	var dns *net.DNSError
 	switch {
@@ -42,7 +44,7 @@ func reason(known []string, err error) string {
 		why = "no name server answers"
 	}
 	if len(known) == 0 {
-		return why + ": nobody is sent there"
+		return why + ": no endpoints are sent for its network"
 	}
 	return why + ": its last addresses stay in use"
 }

@@ -13,38 +13,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options say who resolves names, and how often.
+// Options configure a Source.
 type Options struct {
-	// Lookup gives the addresses of a name. It must end with its context.
+	// Lookup returns the addresses of a name. It must return when its context ends.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Refresh is how often a name is looked up; 0: every 30 seconds, which is the shortest that istiod lets a record live.
+	// Refresh is the interval of lookups of a name (default 30 s, which is istiod's minimum TTL).
 	Refresh time.Duration
-	Log     *slog.Logger // none if nil
-	Failed  func()       // is told of each lookup that fails; nobody if nil
+	Log     *slog.Logger // if nil, nothing is logged
+	Failed  func()       // called for each failed lookup, if it is set
 }
 
 const (
 	defaultRefresh = 30 * time.Second
-	// lookupPatience is how long a lookup may take; a failed one is tried again after firstRetry, twice that, and so on.
-	lookupPatience = 5 * time.Second
-	firstRetry     = 500 * time.Millisecond
-	// startPatience is how long names that do not resolve hold up the start of the control plane.
-	startPatience = 2 * time.Second
+	// lookupTimeout is the timeout of a lookup. A failed one is retried after firstRetry, then
+	// after twice as long, and so on.
+	lookupTimeout = 5 * time.Second
+	firstRetry    = 500 * time.Millisecond
+	// startTimeout limits how long unresolved names delay the start of the control plane.
+	startTimeout = 2 * time.Second
 )
 
-// Source follows names.
+// Source resolves names periodically.
 type Source struct {
 	o    Options
-	wake chan struct{} // has room for one
+	wake chan struct{} // holds one token
 
 	mu     sync.Mutex
 	wanted []string
-	settle bool // wanted is all that there is to know before proxies are served
+	settle bool // wanted is complete, and only it delays the start
 }
 
 var _ source.Source = (*Source)(nil)
 
-// New makes a source that follows no names yet.
+// New returns a Source without names.
 func New(o Options) *Source {
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh
@@ -58,17 +59,17 @@ func New(o Options) *Source {
 	return &Source{o: o, wake: make(chan struct{}, 1)}
 }
 
-// Name is "names of gateways".
+// Name returns the name of the source.
 func (*Source) Name() string { return "names of gateways" }
 
-// Want says which names are to be followed, in place of those before.
-func (s *Source) Want(names []string) { s.want(names, false) }
+// SetNames replaces the names to resolve.
+func (s *Source) SetNames(names []string) { s.setNames(names, false) }
 
-// Settle is Want where nothing but these names is missing for the start: Synced is sent as soon as each is resolved, or is not to be
-// resolved for the moment.
-func (s *Source) Settle(names []string) { s.want(names, true) }
+// SetFinalNames is like Want, and additionally states that only these names delay the start. Synced
+// is sent as soon as each of them is resolved or has failed.
+func (s *Source) SetFinalNames(names []string) { s.setNames(names, true) }
 
-func (s *Source) want(names []string, settle bool) {
+func (s *Source) setNames(names []string, settle bool) {
 	s.mu.Lock()
 	same := slices.Equal(s.wanted, names) && s.settle == (s.settle || settle)
 	s.wanted, s.settle = names, s.settle || settle
@@ -78,11 +79,11 @@ func (s *Source) want(names []string, settle bool) {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // it will be looked at anyway
+	default: // Run will read wanted anyway
 	}
 }
 
-// Run follows names until the context ends, and returns nil then.
+// Run resolves names until the context ends, and then returns nil.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	r := &run{Source: s, answers: make(chan answer), followed: map[string]*followed{}}
 	defer r.running.Wait()
@@ -94,13 +95,13 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		case <-ctx.Done():
 			return nil
 		case <-s.wake:
-			batch = r.reconcile(ctx)
+			batch = r.updateNames(ctx)
 		case a := <-r.answers:
-			batch = r.take(a)
+			batch = r.applyAnswer(a)
 		case <-r.deadline:
 			r.late = true
 		}
-		if batch = append(batch, r.settled()...); len(batch) == 0 {
+		if batch = append(batch, r.syncedEvent()...); len(batch) == 0 {
 			continue
 		}
 		select {
@@ -111,25 +112,25 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// run is what one Run knows.
+// run is the state of one Run.
 type run struct {
 	*Source
 	running  sync.WaitGroup
 	answers  chan answer
 	followed map[string]*followed
 	deadline <-chan time.Time
-	late     bool // the start waits no longer
+	late     bool // the start does not wait any longer
 	synced   bool
 }
 
-// followed is a name that is looked up again and again.
+// followed is a name that is resolved periodically.
 type followed struct {
 	stop      context.CancelFunc
-	addresses []string // the last good ones
-	failed    bool     // the last lookup did
+	addresses []string // of the last successful lookup
+	failed    bool     // the last lookup failed
 }
 
-// answer is what a lookup gave.
+// answer is the result of a lookup.
 type answer struct {
 	name      string
 	of        *followed
@@ -137,13 +138,14 @@ type answer struct {
 	err       error
 }
 
-// reconcile follows the names that are wanted, and no others.
-func (r *run) reconcile(ctx context.Context) mesh.Batch {
+// updateNames starts resolving new names and stops resolving those that are no longer wanted. It
+// returns the events that delete the latter.
+func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle
 	r.mu.Unlock()
 	if settle && r.deadline == nil {
-		r.deadline = time.After(startPatience)
+		r.deadline = time.After(startTimeout)
 	}
 	var batch mesh.Batch
 	for name, f := range r.followed {
@@ -153,10 +155,13 @@ func (r *run) reconcile(ctx context.Context) mesh.Batch {
 		f.stop()
 		delete(r.followed, name)
 		if len(f.addresses) > 0 {
-			batch = append(batch, mesh.Event{Op: mesh.Delete, Source: r.Name(), Resolved: &mesh.ResolvedName{Name: name}})
+			batch = append(
+				batch,
+				mesh.Event{Op: mesh.Delete, Source: r.Name(), Resolved: &mesh.ResolvedName{Name: name}},
+			)
 		}
 		if f.failed {
-			batch = append(batch, r.problem(name))
+			batch = append(batch, r.problemEvent(name))
 		}
 	}
 	for _, name := range wanted {
@@ -166,17 +171,17 @@ func (r *run) reconcile(ctx context.Context) mesh.Batch {
 		following, stop := context.WithCancel(ctx)
 		f := &followed{stop: stop}
 		r.followed[name] = f
-		r.running.Go(func() { r.follow(following, name, f) })
+		r.running.Go(func() { r.resolvePeriodically(following, name, f) })
 	}
 	return batch
 }
 
-// follow looks a name up until the context ends.
-func (r *run) follow(ctx context.Context, name string, f *followed) {
+// resolvePeriodically resolves a name until the context ends.
+func (r *run) resolvePeriodically(ctx context.Context, name string, f *followed) {
 	retry := firstRetry
 	for {
 		a := answer{name: name, of: f}
-		a.addresses, a.err = r.lookup(ctx, name)
+		a.addresses, a.err = r.lookUp(ctx, name)
 		pause := r.o.Refresh
 		if a.err != nil {
 			pause = min(retry, pause)
@@ -197,11 +202,11 @@ func (r *run) follow(ctx context.Context, name string, f *followed) {
 	}
 }
 
-// take takes an answer in.
-func (r *run) take(a answer) mesh.Batch {
+// applyAnswer applies the result of a lookup and returns the resulting events.
+func (r *run) applyAnswer(a answer) mesh.Batch {
 	f := r.followed[a.name]
 	if f != a.of {
-		return nil // it is not wanted any more
+		return nil // the name is no longer wanted
 	}
 	was := f.failed
 	if f.failed = a.err != nil; f.failed {
@@ -210,31 +215,38 @@ func (r *run) take(a answer) mesh.Batch {
 			return nil
 		}
 		r.o.Log.Warn("the name of a gateway cannot be resolved", "name", a.name, "err", a.err, "lastKnown", f.addresses)
-		return mesh.Batch{r.problem(a.name, reason(f.addresses, a.err))}
+		return mesh.Batch{r.problemEvent(a.name, failureReason(f.addresses, a.err))}
 	}
 	var batch mesh.Batch
 	if was {
-		batch = append(batch, r.problem(a.name))
+		batch = append(batch, r.problemEvent(a.name))
 	}
 	if !slices.Equal(f.addresses, a.addresses) {
 		f.addresses = a.addresses
 		r.o.Log.Info("the name of a gateway is resolved", "name", a.name, "addresses", a.addresses)
-		batch = append(batch, mesh.Event{Source: r.Name(), Resolved: &mesh.ResolvedName{Name: a.name, Addresses: a.addresses}})
+		batch = append(
+			batch,
+			mesh.Event{Source: r.Name(), Resolved: &mesh.ResolvedName{Name: a.name, Addresses: a.addresses}},
+		)
 	}
 	return batch
 }
 
-// problem says what is wrong with a name, or that nothing is any more.
-func (r *run) problem(name string, reasons ...string) mesh.Event {
+// problemEvent returns an event that replaces the Problems of a name. Without reasons it resolves
+// them.
+func (r *run) problemEvent(name string, reasons ...string) mesh.Event {
 	p := &mesh.Problems{Scope: "name " + name}
 	for _, text := range reasons {
-		p.List = append(p.List, config.Problem{Origin: "gateway of a network, " + name, Reason: text, Severity: config.Warning})
+		p.List = append(
+			p.List,
+			config.Problem{Origin: "gateway of a network, " + name, Reason: text, Severity: config.Warning},
+		)
 	}
 	return mesh.Event{Source: r.Name(), Problems: p}
 }
 
-// settled gives Synced when the start is to wait no longer.
-func (r *run) settled() mesh.Batch {
+// syncedEvent returns Synced once the start must not wait any longer.
+func (r *run) syncedEvent() mesh.Batch {
 	if r.synced || r.deadline == nil {
 		return nil
 	}

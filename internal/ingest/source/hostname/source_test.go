@@ -103,14 +103,15 @@ func start(t *testing.T, o Options) (*Source, *heard) {
 	return s, &heard{t: t, batches: out, names: map[string]string{}}
 }
 
-// TestLastGoodIsKept: addresses follow the name; a name server that fails, or knows the name no more, changes nothing and is said.
+// TestLastGoodIsKept: addresses follow the name; a name server that fails, or knows the name no
+// more, changes nothing and is said.
 func TestLastGoodIsKept(t *testing.T) {
 	const name = "east.example.com"
 	dns := new(nameServer)
 	dns.set(nil, name, "192.0.2.2", "192.0.2.1", "::ffff:192.0.2.1")
 	failures := 0
 	s, h := start(t, Options{Lookup: dns.lookup, Refresh: time.Millisecond, Failed: func() { failures++ }})
-	s.Settle([]string{name})
+	s.SetFinalNames([]string{name})
 	h.until("the name is resolved", func() bool { return h.synced && h.names[name] == "192.0.2.1 192.0.2.2" })
 	dns.set(nil, name, "192.0.2.3", "2001:db8::1")
 	h.until("it stands for something else", func() bool { return h.names[name] == "192.0.2.3 2001:db8::1" })
@@ -140,17 +141,17 @@ func TestWanted(t *testing.T) {
 	dns := new(nameServer)
 	dns.set(nil, "a.example.com", "192.0.2.1")
 	s, h := start(t, Options{Lookup: dns.lookup, Refresh: time.Hour})
-	s.Want([]string{"a.example.com", "gone.example.com"})
+	s.SetNames([]string{"a.example.com", "gone.example.com"})
 	h.until("one is resolved and the other not", func() bool { return len(h.names) == 1 && h.problem != "" })
-	if want := "gateway of a network, gone.example.com: there is no such name: nobody is sent there"; h.problem != want {
+	if want := "gateway of a network, gone.example.com: there is no such name: no endpoints are sent for its network"; h.problem != want {
 		t.Errorf("said %q, want %q", h.problem, want)
 	}
-	s.Want(nil)
+	s.SetNames(nil)
 	h.until("nothing is left", func() bool { return len(h.names) == 0 && h.problem == "" })
 	if h.synced {
 		t.Error("it was in sync before it knew all names")
 	}
-	s.Settle(nil)
+	s.SetFinalNames(nil)
 	h.until("it is in sync without names", func() bool { return h.synced })
 }
 
@@ -160,10 +161,10 @@ func TestStartIsNotHeldUp(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
-	s.Settle([]string{"east.example.com"})
+	s.SetFinalNames([]string{"east.example.com"})
 	began := time.Now()
 	h.until("it is in sync", func() bool { return h.synced })
-	if took := time.Since(began); took < startPatience/2 || took > 2*startPatience {
+	if took := time.Since(began); took < startTimeout/2 || took > 2*startTimeout {
 		t.Errorf("it was in sync after %v", took)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// BenchmarkArrive converts a pod as it comes from the API server: with two containers, and what else injection leaves.
+// BenchmarkArrive converts a pod as it comes from the API server: with two containers, and what
+// else injection leaves.
 func BenchmarkArrive(b *testing.B) {
 	info, _ := api.Info(api.Pod)
 	made := make([]*corev1.Pod, b.N)
@@ -26,7 +27,7 @@ func BenchmarkArrive(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		if a := arrive(info, "", made[i]); a.config == nil {
+		if a := convertObject(info, "", made[i]); a.config == nil {
 			b.Fatal(a.problems)
 		}
 	}

@@ -15,29 +15,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
-// arrival is an object as it came from the API server, converted. client-go keys it by its metadata, of which it has what that
-// takes.
-type arrival struct {
+// received is an object from the API server after conversion. It embeds the metadata by which
+// client-go identifies it.
+type received struct {
 	metav1.ObjectMeta // name, namespace, UID, resource version and generation
-	// config is nil if the object cannot be used, or is another control plane's (then there are no problems).
+	// config is nil if the object is invalid, or belongs to another control plane. In the latter
+	// case there are no problems.
 	config   *config.Config
 	problems []config.Problem
-	// foreign says that the object is another control plane's.
+	// foreign is set if the object belongs to another control plane's revision.
 	foreign bool
 }
 
-func (a *arrival) name() types.NamespacedName {
+func (a *received) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
 }
 
-// arrive converts an object of the kind.
-func arrive(kind api.KindInfo, revision string, object metav1.Object) *arrival {
-	a := &arrival{ObjectMeta: metav1.ObjectMeta{
+// convertObject converts an object of the kind.
+func convertObject(kind api.KindInfo, revision string, object metav1.Object) *received {
+	a := &received{ObjectMeta: metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		Generation: object.GetGeneration(),
 	}}
 	raw, custom := object.(*rawObject)
-	if kind.Custom && !inRevision(object.GetLabels(), revision) {
+	if kind.Custom && !isInRevision(object.GetLabels(), revision) {
 		a.foreign = true
 		return a
 	}
@@ -46,26 +47,34 @@ func arrive(kind api.KindInfo, revision string, object metav1.Object) *arrival {
 		d := decode.Stored(raw.body)
 		a.config, a.problems = d.Config, d.Problems
 		if a.config != nil {
-			delete(a.config.Annotations, corev1.LastAppliedConfigAnnotation) // the object once more, which no hash is taken over
+			// a copy of the object, which is not part of the hash
+			delete(a.config.Annotations, corev1.LastAppliedConfigAnnotation)
 		}
 	case custom:
 		typed := kind.NewObject()
 		if err := json.Unmarshal(raw.body, typed); err != nil {
 			key := config.Key{Kind: kind.Kind, Namespace: a.Namespace, Name: a.Name}
-			a.problems = []config.Problem{{Key: key, Severity: config.Error, Reason: fmt.Sprintf("cannot be read as %s: %v", kind.Kind.Name(), err)}}
+			a.problems = []config.Problem{
+				{
+					Key:      key,
+					Severity: config.Error,
+					Reason:   fmt.Sprintf("cannot be read as %s: %v", kind.Kind.Name(), err),
+				},
+			}
 			return a
 		}
-		a.take(kind, typed)
+		a.setConfig(kind, typed)
 	default:
-		a.take(kind, object)
+		a.setConfig(kind, object)
 	}
 	return a
 }
 
-// take makes a Config of an object of a Kubernetes kind, which becomes its spec.
-func (a *arrival) take(kind api.KindInfo, object metav1.Object) {
+// setConfig creates the Config of an object of a Kubernetes kind, which becomes its spec. An object
+// with errors has no Config.
+func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
 	key := config.Key{Kind: kind.Kind, Namespace: a.Namespace, Name: a.Name}
-	trim(object)
+	trimObject(object)
 	c, err := config.New(config.Meta{
 		Key: key, Labels: object.GetLabels(), Annotations: object.GetAnnotations(), Created: object.GetCreationTimestamp().Time,
 		ResourceVersion: a.ResourceVersion, Generation: a.Generation,
@@ -82,8 +91,9 @@ func (a *arrival) take(kind api.KindInfo, object metav1.Object) {
 	}
 }
 
-// inRevision says whether an object is read by the control plane of a revision: one without the label is read by all.
-func inRevision(labels map[string]string, revision string) bool {
+// isInRevision reports whether the control plane of a revision reads an object. Objects without the
+// label are read by all.
+func isInRevision(labels map[string]string, revision string) bool {
 	of, labelled := labels[label.IoIstioRev.Name]
 	return !labelled || revision == "" || of == revision
 }

@@ -11,19 +11,27 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// definitionKind is the kind of definitions of kinds. It is followed and never told of.
-var definitionKind = api.KindInfo{Kind: "CustomResourceDefinition", Group: "apiextensions.k8s.io", Plural: "customresourcedefinitions", Versions: []string{"v1"}, ClusterScoped: true}
+// definitionKind is the kind CustomResourceDefinition. It is watched, but its objects are not sent.
+var definitionKind = api.KindInfo{
+	Kind:          "CustomResourceDefinition",
+	Group:         "apiextensions.k8s.io",
+	Plural:        "customresourcedefinitions",
+	Versions:      []string{"v1"},
+	ClusterScoped: true,
+}
 
-// definition is which version of a custom kind is asked for, and which definition says so: one that was deleted and made
-// again is another.
+// definition identifies a CustomResourceDefinition and the version of the kind that is read. A
+// deleted and recreated definition differs by its UID.
 type definition struct{ version, uid string }
 
-// definitions are the definitions of custom kinds that an API server has: the end of a reflector.
+// definitions is the store of the reflector for CustomResourceDefinitions.
 type definitions struct {
-	*shard
-	// wanted are the custom kinds, by the name of their definition ("gateways.networking.istio.io").
+	*kindStore
+	// wanted are the custom kinds to read, by the name of their definition
+	// ("gateways.networking.istio.io").
 	wanted map[string]api.KindInfo
-	// changed is told of each change of a wanted kind's definition, false if it was deleted. It is called by one goroutine at a time.
+	// changed is called for each change of a wanted kind's definition, with false if it was
+	// deleted. It is called by one goroutine at a time.
 	changed func(kind api.KindInfo, d definition, there bool)
 
 	known map[string]definition
@@ -34,8 +42,13 @@ var (
 	_ cache.TransformingStore = (*definitions)(nil)
 )
 
-func newDefinitions(of *shard, kinds []api.KindInfo, changed func(api.KindInfo, definition, bool)) *definitions {
-	d := &definitions{shard: of, wanted: map[string]api.KindInfo{}, changed: changed, known: map[string]definition{}}
+func newDefinitions(of *kindStore, kinds []api.KindInfo, changed func(api.KindInfo, definition, bool)) *definitions {
+	d := &definitions{
+		kindStore: of,
+		wanted:    map[string]api.KindInfo{},
+		changed:   changed,
+		known:     map[string]definition{},
+	}
 	for _, k := range kinds {
 		if k.Custom {
 			d.wanted[k.Plural+"."+k.Group] = k
@@ -44,7 +57,7 @@ func newDefinitions(of *shard, kinds []api.KindInfo, changed func(api.KindInfo, 
 	return d
 }
 
-// Transformer forgets the schemas of definitions, which are big, as they arrive.
+// Transformer drops the schemas of definitions on arrival, because they are large.
 func (d *definitions) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if raw, is := o.(*rawObject); is && d.wanted[raw.Name].Kind == "" {
@@ -54,13 +67,13 @@ func (d *definitions) Transformer() cache.TransformFunc {
 	}
 }
 
-// Add takes up a definition.
-func (d *definitions) Add(o any) error { return d.put(o) }
+// Add applies a definition.
+func (d *definitions) Add(o any) error { return d.applyDefinition(o) }
 
-// Update takes up a definition.
-func (d *definitions) Update(o any) error { return d.put(o) }
+// Update applies a definition.
+func (d *definitions) Update(o any) error { return d.applyDefinition(o) }
 
-func (d *definitions) put(o any) error {
+func (d *definitions) applyDefinition(o any) error {
 	raw, ok := o.(*rawObject)
 	if !ok {
 		return fmt.Errorf("%T is no definition", o)
@@ -75,54 +88,55 @@ func (d *definitions) put(o any) error {
 	}
 	now, before := definition{version, string(raw.UID)}, d.known[raw.Name]
 	if version == "" || now == before {
-		return nil // not served yet, or not any more; that alone takes nothing away
+		return nil // not served yet or no longer; that alone removes no objects
 	}
 	d.known[raw.Name] = now
 	d.changed(kind, now, true)
 	return nil
 }
 
-// Delete takes up that a definition is gone, and with it all objects of the kind.
+// Delete removes a definition, and with it all objects of the kind.
 func (d *definitions) Delete(o any) error {
 	object, err := object(o)
 	if err != nil {
 		return err
 	}
-	d.gone(object.GetName())
+	d.removeDefinition(object.GetName())
 	return nil
 }
 
-func (d *definitions) gone(name string) {
+func (d *definitions) removeDefinition(name string) {
 	if kind, wanted := d.wanted[name]; wanted {
 		delete(d.known, name)
 		d.changed(kind, definition{}, false)
 	}
 }
 
-// Replace takes up all definitions that there are.
+// Replace applies a full list of definitions.
 func (d *definitions) Replace(list []any, _ string) error {
 	there := map[string]bool{}
 	for _, o := range list {
 		if raw, ok := o.(*rawObject); ok {
 			there[raw.Name] = true
 		}
-		if err := d.put(o); err != nil {
+		if err := d.applyDefinition(o); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.known)) {
 		if !there[name] {
-			d.gone(name)
+			d.removeDefinition(name)
 		}
 	}
 	d.mu.Lock()
 	d.listed = true
 	d.mu.Unlock()
-	d.signal()
+	d.wakeRun()
 	return nil
 }
 
-// servedVersion gives the first of the versions that a definition serves, "" if it serves none of them, or nothing yet.
+// servedVersion returns the first of the versions that a definition serves. It returns "" if it
+// serves none of them, or is not established yet.
 func servedVersion(body []byte, versions []string) (string, error) {
 	var text struct {
 		Spec struct {

@@ -16,33 +16,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// discovered lists the definitions of custom kinds. Where they may not be read, it asks the API server which of the wanted kinds it
-// serves, which everybody may (discovery), again and again: there is nothing to watch. That is for a control plane that was never
-// allowed to read definitions. Once it was, discovery is not asked: an API server that has just started refuses what it allows a
-// moment later, and serves no custom kind yet, and neither must take objects away.
+// discovered lists the definitions of custom kinds. If the control plane may not read definitions,
+// it uses the discovery API instead, which every client may read, and polls it because it cannot be
+// watched. It does so only if reading definitions was never allowed. An API server that has just
+// started temporarily denies what it allows later and serves no custom kinds yet; neither must
+// remove objects.
 type discovered struct {
 	cache.ListerWatcherWithContext
 	wanted []api.KindInfo
-	// resources gives what is served of a version of a group.
+	// resources returns the resources that the API server serves in a version of a group.
 	resources func(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 	every     time.Duration
 	log       *slog.Logger
 
-	listed  bool // definitions were
-	asked   bool // discovery was, last time
+	listed  bool // definitions were listed
+	asked   bool // the last list used discovery
 	missing map[string]int
 	known   map[string]runtime.Object // by the name of the definition
 }
 
 const (
-	// discoveryInterval is how often discovery is asked, and missesNeeded how often in a row a kind that was served must be missing
-	// to be gone.
+	// discoveryInterval is the interval of polling. missesNeeded is the number of consecutive polls
+	// in which a kind must be missing before it is considered uninstalled.
 	discoveryInterval = 10 * time.Second
 	missesNeeded      = 3
 )
 
-// discovering makes one; the reflector's goroutine uses it.
-func (r *reach) discovering(definitions cache.ListerWatcherWithContext, wanted []api.KindInfo, log *slog.Logger) *discovered {
+// discoveryFallback returns a ListerWatcher of definitions. It is used by the reflector's
+// goroutine.
+func (r *kindClient) discoveryFallback(
+	definitions cache.ListerWatcherWithContext,
+	wanted []api.KindInfo,
+	log *slog.Logger,
+) *discovered {
 	return &discovered{
 		ListerWatcherWithContext: definitions, wanted: wanted, every: discoveryInterval, log: log,
 		missing: map[string]int{}, known: map[string]runtime.Object{},
@@ -54,7 +60,7 @@ func (r *reach) discovering(definitions cache.ListerWatcherWithContext, wanted [
 	}
 }
 
-// ListWithContext lists the definitions, or what stands for them.
+// ListWithContext lists the definitions, or equivalent objects made from discovery.
 func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if err == nil {
@@ -64,9 +70,13 @@ func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 		return list, err
 	}
 	if !d.asked {
-		d.log.Info("definitions of kinds may not be read; the API server is asked which kinds it serves", "every", d.every)
+		d.log.Info(
+			"definitions of kinds may not be read; the API server is asked which kinds it serves",
+			"every",
+			d.every,
+		)
 	}
-	if err := d.ask(ctx); err != nil {
+	if err := d.pollDiscovery(ctx); err != nil {
 		return nil, err
 	}
 	d.asked = true
@@ -77,7 +87,8 @@ func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) 
 	return all, nil
 }
 
-// WatchWithContext watches the definitions; what stands for them is to be listed again after a time.
+// WatchWithContext watches the definitions. With discovery it returns a watch that expires after
+// the polling interval, so that the reflector lists again.
 func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	if begins := o.SendInitialEvents != nil && *o.SendInitialEvents; begins || !d.asked {
 		return d.ListerWatcherWithContext.WatchWithContext(ctx, o)
@@ -87,9 +98,9 @@ func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 	return w, nil
 }
 
-// ask finds out which of the wanted kinds are served.
-func (d *discovered) ask(ctx context.Context) error {
-	versions := map[string][]metav1.APIResource{} // what is served, by group and version
+// pollDiscovery finds which of the wanted kinds the API server serves.
+func (d *discovered) pollDiscovery(ctx context.Context) error {
+	versions := map[string][]metav1.APIResource{} // the served resources by group and version
 	for _, k := range d.wanted {
 		name, version := k.Plural+"."+k.Group, ""
 		for _, v := range k.Versions {
@@ -105,17 +116,18 @@ func (d *discovered) ask(ctx context.Context) error {
 				}
 				versions[gv] = served
 			}
-			if version == "" && slices.ContainsFunc(served, func(r metav1.APIResource) bool { return r.Name == k.Plural }) {
+			if version == "" &&
+				slices.ContainsFunc(served, func(r metav1.APIResource) bool { return r.Name == k.Plural }) {
 				version = v
 			}
 		}
-		d.note(name, version)
+		d.recordVersion(name, version)
 	}
 	return nil
 }
 
-// note notes which version of a kind is served, "" for none.
-func (d *discovered) note(name, version string) {
+// recordVersion records which version of a kind is served, "" for none.
+func (d *discovered) recordVersion(name, version string) {
 	if version == "" {
 		if d.missing[name]++; d.missing[name] >= missesNeeded {
 			delete(d.known, name)
@@ -123,16 +135,19 @@ func (d *discovered) note(name, version string) {
 		return
 	}
 	d.missing[name] = 0
-	d.known[name] = &rawObject{ObjectMeta: metav1.ObjectMeta{Name: name}, body: fmt.Appendf(nil,
-		`{"spec":{"versions":[{"name":%q,"served":true}]},"status":{"conditions":[{"type":"Established","status":"True"}]}}`, version)}
+	d.known[name] = &rawObject{ObjectMeta: metav1.ObjectMeta{Name: name}, body: fmt.Appendf(
+		nil,
+		`{"spec":{"versions":[{"name":%q,"served":true}]},"status":{"conditions":[{"type":"Established","status":"True"}]}}`,
+		version,
+	)}
 }
 
-// List is what an interface asks for, and nobody calls.
+// List implements an interface and is not called.
 func (d *discovered) List(o metav1.ListOptions) (runtime.Object, error) {
 	return d.ListWithContext(context.Background(), o)
 }
 
-// Watch is what an interface asks for, and nobody calls.
+// Watch implements an interface and is not called.
 func (d *discovered) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return d.WatchWithContext(context.Background(), o)
 }

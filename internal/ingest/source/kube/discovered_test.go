@@ -21,7 +21,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-// TestDefinitionsThatMayNotBeRead: custom objects are read all the same, for whoever may read those.
+// TestDefinitionsThatMayNotBeRead: custom objects are read all the same, for whoever may read
+// those.
 func TestDefinitionsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -42,7 +43,8 @@ func TestDefinitionsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestDiscovered: a kind is gone when it was missing several times in a row; where definitions were ever read, discovery has no say.
+// TestDiscovered: a kind is gone when it was missing several times in a row; where definitions were
+// ever read, discovery has no say.
 func TestDiscovered(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"}, "", errors.New("no"))
 	var refusal error = forbidden

@@ -33,7 +33,8 @@ func createServices(t *testing.T, c *kubernetes.Clientset, ns string, names ...s
 	}
 }
 
-// mark changes a service, and waits until the source has said so: what was to come before it would have come.
+// mark changes a service, and waits until the source has said so: what was to come before it would
+// have come.
 func mark(t *testing.T, r *reader, c *kubernetes.Clientset, ns, name string) {
 	t.Helper()
 	stamp := fmt.Sprint(time.Now().UnixNano())
@@ -44,8 +45,8 @@ func mark(t *testing.T, r *reader, c *kubernetes.Clientset, ns, name string) {
 	r.await("the mark", func() bool { s := r.get(api.Service, ns, name); return s != nil && s.Labels["stamp"] == stamp })
 }
 
-// TestWatchesThatEnd ends watches in all the ways there are, while one service is deleted, one changed and one made. What is
-// sent is exactly that.
+// TestWatchesThatEnd ends watches in all the ways there are, while one service is deleted, one
+// changed and one made. What is sent is exactly that.
 func TestWatchesThatEnd(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -132,7 +133,8 @@ func TestWatchesThatEnd(t *testing.T) {
 	}
 }
 
-// TestDuplicates shows that what was heard already, and what is said of an object that was made anew since, changes nothing.
+// TestDuplicates shows that what was heard already, and what is said of an object that was made
+// anew since, changes nothing.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -222,8 +224,9 @@ func TestAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
-// TestAPIServerThatHangsUp shows that one that takes questions and answers none is seen at once: client-go asks again by itself, ten times
-// if it is let, and an API server that hangs takes 10 s for each.
+// TestAPIServerThatHangsUp shows that one that takes questions and answers none is seen at once:
+// client-go asks again by itself, ten times if it is let, and an API server that hangs takes 10 s
+// for each.
 func TestAPIServerThatHangsUp(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -249,7 +252,8 @@ func TestAPIServerThatHangsUp(t *testing.T) {
 	})
 }
 
-// TestRightsThatAreLost takes the right to read one kind away from a control plane, and gives it back.
+// TestRightsThatAreLost takes the right to read one kind away from a control plane, and gives it
+// back.
 func TestRightsThatAreLost(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -302,7 +306,8 @@ func setRules(t *testing.T, c *kubernetes.Clientset, role string, rules ...rbacv
 	}
 }
 
-// TestFirstListRefused shows what is waited for at the start: not for a kind that a mesh can do without, but for one that it cannot.
+// TestFirstListRefused shows what is waited for at the start: not for a kind that a mesh can do
+// without, but for one that it cannot.
 func TestFirstListRefused(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -323,7 +328,7 @@ func TestFirstListRefused(t *testing.T) {
 				return strings.HasSuffix(r.URL.Path, "/"+test.refused) && faultproxy.Refuse(403)(w, r)
 			})
 			r := read(t, Options{
-				Client: newClient(t, f.Config()), Kinds: test.kinds, Dispensable: test.dispensable, Namespaces: []string{ns}, Patience: 300 * time.Millisecond,
+				Client: newClient(t, f.Config()), Kinds: test.kinds, OptionalKinds: test.dispensable, Namespaces: []string{ns}, SyncTimeout: 300 * time.Millisecond,
 				Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 			})
 			r.await("a Problem", func() bool { return r.has("the test says 403", "nothing was read yet") })
@@ -352,7 +357,8 @@ func TestFirstListRefused(t *testing.T) {
 	}
 }
 
-// TestSuddenEmptyWorld shows that a list without most of what there was is not believed at once, and after a while is.
+// TestSuddenEmptyWorld shows that a list without most of what there was is not believed at once,
+// and after a while is.
 func TestSuddenEmptyWorld(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -366,7 +372,7 @@ func TestSuddenEmptyWorld(t *testing.T) {
 	for _, lies := range []bool{true, false} {
 		f := faultproxy.New(t, c.Config())
 		r := read(t, Options{
-			Client: newClient(t, f.Config()), Kinds: []api.Kind{api.Service}, Namespaces: []string{ns}, Doubt: time.Second,
+			Client: newClient(t, f.Config()), Kinds: []api.Kind{api.Service}, Namespaces: []string{ns}, ShrinkConfirmation: time.Second,
 			Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 		})
 		r.awaitSynced()

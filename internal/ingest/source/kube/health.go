@@ -10,25 +10,33 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Health is how it stands with one kind.
+// Health is the state of reading one kind.
 type Health struct {
 	Kind      api.Kind
-	Namespace string // empty: all of them
-	// Installed is false for a custom kind that the API server does not have.
+	Namespace string // "" for all namespaces
+	// Installed is false for a custom kind that the API server does not serve.
 	Installed bool
-	// Listed says that it was read once.
+	// Listed is set after the first complete list.
 	Listed  bool
 	Objects int
-	// Err is why it cannot be read, nil if it can, and Since the first time that it could not.
+	// Err is the reason why the kind cannot be read, or nil. Since is the time of the first
+	// failure.
 	Err   error
 	Since time.Time
 }
 
-// Health gives how it stands with each kind, in the order of the table of kinds.
+// Health returns the state of each kind, in the order of the table of kinds.
 func (s *Source) Health() []Health {
 	var list []Health
-	s.store.each(func(x *shard) {
-		h := Health{Kind: x.kind.Kind, Namespace: x.namespace, Installed: x.installed || !x.kind.Custom, Listed: x.listed, Objects: len(x.objects), Err: x.err}
+	s.store.forEachStore(func(x *kindStore) {
+		h := Health{
+			Kind:      x.kind.Kind,
+			Namespace: x.namespace,
+			Installed: x.installed || !x.kind.Custom,
+			Listed:    x.listed,
+			Objects:   len(x.objects),
+			Err:       x.err,
+		}
 		if x.err != nil {
 			h.Since = x.since
 		}
@@ -37,14 +45,14 @@ func (s *Source) Health() []Health {
 	return list
 }
 
-// Waiting names the kinds that were not read yet, and says why; empty if there are none.
+// Waiting returns the kinds that have not been listed yet, with reasons, or "".
 func (s *Source) Waiting() string {
 	var list []string
-	for _, x := range s.store.waiting(false) {
+	for _, x := range s.store.unlistedShards(false) {
 		text := x.title
 		s.store.mu.Lock()
 		if x.err != nil {
-			text += " (" + brief(x.err) + ")"
+			text += " (" + errorWithoutURL(x.err) + ")"
 		}
 		s.store.mu.Unlock()
 		list = append(list, text)
@@ -52,46 +60,49 @@ func (s *Source) Waiting() string {
 	return strings.Join(list, ", ")
 }
 
-// waiting gives the shards that were not read yet, without those that can be done without if nobody wants to wait for them any more.
-func (s *store) waiting(impatient bool) []*shard {
-	var list []*shard
+// unlistedShards returns the shards that have not been listed yet. If impatient is set, kinds
+// without which the control plane can start are left out.
+func (s *store) unlistedShards(impatient bool) []*kindStore {
+	var list []*kindStore
 	undefined := false
-	s.each(func(x *shard) {
+	s.forEachStore(func(x *kindStore) {
 		waits := !x.listed
 		switch {
 		case x == s.definitions:
 			undefined = waits
 		case x.kind.Custom:
-			waits = x.installed && waits && !undefined // which kinds there are is not known before that
+			// the installed kinds are not known before that
+			waits = x.installed && waits && !undefined
 		}
-		if waits && !(impatient && (dispensable(x.kind.Kind) || slices.Contains(s.dispensable, x.kind.Kind))) {
+		if waits && !(impatient && (isDispensable(x.kind.Kind) || slices.Contains(s.optionalKinds, x.kind.Kind))) {
 			list = append(list, x)
 		}
 	})
 	return list
 }
 
-// doubtful gives the shards whose doubts are to be settled now.
-func (s *store) doubtful(now time.Time) []*shard {
-	var list []*shard
-	s.each(func(x *shard) {
-		if x.doubting && !now.Before(x.doubted) {
-			x.doubting = false
+// shardsToRelist returns the shards for which another list is due, to confirm or refute the loss of
+// objects.
+func (s *store) shardsToRelist(now time.Time) []*kindStore {
+	var list []*kindStore
+	s.forEachStore(func(x *kindStore) {
+		if x.relistDue && !now.Before(x.shrinkDeadline) {
+			x.relistDue = false
 			list = append(list, x)
 		}
 	})
 	return list
 }
 
-// deadlines are when something may be due: what fails becomes a Problem, and doubts are settled.
+// deadlines returns the times at which a failure becomes a Problem or another list is due.
 func (s *store) deadlines(grace time.Duration) []time.Time {
 	var at []time.Time
-	s.each(func(x *shard) {
+	s.forEachStore(func(x *kindStore) {
 		if x.err != nil {
 			at = append(at, x.since.Add(grace))
 		}
-		if x.doubting {
-			at = append(at, x.doubted)
+		if x.relistDue {
+			at = append(at, x.shrinkDeadline)
 		}
 	})
 	return at
@@ -101,10 +112,10 @@ func (s *store) deadlines(grace time.Duration) []time.Time {
 type failure struct {
 	reason string
 	kinds  []string
-	whole  bool // all kinds
+	whole  bool // applies to all kinds
 }
 
-// problem says it to people.
+// problem returns the failure as a Problem.
 func (f failure) problem(source string) config.Problem {
 	what := strings.Join(f.kinds, ", ")
 	if f.whole {
@@ -113,21 +124,22 @@ func (f failure) problem(source string) config.Problem {
 	return config.Problem{Origin: source, Severity: config.Error, Reason: what + " cannot be read: " + f.reason}
 }
 
-// failures gives what cannot be read, each reason once. A failure that was told already stays as it was told as long as it lasts
-// for one of its kinds: they mend one after the other, and that is no news.
+// failures returns the current failures, one per reason. A failure in told stays as it is while it
+// lasts for at least one of its kinds, because kinds recover one after the other and each change
+// would be another Problem.
 func (s *store) failures(now time.Time, grace time.Duration, told []failure) []failure {
 	var list []failure
 	followed := 0
-	s.each(func(x *shard) {
+	s.forEachStore(func(x *kindStore) {
 		if x == s.definitions || x.installed || !x.kind.Custom {
 			followed++
 		}
-		if x.err == nil || !refused(x.err) && now.Sub(x.since) < grace {
+		if x.err == nil || !isDenied(x.err) && now.Sub(x.since) < grace {
 			return
 		}
-		reason := brief(x.err) + "; what was read last stays in use"
+		reason := errorWithoutURL(x.err) + "; what was read last stays in use"
 		if !x.listed {
-			reason = brief(x.err) + "; nothing was read yet"
+			reason = errorWithoutURL(x.err) + "; nothing was read yet"
 		}
 		i := slices.IndexFunc(list, func(f failure) bool { return f.reason == reason })
 		if i < 0 {
@@ -139,7 +151,8 @@ func (s *store) failures(now time.Time, grace time.Duration, told []failure) []f
 	for i, f := range list {
 		list[i].whole = len(f.kinds) == followed && followed > 1
 		for _, old := range told {
-			if old.reason == f.reason && (old.whole || !slices.ContainsFunc(f.kinds, func(k string) bool { return !slices.Contains(old.kinds, k) })) {
+			if old.reason == f.reason &&
+				(old.whole || !slices.ContainsFunc(f.kinds, func(k string) bool { return !slices.Contains(old.kinds, k) })) {
 				list[i] = old
 			}
 		}
@@ -147,22 +160,26 @@ func (s *store) failures(now time.Time, grace time.Duration, told []failure) []f
 	return list
 }
 
-// doubts gives what lists lacked and is kept.
-func (s *store) doubts() []config.Problem {
+// shrinkProblems returns a Problem for each list that lacks objects that are kept.
+func (s *store) shrinkProblems() []config.Problem {
 	var list []config.Problem
-	s.each(func(x *shard) {
-		if n := x.missing(); n > 0 {
+	s.forEachStore(func(x *kindStore) {
+		if n := x.missingObjects(); n > 0 {
 			list = append(list, config.Problem{Origin: s.name, Severity: config.Error, Reason: fmt.Sprintf(
-				"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too", x.title, n, len(x.objects))})
+				"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too",
+				x.title,
+				n,
+				len(x.objects),
+			)})
 		}
 	})
 	return list
 }
 
-// missing gives how many objects are kept that a list lacked.
-func (s *shard) missing() int {
+// missingObjects returns the number of objects that are kept although the last list lacked them.
+func (s *kindStore) missingObjects() int {
 	n := 0
-	if s.doubted.IsZero() {
+	if s.shrinkDeadline.IsZero() {
 		return n
 	}
 	for _, e := range s.objects {

@@ -15,34 +15,40 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// rawObject is an object as the API server wrote it. Of it only what names it is read: a tree of maps, which is what client-go's
-// dynamic client makes, costs many times the text, and would have to be written out again to be decoded.
+// rawObject is an object in the JSON of the API server, of which only the metadata is parsed. The
+// maps of client-go's dynamic client take many times the memory and would have to be encoded again
+// for decoding.
 type rawObject struct {
 	metav1.TypeMeta
-	metav1.ObjectMeta // name, namespace, UID, resource version, generation, labels, and the annotation of bookmarks
-	body              []byte
+	// name, namespace, UID, resource version, generation, labels, and the annotation of bookmarks
+	metav1.ObjectMeta
+	body []byte
 }
 
-// rawList is a list of objects as the API server wrote it.
+// rawList is a list of rawObjects.
 type rawList struct {
 	metav1.TypeMeta
 	metav1.ListMeta
 	Items []runtime.Object
 }
 
-// DeepCopyObject shares the text, which nobody changes.
+// DeepCopyObject returns a copy that shares the immutable text.
 func (o *rawObject) DeepCopyObject() runtime.Object { c := *o; return &c }
 
-// DeepCopyObject shares the objects, which nobody changes.
+// DeepCopyObject returns a copy that shares the immutable objects.
 func (l *rawList) DeepCopyObject() runtime.Object { c := *l; return &c }
 
-// rawCodec reads objects, lists and statuses of any kind from JSON.
+// rawCodec decodes objects, lists and statuses of any kind from JSON.
 type rawCodec struct{}
 
 var _ runtime.Serializer = rawCodec{}
 
-// Decode reads what an API server answered, or what is in an event of a watch.
-func (rawCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+// Decode decodes a response of an API server, or an object of a watch event.
+func (rawCodec) Decode(
+	data []byte,
+	_ *schema.GroupVersionKind,
+	into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	if list, ok := into.(*rawList); ok {
 		return decodeList(data, list)
 	}
@@ -100,45 +106,57 @@ func decodeList(data []byte, list *rawList) (runtime.Object, *schema.GroupVersio
 	return list, &gvk, nil
 }
 
-// Encode is of no use here: nothing is written.
+// Encode returns an error: objects are only read.
 func (rawCodec) Encode(o runtime.Object, _ io.Writer) error {
 	return fmt.Errorf("encode %T: objects are only read", o)
 }
 
-// Identifier names the codec.
+// Identifier returns the name of the codec.
 func (rawCodec) Identifier() runtime.Identifier { return "meshpilot-raw" }
 
-// rawNegotiation tells a REST client how to read.
+// rawNegotiation makes a REST client use rawCodec.
 type rawNegotiation struct{ events runtime.Serializer }
 
 var _ runtime.NegotiatedSerializer = rawNegotiation{}
 
-// SupportedMediaTypes is JSON alone: API servers have custom objects in no other form.
+// SupportedMediaTypes returns JSON only: API servers serve custom objects in no other form that is
+// supported here.
 func (n rawNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{
 		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json", EncodesAsText: true, Serializer: rawCodec{},
-		StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: n.events, Framer: serializer.Framer},
+		StreamSerializer: &runtime.StreamSerializerInfo{
+			EncodesAsText: true,
+			Serializer:    n.events,
+			Framer:        serializer.Framer,
+		},
 	}}
 }
 
-// EncoderForVersion gives what refuses to encode.
+// EncoderForVersion returns e unchanged.
 func (rawNegotiation) EncoderForVersion(e runtime.Encoder, _ runtime.GroupVersioner) runtime.Encoder {
 	return e
 }
 
-// DecoderToVersion gives the decoder as it is: versions are not converted.
+// DecoderToVersion returns d unchanged: versions are not converted.
 func (rawNegotiation) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
 	return d
 }
 
-// newRawClient makes a client for objects of any kind, which shares the connections of the others.
+// newRawClient returns a client for objects of any kind that shares the connections of c.
 func newRawClient(c *kube.Client) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config := rest.CopyConfig(c.Config)
 	config.GroupVersion = &schema.GroupVersion{}
 	config.AcceptContentTypes, config.ContentType = "application/json", "application/json"
-	config.NegotiatedSerializer = rawNegotiation{serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{})}
+	config.NegotiatedSerializer = rawNegotiation{
+		serializer.NewSerializerWithOptions(
+			serializer.DefaultMetaFactory,
+			scheme,
+			scheme,
+			serializer.SerializerOptions{},
+		),
+	}
 	client, err := rest.UnversionedRESTClientForConfigAndClient(config, c.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for custom objects of %s: %w", config.Host, err)

@@ -10,45 +10,47 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// problemPause is how long the Problems of the source stay as they are at least: kinds fail, and mend, one after the other.
+// problemPause is the minimum interval between changes of the source's Problems, because kinds fail
+// and recover one after the other.
 const problemPause = time.Second
 
-// run is one Run: its goroutine sends.
+// run is the state of one Run. It belongs to the goroutine that sends.
 type run struct {
 	*Source
-	follower *follower
+	follower *reflectors
 	began    time.Time
 	synced   bool
 
-	// told are the failures, and problems the Problems of the source as they were sent last, when that was reported.
+	// told are the failures, and problems the Problems, that were sent last; reported is when.
 	told     []failure
 	problems []config.Problem
 	reported time.Time
 }
 
-func (r *run) run(ctx context.Context, out chan<- mesh.Batch) error {
+func (r *run) readAndSend(ctx context.Context, out chan<- mesh.Batch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f, err := newFollower(ctx, r.Source)
+	f, err := newReflectors(ctx, r.Source)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Name(), err)
 	}
 	r.follower, r.began = f, r.o.Clock.Now()
 	defer f.group.Wait()
 	defer cancel()
-	if err := f.begin(); err != nil {
+	if err := f.startAll(); err != nil {
 		return fmt.Errorf("%s: %w", r.Name(), err)
 	}
-	r.loop(ctx, out)
+	r.sendBatches(ctx, out)
 	return nil
 }
 
-// loop waits for changes and for someone to take the batches. While nobody does, changes add up in the next one.
-func (r *run) loop(ctx context.Context, out chan<- mesh.Batch) {
+// sendBatches waits for changes and sends batches. While the receiver is busy, changes are merged
+// into the next batch.
+func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 	var batch mesh.Batch
 	for {
 		if batch == nil {
-			batch = r.next()
+			batch = r.nextBatch()
 		}
 		to := out
 		if batch == nil {
@@ -60,37 +62,45 @@ func (r *run) loop(ctx context.Context, out chan<- mesh.Batch) {
 		case to <- batch:
 			batch = nil
 		case <-r.store.changed:
-		case <-r.due():
+		case <-r.nextDue():
 		}
 	}
 }
 
-// next gives what there is to send, nil if there is nothing.
-func (r *run) next() mesh.Batch {
+// nextBatch returns the batch to send, or nil.
+func (r *run) nextBatch() mesh.Batch {
 	now := r.o.Clock.Now()
-	for _, s := range r.store.doubtful(now) {
-		r.follower.again(s)
+	for _, s := range r.store.shardsToRelist(now) {
+		r.follower.restartReflector(s)
 	}
-	batch := r.report(now)
+	batch := r.problemEvents(now)
 	switch {
 	case r.synced:
-		batch = append(batch, r.store.take()...)
-	case len(r.store.waiting(now.Sub(r.began) >= r.o.Patience)) == 0:
+		batch = append(batch, r.store.drainEvents()...)
+	case len(r.store.unlistedShards(now.Sub(r.began) >= r.o.SyncTimeout)) == 0:
 		r.synced = true
-		batch = append(batch, r.store.take()...)
-		r.o.Logger.Info("the API server was read", "source", r.Name(), "objects", len(batch), "took", now.Sub(r.began).Round(time.Millisecond))
+		batch = append(batch, r.store.drainEvents()...)
+		r.o.Logger.Info(
+			"the API server was read",
+			"source",
+			r.Name(),
+			"objects",
+			len(batch),
+			"took",
+			now.Sub(r.began).Round(time.Millisecond),
+		)
 		batch = append(batch, mesh.Event{Op: mesh.Synced, Source: r.Name()})
 	}
 	return batch
 }
 
-// report tells what cannot be read, if that differs from what was told.
-func (r *run) report(now time.Time) mesh.Batch {
+// problemEvents returns the Problems of the source, if they differ from those sent last.
+func (r *run) problemEvents(now time.Time) mesh.Batch {
 	if now.Sub(r.reported) < problemPause {
 		return nil
 	}
 	r.told = r.store.failures(now, r.o.Grace, r.told)
-	list := r.store.doubts()
+	list := r.store.shrinkProblems()
 	for _, f := range r.told {
 		list = append(list, f.problem(r.Name()))
 	}
@@ -102,12 +112,13 @@ func (r *run) report(now time.Time) mesh.Batch {
 	return mesh.Batch{{Source: r.Name(), Problems: &mesh.Problems{Scope: r.Name(), List: list}}}
 }
 
-// due gives a channel that gets something when there is something to do although nothing comes; nil if there is not.
-func (r *run) due() <-chan time.Time {
+// nextDue returns a channel that receives at the next time at which there is work without an event,
+// or nil.
+func (r *run) nextDue() <-chan time.Time {
 	now := r.o.Clock.Now()
 	var at []time.Time
-	if !r.synced && now.Before(r.began.Add(r.o.Patience)) {
-		at = append(at, r.began.Add(r.o.Patience))
+	if !r.synced && now.Before(r.began.Add(r.o.SyncTimeout)) {
+		at = append(at, r.began.Add(r.o.SyncTimeout))
 	}
 	at = append(at, r.store.deadlines(r.o.Grace)...)
 	at = slices.DeleteFunc(at, func(t time.Time) bool { return !t.After(now) })

@@ -12,55 +12,62 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options are those of a source. Client, Name and Kinds are required.
+// Options configure a Source. Client, Name and Kinds are required.
 type Options struct {
 	Client *kube.Client
-	// Name is the source's: "kubernetes/cluster1". It goes into events, logs and Problems.
+	// Name is the name of the source in events, logs and Problems: "kubernetes/cluster1".
 	Name string
-	// Kinds are what is followed, each once. Custom kinds are followed as long as they are installed.
+	// Kinds are the kinds to read, without duplicates. Custom kinds are read while they are
+	// installed.
 	Kinds []api.Kind
-	// Namespaces are the only ones whose objects are asked for, by list and watch of each; empty: all, with one list and watch.
+	// Namespaces limits the objects to these namespaces (default all), with a list and watch for
+	// each.
 	Namespaces []string
-	// Names are the only ones of objects that are asked for; empty: all.
+	// Names limits the objects to these names (default all).
 	Names []string
-	// Revision is that of the control plane. An object of Istio's or the Gateway API's that has the label istio.io/rev with
-	// another value is none of its; one without the label is everybody's. Empty: all objects are.
+	// Revision is the revision of the control plane. Objects of Istio or of the Gateway API whose
+	// label istio.io/rev has another value are ignored; objects without the label are read. If
+	// empty, all objects are read.
 	Revision string
-	// Patience is how long Synced waits for kinds without which a control plane may start; 20 s if zero. For the others it waits
-	// as long as it takes.
-	Patience time.Duration
-	// Dispensable are further kinds without which Synced may be said.
-	Dispensable []api.Kind
-	// Grace is how long a kind may fail before that is a Problem and logged; 3 s if zero. An API server that refuses is named at once.
+	// SyncTimeout is how long Synced waits for kinds without which a control plane can start
+	// (default 20 s). It waits for all other kinds without limit.
+	SyncTimeout time.Duration
+	// OptionalKinds are further kinds for which Patience applies.
+	OptionalKinds []api.Kind
+	// Grace is how long a kind must fail before that is logged and reported as a Problem (default 3
+	// s). Denied access is reported at once.
 	Grace time.Duration
-	// Backoff and MaxBackoff bound the time between attempts; 200 ms and 10 s if zero.
+	// Backoff and MaxBackoff limit the time between attempts (default 200 ms and 10 s).
 	Backoff, MaxBackoff time.Duration
-	// Doubt is how long objects are kept that a list no longer has, where it lacks more than half of a kind; 30 s if zero. A list
-	// that still lacks them then, or a watch that says so, is believed.
-	Doubt  time.Duration
-	Logger *slog.Logger // none if nil
-	// Recovery confines a panic while an object is decoded or validated to that object. If nil, the panic passes.
+	// ShrinkConfirmation is how long objects are kept after a list lacked more than half of the
+	// objects of a kind (default 30 s). A second list after that time, or a watch event, is
+	// trusted.
+	ShrinkConfirmation time.Duration
+	Logger             *slog.Logger // if nil, nothing is logged
+	// Recovery confines a panic while an object is decoded or validated to that object. If nil, the
+	// panic propagates.
 	Recovery *recovery.Recorder
-	Metrics  Metrics // none if nil
-	Clock    Clock   // the system's if nil
+	Metrics  Metrics // if nil, nothing is measured
+	Clock    Clock   // default: the system clock
 }
 
-// Metrics is told what comes in. It is called from many goroutines.
+// Metrics receives events of the source. It must be safe for concurrent use.
 type Metrics interface {
-	// Event is told of each object that differs from what was known: "add", "update" or "delete".
+	// Event is called for each received object that differs from the known one, with "add",
+	// "update" or "delete", or with "updatesame" if its content is equal.
 	Event(kind api.Kind, event string)
-	// Failed is told of each list or watch that failed.
+	// Failed is called for each failed list or watch.
 	Failed(kind api.Kind)
 }
 
-// Clock is the time.
+// Clock provides the time.
 type Clock interface {
 	Now() time.Time
-	// After gives a channel that gets the time once, when d has passed.
+	// After returns a channel that receives once, after d has passed.
 	After(d time.Duration) <-chan time.Time
 }
 
-// Source follows the objects of an API server.
+// Source reads the objects of an API server.
 type Source struct {
 	o     Options
 	store *store
@@ -68,23 +75,23 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New makes a source. It asks the API server nothing yet.
+// New returns a source. It sends no request yet.
 func New(o Options) *Source {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
 			*d = value
 		}
 	}
-	def(&o.Patience, 20*time.Second)
+	def(&o.SyncTimeout, 20*time.Second)
 	def(&o.Grace, 3*time.Second)
 	def(&o.Backoff, 200*time.Millisecond)
 	def(&o.MaxBackoff, 10*time.Second)
-	def(&o.Doubt, 30*time.Second)
+	def(&o.ShrinkConfirmation, 30*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Metrics == nil {
-		o.Metrics = unmeasured{}
+		o.Metrics = noMetrics{}
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}
@@ -92,22 +99,23 @@ func New(o Options) *Source {
 	return &Source{o: o, store: newStore(o)}
 }
 
-// Name is Options.Name.
+// Name returns Options.Name.
 func (s *Source) Name() string { return s.o.Name }
 
-// Run sends what the API server has as one batch that ends with Synced, then a batch for each change or burst of changes, until
-// the context ends; then it returns nil. It may run once.
+// Run sends the current state as one batch that ends with Synced, then a batch per change or burst
+// of changes, until the context ends; then it returns nil. It must not be called twice.
 //
-// The Problems of an object have its key behind the source's name as their scope, those of the source its name.
+// The scope of an object's Problems is the source's name and the object's key; that of the source's
+// own Problems is its name.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	r := &run{Source: s}
-	return r.run(ctx, out)
+	return r.readAndSend(ctx, out)
 }
 
-type unmeasured struct{}
+type noMetrics struct{}
 
-func (unmeasured) Event(api.Kind, string) {}
-func (unmeasured) Failed(api.Kind)        {}
+func (noMetrics) Event(api.Kind, string) {}
+func (noMetrics) Failed(api.Kind)        {}
 
 type systemClock struct{}
 

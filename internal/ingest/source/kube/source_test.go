@@ -98,7 +98,8 @@ func TestObjectsComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.await("the end of the rule", func() bool { return r.get(api.DestinationRule, ns, "first") == nil })
-	events := slices.DeleteFunc(r.look(), func(e string) bool { return e == "upsert Pod/"+ns+"/a" }) // it terminates first
+	// it terminates first
+	events := slices.DeleteFunc(r.look(), func(e string) bool { return e == "upsert Pod/"+ns+"/a" })
 	// Namespaces are those of all tests.
 	events = slices.DeleteFunc(events, func(e string) bool { return strings.Contains(e, " Namespace/") })
 	if diff := cmp.Diff([]string{"delete Pod/" + ns + "/a", "delete DestinationRule/" + ns + "/first"}, events); diff != "" {
@@ -106,7 +107,8 @@ func TestObjectsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestWhatMeansNothingIsNoEvent shows that heartbeats, managed fields and the status of objects cost nothing.
+// TestWhatMeansNothingIsNoEvent shows that heartbeats, managed fields and the status of objects
+// cost nothing.
 func TestWhatMeansNothingIsNoEvent(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -146,8 +148,8 @@ func TestWhatMeansNothingIsNoEvent(t *testing.T) {
 	}
 }
 
-// TestWrongObjects shows that an object that cannot be used is named and left out, that the last good version of one stays,
-// and that all else goes on.
+// TestWrongObjects shows that an object that cannot be used is named and left out, that the last
+// good version of one stays, and that all else goes on.
 func TestWrongObjects(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)

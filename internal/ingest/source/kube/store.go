@@ -15,37 +15,38 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// store is what is known of the API server's objects, and what was sent of it: a batch is the difference. Reflectors write to
-// it, and one goroutine takes batches.
+// store tracks the objects of the API server and what was sent of them; a batch is the difference.
+// Reflectors write to it, and one goroutine takes batches.
 type store struct {
-	name     string
-	revision string
-	doubt    time.Duration
-	metrics  Metrics
-	clock    Clock
-	log      *slog.Logger
-	recovery *recovery.Recorder
-	// dispensable are kinds that need not be waited for besides those that never need be.
-	dispensable []api.Kind
+	name               string
+	revision           string
+	shrinkConfirmation time.Duration
+	metrics            Metrics
+	clock              Clock
+	log                *slog.Logger
+	recovery           *recovery.Recorder
+	// optionalKinds are the kinds in Options.Dispensable.
+	optionalKinds []api.Kind
 
 	mu     sync.Mutex
-	shards []*shard // in the order of the table of kinds
-	// definitions stands for the reflector of the definitions of custom kinds; nil if none is wanted.
-	definitions *shard
+	shards []*kindStore // in the order of the table of kinds
+	// definitions is the shard of the reflector for CustomResourceDefinitions, or nil if no custom
+	// kind is read.
+	definitions *kindStore
 	dirty       map[place]bool
-	// changed has something in it when there is something to look at.
+	// changed holds one token when there may be work.
 	changed chan struct{}
 }
 
-// place is where an object is.
+// place identifies an object.
 type place struct {
-	shard *shard
+	shard *kindStore
 	name  types.NamespacedName
 }
 
 func newStore(o Options) *store {
 	s := &store{
-		name: o.Name, revision: o.Revision, doubt: o.Doubt, metrics: o.Metrics, clock: o.Clock, log: o.Logger, recovery: o.Recovery, dispensable: o.Dispensable,
+		name: o.Name, revision: o.Revision, shrinkConfirmation: o.ShrinkConfirmation, metrics: o.Metrics, clock: o.Clock, log: o.Logger, recovery: o.Recovery, optionalKinds: o.OptionalKinds,
 		dirty: map[place]bool{}, changed: make(chan struct{}, 1),
 	}
 	all := func(list []string) []string {
@@ -83,27 +84,33 @@ func newStore(o Options) *store {
 	return s
 }
 
-func (s *store) newShard(kind api.KindInfo, namespace string) *shard {
-	return &shard{store: s, kind: kind, namespace: namespace, title: string(kind.Kind), objects: map[types.NamespacedName]*entry{}}
+func (s *store) newShard(kind api.KindInfo, namespace string) *kindStore {
+	return &kindStore{
+		store:     s,
+		kind:      kind,
+		namespace: namespace,
+		title:     string(kind.Kind),
+		objects:   map[types.NamespacedName]*entry{},
+	}
 }
 
-// signal says that there is something to look at.
-func (s *store) signal() {
+// wakeRun wakes the goroutine that sends.
+func (s *store) wakeRun() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// touch notes that an object may differ from what was sent. The store is locked.
-func (s *store) touch(of *shard, name types.NamespacedName) {
+// markDirty marks an object that may differ from what was sent. s.mu must be held.
+func (s *store) markDirty(of *kindStore, name types.NamespacedName) {
 	s.dirty[place{of, name}] = true
-	s.signal()
+	s.wakeRun()
 }
 
-// take gives the events that tell what differs from what was sent, and notes it as sent: objects in the order of the table of
-// kinds, by namespace and name.
-func (s *store) take() mesh.Batch {
+// drainEvents returns the events for all differences to what was sent, and records them as sent.
+// Objects are in the order of the table of kinds, then by namespace and name.
+func (s *store) drainEvents() mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	places := make([]place, 0, len(s.dirty))
@@ -111,22 +118,26 @@ func (s *store) take() mesh.Batch {
 		places = append(places, p)
 	}
 	clear(s.dirty)
-	order := make(map[*shard]int, len(s.shards))
+	order := make(map[*kindStore]int, len(s.shards))
 	for i, x := range s.shards {
 		order[x] = i
 	}
 	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(order[a.shard], order[b.shard]), cmp.Compare(a.name.Namespace, b.name.Namespace), cmp.Compare(a.name.Name, b.name.Name))
+		return cmp.Or(
+			cmp.Compare(order[a.shard], order[b.shard]),
+			cmp.Compare(a.name.Namespace, b.name.Namespace),
+			cmp.Compare(a.name.Name, b.name.Name),
+		)
 	})
 	var out mesh.Batch
 	for _, p := range places {
-		out = p.shard.tell(out, p.name)
+		out = p.shard.appendEvents(out, p.name)
 	}
 	return out
 }
 
-// tell appends what differs of one object from what was sent.
-func (s *shard) tell(out mesh.Batch, name types.NamespacedName) mesh.Batch {
+// appendEvents appends the events for one object that differs from what was sent.
+func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	e := s.objects[name]
 	if e == nil {
 		return out
@@ -137,7 +148,10 @@ func (s *shard) tell(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	case e.now.there:
 		out = append(out, mesh.Event{Op: mesh.Upsert, Source: s.store.name, Config: e.config})
 	default:
-		out = append(out, mesh.Event{Op: mesh.Delete, Source: s.store.name, Config: &config.Config{Meta: config.Meta{Key: key}}})
+		out = append(
+			out,
+			mesh.Event{Op: mesh.Delete, Source: s.store.name, Config: &config.Config{Meta: config.Meta{Key: key}}},
+		)
 	}
 	e.sent, e.config = e.now, nil
 	if !slices.Equal(e.problems, e.sentProblems) || len(e.problems) > 0 && e.generation != e.sentGeneration {
@@ -152,8 +166,9 @@ func (s *shard) tell(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	return out
 }
 
-// each calls f for all shards that have a reflector, that of the definitions among them. The store is locked while it does.
-func (s *store) each(f func(*shard)) {
+// forEachStore calls f for all shards with a reflector, including that of the definitions, with
+// s.mu held.
+func (s *store) forEachStore(f func(*kindStore)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.definitions != nil {
@@ -164,15 +179,15 @@ func (s *store) each(f func(*shard)) {
 	}
 }
 
-// setInstalled notes that a custom kind is there.
-func (s *shard) setInstalled() {
+// setInstalled marks a custom kind as installed.
+func (s *kindStore) setInstalled() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.installed = true
 }
 
-// told takes in how a list or watch went.
-func (s *shard) told(err error) {
+// recordResult records the result of a list or watch.
+func (s *kindStore) recordResult(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -184,10 +199,10 @@ func (s *shard) told(err error) {
 		s.metrics.Failed(s.kind.Kind)
 		if s.err == nil {
 			s.since = s.clock.Now()
-		} else if brief(s.err) == brief(err) {
+		} else if errorWithoutURL(s.err) == errorWithoutURL(err) {
 			return
 		}
 		s.err = err
 	}
-	s.signal()
+	s.wakeRun()
 }

@@ -12,9 +12,10 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// trim takes from an object what nobody reads. What is left costs a fraction, and an update of the rest (a heartbeat, a status, a
-// manager of fields) is no change. It must keep what converters read: a field that is not here is not there for them.
-func trim(object metav1.Object) {
+// trimObject removes the fields of an object that no converter reads. This saves memory, and
+// changes of the removed fields (heartbeats, status, managed fields) no longer count as changes of
+// the object. A converter that needs another field must have it kept here.
+func trimObject(object metav1.Object) {
 	trimMeta(object)
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -43,8 +44,8 @@ func trim(object metav1.Object) {
 	}
 }
 
-// trimMeta takes from the metadata what no kind needs. The resource version and generation are in config.Meta; here they would
-// make every version of an object a different one.
+// trimMeta removes unused metadata. Resource version and generation are in config.Meta; here they
+// would make every version of an object differ.
 func trimMeta(o metav1.Object) {
 	o.SetManagedFields(nil)
 	o.SetResourceVersion("")
@@ -67,7 +68,8 @@ func trimMeta(o metav1.Object) {
 	}
 }
 
-// trimPod keeps who a pod is, where it is, and whether it is ready. A pod without IP may keep its ports: it will have one.
+// trimPod keeps the identity, location and readiness of a pod. Ports are kept for pods without an
+// IP too, because they will get one.
 func trimPod(p *corev1.Pod) {
 	for key := range p.Annotations {
 		if domain, _, _ := strings.Cut(key, "/"); domain != "istio.io" && !strings.HasSuffix(domain, ".istio.io") {
@@ -96,7 +98,8 @@ func trimPod(p *corev1.Pod) {
 	p.Status = kept
 }
 
-// trimContainers keeps containers that have ports, with their names; of init containers also whether they are sidecars.
+// trimContainers keeps the names and ports of containers that have ports, and whether init
+// containers are sidecars.
 func trimContainers(list []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range list {
@@ -107,7 +110,7 @@ func trimContainers(list []corev1.Container) []corev1.Container {
 	return kept
 }
 
-// trimGateway takes away the status of the Gateway API's kinds, which is written for people.
+// trimGateway removes the status of the Gateway API's kinds.
 func trimGateway(object metav1.Object) {
 	switch o := object.(type) {
 	case *gatewayv1.GatewayClass:

@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestWhatIsLeftOfAPod shows that a pod keeps who it is (metrics call it by its controller), where it is, and what it serves.
+// TestWhatIsLeftOfAPod shows that a pod keeps who it is (metrics call it by its controller), where
+// it is, and what it serves.
 func TestWhatIsLeftOfAPod(t *testing.T) {
 	t.Parallel()
 	controls := true
@@ -20,7 +21,7 @@ func TestWhatIsLeftOfAPod(t *testing.T) {
 		Phase: corev1.PodRunning, PodIP: "10.0.0.1", Message: "running",
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
 	}
-	trim(p)
+	trimObject(p)
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "reviews-v1-7d9c-x1", Labels: map[string]string{"app": "reviews-v1-7d9c-x1"},

@@ -108,8 +108,8 @@ func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 	}
 }
 
-// TestSharedMeshConfig shows that the shared ConfigMap counts for what the control plane's own does not say, field by field, and
-// whichever changes.
+// TestSharedMeshConfig shows that the shared ConfigMap counts for what the control plane's own does
+// not say, field by field, and whichever changes.
 func TestSharedMeshConfig(t *testing.T) {
 	a, r := startWith(t, "")
 	a.say(t, configMap(t, "shared", map[string]string{"mesh": "{trustDomain: shared.example, connectTimeout: 3s, defaultConfig: {drainDuration: 7s, statusPort: 1}}"}),
@@ -125,8 +125,8 @@ func TestSharedMeshConfig(t *testing.T) {
 	})
 }
 
-// TestFileTakesTheConfigMapsPlace shows that a file that is there wins over the control plane's own ConfigMap, and the shared one
-// stays beneath it.
+// TestFileTakesTheConfigMapsPlace shows that a file that is there wins over the control plane's own
+// ConfigMap, and the shared one stays beneath it.
 func TestFileTakesTheConfigMapsPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mesh")
 	write(t, path, "trustDomain: file.example\n")
@@ -141,7 +141,8 @@ func TestFileTakesTheConfigMapsPlace(t *testing.T) {
 	})
 }
 
-// TestNeverGoodConfigMapIsWaitedFor shows that a mesh whose configuration cannot be read does not start with the defaults.
+// TestNeverGoodConfigMapIsWaitedFor shows that a mesh whose configuration cannot be read does not
+// start with the defaults.
 func TestNeverGoodConfigMapIsWaitedFor(t *testing.T) {
 	a, r := startWith(t, "")
 	a.say(t, configMap(t, "istio", map[string]string{"mesh": "a: b: c"}), mesh.Event{Op: mesh.Synced})

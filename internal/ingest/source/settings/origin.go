@@ -8,32 +8,32 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// what is said: the mesh configuration, or the mesh networks.
-type what string
+// textKind is the kind of a text: the mesh configuration or the mesh networks.
+type textKind string
 
-// The two are keys of ConfigMaps.
+// The values are the keys in ConfigMaps.
 const (
-	meshOf     what = "mesh"
-	networksOf what = "meshNetworks"
+	meshText     textKind = "mesh"
+	networksText textKind = "meshNetworks"
 )
 
-// check says what is wrong with a text.
-func (w what) check(text []byte) error {
-	_, err := w.settings(text)
+// checkText returns an error if a text cannot be parsed.
+func (w textKind) checkText(text []byte) error {
+	_, err := w.parseTexts(text)
 	return err
 }
 
-// warnings returns what of a text that can be read has no effect.
-func (w what) warnings(text []byte) []config.Problem {
-	if w == meshOf {
+// textWarnings returns Problems for the parts of a valid text that have no effect.
+func (w textKind) textWarnings(text []byte) []config.Problem {
+	if w == meshText {
 		return mesh.MeshConfigWarnings(text)
 	}
 	return nil
 }
 
-// settings reads texts, each over the ones before it.
-func (w what) settings(texts ...[]byte) (*mesh.Settings, error) {
-	if w == meshOf {
+// parseTexts parses texts and merges each over the ones before it.
+func (w textKind) parseTexts(texts ...[]byte) (*mesh.Settings, error) {
+	if w == meshText {
 		m, err := mesh.ParseMeshConfig(texts...)
 		return &mesh.Settings{Mesh: m}, err
 	}
@@ -41,22 +41,22 @@ func (w what) settings(texts ...[]byte) (*mesh.Settings, error) {
 	return &mesh.Settings{Networks: n}, err
 }
 
-// origin is where a text comes from: a file, or a key of a ConfigMap.
+// origin is a location of a text: a file, or a key of a ConfigMap.
 type origin struct {
-	what      what
+	what      textKind
 	path      string
 	configMap string
 }
 
-// name names it for people.
-func (o origin) name(namespace string) string {
+// displayName returns the location for messages.
+func (o origin) displayName(namespace string) string {
 	if o.configMap == "" {
 		return o.path
 	}
 	return fmt.Sprintf("ConfigMap/%s/%s, key %s", namespace, o.configMap, o.what)
 }
 
-func (o origin) load(read func(name, key string) ([]byte, error)) ([]byte, error) {
+func (o origin) readText(read func(name, key string) ([]byte, error)) ([]byte, error) {
 	if o.configMap != "" {
 		return read(o.configMap, string(o.what))
 	}
@@ -67,14 +67,14 @@ func (o origin) load(read func(name, key string) ([]byte, error)) ([]byte, error
 	return text, err
 }
 
-// origins are where texts come from, those that count more behind the others. A file that is there at the start takes the place of
-// the control plane's own ConfigMap, as in Istio.
+// origins returns the locations of texts, in ascending order of precedence. A file that exists at
+// the start replaces the control plane's own ConfigMap, as in Istio.
 func (s *Source) origins() []origin {
 	var list []origin
 	for _, x := range []struct {
-		what what
+		what textKind
 		path string
-	}{{meshOf, s.Mesh}, {networksOf, s.Networks}} {
+	}{{meshText, s.Mesh}, {networksText, s.Networks}} {
 		api := s.ConfigMaps.Objects != nil
 		if api && s.ConfigMaps.Shared != "" {
 			list = append(list, origin{what: x.what, configMap: s.ConfigMaps.Shared})

@@ -10,39 +10,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// run is one Run: its loop owns all of it.
+// run is the state of one Run. It belongs to the goroutine of loop.
 type run struct {
 	*Source
 	origins []origin
-	// texts is the last good one of each origin, nil if it never had one.
+	// texts has the last valid text of each origin, nil if there was none.
 	texts [][]byte
-	// bad says which origins have a text now that is not good, and no good one before it.
+	// bad contains the origins with an invalid text and no valid one before it.
 	bad map[int]bool
 
 	out   chan<- mesh.Batch
 	reads chan reading
-	// pending is what is to be sent.
+	// pending contains the events to send.
 	pending mesh.Batch
-	// listed says that the ConfigMaps were listed, synced that Synced was sent.
+	// listed is set after the ConfigMaps were listed, synced after Synced was sent.
 	listed, synced bool
 }
 
-// reading is the text of an origin.
+// reading is the current text of an origin.
 type reading struct {
 	origin int
 	text   []byte
 	there  bool
 }
 
-// give hands a reading to the loop.
-func (r *run) give(ctx context.Context, x reading) {
+// sendReading passes a reading to the loop.
+func (r *run) sendReading(ctx context.Context, x reading) {
 	select {
 	case r.reads <- x:
 	case <-ctx.Done():
 	}
 }
 
-func (r *run) loop(ctx context.Context, objects <-chan mesh.Batch) {
+func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 	for {
 		if !r.synced && r.listed && len(r.bad) == 0 {
 			r.synced = true
@@ -58,15 +58,15 @@ func (r *run) loop(ctx context.Context, objects <-chan mesh.Batch) {
 		case to <- r.pending:
 			r.pending = nil
 		case x := <-r.reads:
-			r.take(x)
+			r.applyText(x)
 		case b := <-objects:
-			r.objects(b)
+			r.applyConfigMaps(b)
 		}
 	}
 }
 
-// objects takes up what is said of ConfigMaps.
-func (r *run) objects(b mesh.Batch) {
+// applyConfigMaps applies events about ConfigMaps.
+func (r *run) applyConfigMaps(b mesh.Batch) {
 	for _, e := range b {
 		switch {
 		case e.Op == mesh.Synced:
@@ -79,27 +79,28 @@ func (r *run) objects(b mesh.Batch) {
 					continue
 				}
 				if e.Op == mesh.Delete {
-					r.take(reading{origin: i})
+					r.applyText(reading{origin: i})
 					continue
 				}
 				text, there := config.Spec[*corev1.ConfigMap](e.Config).Data[string(o.what)]
-				r.take(reading{i, []byte(text), there})
+				r.applyText(reading{i, []byte(text), there})
 			}
 		}
 	}
 }
 
-// take takes up a text: if it is good, the settings are others; if it is not, or is gone, that is a Problem.
-func (r *run) take(x reading) {
+// applyText applies a text. A valid one changes the settings; an invalid or missing one is a
+// Problem, and the last valid one stays in use.
+func (r *run) applyText(x reading) {
 	o := r.origins[x.origin]
 	before := r.texts[x.origin]
 	if !x.there {
 		if before != nil {
-			r.problem(x.origin, config.Warning, "is gone; what it said stays in use")
+			r.setProblem(x.origin, config.Warning, "is gone; what it said stays in use")
 		}
 		return
 	}
-	if err := o.what.check(x.text); err != nil {
+	if err := o.what.checkText(x.text); err != nil {
 		reason := err.Error()
 		if before == nil {
 			if r.bad == nil {
@@ -109,34 +110,34 @@ func (r *run) take(x reading) {
 		} else {
 			reason += "; what it said before stays in use"
 		}
-		r.problem(x.origin, config.Error, reason)
+		r.setProblem(x.origin, config.Error, reason)
 		return
 	}
 	delete(r.bad, x.origin)
-	r.problems(x.origin, o.what.warnings(x.text))
+	r.setProblems(x.origin, o.what.textWarnings(x.text))
 	if before != nil && bytes.Equal(before, x.text) {
 		return
 	}
-	r.texts[x.origin] = append([]byte{}, x.text...) // not nil, however empty
+	r.texts[x.origin] = append([]byte{}, x.text...) // not nil, even if empty
 	var texts [][]byte
 	for i, other := range r.origins {
 		if other.what == o.what && r.texts[i] != nil {
 			texts = append(texts, r.texts[i])
 		}
 	}
-	if s, err := o.what.settings(texts...); err == nil { // each of them was read before
+	if s, err := o.what.parseTexts(texts...); err == nil { // each of them is valid
 		r.pending = append(r.pending, mesh.Event{Source: r.Name(), Settings: s})
 	}
 }
 
-// problem replaces the Problems of an origin by one.
-func (r *run) problem(of int, severity config.Severity, reason string) {
-	r.problems(of, []config.Problem{{Reason: reason, Severity: severity}})
+// setProblem replaces the Problems of an origin with one.
+func (r *run) setProblem(of int, severity config.Severity, reason string) {
+	r.setProblems(of, []config.Problem{{Reason: reason, Severity: severity}})
 }
 
-// problems replaces the Problems of an origin.
-func (r *run) problems(of int, list []config.Problem) {
-	name := r.origins[of].name(r.ConfigMaps.Namespace)
+// setProblems replaces the Problems of an origin.
+func (r *run) setProblems(of int, list []config.Problem) {
+	name := r.origins[of].displayName(r.ConfigMaps.Namespace)
 	for i := range list {
 		list[i].Origin = name
 	}

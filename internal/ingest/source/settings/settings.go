@@ -1,12 +1,13 @@
-// Package settings is the source of mesh-wide settings: the mesh configuration and the mesh networks.
+// Package settings is the source of mesh-wide settings: the mesh configuration and the mesh
+// networks.
 //
-// In: two files, or the ConfigMap "istio" of the control plane's namespace where a file is not there at the start, and a shared
-// ConfigMap that counts for what those do not say; all of them are watched. Out: Settings events.
-// Law: a text that cannot be parsed is a Problem, and what was said there before stays; so does what was said by a file or
-// ConfigMap that is gone. What never was leaves the defaults. A ConfigMap that was never good is waited for: the defaults are
-// another mesh.
+// The inputs are two files, or the ConfigMap "istio" of the control plane's namespace for a file
+// that does not exist at the start, and a shared ConfigMap with lower precedence. All of them are
+// watched. The outputs are Settings events. If a text cannot be parsed or is removed, that is a
+// Problem and the last valid text stays in use. Without any text the defaults apply. An invalid
+// text with no valid one before it delays Synced, because the defaults would be another mesh.
 //
-// Start with [Source]; origin.go says where texts come from, and what of them counts.
+// Start reading with [Source]; origin.go defines where texts come from and their precedence.
 package settings
 
 import (
@@ -23,29 +24,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Source watches the files and ConfigMaps.
+// Source watches the files and ConfigMaps with settings.
 type Source struct {
-	// Mesh and Networks are paths; empty: none.
+	// Mesh and Networks are the paths of files; "" is none.
 	Mesh, Networks string
-	// ConfigMaps are those of an API server; the zero value is none.
+	// ConfigMaps are the ConfigMaps of an API server. The zero value reads none.
 	ConfigMaps ConfigMaps
 }
 
-// ConfigMaps are the ConfigMaps with settings. Their keys are "mesh" and "meshNetworks".
+// ConfigMaps configures the ConfigMaps with settings. Their keys are "mesh" and "meshNetworks".
 type ConfigMaps struct {
-	// Objects gives the ConfigMaps of these names; nil: there is no API server.
+	// Objects is the source of the ConfigMaps. If nil, there is no API server.
 	Objects source.Source
-	// Namespace is theirs. Name is that of the control plane's own ("istio", "istio-REVISION"), Shared that of the one beneath it
-	// (SHARED_MESH_CONFIG), empty: none.
+	// Namespace is the namespace of the ConfigMaps. Name is the control plane's own ("istio",
+	// "istio-REVISION"), Shared the one with lower precedence (SHARED_MESH_CONFIG); "" is none.
 	Namespace, Name, Shared string
 }
 
 var _ source.Source = (*Source)(nil)
 
-// Name is "settings".
+// Name returns "settings".
 func (s *Source) Name() string { return "settings" }
 
-// Check says what is wrong with the files now, for a clear error before anything starts. Missing files are not wrong.
+// Check returns an error if a file exists and cannot be parsed now. The control plane calls it
+// before it starts anything.
 func (s *Source) Check() error {
 	for _, o := range s.origins() {
 		if o.configMap != "" {
@@ -56,7 +58,7 @@ func (s *Source) Check() error {
 			continue
 		}
 		if err == nil {
-			err = o.what.check(text)
+			err = o.what.checkText(text)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.path, err)
@@ -65,20 +67,21 @@ func (s *Source) Check() error {
 	return nil
 }
 
-// Load gives the mesh configuration as it is now, for what is read only once, at the start (configSources): with read giving the
-// text of a key of a ConfigMap, nil if there is none. It is the default one if nobody says anything.
+// Load returns the current mesh configuration, for settings that are used only at the start
+// (configSources). read returns the text of a key of a ConfigMap, or nil if it does not exist.
+// Without any text Load returns the defaults.
 func (s *Source) Load(read func(name, key string) ([]byte, error)) (*meshconfig.MeshConfig, error) {
 	var texts [][]byte
 	for _, o := range s.origins() {
-		if o.what != meshOf {
+		if o.what != meshText {
 			continue
 		}
-		text, err := o.load(read)
+		text, err := o.readText(read)
 		if err == nil {
-			err = o.what.check(text)
+			err = o.what.checkText(text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.name(s.ConfigMaps.Namespace), err)
+			return nil, fmt.Errorf("%s: %w", o.displayName(s.ConfigMaps.Namespace), err)
 		}
 		if text != nil {
 			texts = append(texts, text)
@@ -87,24 +90,24 @@ func (s *Source) Load(read func(name, key string) ([]byte, error)) (*meshconfig.
 	return mesh.ParseMeshConfig(texts...)
 }
 
-// FromFiles says whether the mesh configuration is read from no ConfigMap.
+// FromFiles reports whether the mesh configuration is read from no ConfigMap.
 func (s *Source) FromFiles() bool {
 	for _, o := range s.origins() {
-		if o.what == meshOf && o.configMap != "" {
+		if o.what == meshText && o.configMap != "" {
 			return false
 		}
 	}
 	return true
 }
 
-// Run sends the settings that there are, Synced, and then every change.
+// Run sends the current settings, Synced, and then every change.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	origins := s.origins()
 	r := &run{Source: s, origins: origins, texts: make([][]byte, len(origins)), out: out, reads: make(chan reading)}
 	for i, o := range origins {
 		if o.configMap == "" {
-			if text, err := os.ReadFile(o.path); err == nil { // the watch below says what is wrong with it
-				r.take(reading{i, text, true})
+			if text, err := os.ReadFile(o.path); err == nil { // the watch below reports errors
+				r.applyText(reading{i, text, true})
 			}
 		}
 	}
@@ -114,7 +117,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 			continue
 		}
 		group.Go(func() error {
-			watch.File(ctx, o.path, watch.Options{}, func(text []byte) { r.give(ctx, reading{i, text, true}) })
+			watch.File(ctx, o.path, watch.Options{}, func(text []byte) { r.sendReading(ctx, reading{i, text, true}) })
 			return nil
 		})
 	}
@@ -124,6 +127,6 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	} else {
 		r.listed = true
 	}
-	group.Go(func() error { r.loop(ctx, objects); return nil })
+	group.Go(func() error { r.applyAndSend(ctx, objects); return nil })
 	return group.Wait()
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Scheme is the kind of place that a config source is in.
+// Scheme is the kind of a config source.
 type Scheme string
 
 // The schemes of meshConfig.configSources[].address.
@@ -18,36 +18,36 @@ const (
 	SchemeXDS Scheme = "xds"
 	// SchemeFile is a directory, fs:///path, which the file source reads.
 	SchemeFile Scheme = "fs"
-	// SchemeKubernetes is the API server of the cluster that the control plane runs in, k8s://.
+	// SchemeKubernetes is the API server of the control plane's own cluster, k8s://.
 	SchemeKubernetes Scheme = "k8s"
 )
 
-// Address is meshConfig.configSources[].address taken apart.
+// Address is a parsed meshConfig.configSources[].address.
 type Address struct {
-	// Text is the address as it was given.
+	// Text is the unparsed address.
 	Text   string
 	Scheme Scheme
-	// Host is host:port of an xDS server; Path is that of a directory.
+	// Host is the host:port of an xDS server. Path is the path of a directory.
 	Host, Path string
-	// Delta asks for the incremental variant of the protocol: xds://host:port?mode=delta.
+	// Delta selects the incremental variant of the protocol: xds://host:port?mode=delta.
 	Delta bool
 }
 
-// ParseAddress takes an address apart. The error says what is wrong with it, not where it was given.
+// ParseAddress parses an address. Its error does not repeat the address.
 func ParseAddress(text string) (Address, error) {
 	a := Address{Text: text}
 	u, err := url.Parse(text)
 	if err != nil {
 		var parse *url.Error
 		if errors.As(err, &parse) {
-			err = parse.Err // the text is the caller's to name
+			err = parse.Err // the caller names the text
 		}
 		return a, err
 	}
 	a.Scheme, a.Path = Scheme(u.Scheme), u.Path
 	switch a.Scheme {
 	case SchemeXDS:
-		err = a.server(u)
+		err = a.parseServer(u)
 	case SchemeFile:
 		if u.Host != "" || u.Path == "" {
 			err = errors.New("want fs:///path, with the absolute path of a directory")
@@ -64,7 +64,7 @@ func ParseAddress(text string) (Address, error) {
 	return a, err
 }
 
-func (a *Address) server(u *url.URL) error {
+func (a *Address) parseServer(u *url.URL) error {
 	a.Path = ""
 	host, port, err := net.SplitHostPort(u.Host)
 	if err != nil || host == "" || port == "" || u.Path != "" && u.Path != "/" || u.User != nil || u.Fragment != "" {

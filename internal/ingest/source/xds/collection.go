@@ -14,82 +14,88 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// collection is what is held of one resource type. It outlives connections.
+// collection holds the objects of one resource type. It persists across connections.
 type collection struct {
 	kind    api.KindInfo
 	typeURL string
-	origin  string // of its objects: the source's address
-	// recovery confines a panic while an object is decoded to that object; nil lets it pass.
+	origin  string // the Origin of its objects: the source's address
+	// recovery confines a panic while an object is decoded to that object. If nil, the panic
+	// propagates.
 	recovery *recovery.Recorder
 
-	held map[string]*held // by name: "namespace/name"
-	// order is the objects of the last full state as they came. What comes at the same place again is known by its bytes.
+	held map[string]*held // by name, "namespace/name"
+	// order has the objects of the last full state in their order. An object at the same position
+	// is recognized by its bytes without parsing its name.
 	order []*held
-	// answered says that the server has said at least once what there is.
+	// answered is set after the server has sent a response for the type.
 	answered bool
-	// faults are Problems of resources that are not known by name, as they were last sent.
+	// faults are the Problems of resources without a readable name, as sent last.
 	faults []config.Problem
-	// round counts the full states that were taken in.
+	// round is the number of full states received.
 	round uint64
 }
 
 // held is one object.
 type held struct {
-	hash    uint64         // of its encoded form as the server last sent it
-	sent    uint64         // hash of all that the last full state had of it
-	place   int            // in the order
-	version string         // that the server gave it (delta)
-	object  *config.Config // as it was last good; nil if it never was
+	hash    uint64         // of its encoded form as sent last
+	sent    uint64         // of the complete resource in the last full state
+	place   int            // its position in the order
+	version string         // the server's version (delta)
+	object  *config.Config // the last valid version; nil if there was none
 	flawed  bool           // Problems of it were sent
-	seen    uint64         // the last round that it was in
+	seen    uint64         // the last round that contained it
 }
 
 func newCollection(kind api.KindInfo, origin string) *collection {
 	return &collection{kind: kind, typeURL: typeURL(kind), origin: origin, held: map[string]*held{}}
 }
 
-// edit is the taking in of one response. It gathers events.
+// edit applies one response and collects the events.
 type edit struct {
 	*collection
 	source string
 	batch  mesh.Batch
-	faulty []config.Problem // of resources that are not known by name
+	faulty []config.Problem // of resources without a readable name
 	kept   int              // objects found in a full state
-	lost   int              // resources that are not known by name
+	lost   int              // resources without a readable name
 }
 
-func (c *collection) edit(source string) *edit { return &edit{collection: c, source: source} }
+func (c *collection) newEdit(source string) *edit { return &edit{collection: c, source: source} }
 
-// fault notes that a resource cannot even be told by name.
-func (e *edit) fault(n int, format string, args ...any) {
+// reportUnnamed reports a resource whose name cannot be read.
+func (e *edit) reportUnnamed(n int, format string, args ...any) {
 	e.lost++
 	e.addFault("resource %d of %s cannot be read: "+format, append([]any{n, e.typeURL}, args...)...)
 }
 
 func (e *edit) addFault(format string, args ...any) {
-	e.faulty = append(e.faulty, config.Problem{Origin: e.origin, Severity: config.Error, Reason: fmt.Sprintf(format, args...)})
+	e.faulty = append(
+		e.faulty,
+		config.Problem{Origin: e.origin, Severity: config.Error, Reason: fmt.Sprintf(format, args...)},
+	)
 }
 
-// name finds out which object an Any holds, and gives its encoded form. n is its place in the response, from 1.
-func (e *edit) name(n int, any []byte) (name, encoded []byte, ok bool) {
+// objectName returns the name and the encoded form of the object in an Any. n is its position in
+// the response, from 1. ok is false, with a Problem, if the Any cannot be read.
+func (e *edit) objectName(n int, any []byte) (name, encoded []byte, ok bool) {
 	url, encoded, err := readAny(any)
 	if err == nil && string(url) != anyPrefix+wrapperType {
-		e.fault(n, "it is a %q, not a %s", url, wrapperType)
+		e.reportUnnamed(n, "it is a %q, not a %s", url, wrapperType)
 		return nil, nil, false
 	}
 	if err == nil {
 		name, err = readName(encoded)
 	}
 	if err != nil {
-		e.fault(n, "%v", err)
+		e.reportUnnamed(n, "%v", err)
 		return nil, nil, false
 	}
 	return name, encoded, true
 }
 
-// upsert takes an object in. One whose bytes are held already costs no more than to find that out. It gives nil if the
-// name is none of an object.
-func (e *edit) upsert(n int, name, encoded []byte) *held {
+// upsertObject applies an object. It decodes the object only if its bytes changed. It returns nil,
+// with a Problem, if the name is invalid.
+func (e *edit) upsertObject(n int, name, encoded []byte) *held {
 	hash := xxhash.Sum64(encoded)
 	h := e.held[string(name)]
 	switch {
@@ -105,7 +111,7 @@ func (e *edit) upsert(n int, name, encoded []byte) *held {
 	}
 	e.held[string(name)] = h
 	h.hash = hash
-	e.decoded(h, key, encoded)
+	e.replaceObject(h, key, encoded)
 	return h
 }
 
@@ -114,8 +120,9 @@ func (e *edit) key(name string) (key config.Key, ok bool) {
 	return config.Key{Kind: e.kind.Kind, Namespace: namespace, Name: base}, ok
 }
 
-// read is readObject, but for a panic: then the object cannot be used, and its last good version stays.
-func (e *edit) read(key config.Key, encoded []byte) (object *config.Config, problems []config.Problem) {
+// decodeGuarded decodes an object. If that panics, it returns a Problem and no object, so that the
+// last good version stays in use.
+func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Config, problems []config.Problem) {
 	err := e.recovery.Call("source", func() error {
 		object, problems = readObject(e.kind, key, encoded, e.origin)
 		return nil
@@ -129,9 +136,9 @@ func (e *edit) read(key config.Key, encoded []byte) (object *config.Config, prob
 	}}
 }
 
-// decoded puts the new form of an object in the place of the old, if it is good.
-func (e *edit) decoded(h *held, key config.Key, encoded []byte) {
-	object, problems := e.read(key, encoded)
+// replaceObject replaces an object with its new version, if that is valid.
+func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
+	object, problems := e.decodeGuarded(key, encoded)
 	switch {
 	case object == nil && h.object != nil:
 		problems = append(problems, config.Problem{
@@ -142,38 +149,41 @@ func (e *edit) decoded(h *held, key config.Key, encoded []byte) {
 		e.batch = append(e.batch, mesh.Event{Op: mesh.Upsert, Source: e.source, Config: object})
 	}
 	if len(problems) > 0 || h.flawed {
-		e.problems(key, problems)
+		e.setProblems(key, problems)
 		h.flawed = len(problems) > 0
 	}
 }
 
-// remove takes an object away.
-func (e *edit) remove(name string) {
+// removeObject deletes an object.
+func (e *edit) removeObject(name string) {
 	h := e.held[name]
 	if h == nil {
 		return
 	}
 	delete(e.held, name)
-	key, _ := e.key(name) // as it was when the object came
+	key, _ := e.key(name) // valid when the object was added
 	if h.object != nil {
-		e.batch = append(e.batch, mesh.Event{Op: mesh.Delete, Source: e.source, Config: &config.Config{Meta: config.Meta{Key: key}}})
+		e.batch = append(
+			e.batch,
+			mesh.Event{Op: mesh.Delete, Source: e.source, Config: &config.Config{Meta: config.Meta{Key: key}}},
+		)
 	}
 	if h.flawed {
-		e.problems(key, nil)
+		e.setProblems(key, nil)
 	}
 }
 
-func (e *edit) problems(key config.Key, list []config.Problem) {
+func (e *edit) setProblems(key config.Key, list []config.Problem) {
 	e.batch = append(e.batch, mesh.Event{Source: e.source, Problems: &mesh.Problems{Scope: key.String(), List: list}})
 }
 
-// fullState takes in all objects that there are. What is missing is gone, unless there was something that cannot be told by
-// name: it may be any of the missing.
-func (e *edit) fullState(r response) {
+// applyFullState applies the complete set of objects. Missing objects are deleted, unless a
+// resource has no readable name: it may be any of the missing ones.
+func (e *edit) applyFullState(r response) {
 	e.round++
-	n, next := 0, 0 // the place in the old order where the next one would be if nothing came or went
+	n, next := 0, 0 // the expected position of the next object in the old order
 	order := make([]*held, 0, len(e.order)+1)
-	r.each(func(any []byte) {
+	r.forEachResource(func(any []byte) {
 		n++
 		sent := xxhash.Sum64(any)
 		if next < len(e.order) && e.order[next].sent == sent && e.order[next].seen != e.round {
@@ -184,7 +194,7 @@ func (e *edit) fullState(r response) {
 			next++
 			return
 		}
-		name, encoded, ok := e.name(n, any)
+		name, encoded, ok := e.objectName(n, any)
 		if !ok {
 			return
 		}
@@ -192,7 +202,7 @@ func (e *edit) fullState(r response) {
 			e.addFault("resource %d of %s is %q again, of which only the first is used", n, e.typeURL, name)
 			return
 		}
-		h := e.upsert(n, name, encoded)
+		h := e.upsertObject(n, name, encoded)
 		if h == nil {
 			return
 		}
@@ -207,35 +217,39 @@ func (e *edit) fullState(r response) {
 	switch missing := len(e.held) - e.kept; {
 	case missing == 0:
 	case e.lost > 0:
-		e.addFault("%d objects of %s are missing and stay in use, for what cannot be read may be one of them", missing, e.typeURL)
+		e.addFault(
+			"%d objects of %s are missing and stay in use, for what cannot be read may be one of them",
+			missing,
+			e.typeURL,
+		)
 	default:
 		for _, name := range slices.Sorted(maps.Keys(e.held)) {
 			if e.held[name].seen != e.round {
-				e.remove(name)
+				e.removeObject(name)
 			}
 		}
 	}
-	e.finish()
+	e.emitProblems()
 }
 
-// changes takes in what is new, changed and gone.
-func (e *edit) changes(r response) {
-	e.order = nil // it is about full states
+// applyChanges applies the new, changed and deleted objects of a delta response.
+func (e *edit) applyChanges(r response) {
+	e.order = nil // valid for full states only
 	n := 0
-	r.each(func(resource []byte) {
+	r.forEachResource(func(resource []byte) {
 		n++
-		e.change(n, resource)
+		e.applyChange(n, resource)
 	})
 	for _, name := range slices.Sorted(slices.Values(r.removed)) {
-		e.remove(name)
+		e.removeObject(name)
 	}
-	e.finish()
+	e.emitProblems()
 }
 
-// change takes in a Resource of a delta response.
-func (e *edit) change(n int, resource []byte) {
+// applyChange applies one Resource of a delta response.
+func (e *edit) applyChange(n int, resource []byte) {
 	var version, outer, body []byte
-	err := fields(resource, func(number protowire.Number, v []byte) error {
+	err := forEachField(resource, func(number protowire.Number, v []byte) error {
 		switch number {
 		case deltaVersion:
 			version = v
@@ -248,36 +262,40 @@ func (e *edit) change(n int, resource []byte) {
 	})
 	switch {
 	case err != nil:
-		e.fault(n, "%v", err)
+		e.reportUnnamed(n, "%v", err)
 		return
 	case body == nil:
-		return // a heartbeat, which only says that the resource is still there (xDS protocol, "Resource TTL")
+		return // a heartbeat (xDS protocol, "Resource TTL")
 	}
-	name, encoded, ok := e.name(n, body)
+	name, encoded, ok := e.objectName(n, body)
 	switch {
 	case !ok:
 	case len(outer) > 0 && string(outer) != string(name):
-		// Its removal would come under the one name, its next version under the other.
-		e.fault(n, "it is sent as %q and says to be %q", outer, name)
+		// The server would later delete one name and update the other.
+		e.reportUnnamed(n, "it is sent as %q and says to be %q", outer, name)
 	default:
-		if h := e.upsert(n, name, encoded); h != nil {
+		if h := e.upsertObject(n, name, encoded); h != nil {
 			h.version = string(version)
 		}
 	}
 }
 
-// finish adds the Problems of resources that are not known by name. In a full state they are all there are; of changes they
-// are those of the last response, for nobody says that such a resource is gone.
-func (e *edit) finish() {
+// emitProblems emits the Problems of resources without a readable name. In a full state they are
+// complete. For changes they are those of the last response, because the deletion of such a
+// resource cannot be recognized.
+func (e *edit) emitProblems() {
 	e.answered = true
 	if !slices.Equal(e.faulty, e.faults) {
 		e.faults = e.faulty
-		e.batch = append(e.batch, mesh.Event{Source: e.source, Problems: &mesh.Problems{Scope: e.typeURL, List: e.faulty}})
+		e.batch = append(
+			e.batch,
+			mesh.Event{Source: e.source, Problems: &mesh.Problems{Scope: e.typeURL, List: e.faulty}},
+		)
 	}
 }
 
-// versions gives what is held in the form of initial_resource_versions.
-func (c *collection) versions() map[string]string {
+// initialVersions returns initial_resource_versions for the objects held.
+func (c *collection) initialVersions() map[string]string {
 	m := make(map[string]string, len(c.held))
 	for name, h := range c.held {
 		m[name] = h.version

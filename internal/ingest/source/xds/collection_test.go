@@ -146,15 +146,16 @@ func TestBadObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCollection(kindInfo(t, api.ServiceEntry), "test")
 			take := func(list ...*anypb.Any) []string {
-				e := c.edit("test")
-				e.fullState(fullState(t, list...))
+				e := c.newEdit("test")
+				e.applyFullState(fullState(t, list...))
 				return described(e.batch)
 			}
 			if diff := cmp.Diff([]string{"upsert a", "upsert b"}, take(a, b)); diff != "" {
 				t.Errorf("good (-want +got):\n%s", diff)
 			}
 			got := take(tt.bad, b)
-			for i := range got { // protobuf puts one or the other space into its errors, so that nobody compares them
+			// protobuf puts one or the other space into its errors, so that nobody compares them
+			for i := range got {
 				got[i] = strings.ReplaceAll(got[i], "\u00a0", " ")
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -172,10 +173,10 @@ func TestBadObjects(t *testing.T) {
 
 func TestBadObjectThatGoes(t *testing.T) {
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
-	e := c.edit("test")
-	e.fullState(fullState(t, wrapped(t, "ns/a", "1", entry())))
-	e = c.edit("test")
-	e.fullState(fullState(t))
+	e := c.newEdit("test")
+	e.applyFullState(fullState(t, wrapped(t, "ns/a", "1", entry())))
+	e = c.newEdit("test")
+	e.applyFullState(fullState(t))
 	if diff := cmp.Diff([]string{"mended ServiceEntry/ns/a"}, described(e.batch)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -183,8 +184,8 @@ func TestBadObjectThatGoes(t *testing.T) {
 
 func TestObjectThatIsThereTwice(t *testing.T) {
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
-	e := c.edit("test")
-	e.fullState(fullState(t, wrapped(t, "ns/a", "1", entry("first.example.com")), wrapped(t, "ns/a", "2", entry("second.example.com"))))
+	e := c.newEdit("test")
+	e.applyFullState(fullState(t, wrapped(t, "ns/a", "1", entry("first.example.com")), wrapped(t, "ns/a", "2", entry("second.example.com"))))
 	want := []string{"upsert a", "error " + serviceEntries + ":  resource 2 of " + serviceEntries + ` is "ns/a" again, of which only the first is used`}
 	if diff := cmp.Diff(want, described(e.batch)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -194,14 +195,15 @@ func TestObjectThatIsThereTwice(t *testing.T) {
 	}
 }
 
-// TestOlderVersionsOfAMessage takes specs of servers that were built when each version had a message of its own.
+// TestOlderVersionsOfAMessage takes specs of servers that were built when each version had a
+// message of its own.
 func TestOlderVersionsOfAMessage(t *testing.T) {
 	a := altered(t, wrapped(t, "ns/a", "1", entry("a.example.com")), func(r *mcp.Resource) {
 		r.Body.TypeUrl = "type.googleapis.com/istio.networking.v1beta1.ServiceEntry"
 	})
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
-	e := c.edit("test")
-	e.fullState(fullState(t, a))
+	e := c.newEdit("test")
+	e.applyFullState(fullState(t, a))
 	if diff := cmp.Diff([]string{"upsert a"}, described(e.batch)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -214,8 +216,8 @@ func TestDeltaResources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := c.edit("test")
-		e.changes(r)
+		e := c.newEdit("test")
+		e.applyChanges(r)
 		return described(e.batch)
 	}
 	a, b := wrapped(t, "ns/a", "1", entry("a.example.com")), wrapped(t, "ns/b", "1", entry("b.example.com"))
@@ -235,12 +237,13 @@ func TestDeltaResources(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.shows, diff)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"ns/a": "x"}, c.versions()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"ns/a": "x"}, c.initialVersions()); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
 }
 
-// FuzzFullState takes whatever bytes come: they do no harm, and what can be read is what protobuf reads.
+// FuzzFullState takes whatever bytes come: they do no harm, and what can be read is what protobuf
+// reads.
 func FuzzFullState(f *testing.F) {
 	good := &discoveryv3.DiscoveryResponse{TypeUrl: serviceEntries, VersionInfo: "1", Nonce: "n", Resources: []*anypb.Any{wrapped(f, "ns/a", "1", entry("a.example.com"))}}
 	f.Add(marshal(f, good))
@@ -261,13 +264,13 @@ func FuzzFullState(f *testing.F) {
 			t.Fatalf("read %q %q %q, want %v", r.typeURL, r.version, r.nonce, &want)
 		}
 		c := newCollection(info, "test")
-		e := c.edit("test")
-		e.fullState(r)
+		e := c.newEdit("test")
+		e.applyFullState(r)
 		if readable && e.kept > len(want.Resources) {
 			t.Fatalf("%d objects of %d resources", e.kept, len(want.Resources))
 		}
-		again := c.edit("test")
-		if again.fullState(r); len(again.batch) > 0 {
+		again := c.newEdit("test")
+		if again.applyFullState(r); len(again.batch) > 0 {
 			t.Fatalf("the same again: %v", described(again.batch))
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.held)) {
@@ -278,7 +281,8 @@ func FuzzFullState(f *testing.F) {
 	})
 }
 
-// BenchmarkFullState takes in a type of 4,000 ServiceEntries with ten endpoints, of which one has changed.
+// BenchmarkFullState takes in a type of 4,000 ServiceEntries with ten endpoints, of which one has
+// changed.
 func BenchmarkFullState(b *testing.B) {
 	const objects = 4000
 	list := make([]*anypb.Any, objects)
@@ -296,8 +300,8 @@ func BenchmarkFullState(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		e := c.edit("test")
-		e.fullState(r)
+		e := c.newEdit("test")
+		e.applyFullState(r)
 		return e.batch
 	}
 	take(1)
@@ -318,8 +322,8 @@ func tenEndpoints(i int) *networking.ServiceEntry {
 	return e
 }
 
-// TestUnchangedObjectsCostNoAllocation holds the taking in of a state in which nothing changed to a few allocations, however
-// many objects it has.
+// TestUnchangedObjectsCostNoAllocation holds the taking in of a state in which nothing changed to a
+// few allocations, however many objects it has.
 func TestUnchangedObjectsCostNoAllocation(t *testing.T) {
 	list := make([]*anypb.Any, 500)
 	for i := range list {
@@ -327,13 +331,14 @@ func TestUnchangedObjectsCostNoAllocation(t *testing.T) {
 	}
 	r := fullState(t, list...)
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
-	c.edit("test").fullState(r)
-	if n := testing.AllocsPerRun(10, func() { c.edit("test").fullState(r) }); n > 10 {
+	c.newEdit("test").applyFullState(r)
+	if n := testing.AllocsPerRun(10, func() { c.newEdit("test").applyFullState(r) }); n > 10 {
 		t.Errorf("%v allocations for 500 objects", n)
 	}
 }
 
-// TestOrderMakesNoDifference: objects that come, go, change and move leave the same behind as they do where nothing was known.
+// TestOrderMakesNoDifference: objects that come, go, change and move leave the same behind as they
+// do where nothing was known.
 func TestOrderMakesNoDifference(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	c := newCollection(kindInfo(t, api.ServiceEntry), "test")
@@ -363,8 +368,8 @@ func TestOrderMakesNoDifference(t *testing.T) {
 			list = append(list, wrapped(t, fmt.Sprintf("ns/e%d", i), v, entry("v"+v+".example.com")))
 			want[fmt.Sprint("e", i)] = "v" + v + ".example.com"
 		}
-		e := c.edit("test")
-		e.fullState(fullState(t, list...))
+		e := c.newEdit("test")
+		e.applyFullState(fullState(t, list...))
 		for _, ev := range e.batch {
 			if ev.Op == mesh.Delete {
 				delete(state, ev.Config.Name)

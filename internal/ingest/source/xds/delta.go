@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// delta is the incremental variant: a response holds what is new, changed and gone.
+// delta is the incremental variant: a response contains new, changed and deleted resources.
 type delta struct{}
 
 var _ variant = delta{}
@@ -17,9 +17,14 @@ func (delta) method() string {
 
 func (delta) incremental() bool { return true }
 
-// open subscribes to everything by naming nothing, which older servers know as well as "*", and says what is held.
+// open subscribes to all resources by naming none, which older servers support as well as "*", and
+// sends the versions held.
 func (delta) open(c *collection, node *corev3.Node) proto.Message {
-	return &discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: c.typeURL, InitialResourceVersions: c.versions()}
+	return &discoveryv3.DeltaDiscoveryRequest{
+		Node:                    node,
+		TypeUrl:                 c.typeURL,
+		InitialResourceVersions: c.initialVersions(),
+	}
 }
 
 func (delta) acknowledge(r response) proto.Message {

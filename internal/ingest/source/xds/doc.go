@@ -1,31 +1,34 @@
-// Package xds is the config source that reads objects from an xDS server: meshConfig.configSources with an address
-// xds://host:port, what Istio calls MCP over xDS.
+// Package xds is the config source that reads objects from an xDS server: meshConfig.configSources
+// with an address xds://host:port, which Istio calls MCP over xDS.
 //
-// In: one ADS stream of the server, on which every kind of config object is a resource type of its own
-// ("networking.istio.io/v1/ServiceEntry") and each object comes as an istio.mcp.v1alpha1.Resource. Out: batches of events
-// about objects, with the Problems of each object beside them.
-// Law: what was once good stays until something as good takes its place, or the server says that it is gone. A server that
-// is away takes nothing away, and neither does an object that is broken.
+// The input is one ADS stream, on which every kind of config object is a resource type
+// ("networking.istio.io/v1/ServiceEntry") and each object is an istio.mcp.v1alpha1.Resource. The
+// outputs are batches of events about objects, and the Problems of each object. The last good
+// version of an object stays in use until a good version replaces it or the server deletes it. An
+// unreachable server and an invalid object remove nothing.
 //
-// # What it says to the server
+// # Requests
 //
-// It asks for what Istio asks for: each kind in the version that the API calls v1, or in the only version it has, and all
-// objects of it. Without anything else in the address it speaks the state-of-the-world variant, as Istio does, and as
-// every such server understands. xds://host:port?mode=delta asks for the incremental variant, which spares the server from
-// sending a whole type for each change, and after a reconnect from sending anything that did not change; a server that
-// does not implement it (codes.Unimplemented) is asked the other way at once. It is no default because many servers take
-// a delta stream and never answer these types on it.
+// The source requests the same types as Istio: all objects of each kind, in version v1 or in the
+// only version that the kind has. By default it uses the state-of-the-world variant, as Istio does,
+// which every such server supports. xds://host:port?mode=delta selects the incremental variant. It
+// saves the server from sending a whole type for each change, and after a reconnect from sending
+// unchanged objects. If the server does not implement it (codes.Unimplemented), the source falls
+// back to the other variant at once. It is not the default because many servers accept a delta
+// stream but never answer these types on it.
 //
-// Every response is acknowledged, also one with a bad object in it: the good ones are in use, the bad one is a Problem that
-// names it and stays as it was before. A NACK would refuse the good ones with it, and has widely used servers send the same
-// response again at once, for ever. Only what cannot be read as a response at all ends the stream.
+// Every response is acknowledged, even if it contains an invalid object: valid objects are used,
+// and the invalid one keeps its last good version and gets a Problem. A NACK would reject the valid
+// objects too, and makes widely used servers send the same response again immediately and
+// endlessly. Only a response that cannot be parsed at all ends the stream.
 //
-// # What a change costs
+// # Cost of a change
 //
-// A state-of-the-world server sends all objects of a type for every change of one. A response is therefore never unmarshalled
-// as a whole: it is walked as bytes, an object is known by its name and a hash of its bytes, and only one whose bytes
-// differ is decoded.
+// A state-of-the-world server sends all objects of a type for every change of one. A response is
+// therefore not unmarshaled as a whole. Its bytes are scanned, an object is recognized by its name
+// and the hash of its bytes, and only changed objects are decoded.
 //
-// Start with [Source] in source.go. link.go is one connection, sotw.go and delta.go are the two variants on it,
-// collection.go is what is held of one type, object.go reads one object, wire.go is the form of messages.
+// Start reading with [Source] in source.go. link.go is one connection, sotw.go and delta.go are the
+// two variants of the protocol, collection.go holds the objects of one type, object.go decodes one
+// object, and wire.go scans messages.
 package xds

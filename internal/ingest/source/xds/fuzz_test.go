@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// FuzzReadObject: an object is used only without an Error, has the name that it was sent under, and is read the same twice.
+// FuzzReadObject: an object is used only without an Error, has the name that it was sent under, and
+// is read the same twice.
 func FuzzReadObject(f *testing.F) {
 	f.Add(wrapped(f, "ns/a", "1", entry("a.example.com")).Value)
 	f.Add(wrapped(f, "ns/b", "1", entry("")).Value)
@@ -59,7 +60,7 @@ func FuzzDelta(f *testing.F) {
 			t.Errorf("read %q %q %q, want %v", got.typeURL, got.nonce, got.removed, &want)
 		}
 		n := 0
-		got.each(func([]byte) { n++ })
+		got.forEachResource(func([]byte) { n++ })
 		if n != len(want.Resources) {
 			t.Errorf("%d resources, want %d", n, len(want.Resources))
 		}

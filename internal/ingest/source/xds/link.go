@@ -12,30 +12,32 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// variant is what differs between the two forms of the protocol.
+// variant is the difference between the two variants of the protocol.
 type variant interface {
-	// method is the full name of the gRPC method.
+	// method returns the full name of the gRPC method.
 	method() string
-	// incremental says that responses hold what changed, rather than all there is.
+	// incremental reports whether responses contain only changes.
 	incremental() bool
-	// open gives the first request for a type on a stream. The node is nil but for the first of all.
+	// open returns the first request for a type on a stream. node is nil except for the first
+	// request.
 	open(c *collection, node *corev3.Node) proto.Message
-	// acknowledge gives the request that acknowledges a response.
+	// acknowledge returns the request that acknowledges a response.
 	acknowledge(r response) proto.Message
 }
 
-// link is one stream. Two goroutines of it read and write, and hand everything to the one that owns the run: whoever waits for
-// the server to read must not keep it from being read.
+// link is one stream. One goroutine reads and one writes, and both communicate with the goroutine
+// that owns the run. A writer that waits for the server must not block reading.
 type link struct {
 	stream   grpc.ClientStream
 	frames   chan *frame
-	ended    chan error         // gets the error that ended the reading
+	ended    chan error         // receives the error that ended reading
 	requests chan proto.Message // acknowledgements
-	closing  chan struct{}      // closed when nothing is written any more
+	closing  chan struct{}      // closed when nothing is written any longer
 }
 
-// stream serves one stream until it ends, and says whether anything came. The error is never nil.
-func (r *run) stream(ctx context.Context, conn *grpc.ClientConn, v variant) (answered bool, err error) {
+// serveStream serves one stream until it ends, and reports whether the server sent a response. The
+// error is never nil.
+func (r *run) serveStream(ctx context.Context, conn *grpc.ClientConn, v variant) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var goroutines sync.WaitGroup
 	defer goroutines.Wait()
@@ -44,19 +46,26 @@ func (r *run) stream(ctx context.Context, conn *grpc.ClientConn, v variant) (ans
 	if err != nil {
 		return false, err
 	}
-	l := &link{stream: st, frames: make(chan *frame), ended: make(chan error, 1), requests: make(chan proto.Message, 64), closing: make(chan struct{})}
+	l := &link{
+		stream:   st,
+		frames:   make(chan *frame),
+		ended:    make(chan error, 1),
+		requests: make(chan proto.Message, 64),
+		closing:  make(chan struct{}),
+	}
 	first := make([]proto.Message, len(r.collections))
-	node := r.o.Node.message()
+	node := r.o.Node.newNode()
 	for i, c := range r.collections {
 		first[i], node = v.open(c, node), nil
 	}
 	goroutines.Go(func() { l.write(ctx, first) })
 	goroutines.Go(func() { l.read(ctx) })
-	return r.serve(ctx, l, v)
+	return r.applyResponses(ctx, l, v)
 }
 
-// serve takes responses in and acknowledges them.
-func (r *run) serve(ctx context.Context, l *link, v variant) (answered bool, err error) {
+// applyResponses applies responses and acknowledges them. It reports types that the server has not
+// answered within Options.Patience.
+func (r *run) applyResponses(ctx context.Context, l *link, v variant) (answered bool, err error) {
 	var patience <-chan time.Time
 	silent := false
 	if !r.synced {
@@ -70,9 +79,9 @@ func (r *run) serve(ctx context.Context, l *link, v variant) (answered bool, err
 			return answered, err
 		case <-patience:
 			silent = true
-			r.report(ctx, r.missing())
+			r.setProblem(ctx, r.missingTypes())
 		case f := <-l.frames:
-			response, err := r.take(ctx, v, f.bytes())
+			response, err := r.applyResponse(ctx, v, f.bytes())
 			f.buffer.Free()
 			if err != nil {
 				return answered, err
@@ -82,13 +91,13 @@ func (r *run) serve(ctx context.Context, l *link, v variant) (answered bool, err
 				answered = true
 			}
 			if silent {
-				r.report(ctx, r.missing())
+				r.setProblem(ctx, r.missingTypes())
 			} else {
-				r.report(ctx, "")
+				r.setProblem(ctx, "")
 			}
 			select {
 			case l.requests <- v.acknowledge(response):
-			case <-l.closing: // reading will say why
+			case <-l.closing: // reading will return the error
 			case <-ctx.Done():
 			}
 		}
@@ -116,7 +125,8 @@ func (l *link) read(ctx context.Context) {
 	}
 }
 
-// write sends the first requests, and then acknowledgements. What went wrong is known to who reads.
+// write sends the first requests, and then acknowledgements. It returns on an error, which reading
+// returns too.
 func (l *link) write(ctx context.Context, first []proto.Message) {
 	defer close(l.closing)
 	for _, m := range first {

@@ -15,13 +15,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// anyPrefix is what type URLs of Any begin with; the text before the slash means nothing.
+// anyPrefix is the prefix of type URLs in Any. The part before the slash is ignored.
 const anyPrefix = "type.googleapis.com/"
 
-// wrapperType is the type of all resources: Istio's wrapper for config objects.
+// wrapperType is the message type of all resources: Istio's wrapper for config objects.
 const wrapperType = "istio.mcp.v1alpha1.Resource"
 
-// typeURL gives the resource type of a kind as Istio's client asks for it: in v1, or in the version that is stored.
+// typeURL returns the resource type of a kind as Istio's client requests it: in v1, or else in the
+// stored version.
 func typeURL(k api.KindInfo) string {
 	version := k.Versions[0]
 	if slices.Contains(k.Versions, "v1") {
@@ -30,13 +31,15 @@ func typeURL(k api.KindInfo) string {
 	return k.Group + "/" + version + "/" + string(k.Kind)
 }
 
-// splitName takes the name of an object in its wrapper apart: "namespace/name".
+// splitName splits the name in a wrapper, "namespace/name". ok is false if the name has another
+// form.
 func splitName(name string) (namespace, base string, ok bool) {
 	namespace, base, ok = strings.Cut(name, "/")
 	return namespace, base, ok && namespace != "" && base != "" && !strings.Contains(base, "/")
 }
 
-// readObject decodes and validates one object. The Config is nil if there is an Error among the Problems.
+// readObject decodes and validates one object. The Config is nil if there is an Error among the
+// Problems.
 func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string) (*config.Config, []config.Problem) {
 	fail := func(field, format string, args ...any) (*config.Config, []config.Problem) {
 		return nil, []config.Problem{{
@@ -57,7 +60,12 @@ func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string
 	case body == nil:
 		return fail("spec", "is missing")
 	case !sameMessage(body.GetTypeUrl(), spec.ProtoReflect().Descriptor().FullName()):
-		return fail("spec", "is a %s, not a %s", strings.TrimPrefix(body.GetTypeUrl(), anyPrefix), spec.ProtoReflect().Descriptor().FullName())
+		return fail(
+			"spec",
+			"is a %s, not a %s",
+			strings.TrimPrefix(body.GetTypeUrl(), anyPrefix),
+			spec.ProtoReflect().Descriptor().FullName(),
+		)
 	}
 	if err := proto.Unmarshal(body.GetValue(), spec); err != nil {
 		return fail("spec", "cannot be read: %v", err)
@@ -88,8 +96,9 @@ func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string
 	return c, problems
 }
 
-// sameMessage says whether an Any holds the message. The versions of a message in Istio's API are one message under several
-// names: istio.networking.v1alpha3.Sidecar was istio.networking.v1beta1.Sidecar too.
+// sameMessage reports whether an Any contains the wanted message. The API versions of a message
+// have different names for the same message: istio.networking.v1alpha3.Sidecar and
+// istio.networking.v1beta1.Sidecar.
 func sameMessage(anyURL string, want protoreflect.FullName) bool {
 	got := protoreflect.FullName(anyURL[strings.LastIndex(anyURL, "/")+1:])
 	return got == want || got.Name() == want.Name() && got.Parent().Parent() == want.Parent().Parent()

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// revocations reads the certificate revocation lists.
-func (s security) revocations() ([]*x509.RevocationList, error) {
+// readRevocations reads the certificate revocation lists. It returns nil if none are configured.
+func (s security) readRevocations() ([]*x509.RevocationList, error) {
 	if s.revoked == "" {
 		return nil, nil
 	}
@@ -35,8 +35,9 @@ func (s security) revocations() ([]*x509.RevocationList, error) {
 	return lists, nil
 }
 
-// notRevoked looks for each certificate of a chain, the leaf first, in the lists of its issuer.
-func notRevoked(chain []*x509.Certificate, lists []*x509.RevocationList) error {
+// checkRevocation returns an error if a certificate of the chain, which begins with the leaf, is in
+// a revocation list of its issuer.
+func checkRevocation(chain []*x509.Certificate, lists []*x509.RevocationList) error {
 	for i := range len(chain) - 1 {
 		cert, issuer := chain[i], chain[i+1]
 		for _, list := range lists {
@@ -45,7 +46,11 @@ func notRevoked(chain []*x509.Certificate, lists []*x509.RevocationList) error {
 			}
 			for _, r := range list.RevokedCertificateEntries {
 				if r.SerialNumber.Cmp(cert.SerialNumber) == 0 {
-					return fmt.Errorf("the certificate of %s with serial number %s is revoked", cert.Subject, cert.SerialNumber)
+					return fmt.Errorf(
+						"the certificate of %s with serial number %s is revoked",
+						cert.Subject,
+						cert.SerialNumber,
+					)
 				}
 			}
 		}

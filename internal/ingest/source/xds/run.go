@@ -16,14 +16,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// run is one Run: its goroutine owns all of it.
+// run is the state of one Run. It belongs to one goroutine.
 type run struct {
 	*Source
 	out         chan<- mesh.Batch
-	collections []*collection // in the order in which they are asked for
+	collections []*collection // in the order of the requests
 	byURL       map[string]*collection
 	synced      bool
-	problem     string // with the connection, as it was last sent
+	problem     string // the connection's Problem as sent last
 }
 
 func newRun(s *Source, out chan<- mesh.Batch) *run {
@@ -39,25 +39,29 @@ func newRun(s *Source, out chan<- mesh.Batch) *run {
 	return r
 }
 
-// maxMessage bounds a response, which in the state-of-the-world variant holds all objects of a type. gRPC's own bound is 4 MiB.
+// maxMessage limits the size of a response, which in the state-of-the-world variant contains all
+// objects of a type. gRPC's default is 4 MiB.
 const maxMessage = 1 << 30
 
-// window is how much may be on its way; a fixed one costs no probing of the bandwidth.
+// window is the flow control window. A fixed one avoids bandwidth probing.
 const window = 4 << 20
 
-// readBuffer is how much is read at once.
+// readBuffer is the size of the read buffer.
 const readBuffer = 256 << 10
 
-// connect connects, and serves the stream until it ends. It says whether the server answered, and why it ended, which is never
-// nil.
+// connect connects and serves the stream until it ends. It reports whether the server sent a
+// response, and returns the reason of the end, which is never nil.
 func (r *run) connect(ctx context.Context) (answered bool, err error) {
-	creds, err := r.security.credentials()
+	creds, err := r.security.newCredentials()
 	if err != nil {
 		return false, fmt.Errorf("tlsSettings: %w", err)
 	}
-	// HTTP/2 pings would find out that the server is gone, too, but a gRPC server that was not told otherwise closes
+	// HTTP/2 pings could detect a dead server too. But by default a gRPC server closes connections
+	// with pings more often than every five minutes.
 	// connections on which they come more often than every five minutes.
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 20 * time.Second, Interval: 5 * time.Second, Count: 4}}
+	dialer := &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 20 * time.Second, Interval: 5 * time.Second, Count: 4},
+	}
 	conn, err := grpc.NewClient("passthrough:///"+r.address.Host,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -72,34 +76,47 @@ func (r *run) connect(ctx context.Context) (answered bool, err error) {
 	}
 	defer conn.Close()
 	if r.address.Delta {
-		answered, err = r.stream(ctx, conn, delta{})
+		answered, err = r.serveStream(ctx, conn, delta{})
 		if answered || status.Code(err) != codes.Unimplemented {
 			return answered, err
 		}
-		r.o.Logger.Info("the config source does not implement the delta variant, so it is asked for the state of the world", "source", r.Name())
+		r.o.Logger.Info(
+			"the config source does not implement the delta variant, so it is asked for the state of the world",
+			"source",
+			r.Name(),
+		)
 	}
-	return r.stream(ctx, conn, sotw{})
+	return r.serveStream(ctx, conn, sotw{})
 }
 
-// lost tells of a connection that ended or did not come about. That one ends now and then is no Problem, only that none comes
-// about.
-func (r *run) lost(ctx context.Context, err error, answered bool, pause time.Duration) {
+// reportDisconnect logs the end of a connection or a failed attempt. Only a failed attempt is a
+// Problem, because connections end now and then.
+func (r *run) reportDisconnect(ctx context.Context, err error, answered bool, pause time.Duration) {
 	text := err.Error()
 	if s, ok := status.FromError(err); ok {
 		text = s.Message()
 	}
-	r.o.Logger.Info("no connection to the config source", "source", r.Name(), "error", text, "retry", pause.Round(time.Millisecond))
+	r.o.Logger.Info(
+		"no connection to the config source",
+		"source",
+		r.Name(),
+		"error",
+		text,
+		"retry",
+		pause.Round(time.Millisecond),
+	)
 	if answered {
 		return
 	}
 	if r.synced {
 		text += "; what it said last stays in use"
 	}
-	r.report(ctx, "cannot be read: "+text)
+	r.setProblem(ctx, "cannot be read: "+text)
 }
 
-// report sends what is wrong with the connection, if that is not known; "" mends it.
-func (r *run) report(ctx context.Context, problem string) {
+// setProblem sends the Problem of the connection, if it differs from the one sent last; "" resolves
+// it.
+func (r *run) setProblem(ctx context.Context, problem string) {
 	if problem == r.problem {
 		return
 	}
@@ -108,10 +125,10 @@ func (r *run) report(ctx context.Context, problem string) {
 	if problem != "" {
 		list.List = []config.Problem{{Origin: r.Name(), Reason: problem, Severity: config.Error}}
 	}
-	r.send(ctx, mesh.Batch{{Source: r.Name(), Problems: list}})
+	r.sendBatch(ctx, mesh.Batch{{Source: r.Name(), Problems: list}})
 }
 
-func (r *run) send(ctx context.Context, b mesh.Batch) {
+func (r *run) sendBatch(ctx context.Context, b mesh.Batch) {
 	if len(b) == 0 {
 		return
 	}
@@ -121,35 +138,54 @@ func (r *run) send(ctx context.Context, b mesh.Batch) {
 	}
 }
 
-// take takes a response in. It gives the acknowledged response, or an error if it is none.
-func (r *run) take(ctx context.Context, v variant, message []byte) (response, error) {
+// applyResponse applies a response and returns it for the acknowledgement. It returns an error if
+// the message cannot be parsed.
+func (r *run) applyResponse(ctx context.Context, v variant, message []byte) (response, error) {
 	response, err := readResponse(message, v.incremental())
 	if err != nil {
 		return response, fmt.Errorf("read a response: %w", err)
 	}
 	c := r.byURL[response.typeURL]
 	if c == nil {
-		r.o.Logger.Warn("the config source sends a type that was not asked for", "source", r.Name(), "type", response.typeURL)
+		r.o.Logger.Warn(
+			"the config source sends a type that was not asked for",
+			"source",
+			r.Name(),
+			"type",
+			response.typeURL,
+		)
 		return response, nil
 	}
-	e := c.edit(r.Name())
+	e := c.newEdit(r.Name())
 	if v.incremental() {
-		e.changes(response)
+		e.applyChanges(response)
 	} else {
-		e.fullState(response)
+		e.applyFullState(response)
 	}
-	r.o.Logger.Debug("received config", "source", r.Name(), "type", response.typeURL, "bytes", len(message), "events", len(e.batch), "objects", len(c.held))
-	if !r.synced && len(r.unanswered()) == 0 {
+	r.o.Logger.Debug(
+		"received config",
+		"source",
+		r.Name(),
+		"type",
+		response.typeURL,
+		"bytes",
+		len(message),
+		"events",
+		len(e.batch),
+		"objects",
+		len(c.held),
+	)
+	if !r.synced && len(r.unansweredTypes()) == 0 {
 		r.synced = true
-		r.o.Logger.Info("all of the config source is read", "source", r.Name(), "objects", r.objects())
+		r.o.Logger.Info("all of the config source is read", "source", r.Name(), "objects", r.countObjects())
 		e.batch = append(e.batch, mesh.Event{Op: mesh.Synced, Source: r.Name()})
 	}
-	r.send(ctx, e.batch)
+	r.sendBatch(ctx, e.batch)
 	return response, nil
 }
 
-// unanswered gives the types of which nothing is known yet.
-func (r *run) unanswered() []string {
+// unansweredTypes returns the types for which the server has never sent a response.
+func (r *run) unansweredTypes() []string {
 	var list []string
 	for _, c := range r.collections {
 		if !c.answered {
@@ -159,7 +195,7 @@ func (r *run) unanswered() []string {
 	return list
 }
 
-func (r *run) objects() int {
+func (r *run) countObjects() int {
 	n := 0
 	for _, c := range r.collections {
 		n += len(c.held)
@@ -167,9 +203,9 @@ func (r *run) objects() int {
 	return n
 }
 
-// missing says which types the server that is connected has not answered for; "" if there are none.
-func (r *run) missing() string {
-	list := r.unanswered()
+// missingTypes describes the types that the connected server has not answered, or returns "".
+func (r *run) missingTypes() string {
+	list := r.unansweredTypes()
 	if len(list) == 0 {
 		return ""
 	}

@@ -19,18 +19,20 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// shop is a server of config objects by the book. It answers the first request for each type, and sends what changed.
+// shop is a server of config objects by the book. It answers the first request for each type, and
+// sends what changed.
 type shop struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	noDelta bool            // does not know the delta variant
 	mute    map[string]bool // types that are not answered
 
-	mu       sync.Mutex
-	types    map[string]map[string]*anypb.Any // by type URL and name
-	changed  chan struct{}                    // closed at each change
-	nodes    []*corev3.Node
-	opened   []string                        // types of first requests
-	held     map[string]map[string]string    // initial_resource_versions by type, of the last stream
+	mu      sync.Mutex
+	types   map[string]map[string]*anypb.Any // by type URL and name
+	changed chan struct{}                    // closed at each change
+	nodes   []*corev3.Node
+	opened  []string // types of first requests
+	// initial_resource_versions by type, of the last stream
+	held     map[string]map[string]string
 	rejected []*discoveryv3.DiscoveryRequest // with an error
 	acked    map[string]string               // nonce last acknowledged by type
 	nonces   int

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// sotw is the state-of-the-world variant: a response holds all objects of its type.
+// sotw is the state-of-the-world variant: a response contains all objects of its type.
 type sotw struct{}
 
 var _ variant = sotw{}
@@ -17,8 +17,8 @@ func (sotw) method() string {
 
 func (sotw) incremental() bool { return false }
 
-// open names no version: a server that has restarted may count its versions anew, and one that believes that this client is
-// up to date does not answer.
+// open sends no version. A restarted server may reuse version numbers, and does not answer a client
+// that it considers up to date.
 func (sotw) open(c *collection, node *corev3.Node) proto.Message {
 	return &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: c.typeURL}
 }

@@ -16,26 +16,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Options are what a Source needs besides its place in the mesh config. All may be left out.
+// Options configure a Source. All fields are optional.
 type Options struct {
-	// Node is what the server is told about this control plane.
+	// Node describes this control plane to the server.
 	Node Node
-	// Identity is this control plane's own certificate, for servers with tlsSettings.mode ISTIO_MUTUAL.
+	// Identity is this control plane's certificate, for tlsSettings.mode ISTIO_MUTUAL.
 	Identity Identity
-	// Backoff is the pause before the first reconnect, 250 ms if zero; it doubles up to MaxBackoff, 15 s if zero. Each pause
-	// is of a random length between the half and the whole, so that not all come back at once to a server that restarted.
+	// Backoff is the pause before the first reconnect (default 250 ms). It doubles up to MaxBackoff
+	// (default 15 s). Each pause has a random length between half and all of that, so that clients
+	// do not reconnect to a restarted server at the same time.
 	Backoff, MaxBackoff time.Duration
-	// Patience is how long a server that takes the stream may leave a type unanswered before that is a Problem; 10 s if
-	// zero. The source waits on all the same.
+	// Patience is how long a connected server may leave a type unanswered before that is a Problem
+	// (default 10 s). The source keeps waiting.
 	Patience time.Duration
-	Clock    Clock          // the system's if nil
-	Random   func() float64 // in [0,1); math/rand's if nil
-	Logger   *slog.Logger   // none if nil
-	// Recovery confines a panic while an object is decoded to that object. If nil, the panic passes.
+	Clock    Clock          // default: the system clock
+	Random   func() float64 // in [0,1); default: math/rand
+	Logger   *slog.Logger   // if nil, nothing is logged
+	// Recovery confines a panic while an object is decoded to that object. If nil, the panic
+	// propagates.
 	Recovery *recovery.Recorder
 }
 
-// Source is a config source that is an xDS server.
+// Source is a config source that reads from an xDS server.
 type Source struct {
 	o        Options
 	address  Address
@@ -44,8 +46,8 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New makes a source of an entry of meshConfig.configSources whose address is xds://host:port. It connects to nothing yet. The
-// error names the field of the entry that is wrong.
+// New returns a source for an entry of meshConfig.configSources with an address xds://host:port. It
+// does not connect yet. The error names the invalid field of the entry.
 func New(c *meshconfig.ConfigSource, o Options) (*Source, error) {
 	a, err := ParseAddress(c.GetAddress())
 	if err == nil && a.Scheme != SchemeXDS {
@@ -54,13 +56,13 @@ func New(c *meshconfig.ConfigSource, o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", c.GetAddress(), err)
 	}
-	host, _, _ := net.SplitHostPort(a.Host) // as ParseAddress had it
+	host, _, _ := net.SplitHostPort(a.Host) // valid after ParseAddress
 	s := &Source{o: o.withDefaults(), address: a}
 	if s.security, err = newSecurity(c.GetTlsSettings(), host, o.Identity); err != nil {
 		return nil, fmt.Errorf("tlsSettings: %w", err)
 	}
 	if len(c.GetSubscribedResources()) > 0 {
-		// Istio reads this field nowhere either.
+		// Istio ignores this field too.
 		s.o.Logger.Warn("subscribedResources is not followed: all kinds are asked for", "source", a.Text)
 	}
 	if s.security.skipVerify {
@@ -90,14 +92,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Name is the address as it was given.
+// Name returns the address as configured.
 func (s *Source) Name() string { return s.address.Text }
 
-// Run sends the objects that the server has, type by type as it answers, Synced when it has answered for every type, and then
-// a batch for each change, until the context ends; then it returns nil. While the server is away what it said stays.
+// Run sends the objects of the server, type by type as it answers, then Synced after the last type,
+// and then a batch per change, until the context ends; then it returns nil. While the server is
+// unreachable, the last state stays in use.
 //
-// The Problems of an object have its key as their scope, those of a type its URL, and those of the connection the source's
-// name. Config.Origin is the source's name too.
+// The scope of an object's Problems is its key, that of a type its URL, and that of the connection
+// the source's name. Config.Origin is the source's name too.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	r := newRun(s, out)
 	failures := 0
@@ -107,9 +110,9 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 			if s.o.Clock.Now().Sub(began) > s.o.MaxBackoff {
 				failures = 0
 			}
-			pause := s.pause(failures)
+			pause := s.backoffPause(failures)
 			failures++
-			r.lost(ctx, lost, answered, pause)
+			r.reportDisconnect(ctx, lost, answered, pause)
 			select {
 			case <-s.o.Clock.After(pause):
 			case <-ctx.Done():
@@ -119,8 +122,8 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// pause gives the time to wait after so many failures in a row.
-func (s *Source) pause(failures int) time.Duration {
+// backoffPause returns the time to wait after a number of consecutive failures.
+func (s *Source) backoffPause(failures int) time.Duration {
 	d := s.o.Backoff
 	for range failures {
 		if d *= 2; d >= s.o.MaxBackoff {
@@ -131,10 +134,10 @@ func (s *Source) pause(failures int) time.Duration {
 	return d/2 + time.Duration(s.o.Random()*float64(d/2))
 }
 
-// Clock is the time.
+// Clock provides the time.
 type Clock interface {
 	Now() time.Time
-	// After gives a channel that gets the time once, when d has passed.
+	// After returns a channel that receives once, after d has passed.
 	After(d time.Duration) <-chan time.Time
 }
 

@@ -176,7 +176,8 @@ func comeAndGo(t *testing.T, parameter string) {
 
 	s.put(serviceEntries, "ns/b", wrapped(t, "ns/b", "2", entry("b.example.com", "c.example.com")))
 	r.want("upsert ServiceEntry/ns/b")
-	s.put(serviceEntries, "ns/b", wrapped(t, "ns/b", "3", entry("b.example.com", "c.example.com"))) // no difference but in the version
+	// no difference but in the version
+	s.put(serviceEntries, "ns/b", wrapped(t, "ns/b", "3", entry("b.example.com", "c.example.com")))
 	s.put(serviceEntries, "ns/a", nil)
 	r.want("delete ServiceEntry/ns/a")
 	s.put(destinationRules, "ns/a", wrapped(t, "ns/a", "1", &networking.DestinationRule{Host: "a.example.com"}))
@@ -312,7 +313,7 @@ func TestPause(t *testing.T) {
 	for failures, whole := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 3: 8 * time.Second, 4: 10 * time.Second, 1000: 10 * time.Second} {
 		for _, random := range []float64{0, 0.5, 0.999} {
 			s.o.Random = func() float64 { return random }
-			if got, want := s.pause(failures), whole/2+time.Duration(random*float64(whole/2)); got != want {
+			if got, want := s.backoffPause(failures), whole/2+time.Duration(random*float64(whole/2)); got != want {
 				t.Errorf("pause after %d failures, at random %v: %v, want %v", failures, random, got, want)
 			}
 		}

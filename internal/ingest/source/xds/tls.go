@@ -16,31 +16,37 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Identity is the files of the control plane's own certificate, in PEM, for the mode ISTIO_MUTUAL.
+// Identity is the paths of the control plane's certificate files, in PEM, for mode ISTIO_MUTUAL.
 type Identity struct {
 	Certificate, Key, Roots string
 }
 
-// security is how a connection is secured: meshConfig.configSources[].tlsSettings, checked.
+// security is the validated content of meshConfig.configSources[].tlsSettings.
 type security struct {
 	mode            networking.ClientTLSSettings_TLSmode
-	certificate     string // paths, or the PEM text itself; empty: none
+	certificate     string // paths or PEM text; "" for none
 	key             string
-	roots           string // empty: those of the system
-	revoked         string // certificate revocation lists; empty: none
-	host            string // that the server's certificate must be for, and is asked for by
+	roots           string // "" for those of the system
+	revoked         string // certificate revocation lists; "" for none
+	host            string // the server name to send and to verify
 	subjectAltNames []string
 	skipVerify      bool
 }
 
-// newSecurity checks the settings. Files are read for each connection, so that renewed ones are used.
+// newSecurity validates the settings. Files are read for each connection, so that renewed
+// certificates are used.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
 		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(), revoked: t.GetCaCrl(),
-		host: cmp.Or(t.GetSni(), host), subjectAltNames: t.GetSubjectAltNames(), skipVerify: t.GetInsecureSkipVerify().GetValue(),
+		host: cmp.Or(
+			t.GetSni(),
+			host,
+		), subjectAltNames: t.GetSubjectAltNames(), skipVerify: t.GetInsecureSkipVerify().GetValue(),
 	}
 	if t.GetCredentialName() != "" {
-		return s, errors.New("credentialName: secrets cannot be read here; name files (caCertificates, clientCertificate, privateKey)")
+		return s, errors.New(
+			"credentialName: secrets cannot be read here; name files (caCertificates, clientCertificate, privateKey)",
+		)
 	}
 	switch s.mode {
 	case networking.ClientTLSSettings_DISABLE:
@@ -60,7 +66,9 @@ func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (se
 			return s, errors.New("mode ISTIO_MUTUAL uses the control plane's own certificate, so none may be named")
 		}
 		if own == (Identity{}) {
-			return s, errors.New("mode ISTIO_MUTUAL: the control plane has no certificate of its own; use MUTUAL and name files")
+			return s, errors.New(
+				"mode ISTIO_MUTUAL: the control plane has no certificate of its own; use MUTUAL and name files",
+			)
 		}
 		s.certificate, s.key, s.roots = own.Certificate, own.Key, own.Roots
 	default:
@@ -69,8 +77,8 @@ func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (se
 	return s, nil
 }
 
-// credentials reads the files.
-func (s security) credentials() (credentials.TransportCredentials, error) {
+// newCredentials reads the files and returns the transport credentials.
+func (s security) newCredentials() (credentials.TransportCredentials, error) {
 	if s.mode == networking.ClientTLSSettings_DISABLE {
 		return insecure.NewCredentials(), nil
 	}
@@ -92,7 +100,7 @@ func (s security) credentials() (credentials.TransportCredentials, error) {
 			return nil, fmt.Errorf("CA certificates: %s has none", s.roots)
 		}
 	}
-	lists, err := s.revocations()
+	lists, err := s.readRevocations()
 	if err != nil {
 		return nil, fmt.Errorf("certificate revocation list: %w", err)
 	}
@@ -101,10 +109,10 @@ func (s security) credentials() (credentials.TransportCredentials, error) {
 		return credentials.NewTLS(c), nil
 	}
 	if len(s.subjectAltNames) > 0 {
-		c.InsecureSkipVerify = true // only of the host name; all else is verified below
+		c.InsecureSkipVerify = true // only the host name; everything else is verified below
 	}
 	roots := c.RootCAs
-	c.VerifyConnection = func(state tls.ConnectionState) error { return s.verify(state, roots, lists) }
+	c.VerifyConnection = func(state tls.ConnectionState) error { return s.verifyPeer(state, roots, lists) }
 	return credentials.NewTLS(c), nil
 }
 
@@ -120,7 +128,8 @@ func (s security) keyPair() (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// pemText reads a file. Istio takes PEM itself in these fields too, against what its API says, so that is taken as well.
+// pemText reads a file. Like Istio, and other than its API documents, it also accepts PEM text in
+// place of a path.
 func pemText(pathOrText string) ([]byte, error) {
 	if strings.HasPrefix(strings.TrimSpace(pathOrText), "-----BEGIN ") {
 		return []byte(pathOrText), nil
@@ -128,8 +137,9 @@ func pemText(pathOrText string) ([]byte, error) {
 	return os.ReadFile(pathOrText)
 }
 
-// verify verifies what the TLS library was not asked to: names other than the host's, and revocation.
-func (s security) verify(state tls.ConnectionState, roots *x509.CertPool, lists []*x509.RevocationList) error {
+// verifyPeer performs the checks that the TLS library does not: other names than the host's, and
+// revocation.
+func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, lists []*x509.RevocationList) error {
 	chains := state.VerifiedChains
 	leaf := state.PeerCertificates[0]
 	if len(s.subjectAltNames) > 0 {
@@ -141,20 +151,26 @@ func (s security) verify(state tls.ConnectionState, roots *x509.CertPool, lists 
 		if chains, err = leaf.Verify(o); err != nil {
 			return err
 		}
-		if names := namesOf(leaf); !slices.ContainsFunc(s.subjectAltNames, func(n string) bool { return slices.Contains(names, n) }) {
-			return fmt.Errorf("the server's certificate is for %s, and none of subjectAltNames", strings.Join(names, ", "))
+		if names := namesOf(leaf); !slices.ContainsFunc(
+			s.subjectAltNames,
+			func(n string) bool { return slices.Contains(names, n) },
+		) {
+			return fmt.Errorf(
+				"the server's certificate is for %s, and none of subjectAltNames",
+				strings.Join(names, ", "),
+			)
 		}
 	}
 	var err error
 	for _, chain := range chains {
-		if err = notRevoked(chain, lists); err == nil {
+		if err = checkRevocation(chain, lists); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// namesOf gives the subject alternative names of a certificate.
+// namesOf returns the subject alternative names of a certificate.
 func namesOf(c *x509.Certificate) []string {
 	names := slices.Clone(c.DNSNames)
 	for _, u := range c.URIs {

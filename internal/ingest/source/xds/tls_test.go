@@ -46,7 +46,8 @@ func (a *authority) write(name string, text []byte) string {
 	return a.path(name)
 }
 
-// issue writes a certificate for a SPIFFE identity, 127.0.0.1 and a host name, and gives the paths of it and its key.
+// issue writes a certificate for a SPIFFE identity, 127.0.0.1 and a host name, and gives the paths
+// of it and its key.
 func (a *authority) issue(name string, serial int64) (cert, key string) {
 	a.t.Helper()
 	p := a.Issue(&x509.Certificate{
@@ -126,7 +127,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestRenewedCertificatesAreUsed replaces the roots by those of the server while the connection is refused.
+// TestRenewedCertificatesAreUsed replaces the roots by those of the server while the connection is
+// refused.
 func TestRenewedCertificatesAreUsed(t *testing.T) {
 	ours, other := newAuthority(t, "ours"), newAuthority(t, "other")
 	certFile, keyFile := ours.issue("server", 42)

@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// unknownPart finds what of a spec this program does not know: a field, or the value of an enum. What is not known cannot be
-// followed, and half a policy may allow what the whole one forbids. Files are read as strictly. The reason is empty if all
-// is known.
+// unknownPart returns the path of a field or enum value in a spec that this version does not know,
+// with the reason; both are "" if there is none. Such objects are refused, as in files, because a
+// partially applied policy may allow what the complete one denies.
 func unknownPart(spec proto.Message) (at, reason string) {
-	// The walk's only error is the one that ends it.
+	// The only error of the walk is the one that terminates it.
 	_ = protorange.Range(spec.ProtoReflect(), func(p protopath.Values) error {
 		switch v := p.Index(-1).Value.Interface().(type) {
 		case protoreflect.Message:
@@ -22,12 +22,12 @@ func unknownPart(spec proto.Message) (at, reason string) {
 				reason = "has a field that this version of the control plane does not know"
 			}
 		case protoreflect.EnumNumber:
-			if d := enumOf(p.Path); d != nil && d.Values().ByNumber(v) == nil {
+			if d := enumType(p.Path); d != nil && d.Values().ByNumber(v) == nil {
 				reason = fmt.Sprintf("has a value that this version of the control plane does not know: %d", v)
 			}
 		}
 		if reason != "" {
-			at = inJSON(p.Path)
+			at = jsonPath(p.Path)
 			return protorange.Terminate
 		}
 		return nil
@@ -35,11 +35,11 @@ func unknownPart(spec proto.Message) (at, reason string) {
 	return at, reason
 }
 
-// enumOf gives the type of the enum that a path leads to.
-func enumOf(path protopath.Path) protoreflect.EnumDescriptor {
+// enumType returns the enum type of the field at the end of a path, or nil.
+func enumType(path protopath.Path) protoreflect.EnumDescriptor {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i].Kind() != protopath.FieldAccessStep {
-			continue // an index into a list or a map
+			continue // an index of a list or map
 		}
 		d := path[i].FieldDescriptor()
 		if d.IsMap() {
@@ -50,8 +50,8 @@ func enumOf(path protopath.Path) protoreflect.EnumDescriptor {
 	return nil
 }
 
-// inJSON gives a path in the API's JSON names: "spec.http[0].route".
-func inJSON(path protopath.Path) string {
+// jsonPath formats a path with the API's JSON names: "spec.http[0].route".
+func jsonPath(path protopath.Path) string {
 	at := field.NewPath("spec")
 	for _, step := range path {
 		switch step.Kind() {

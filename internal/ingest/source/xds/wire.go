@@ -9,9 +9,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers. DiscoveryResponse and DeltaDiscoveryResponse (envoy.service.discovery.v3) agree in all that are read, but for
-// what the latter has besides; then Resource of the same package, google.protobuf.Any, and Resource and Metadata of
-// istio.mcp.v1alpha1.
+// Field numbers of the messages. DiscoveryResponse and DeltaDiscoveryResponse
+// (envoy.service.discovery.v3) have equal numbers for the fields used here, except for
+// removed_resources. They are followed by those of Resource of the same package,
+// google.protobuf.Any, and Resource and Metadata of istio.mcp.v1alpha1.
 const (
 	responseVersion   = 1
 	responseResources = 2
@@ -32,8 +33,8 @@ const (
 
 var errWire = errors.New("malformed protobuf message")
 
-// fields calls f for each field of a message that holds bytes. They are not copied.
-func fields(b []byte, f func(field protowire.Number, v []byte) error) error {
+// forEachField calls f for each length-delimited field of a message. The values are not copied.
+func forEachField(b []byte, f func(field protowire.Number, v []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
@@ -59,10 +60,11 @@ func fields(b []byte, f func(field protowire.Number, v []byte) error) error {
 	return nil
 }
 
-// lastField gives the last field of that number, which is the one that counts; nil if there is none.
+// lastField returns the value of the last field with a number, which overrides earlier ones, or
+// nil.
 func lastField(b []byte, want protowire.Number) ([]byte, error) {
 	var found []byte
-	err := fields(b, func(number protowire.Number, v []byte) error {
+	err := forEachField(b, func(number protowire.Number, v []byte) error {
 		if number == want {
 			found = v
 		}
@@ -71,7 +73,7 @@ func lastField(b []byte, want protowire.Number) ([]byte, error) {
 	return found, err
 }
 
-// response is the envelope of a message from the server. Its resources stay in the message.
+// response is the envelope of a message from the server. Its resources stay encoded in message.
 type response struct {
 	typeURL, version, nonce string
 	removed                 []string
@@ -80,7 +82,7 @@ type response struct {
 
 func readResponse(message []byte, delta bool) (response, error) {
 	r := response{message: message}
-	err := fields(message, func(number protowire.Number, v []byte) error {
+	err := forEachField(message, func(number protowire.Number, v []byte) error {
 		switch number {
 		case responseVersion:
 			r.version = string(v)
@@ -98,10 +100,11 @@ func readResponse(message []byte, delta bool) (response, error) {
 	return r, err
 }
 
-// each calls f for each resource: an Any in the one variant, a Resource in the other.
-func (r response) each(f func(resource []byte)) {
-	// That the message is well-formed so far was seen when it was read.
-	_ = fields(r.message, func(number protowire.Number, v []byte) error {
+// forEachResource calls f for each resource: an Any in the state-of-the-world variant, a Resource
+// in the incremental one.
+func (r response) forEachResource(f func(resource []byte)) {
+	// The message was scanned without error before.
+	_ = forEachField(r.message, func(number protowire.Number, v []byte) error {
 		if number == responseResources {
 			f(v)
 		}
@@ -109,9 +112,9 @@ func (r response) each(f func(resource []byte)) {
 	})
 }
 
-// readAny takes an Any apart.
+// readAny returns the type URL and the value of an Any.
 func readAny(b []byte) (typeURL, value []byte, err error) {
-	err = fields(b, func(number protowire.Number, v []byte) error {
+	err = forEachField(b, func(number protowire.Number, v []byte) error {
 		switch number {
 		case anyType:
 			typeURL = v
@@ -123,7 +126,8 @@ func readAny(b []byte) (typeURL, value []byte, err error) {
 	return typeURL, value, err
 }
 
-// readName finds an object's name in its encoded form, so that an object that is held need not be decoded.
+// readName returns the name of an encoded object, so that an object that is held need not be
+// decoded.
 func readName(object []byte) ([]byte, error) {
 	metadata, err := lastField(object, objectMetadata)
 	if err != nil {
@@ -132,23 +136,23 @@ func readName(object []byte) ([]byte, error) {
 	return lastField(metadata, metadataName)
 }
 
-// frame is a message that is received as it is on the wire.
+// frame is a received message in wire format.
 type frame struct{ buffer mem.Buffer }
 
 func (f *frame) bytes() []byte { return f.buffer.ReadOnlyData() }
 
-// codec is gRPC's protobuf codec, but for frames.
+// codec is gRPC's protobuf codec, extended for frames.
 type codec struct {
 	encoding.CodecV2
 	pool mem.BufferPool
 }
 
-// A full state is some megabytes, for which gRPC's own pool has no place.
+// gRPC's default pool has no buffers for messages of several megabytes.
 func newCodec() codec {
 	return codec{encoding.GetCodecV2(proto.Name), mem.NewTieredBufferPool(16<<10, 256<<10, 1<<20, 4<<20, 16<<20)}
 }
 
-// Unmarshal reads a message. The buffer of a frame is to be freed by who receives it.
+// Unmarshal decodes a message. The receiver of a frame must free its buffer.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*frame); ok {
 		f.buffer = data.MaterializeToBuffer(c.pool)

@@ -20,22 +20,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// reach makes the lists and watches of kinds.
-type reach struct {
+// kindClient creates the ListerWatchers of kinds.
+type kindClient struct {
 	client *kube.Client
 	raw    *rest.RESTClient
 }
 
-func newReach(c *kube.Client) (*reach, error) {
+func newKindClient(c *kube.Client) (*kindClient, error) {
 	raw, err := newRawClient(c)
 	if err != nil {
 		return nil, err
 	}
-	return &reach{client: c, raw: raw}, nil
+	return &kindClient{client: c, raw: raw}, nil
 }
 
-// builtIn asks for a kind that every API server has, in protobuf.
-func (r *reach) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWatcherWithContext, error) {
+// builtIn returns the ListerWatcher of a built-in kind, in protobuf.
+func (r *kindClient) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWatcherWithContext, error) {
 	var c rest.Interface
 	switch k.Group {
 	case "":
@@ -47,28 +47,37 @@ func (r *reach) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWat
 	default:
 		return nil, fmt.Errorf("kind %s: there is no client for group %q", k.Kind, k.Group)
 	}
-	return asking(name, func() *rest.Request { return c.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.Plural) }, nil), nil
+	return newListWatch(
+		name,
+		func() *rest.Request { return c.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.Plural) },
+		nil,
+	), nil
 }
 
-// custom asks for any kind in one of its versions, in JSON.
-func (r *reach) custom(group, version, plural, namespace, name string) cache.ListerWatcherWithContext {
+// custom returns the ListerWatcher of any kind in a version, in JSON.
+func (r *kindClient) custom(group, version, plural, namespace, name string) cache.ListerWatcherWithContext {
 	path := []string{"/apis", group, version}
 	if namespace != "" {
 		path = append(path, "namespaces", namespace)
 	}
 	path = append(path, plural)
-	return asking(name, func() *rest.Request { return r.raw.Get().AbsPath(path...) }, func() runtime.Object { return &rawList{} })
+	return newListWatch(
+		name,
+		func() *rest.Request { return r.raw.Get().AbsPath(path...) },
+		func() runtime.Object { return &rawList{} },
+	)
 }
 
-// retries is how often client-go itself asks again, of which we hear nothing. Its ten times, at 10 s each until a connection is given
-// up, would have an API server that hangs look well for minutes. One lets it wait as long as a busy API server says.
+// retries limits client-go's own retries, which are invisible to us. With its default of ten, at 10
+// s per connection timeout, an API server that hangs would look healthy for minutes. One retry lets
+// it honor Retry-After of a busy API server.
 const retries = 1
 
-// asking makes the lists and watches of what get asks for. The lists are read into what list gives, or, if it is nil, are what the
-// client knows them as.
-func asking(name string, get func() *rest.Request, list func() runtime.Object) *cache.ListWatch {
+// newListWatch returns a ListerWatcher for the requests that get creates. Lists are decoded into
+// the result of list or, if it is nil, into the client's own types.
+func newListWatch(name string, get func() *rest.Request, list func() runtime.Object) *cache.ListWatch {
 	request := func(o metav1.ListOptions) *rest.Request {
-		only(name)(&o)
+		limitToName(name)(&o)
 		return get().VersionedParams(&o, metav1.ParameterCodec).MaxRetries(retries)
 	}
 	return &cache.ListWatch{
@@ -87,8 +96,9 @@ func asking(name string, get func() *rest.Request, list func() runtime.Object) *
 	}
 }
 
-// only asks for the object of one name; empty: for all.
-func only(name string) func(*metav1.ListOptions) {
+// limitToName returns a function that limits list options to the object of a name; "" does not
+// limit them.
+func limitToName(name string) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) {
 		if name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -96,27 +106,28 @@ func only(name string) func(*metav1.ListOptions) {
 	}
 }
 
-// observed tells whoever follows how lists and watches go. It also mends what client-go's reflector does when a watch that is to
-// begin with all objects (WatchList) fails: it tries again in a loop that does not end with the context, and in some cases without
-// a pause. Here it lists instead, as it does with servers that do not have such watches.
+// observed reports the results of lists and watches. It also works around a defect of client-go's
+// reflector: after a failed watch that begins with all objects (WatchList) it retries in a loop
+// that ignores the context, in some cases without a pause. Here such a failure makes the reflector
+// list instead, as with servers without WatchList.
 type observed struct {
 	cache.ListerWatcherWithContext
-	// tell is given nil when the API server answered.
+	// tell is called with the result of each request; nil is a success.
 	tell func(err error)
-	// pause is the least time between two such watches.
+	// pause is the minimum interval between two such watches.
 	pause time.Duration
 	clock Clock
 	last  time.Time
 }
 
-// ListWithContext lists.
+// ListWithContext lists and reports the result.
 func (o *observed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := o.ListerWatcherWithContext.ListWithContext(ctx, options)
-	o.answered(ctx, err)
+	o.reportResult(ctx, err)
 	return list, err
 }
 
-// WatchWithContext begins a watch.
+// WatchWithContext starts a watch and reports the result.
 func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	begins := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if begins {
@@ -131,38 +142,41 @@ func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOpti
 	}
 	w, err := o.ListerWatcherWithContext.WatchWithContext(ctx, options)
 	if err != nil && begins {
-		return nil, errors.New(err.Error()) // whatever it was: the list that follows says how it stands
+		// any error makes the reflector list, which reports the cause
+		return nil, errors.New(err.Error())
 	}
 	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
-		o.answered(ctx, errNoAnswer) // client-go takes it for a watch that ended
+		o.reportResult(ctx, errNoAnswer) // client-go treats it as a watch that ended
 		return w, nil
 	}
-	o.answered(ctx, err)
+	o.reportResult(ctx, err)
 	return w, err
 }
 
-// errNoAnswer is what a watch comes to whose connection is closed before the API server has said anything.
+// errNoAnswer is reported for a watch whose connection is closed before the API server has sent
+// anything.
 var errNoAnswer = errors.New("the connection was closed without an answer")
 
-// List is what an interface asks for, and nobody calls.
+// List implements an interface and is not called.
 func (o *observed) List(options metav1.ListOptions) (runtime.Object, error) {
 	return o.ListWithContext(context.Background(), options)
 }
 
-// Watch is what an interface asks for, and nobody calls.
+// Watch implements an interface and is not called.
 func (o *observed) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return o.WatchWithContext(context.Background(), options)
 }
 
-// answered tells what came of a question.
-func (o *observed) answered(ctx context.Context, err error) {
+// reportResult reports the result of a request, unless the context has ended.
+func (o *observed) reportResult(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		o.tell(err)
 	}
 }
 
-// brief gives the part of an error that is the same for all kinds: without the URL that was asked for.
-func brief(err error) string {
+// errorWithoutURL returns the text of an error without the URL of the request, so that it is equal
+// for all kinds.
+func errorWithoutURL(err error) string {
 	var asked *url.Error
 	if errors.As(err, &asked) {
 		err = asked.Err
@@ -170,5 +184,5 @@ func brief(err error) string {
 	return err.Error()
 }
 
-// refused says that the API server answered that this may not be read: it will not pass by itself.
-func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+// isDenied reports whether the API server denied access. Such a failure does not resolve by itself.
+func isDenied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

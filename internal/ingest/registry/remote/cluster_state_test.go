@@ -38,43 +38,43 @@ func anyEvent(t *rapid.T) mesh.Event {
 	}
 }
 
-// TestLedger: from what one ledger has and the events that lead to another comes what that other has; and taking all back leaves
-// nothing.
-func TestLedger(t *testing.T) {
+// TestClusterState: the state of one cluster and its diff to another result in what that other
+// has; and taking all back leaves nothing.
+func TestClusterState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.SliceOf(rapid.Custom(anyEvent))
-		old, next := newLedger(), newLedger()
-		old.take(batch.Draw(t, "old"))
-		next.take(batch.Draw(t, "next"))
+		old, next := newClusterState(), newClusterState()
+		old.record(batch.Draw(t, "old"))
+		next.record(batch.Draw(t, "next"))
 
-		reached := newLedger()
-		reached.take(old.takeBack(newLedger())) // of nothing: no harm
-		maps.Copy(reached.held, old.held)
+		reached := newClusterState()
+		reached.record(old.deleteMissing(newClusterState())) // of nothing: no harm
+		maps.Copy(reached.events, old.events)
 		reached.counts = old.counts
-		reached.take(old.become(next))
-		if diff := cmp.Diff(next.held, reached.held, cmp.AllowUnexported(subject{})); diff != "" {
+		reached.record(old.diff(next))
+		if diff := cmp.Diff(next.events, reached.events, cmp.AllowUnexported(subject{})); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		if reached.counts != next.counts {
 			t.Fatalf("counted %v, want %v", reached.counts, next.counts)
 		}
-		next.take(next.takeBack(newLedger()))
-		if len(next.held) > 0 || next.counts != [ranks]int{} {
-			t.Fatalf("left are %v, counted %v", next.held, next.counts)
+		next.record(next.deleteMissing(newClusterState()))
+		if len(next.events) > 0 || next.counts != [ranks]int{} {
+			t.Fatalf("left are %v, counted %v", next.events, next.counts)
 		}
 	})
 }
 
 // TestLedgerPassesNothingElse: rules of a remote cluster are none of the mesh.
 func TestLedgerPassesNothingElse(t *testing.T) {
-	l := newLedger()
-	out := l.take(mesh.Batch{
+	l := newClusterState()
+	out := l.record(mesh.Batch{
 		{Config: &config.Config{Meta: config.Meta{Key: config.Key{Kind: "VirtualService", Name: "x"}}}},
 		{Settings: &mesh.Settings{}},
 		{SecretAccess: &mesh.SecretAccess{Allowed: true}},
 		{Op: mesh.Synced},
 	})
-	if len(out)+len(l.held) > 0 {
-		t.Errorf("passed on: %v, held: %v", out, l.held)
+	if len(out)+len(l.events) > 0 {
+		t.Errorf("passed on: %v, held: %v", out, l.events)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ledger is what a cluster has said that still holds.
-type ledger struct {
-	held   map[subject]mesh.Event
+// clusterState is the current state of a cluster, as a set of events.
+type clusterState struct {
+	events map[subject]mesh.Event
 	counts [ranks]int
 }
 
-func newLedger() *ledger { return &ledger{held: map[subject]mesh.Event{}} }
+func newClusterState() *clusterState { return &clusterState{events: map[subject]mesh.Event{}} }
 
-// subject is what one event is about. Exactly one group of fields is set.
+// subject identifies the entity of an event. Exactly one group of fields is set.
 type subject struct {
 	cluster   mesh.ClusterID
 	service   mesh.ServiceKey // also of a shard
@@ -30,15 +30,25 @@ type subject struct {
 	isProblem bool
 }
 
-// subjectOf says what an event is about; false for events that are none of a remote cluster's to say.
+// subjectOf returns the subject of an event. It returns false for events that remote clusters must
+// not send.
 func subjectOf(e *mesh.Event) (subject, bool) {
 	switch {
 	case e.Service != nil:
-		return subject{cluster: e.Service.Cluster, service: e.Service.ServiceKey, from: e.Service.From, provider: e.Service.Provider}, true
+		return subject{
+			cluster:  e.Service.Cluster,
+			service:  e.Service.ServiceKey,
+			from:     e.Service.From,
+			provider: e.Service.Provider,
+		}, true
 	case e.Shard != nil:
 		return subject{service: e.Shard.Service, shard: e.Shard.Key}, true
 	case e.Workload != nil:
-		return subject{cluster: e.Workload.Cluster, workload: config.Key{Namespace: e.Workload.Namespace, Name: e.Workload.Name}, provider: e.Workload.Provider}, true
+		return subject{
+			cluster:  e.Workload.Cluster,
+			workload: config.Key{Namespace: e.Workload.Namespace, Name: e.Workload.Name},
+			provider: e.Workload.Provider,
+		}, true
 	case e.Gateways != nil:
 		return subject{cluster: e.Gateways.Cluster, gateway: e.Gateways.From}, true
 	case e.Problems != nil:
@@ -48,7 +58,7 @@ func subjectOf(e *mesh.Event) (subject, bool) {
 	}
 }
 
-// The kinds of subjects, in the order in which they are taken back: endpoints before their services.
+// The kinds of subjects, in the order of deletion: endpoints before their services.
 const (
 	shards = iota
 	workloads
@@ -73,8 +83,8 @@ func (s subject) rank() int {
 	}
 }
 
-// take writes a batch down, and gives those events of it that are a remote cluster's to say.
-func (l *ledger) take(batch mesh.Batch) mesh.Batch {
+// record records a batch and returns its events without those that remote clusters must not send.
+func (l *clusterState) record(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for i := range batch {
 		e := batch[i]
@@ -82,35 +92,36 @@ func (l *ledger) take(batch mesh.Batch) mesh.Batch {
 		if !ok {
 			continue
 		}
-		before := len(l.held)
+		before := len(l.events)
 		if e.Op == mesh.Delete || e.Problems != nil && len(e.Problems.List) == 0 {
-			delete(l.held, k)
+			delete(l.events, k)
 		} else {
-			l.held[k] = e
+			l.events[k] = e
 		}
-		l.counts[k.rank()] += len(l.held) - before
+		l.counts[k.rank()] += len(l.events) - before
 		out = append(out, e)
 	}
 	return out
 }
 
-// takeBack gives the events after which nothing holds of what the ledger has and next has not.
-func (l *ledger) takeBack(next *ledger) mesh.Batch {
+// deleteMissing returns the events that delete what l contains and next does not, endpoints first.
+func (l *clusterState) deleteMissing(next *clusterState) mesh.Batch {
 	var gone []subject
-	for k := range l.held {
-		if _, holds := next.held[k]; !holds {
+	for k := range l.events {
+		if _, holds := next.events[k]; !holds {
 			gone = append(gone, k)
 		}
 	}
 	slices.SortFunc(gone, func(a, b subject) int { return cmp.Compare(a.rank(), b.rank()) })
 	batch := make(mesh.Batch, 0, len(gone))
 	for _, k := range gone {
-		batch = append(batch, opposite(l.held[k]))
+		batch = append(batch, deleteEvent(l.events[k]))
 	}
 	return batch
 }
 
-func opposite(e mesh.Event) mesh.Event {
+// deleteEvent returns the event that deletes the entity of e or clears its Problems.
+func deleteEvent(e mesh.Event) mesh.Event {
 	if e.Problems != nil {
 		e.Problems = &mesh.Problems{Scope: e.Problems.Scope, Generation: e.Problems.Generation}
 		return e
@@ -119,18 +130,19 @@ func opposite(e mesh.Event) mesh.Event {
 	return e
 }
 
-// become gives the events that lead from what the ledger has to what next has. What is the same in both is among them where that
-// cannot be told cheaply: the snapshot passes over it.
-func (l *ledger) become(next *ledger) mesh.Batch {
-	batch := l.takeBack(next)
-	for k, e := range next.held {
-		if old, held := l.held[k]; !held || !sameEvent(&old, &e) {
+// diff returns the events that change the state from l to next. It may include unchanged
+// Problems, which the snapshot ignores.
+func (l *clusterState) diff(next *clusterState) mesh.Batch {
+	batch := l.deleteMissing(next)
+	for k, e := range next.events {
+		if old, held := l.events[k]; !held || !sameEvent(&old, &e) {
 			batch = append(batch, e)
 		}
 	}
 	return batch
 }
 
+// sameEvent reports whether two upserts have equal content. It returns false for Problems.
 func sameEvent(a, b *mesh.Event) bool {
 	switch {
 	case a.Service != nil && b.Service != nil:

@@ -11,34 +11,40 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// follower runs the reflectors.
-type follower struct {
+// reflectors runs the reflectors.
+type reflectors struct {
 	*Source
-	reach *reach
+	reach *kindClient
 	ctx   context.Context
 	group sync.WaitGroup
 
 	mu      sync.Mutex // held while reflectors are started and stopped
-	running map[*shard]*reflection
+	running map[*kindStore]*reflection
 }
 
-// reflection is a reflector that runs.
+// reflection is a running reflector.
 type reflection struct {
 	stop context.CancelFunc
 	done chan struct{}
 	of   cache.ListerWatcherWithContext
 }
 
-func newFollower(ctx context.Context, s *Source) (*follower, error) {
-	reach, err := newReach(s.o.Client)
+func newReflectors(ctx context.Context, s *Source) (*reflectors, error) {
+	reach, err := newKindClient(s.o.Client)
 	if err != nil {
 		return nil, err
 	}
-	return &follower{Source: s, reach: reach, ctx: kube.WithDebugLogging(ctx, s.o.Logger), running: map[*shard]*reflection{}}, nil
+	return &reflectors{
+		Source:  s,
+		reach:   reach,
+		ctx:     kube.WithDebugLogging(ctx, s.o.Logger),
+		running: map[*kindStore]*reflection{},
+	}, nil
 }
 
-// begin follows the built-in kinds, and the definitions of the custom ones, which say when to follow those.
-func (f *follower) begin() error {
+// startAll starts the reflectors of built-in kinds, and that of the definitions, which start those
+// of custom kinds.
+func (f *reflectors) startAll() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var custom []api.KindInfo
@@ -51,52 +57,53 @@ func (f *follower) begin() error {
 		if err != nil {
 			return err
 		}
-		f.start(s, lw, s)
+		f.startReflector(s, lw, s)
 	}
 	if d := f.store.definitions; d != nil {
 		k := d.kind
-		lw := f.reach.discovering(f.reach.custom(k.Group, k.Versions[0], k.Plural, "", ""), custom, f.o.Logger)
-		f.start(d, lw, newDefinitions(d, custom, f.defined))
+		lw := f.reach.discoveryFallback(f.reach.custom(k.Group, k.Versions[0], k.Plural, "", ""), custom, f.o.Logger)
+		f.startReflector(d, lw, newDefinitions(d, custom, f.definitionChanged))
 	}
 	return nil
 }
 
-// defined follows a custom kind as its definition has it, or not any more.
-func (f *follower) defined(kind api.KindInfo, d definition, there bool) {
+// definitionChanged starts, replaces or stops the reflectors of a custom kind after a change of its
+// definition.
+func (f *reflectors) definitionChanged(kind api.KindInfo, d definition, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.store.shards {
 		if s.kind.Kind != kind.Kind {
 			continue
 		}
-		f.stop(s)
+		f.stopReflector(s)
 		if !there {
 			f.o.Logger.Info("a custom kind was uninstalled", "kind", string(kind.Kind), "source", f.Name())
-			s.clear()
+			s.deleteAll()
 			continue
 		}
 		f.o.Logger.Debug("following a custom kind", "kind", string(kind.Kind), "version", d.version, "source", f.Name())
 		s.setInstalled()
-		f.start(s, f.reach.custom(kind.Group, d.version, kind.Plural, s.namespace, s.only), s)
+		f.startReflector(s, f.reach.custom(kind.Group, d.version, kind.Plural, s.namespace, s.only), s)
 	}
 }
 
-// again lists a kind anew, as the API server has it now.
-func (f *follower) again(s *shard) {
+// restartReflector restarts the reflector of a shard, so that it lists the kind again.
+func (f *reflectors) restartReflector(s *kindStore) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.running[s]; r != nil {
-		f.stop(s)
-		f.start(s, r.of, s)
+		f.stopReflector(s)
+		f.startReflector(s, r.of, s)
 	}
 }
 
-// start runs a reflector that fills a store. The follower is locked.
-func (f *follower) start(s *shard, lw cache.ListerWatcherWithContext, into cache.ReflectorStore) {
+// startReflector runs a reflector that fills a store. f.mu must be held.
+func (f *reflectors) startReflector(s *kindStore, lw cache.ListerWatcherWithContext, into cache.ReflectorStore) {
 	ctx, stop := context.WithCancel(f.ctx)
 	r := &reflection{stop: stop, done: make(chan struct{}), of: lw}
 	f.running[s] = r
-	from := &observed{ListerWatcherWithContext: lw, tell: s.told, pause: f.o.Backoff, clock: f.o.Clock}
+	from := &observed{ListerWatcherWithContext: lw, tell: s.recordResult, pause: f.o.Backoff, clock: f.o.Clock}
 	reflector := cache.NewReflectorWithOptions(from, nil, into, cache.ReflectorOptions{
 		Name: f.Name(), TypeDescription: string(s.kind.Kind),
 		Backoff: &wait.Backoff{Duration: f.o.Backoff, Factor: 2, Jitter: .5, Steps: 20, Cap: f.o.MaxBackoff},
@@ -107,8 +114,9 @@ func (f *follower) start(s *shard, lw cache.ListerWatcherWithContext, into cache
 	})
 }
 
-// stop ends the reflector of a shard, if it has one. The follower is locked.
-func (f *follower) stop(s *shard) {
+// stopReflector stops the reflector of a shard and waits for its end, if it is running. f.mu must
+// be held.
+func (f *reflectors) stopReflector(s *kindStore) {
 	if r := f.running[s]; r != nil {
 		delete(f.running, s)
 		r.stop()

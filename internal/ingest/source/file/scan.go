@@ -9,55 +9,56 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// look looks at the whole tree, and reads what seems to have changed.
-func (l *loop) look() {
+// scanTree scans the whole tree and reads the files that seem to have changed.
+func (l *loop) scanTree() {
 	l.looked = l.o.Clock.Now()
-	found, unwatched, err := find(l.root, l.dirs)
+	found, unwatched, err := scanFiles(l.root, l.dirs)
 	l.warnUnwatched(unwatched)
 	l.names, l.linked = found.names, found.linked
 	l.all = false
-	l.store.problem("", err)
+	l.store.setProblem("", err)
 	if err != nil {
 		l.missing = true
 		clear(l.touched)
 		clear(l.unsure)
-		return // what was last read stays
+		return // the last state stays in use
 	}
-	l.mendDirectories(found)
+	l.reportDirectories(found)
 	maps.DeleteFunc(l.unsure, func(rel string, _ int) bool { return found.files[rel] == nil })
 	list := slices.Collect(maps.Keys(found.files))
 	list = slices.DeleteFunc(list, func(rel string) bool {
 		m := l.store.manifests[rel]
-		return m != nil && m.unchanged(found.files[rel]) && !l.touched[rel]
+		return m != nil && m.isUnchanged(found.files[rel]) && !l.touched[rel]
 	})
 	clear(l.touched)
 	slices.Sort(list)
-	l.reread(list)
+	l.readFiles(list)
 	for _, rel := range slices.Sorted(maps.Keys(l.store.manifests)) {
-		if _, there := found.files[rel]; !there && !below(found.unread, rel) {
-			l.gone(rel, l.missing)
+		if _, there := found.files[rel]; !there && !isBelowUnread(found.unread, rel) {
+			l.removeFile(rel, l.missing)
 		}
 	}
 	l.missing = false
 	l.ready = true
 }
 
-// mendDirectories reports directories that cannot be read, and those that can be again.
-func (l *loop) mendDirectories(found tree) {
+// reportDirectories reports directories that cannot be read, and resolves the Problems of those
+// that can be read again.
+func (l *loop) reportDirectories(found tree) {
 	for rel := range l.store.own {
 		if found.unread[rel] == nil {
-			l.store.problem(rel, nil)
+			l.store.setProblem(rel, nil)
 		}
 	}
 	for rel, err := range found.unread {
-		l.store.problem(rel, err)
+		l.store.setProblem(rel, err)
 	}
 }
 
-// below says whether a path is in a directory that could not be read.
-func below(unread map[string]error, rel string) bool {
+// isBelowUnread reports whether a path is in a directory that could not be read.
+func isBelowUnread(unread map[string]error, rel string) bool {
 	for dir := range unread {
-		if covers(dir, rel) {
+		if isAtOrBelow(dir, rel) {
 			return true
 		}
 	}
@@ -75,8 +76,8 @@ func (l *loop) warnUnwatched(err error) {
 	}
 }
 
-// reread reads files and takes over what is in them.
-func (l *loop) reread(list []string) {
+// readFiles reads files and applies their contents.
+func (l *loop) readFiles(list []string) {
 	if len(list) > 0 {
 		l.log.Debug("read configuration files", "directory", l.root, "files", len(list))
 	}
@@ -91,28 +92,28 @@ func (l *loop) reread(list []string) {
 		switch {
 		case r.gone:
 			if l.store.manifests[r.rel] != nil {
-				l.gone(r.rel, false)
+				l.removeFile(r.rel, false)
 			}
 		case r.err != nil:
-			l.store.change(r.rel, func(m *manifest) {
-				m.gone, m.unreadable = false, []config.Problem{unreadable(r.rel, r.err)}
+			l.store.updateManifest(r.rel, func(m *manifest) {
+				m.gone, m.unreadable = false, []config.Problem{unreadableProblem(r.rel, r.err)}
 			})
 		default:
-			l.store.change(r.rel, func(m *manifest) { l.accept(m, r) })
+			l.store.updateManifest(r.rel, func(m *manifest) { l.applyReading(m, r) })
 		}
 	}
 }
 
-// accept takes a reading over.
-func (l *loop) accept(m *manifest, r reading) {
+// applyReading applies a successful reading to the manifest of its file.
+func (l *loop) applyReading(m *manifest, r reading) {
 	now := l.o.Clock.Now()
-	// A file with another identity was written before it was put here, so it is complete.
+	// A file with another identity was written before it was moved here, so it is complete.
 	inPlace := m.info.SameFile(r.info)
 	m.info, m.read, m.unreadable = r.info, now, nil
 	if r.same {
 		return
 	}
-	m.take(r, inPlace)
+	m.replaceObjects(r, inPlace)
 	m.gone = false
 	delete(l.holding, m.rel)
 	if len(m.missing) > 0 {
@@ -124,9 +125,9 @@ func (l *loop) accept(m *manifest, r reading) {
 	}
 }
 
-// gone removes a file that is not there any more: at once, or, where the whole directory went and came back, after a
-// while, because it may only not be there yet.
-func (l *loop) gone(rel string, later bool) {
+// removeFile removes a file that no longer exists. If later is set, because the whole directory
+// disappeared and came back, the objects are kept for Options.Hold: the file may reappear.
+func (l *loop) removeFile(rel string, later bool) {
 	m := l.store.manifests[rel]
 	switch {
 	case later && len(m.objects) > 0:
@@ -134,12 +135,12 @@ func (l *loop) gone(rel string, later bool) {
 		l.holding[rel], m.dropAt = true, l.o.Clock.Now().Add(l.o.Hold)
 	case !m.gone:
 		delete(l.holding, rel)
-		l.store.remove(rel)
+		l.store.removeManifest(rel)
 	}
 }
 
-// rereadTouched reads the files that had events. It gives false if one of them is no plain file: then it takes a look at
-// the whole tree to know what it is, or whether the tree is there at all.
+// rereadTouched reads the files that had events. It returns false without reading if one of them is
+// not a regular file or the directory itself is missing; then the caller must scan the whole tree.
 func (l *loop) rereadTouched() bool {
 	list := slices.Sorted(maps.Keys(l.touched))
 	for _, rel := range list {
@@ -154,6 +155,6 @@ func (l *loop) rereadTouched() bool {
 		}
 	}
 	clear(l.touched)
-	l.reread(list)
+	l.readFiles(list)
 	return true
 }

@@ -8,20 +8,27 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// say appends what differs between what an object was and what it is: what is gone first.
-func (c *Converter) say(out mesh.Batch, key config.Key, old, now *converted) mesh.Batch {
+// emitDifferences appends the events for the difference between two conversions of an object, for
+// shards, services, the workload and Problems, in that order.
+func (c *Converter) emitDifferences(out mesh.Batch, key config.Key, old, now *converted) mesh.Batch {
 	event := func(op mesh.Op) mesh.Event { return mesh.Event{Op: op, Source: c.source} }
-	differences(old.shards, now.shards, hostOfShard, sameShard, func(op mesh.Op, s *mesh.Shard) {
+	diffByHost(old.shards, now.shards, hostOfShard, sameShard, func(op mesh.Op, s *mesh.Shard) {
 		e := event(op)
 		if e.Shard = s; op == mesh.Delete {
 			e.Shard = &mesh.Shard{Service: s.Service, Key: s.Key}
 		}
 		out = append(out, e)
 	})
-	differences(old.services, now.services, hostOfService, sameService, func(op mesh.Op, s *mesh.Service) {
+	diffByHost(old.services, now.services, hostOfService, sameService, func(op mesh.Op, s *mesh.Service) {
 		e := event(op)
 		if e.Service = s; op == mesh.Delete {
-			e.Service = &mesh.Service{ServiceKey: s.ServiceKey, Provider: s.Provider, Cluster: s.Cluster, Name: s.Name, From: s.From}
+			e.Service = &mesh.Service{
+				ServiceKey: s.ServiceKey,
+				Provider:   s.Provider,
+				Cluster:    s.Cluster,
+				Name:       s.Name,
+				From:       s.From,
+			}
 		}
 		out = append(out, e)
 	})
@@ -32,7 +39,13 @@ func (c *Converter) say(out mesh.Batch, key config.Key, old, now *converted) mes
 		out = append(out, e)
 	case is == nil && was != nil:
 		e := event(mesh.Delete)
-		e.Workload = &mesh.Workload{Provider: was.Provider, Cluster: was.Cluster, Namespace: was.Namespace, Name: was.Name, From: was.From}
+		e.Workload = &mesh.Workload{
+			Provider:  was.Provider,
+			Cluster:   was.Cluster,
+			Namespace: was.Namespace,
+			Name:      was.Name,
+			From:      was.From,
+		}
 		out = append(out, e)
 	}
 	if !slices.Equal(old.problems, now.problems) {
@@ -48,9 +61,9 @@ func hostOfShard(s *mesh.Shard) mesh.Hostname     { return s.Service.Host }
 func sameService(a, b *mesh.Service) bool         { return a.Hash == b.Hash }
 func sameShard(a, b *mesh.Shard) bool             { return a.Hash == b.Hash }
 
-// differences walks two lists that are sorted by host, each host once. It says Delete of what is only in old, and Upsert
-// of what is new or another.
-func differences[T any](old, now []*T, host func(*T) mesh.Hostname, same func(a, b *T) bool, say func(mesh.Op, *T)) {
+// diffByHost calls say with Delete for each element that is only in old, and with Upsert for each
+// new or changed one. Both lists must be sorted by host, without duplicates.
+func diffByHost[T any](old, now []*T, host func(*T) mesh.Hostname, same func(a, b *T) bool, say func(mesh.Op, *T)) {
 	for len(old) > 0 || len(now) > 0 {
 		var order int
 		switch {

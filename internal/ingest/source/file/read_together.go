@@ -9,25 +9,29 @@ import (
 )
 
 const (
-	// maxCompared bounds the files that are compared after each reading. In a larger directory only the files of the
-	// reading itself are, so that the cost of a change does not grow with the directory.
+	// maxCompared limits the files that are compared after each reading. In larger directories only
+	// the files of the reading itself are compared, so that the cost of a change does not depend on
+	// the size of the directory.
 	maxCompared = 1000
-	// maxTogether bounds how often files are read because others were replaced meanwhile.
+	// maxTogether limits how often files are read again because others were replaced during the
+	// reading.
 	maxTogether = 10
 )
 
-// readTogether reads files, and reads those again that were replaced before all of them were read. So what it returns is the
-// state of the directory at one moment: a change that was made to one file after another file was changed never appears
-// without that other change. It gives up after maxTogether readings, while somebody replaces files all the time.
+// readTogether reads files, and reads those again that were replaced before all of them were read.
+// The result is the state of the directory at one moment: a change to one file after a change to
+// another never appears without the earlier one. It gives up after maxTogether readings if files
+// are replaced continuously.
 //
-// A file that is written to in place is not read again here: it may be half written, and its events are still to come.
+// A file that is modified in place is not read again here: it may be incomplete, and further events
+// will follow.
 func (l *loop) readTogether(list []string) []reading {
 	results := map[string]reading{}
 	for range maxTogether {
 		if len(list) == 0 {
 			break
 		}
-		for _, r := range l.o.read(l.root, list, l.store.manifests) {
+		for _, r := range l.o.readAll(l.root, list, l.store.manifests) {
 			results[r.rel] = r
 		}
 		list = l.replaced(results)
@@ -39,7 +43,7 @@ func (l *loop) readTogether(list []string) []reading {
 	return readings
 }
 
-// replaced returns the files, sorted, that another file has taken the place of since they were read.
+// replaced returns the files, sorted, that were replaced by another file since they were read.
 func (l *loop) replaced(results map[string]reading) (list []string) {
 	infos := make(map[string]watch.Info, len(results))
 	if len(l.store.manifests) <= maxCompared {

@@ -1,0 +1,159 @@
+package ingress
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// emitted contains an Emitter per kind of event, so that only differences are emitted.
+type emitted struct {
+	gateways        *registry.Emitter[name, *config.Config]   // by Ingress
+	virtualServices *registry.Emitter[string, *config.Config] // by host
+	problems        *registry.Emitter[string, []config.Problem]
+}
+
+func newEmitted() emitted {
+	same := func(a, b *config.Config) bool { return a.Key == b.Key && a.Hash == b.Hash && a.Origin == b.Origin }
+	return emitted{
+		gateways:        registry.NewEmitter[name](same),
+		virtualServices: registry.NewEmitter[string](same),
+		problems:        registry.NewEmitter[string](slices.Equal[[]config.Problem]),
+	}
+}
+
+// flush converts the marked Ingresses and hosts, and appends the events for what changed.
+func (c *Converter) flush(out mesh.Batch) mesh.Batch {
+	ingresses := slices.SortedFunc(maps.Keys(c.dirty), func(a, b name) int { return keyOf(a).Compare(keyOf(b)) })
+	clear(c.dirty)
+	for _, k := range ingresses {
+		out = c.flushIngress(out, k)
+	}
+	hosts := slices.Sorted(maps.Keys(c.dirtyHosts))
+	clear(c.dirtyHosts)
+	for _, host := range hosts {
+		out = c.flushHost(out, host)
+	}
+	return out
+}
+
+// keyOf returns the config key of an Ingress.
+func keyOf(k name) config.Key {
+	return config.Key{Kind: api.Ingress, Namespace: k.Namespace, Name: k.Name}
+}
+
+// flushIngress parses an Ingress again, emits its Gateway and Problems, and marks the hosts of its
+// old and new rules.
+func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
+	var now *rules
+	var gateway *config.Config
+	var wrong []config.Problem
+	object := c.ingresses[k]
+	out, converted := c.guard.Try(out, registry.Convert, keyOf(k), originOf(object), func() {
+		if object != nil && c.isServed(object) {
+			now = c.readRules(k, object)
+			gateway, wrong = c.newGateway(now), now.problems
+		}
+	})
+	if !converted {
+		return out
+	}
+	if old := c.rules[k]; old != nil {
+		c.updateIndexes(old, c.byHost.Remove, c.byService.Remove)
+		delete(c.rules, k)
+	}
+	if now != nil {
+		c.rules[k] = now
+		c.updateIndexes(now, c.byHost.Add, c.byService.Add)
+	}
+	out = emitObject(out, c.emitted.gateways, k, gateway)
+	return c.emitProblems(out, keyOf(k).String(), wrong)
+}
+
+// updateIndexes adds the hosts and services of an Ingress to the indexes or removes them, and marks
+// the hosts.
+func (c *Converter) updateIndexes(r *rules, byHost func(string, name), byService func(name, name)) {
+	for host := range r.hosts {
+		byHost(host, r.name)
+		c.dirtyHosts[host] = struct{}{}
+	}
+	for service := range r.services {
+		byService(service, r.name)
+	}
+}
+
+// flushHost emits the VirtualService of a host and its Problems.
+func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
+	var all []*rules
+	for k := range c.byHost.Values(host) {
+		all = append(all, c.rules[k])
+	}
+	slices.SortFunc(all, older)
+	var object *config.Config
+	var wrong []config.Problem
+	// stands for all Ingresses with rules for the host
+	of := config.Key{Kind: api.Ingress, Name: "host " + host}
+	out, converted := c.guard.Try(
+		out,
+		registry.Convert,
+		of,
+		"",
+		func() { object, wrong = c.newVirtualService(host, all) },
+	)
+	if !converted {
+		return out
+	}
+	out = emitObject(out, c.emitted.virtualServices, host, object)
+	return c.emitProblems(out, "Ingress host "+host, wrong)
+}
+
+// originOf returns where an object was read, or "" if object is nil.
+func originOf(object *config.Config) string {
+	if object == nil {
+		return ""
+	}
+	return object.Origin
+}
+
+// emitObject appends the change of the object that k is converted to, if it differs from the one
+// emitted last. A nil object deletes it. If its name changed, the object of the former name is
+// deleted.
+func emitObject[K comparable](
+	out mesh.Batch,
+	e *registry.Emitter[K, *config.Config],
+	k K,
+	object *config.Config,
+) mesh.Batch {
+	if object == nil {
+		e.Delete(k)
+	} else {
+		e.Set(k, object)
+	}
+	for _, x := range e.Drain() {
+		if x.HasOld && (!x.HasNew || x.New.Key != x.Old.Key) {
+			gone := &config.Config{Meta: config.Meta{Key: x.Old.Key}}
+			out = append(out, mesh.Event{Op: mesh.Delete, Source: source, Config: gone})
+		}
+		if x.HasNew {
+			out = append(out, mesh.Event{Source: source, Config: x.New})
+		}
+	}
+	return out
+}
+
+// emitProblems appends the Problems of a scope, if they differ from those emitted last.
+func (c *Converter) emitProblems(out mesh.Batch, scope string, list []config.Problem) mesh.Batch {
+	if len(list) == 0 {
+		c.emitted.problems.Delete(scope)
+	} else {
+		c.emitted.problems.Set(scope, list)
+	}
+	for _, x := range c.emitted.problems.Drain() {
+		out = append(out, mesh.Event{Source: source, Problems: &mesh.Problems{Scope: scope, List: x.New}})
+	}
+	return out
+}
