@@ -1,6 +1,5 @@
-// Package api names things: the xDS type URLs that meshpilot serves and the table of object kinds that it reads.
+// Package api defines the names that meshpilot uses: the xDS type URLs that it serves, and the
+// table of object kinds that it reads. It imports no other package of meshpilot and has no state.
 //
-// In: nothing. Out: constants and one read-only table. Law: imports nothing of ours and holds no state.
-//
-// Start with [Kind] and [Kinds]; the type URLs are in typeurl.go.
+// Start reading with [Kind] and [Kinds]; the type URLs are in typeurl.go.
 package api

@@ -20,11 +20,12 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Kind is one kind of object that meshpilot reads. Its text is the kind as a manifest spells it; where two API groups
-// share a kind, the group of the one that is not Istio's is behind it, as kubectl has it ("Gateway.gateway.networking.k8s.io").
+// Kind is a kind of object that meshpilot reads, spelled as in a manifest. If two API groups have a
+// kind of the same name, the one that is not Istio's has its group appended, as in kubectl
+// ("Gateway.gateway.networking.k8s.io").
 type Kind string
 
-// Name gives the kind as a manifest spells it.
+// Name returns the kind as a manifest spells it, without the group.
 func (k Kind) Name() string {
 	name, _, _ := strings.Cut(string(k), ".")
 	return name
@@ -57,7 +58,8 @@ const (
 	Namespace     Kind = "Namespace"
 	Node          Kind = "Node"
 	Secret        Kind = "Secret"
-	// RemoteSecret is a Secret of another cluster than the one that config is read from: its key has the name CLUSTER/NAME.
+	// RemoteSecret is a Secret of a cluster other than the config cluster. The name in its key is
+	// CLUSTER/NAME.
 	RemoteSecret Kind = "RemoteSecret"
 	ConfigMap    Kind = "ConfigMap"
 	Ingress      Kind = "Ingress"
@@ -84,27 +86,27 @@ const (
 	BackendTLSPolicy  Kind = "BackendTLSPolicy"
 )
 
-// KindInfo is what the table knows about one kind.
+// KindInfo describes one kind.
 type KindInfo struct {
 	Kind     Kind
 	Group    string   // "" for the Kubernetes core group
 	Plural   string   // resource name in a URL: "virtualservices"
 	Versions []string // every served version, the storage version first
-	// ClusterScoped kinds have no namespace.
+	// ClusterScoped is set for kinds without a namespace.
 	ClusterScoped bool
-	// NewSpec makes an empty spec of an Istio kind; nil for Kubernetes kinds.
+	// NewSpec returns an empty spec of an Istio kind. It is nil for Kubernetes kinds.
 	NewSpec func() proto.Message
-	// NewObject makes an empty object of a Kubernetes kind; nil for Istio kinds. It is of the newest version's type, into which
-	// the others can be read too.
+	// NewObject returns an empty object of a Kubernetes kind. It is nil for Istio kinds. Its type
+	// is that of the newest version, which older versions can be decoded into.
 	NewObject func() metav1.Object
-	// Custom kinds are defined by a CustomResourceDefinition, which may not be installed.
+	// Custom is set for kinds that a CustomResourceDefinition defines, which may not be installed.
 	Custom bool
 }
 
-// Istio says whether the kind is one of istio.io/api, with a protobuf spec.
+// Istio reports whether the kind is one of istio.io/api, with a protobuf spec.
 func (k KindInfo) Istio() bool { return k.NewSpec != nil }
 
-// Kinds gives the table of all kinds, in a fixed order. It must not be changed by the caller.
+// Kinds returns the table of all kinds, in a fixed order. Callers must not modify it.
 var Kinds = sync.OnceValue(func() []KindInfo {
 	const (
 		net = "networking.istio.io"
@@ -120,45 +122,254 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 	two := []string{"v1", "v1beta1"}
 	core := []string{"v1"}
 	list := []KindInfo{
-		{Kind: VirtualService, Group: net, Plural: "virtualservices", Versions: three, NewSpec: func() proto.Message { return new(networking.VirtualService) }},
-		{Kind: DestinationRule, Group: net, Plural: "destinationrules", Versions: three, NewSpec: func() proto.Message { return new(networking.DestinationRule) }},
-		{Kind: Gateway, Group: net, Plural: "gateways", Versions: three, NewSpec: func() proto.Message { return new(networking.Gateway) }},
-		{Kind: ServiceEntry, Group: net, Plural: "serviceentries", Versions: three, NewSpec: func() proto.Message { return new(networking.ServiceEntry) }},
-		{Kind: WorkloadEntry, Group: net, Plural: "workloadentries", Versions: three, NewSpec: func() proto.Message { return new(networking.WorkloadEntry) }},
-		{Kind: WorkloadGroup, Group: net, Plural: "workloadgroups", Versions: three, NewSpec: func() proto.Message { return new(networking.WorkloadGroup) }},
-		{Kind: Sidecar, Group: net, Plural: "sidecars", Versions: three, NewSpec: func() proto.Message { return new(networking.Sidecar) }},
-		{Kind: EnvoyFilter, Group: net, Plural: "envoyfilters", Versions: []string{"v1alpha3"}, NewSpec: func() proto.Message { return new(networking.EnvoyFilter) }},
-		{Kind: ProxyConfig, Group: net, Plural: "proxyconfigs", Versions: []string{"v1beta1"}, NewSpec: func() proto.Message { return new(networkingv1beta1.ProxyConfig) }},
-		{Kind: AuthorizationPolicy, Group: sec, Plural: "authorizationpolicies", Versions: two, NewSpec: func() proto.Message { return new(security.AuthorizationPolicy) }},
-		{Kind: PeerAuthentication, Group: sec, Plural: "peerauthentications", Versions: two, NewSpec: func() proto.Message { return new(security.PeerAuthentication) }},
-		{Kind: RequestAuthentication, Group: sec, Plural: "requestauthentications", Versions: two, NewSpec: func() proto.Message { return new(security.RequestAuthentication) }},
-		{Kind: Telemetry, Group: tel, Plural: "telemetries", Versions: []string{"v1alpha1", "v1"}, NewSpec: func() proto.Message { return new(telemetry.Telemetry) }},
-		{Kind: WasmPlugin, Group: ext, Plural: "wasmplugins", Versions: []string{"v1alpha1"}, NewSpec: func() proto.Message { return new(extensions.WasmPlugin) }},
-		{Kind: TrafficExtension, Group: ext, Plural: "trafficextensions", Versions: []string{"v1alpha1"}, NewSpec: func() proto.Message { return new(extensions.TrafficExtension) }},
+		{
+			Kind:     VirtualService,
+			Group:    net,
+			Plural:   "virtualservices",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.VirtualService) },
+		},
+		{
+			Kind:     DestinationRule,
+			Group:    net,
+			Plural:   "destinationrules",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.DestinationRule) },
+		},
+		{
+			Kind:     Gateway,
+			Group:    net,
+			Plural:   "gateways",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.Gateway) },
+		},
+		{
+			Kind:     ServiceEntry,
+			Group:    net,
+			Plural:   "serviceentries",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.ServiceEntry) },
+		},
+		{
+			Kind:     WorkloadEntry,
+			Group:    net,
+			Plural:   "workloadentries",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.WorkloadEntry) },
+		},
+		{
+			Kind:     WorkloadGroup,
+			Group:    net,
+			Plural:   "workloadgroups",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.WorkloadGroup) },
+		},
+		{
+			Kind:     Sidecar,
+			Group:    net,
+			Plural:   "sidecars",
+			Versions: three,
+			NewSpec:  func() proto.Message { return new(networking.Sidecar) },
+		},
+		{
+			Kind:     EnvoyFilter,
+			Group:    net,
+			Plural:   "envoyfilters",
+			Versions: []string{"v1alpha3"},
+			NewSpec:  func() proto.Message { return new(networking.EnvoyFilter) },
+		},
+		{
+			Kind:     ProxyConfig,
+			Group:    net,
+			Plural:   "proxyconfigs",
+			Versions: []string{"v1beta1"},
+			NewSpec:  func() proto.Message { return new(networkingv1beta1.ProxyConfig) },
+		},
+		{
+			Kind:     AuthorizationPolicy,
+			Group:    sec,
+			Plural:   "authorizationpolicies",
+			Versions: two,
+			NewSpec:  func() proto.Message { return new(security.AuthorizationPolicy) },
+		},
+		{
+			Kind:     PeerAuthentication,
+			Group:    sec,
+			Plural:   "peerauthentications",
+			Versions: two,
+			NewSpec:  func() proto.Message { return new(security.PeerAuthentication) },
+		},
+		{
+			Kind:     RequestAuthentication,
+			Group:    sec,
+			Plural:   "requestauthentications",
+			Versions: two,
+			NewSpec:  func() proto.Message { return new(security.RequestAuthentication) },
+		},
+		{
+			Kind:     Telemetry,
+			Group:    tel,
+			Plural:   "telemetries",
+			Versions: []string{"v1alpha1", "v1"},
+			NewSpec:  func() proto.Message { return new(telemetry.Telemetry) },
+		},
+		{
+			Kind:     WasmPlugin,
+			Group:    ext,
+			Plural:   "wasmplugins",
+			Versions: []string{"v1alpha1"},
+			NewSpec:  func() proto.Message { return new(extensions.WasmPlugin) },
+		},
+		{
+			Kind:     TrafficExtension,
+			Group:    ext,
+			Plural:   "trafficextensions",
+			Versions: []string{"v1alpha1"},
+			NewSpec:  func() proto.Message { return new(extensions.TrafficExtension) },
+		},
 
-		{Kind: Service, Plural: "services", Versions: core, NewObject: func() metav1.Object { return new(corev1.Service) }},
-		{Kind: EndpointSlice, Group: "discovery.k8s.io", Plural: "endpointslices", Versions: core, NewObject: func() metav1.Object { return new(discoveryv1.EndpointSlice) }},
+		{
+			Kind:      Service,
+			Plural:    "services",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(corev1.Service) },
+		},
+		{
+			Kind:      EndpointSlice,
+			Group:     "discovery.k8s.io",
+			Plural:    "endpointslices",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(discoveryv1.EndpointSlice) },
+		},
 		{Kind: Pod, Plural: "pods", Versions: core, NewObject: func() metav1.Object { return new(corev1.Pod) }},
-		{Kind: Namespace, Plural: "namespaces", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(corev1.Namespace) }},
-		{Kind: Node, Plural: "nodes", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(corev1.Node) }},
-		{Kind: Secret, Plural: "secrets", Versions: core, NewObject: func() metav1.Object { return new(corev1.Secret) }},
-		{Kind: ConfigMap, Plural: "configmaps", Versions: core, NewObject: func() metav1.Object { return new(corev1.ConfigMap) }},
-		{Kind: Ingress, Group: ingress, Plural: "ingresses", Versions: core, NewObject: func() metav1.Object { return new(networkingv1.Ingress) }},
-		{Kind: IngressClass, Group: ingress, Plural: "ingressclasses", Versions: core, ClusterScoped: true, NewObject: func() metav1.Object { return new(networkingv1.IngressClass) }},
+		{
+			Kind:          Namespace,
+			Plural:        "namespaces",
+			Versions:      core,
+			ClusterScoped: true,
+			NewObject:     func() metav1.Object { return new(corev1.Namespace) },
+		},
+		{
+			Kind:          Node,
+			Plural:        "nodes",
+			Versions:      core,
+			ClusterScoped: true,
+			NewObject:     func() metav1.Object { return new(corev1.Node) },
+		},
+		{
+			Kind:      Secret,
+			Plural:    "secrets",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(corev1.Secret) },
+		},
+		{
+			Kind:      ConfigMap,
+			Plural:    "configmaps",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(corev1.ConfigMap) },
+		},
+		{
+			Kind:      Ingress,
+			Group:     ingress,
+			Plural:    "ingresses",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(networkingv1.Ingress) },
+		},
+		{
+			Kind:          IngressClass,
+			Group:         ingress,
+			Plural:        "ingressclasses",
+			Versions:      core,
+			ClusterScoped: true,
+			NewObject:     func() metav1.Object { return new(networkingv1.IngressClass) },
+		},
 
-		{Kind: ServiceExport, Group: mcs, Plural: "serviceexports", Versions: []string{"v1beta1", "v1alpha1"}, NewObject: func() metav1.Object { return new(mcsv1beta1.ServiceExport) }},
-		{Kind: ServiceImport, Group: mcs, Plural: "serviceimports", Versions: []string{"v1beta1", "v1alpha1"}, NewObject: func() metav1.Object { return new(mcsv1beta1.ServiceImport) }},
+		{
+			Kind:      ServiceExport,
+			Group:     mcs,
+			Plural:    "serviceexports",
+			Versions:  []string{"v1beta1", "v1alpha1"},
+			NewObject: func() metav1.Object { return new(mcsv1beta1.ServiceExport) },
+		},
+		{
+			Kind:      ServiceImport,
+			Group:     mcs,
+			Plural:    "serviceimports",
+			Versions:  []string{"v1beta1", "v1alpha1"},
+			NewObject: func() metav1.Object { return new(mcsv1beta1.ServiceImport) },
+		},
 
-		{Kind: GatewayClass, Group: gw, Plural: "gatewayclasses", Versions: two, ClusterScoped: true, NewObject: func() metav1.Object { return new(gatewayv1.GatewayClass) }},
-		{Kind: KubernetesGateway, Group: gw, Plural: "gateways", Versions: two, NewObject: func() metav1.Object { return new(gatewayv1.Gateway) }},
-		{Kind: HTTPRoute, Group: gw, Plural: "httproutes", Versions: two, NewObject: func() metav1.Object { return new(gatewayv1.HTTPRoute) }},
-		{Kind: GRPCRoute, Group: gw, Plural: "grpcroutes", Versions: core, NewObject: func() metav1.Object { return new(gatewayv1.GRPCRoute) }},
-		{Kind: TLSRoute, Group: gw, Plural: "tlsroutes", Versions: []string{"v1", "v1alpha3", "v1alpha2"}, NewObject: func() metav1.Object { return new(gatewayv1.TLSRoute) }},
-		{Kind: TCPRoute, Group: gw, Plural: "tcproutes", Versions: []string{"v1", "v1alpha2"}, NewObject: func() metav1.Object { return new(gatewayv1.TCPRoute) }},
-		{Kind: UDPRoute, Group: gw, Plural: "udproutes", Versions: []string{"v1", "v1alpha2"}, NewObject: func() metav1.Object { return new(gatewayv1.UDPRoute) }},
-		{Kind: ListenerSet, Group: gw, Plural: "listenersets", Versions: core, NewObject: func() metav1.Object { return new(gatewayv1.ListenerSet) }},
-		{Kind: ReferenceGrant, Group: gw, Plural: "referencegrants", Versions: []string{"v1", "v1beta1"}, NewObject: func() metav1.Object { return new(gatewayv1.ReferenceGrant) }},
-		{Kind: BackendTLSPolicy, Group: gw, Plural: "backendtlspolicies", Versions: []string{"v1", "v1alpha3"}, NewObject: func() metav1.Object { return new(gatewayv1.BackendTLSPolicy) }},
+		{
+			Kind:          GatewayClass,
+			Group:         gw,
+			Plural:        "gatewayclasses",
+			Versions:      two,
+			ClusterScoped: true,
+			NewObject:     func() metav1.Object { return new(gatewayv1.GatewayClass) },
+		},
+		{
+			Kind:      KubernetesGateway,
+			Group:     gw,
+			Plural:    "gateways",
+			Versions:  two,
+			NewObject: func() metav1.Object { return new(gatewayv1.Gateway) },
+		},
+		{
+			Kind:      HTTPRoute,
+			Group:     gw,
+			Plural:    "httproutes",
+			Versions:  two,
+			NewObject: func() metav1.Object { return new(gatewayv1.HTTPRoute) },
+		},
+		{
+			Kind:      GRPCRoute,
+			Group:     gw,
+			Plural:    "grpcroutes",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(gatewayv1.GRPCRoute) },
+		},
+		{
+			Kind:      TLSRoute,
+			Group:     gw,
+			Plural:    "tlsroutes",
+			Versions:  []string{"v1", "v1alpha3", "v1alpha2"},
+			NewObject: func() metav1.Object { return new(gatewayv1.TLSRoute) },
+		},
+		{
+			Kind:      TCPRoute,
+			Group:     gw,
+			Plural:    "tcproutes",
+			Versions:  []string{"v1", "v1alpha2"},
+			NewObject: func() metav1.Object { return new(gatewayv1.TCPRoute) },
+		},
+		{
+			Kind:      UDPRoute,
+			Group:     gw,
+			Plural:    "udproutes",
+			Versions:  []string{"v1", "v1alpha2"},
+			NewObject: func() metav1.Object { return new(gatewayv1.UDPRoute) },
+		},
+		{
+			Kind:      ListenerSet,
+			Group:     gw,
+			Plural:    "listenersets",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(gatewayv1.ListenerSet) },
+		},
+		{
+			Kind:      ReferenceGrant,
+			Group:     gw,
+			Plural:    "referencegrants",
+			Versions:  []string{"v1", "v1beta1"},
+			NewObject: func() metav1.Object { return new(gatewayv1.ReferenceGrant) },
+		},
+		{
+			Kind:      BackendTLSPolicy,
+			Group:     gw,
+			Plural:    "backendtlspolicies",
+			Versions:  []string{"v1", "v1alpha3"},
+			NewObject: func() metav1.Object { return new(gatewayv1.BackendTLSPolicy) },
+		},
 	}
 	for i := range list {
 		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || list[i].Group == mcs || list[i].Group == gw
@@ -166,8 +377,8 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 	return list
 })
 
-// Lookup finds a kind by its group, version and name as a manifest has them.
-// known says that the group and kind exist, served that this version of it does.
+// Lookup returns the kind of a group and kind name, as a manifest spells them. known reports
+// whether the kind exists, and served whether it exists in this version.
 func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
 	for _, k := range Kinds() {
 		if k.Group == group && k.Kind.Name() == kind {
@@ -177,7 +388,7 @@ func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
 	return KindInfo{}, false, false
 }
 
-// Info gives the table's line of a kind.
+// Info returns the entry of a kind, and false if there is none.
 func Info(kind Kind) (KindInfo, bool) {
 	for _, k := range Kinds() {
 		if k.Kind == kind {

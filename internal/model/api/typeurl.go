@@ -7,20 +7,20 @@ const (
 	ListenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
 	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 	SecretType   = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
-	// ExtensionType is what filters that name a config_discovery are configured with.
+	// ExtensionType is the configuration of a filter that is served by ECDS (config_discovery).
 	ExtensionType = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig"
 
-	// NameTableType and ProxyConfigType are what Istio's agent asks for itself: the names that it resolves, and its
-	// settings.
+	// NameTableType and ProxyConfigType are requested by Istio's agent for itself: the names that
+	// its DNS proxy resolves, and its settings.
 	NameTableType   = "type.googleapis.com/istio.networking.nds.v1.NameTable"
 	ProxyConfigType = "type.googleapis.com/istio.mesh.v1alpha1.ProxyConfig"
 
-	// DebugSyncType is the type URL of Istio's synthetic resource that tells the state of all proxies.
+	// DebugSyncType is Istio's synthetic resource with the sync status of all proxies.
 	DebugSyncType = "istio.io/debug/syncz"
 )
 
-// ShortType gives the name that operators know a type by (CDS, EDS, LDS, RDS, SDS, ECDS, NDS, PCDS), or the URL itself if it has
-// none. Metrics and logs use it.
+// ShortType returns the usual abbreviation of a type (CDS, EDS, LDS, RDS, SDS, ECDS, NDS, PCDS), or
+// the URL itself if it has none. Metrics and logs use it.
 func ShortType(typeURL string) string {
 	switch typeURL {
 	case ClusterType:

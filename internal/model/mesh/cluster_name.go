@@ -6,26 +6,28 @@ import (
 	"strings"
 )
 
-// Direction is where a cluster's traffic goes, seen from the proxy.
+// Direction is the direction of a cluster's traffic, as seen from the proxy.
 type Direction string
 
-// The directions that cluster names have.
+// The directions in cluster names.
 const (
 	Outbound Direction = "outbound"
 	Inbound  Direction = "inbound"
 )
 
-// Clusters that have no ClusterName.
+// Clusters whose names are not ClusterNames.
 const (
 	BlackHoleCluster          = "BlackHoleCluster"
 	PassthroughCluster        = "PassthroughCluster"
 	InboundPassthroughCluster = "InboundPassthroughCluster"
-	// DynamicDNSCluster sends requests to where DNS says that their host is (ALLOW_ANY_DYNAMIC_DNS).
+	// DynamicDNSCluster forwards requests to the address of their host in DNS
+	// (ALLOW_ANY_DYNAMIC_DNS).
 	DynamicDNSCluster = "AllowAnyDynamicDNSCluster"
 )
 
-// ClusterName is an Envoy cluster's name taken apart: "outbound|80|v1|reviews.default.svc.cluster.local",
-// "inbound|9080||". It is the only thing that formats or parses these names.
+// ClusterName is the parsed name of an Envoy cluster:
+// "outbound|80|v1|reviews.default.svc.cluster.local", "inbound|9080||". All code formats and parses
+// these names through this type.
 type ClusterName struct {
 	Direction Direction
 	Port      uint32
@@ -33,12 +35,12 @@ type ClusterName struct {
 	Host      Hostname
 }
 
-// String gives the name as Envoy, metrics and users see it.
+// String returns the name as it appears in Envoy and metrics.
 func (c ClusterName) String() string {
 	return string(c.Direction) + "|" + strconv.FormatUint(uint64(c.Port), 10) + "|" + c.Subset + "|" + string(c.Host)
 }
 
-// ParseClusterName reads what String wrote.
+// ParseClusterName parses the output of String. It returns an error if the text has another form.
 func ParseClusterName(s string) (ClusterName, error) {
 	parts := strings.SplitN(s, "|", 5)
 	if len(parts) != 4 {
@@ -55,13 +57,15 @@ func ParseClusterName(s string) (ClusterName, error) {
 	return ClusterName{Direction: d, Port: uint32(port), Subset: parts[2], Host: Hostname(parts[3])}, nil
 }
 
-// DefaultSNI is the server name that mutual TLS between proxies uses for the cluster:
+// DefaultSNI returns the server name for mutual TLS between proxies,
+// "outbound_.80_.v1_.reviews.default.svc.cluster.local".
 // "outbound_.80_.v1_.reviews.default.svc.cluster.local".
 func (c ClusterName) DefaultSNI() string {
 	return string(c.Direction) + "_." + strconv.FormatUint(uint64(c.Port), 10) + "_." + c.Subset + "_." + string(c.Host)
 }
 
-// ParseSNI reads what DefaultSNI wrote. Gateways of mode AUTO_PASSTHROUGH have clusters of such names.
+// ParseSNI parses the output of DefaultSNI. Gateways of mode AUTO_PASSTHROUGH have clusters with
+// such names.
 func ParseSNI(s string) (ClusterName, error) {
 	parts := strings.SplitN(s, "_.", 4)
 	if len(parts) != 4 {

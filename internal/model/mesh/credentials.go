@@ -1,24 +1,26 @@
 package mesh
 
-// SDS names of the identity that a proxy has from the mesh. Its agent serves them.
+// SDS names of a proxy's mesh identity, which its agent serves.
 const (
-	// OwnCertificate is the proxy's certificate and its key.
+	// OwnCertificate is the proxy's certificate with its private key.
 	OwnCertificate = "default"
-	// MeshRoots are the authorities that the certificates of other proxies are checked against.
+	// MeshRoots are the CA certificates that verify other proxies.
 	MeshRoots = "ROOTCA"
 )
 
-// Credentials are what a proxy has for connections with other proxies, as SDS names. The zero value is nothing.
+// Credentials are the SDS names of a proxy's credentials for connections with other proxies. The
+// zero value is none.
 type Credentials struct {
-	// Certificate is its own, with its key, and Roots the authorities that the other side's is checked against.
+	// Certificate is the proxy's certificate with its private key, and Roots the CA certificates
+	// that verify the peer.
 	Certificate, Roots string
 }
 
-// noIdentity is what an agent of ours says where it gets no certificates from the mesh.
+// noIdentity is the value of NodeMetadata.Identity if the agent gets no certificates from the mesh.
 const noIdentity = "none"
 
-// ClientCredentials gives what the proxy calls other proxies with: files if it says that it has three, or else what its agent
-// serves. A proxy without an agent has none.
+// ClientCredentials returns the credentials for calls to other proxies: the three client files if
+// all are set, otherwise those that the agent serves. A proxy without an agent has none.
 func (m NodeMetadata) ClientCredentials() Credentials {
 	if m.TLSClientCertChain != "" && m.TLSClientKey != "" && m.TLSClientRootCert != "" {
 		return Credentials{FileCertificate(m.TLSClientCertChain, m.TLSClientKey), FileRoots(m.TLSClientRootCert)}
@@ -26,8 +28,9 @@ func (m NodeMetadata) ClientCredentials() Credentials {
 	return m.fromAgent()
 }
 
-// ServerCredentials gives what the proxy is called with by other proxies: files where it says that it has some, without a root of
-// its own the mesh's, or else what its agent serves.
+// ServerCredentials returns the credentials for calls from other proxies: the server files if
+// certificate and key are set, with the mesh's roots unless a root file is set too. Otherwise it
+// returns those that the agent serves.
 func (m NodeMetadata) ServerCredentials() Credentials {
 	if m.TLSServerCertChain == "" || m.TLSServerKey == "" {
 		return m.fromAgent()
@@ -39,14 +42,15 @@ func (m NodeMetadata) ServerCredentials() Credentials {
 	return c
 }
 
-// AgentCluster is the static cluster by which proxies ask their agent for secrets. AgentFilesCluster is the one for secrets that are
-// files, if another server has the workload's identity. The names are Istio's.
+// AgentCluster is the static cluster of the agent's SDS server. AgentFilesCluster is the one for
+// certificate files, if another server provides the workload's identity. The names are Istio's.
 const (
 	AgentCluster      = "sds-grpc"
 	AgentFilesCluster = "sds-files-grpc"
 )
 
-// FileServer returns the static cluster by which the proxy's agent is asked for secrets that are files, "" if the proxy has no agent.
+// FileServer returns the static cluster of the agent's SDS server for certificate files, or "" if
+// the proxy has no agent.
 func (m NodeMetadata) FileServer() string {
 	switch {
 	case m.IstioVersion == "":

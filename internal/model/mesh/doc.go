@@ -1,7 +1,9 @@
-// Package mesh is the vocabulary: Service, Port, Endpoint, Workload, Proxy, Locality, ClusterName, and the Event that says
-// that one of them changed.
+// Package mesh defines the vocabulary of the control plane: Service, Port, Endpoint, Workload,
+// Proxy, Locality and ClusterName, and the Event that describes a change of one of them.
 //
-// In: nothing. Out: plain immutable values with content hashes. Law: knows no Envoy protos, no clients and no locks.
+// All types are plain values with content hashes, which are immutable after they are sealed. The
+// package does not depend on Envoy protos or clients, and has no locks.
 //
-// Start with service.go and endpoint.go, then proxy.go (what a proxy says of itself) and event.go.
+// Start reading with service.go and endpoint.go, then proxy.go (the description that a proxy sends
+// of itself) and event.go.
 package mesh

@@ -6,65 +6,67 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Health is whether an endpoint should be sent requests.
+// Health determines whether an endpoint receives requests.
 type Health string
 
 // The health states. The zero value is healthy.
 const (
 	Healthy   Health = ""
 	Unhealthy Health = "UNHEALTHY"
-	// Draining endpoints get no new requests but keep the ones they have (terminating and still serving).
+	// Draining endpoints receive no new sessions but keep existing ones (terminating and still
+	// serving).
 	Draining Health = "DRAINING"
 )
 
 // Endpoint is one address and port where a service can be reached. It is immutable.
 type Endpoint struct {
-	// Address is an IP, a DNS name (of a service that proxies resolve), or "unix://PATH". It is empty for an endpoint that is
-	// reached only through the gateways of its Network, which knows the way.
+	// Address is an IP address, a DNS name (for services that proxies resolve), or "unix://PATH".
+	// It is empty for an endpoint that is reached only through the gateways of its Network.
 	Address string
 	// MoreAddresses are further addresses of the same endpoint (dual stack).
 	MoreAddresses []string
-	// Port is the port on the endpoint; ServicePort is the name of the service's port that it serves.
+	// Port is the port of the endpoint. ServicePort is the name of the service port that it serves.
 	Port        uint32
 	ServicePort string
 	Labels      map[string]string
 	// Account is the SPIFFE ID of the workload, "" if unknown.
 	Account string
-	// Workload is the pod or WorkloadEntry behind it, "" if unknown; Owner the Deployment (or the like) that made it.
+	// Workload is the name of the pod or WorkloadEntry, "" if unknown. Owner is the name of the
+	// Deployment, or of another controller, that created it.
 	Workload, Owner string
 	Namespace       string
-	// Hostname is the endpoint's own name below a headless service ("web-0"), "" if it has none.
+	// Hostname is the endpoint's name below a headless service ("web-0"), or "".
 	Hostname string
 	Node     string
 	Locality Locality
 	Network  Network
 	Cluster  ClusterID
-	// Weight is the load-balancing weight, at least 1; 0 means 1.
+	// Weight is the load-balancing weight; 0 means 1.
 	Weight uint32
 	Health Health
-	// Confined says that only callers of the endpoint's own cluster may be told of it (Multi-Cluster Services API: its service is
-	// not exported there).
+	// Confined limits the endpoint to callers of its own cluster (Multi-Cluster Services API: its
+	// service is not exported).
 	Confined bool
-	// TLS says that the endpoint takes mutual TLS from proxies (tlsMode "istio").
+	// TLS is set if the endpoint accepts mutual TLS from proxies (tlsMode "istio").
 	TLS bool
 	// TLSDisabled is true if the workload could take mutual TLS but a PeerAuthentication disables it at
 	// this port. TLS is false then.
 	TLSDisabled bool
 }
 
-// HostPort gives "address:port", for sorting and messages.
+// HostPort returns "address:port", for sorting and messages.
 func (e *Endpoint) HostPort() string { return e.Address + ":" + strconv.FormatUint(uint64(e.Port), 10) }
 
-// ShardKey names who said what the endpoints of a service are: a registry of a cluster, and within it the object
-// (one EndpointSlice of several, a ServiceEntry).
+// ShardKey identifies the origin of a service's endpoints: a registry of a cluster, and the object
+// within it (an EndpointSlice or a ServiceEntry).
 type ShardKey struct {
 	Provider Provider
 	Cluster  ClusterID
 	Object   config.Key
 }
 
-// Shard is the endpoints of one service as one object lists them. It is immutable; a new one replaces the one with the
-// same Service and ShardKey.
+// Shard contains the endpoints that one object lists for a service. It is immutable; a new one
+// replaces that with the same Service and Key.
 type Shard struct {
 	Service   ServiceKey
 	Key       ShardKey
@@ -73,28 +75,29 @@ type Shard struct {
 	Hash uint64
 }
 
-// Sealed gives the shard with its content hash taken; afterwards it must not be changed.
+// Sealed returns a copy with its content hash. The copy must not be modified.
 func (s Shard) Sealed() *Shard {
 	s.Hash = contentHash([]any{s.Service, s.Key, HashEndpoints(s.Endpoints)})
 	return &s
 }
 
-// Workload is something that runs and may be an endpoint of services: a pod or a WorkloadEntry. It is immutable.
+// Workload is a pod or WorkloadEntry, which can be an endpoint of services. It is immutable.
 type Workload struct {
 	Provider  Provider
 	Cluster   ClusterID
 	Namespace string
 	Name      string
 	Owner     string
-	// Hostname is a pod's own name below the headless service that is named Subdomain ("web-0", "web"); both are empty if it has
-	// none.
+	// Hostname is a pod's name below the headless service Subdomain ("web-0", "web"). Both are
+	// empty if it has none.
 	Hostname, Subdomain string
-	// Addresses are its IPs (or, for a WorkloadEntry, a DNS name or "unix://PATH"), the first one the main one. A WorkloadEntry
-	// that is reached only through the gateways of its Network has none.
+	// Addresses are its IP addresses (for a WorkloadEntry also a DNS name or "unix://PATH"), the
+	// main one first. It is empty for a WorkloadEntry that is reached only through the gateways of
+	// its Network.
 	Addresses []string
-	// Ports maps service port names to the workload's own ports (WorkloadEntry.ports).
+	// Ports maps service port names to the workload's ports (WorkloadEntry.ports).
 	Ports map[string]uint32
-	// ContainerPorts are a pod's named container ports, for services whose target port is a name.
+	// ContainerPorts are a pod's named container ports, for services with a named target port.
 	ContainerPorts map[string]uint32
 	Labels         map[string]string
 	Account        string
@@ -104,14 +107,15 @@ type Workload struct {
 	Weight         uint32
 	Health         Health
 	TLS            bool
-	// Ready is false for pods that are not to get traffic by label selection. WorkloadEntries are ready.
+	// Ready is false for pods that must not receive traffic through label selectors.
+	// WorkloadEntries are ready unless a health check fails.
 	Ready bool
 	From  config.Key
 	// Hash is the content hash; see Sealed.
 	Hash uint64
 }
 
-// MainAddress gives the first of the Addresses, "" if there is none.
+// MainAddress returns the first of the Addresses, or "".
 func (w *Workload) MainAddress() string {
 	if len(w.Addresses) == 0 {
 		return ""
@@ -119,7 +123,7 @@ func (w *Workload) MainAddress() string {
 	return w.Addresses[0]
 }
 
-// Sealed gives the workload with its content hash taken; afterwards it must not be changed.
+// Sealed returns a copy with its content hash. The copy must not be modified.
 func (w Workload) Sealed() *Workload {
 	w.Hash = contentHash(w)
 	return &w

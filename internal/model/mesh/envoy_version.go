@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// EnvoyVersion is the release of a proxy's Envoy. The zero value means that the proxy did not state it.
+// EnvoyVersion is the release of a proxy's Envoy. The zero value means that the proxy did not state
+// it.
 type EnvoyVersion struct{ Major, Minor, Patch uint32 }
 
 // Compare orders releases, older ones first.

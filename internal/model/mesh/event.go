@@ -6,27 +6,27 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Op is what happened to the object of an Event.
+// Op is the operation of an Event.
 type Op uint8
 
-// The kinds of Event.
+// The operations.
 const (
 	Upsert Op = iota
 	Delete
-	// Synced says that everything that the source had at its start has been sent. It is sent once.
+	// Synced marks the end of the initial state of a source. It is sent once.
 	Synced
 )
 
-// String names the op for logs.
+// String returns the name of the operation, for logs.
 func (o Op) String() string {
 	return [...]string{"upsert", "delete", "synced"}[o]
 }
 
-// Event is one change of one thing. Exactly one of the pointers is set; none with Synced.
-// For Delete the pointed-to value needs only its key.
+// Event is a change of one entity. Exactly one of the pointers is set; none with Synced. For
+// Delete, the value needs only its key.
 type Event struct {
 	Op Op
-	// Source is the name of the source or registry that says so.
+	// Source is the name of the source or registry.
 	Source       string
 	Config       *config.Config
 	Service      *Service
@@ -37,31 +37,34 @@ type Event struct {
 	SecretAccess *SecretAccess
 	KeySet       *KeySet
 	Gateways     *GatewayObject
-	// Resolved is what a name stands for that Snapshot.NamesToResolve has.
+	// Resolved contains the addresses of a name in Snapshot.NamesToResolve.
 	Resolved *ResolvedName
 }
 
-// Settings is the mesh-wide configuration, as one immutable value. A nil field is the default.
+// Settings is the mesh-wide configuration, as one immutable value. In an Event a nil field leaves
+// the current value unchanged.
 type Settings struct {
 	Mesh     *meshconfig.MeshConfig
 	Networks *meshconfig.MeshNetworks
-	// Roots are the certificates of the mesh's own authority that proxies are to trust, in PEM.
+	// Roots are the certificates of the mesh's own CA that proxies trust, in PEM.
 	Roots []string
-	// RootsComing says that there is such an authority, and that its roots are not known yet.
+	// RootsComing is set if there is a CA whose roots are not known yet.
 	RootsComing bool
-	// Bundles are the authorities' certificates, in PEM, of the trust bundles that MeshConfig names (caCertificates.spiffeBundleUrl), by
-	// address: as they were got last, "" if they never were. Of those that are not there it is not known yet.
+	// Bundles are the certificates, in PEM, of the trust bundles that MeshConfig references
+	// (caCertificates.spiffeBundleUrl), by URL. The value is "" if a bundle could not be fetched
+	// yet. URLs without an entry have not been tried.
 	Bundles map[string]string
 }
 
-// Problems replaces all that is known to be wrong about one origin (a file, or one object): an empty List mends it.
+// Problems replaces all Problems of one scope. An empty List resolves them.
 type Problems struct {
-	// Scope names what the list is complete for: a file's path or an object's key.
+	// Scope identifies the set that List is complete for: a file's path or an object's key.
 	Scope string
 	List  []config.Problem
-	// Generation is that of the object (metadata.generation), if the list is about one object of an API server.
+	// Generation is the metadata.generation of the object, if the list is about one object of an
+	// API server.
 	Generation int64
 }
 
-// Batch is events that belong together: they are applied as one, and no proxy sees half of them.
+// Batch contains events that are applied atomically: no proxy sees a part of them.
 type Batch []Event

@@ -6,17 +6,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// GatewayObject is an object that is no Service and says which gateways lead into a network: a Gateway of the Gateway API. It is
-// immutable.
+// GatewayObject is an object other than a Service that defines gateways of networks: a Gateway of
+// the Gateway API. It is immutable.
 type GatewayObject struct {
-	// Cluster is where the object is, From its key there.
+	// Cluster is the cluster of the object, and From its key there.
 	Cluster ClusterID
 	From    config.Key
-	// Gateways are sorted. Their addresses are IPs or DNS names.
+	// Gateways are sorted. Their addresses are IP addresses or DNS names.
 	Gateways []NetworkGateway
 }
 
-// Equal says that both say the same; nil says nothing.
+// Equal reports whether both define the same gateways. Two nil objects are equal.
 func (g *GatewayObject) Equal(o *GatewayObject) bool {
 	if g == nil || o == nil {
 		return g == o

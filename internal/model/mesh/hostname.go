@@ -2,21 +2,24 @@ package mesh
 
 import "strings"
 
-// Hostname is a lower-case DNS name, or a wildcard of one: "*.example.com", "*".
+// Hostname is a lower-case DNS name, or a wildcard: "*.example.com", "*".
 type Hostname string
 
-// ClusterSetDomain is the DNS suffix of services of all clusters together, as the Multi-Cluster Services API has it:
+// ClusterSetDomain is the DNS suffix of services of the cluster set in the Multi-Cluster Services
+// API: "reviews.default.svc.clusterset.local".
 // "reviews.default.svc.clusterset.local".
 const ClusterSetDomain = "clusterset.local"
 
-// OfClusterSet says whether the name is one that stands for a service in all clusters (Multi-Cluster Services API). Search domains
-// do not make up for it: short names mean the service of the caller's own mesh.
+// OfClusterSet reports whether the name belongs to a service of the cluster set (Multi-Cluster
+// Services API). DNS search domains do not include such names: short names resolve to services of
+// the caller's mesh.
 func (h Hostname) OfClusterSet() bool { return strings.HasSuffix(string(h), ".svc."+ClusterSetDomain) }
 
-// IsWildcard says whether the name starts with "*".
+// IsWildcard reports whether the name starts with "*".
 func (h Hostname) IsWildcard() bool { return strings.HasPrefix(string(h), "*") }
 
-// Matches says whether some concrete name is covered by both: equal names, or one a wildcard over the other.
+// Matches reports whether some name matches both h and o: they are equal, or one is a wildcard that
+// matches the other.
 func (h Hostname) Matches(o Hostname) bool {
 	switch {
 	case h.IsWildcard() && o.IsWildcard():
@@ -31,7 +34,7 @@ func (h Hostname) Matches(o Hostname) bool {
 	}
 }
 
-// Covers says whether every name that o stands for is also one of h.
+// Covers reports whether h matches every name that o matches.
 func (h Hostname) Covers(o Hostname) bool {
 	if !h.IsWildcard() {
 		return h == o
@@ -39,8 +42,8 @@ func (h Hostname) Covers(o Hostname) bool {
 	return strings.HasSuffix(strings.TrimPrefix(string(o), "*"), string(h[1:]))
 }
 
-// MoreSpecific orders hostnames for look-ups: exact names before wildcards, longer wildcards before shorter.
-// It gives a negative number when h is to be tried before o.
+// MoreSpecific compares hostnames by precedence: exact names before wildcards, longer wildcards
+// before shorter. It returns a negative number if h precedes o.
 func (h Hostname) MoreSpecific(o Hostname) int {
 	if hw, ow := h.IsWildcard(), o.IsWildcard(); hw != ow {
 		if ow {
@@ -54,8 +57,9 @@ func (h Hostname) MoreSpecific(o Hostname) int {
 	return strings.Compare(string(h), string(o))
 }
 
-// ResolveShortName expands a host as a VirtualService or DestinationRule in that namespace writes it: a name without
-// a dot is a service of the namespace ("reviews" is "reviews.NAMESPACE.svc.DOMAIN"); anything else stays as it is.
+// ResolveShortName returns the full name of a host in a VirtualService or DestinationRule of a
+// namespace. A name without a dot is a service of the namespace ("reviews" is
+// "reviews.NAMESPACE.svc.DOMAIN"); any other name is only converted to lower case.
 func ResolveShortName(host, namespace, domain string) Hostname {
 	host = strings.ToLower(host)
 	if host == "" || strings.ContainsAny(host, ".*:") || namespace == "" {

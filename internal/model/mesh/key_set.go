@@ -2,15 +2,17 @@ package mesh
 
 import "net/url"
 
-// KeySource says where an issuer of tokens publishes its keys (security.istio.io, JWTRule). Exactly one field is set.
+// KeySource is the location of a token issuer's keys (security.istio.io, JWTRule). Exactly one
+// field is set.
 type KeySource struct {
-	// URI is that of the keys (jwksUri).
+	// URI is the URL of the keys (jwksUri).
 	URI string
-	// Issuer is whose discovery document says where they are (OpenID Connect Discovery 1.0, section 4).
+	// Issuer is the issuer whose discovery document contains the URL (OpenID Connect Discovery 1.0,
+	// section 4).
 	Issuer string
 }
 
-// String is for people. A password in the address is not.
+// String returns the source for logs, with the password in a URL redacted.
 func (s KeySource) String() string {
 	if u, err := url.Parse(s.URI); err == nil && u.User != nil {
 		return u.Redacted()
@@ -21,11 +23,12 @@ func (s KeySource) String() string {
 	return s.Issuer + " (discovery)"
 }
 
-// KeySet is what is known of the keys of a source.
+// KeySet contains the keys of a source, as last fetched.
 type KeySet struct {
 	Source KeySource
-	// Text is the newest good keys as a JSON Web Key Set in canonical form, public ones only; "": none were ever got.
+	// Text is the last valid JSON Web Key Set in canonical form, with public keys only; "" if none
+	// has been fetched.
 	Text string
-	// Fault says why it is not known whether those are the newest, "" if it is.
+	// Fault is the error of the last fetch, "" if it succeeded.
 	Fault string
 }

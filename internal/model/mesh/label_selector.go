@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// LabelSelector reads a selector of MeshConfig. An empty one selects everything, a nil one nothing.
+// LabelSelector converts a selector of MeshConfig. An empty one matches everything, a nil one
+// nothing. It returns an error if an expression is invalid.
 func LabelSelector(s *meshconfig.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return labels.Nothing(), nil

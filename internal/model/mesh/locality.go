@@ -2,12 +2,12 @@ package mesh
 
 import "strings"
 
-// Locality is where something runs, from wide to narrow. Empty parts are unknown.
+// Locality is a location, from wide to narrow. Unknown parts are empty.
 type Locality struct {
 	Region, Zone, SubZone string
 }
 
-// ParseLocality reads "region/zone/subzone"; missing parts are empty.
+// ParseLocality parses "region/zone/subzone". Missing parts are empty.
 func ParseLocality(s string) Locality {
 	parts := strings.SplitN(s, "/", 3)
 	for len(parts) < 3 {
@@ -16,13 +16,14 @@ func ParseLocality(s string) Locality {
 	return Locality{Region: parts[0], Zone: parts[1], SubZone: parts[2]}
 }
 
-// String gives "region/zone/subzone" without trailing empty parts.
+// String returns "region/zone/subzone" without trailing empty parts.
 func (l Locality) String() string {
 	return strings.TrimRight(l.Region+"/"+l.Zone+"/"+l.SubZone, "/")
 }
 
-// Network names a set of endpoints that reach each other directly; "" is the default network.
+// Network is the name of a set of endpoints that reach each other directly; "" is the default
+// network.
 type Network string
 
-// ClusterID names a cluster (a registry's platform instance), "Kubernetes" by default.
+// ClusterID is the name of a cluster, "Kubernetes" by default.
 type ClusterID string

@@ -10,24 +10,25 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// NameTable is what the DNS proxy beside an application answers from: the addresses of hosts, by host. A wildcard stands
-// for the names below it that have no line of their own. On the wire it is istio.networking.nds.v1.NameTable, whose only
-// field is this map; it is the one resource of NDS.
+// NameTable contains the addresses of hosts for the DNS proxy in the agent. A wildcard applies to
+// the names below it without an entry of their own. Its wire format is
+// istio.networking.nds.v1.NameTable, whose only field is this map; it is the only resource of NDS.
 type NameTable map[Hostname]NameEntry
 
-// NameEntry is one line of a NameTable (NameTable.NameInfo).
+// NameEntry is one entry of a NameTable (NameTable.NameInfo).
 type NameEntry struct {
-	// IPs are of both families, in the order in which they are preferred.
+	// IPs are addresses of both families, in the order of preference.
 	IPs []string
-	// Registry is where the host comes from. Of a Kubernetes host the agent also answers the shorter names.
+	// Registry is the registry of the host. For Kubernetes hosts the agent also answers the shorter
+	// names.
 	Registry Provider
-	// ShortName and Namespace are those of a Kubernetes service ("reviews", "default"), or of a pod below a headless one
-	// ("web-0.web"). They are empty for others.
+	// ShortName and Namespace are those of a Kubernetes service ("reviews", "default"), or of a pod
+	// below a headless service ("web-0.web"). They are empty for other hosts.
 	ShortName, Namespace string
 }
 
-// Field numbers of NameTable, of its map's entries, and of NameTable.NameInfo. Number 5, alt_hosts, was never more than
-// an experiment.
+// Field numbers of NameTable, of its map's entries, and of NameTable.NameInfo. Number 5, alt_hosts,
+// was only experimental.
 const (
 	nameTableField     protowire.Number = 1
 	nameHostField      protowire.Number = 1
@@ -38,8 +39,8 @@ const (
 	nameNamespaceField protowire.Number = 4
 )
 
-// AppendName appends one line of a NameTable. Lines appended in the order of their hosts, each host once, are the
-// canonical encoding of the table.
+// AppendName appends an encoded entry of a NameTable. Entries that are appended in the order of
+// their hosts, without duplicates, form the canonical encoding of the table.
 func AppendName(b []byte, host Hostname, e NameEntry) []byte {
 	value := e.size()
 	b = protowire.AppendTag(b, nameTableField, protowire.BytesType)
@@ -58,10 +59,10 @@ func AppendName(b []byte, host Hostname, e NameEntry) []byte {
 	return b
 }
 
-// texts are the fields from nameRegistryField on.
+// texts returns the fields from nameRegistryField on.
 func (e NameEntry) texts() [3]string { return [3]string{string(e.Registry), e.ShortName, e.Namespace} }
 
-// size is the number of bytes of the encoded entry.
+// size returns the size of the encoded entry in bytes.
 func (e NameEntry) size() int {
 	n := 0
 	for _, ip := range e.IPs {
@@ -75,7 +76,7 @@ func (e NameEntry) size() int {
 	return n
 }
 
-// textTag is the size of a tag: all field numbers here are small.
+// textTag is the size of a tag, because all field numbers here are small.
 const textTag = 1
 
 func textSize(text string) int { return textTag + protowire.SizeBytes(len(text)) }
@@ -84,7 +85,7 @@ func appendText(b []byte, field protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
 }
 
-// Encode gives the canonical encoding: equal tables give equal bytes.
+// Encode returns the canonical encoding, which is equal for equal tables.
 func (t NameTable) Encode() []byte {
 	var b []byte
 	for _, host := range slices.Sorted(maps.Keys(t)) {
@@ -93,8 +94,8 @@ func (t NameTable) Encode() []byte {
 	return b
 }
 
-// DecodeNameTable reads a NameTable. Fields that are not known are passed over; of a host that is there twice the last
-// line counts.
+// DecodeNameTable decodes a NameTable. Unknown fields are ignored. If a host occurs twice, the last
+// entry is used.
 func DecodeNameTable(b []byte) (NameTable, error) {
 	t := NameTable{}
 	err := wireFields(b, func(field protowire.Number, value []byte) error {
@@ -142,7 +143,7 @@ func decodeNameEntry(b []byte) (NameEntry, error) {
 	return e, err
 }
 
-// wireFields calls f for every field of a message that has a length: text, bytes or a message. There are no others here.
+// wireFields calls f for every length-delimited field of a message. Other fields are skipped.
 func wireFields(b []byte, f func(field protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)

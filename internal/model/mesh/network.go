@@ -8,26 +8,34 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// NetworkGateway is one address by which the endpoints of a network are reached from other networks.
+// NetworkGateway is an address through which the endpoints of a network are reached from other
+// networks.
 type NetworkGateway struct {
 	Network Network
-	// Cluster is where the gateway runs, "" if that is not known. Endpoints of that cluster are reached through it before others.
+	// Cluster is the cluster of the gateway, "" if unknown. Endpoints of that cluster are reached
+	// through it in preference to others.
 	Cluster ClusterID
-	// Address is an IP.
+	// Address is an IP address.
 	Address string
 	Port    uint32
 }
 
-// DefaultNetworkGatewayPort is the port of gateways that are found by their label.
+// DefaultNetworkGatewayPort is the port of gateways that are found by their label, unless another
+// label names one.
 const DefaultNetworkGatewayPort = 15443
 
-// Compare orders gateways by network, address and port.
+// Compare orders gateways by network, address, port and cluster.
 func (g NetworkGateway) Compare(o NetworkGateway) int {
-	return cmp.Or(cmp.Compare(g.Network, o.Network), cmp.Compare(g.Address, o.Address), cmp.Compare(g.Port, o.Port), cmp.Compare(g.Cluster, o.Cluster))
+	return cmp.Or(
+		cmp.Compare(g.Network, o.Network),
+		cmp.Compare(g.Address, o.Address),
+		cmp.Compare(g.Port, o.Port),
+		cmp.Compare(g.Cluster, o.Cluster),
+	)
 }
 
-// NetworkPlan is what MeshNetworks says about the endpoints of one cluster that do not say themselves which network they are in.
-// The zero value says nothing.
+// NetworkPlan assigns networks to those endpoints of one cluster that declare none themselves,
+// according to MeshNetworks. The zero value assigns none.
 type NetworkPlan struct {
 	cluster Network // of the whole cluster (fromRegistry)
 	ranges  []networkRange
@@ -38,13 +46,14 @@ type networkRange struct {
 	network Network
 }
 
-// NewNetworkPlan reads MeshNetworks. The API has ranges not overlap and a registry be in one network; where they do not hold to
-// it, the network whose name sorts first counts.
+// NewNetworkPlan returns the plan for a cluster. The API forbids overlapping ranges and registries
+// in several networks; if they occur, the network whose name sorts first is used.
 func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan {
 	var p NetworkPlan
 	for network, of := range all.GetNetworks() {
 		for _, e := range of.GetEndpoints() {
-			if r := e.GetFromRegistry(); r != "" && r == string(cluster) && (p.cluster == "" || Network(network) < p.cluster) {
+			if r := e.GetFromRegistry(); r != "" && r == string(cluster) &&
+				(p.cluster == "" || Network(network) < p.cluster) {
 				p.cluster = Network(network)
 			}
 			if prefix, err := netip.ParsePrefix(e.GetFromCidr()); err == nil {
@@ -58,12 +67,12 @@ func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan
 	return p
 }
 
-// Equal says that two plans give the same for every address.
+// Equal reports whether both plans assign the same networks.
 func (p NetworkPlan) Equal(o NetworkPlan) bool {
 	return p.cluster == o.cluster && slices.Equal(p.ranges, o.ranges)
 }
 
-// Of gives the network of an address, "" if nothing is said about it.
+// Of returns the network of an address, or "" if none is assigned.
 func (p NetworkPlan) Of(address string) Network {
 	if p.cluster != "" || len(p.ranges) == 0 {
 		return p.cluster

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// NodeMetadata is the part of Node.metadata that Istio defines, in the JSON form the agent writes and the control plane
-// reads. Unknown keys are ignored; a value of an unexpected type leaves its field empty and does no other harm.
+// NodeMetadata is the part of Node.metadata that Istio defines, in the JSON form that agents write.
+// Unknown keys are ignored. A value of an unexpected type leaves only its own field empty.
 type NodeMetadata struct {
 	ClusterID      string `json:"CLUSTER_ID,omitempty"`
 	Namespace      string `json:"NAMESPACE,omitempty"`
@@ -18,11 +18,12 @@ type NodeMetadata struct {
 	ServiceAccount string `json:"SERVICE_ACCOUNT,omitempty"`
 	MeshID         string `json:"MESH_ID,omitempty"`
 	Network        string `json:"NETWORK,omitempty"`
-	// RequestedNetworkView is the networks whose endpoints the proxy wants to see; empty: all.
+	// RequestedNetworkView lists the networks whose endpoints the proxy requests; empty requests
+	// all.
 	RequestedNetworkView StringList `json:"REQUESTED_NETWORK_VIEW,omitempty"`
 	NodeName             string     `json:"NODE_NAME,omitempty"`
-	// IstioVersion is the release of Istio that the agent is, or that it implements the protocol of. MeshpilotVersion is ours: the
-	// agent's own release.
+	// IstioVersion is the release of Istio that the agent is, or whose protocol it implements.
+	// MeshpilotVersion is meshpilot's own key: the agent's release.
 	IstioVersion     string            `json:"ISTIO_VERSION,omitempty"`
 	MeshpilotVersion string            `json:"MESHPILOT_VERSION,omitempty"`
 	InstanceIPs      StringList        `json:"INSTANCE_IPS,omitempty"`
@@ -38,46 +39,51 @@ type NodeMetadata struct {
 	// EnableSelfDiscovery reports that the proxy's bootstrap has the cluster LocalCluster.
 	EnableSelfDiscovery StringBool `json:"ENABLE_SELF_DISCOVERY,omitempty"`
 	UnprivilegedPod     string     `json:"UNPRIVILEGED_POD,omitempty"`
-	// TLSClientCertChain, TLSClientKey and TLSClientRootCert are files on the proxy's disk: the certificate that it shows to
-	// other proxies, its key, and the authorities that it checks theirs against.
+	// TLSClientCertChain, TLSClientKey and TLSClientRootCert are files on the proxy's disk: its
+	// client certificate, the private key, and the CA certificates that verify other proxies.
 	TLSClientCertChain string `json:"TLS_CLIENT_CERT_CHAIN,omitempty"`
 	TLSClientKey       string `json:"TLS_CLIENT_KEY,omitempty"`
 	TLSClientRootCert  string `json:"TLS_CLIENT_ROOT_CERT,omitempty"`
 	HTTP10             string `json:"HTTP10,omitempty"`
-	// TLSServerCertChain, TLSServerKey and TLSServerRootCert are files on the proxy's disk with a certificate of its own, where
-	// it does not get one by SDS.
+	// TLSServerCertChain, TLSServerKey and TLSServerRootCert are files on the proxy's disk with its
+	// server certificate, if it does not get one by SDS.
 	TLSServerCertChain string `json:"TLS_SERVER_CERT_CHAIN,omitempty"`
 	TLSServerKey       string `json:"TLS_SERVER_KEY,omitempty"`
 	TLSServerRootCert  string `json:"TLS_SERVER_ROOT_CERT,omitempty"`
-	// EnvoyStatusPort and EnvoyPrometheusPort are where Envoy itself serves readiness and metrics (15021, 15090).
+	// EnvoyStatusPort and EnvoyPrometheusPort are the ports on which Envoy serves readiness and
+	// metrics (15021, 15090).
 	EnvoyStatusPort     int `json:"ENVOY_STATUS_PORT,omitempty"`
 	EnvoyPrometheusPort int `json:"ENVOY_PROMETHEUS_PORT,omitempty"`
-	// SocketMark is ours: the SO_MARK that the proxy's own upstream connections carry, where capture tells them by mark
-	// rather than by user (see istio-iptables --proxy-mark). 0: none.
+	// SocketMark is meshpilot's own key: the SO_MARK of the proxy's upstream connections, if
+	// capture recognizes them by mark instead of by user (see istio-iptables --proxy-mark); 0 sets
+	// none.
 	SocketMark StringInt `json:"MESHPILOT_SOCKET_MARK,omitempty"`
-	// FileCredential is "true" if the agent serves secrets that are files by a cluster of their own (sds-files-grpc), because another
-	// server has the workload's identity.
+	// FileCredential is "true" if the agent serves certificate files in a separate cluster
+	// (sds-files-grpc), because another server provides the workload's identity.
 	FileCredential string `json:"file-credential,omitempty"`
-	// Identity is ours: "none" where the agent has no certificates of the mesh for its proxy.
+	// Identity is meshpilot's own key: "none" if the agent has no certificates of the mesh for its
+	// proxy.
 	Identity string `json:"MESHPILOT_IDENTITY,omitempty"`
-	// PodPorts are the ports that the pod's containers say that they have.
+	// PodPorts are the ports that the pod's containers declare.
 	PodPorts PortList `json:"POD_PORTS,omitempty"`
-	// AutoRegisterGroup is the WorkloadGroup that the workload is to be registered with, WorkloadEntry the entry that it has
-	// already.
+	// AutoRegisterGroup is the WorkloadGroup to register the workload with. WorkloadEntry is the
+	// entry that it already has.
 	AutoRegisterGroup string `json:"AUTO_REGISTER_GROUP,omitempty"`
 	WorkloadEntry     string `json:"WORKLOAD_ENTRY,omitempty"`
 	// ProxyConfig is the agent's effective ProxyConfig in its protobuf JSON form.
 	ProxyConfig json.RawMessage `json:"PROXY_CONFIG,omitempty"`
 
-	// Strings are all entries whose values are strings, known or not: what an EnvoyFilter's match.proxy.metadata is held
-	// against.
+	// Strings contains all entries with string values, including unknown ones. An EnvoyFilter's
+	// match.proxy.metadata is compared with it.
 	Strings map[string]string `json:"-"`
 }
 
-// PortList is the numbers of container ports, which Istio writes as they stand in pods: a list of objects, or that as a string.
+// PortList is a list of container port numbers. Istio writes it as in pods: a list of objects, or
+// that list as a string.
 type PortList []uint32
 
-// UnmarshalJSON reads [{"containerPort": 8080}], also inside of a string. What is no such list is none.
+// UnmarshalJSON decodes [{"containerPort": 8080}], also inside of a string. Any other value yields
+// an empty list.
 func (l *PortList) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -87,7 +93,7 @@ func (l *PortList) UnmarshalJSON(b []byte) error {
 		Port uint32 `json:"containerPort"`
 	}
 	if json.Unmarshal(b, &ports) != nil {
-		return nil //nolint:nilerr // nothing depends on it but a port that no service has
+		return nil //nolint:nilerr // only ports without a service depend on it
 	}
 	for _, p := range ports {
 		if p.Port > 0 && p.Port <= math.MaxUint16 {
@@ -97,7 +103,7 @@ func (l *PortList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes a list of objects.
+// MarshalJSON encodes a list of objects.
 func (l PortList) MarshalJSON() ([]byte, error) {
 	type port struct {
 		Port uint32 `json:"containerPort"`
@@ -112,10 +118,10 @@ func (l PortList) MarshalJSON() ([]byte, error) {
 // StringList is a list that Istio writes as one comma-separated string.
 type StringList []string
 
-// MarshalJSON writes "a,b".
+// MarshalJSON encodes "a,b".
 func (l StringList) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(l, ",")) }
 
-// UnmarshalJSON reads "a,b" or ["a","b"].
+// UnmarshalJSON decodes "a,b" or ["a","b"].
 func (l *StringList) UnmarshalJSON(b []byte) error {
 	var list []string
 	if json.Unmarshal(b, &list) == nil {
@@ -135,31 +141,31 @@ func (l *StringList) UnmarshalJSON(b []byte) error {
 // StringBool is a boolean that Istio writes as the string "true" or "false".
 type StringBool bool
 
-// MarshalJSON writes "true" or "false" in quotes.
+// MarshalJSON encodes "true" or "false" in quotes.
 func (v StringBool) MarshalJSON() ([]byte, error) { return json.Marshal(strconv.FormatBool(bool(v))) }
 
-// UnmarshalJSON reads a boolean, or one in quotes.
+// UnmarshalJSON decodes a boolean, with or without quotes.
 func (v *StringBool) UnmarshalJSON(b []byte) error {
 	parsed, err := strconv.ParseBool(strings.Trim(string(b), `"`))
 	*v = StringBool(parsed)
 	return err
 }
 
-// StringInt is a number that is written as a string, as environment variables are.
+// StringInt is a number that is written as a string, as in environment variables.
 type StringInt int
 
-// MarshalJSON writes the number in quotes.
+// MarshalJSON encodes the number in quotes.
 func (v StringInt) MarshalJSON() ([]byte, error) { return json.Marshal(strconv.Itoa(int(v))) }
 
-// UnmarshalJSON reads a number, or one in quotes.
+// UnmarshalJSON decodes a number, with or without quotes.
 func (v *StringInt) UnmarshalJSON(b []byte) error {
 	parsed, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
 	*v = StringInt(parsed)
 	return err
 }
 
-// ParseNodeMetadata reads a metadata Struct given as JSON. Fields are decoded one by one, so that one bad value
-// costs only its own field; the names of those are returned.
+// ParseNodeMetadata parses a metadata Struct in JSON form. Fields are decoded one by one, so that
+// an invalid value affects only its own field. It also returns the names of invalid fields.
 func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	var fields map[string]json.RawMessage
 	var m NodeMetadata

@@ -2,12 +2,12 @@ package mesh
 
 import "strings"
 
-// Protocol is what a service port speaks.
+// Protocol is the application protocol of a service port.
 type Protocol string
 
 // The protocols of Istio's protocol selection.
 const (
-	// Auto is a port whose protocol was not declared: proxies detect HTTP and treat the rest as TCP.
+	// Auto is an undeclared protocol: proxies detect HTTP and treat everything else as TCP.
 	Auto    Protocol = ""
 	HTTP    Protocol = "HTTP"
 	HTTP2   Protocol = "HTTP2"
@@ -24,8 +24,8 @@ const (
 	Unsupported Protocol = "Unsupported"
 )
 
-// ParseProtocol reads a protocol's name in any case, as appProtocol, a port name's prefix or a ServiceEntry has it.
-// An unknown name gives Auto and false.
+// ParseProtocol parses the name of a protocol in any case, as in appProtocol, a port name's prefix
+// or a ServiceEntry. It returns Auto and false for an unknown name.
 func ParseProtocol(name string) (Protocol, bool) {
 	switch strings.ToLower(name) {
 	case "http":
@@ -55,14 +55,15 @@ func ParseProtocol(name string) (Protocol, bool) {
 	}
 }
 
-// IsHTTP says that proxies read requests on such a port.
+// IsHTTP reports whether proxies parse requests on such a port.
 func (p Protocol) IsHTTP() bool { return p == HTTP || p == HTTP2 || p == GRPC || p == GRPCWeb }
 
-// IsHTTP2 says that upstream connections are to speak HTTP/2.
+// IsHTTP2 reports whether upstream connections use HTTP/2.
 func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWeb }
 
-// IsTLS says that the bytes are TLS that the application itself began: routed by SNI, never read.
+// IsTLS reports whether the application itself originates TLS, so that proxies route by SNI and
+// read no content.
 func (p Protocol) IsTLS() bool { return p == HTTPS || p == TLS }
 
-// Captured says that proxies handle such a port at all: UDP and SCTP pass by.
+// Captured reports whether proxies handle such a port. UDP and SCTP bypass them.
 func (p Protocol) Captured() bool { return p != UDP && p != Unsupported }

@@ -11,51 +11,60 @@ import (
 // ProxyType is the role of a proxy.
 type ProxyType string
 
-// The proxy types that are served.
+// The supported proxy types.
 const (
 	SidecarProxy ProxyType = "sidecar"
 	RouterProxy  ProxyType = "router"
 )
 
-// Proxy is what a connected proxy says of itself, from its xDS Node. It is immutable.
+// Proxy is the description of a connected proxy, from its xDS Node. It is immutable.
 type Proxy struct {
-	// ID is the whole node id: "sidecar~10.0.0.1~reviews-v1-abc.default~default.svc.cluster.local".
+	// ID is the complete node ID:
+	// "sidecar~10.0.0.1~reviews-v1-abc.default~default.svc.cluster.local".
 	ID   string
 	Type ProxyType
-	// Addresses are its IPs: the one of the node id first, then those of the metadata INSTANCE_IPS.
+	// Addresses are its IP addresses: that of the node ID first, then those of the metadata
+	// INSTANCE_IPS.
 	Addresses []netip.Addr
-	// Name and Namespace are of its pod or workload.
+	// Name and Namespace are those of its pod or WorkloadEntry.
 	Name, Namespace string
 	// DNSDomain is the suffix for short names, "default.svc.cluster.local".
 	DNSDomain string
-	// Cluster is Node.cluster, the service cluster ("reviews.default"); ClusterID the platform cluster it runs in.
+	// Cluster is Node.cluster, the service cluster ("reviews.default"). ClusterID is the platform
+	// cluster that it runs in.
 	Cluster   string
 	ClusterID ClusterID
 	Network   Network
 	Locality  Locality
 	Labels    map[string]string
 	Metadata  NodeMetadata
-	// Keys says that the proxy may be sent private keys of its namespace: the server vouches for it, by its certificate or by
-	// where it connects from. Nothing that a proxy says of itself does.
+	// Keys is set if the proxy may be sent private keys of its namespace, because the server has
+	// verified its namespace by its certificate or by the connection's source. It does not depend
+	// on what the proxy claims.
 	Keys bool
-	// Account is the service account that the proxy was authenticated as, of the cluster that it says it is in. Where it is set,
-	// Keys counts only as long as the account may read Secrets there (Right). The zero value: nobody is to be asked.
+	// Account is the authenticated service account of the proxy, in the cluster that it claims. If
+	// it is set, Keys additionally requires that the account may read Secrets there (SecretAccess).
+	// If it is zero, no API server is asked.
 	Account Account
-	// Identity is the SPIFFE ID that the proxy has proved by a certificate or token over TLS; "" if it has proved none.
+	// Identity is the SPIFFE ID that the proxy has authenticated with by a certificate or token
+	// over TLS; "" if it has not.
 	Identity string
-	// EnvoyVersion is the release of its Envoy (node.user_agent_build_version); zero if it did not state one.
+	// EnvoyVersion is the release of its Envoy (node.user_agent_build_version), or zero if it did
+	// not report one.
 	EnvoyVersion EnvoyVersion
-	// Extensions are the names of the extensions that its Envoy has, sorted; nil if it did not state them.
+	// Extensions are the sorted names of the extensions of its Envoy, or nil if it did not report
+	// them.
 	Extensions []string
 }
 
-// MaxNodeText bounds, in bytes, a node ID and the other short texts of a node. Kubernetes' longest pod name, namespace and domain
-// together have about 700.
+// MaxNodeText is the maximum size in bytes of a node ID and of other short texts of a node. The
+// longest pod name, namespace and domain in Kubernetes have about 700 bytes together.
 const MaxNodeText = 1024
 
-// CheckNodeText returns an error that starts with field if a text of a node is longer than MaxNodeText or has a character that is
-// not printable: a control character, a line separator, a direction mark, or a byte that is not UTF-8. Such a text has no
-// legitimate use, and forges lines wherever it is printed without quotes.
+// CheckNodeText returns an error that starts with field if a text of a node is longer than
+// MaxNodeText or has a character that is not printable: a control character, a line separator, a
+// direction mark, or a byte that is not UTF-8. Such a text has no legitimate use, and forges lines
+// wherever it is printed without quotes.
 func CheckNodeText(field, s string) error {
 	if len(s) > MaxNodeText {
 		return fmt.Errorf("%s %.100q… has %d bytes, more than %d", field, s, len(s), MaxNodeText)
@@ -69,7 +78,8 @@ func CheckNodeText(field, s string) error {
 	return nil
 }
 
-// ParseNodeID parses a node ID "type~ip~name.namespace~domain" into a Proxy with those fields set.
+// ParseNodeID parses a node ID "type~ip~name.namespace~domain" and returns a Proxy with these
+// fields set. It returns an error for any other form and for unsupported types.
 func ParseNodeID(id string) (Proxy, error) {
 	if err := CheckNodeText("node id", id); err != nil {
 		return Proxy{}, err

@@ -11,9 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// OverlayProxyConfig lays a ProxyConfig in YAML, as the annotation proxy.istio.io/config has it, over another one: each field that
-// it sets, also to zero, takes the place of the whole field, except that proxyMetadata and proxyHeaders are joined. The base is
-// left as it is. What is unknown is left out, and ignored says what that is: a pod with a field of another version must start.
+// OverlayProxyConfig merges a ProxyConfig in YAML, as in the annotation proxy.istio.io/config, over
+// base and returns the result. Each field that it sets, even to zero, replaces the whole field,
+// except for proxyMetadata and proxyHeaders, which are merged. base is not modified. Unknown fields
+// are skipped and described in ignored, because a pod with a field of another version must still
+// start.
 func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfig.ProxyConfig, ignored, err error) {
 	over, warnings, err := parse[*meshconfig.ProxyConfig](text)
 	ignored = faults(warnings)
@@ -23,7 +25,7 @@ func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfi
 		}
 		ignored = err
 	}
-	var said map[string]any // also what is said to be zero, which a message does not keep
+	var said map[string]any // includes explicit zero values, which a message does not keep
 	if err := yaml.Unmarshal(text, &said); err != nil {
 		return nil, nil, fmt.Errorf("proxy config: %w", err)
 	}
@@ -42,7 +44,8 @@ func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfi
 	return c, ignored, nil
 }
 
-// withoutUnknown reads a ProxyConfig of which only fields are wrong that there are none of; nil: there is more wrong with it.
+// withoutUnknown parses a ProxyConfig without its unknown fields. It returns nil if there are other
+// errors.
 func withoutUnknown(text []byte) *meshconfig.ProxyConfig {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {

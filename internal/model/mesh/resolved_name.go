@@ -2,14 +2,15 @@ package mesh
 
 import "slices"
 
-// ResolvedName is what a DNS name stands for: that of a gateway of a network, which callers are told the addresses of.
+// ResolvedName contains the addresses of a DNS name of a network gateway, which proxies receive
+// instead of the name.
 type ResolvedName struct {
 	Name string
-	// Addresses are IPs, sorted. There is at least one.
+	// Addresses are IP addresses, sorted. There is at least one.
 	Addresses []string
 }
 
-// Equal says that two say the same; nil says nothing.
+// Equal reports whether both have the same name and addresses. Two nil values are equal.
 func (r *ResolvedName) Equal(o *ResolvedName) bool {
 	if r == nil || o == nil {
 		return r == o

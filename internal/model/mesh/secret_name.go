@@ -8,53 +8,59 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// SecretStore is where what an SDS name stands for is kept.
+// SecretStore is the kind of object that contains the secret of an SDS name.
 type SecretStore string
 
-// The stores that the control plane serves. Other names that Envoy asks for by SDS ("default", "ROOTCA", "file-root:…",
-// "file-cert:…", "sds://…") are the agent's, or those of a server beside it.
+// The stores that the control plane serves. Other SDS names ("default", "ROOTCA", "file-root:…",
+// "file-cert:…", "sds://…") are served by the agent or by another SDS server beside it.
 const (
-	// KubernetesSecret is a Secret of the cluster that the proxy runs in, or else of the one that config is read from, which the
-	// proxy's identity must have a right to.
+	// KubernetesSecret is a Secret of the proxy's own cluster, or else of the config cluster, which
+	// the proxy's identity must be allowed to read.
 	KubernetesSecret SecretStore = "kubernetes"
-	// GatewaySecret is a Secret of the cluster that config is read from, as a Gateway API listener refers to it.
+	// GatewaySecret is a Secret of the config cluster, as a Gateway API listener references it.
 	GatewaySecret SecretStore = "kubernetes-gateway"
-	// ConfigMapSecret is a ConfigMap of the cluster that config is read from. It holds trusted certificates only.
+	// ConfigMapSecret is a ConfigMap of the config cluster with CA certificates only.
 	ConfigMapSecret SecretStore = "configmap"
 )
 
-// SecretName is the name of an SDS resource: "kubernetes://wildcard-cert", "kubernetes://ingress/wildcard-cert-cacert",
-// "kubernetes-gateway://ingress/cert", "configmap://trust/roots".
+// SecretName is the parsed name of an SDS resource: "kubernetes://wildcard-cert",
+// "kubernetes://ingress/wildcard-cert-cacert", "kubernetes-gateway://ingress/cert",
+// "configmap://trust/roots".
 type SecretName struct {
 	Store SecretStore
-	// Namespace is empty for the proxy's own.
+	// Namespace is empty for the proxy's own namespace.
 	Namespace string
-	// Object is the object's name as the SDS name has it, without the suffix of trusted certificates.
+	// Object is the name of the object, without the suffix for CA certificates.
 	Object string
-	// Trust says that the certificates to trust are meant, rather than a certificate and its key.
+	// Trust selects the CA certificates instead of a certificate and its private key.
 	Trust bool
 }
 
-// trustSuffix marks the names of trusted certificates: those of credential "x" are kept in the Secret "x-cacert", or else
-// beside the certificate in "x".
+// trustSuffix is the suffix of names of CA certificates. Those of credential "x" are in the Secret
+// "x-cacert", or else in "x" together with the certificate.
 const trustSuffix = "-cacert"
 
-// RemoteSecretKey gives the key of a Secret of another cluster than the one that config is read from.
+// RemoteSecretKey returns the key of a Secret of a cluster other than the config cluster.
 func RemoteSecretKey(cluster ClusterID, namespace, name string) config.Key {
 	return config.Key{Kind: api.RemoteSecret, Namespace: namespace, Name: string(cluster) + "/" + name}
 }
 
-// RemoteSecretName gives the name that a Secret has in its cluster, from the name of its RemoteSecretKey.
+// RemoteSecretName returns the name of a Secret in its cluster, from the name of its
+// RemoteSecretKey.
 func RemoteSecretName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// ParseSecretName reads an SDS name. Names that are the agent's, or nobody's, are errors.
+// ParseSecretName parses an SDS name. It returns an error for names that the control plane does not
+// serve and for malformed ones.
 func ParseSecretName(text string) (SecretName, error) {
 	store, path, ok := strings.Cut(text, "://")
 	n := SecretName{Store: SecretStore(store)}
 	switch n.Store {
 	case KubernetesSecret, GatewaySecret, ConfigMapSecret:
 	default:
-		return SecretName{}, fmt.Errorf("secret name %q: is not one of kubernetes://, kubernetes-gateway:// and configmap://", text)
+		return SecretName{}, fmt.Errorf(
+			"secret name %q: is not one of kubernetes://, kubernetes-gateway:// and configmap://",
+			text,
+		)
 	}
 	namespace, object, qualified := strings.Cut(path, "/")
 	if !qualified {
@@ -77,7 +83,7 @@ func ParseSecretName(text string) (SecretName, error) {
 	return n, nil
 }
 
-// String gives the SDS name. It reads as the same SecretName.
+// String returns the SDS name. ParseSecretName returns an equal SecretName for it.
 func (n SecretName) String() string {
 	s := string(n.Store) + "://"
 	if n.Namespace != "" {
@@ -90,7 +96,7 @@ func (n SecretName) String() string {
 	return s
 }
 
-// Objects gives the names that the object may have, the first one that exists counts.
+// Objects returns the possible names of the object. The first that exists is used.
 func (n SecretName) Objects() []string {
 	if n.Trust && n.Store != ConfigMapSecret {
 		return []string{n.Object + trustSuffix, n.Object}
@@ -98,8 +104,9 @@ func (n SecretName) Objects() []string {
 	return []string{n.Object}
 }
 
-// CredentialName gives the SDS name for what a Gateway or DestinationRule has as credentialName: a Secret's name, or an
-// SDS name already. ok is false for a name that the control plane does not serve ("builtin://", "sds://…").
+// CredentialName returns the SDS name for the credentialName of a Gateway or DestinationRule, which
+// is a Secret's name or already an SDS name. ok is false for a name that the control plane does not
+// serve ("builtin://", "sds://…").
 func CredentialName(credential string) (n SecretName, ok bool) {
 	if !strings.Contains(credential, "://") {
 		credential = string(KubernetesSecret) + "://" + credential
@@ -108,7 +115,7 @@ func CredentialName(credential string) (n SecretName, ok bool) {
 	return n, err == nil
 }
 
-// TrustOf gives the name of the trusted certificates that belong to a credential.
+// TrustOf returns the name of the CA certificates that belong to a credential.
 func TrustOf(credential SecretName) SecretName {
 	credential.Trust = true
 	return credential

@@ -5,27 +5,30 @@ import (
 	"strings"
 )
 
-// Labels are the names of the labels by which Istio knows what goes on with endpoints that are about to go. Those that are empty have
-// Istio's names; NoLabel is none.
+// Labels configures the names of labels for persistent sessions and draining. An empty name is
+// replaced with Istio's name; NoLabel disables the feature.
 type Labels struct {
-	// Session and SessionHeader are labels of a service whose callers come back to the endpoint that they had, which a cookie or a header
-	// names (PILOT_PERSISTENT_SESSION_LABEL, PILOT_PERSISTENT_SESSION_HEADER_LABEL).
+	// Session and SessionHeader are labels of a service whose callers return to the same endpoint,
+	// identified by a cookie or a header (PILOT_PERSISTENT_SESSION_LABEL,
+	// PILOT_PERSISTENT_SESSION_HEADER_LABEL).
 	Session, SessionHeader string
-	// Draining is a label of a workload that is to get no new sessions (PILOT_DRAINING_LABEL).
+	// Draining is a label of a workload that must get no new sessions (PILOT_DRAINING_LABEL).
 	Draining string
 }
 
-// NoLabel is a name that no label has.
+// NoLabel is a name that is not a valid label, so no object has it.
 const NoLabel = "-"
 
-// Session is how callers of a service come back to the endpoint that they had: by a cookie or, if there is none, a header, which
-// Envoy sets and reads. Endpoints that drain stay known to them. The zero value is not at all.
+// Session is how callers of a service return to the same endpoint: by a cookie or, if Cookie is
+// empty, by a header, which Envoy sets and reads. Draining endpoints remain available to existing
+// sessions. The zero value disables sessions.
 type Session struct{ Cookie, Path, Header string }
 
-// Kept says whether there are sessions.
+// Kept reports whether the service has sessions.
 func (s Session) Kept() bool { return s != Session{} }
 
-// SessionOf gives the session that a service with these labels has: NAME or NAME:PATH of a cookie, or the name of a header.
+// SessionOf returns the session of a service with these labels. The value of the cookie label is
+// NAME or NAME:PATH, that of the header label the name of the header.
 func (n Labels) SessionOf(labels map[string]string) Session {
 	if name, path, found := strings.Cut(labels[cmp.Or(n.Session, "istio.io/persistent-session")], ":"); name != "" {
 		if !found {
@@ -36,7 +39,8 @@ func (n Labels) SessionOf(labels map[string]string) Session {
 	return Session{Header: labels[cmp.Or(n.SessionHeader, "istio.io/persistent-session-header")]}
 }
 
-// HealthOf gives the health that a workload's labels ask for.
+// HealthOf returns Draining if the labels of a workload contain the draining label, and Healthy
+// otherwise.
 func (n Labels) HealthOf(labels map[string]string) Health {
 	if labels[cmp.Or(n.Draining, "istio.io/draining")] != "" {
 		return Draining

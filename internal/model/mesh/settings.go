@@ -21,19 +21,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
 
-// DefaultMeshConfig gives a new MeshConfig with the defaults that its API documents.
+// DefaultMeshConfig returns a new MeshConfig with the defaults that its API documents.
 func DefaultMeshConfig() *meshconfig.MeshConfig {
 	return &meshconfig.MeshConfig{
-		ProxyListenPort:                15001,
-		ProxyInboundListenPort:         15006,
-		ConnectTimeout:                 durationpb.New(10 * time.Second),
-		ProtocolDetectionTimeout:       durationpb.New(0),
-		IngressClass:                   "istio",
-		IngressService:                 "istio-ingressgateway",
-		IngressControllerMode:          meshconfig.MeshConfig_STRICT,
-		EnableTracing:                  true,
-		AccessLogEncoding:              meshconfig.MeshConfig_TEXT,
-		OutboundTrafficPolicy:          &meshconfig.MeshConfig_OutboundTrafficPolicy{Mode: meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY},
+		ProxyListenPort:          15001,
+		ProxyInboundListenPort:   15006,
+		ConnectTimeout:           durationpb.New(10 * time.Second),
+		ProtocolDetectionTimeout: durationpb.New(0),
+		IngressClass:             "istio",
+		IngressService:           "istio-ingressgateway",
+		IngressControllerMode:    meshconfig.MeshConfig_STRICT,
+		EnableTracing:            true,
+		AccessLogEncoding:        meshconfig.MeshConfig_TEXT,
+		OutboundTrafficPolicy: &meshconfig.MeshConfig_OutboundTrafficPolicy{
+			Mode: meshconfig.MeshConfig_OutboundTrafficPolicy_ALLOW_ANY,
+		},
 		EnableAutoMtls:                 wrapperspb.Bool(true),
 		EnablePrometheusMerge:          wrapperspb.Bool(true),
 		TrustDomain:                    "cluster.local",
@@ -48,7 +50,7 @@ func DefaultMeshConfig() *meshconfig.MeshConfig {
 	}
 }
 
-// DefaultProxyConfig gives a new ProxyConfig with the defaults that its API documents.
+// DefaultProxyConfig returns a new ProxyConfig with the defaults that its API documents.
 func DefaultProxyConfig() *meshconfig.ProxyConfig {
 	return &meshconfig.ProxyConfig{
 		ConfigPath:               "./etc/istio/proxy",
@@ -65,10 +67,10 @@ func DefaultProxyConfig() *meshconfig.ProxyConfig {
 	}
 }
 
-// ParseMeshConfig reads MeshConfigs in YAML over the defaults, each over the ones before it. Fields
-// that one does not set keep their value; defaultConfig and defaultProviders are merged field by
-// field. Unknown fields are errors, except retired ones, and so is what would break
-// the mesh (config.ValidateMesh).
+// ParseMeshConfig parses MeshConfigs in YAML and merges each over the ones before it, beginning
+// with the defaults. Fields that a text does not set keep their value; defaultConfig and
+// defaultProviders are merged field by field. Unknown fields are errors, except for retired ones,
+// and so are values that would break the mesh (config.ValidateMesh).
 func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	m := DefaultMeshConfig()
 	for _, text := range texts {
@@ -76,7 +78,7 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mesh config: %w", err)
 		}
-		var said map[string]any // also what is said to be zero, which a message does not keep
+		var said map[string]any // includes explicit zero values, which a message does not keep
 		if err := yaml.Unmarshal(text, &said); err != nil {
 			return nil, fmt.Errorf("mesh config: %w", err)
 		}
@@ -92,7 +94,8 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	return m, nil
 }
 
-// ParseMeshNetworks reads MeshNetworks in YAML: of a network that several have the last one counts.
+// ParseMeshNetworks parses MeshNetworks in YAML. If several texts define a network, the last one is
+// used.
 func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	all := &meshconfig.MeshNetworks{}
 	for _, text := range texts {
@@ -110,8 +113,9 @@ func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	return all, nil
 }
 
-// MeshConfigWarnings returns the fields of a mesh configuration that Istio has retired, which have
-// no effect. It returns nothing for a text that cannot be read: that is ParseMeshConfig's error.
+// MeshConfigWarnings returns a Problem for each field of a mesh configuration that Istio has
+// retired, because it has no effect. It returns nil for a text that cannot be parsed, for which
+// ParseMeshConfig returns the error.
 func MeshConfigWarnings(text []byte) []config.Problem {
 	_, warnings, err := parse[*meshconfig.MeshConfig](text)
 	if err != nil {
@@ -123,24 +127,27 @@ func MeshConfigWarnings(text []byte) []config.Problem {
 	return warnings
 }
 
-// parse reads YAML as a message. The error has everything that is wrong, each fault with its field.
-// The warnings are the retired fields that the message is read without.
+// parse parses YAML as a message. The error joins all faults, each with its field. The warnings are
+// about retired fields, which are skipped.
 func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err error) {
-	m, _ = m.ProtoReflect().Type().New().Interface().(M) // of the type that it was asked of
+	m, _ = m.ProtoReflect().Type().New().Interface().(M) // a new message of type M
 	asJSON, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return m, nil, err
 	}
 	read, problems := decode.Spec(api.KindInfo{NewSpec: func() proto.Message { return m }}, asJSON)
-	wrong := slices.DeleteFunc(slices.Clone(problems), func(p config.Problem) bool { return p.Severity == config.Warning })
+	wrong := slices.DeleteFunc(
+		slices.Clone(problems),
+		func(p config.Problem) bool { return p.Severity == config.Warning },
+	)
 	if len(wrong) > 0 {
 		return m, nil, faults(wrong)
 	}
-	m, _ = read.(M) // as NewSpec made it
+	m, _ = read.(M) // the message that NewSpec returned
 	return m, problems, nil
 }
 
-// faults is an error that says all problems, or nil.
+// faults returns an error that joins all problems, or nil if there are none.
 func faults(problems []config.Problem) error {
 	list := make([]error, len(problems))
 	for i, p := range problems {
@@ -149,7 +156,7 @@ func faults(problems []config.Problem) error {
 	return errors.Join(list...)
 }
 
-// within replaces what is said below one of the names.
+// within calls replace with the fields below the first-level field of one of the names.
 func within(said map[string]any, dst, src proto.Message, names ...string) {
 	for _, name := range names {
 		if fields, ok := said[name].(map[string]any); ok {
@@ -158,7 +165,8 @@ func within(said map[string]any, dst, src proto.Message, names ...string) {
 	}
 }
 
-// replace sets every field of dst that is among the names said, in the API's JSON or protobuf spelling, as src has it.
+// replace sets every field of dst whose name is in said, in the JSON or protobuf spelling, to its
+// value in src, or clears it.
 func replace(dst, src proto.Message, said map[string]any) {
 	d, from := dst.ProtoReflect(), src.ProtoReflect()
 	fields := d.Descriptor().Fields()
@@ -168,7 +176,7 @@ func replace(dst, src proto.Message, said map[string]any) {
 			f = fields.ByName(protoreflect.Name(name))
 		}
 		switch {
-		case f == nil: // refused, or left out, when src was read
+		case f == nil: // refused or skipped when src was parsed
 		case from.Has(f):
 			d.Set(f, from.Get(f))
 		default:

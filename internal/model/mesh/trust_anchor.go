@@ -2,18 +2,19 @@ package mesh
 
 import "strings"
 
-// TrustAnchor is a certificate to trust as control plane and agents say it to each other, in a text of ProxyConfig.caCertificatesPem: PEM, and
-// before it, where it is not for all trust domains, a line that names those it is for. Whoever does not know the line passes over
-// it, as over all text between certificates (RFC 7468, section 2): to Istio's agents it is for all.
+// TrustAnchor is a CA certificate in the form in which control plane and agents exchange it in
+// ProxyConfig.caCertificatesPem: PEM, preceded by a line with trust domains if it is not for all of
+// them. Parsers that do not know the line skip it, like all text between certificates (RFC 7468,
+// section 2), so Istio's agents use the certificate for all trust domains.
 type TrustAnchor struct {
-	// Domains are the trust domains whose identities it vouches for; none: all.
+	// Domains are the trust domains whose identities the certificate may sign; empty is all.
 	Domains []string
 	PEM     string
 }
 
 const domainsLine = "Trust-Domains: "
 
-// String gives the text.
+// String returns the text form.
 func (a TrustAnchor) String() string {
 	if len(a.Domains) == 0 {
 		return a.PEM
@@ -21,7 +22,7 @@ func (a TrustAnchor) String() string {
 	return domainsLine + strings.Join(a.Domains, " ") + "\n" + a.PEM
 }
 
-// ParseTrustAnchor reads a text.
+// ParseTrustAnchor parses the text form.
 func ParseTrustAnchor(text string) TrustAnchor {
 	rest, found := strings.CutPrefix(text, domainsLine)
 	if !found {

@@ -12,24 +12,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Resource is one encoded xDS resource. It is immutable and shared by every stream that is sent it.
+// Resource is one encoded xDS resource. It is immutable and shared by all streams.
 type Resource struct {
 	Name    string
 	TypeURL string
-	// Version is the content hash of Body in hexadecimal: 16 characters, the same for the same bytes everywhere.
+	// Version is the content hash of Body in hexadecimal, 16 characters.
 	Version string
-	// Body is the resource's own protobuf encoding, without the Any around it.
+	// Body is the protobuf encoding of the resource, without the Any around it.
 	Body []byte
-	// From names the objects that shaped the resource, sorted, without duplicates.
+	// From are the keys of the objects that the resource was generated from, sorted, without
+	// duplicates.
 	From []config.Key
-	// Parts is what the resource was assembled from, if its maker wants it kept as long as the resource: the next
-	// version may have most of it in common.
+	// Parts are the parts that the resource was assembled from, if its generator wants to keep them
+	// as long as the resource. The next version may reuse most of them.
 	Parts any
-	// Refers gives the names of the clusters that it leads to; nil: none that would be missed.
+	// Refers returns the names of the clusters that the resource references. If nil, it references
+	// none that must exist first.
 	Refers func() []string
 }
 
-// Encode encodes a message canonically (map entries sorted) as the resource of that name.
+// Encode encodes a message deterministically and returns it as a resource.
 func Encode(name, typeURL string, m proto.Message, from ...config.Key) (*Resource, error) {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -38,15 +40,17 @@ func Encode(name, typeURL string, m proto.Message, from ...config.Key) (*Resourc
 	return FromBytes(name, typeURL, body, from...), nil
 }
 
-// FromBytes makes a resource of finished bytes, which must be canonical and must not be changed any more.
+// FromBytes returns a resource with an encoded body, which must be canonical and must not be
+// modified afterwards.
 func FromBytes(name, typeURL string, body []byte, from ...config.Key) *Resource {
 	from = slices.Clone(from)
 	slices.SortFunc(from, config.Key.Compare)
 	return &Resource{Name: name, TypeURL: typeURL, Version: hash(body), Body: body, From: slices.Compact(from)}
 }
 
-// Pack encodes a message canonically into an Any, such as the configuration of a filter. It panics where the message cannot be encoded,
-// as no message can be that is of our own making: strings in it are UTF-8, and required fields set.
+// Pack encodes a message deterministically into an Any, for example the configuration of a filter.
+// It panics if the message cannot be encoded, which cannot happen for generated messages: their
+// strings are UTF-8 and required fields are set.
 func Pack(m proto.Message) *anypb.Any {
 	out := new(anypb.Any)
 	if err := anypb.MarshalFrom(out, m, proto.MarshalOptions{Deterministic: true}); err != nil {

@@ -11,19 +11,22 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Set is an immutable collection of resources of one type, sorted by name, each name once.
+// Set is an immutable collection of resources of one type, sorted by name, without duplicates.
 type Set struct {
 	list []*Resource
-	// sum is the sum of all members' hashes, so that a change of a few costs no look at the others.
+	// sum is the sum of all members' hashes, so that a change of some members does not require the
+	// others.
 	sum     uint64
 	version string
-	// origin is the set that With made this one of, if it is still there, and step the difference.
+	// origin is the set that With derived this set from, if it is still in use, and step is the
+	// difference.
 	origin weak.Pointer[Set]
 	step   Diff
 }
 
-// NewSet makes a set of the resources, which may come in any order. A name that comes twice is a bug of the generator:
-// the first one stays and the error names the others; the set is usable all the same.
+// NewSet returns a set of the resources, in any order. A duplicate name is a bug of the generator:
+// the first resource is kept, and the error names the last duplicate. The set is usable in spite of
+// the error.
 func NewSet(list []*Resource) (*Set, error) {
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
@@ -47,13 +50,15 @@ func sealed(list []*Resource, sum uint64) *Set {
 	return &Set{list: list, sum: sum, version: hex.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))}
 }
 
-// Hash is of one resource's name and version. The sum of the hashes of several says what they are, in whatever order, as
-// [Set.Sum] does: 64 bits, for comparing what nobody gains by forging.
+// Hash returns a hash of a resource's name and version. The sum of such hashes identifies a set of
+// resources independently of their order, as in [Set.Sum]. It has 64 bits and is not secure against
+// forgery.
 func Hash(name, version string) uint64 {
 	return mix(xxhash.Sum64String(name) + 3*xxhash.Sum64String(version))
 }
 
-// mix spreads what differs in some bits over all, so that sums of hashes do not meet by chance (the finalizer of MurmurHash3).
+// mix spreads each input bit over all output bits (the finalizer of MurmurHash3), so that sums of
+// hashes collide only by chance.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -62,9 +67,10 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// With gives the set as it is after a change: the updated resources are added or take the place of those of their names,
-// the removed names are gone. It is the set itself if nothing comes out different; a resource whose version is the
-// same stays the one that it was. updated may come in any order, each name once. A nil set is empty.
+// With returns the set after a change: updated resources are added or replace those of the same
+// name, and resources with removed names are deleted. A resource with an unchanged version is kept
+// as it is. If nothing changes, With returns s itself. updated may have any order but no duplicate
+// names, and it takes precedence over removed. A nil set is empty.
 func (s *Set) With(updated []*Resource, removed []string) *Set {
 	changes := make([]*Resource, 0, len(updated)+len(removed))
 	for _, r := range updated {
@@ -80,7 +86,7 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 	}
 	for _, name := range removed {
 		if !stays[name] && s.Get(name) != nil {
-			changes = append(changes, &Resource{Name: name}) // stands for nothing: it has no type
+			changes = append(changes, &Resource{Name: name}) // marks a removal: it has no type
 		}
 	}
 	if len(changes) == 0 && s != nil {
@@ -102,7 +108,7 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 	return next
 }
 
-// merged puts sorted changes in their places.
+// merged returns a set with sorted changes applied.
 func (s *Set) merged(changes []*Resource) *Set {
 	var sum uint64
 	if s != nil {
@@ -133,7 +139,7 @@ func search(list []*Resource, name string) (at int, found bool) {
 // noVersion is the version of an empty set.
 const noVersion = "0000000000000000"
 
-// Len is the number of resources. A nil set is empty.
+// Len returns the number of resources. A nil set is empty.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -141,7 +147,7 @@ func (s *Set) Len() int {
 	return len(s.list)
 }
 
-// List gives the resources sorted by name; it must not be changed.
+// List returns the resources sorted by name. Callers must not modify the list.
 func (s *Set) List() []*Resource {
 	if s == nil {
 		return nil
@@ -149,7 +155,8 @@ func (s *Set) List() []*Resource {
 	return s.list
 }
 
-// Version is the content hash of the set, used as system version and as version_info in SotW.
+// Version returns the content hash of the set, which is the system version in delta and the
+// version_info in SotW.
 func (s *Set) Version() string {
 	if s == nil {
 		return noVersion
@@ -157,7 +164,7 @@ func (s *Set) Version() string {
 	return s.version
 }
 
-// Sum is the sum of the Hash of all members.
+// Sum returns the sum of the hashes of all members.
 func (s *Set) Sum() uint64 {
 	if s == nil {
 		return 0
@@ -165,7 +172,7 @@ func (s *Set) Sum() uint64 {
 	return s.sum
 }
 
-// Get finds a resource by name, nil if there is none.
+// Get returns the resource with a name, or nil.
 func (s *Set) Get(name string) *Resource {
 	if s == nil {
 		return nil
@@ -177,18 +184,18 @@ func (s *Set) Get(name string) *Resource {
 	return s.list[i]
 }
 
-// Diff is what turns one set into another.
+// Diff is the difference between two sets.
 type Diff struct {
-	// Updated are resources that are new or whose version differs, sorted by name.
+	// Updated are resources that are new or have another version, sorted by name.
 	Updated []*Resource
-	// Removed are names that are gone, sorted.
+	// Removed are the names of deleted resources, sorted.
 	Removed []string
 }
 
-// Empty says that nothing differs.
+// Empty reports whether nothing differs.
 func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
-// Compare gives the difference from old to new. Either may be nil.
+// Compare returns the difference from old to new. Either may be nil.
 func Compare(old, new *Set) Diff {
 	switch {
 	case old == new:

@@ -44,7 +44,11 @@ func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem,
 	return api.KindInfo{}, problem, true
 }
 
-// typoOf says whether a group and kind that are not read look like a slip for some that are.
+// typoOf reports whether a group and kind that are not read are likely a typo, and returns the
+// Problem with a suggestion. That is the case if the kind resembles a known one of the group, if an
+// Istio kind has another group that is empty, ends in .istio.io or resembles its own, or if the
+// group resembles a known one. Every unknown kind of a known istio.io group is reported as a typo
+// too.
 func typoOf(group, kind string) (config.Problem, bool) {
 	var groups, kinds []string
 	for _, k := range api.Kinds() {
@@ -57,7 +61,7 @@ func typoOf(group, kind string) (config.Problem, bool) {
 	}
 	if len(kinds) > 0 {
 		hint := suggest(kind, kinds)
-		// All kinds of Istio's own groups are in the table: another one is a mistake.
+		// The table contains all kinds of Istio's own groups, so any other kind is an error.
 		if hint != "" || strings.HasSuffix(group, ".istio.io") {
 			return config.Problem{Field: "kind", Reason: fmt.Sprintf("unknown kind %q in group %q%s", kind, group, hint)}, true
 		}
