@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func TestWorkFollowsChange(t *testing.T) {
 		{"a TCP route", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 1, 1},
 		{"and back: it is remembered", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [nobody], tcp: [{route: [{destination: {host: pods}}]}]}}`, web, 0, 1},
 		{"a TCP route to where HTTP is spoken: its extension", `{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: web}}]}]}}`, web, 0, 1},
-		{"an idle timeout there", `{kind: DestinationRule, metadata: {name: web}, spec: {host: web, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}}`, web, 1, 2},
+		{"an idle timeout there", `{kind: DestinationRule, metadata: {name: web}, spec: {host: web, trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}}}`, web, 1, 1},
 		{"an own port more: virtualInbound", `{kind: Service, metadata: {name: zoo-b}, spec: {clusterIP: 10.96.0.8, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8081}]}}`, web, 1, 1},
 		{"a Sidecar: what leads to the unknown", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: REGISTRY_ONLY}}}`, web, 2, 4},
 		{"its policy: as it was", `{kind: Sidecar, metadata: {name: own}, spec: {outboundTrafficPolicy: {mode: ALLOW_ANY}}}`, web, 0, 4},
@@ -131,6 +132,34 @@ func TestReuseChangesNothing(t *testing.T) {
 		}
 		runtime.KeepAlive(held)
 	})
+}
+
+// TestDestinationOutsideTheSidecar checks that the TCP proxy of a route follows the only port of its
+// destination also where the Sidecar does not import the destination's service.
+func TestDestinationOutsideTheSidecar(t *testing.T) {
+	m := fixture.New(t, []byte(shop+`
+---
+{kind: Sidecar, metadata: {name: own}, spec: {egress: [{hosts: ["./db.default.svc.cluster.local"]}]}}
+---
+{kind: VirtualService, metadata: {name: tcp}, spec: {hosts: [db], tcp: [{route: [{destination: {host: pods}}]}]}}
+`), nil)
+	g := NewGenerator()
+	proxy := fixture.Proxy(t, []byte("{name: web-0, addresses: [10.0.1.1]}"))
+	expect := func(cluster string) {
+		t.Helper()
+		extensions := g.outbound(m.View(proxy)).extensions
+		if len(extensions) != 1 {
+			t.Fatalf("%d extensions, want that of the route", len(extensions))
+		}
+		for name, x := range extensions {
+			if got := x.Refers(); !slices.Contains(got, cluster) {
+				t.Errorf("extension %s references %q, want %s", name, got, cluster)
+			}
+		}
+	}
+	expect("outbound|6000||pods.default.svc.cluster.local")
+	m.Apply(t, `{kind: Service, metadata: {name: pods}, spec: {clusterIP: None, ports: [{name: tcp, port: 6001}]}}`)
+	expect("outbound|6001||pods.default.svc.cluster.local")
 }
 
 func sameExtensions(r *rapid.T, a, b map[string]*resource.Resource) {

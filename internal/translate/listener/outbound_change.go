@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"maps"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -29,18 +30,19 @@ func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []chan
 		len(in.egress) != len(was.egress) {
 		return nil, false
 	}
-	// The destination of a route without a port depends on the service.
-	moved := movedTargets(was.targets, in.targets)
+	differs := map[mesh.Hostname]bool{}
 	for i := range in.egress {
-		in.egress[i].addDiffering(&was.egress[i], moved)
+		in.egress[i].addDiffering(&was.egress[i], differs)
 	}
+	moved := movedTargets(was.targets, in.targets)
+	maps.Copy(moved, differs)
 	for i := range in.egress {
 		e, old := &in.egress[i], &was.egress[i]
 		rules := changedRules(v, old.rules, e.rules, moved)
 		if len(rules) > mostRules {
 			return nil, false
 		}
-		c, ok := e.since(old, moved, func(host mesh.Hostname) bool {
+		c, ok := e.since(old, differs, func(host mesh.Hostname) bool {
 			return slices.ContainsFunc(rules, func(vs *snapshot.VirtualService) bool { return matchesHost(vs, host) })
 		})
 		if !ok {
@@ -51,18 +53,25 @@ func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []chan
 	return changes, true
 }
 
-// movedTargets returns the hosts that routes reference and whose DestinationRule changed.
+// movedTargets returns the hosts that only one of two lists of targets has, or whose service or
+// DestinationRule differs between them.
 func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	moved := map[mesh.Hostname]bool{}
+	if slices.Equal(was, is) {
+		return moved
+	}
+	old := make(map[target]bool, len(was))
 	for _, t := range was {
-		if !slices.Contains(is, t) {
-			moved[t.host] = true
-		}
+		old[t] = true
 	}
 	for _, t := range is {
-		if !slices.Contains(was, t) {
+		if !old[t] {
 			moved[t.host] = true
 		}
+		delete(old, t)
+	}
+	for t := range old {
+		moved[t.host] = true
 	}
 	return moved
 }

@@ -74,7 +74,7 @@ type outboundInput struct {
 	// byName is set if the destinations of requests to unknown hosts are resolved by DNS.
 	byName bool
 	egress []egressInput
-	// targets are the DestinationRules of hosts that TCP and TLS routes reference.
+	// targets are the hosts that TCP and TLS routes reference. They need not be imported.
 	targets []target
 }
 
@@ -126,9 +126,14 @@ func (e *egressInput) byAge() iter.Seq[serviceInput] {
 	}
 }
 
+// target is a host that a TCP or TLS route references, after aliases were followed, with what the
+// route's TCP proxy depends on.
 type target struct {
 	host mesh.Hostname
+	// rule is nil if the host has none with settings for TCP connections.
 	rule *snapshot.DestinationRule
+	// service is nil if the host is not a service. A destination without a port refers to its only port.
+	service *mesh.Service
 }
 
 func (g *Generator) inputFor(v *view.View) *outboundInput {
@@ -179,9 +184,7 @@ func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, s
 				continue
 			}
 			seen[host] = true
-			if r := shapingRule(v, host); r != nil {
-				in.targets = append(in.targets, target{host, r})
-			}
+			in.targets = append(in.targets, target{host, shapingRule(v, host), v.Service(host)})
 		}
 	}
 	for _, r := range vs.Spec.GetTcp() {
