@@ -162,10 +162,10 @@ func TestIstioIsNotImported(t *testing.T) {
 // TestPurePackages holds the packages that must do no I/O, read no clock and know no connection to it.
 func TestPurePackages(t *testing.T) {
 	never := map[string][]string{
-		"snapshot":            {"net/http", "os", "google.golang.org/grpc"},
-		"translate":           {"net/http", "os", "google.golang.org/grpc"},
-		"xds/stream":          {"time", "net/http", "os", "google.golang.org/grpc"},
-		"xds/quarantine":      {"sync", "net/http", "os", "google.golang.org/grpc"},
+		"snapshot":       {"net/http", "os", "google.golang.org/grpc"},
+		"translate":      {"net/http", "os", "google.golang.org/grpc"},
+		"xds/stream":     {"time", "net/http", "os", "google.golang.org/grpc"},
+		"xds/quarantine": {"sync", "net/http", "os", "google.golang.org/grpc"},
 		"xds/rollout": {
 			"context", "log/slog", "sync", "sync/atomic", "net/http", "os", "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/",
 		},

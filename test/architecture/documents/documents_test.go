@@ -163,6 +163,14 @@ func check(t *testing.T, pattern *regexp.Regexp, known func(name string) bool) {
 	}
 }
 
+// TestPaths: every path of the repository that a document names in backquotes exists.
+func TestPaths(t *testing.T) {
+	check(t, regexp.MustCompile("`((?:cmd|hack|internal|manifests|samples|test)/[\\w./-]+)`"), func(name string) bool {
+		_, err := os.Stat(filepath.Join(root, name))
+		return err == nil || strings.Contains(name, "_KIND.") // a pattern of CONTRIBUTING.md
+	})
+}
+
 // TestFlags: every flag that a document names is one of a command here, or of another program that
 // it is about.
 func TestFlags(t *testing.T) {
