@@ -7,43 +7,52 @@ import (
 	"slices"
 )
 
-// Caller is who asks for a page.
+// Caller identifies the sender of a request for a page.
 type Caller struct {
-	// Namespace limits what is shown: only pages that workloads may see, and of those only the proxies of this namespace.
-	// "" sees everything: the machine itself, and identities of the system namespace.
+	// Namespace limits the caller to pages with the audience owners, and on them to the proxies of
+	// this namespace. If empty, the caller can read everything: requests over the loopback
+	// interface, and identities of the system namespaces.
 	Namespace string
 }
 
-// audience is who may see a page. The zero value is nobody, so a line of the table that forgets it does not open a page.
+// audience is the set of callers that may read a page. The zero value admits no caller, so that a
+// line of the table without an audience does not expose its page.
 type audience int
 
 const (
-	// operators: the loopback interface and identities of the system namespace.
+	// operators admits only callers without a namespace limit: requests over the loopback interface
+	// and identities of the system namespaces.
 	operators audience = iota + 1
-	// owners: besides, workloads about proxies of their own namespace.
+	// owners also admits workloads, for proxies of their own namespace.
 	owners
 )
 
+// admits reports whether the audience includes the caller.
 func (a audience) admits(c Caller) bool {
 	return a == operators && c.Namespace == "" || a == owners
 }
 
-// sees says whether the caller may be shown something of a proxy's.
+// sees reports whether the caller may read the state of proxies in the namespace.
 func (c Caller) sees(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
 
-// Access is who may read the pages over a network. Whoever asks over the loopback interface may read all of them: it takes
-// a place on the machine, or the right to forward a port of it.
+// Access controls who may read the pages over a network. Requests over the loopback interface can
+// read all pages, because they need access to the machine or the right to forward one of its ports.
 type Access struct {
-	// Authenticate gives the namespace of whoever sent the request, by a certificate or token. nil: nobody has an identity.
+	// Authenticate returns the namespace of the identity that sent the request, from its
+	// certificate or token. If nil, all requests that are not over the loopback interface are
+	// refused.
 	Authenticate func(*http.Request) (namespace string, err error)
-	// SystemNamespaces are those whose identities see everything: the control plane's own
-	// (and DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES).
+	// SystemNamespaces are the namespaces whose identities can read everything: the control plane's
+	// own and those in DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES.
 	SystemNamespaces []string
-	// AnyNamespace lets every identity see everything (ENABLE_DEBUG_ENDPOINT_AUTH=false).
+	// AnyNamespace lets every authenticated identity read everything
+	// (ENABLE_DEBUG_ENDPOINT_AUTH=false).
 	AnyNamespace bool
 }
 
-// caller says who sent a request. refused is the HTTP status if that is nobody who may ask at all.
+// caller returns the sender of a request. refused is 0, or the HTTP status to refuse the request
+// with. It is 403 for a loopback request with a foreign Host header, and 401 for a request that
+// cannot be authenticated.
 func (a Access) caller(r *http.Request) (c Caller, refused int) {
 	if loopback(r.RemoteAddr) {
 		if !local(r.Host) {
@@ -61,7 +70,9 @@ func (a Access) caller(r *http.Request) (c Caller, refused int) {
 	return a.Identity(namespace), 0
 }
 
-// Identity is the caller that an authenticated identity of a namespace is. The namespace must not be empty.
+// Identity returns the Caller for an authenticated identity of the namespace, which must not be
+// empty. The Caller has no namespace limit if AnyNamespace is set or the namespace is a system
+// namespace.
 func (a Access) Identity(namespace string) Caller {
 	if a.AnyNamespace || slices.Contains(a.SystemNamespaces, namespace) {
 		return Caller{}
@@ -69,13 +80,15 @@ func (a Access) Identity(namespace string) Caller {
 	return Caller{Namespace: namespace}
 }
 
+// loopback reports whether an "address:port" is on the loopback interface.
 func loopback(address string) bool {
 	a, err := netip.ParseAddrPort(address)
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// local says whether a Host header is one that a person or script on the machine would use. A page of a foreign site that
-// made its name resolve to 127.0.0.1 (DNS rebinding) sends its own.
+// local reports whether a Host header is empty, "localhost" or an IP address, with or without a
+// port. It is the defense against DNS rebinding: a foreign site whose name resolves to 127.0.0.1
+// sends its own name as the Host header.
 func local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -87,6 +100,7 @@ func local(host string) bool {
 	return err == nil
 }
 
+// trimBrackets returns the host without the brackets of an IPv6 address.
 func trimBrackets(host string) string {
 	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
 		return host[1 : len(host)-1]

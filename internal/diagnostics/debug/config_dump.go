@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
-	// The messages that listeners and clusters hold inside Any are shown in full only if their types are linked in.
+	// Messages that listeners and clusters contain as Any are shown in full only if their types are
+	// linked into the program.
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -20,6 +21,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
+// configDump serves config_dump of the proxy in ?proxyID=. With ?types= it returns only the
+// resources of those types. Endpoints are included only with ?include_eds.
 func (p *Pages) configDump(q question) (answer, error) {
 	c, err := p.find(q)
 	if err != nil {
@@ -39,7 +42,7 @@ func (p *Pages) configDump(q question) (answer, error) {
 	return written(q, map[string]any{"configs": configs})
 }
 
-// typed is the page of one type's resources.
+// typed returns the function of a page with the resources of one type.
 func (p *Pages) typed(short string) func(question) (answer, error) {
 	return func(q question) (answer, error) {
 		c, err := p.find(q)
@@ -50,7 +53,8 @@ func (p *Pages) typed(short string) func(question) (answer, error) {
 	}
 }
 
-// typedDump gives the resources of types alone. ?cluster= narrows those whose names contain the text.
+// typedDump serves only the resources of the given types. With ?cluster= it includes only resources
+// whose name contains that text.
 func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	configs := []json.RawMessage{}
 	for _, w := range c.Types {
@@ -68,9 +72,9 @@ func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	return written(q, map[string]any{"configs": configs})
 }
 
-// ConfigDump gives what a proxy was sent as the messages of Envoy's config_dump, in its order. Private keys and pull secrets are
-// left out.
-// Endpoints are among them only if asked for, as in Envoy.
+// ConfigDump returns the resources that a proxy was sent as the messages of Envoy's config_dump, in
+// Envoy's order. Private keys and pull secrets are redacted. As in Envoy, endpoints are included
+// only if requested.
 func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 	clusters, listeners := new(adminv3.ClustersConfigDump), new(adminv3.ListenersConfigDump)
 	routes, eds := new(adminv3.RoutesConfigDump), new(adminv3.EndpointsConfigDump)
@@ -118,8 +122,9 @@ func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 	return list, nil
 }
 
-// anyJSON gives a message as JSON. One that holds a type unknown to this program, as an EnvoyFilter may bring, is given
-// encoded.
+// anyJSON returns a message as JSON. A message that cannot be marshalled is returned as its type
+// URL and encoded bytes. An EnvoyFilter can cause that with a type that is not linked into the
+// program.
 func anyJSON(a *anypb.Any) json.RawMessage {
 	if a.TypeUrl == api.NameTableType {
 		if t, err := mesh.DecodeNameTable(a.Value); err == nil {
@@ -133,7 +138,7 @@ func anyJSON(a *anypb.Any) json.RawMessage {
 	return b
 }
 
-// nameInfo is a line of a NameTable in protobuf's JSON.
+// nameInfo is an entry of a NameTable in protobuf's JSON form.
 type nameInfo struct {
 	IPs       []string `json:"ips,omitempty"`
 	Registry  string   `json:"registry,omitempty"`
@@ -141,6 +146,7 @@ type nameInfo struct {
 	Namespace string   `json:"namespace,omitempty"`
 }
 
+// nameTableJSON returns a NameTable in protobuf's JSON form.
 func nameTableJSON(t mesh.NameTable) json.RawMessage {
 	lines := make(map[mesh.Hostname]nameInfo, len(t))
 	for host, e := range t {

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// object is a config object as kubectl would show it.
+// object is a config object in the form of kubectl's output.
 type object struct {
 	Kind       string   `json:"kind"`
 	APIVersion string   `json:"apiVersion"`
@@ -33,14 +33,16 @@ type metadata struct {
 	Annotations       map[string]string `json:"annotations,omitempty"`
 }
 
-// istioKinds are the kinds of istio.io, sorted by name. Others are nobody's business here, secrets above all.
+// istioKinds returns the kinds of the istio.io API groups, sorted by name. Other kinds are excluded
+// because they include Secrets.
 func istioKinds() []api.KindInfo {
 	list := slices.DeleteFunc(slices.Clone(api.Kinds()), func(k api.KindInfo) bool { return !k.Istio() })
 	slices.SortFunc(list, func(a, b api.KindInfo) int { return cmp.Compare(a.Kind, b.Kind) })
 	return list
 }
 
-// version is the version under which a kind is shown: v1 where there is one, whatever is stored.
+// version returns the API version that a kind is shown with: v1 if the kind has it, otherwise its
+// first version. The stored version is ignored.
 func version(k api.KindInfo) string {
 	if slices.Contains(k.Versions, "v1") {
 		return "v1"
@@ -48,6 +50,7 @@ func version(k api.KindInfo) string {
 	return k.Versions[0]
 }
 
+// configz serves all config objects of istio.io kinds. ?kind= limits the list to one kind.
 func (p *Pages) configz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []object{}
@@ -62,6 +65,7 @@ func (p *Pages) configz(q question) (answer, error) {
 	return written(q, list)
 }
 
+// newObject converts a config object to the form of kubectl's output.
 func newObject(kind api.KindInfo, c *config.Config) object {
 	return object{
 		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + version(kind),
@@ -73,8 +77,10 @@ func newObject(kind api.KindInfo, c *config.Config) object {
 	}
 }
 
+// specJSON returns the spec of a config object as JSON.
 func specJSON(c *config.Config) json.RawMessage { return protoJSON(config.Spec[proto.Message](c)) }
 
+// protoJSON returns a message as JSON, or a JSON string with the error if it cannot be marshalled.
 func protoJSON(m proto.Message) json.RawMessage {
 	b, err := protojson.Marshal(m)
 	if err != nil {
@@ -83,13 +89,14 @@ func protoJSON(m proto.Message) json.RawMessage {
 	return b
 }
 
-// kind is a kind of object in istiod's form of resourcesz.
+// kind is a kind of config object in istiod's form of resourcesz.
 type kind struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
 }
 
+// resourcesz serves the kinds of istio.io config objects.
 func (p *Pages) resourcesz(q question) (answer, error) {
 	list := []kind{}
 	for _, k := range istioKinds() {
@@ -98,10 +105,12 @@ func (p *Pages) resourcesz(q question) (answer, error) {
 	return written(q, list)
 }
 
+// mesh serves the MeshConfig of the current snapshot.
 func (p *Pages) mesh(q question) (answer, error) {
 	return written(q, protoJSON(p.Snapshot().Settings.Mesh))
 }
 
+// inject serves the injection templates by name.
 func (p *Pages) inject(q question) (answer, error) {
 	templates := map[string]string{}
 	if p.Templates != nil {
@@ -110,19 +119,23 @@ func (p *Pages) inject(q question) (answer, error) {
 	return written(q, templates)
 }
 
-// Cluster is a cluster in istiod's form of clusterz, and what more is known of a remote one.
+// Cluster is a cluster in istiod's form of clusterz, with additional fields for remote clusters.
 type Cluster struct {
 	ID         string `json:"id"`
 	SecretName string `json:"secretName"`
 	SyncStatus string `json:"syncStatus"`
-	// Waiting says what of it cannot be read at present, or what is wrong with its kubeconfig.
+	// Waiting describes what cannot currently be read from the cluster, or the error in its
+	// kubeconfig.
 	Waiting string `json:"waiting,omitempty"`
-	// Services, Workloads and Slices (lists of endpoints) are how many are known.
+	// Services, Workloads and Slices are the numbers of known objects. Slices are lists of
+	// endpoints.
 	Services  int `json:"services,omitempty"`
 	Workloads int `json:"workloads,omitempty"`
 	Slices    int `json:"slices,omitempty"`
 }
 
+// clusterz serves the control plane's own cluster, followed by the remote clusters. The own cluster
+// is "syncing" until all its sources are in sync.
 func (p *Pages) clusterz(q question) (answer, error) {
 	local := Cluster{ID: string(p.Cluster), SyncStatus: "synced"}
 	if p.Waiting != nil && len(p.Waiting()) > 0 {
@@ -135,18 +148,22 @@ func (p *Pages) clusterz(q question) (answer, error) {
 	return written(q, list)
 }
 
-// ClusterSetService is a service of the cluster set as one cluster has it, in istiod's form of mcsz.
+// ClusterSetService is the state of a service of the cluster set in one cluster, in istiod's form
+// of mcsz.
 type ClusterSetService struct {
 	Cluster            string
 	Name               string
 	Namespace          string
 	Exported, Imported bool
 	ClusterSetVIP      string
-	// Discoverability says of each hostname of an exported service from where its endpoints are known.
+	// Discoverability maps each hostname of an exported service to the clusters that can discover
+	// its endpoints, in istiod's terms.
 	Discoverability map[string]string
 }
 
-// Discoverability gives istiod's words for whether endpoints are known in other clusters, by hostname.
+// Discoverability returns istiod's terms for endpoint discoverability by hostname. The term is
+// AlwaysDiscoverable if everywhere is true for the hostname, otherwise DiscoverableFromSameCluster.
+// It returns nil if everywhere is nil.
 func Discoverability(everywhere map[mesh.Hostname]bool) map[string]string {
 	if everywhere == nil {
 		return nil
@@ -160,6 +177,7 @@ func Discoverability(everywhere map[mesh.Hostname]bool) map[string]string {
 	return words
 }
 
+// mcsz serves the services of the cluster set.
 func (p *Pages) mcsz(q question) (answer, error) {
 	list := []ClusterSetService{}
 	if p.ClusterSet != nil {
@@ -168,7 +186,8 @@ func (p *Pages) mcsz(q question) (answer, error) {
 	return written(q, list)
 }
 
-// collection is what a snapshot has of one kind, in the shape of krt's debugger: outputs are keys with content hashes.
+// collection lists the objects of one kind in a snapshot, in the shape of krt's debugger. Its
+// outputs map keys to content hashes.
 type collection struct {
 	Name  string          `json:"name"`
 	State collectionState `json:"state"`
@@ -178,6 +197,8 @@ type collectionState struct {
 	Outputs map[string]any `json:"outputs"`
 }
 
+// krtz serves the services, endpoints and istio.io config objects of the current snapshot as
+// collections.
 func (p *Pages) krtz(q question) (answer, error) {
 	s := p.Snapshot()
 	services, endpoints := collection{Name: "Services"}, collection{Name: "Endpoints"}
@@ -199,5 +220,6 @@ func (p *Pages) krtz(q question) (answer, error) {
 	return written(q, list)
 }
 
-// hash writes a content hash as text: many readers of JSON have numbers of 53 bits.
+// hash returns a content hash as hexadecimal text. A JSON number would lose precision, because many
+// JSON readers have numbers of 53 bits.
 func hash(h uint64) string { return strconv.FormatUint(h, 16) }

@@ -17,23 +17,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// someAddress stands for an address that only DNS knows (RFC 5737, TEST-NET-1).
+// someAddress is the placeholder for an address that only DNS can resolve (RFC 5737, TEST-NET-1).
 const someAddress = "192.0.2.1"
 
-// explain says where a call of a proxy goes, by what that proxy was sent:
+// explain serves the path of a call, computed from the resources that a proxy was sent. The query
+// parameters are:
 //
-//	proxyID    whose call it is
-//	url        "http://reviews:9080/path?query", or "tcp://host:port", "tls://server-name:port"
-//	method     of HTTP, GET if nothing is said
-//	header     "name: value", any number of times
+//	proxyID    the proxy whose call is explained (required)
+//	url        (required) "http://host:9080/path?query", "tcp://host:port" or "tls://server-name:port"
+//	method     the HTTP method (default GET)
+//	header     "name: value", may be repeated
 //	protocol   "h2c" for HTTP/2, "http/1.0"
-//	to         where it is sent, "address:port": by default what the URL's host means to the proxy
-//	inbound    the call comes in
-//	both       what becomes of it at the workload that it goes to is said too
-//	principal  who calls, "cluster.local/ns/shop/sa/web" or "shop/web": by mutual TLS, and so it comes in
-//	from       the caller's address
-//	claim      "groups=a,b": of a token that is taken for valid; a token itself is a header
-//	authorizer what external authorizers say: "allow", "deny", or "fail" for nothing
+//	to         the destination "address:port" (default: as the proxy resolves the URL's host)
+//	inbound    the call is inbound to the proxy's workload
+//	both       also explain the call at the workload that receives it
+//	principal  "cluster.local/ns/shop/sa/web" or "shop/web": the identity of the caller.
+//	           The call is then inbound, by mutual TLS.
+//	from       the caller's IP address
+//	claim      "groups=a,b", of a token that is assumed to be valid; a token itself is a header
+//	authorizer the answer of external authorizers: "allow", "deny", or "fail" for no answer
+//	text       respond with text instead of JSON
 func (p *Pages) explain(q question) (answer, error) {
 	c, err := p.find(q)
 	if err != nil {
@@ -58,7 +61,7 @@ func (p *Pages) explain(q question) (answer, error) {
 	return written(q, path)
 }
 
-// sent gives what a proxy was sent.
+// sent returns the resources that a proxy was sent, in the form that explain.Explain reads.
 func (p *Pages) sent(c push.Connection) *explain.Resources {
 	of := func(typeURL string) (list []*resource.Resource) {
 		if w, ok := watch(c, typeURL); ok {
@@ -81,7 +84,8 @@ func (p *Pages) sent(c push.Connection) *explain.Resources {
 	}
 }
 
-// call reads the call that is asked about.
+// call parses the call from the query parameters. It returns an error if the URL is missing, has no
+// port or has an unsupported scheme, or if another parameter is malformed.
 func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
 	call := explain.Call{Direction: explain.Outbound, Carries: explain.Carried(q.Get("protocol"))}
 	if q.Has("inbound") {
@@ -106,7 +110,7 @@ func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
 		if call.Request, err = explain.ParseRequest(method+" "+q.Get("url"), q.Values["header"]...); err != nil {
 			return call, err
 		}
-		if scheme == "https" { // what is inside only a proxy sees that ends it
+		if scheme == "https" { // only a proxy that terminates TLS can see the request
 			call.Carries, call.ServerName = explain.TLS, hostOf(authority)
 		}
 	case "tls":
@@ -126,7 +130,8 @@ func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
 	return call, err
 }
 
-// workloadPort gives the workload's own address, and the port at it that the port of a service leads to.
+// workloadPort returns the workload's own address and the target port that a service port maps to.
+// If the workload does not serve that port for the host, the port is returned unchanged.
 func (p *Pages) workloadPort(port uint16, host string, proxy *mesh.Proxy) netip.AddrPort {
 	at := netip.MustParseAddr(someAddress)
 	if len(proxy.Addresses) > 0 {
@@ -142,7 +147,9 @@ func (p *Pages) workloadPort(port uint16, host string, proxy *mesh.Proxy) netip.
 	return netip.AddrPortFrom(at, port)
 }
 
-// destination says where a call is sent: to an address that is given, or what a host means to the proxy.
+// destination returns the address and port that a call is sent to. It is the address in to if set;
+// otherwise the host is resolved as the proxy would. The default port is 80 for http, and 443 for
+// https and tls. It returns an error for tcp without a port.
 func (p *Pages) destination(to, scheme, authority string, proxy *mesh.Proxy) (netip.AddrPort, error) {
 	if to != "" {
 		return netip.ParseAddrPort(to)
@@ -158,6 +165,7 @@ func (p *Pages) destination(to, scheme, authority string, proxy *mesh.Proxy) (ne
 	return netip.AddrPortFrom(p.addressOf(hostOf(authority), proxy), uint16(number)), nil
 }
 
+// hostOf returns the host of an authority, without port or brackets.
 func hostOf(authority string) string {
 	if h, _, err := net.SplitHostPort(authority); err == nil {
 		return h
@@ -165,7 +173,9 @@ func hostOf(authority string) string {
 	return strings.Trim(authority, "[]")
 }
 
-// addressOf gives the address that a host means to a proxy: itself, that of a service, or of one of a service's endpoints.
+// addressOf resolves a host as the proxy would. It returns the host itself if it is an IP address.
+// Otherwise it returns the first address of the service with that name, or of one of its endpoints.
+// If it finds none, it returns someAddress.
 func (p *Pages) addressOf(host string, proxy *mesh.Proxy) netip.Addr {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return a

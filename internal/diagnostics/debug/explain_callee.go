@@ -10,11 +10,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// peerName is what the server name begins with by which proxies of the mesh call each other.
+// peerName is the prefix of the transport description for mutual TLS between proxies of the mesh.
 const peerName = "TLS, server name outbound_."
 
-// callee explains a call at the first workload that it may end up at and whose proxy the asker may see: what became of it on its way
-// comes in there, from the caller with its identity. It is nil where there is no such workload.
+// callee explains the forwarded call at the first workload that it may reach and whose proxy the
+// caller of the page may see. The call is inbound there. If the calling proxy uses mutual TLS of
+// the mesh, the call has the identity of that proxy. callee returns nil if there is no such
+// workload.
 func (p *Pages) callee(q question, caller *mesh.Proxy, path *explain.Path) (*explain.Path, error) {
 	for _, e := range path.Endings {
 		for _, one := range e.Endpoints {
@@ -48,7 +50,8 @@ func (p *Pages) callee(q question, caller *mesh.Proxy, path *explain.Path) (*exp
 	return nil, nil
 }
 
-// at finds the sidecar at an address.
+// at returns the connection of the sidecar at the address. It ignores proxies that the caller of
+// the page may not see.
 func (p *Pages) at(q question, a netip.Addr) (push.Connection, bool) {
 	list := p.connected(q.caller)
 	i := slices.IndexFunc(list, func(c push.Connection) bool {
@@ -60,7 +63,8 @@ func (p *Pages) at(q question, a netip.Addr) (push.Connection, bool) {
 	return list[i], true
 }
 
-// accountOf is whose certificate a proxy has: that of the account it was authenticated as, or else says to be of.
+// accountOf returns the "namespace/account" in a proxy's certificate. It is the account that the
+// proxy was authenticated as. If the proxy is not authenticated, it is the account in its metadata.
 func accountOf(proxy *mesh.Proxy) string {
 	if proxy.Account.Name != "" {
 		return proxy.Account.Namespace + "/" + proxy.Account.Name

@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// caller reads who calls.
+// caller parses the query parameters that describe the caller, and sets them in call. It returns an
+// error if an address, a claim or the authorizer's answer is malformed.
 func (p *Pages) caller(call *explain.Call, q question) error {
 	if p.Now != nil {
 		call.At = p.Now()
@@ -42,7 +43,8 @@ func (p *Pages) caller(call *explain.Call, q question) error {
 	return nil
 }
 
-// setClaim sets a claim, that of a claim for "realm.roles". Several values make a list.
+// setClaim sets the claim at path to value. For the path of "realm.roles" it sets the claim roles
+// within the claim realm. A value with commas becomes a list.
 func setClaim(claims map[string]any, path []string, value string) {
 	for _, name := range path[:len(path)-1] {
 		inner, ok := claims[name].(map[string]any)
@@ -65,8 +67,9 @@ func setClaim(claims map[string]any, path []string, value string) {
 	claims[name] = list
 }
 
-// identified makes the call one by mutual TLS, as the proxy of a workload with that identity makes it: "cluster.local/ns/a/sa/b", with
-// or without its scheme, or "a/b" in the mesh's own trust domain.
+// identified makes the call a mutual TLS call by the proxy of a workload with the given identity.
+// The principal is "cluster.local/ns/a/sa/b", with or without its scheme, or "a/b" in the mesh's
+// own trust domain. An outbound call becomes inbound.
 func (p *Pages) identified(call *explain.Call, principal string) {
 	principal = strings.TrimPrefix(principal, "spiffe://")
 	if namespace, account, ok := strings.Cut(principal, "/"); ok && !strings.Contains(account, "/") {
@@ -87,4 +90,5 @@ func (p *Pages) identified(call *explain.Call, principal string) {
 	call.Carries = explain.TLS
 }
 
+// contentType returns the values of the content-type header, joined by commas.
 func contentType(r *explain.Request) string { return strings.Join(r.Values("content-type"), ",") }

@@ -9,19 +9,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Health is what is odd in a mesh without being wrong in any one object: the numbers behind istiod's gauges.
+// Health contains the numbers behind istiod's gauges. They count conditions that are unusual in a
+// mesh but not an error of any single object.
 type Health struct {
-	// EndpointsNotReady are endpoints that are known and not healthy.
+	// EndpointsNotReady is the number of known endpoints that are not healthy.
 	EndpointsNotReady int
-	// NoInstances are services without any endpoint, of those whose endpoints proxies are told; DNSWithoutEndpoints of
-	// those that proxies resolve.
+	// NoInstances is the number of services without endpoints among those with static resolution.
+	// DNSWithoutEndpoints is the same number among services that proxies resolve by DNS.
 	NoInstances, DNSWithoutEndpoints int
-	// DuplicateDomains are hosts that several VirtualServices claim for sidecars, DuplicateSubsets hosts for which one
-	// namespace defines a subset more than once.
+	// DuplicateDomains is the number of hosts that more than one VirtualService defines for
+	// sidecars. DuplicateSubsets is the number of subsets that one namespace defines more than once
+	// for a host.
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf counts. It goes through the whole snapshot.
+// HealthOf computes the Health of a snapshot. It scans the whole snapshot.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{NoInstances: len(Empty(s)), DuplicateDomains: duplicateDomains(s), DuplicateSubsets: duplicateSubsets(s)}
 	for _, svc := range s.Services() {
@@ -38,12 +40,13 @@ func HealthOf(s *snapshot.Snapshot) Health {
 	return h
 }
 
-// duplicateDomains counts the hosts of which only the oldest VirtualService's rules count. One that only its own namespace
-// sees goes before a public one there, which is as it should be.
+// duplicateDomains returns the number of hosts for which only the rules of the oldest
+// VirtualService apply. A private VirtualService and a public one for the same host are no
+// duplicate: the private one intentionally takes precedence in its own namespace.
 func duplicateDomains(s *snapshot.Snapshot) int {
 	type claim struct {
 		host  mesh.Hostname
-		owner string // the namespace of private ones
+		owner string // the namespace if the VirtualService is private
 	}
 	claims := map[claim]int{}
 	for _, vs := range s.VirtualServices() {
@@ -65,6 +68,8 @@ func duplicateDomains(s *snapshot.Snapshot) int {
 	return moreThanOnce(claims)
 }
 
+// duplicateSubsets returns the number of subsets that the DestinationRules of one namespace define
+// more than once for a host.
 func duplicateSubsets(s *snapshot.Snapshot) int {
 	type subset struct {
 		namespace string
@@ -82,6 +87,7 @@ func duplicateSubsets(s *snapshot.Snapshot) int {
 	return moreThanOnce(subsets)
 }
 
+// moreThanOnce returns the number of keys whose count is above 1.
 func moreThanOnce[K comparable](counts map[K]int) int {
 	n := 0
 	for _, c := range counts {
@@ -92,16 +98,17 @@ func moreThanOnce[K comparable](counts map[K]int) int {
 	return n
 }
 
-// Trouble is how much there is on the pages that one would rather have empty.
+// Trouble contains the numbers of entries on the pages that report errors.
 type Trouble struct {
-	// Orphans are connected proxies at whose addresses nothing is known, Conflicts what does not get what it asks for
-	// because others have the place, Rejects the refusals that stand.
+	// Orphans is the number of connected proxies without a known workload or endpoint at their
+	// addresses. Conflicts is the number of Problems of objects that lose a conflict over the same
+	// place. Rejects is the number of NACKs that are still in effect.
 	Orphans, Conflicts, Rejects int
-	// Errors and Warnings are of problemz.
+	// Errors and Warnings are the numbers of Problems in problemz, by severity.
 	Errors, Warnings int
 }
 
-// Trouble counts. It asks for the state of all connections.
+// Trouble computes the current numbers. It reads the state of all connections.
 func (p *Pages) Trouble() Trouble {
 	s, list := p.Snapshot(), p.Proxies.Connections()
 	var t Trouble

@@ -12,56 +12,62 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// Nack is one resource that proxies refused, for one reason (nackz).
+// Nack is one resource that proxies rejected for one reason, as listed by nackz.
 type Nack struct {
 	Type string `json:"type"`
-	// Resource and Version are of what was refused; empty if the message names none.
+	// Resource and Version identify the rejected resource. They are empty if the message names
+	// none.
 	Resource string `json:"resource,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Message is the part of the proxies' error that is about the resource, without dumps of protobuf messages.
+	// Message is the part of the proxies' error that concerns the resource, without dumps of
+	// protobuf messages.
 	Message string `json:"message"`
-	// From are the objects that the resource came from.
+	// From are the objects that the resource was generated from.
 	From []Object `json:"from,omitempty"`
-	// Since is when it was first refused, Last when it was last.
+	// Since and Last are the times of the first and the last rejection.
 	Since time.Time `json:"since"`
 	Last  time.Time `json:"last"`
-	// Proxies is how many refused it, Names some of them, Times how often.
+	// Proxies is the number of proxies that rejected the resource. Names lists at most maxNames of
+	// them. Times is the number of rejections.
 	Proxies int      `json:"proxies"`
 	Names   []string `json:"names"`
 	Times   int      `json:"times"`
-	// Standing means that one of them has acknowledged no later response of the type and is still connected.
+	// Standing is true if one of the proxies is still connected and has not acknowledged a later
+	// response of the type.
 	Standing bool `json:"standing"`
-	// Quarantined means that the resource is not served to the proxies that it was made for. Instead is what they are served:
-	// "the version before it", "nothing", or "it without EnvoyFilter NAMESPACE/NAME"; empty if nothing is known of the time
-	// before, so that each proxy keeps what it has.
+	// Quarantined is true if the resource is withheld from the proxies that it was generated for.
+	// Instead describes the replacement: "the version before it", "nothing", or "it without
+	// EnvoyFilter NAMESPACE/NAME". It is empty if no earlier state is known; then each proxy keeps
+	// its current resource.
 	Quarantined bool   `json:"quarantined"`
 	Instead     string `json:"instead,omitempty"`
-	// Witnesses are the identities whose refusals led to the quarantine, Attempt counts the quarantines of this version, and
-	// NextRetry is when it is offered to all proxies again.
+	// Witnesses are the identities whose rejections caused the quarantine. Attempt is the number of
+	// quarantines of this version. NextRetry is when the resource is offered to all proxies again.
 	Witnesses []string   `json:"witnesses,omitempty"`
 	Attempt   int        `json:"attempt,omitempty"`
 	NextRetry *time.Time `json:"nextRetry,omitempty"`
 }
 
-// Object names a config object in JSON.
+// Object identifies a config object in JSON.
 type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
-// String gives "Kind/namespace/name".
+// String returns "Kind/namespace/name".
 func (o Object) String() string {
 	return config.Key{Kind: api.Kind(o.Kind), Namespace: o.Namespace, Name: o.Name}.String()
 }
 
-// maxNames bounds how many proxies are named for one refused resource.
+// maxNames is the maximum number of proxies that are listed for one rejected resource.
 const maxNames = 10
 
+// nackz serves the rejected and the quarantined resources.
 func (p *Pages) nackz(q question) (answer, error) { return written(q, p.nacks()) }
 
-// nacks makes one entry of each resource that was refused for one reason, the newest first. What is in quarantine is there
-// however long ago it was refused.
+// nacks returns one entry per rejected resource and reason, newest first. Quarantined resources are
+// always included, regardless of the time of their last rejection.
 func (p *Pages) nacks() []Nack {
 	g := nackGroups{}
 	for _, n := range p.Proxies.Nacks() {
@@ -88,20 +94,25 @@ func (p *Pages) nacks() []Nack {
 	return out
 }
 
-// nackKey is what makes refusals the same. A suspended EnvoyFilter has an entry of its own.
+// nackKey identifies rejections that are merged into one entry. A suspended EnvoyFilter has an
+// entry of its own.
 type nackKey struct {
 	typeURL, resource, version, message string
 
 	suspended config.Key
 }
 
+// nackGroups are the entries of nackz while they are built.
 type nackGroups map[nackKey]*nackGroup
 
+// nackGroup is an entry and the names of the proxies that rejected its resource.
 type nackGroup struct {
 	Nack
 	proxies map[string]bool
 }
 
+// entry returns the entry of k and adds it if it is missing. It extends the time range of the entry
+// to include at. from is used only for a new entry.
 func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup {
 	e := g[k]
 	if e == nil {
@@ -122,7 +133,7 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 	return e
 }
 
-// quarantined notes a resource, or an EnvoyFilter, that is in quarantine.
+// quarantined records a resource or an EnvoyFilter that is in quarantine.
 func (g nackGroups) quarantined(k push.Quarantined) {
 	e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message, k.Suspended}, k.Since, k.From)
 	e.Quarantined, e.Witnesses, e.Attempt, e.Proxies = true, k.Witnesses, k.Attempt, k.Connections
@@ -139,6 +150,7 @@ func (g nackGroups) quarantined(k push.Quarantined) {
 	}
 }
 
+// note records the rejection of the resource r in the NACK n.
 func (g nackGroups) note(n push.Nack, r push.Refused) {
 	e := g.entry(nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.Of(r.Name)}, n.Time, r.From)
 	e.proxies[name(n.Proxy)] = true
@@ -146,7 +158,8 @@ func (g nackGroups) note(n push.Nack, r push.Refused) {
 	e.Standing = e.Standing || n.Standing
 }
 
-// reason says in a sentence what proxies refuse. It has no time in it, so that conditions do not change with each retry.
+// reason returns the Reason of a Problem for the rejection. It contains no time, so that status
+// conditions do not change with each retry.
 func (n Nack) reason() string {
 	text := fmt.Sprintf("proxies refuse the %s resource %q that it shapes", n.Type, n.Resource)
 	if n.Instead != "" {
@@ -161,7 +174,8 @@ func (n Nack) reason() string {
 	return text + ": " + strings.Join(strings.Fields(n.Message), " ")
 }
 
-// refusals gives what proxies refuse now as Problems of the objects that the resources came from.
+// refusals returns a Problem for each object that a currently rejected or quarantined resource was
+// generated from. The severity is Error if the resource is in quarantine, otherwise Warning.
 func (p *Pages) refusals() []config.Problem {
 	s := p.Snapshot()
 	var list []config.Problem

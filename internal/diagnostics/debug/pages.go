@@ -18,51 +18,57 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// Options are what the pages show.
+// Options are the sources and settings of the pages.
 type Options struct {
-	// Snapshot gives the current one.
+	// Snapshot returns the current snapshot.
 	Snapshot func() *snapshot.Snapshot
-	// Analysis gives what is wrong or not honoured in the current config beyond what its sources found; nil: nothing.
+	// Analysis returns the Problems of the current configuration that its sources did not find:
+	// errors and settings that are not supported. If nil, there are none.
 	Analysis func() []config.Problem
-	// Conflicts gives what services and rules do not get in one View because others have it; nil: nothing.
+	// Conflicts returns the Problems of services and rules that lose a conflict with others in the
+	// View. If nil, there are none.
 	Conflicts func(v *view.View) []config.Problem
-	// Unserved gives what a proxy of a View does not get of what objects ask, by the names that it has asked for of a type; nil: nothing.
+	// Unserved returns the Problems of objects with settings that are not served to the proxy p of
+	// the View. asked returns the resource names that the proxy has requested of a type. If nil,
+	// there are none.
 	Unserved func(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem
 	Proxies  Proxies
-	// Push asks for a push to all proxies of all they have (POST adsz?push=true).
+	// Push requests a full push to all proxies (POST adsz?push=true).
 	Push func()
-	// Disconnect ends a stream by its ID, and says whether there was one. nil: there is no such page
-	// (UNSAFE_ENABLE_ADMIN_ENDPOINTS).
+	// Disconnect closes the stream with the given ID, and reports whether it existed. If nil, there
+	// is no page for it (UNSAFE_ENABLE_ADMIN_ENDPOINTS).
 	Disconnect func(connection string) bool
-	// Cluster names the cluster that the control plane runs in; Waiting gives the sources that are not in sync yet.
+	// Cluster is the ID of the cluster that the control plane runs in. Waiting returns the sources
+	// that are not in sync yet.
 	Cluster mesh.ClusterID
 	Waiting func() []string
-	// Clusters gives the remote clusters; nil: none.
+	// Clusters returns the remote clusters. If nil, there are none.
 	Clusters func() []Cluster
-	// ClusterSet gives the services that clusters export or import; nil: none.
+	// ClusterSet returns the services that clusters export or import. If nil, there are none.
 	ClusterSet func() []ClusterSetService
-	// Scopes gives the log scopes with their levels; nil: none.
+	// Scopes returns the log scopes with their levels. If nil, there are none.
 	Scopes func() []Scope
-	// Templates gives those of injection by name; nil: nothing is injected.
+	// Templates returns the injection templates by name. If nil, there are none.
 	Templates func() map[string]string
-	// Now is the clock by which tokens are valid or not; nil: their times are not looked at.
+	// Now returns the time at which tokens are validated. If nil, the times in tokens are not
+	// checked.
 	Now func() time.Time
-	// Profile serves /debug/pprof.
+	// Profile enables /debug/pprof (default false).
 	Profile bool
 	Access  Access
 }
 
-// Proxies gives the connected proxies as plain values, and what they refused.
+// Proxies provides the connected proxies and their rejections as plain values.
 type Proxies interface {
-	// Connections gives a copy of the state of every open stream, sorted by ID.
+	// Connections returns a copy of the state of every open stream, sorted by ID.
 	Connections() []push.Connection
-	// Nacks gives the last refusals, the newest first.
+	// Nacks returns the most recent NACKs, newest first.
 	Nacks() []push.Nack
-	// Quarantine gives the resources that are kept from proxies.
+	// Quarantine returns the resources that are withheld from proxies.
 	Quarantine() []push.Quarantined
 }
 
-// Pages answers questions about a running control plane.
+// Pages serves the debug pages of a running control plane.
 type Pages struct {
 	Options
 	table []page
@@ -71,7 +77,8 @@ type Pages struct {
 
 var _ http.Handler = (*Pages)(nil)
 
-// New makes the pages. It panics over a table with a page that nobody may see: the table is a literal in the program.
+// New returns the pages. It panics if a page of the table has no audience, which is a programming
+// error.
 func New(o Options) *Pages {
 	p := &Pages{Options: o, mux: http.NewServeMux()}
 	p.table = p.all()
@@ -95,12 +102,14 @@ func New(o Options) *Pages {
 	return p
 }
 
-// ServeHTTP answers everything under /debug.
+// ServeHTTP serves all paths under /debug.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// guard lets requests through that the audience admits: GET and HEAD to read, POST to change something. A page of another site cannot
-// have a browser change anything: GET does not, and a POST whose Sec-Fetch-Site or Origin header names another site is refused. What
-// istioctl asks over xDS does not come here (Page).
+// guard returns a handler that passes a request to next only if the audience admits its caller. It
+// accepts GET and HEAD to read, and requires POST if changes returns true for the query. If changes
+// is nil, the page is read-only. A page of another site cannot make a browser change anything. A
+// change by GET is refused, and so is a POST whose Sec-Fetch-Site or Origin header names another
+// site. Requests of istioctl over xDS do not pass through guard (see Page).
 func (p *Pages) guard(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,10 +139,12 @@ func (p *Pages) guard(a audience, changes func(url.Values) bool, next http.Handl
 	})
 }
 
-// callerKey is where the guard notes in a request's context whom it has let in. Who asks again may be told something else: a token can
-// end between two looks at it.
+// callerKey is the context key of the admitted Caller. Handlers must not authenticate the request a
+// second time: the result may differ, because a token can expire in between.
 type callerKey struct{}
 
+// serve returns a handler for a page. A Refusal is returned with its own HTTP status, any other
+// error with 500.
 func (p *Pages) serve(x page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(callerKey{}).(Caller)
@@ -151,12 +162,13 @@ func (p *Pages) serve(x page) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", a.contentType)
-		_, _ = w.Write(a.body) // the client went away
+		_, _ = w.Write(a.body) // fails only if the client has disconnected
 	})
 }
 
-// Page gives a page's content, without HTTP. The resource is its name with a query where it takes one:
-// "config_dump?proxyID=web-1.shop". An error that says what is wrong with the question is a Refusal.
+// Page returns the content of a page without HTTP. resource is the name of the page with an
+// optional query: "config_dump?proxyID=web-1.shop". It returns a Refusal if the request is invalid,
+// the page does not exist or the caller may not read it.
 func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 	u, err := url.Parse(resource)
 	if err != nil {
@@ -176,34 +188,36 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 	return nil, missing(name)
 }
 
-// Refusal is why a question has no answer.
+// Refusal is the error for a request that is invalid, not permitted, or for something that does not
+// exist.
 type Refusal struct {
-	// Status is the HTTP status that says it.
+	// Status is the HTTP status of the response.
 	Status int
 	Reason string
 }
 
-// Error gives the reason.
+// Error returns the reason.
 func (r Refusal) Error() string { return r.Reason }
 
-// question is what is asked, and by whom.
+// question is the query of a request and its caller.
 type question struct {
 	url.Values
 	caller Caller
 }
 
-// answer is a page's content.
+// answer is the content of a page.
 type answer struct {
 	contentType string
 	body        []byte
 }
 
+// text returns an answer of plain text.
 func text(s string) (answer, error) {
 	return answer{"text/plain; charset=utf-8", []byte(s)}, nil
 }
 
-// written gives a value as JSON: on one line, or indented if the question has "pretty". An empty list should be given as
-// one that is not nil: null surprises those who read it.
+// written returns an answer with v as JSON, indented if the query has "pretty". Pass an empty list
+// as a non-nil slice: nil becomes null, which many clients do not expect.
 func written(q question, v any) (answer, error) {
 	var b []byte
 	var err error

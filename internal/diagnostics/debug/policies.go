@@ -25,6 +25,7 @@ type authorizationPolicy struct {
 	Spec        json.RawMessage   `json:"spec"`
 }
 
+// newAuthorizationPolicies returns all AuthorizationPolicies of the snapshot.
 func newAuthorizationPolicies(s *snapshot.Snapshot) authorizationPolicies {
 	out := authorizationPolicies{map[string][]authorizationPolicy{}, s.Settings.RootNamespace}
 	for _, c := range s.Configs(api.AuthorizationPolicy) {
@@ -33,10 +34,13 @@ func newAuthorizationPolicies(s *snapshot.Snapshot) authorizationPolicies {
 	return out
 }
 
+// authorizationz serves all AuthorizationPolicies by namespace.
 func (p *Pages) authorizationz(q question) (answer, error) {
 	return written(q, map[string]any{"authorization_policies": newAuthorizationPolicies(p.Snapshot())})
 }
 
+// pushContext serves the AuthorizationPolicies and the network gateways, in istiod's form of
+// pushcontext.
 func (p *Pages) pushContext(q question) (answer, error) {
 	s := p.Snapshot()
 	return written(q, struct {
@@ -46,7 +50,7 @@ func (p *Pages) pushContext(q question) (answer, error) {
 	}{newAuthorizationPolicies(s), networkGateways(s), []networkGateway{}})
 }
 
-// networkGateway is a way into a network in istiod's form of networkz.
+// networkGateway is a gateway of a network in istiod's form of networkz.
 type networkGateway struct {
 	Network        string
 	Cluster        string
@@ -58,7 +62,7 @@ type networkGateway struct {
 
 type namespacedName struct{ Namespace, Name string }
 
-// networkGateways gives the gateways by which endpoints of other networks are reached.
+// networkGateways returns the gateways through which endpoints of other networks are reached.
 func networkGateways(s *snapshot.Snapshot) []networkGateway {
 	list := []networkGateway{}
 	for _, g := range s.Networks().All() {
@@ -67,6 +71,7 @@ func networkGateways(s *snapshot.Snapshot) []networkGateway {
 	return list
 }
 
+// networkz serves the gateways between networks.
 func (p *Pages) networkz(q question) (answer, error) {
 	return written(q, networkGateways(p.Snapshot()))
 }
@@ -77,6 +82,8 @@ type telemetryObject struct {
 	Spec      json.RawMessage `json:"spec"`
 }
 
+// telemetryz serves all Telemetry objects by namespace. With ?proxyID= it serves the objects that
+// apply to the proxy.
 func (p *Pages) telemetryz(q question) (answer, error) {
 	c, given, err := p.lookUp(q)
 	if err != nil {
@@ -95,13 +102,15 @@ func (p *Pages) telemetryz(q question) (answer, error) {
 	}})
 }
 
-// proxyTelemetry is which Telemetry objects apply to a proxy: the root namespace's, that of the proxy's namespace, and the
-// one that selects its workload.
+// proxyTelemetry contains the Telemetry objects that apply to a proxy. Root is the object of the
+// root namespace, Proxy that of the proxy's namespace, and Workload the object whose selector
+// matches the workload.
 type proxyTelemetry struct {
 	Root, Proxy, Namespace, Workload namespacedName
 	Metrics, Logging, Tracing        []json.RawMessage
 }
 
+// telemetryOf returns the Telemetry objects that apply to the proxy. Namespace is never set.
 func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
 	out := proxyTelemetry{Metrics: []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{}}
 	labels := view.WorkloadLabels(s, proxy)

@@ -13,13 +13,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// What istiod answers about proxies that it cannot find.
+// The responses of istiod for a request without a proxyID and for a proxy that is not connected.
 const (
 	noProxyGiven = "You must provide a proxyID in the query string\n"
 	notHere      = "Proxy not connected to this Pilot instance. It may be connected to another instance.\n"
 )
 
-// watch gives the state of a type, and whether the stream asked for it.
+// watch returns the state of a type in a stream. It returns false if the stream has not requested
+// the type.
 func watch(c push.Connection, typeURL string) (push.Watch, bool) {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
@@ -29,15 +30,16 @@ func watch(c push.Connection, typeURL string) (push.Watch, bool) {
 	return push.Watch{}, false
 }
 
-// name is how people call a proxy: "reviews-v1-abc.default".
+// name returns the name that users know a proxy by: "reviews-v1-abc.default".
 func name(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
 
-// connected gives the streams whose proxies the caller may be shown, sorted by ID.
+// connected returns the streams of the proxies that the caller may see, sorted by ID.
 func (p *Pages) connected(c Caller) []push.Connection {
 	return slices.DeleteFunc(p.Proxies.Connections(), func(x push.Connection) bool { return !c.sees(x.Proxy.Namespace) })
 }
 
-// find finds the stream that the question names, which it must.
+// find returns the stream that ?proxyID= names. It returns a Refusal if the parameter is missing or
+// no stream matches.
 func (p *Pages) find(q question) (push.Connection, error) {
 	c, given, err := p.lookUp(q)
 	if err == nil && !given {
@@ -46,8 +48,9 @@ func (p *Pages) find(q question) (push.Connection, error) {
 	return c, err
 }
 
-// lookUp finds the stream that the question names, if it names one. A proxy of a namespace that the caller may not see is
-// one that is not there.
+// lookUp returns the stream that ?proxyID= names. given is false if the parameter is missing. It
+// returns a Refusal if no stream matches. Proxies that the caller may not see are treated as not
+// connected.
 func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 	id := q.Get("proxyID")
 	if id == "" {
@@ -60,8 +63,9 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 	return c, true, nil
 }
 
-// Find finds a stream by its own ID, or by its proxy's node id, "name.namespace" or name. If no proxy is called so, any of
-// whose ID the text is a part will do, as istiod has it. Of several streams it gives the newest.
+// Find returns the stream whose ID, or whose proxy's node ID, "name.namespace" or name, equals id.
+// If there is none, a stream whose ID contains id matches, as in istiod. Of several matches it
+// returns the newest.
 func Find(list []push.Connection, id string) (push.Connection, bool) {
 	for _, is := range []func(push.Connection) bool{
 		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == name(c.Proxy) },
@@ -81,7 +85,8 @@ func Find(list []push.Connection, id string) (push.Connection, bool) {
 	return push.Connection{}, false
 }
 
-// adsClient is a stream in istiod's form of adsz, and without what only adsz tells, of connections.
+// adsClient is a stream in istiod's form of adsz. The page connections uses it too, without the
+// optional fields.
 type adsClient struct {
 	ConnectionID string              `json:"connectionId"`
 	ConnectedAt  time.Time           `json:"connectedAt"`
@@ -103,6 +108,8 @@ type adsClients struct {
 	Clients []adsClient `json:"clients"`
 }
 
+// adsz serves the connected proxies and their subscriptions, or with ?proxyID= only one proxy. With
+// ?push= it requests a full push to all proxies instead.
 func (p *Pages) adsz(q question) (answer, error) {
 	if q.Get("push") != "" {
 		p.Push()
@@ -133,6 +140,7 @@ func (p *Pages) adsz(q question) (answer, error) {
 	return written(q, out)
 }
 
+// connections serves the IDs, connection times and addresses of the streams.
 func (p *Pages) connections(q question) (answer, error) {
 	list := p.connected(q.caller)
 	out := adsClients{Total: len(list), Clients: []adsClient{}}
@@ -142,6 +150,7 @@ func (p *Pages) connections(q question) (answer, error) {
 	return written(q, out)
 }
 
+// forceDisconnect closes the stream that ?proxyID= names. It returns a Refusal if there is none.
 func (p *Pages) forceDisconnect(q question) (answer, error) {
 	c, err := p.find(q)
 	if err != nil {
@@ -153,13 +162,15 @@ func (p *Pages) forceDisconnect(q question) (answer, error) {
 	return text("OK")
 }
 
-// cachez shows the generated resources that proxies have, each once however many have it. Nothing is kept besides: what
-// depends on a changed object is made anew by itself, so there is nothing to clear.
+// cachez serves the names of the generated resources that proxies hold, by type. A resource that
+// several proxies share is listed once. With ?sizes= it serves the total bytes per type instead.
+// There is no separate cache to clear: a resource is regenerated when an object that it depends on
+// changes.
 func (p *Pages) cachez(q question) (answer, error) {
 	if q.Get("clear") != "" {
 		return text("Nothing to clear: what is held is what proxies have\n")
 	}
-	shelves, seen := map[any]bool{}, map[*resource.Resource]bool{} // thousands of proxies share few shelves
+	shelves, seen := map[any]bool{}, map[*resource.Resource]bool{} // thousands of proxies share few shelves of resources
 	names, sizes, total := map[string][]string{}, map[string]int{}, 0
 	for _, c := range p.Proxies.Connections() {
 		for _, w := range c.Types {
@@ -202,6 +213,7 @@ type Scope struct {
 	LogCallers      bool   `json:"log_callers"`
 }
 
+// scopez serves the log scopes and their levels.
 func (p *Pages) scopez(q question) (answer, error) {
 	list := []Scope{}
 	if p.Scopes != nil {
@@ -210,7 +222,8 @@ func (p *Pages) scopez(q question) (answer, error) {
 	return written(q, list)
 }
 
-// asJSON gives a value that is known to be writable as JSON.
+// asJSON returns v as JSON. v must be a value that can be marshalled; otherwise the result is a
+// JSON string with the error.
 func asJSON(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -219,7 +232,7 @@ func asJSON(v any) json.RawMessage {
 	return b
 }
 
-// typed reports whether a type URL goes by a short name: "eds", "EDS" or the URL.
+// typed reports whether short identifies the type URL: "eds", "EDS" or the URL itself.
 func typed(typeURL, short string) bool {
 	return strings.EqualFold(api.ShortType(typeURL), short) || typeURL == short
 }

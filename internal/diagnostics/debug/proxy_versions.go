@@ -9,16 +9,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// maxVersions bounds how many versions a Problem lists.
+// maxVersions is the maximum number of versions that a Problem lists.
 const maxVersions = 5
 
-// unmatchedVersions returns a Warning on the proxyVersion of each EnvoyFilter patch that matches no connected proxy, and nothing
-// if no proxy is connected. It is evaluated when Problems are asked for, against the distinct versions: neither a change of
-// configuration nor a proxy that connects costs anything.
+// unmatchedVersions returns a Warning for each EnvoyFilter patch whose proxyVersion matches no
+// connected proxy. It returns nil if no proxy is connected. It is evaluated against the distinct
+// versions, and only when Problems are requested. A change of configuration or a new connection
+// therefore causes no work.
 func (p *Pages) unmatchedVersions(list []push.Connection) []config.Problem {
 	distinct := map[string]bool{}
 	for _, c := range list {
-		if v := c.Proxy.Metadata.IstioVersion; v != "" { // a proxy without a version matches no patch that asks for one
+		if v := c.Proxy.Metadata.IstioVersion; v != "" { // a proxy without a version matches no proxyVersion
 			distinct[v] = true
 		}
 	}
@@ -37,6 +38,8 @@ func (p *Pages) unmatchedVersions(list []push.Connection) []config.Problem {
 	return found
 }
 
+// shownVersions returns at most maxVersions versions as quoted text, each cut after 40 characters.
+// It returns "not set" if there are none.
 func shownVersions(versions []string) string {
 	shown := slices.Clone(versions[:min(len(versions), maxVersions)])
 	for i, v := range shown {

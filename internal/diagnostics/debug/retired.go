@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// successors are debug pages that Istio had, and what answers the same questions now.
+// successors returns the debug pages that Istio had, with a description of the pages that replace
+// them.
 func successors() map[string]string {
 	return map[string]string{
 		"authenticationz": "/debug/configz?kind=PeerAuthentication and ?kind=RequestAuthentication have the policies, " +
@@ -15,7 +16,8 @@ func successors() map[string]string {
 	}
 }
 
-// missing returns why there is no page of that name: it is unknown, or has been replaced.
+// missing returns the Refusal for a page name that does not exist: 410 Gone with the successor if
+// the page is retired, otherwise 404 Not Found.
 func missing(name string) Refusal {
 	if successor, retired := successors()[name]; retired {
 		return Refusal{http.StatusGone, fmt.Sprintf("there is no debug page %q any more: %s", name, successor)}
@@ -23,7 +25,8 @@ func missing(name string) Refusal {
 	return Refusal{http.StatusNotFound, fmt.Sprintf("there is no debug page %q", name)}
 }
 
-// handleRetired answers requests for retired pages with the address of the successor.
+// handleRetired registers handlers that answer requests for retired pages with the name of the
+// successor.
 func (p *Pages) handleRetired() {
 	for name := range successors() {
 		p.mux.Handle("/debug/"+name, p.guard(operators, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -19,7 +19,8 @@ type Service struct {
 	Hostname        string     `json:"hostname"`
 	ClusterVIPs     VIPs       `json:"clusterVIPs"`
 	DefaultAddress  string     `json:"defaultAddress,omitempty"`
-	// AutoAllocatedIPv4Address and its kin are what callers know who are told the addresses of hosts without any.
+	// AutoAllocatedIPv4Address and AutoAllocatedIPv6Address are the virtual addresses allocated to
+	// a host without an address of its own. DNS proxying returns them to clients.
 	AutoAllocatedIPv4Address string `json:"autoAllocatedIPv4Address,omitempty"`
 	AutoAllocatedIPv6Address string `json:"autoAllocatedIPv6Address,omitempty"`
 	Resolution               int    `json:"Resolution"`
@@ -27,7 +28,7 @@ type Service struct {
 	ResourceVersion          string `json:"ResourceVersion"`
 }
 
-// Attributes are what istiod keeps beside a service.
+// Attributes are the attributes of a service in istiod's form.
 type Attributes struct {
 	ServiceRegistry          string              `json:"ServiceRegistry"`
 	Name                     string              `json:"Name"`
@@ -37,7 +38,8 @@ type Attributes struct {
 	LabelSelectors           map[string]string   `json:"LabelSelectors"`
 	Aliases                  []namespacedName    `json:"Aliases"`
 	ClusterExternalAddresses VIPs                `json:"ClusterExternalAddresses"`
-	// ClusterExternalPorts are the ports at those addresses by the service's own, by cluster.
+	// ClusterExternalPorts maps each cluster to the ports at its external addresses, by the port of
+	// the service.
 	ClusterExternalPorts     map[string]map[uint32]uint32 `json:"ClusterExternalPorts"`
 	Type                     string                       `json:"Type"`
 	ExternalName             string                       `json:"ExternalName"`
@@ -59,13 +61,14 @@ type Port struct {
 	Protocol string `json:"protocol"`
 }
 
-// DetectedProtocol is istiod's name for the protocol of a port that declares none.
+// DetectedProtocol is istiod's name for the protocol of a port without a declared protocol.
 const DetectedProtocol = "UnsupportedProtocol"
 
-// unspecified is istiod's address of a service that has none.
+// unspecified is the address that istiod shows for a service without one.
 const unspecified = "0.0.0.0"
 
-// resolutionNumber is istiod's number of a resolution: ClientSideLB, DNSLB, Passthrough, DNSRoundRobinLB, Alias, DynamicDNS.
+// resolutionNumber returns istiod's number for a resolution. From 0 the numbers are ClientSideLB,
+// DNSLB, Passthrough, DNSRoundRobinLB, Alias and DynamicDNS.
 func resolutionNumber(r mesh.Resolution) int {
 	switch r {
 	case mesh.DNS:
@@ -83,7 +86,8 @@ func resolutionNumber(r mesh.Resolution) int {
 	}
 }
 
-// distributionNumber is istiod's number of a traffic distribution: any, the same zone, the same node.
+// distributionNumber returns istiod's number for a traffic distribution: 0 for any, 1 for the same
+// zone, 2 for the same node.
 func distributionNumber(text string) int {
 	switch text {
 	case "PreferClose", "PreferSameZone":
@@ -95,6 +99,7 @@ func distributionNumber(text string) int {
 	}
 }
 
+// newPort converts a port to istiod's form.
 func newPort(p mesh.Port) Port {
 	protocol := string(p.Protocol)
 	if p.Protocol == mesh.Auto {
@@ -103,6 +108,7 @@ func newPort(p mesh.Port) Port {
 	return Port{Name: p.Name, Port: p.Number, Protocol: protocol}
 }
 
+// newService converts a service to istiod's form of registryz.
 func newService(s *mesh.Service) Service {
 	out := Service{
 		Attributes: Attributes{
@@ -144,6 +150,7 @@ func newService(s *mesh.Service) Service {
 	return out
 }
 
+// registryz serves all services.
 func (p *Pages) registryz(q question) (answer, error) {
 	list := []Service{}
 	for _, s := range p.Snapshot().Services() {
@@ -174,7 +181,8 @@ type endpoint struct {
 
 type endpointLocality struct{ Label, ClusterID string }
 
-// healthNumber is istiod's number of a health status: healthy, unhealthy, draining.
+// healthNumber returns istiod's number for a health status: 1 for healthy, 2 for unhealthy, 3 for
+// draining.
 func healthNumber(h mesh.Health) int {
 	switch h {
 	case mesh.Unhealthy:
@@ -186,6 +194,7 @@ func healthNumber(h mesh.Health) int {
 	}
 }
 
+// newEndpoint converts an endpoint of the service s to istiod's form of endpointShardz.
 func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
 	out := endpoint{
 		Labels: e.Labels, Addresses: append([]string{e.Address}, e.MoreAddresses...), ServicePortName: e.ServicePort,
@@ -207,12 +216,13 @@ func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
 	return out
 }
 
-// servicePort is all endpoints of one port of a service (endpointz).
+// servicePort lists all endpoints of one port of a service, as in endpointz.
 type servicePort struct {
 	Service   string     `json:"svc"`
 	Endpoints []endpoint `json:"ep"`
 }
 
+// endpointz serves all endpoints by service and port, as lines of text if the query has "brief".
 func (p *Pages) endpointz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []servicePort{}
@@ -233,12 +243,14 @@ func (p *Pages) endpointz(q question) (answer, error) {
 	return written(q, list)
 }
 
-// shards is the endpoints of one service by who says so (endpointShardz).
+// shards are the endpoints of one service by the registry and cluster that report them, as in
+// endpointShardz.
 type shards struct {
 	Shards          map[string][]endpoint `json:"Shards"`
 	ServiceAccounts map[string]struct{}   `json:"ServiceAccounts"`
 }
 
+// add adds an endpoint of svc to a shard, and its account to the service accounts.
 func (x shards) add(svc *mesh.Service, shard string, e *mesh.Endpoint) {
 	x.Shards[shard] = append(x.Shards[shard], newEndpoint(svc, e))
 	if e.Account != "" {
@@ -246,6 +258,9 @@ func (x shards) add(svc *mesh.Service, shard string, e *mesh.Endpoint) {
 	}
 }
 
+// endpointShardz serves all endpoints by hostname, namespace and shard. An endpoint found by
+// selector is not in a shard of the service. It is listed under the service's registry and its own
+// cluster.
 func (p *Pages) endpointShardz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string]map[string]shards{}
@@ -271,4 +286,5 @@ func (p *Pages) endpointShardz(q question) (answer, error) {
 	return written(q, out)
 }
 
+// sortedKeys returns the keys of m, sorted.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

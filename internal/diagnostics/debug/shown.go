@@ -13,14 +13,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// redacted stands where something is that is not shown.
+// redacted replaces secret values.
 const redacted = "[redacted]"
 
-// pullSecretVariable is where agents are told what to pull the image of a Wasm module with.
+// pullSecretVariable is the environment variable in which agents receive the pull secret for the
+// image of a Wasm module.
 const pullSecretVariable = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 
-// shown gives a resource as it may be shown: private keys and pull secrets are left out, and what may have some and cannot be read is not
-// shown.
+// shown returns a resource without private keys and pull secrets. If a resource that may contain
+// secrets cannot be decoded, only its type URL is returned.
 func shown(r *resource.Resource) *anypb.Any {
 	var m proto.Message
 	switch r.TypeURL {
@@ -41,6 +42,8 @@ func shown(r *resource.Resource) *anypb.Any {
 	return &anypb.Any{TypeUrl: r.TypeURL, Value: b}
 }
 
+// shownSecret returns a Secret with redacted private keys, passwords, session ticket keys and
+// generic secrets. It returns nil if the body cannot be decoded.
 func shownSecret(body []byte) proto.Message {
 	s := new(tlsv3.Secret)
 	if proto.Unmarshal(body, s) != nil {
@@ -66,8 +69,9 @@ func shownSecret(body []byte) proto.Message {
 	return s
 }
 
-// shownExtension hides what the image of a module is pulled with. Other extensions stay to the byte: they may be of types that this
-// program does not know.
+// shownExtension returns an extension configuration with a redacted Wasm pull secret, or nil if it
+// cannot be decoded. Other extensions are returned byte for byte, because their types may not be
+// linked into the program.
 func shownExtension(body []byte) proto.Message {
 	x := new(corev3.TypedExtensionConfig)
 	if proto.Unmarshal(body, x) != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// sidecarScope is what a proxy sees, in istiod's form of sidecarz.
+// sidecarScope is the configuration that is visible to a proxy, in istiod's form of sidecarz.
 type sidecarScope struct {
 	Name                   string                   `json:"name"`
 	Namespace              string                   `json:"namespace"`
@@ -22,12 +22,14 @@ type sidecarScope struct {
 	VirtualServices        []namespacedName         `json:"virtualServices"`
 }
 
-// appliedRule is the DestinationRule that a proxy uses for a host, merged, with the objects it was merged from.
+// appliedRule is the merged DestinationRule that a proxy uses for a host, and the objects it was
+// merged from.
 type appliedRule struct {
 	From []namespacedName `json:"from"`
 	Rule json.RawMessage  `json:"rule"`
 }
 
+// sidecarz serves the services and rules that are visible to the proxy in ?proxyID=.
 func (p *Pages) sidecarz(q question) (answer, error) {
 	c, err := p.find(q)
 	if err != nil {
@@ -72,7 +74,7 @@ func (p *Pages) sidecarz(q question) (answer, error) {
 	return written(q, out)
 }
 
-// target is one port that a proxy's own workload serves, in istiod's form of instancesz.
+// target is one service port that a workload serves, in istiod's form of instancesz.
 type target struct {
 	Service Service
 	Port    targetPort
@@ -83,6 +85,8 @@ type targetPort struct {
 	TargetPort uint32
 }
 
+// instancesz serves the service ports of each connected proxy. The list is empty for proxies other
+// than sidecars.
 func (p *Pages) instancesz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string][]target{}

@@ -2,9 +2,10 @@ package debug
 
 import "strconv"
 
+// count returns n in decimal.
 func count(n int) string { return strconv.Itoa(n) }
 
-// byteCount writes a size as istiod does: "434B", "6.8kB", in powers of 1000.
+// byteCount returns a size in istiod's format, in powers of 1000: "434B", "6.8kB".
 func byteCount(n int) string {
 	if n < 1000 {
 		return count(n) + "B"

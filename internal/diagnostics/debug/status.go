@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// Problem is a config.Problem as JSON.
+// Problem is a config.Problem in JSON form.
 type Problem struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
@@ -23,7 +23,7 @@ type Problem struct {
 	Severity  string `json:"severity"`
 }
 
-// String gives one line with everything a person needs to find and mend it.
+// String returns one line with the severity, the object, the field and the reason.
 func (p Problem) String() string {
 	line := config.Problem{
 		Key:   config.Key{Kind: api.Kind(p.Kind), Namespace: p.Namespace, Name: p.Name},
@@ -32,6 +32,7 @@ func (p Problem) String() string {
 	return p.Severity + ": " + line.String()
 }
 
+// problemz serves all Problems. ?namespace= limits the list to objects of one namespace.
 func (p *Pages) problemz(q question) (answer, error) {
 	list := []Problem{}
 	for _, x := range p.problems(p.Proxies.Connections()).all {
@@ -46,22 +47,26 @@ func (p *Pages) problemz(q question) (answer, error) {
 	return written(q, list)
 }
 
-// FoundInViews gives what comes up in the Views of connected proxies, sorted. It builds each of them: that takes its time.
+// FoundInViews returns the Problems that depend on connected proxies: conflicts in their Views,
+// settings that are not served, and unmatched proxy versions. It is expensive, because it builds
+// the View of each distinct Key.
 func (p *Pages) FoundInViews() []config.Problem {
 	list := p.Proxies.Connections()
 	return slices.Concat(p.conflicts(list), p.unserved(list), p.unmatchedVersions(list))
 }
 
-// Refusals gives what proxies refuse now, as Problems of the objects that the resources came from.
+// Refusals returns the currently rejected or quarantined resources as Problems of the objects that
+// they were generated from.
 func (p *Pages) Refusals() []config.Problem { return p.refusals() }
 
-// problems are all that are known, sorted, each once.
+// problems are all known Problems, sorted and without duplicates.
 type problems struct {
 	all []config.Problem
-	// conflicts is how many of them come of several things that want one place.
+	// conflicts is the number of conflicts among them.
 	conflicts int
 }
 
+// problems returns the Problems of the snapshot, the connections and Analysis.
 func (p *Pages) problems(list []push.Connection) problems {
 	conflicts := p.conflicts(list)
 	all := slices.Concat(p.Snapshot().Problems(), conflicts, p.unserved(list), p.unmatchedVersions(list), p.refusals())
@@ -72,7 +77,8 @@ func (p *Pages) problems(list []push.Connection) problems {
 	return problems{slices.Compact(all), len(conflicts)}
 }
 
-// conflicts gives what comes up in the Views of connected proxies, sorted, each once.
+// conflicts returns the conflicts in the Views of the connections, sorted and without duplicates.
+// It builds one View per distinct Key.
 func (p *Pages) conflicts(list []push.Connection) []config.Problem {
 	if p.Conflicts == nil {
 		return nil
@@ -83,7 +89,7 @@ func (p *Pages) conflicts(list []push.Connection) []config.Problem {
 	for _, c := range list {
 		k := view.KeyFor(s, c.Proxy)
 		if k.EnvoyFilterPatches == (snapshot.PatchNames{}) {
-			k.Inbound = "" // it is about the outbound side
+			k.Inbound = "" // conflicts depend only on the outbound configuration
 		}
 		if !seen[k] {
 			seen[k] = true
@@ -94,7 +100,8 @@ func (p *Pages) conflicts(list []push.Connection) []config.Problem {
 	return slices.Compact(out)
 }
 
-// unserved gives what connected proxies do not get of what objects ask, sorted, each once.
+// unserved returns the Problems of settings that are not served to connected proxyless clients,
+// sorted and without duplicates.
 func (p *Pages) unserved(list []push.Connection) []config.Problem {
 	if p.Unserved == nil {
 		return nil
@@ -110,14 +117,14 @@ func (p *Pages) unserved(list []push.Connection) []config.Problem {
 	return slices.Compact(out)
 }
 
-// event is one entry of push_status: which proxy it is about, and what there is to say.
+// event is one entry of push_status: the proxy that it concerns, and a message.
 type event struct {
 	Proxy   string `json:"proxy,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// pushStatus gives what came up when the current state was made and pushed, in istiod's shape: the metric that counts it,
-// what it is about, who has it. What was mended is not in it any more.
+// pushStatus serves the conditions of the current state and push, in istiod's form: by metric, then
+// by affected object or proxy. Resolved conditions are not included.
 func (p *Pages) pushStatus(q question) (answer, error) {
 	out := map[string]map[string]event{}
 	note := func(metric, about string, e event) {
@@ -147,12 +154,13 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 	return written(q, out)
 }
 
-// Orphan says that nothing is known at a proxy's addresses: no workload, no endpoint.
+// Orphan reports whether the snapshot has neither a workload nor an endpoint at any of the proxy's
+// addresses.
 func Orphan(s *snapshot.Snapshot, p *mesh.Proxy) bool {
 	return !slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return s.Address(a) != nil })
 }
 
-// Empty gives the services whose endpoints the control plane is to know and that have none.
+// Empty returns the services with static resolution that have no endpoints.
 func Empty(s *snapshot.Snapshot) []*mesh.Service {
 	var list []*mesh.Service
 	for _, svc := range s.Services() {

@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// SyncStatus is the state of one proxy as syncz has it.
+// SyncStatus is the synchronization state of one proxy in the form of syncz.
 type SyncStatus struct {
 	ClusterID            string                    `json:"cluster_id,omitempty"`
 	Proxy                string                    `json:"proxy,omitempty"`
@@ -26,19 +26,23 @@ type SyncStatus struct {
 	Resources            map[string]ResourceStatus `json:"resources,omitempty"`
 }
 
-// ResourceStatus is what was sent of one type, by nonce, and what became of it.
+// ResourceStatus contains the nonces of the last sent and the last acknowledged response of one
+// type.
 type ResourceStatus struct {
 	Sent      string    `json:"sent,omitempty"`
 	Acked     string    `json:"acked,omitempty"`
 	SentTime  time.Time `json:"sentTime,omitzero"`
 	LastError string    `json:"lastError,omitempty"`
-	// Ours: Unanswered responses, resources that are gone and that the proxy may still use (Lingering), and those kept back
-	// until the proxy has shown that it has the clusters that they lead to (Waiting).
+	// The following fields are specific to meshpilot. Unanswered is the number of responses without
+	// an ACK or NACK. Lingering is the number of removed resources that the proxy may still use.
+	// Waiting are the resources that are held back until the proxy is known to have the clusters
+	// that they reference.
 	Unanswered int      `json:"unanswered,omitempty"`
 	Lingering  int      `json:"lingering,omitempty"`
 	Waiting    []string `json:"waiting,omitempty"`
 }
 
+// newSyncStatus returns the synchronization state of a stream's proxy.
 func newSyncStatus(c push.Connection) SyncStatus {
 	s := SyncStatus{
 		ClusterID: string(c.Proxy.ClusterID), Proxy: name(c.Proxy), ProxyType: string(c.Proxy.Type),
@@ -66,6 +70,7 @@ func newSyncStatus(c push.Connection) SyncStatus {
 	return s
 }
 
+// syncz serves the synchronization state of all proxies, or with ?namespace= of one namespace.
 func (p *Pages) syncz(q question) (answer, error) {
 	namespace := q.Get("namespace")
 	list := []SyncStatus{}

@@ -9,19 +9,20 @@ import (
 	"strings"
 )
 
-// page is one line of the table.
+// page is one entry of the table of pages.
 type page struct {
 	name     string // below /debug/
 	audience audience
 	help     string
 	answer   func(question) (answer, error)
-	// changes reports whether a question changes something: those are asked with POST. If nil, none does.
+	// changes reports whether a query changes state and therefore requires POST. If nil, the page
+	// is read-only.
 	changes func(url.Values) bool
-	// variants are queries worth a line of their own in the index.
+	// variants are queries with a separate line in the index.
 	variants []string
 }
 
-// all is the table of pages, sorted by name.
+// all returns the table of pages, sorted by name.
 func (p *Pages) all() []page {
 	list := []page{
 		{"adsz", operators, "connected proxies and what they watch; POST ?push=true sends them everything again", p.adsz, asks("push"), []string{"push=true"}},
@@ -62,16 +63,18 @@ func (p *Pages) all() []page {
 	return list
 }
 
-// asks returns a function that reports whether a query has a parameter.
+// asks returns a function that reports whether a query has a non-empty value for the parameter.
 func asks(name string) func(url.Values) bool {
 	return func(q url.Values) bool { return q.Get(name) != "" }
 }
 
+// always reports that every query changes state.
 func always(url.Values) bool { return true }
 
 // entry is a line of the index.
 type entry struct{ Path, Help string }
 
+// entries returns the lines of the index: each page and its variants, and pprof if enabled.
 func (p *Pages) entries() []entry {
 	var list []entry
 	for _, x := range p.table {
@@ -86,6 +89,7 @@ func (p *Pages) entries() []entry {
 	return list
 }
 
+// newIndexTemplate returns the HTML template of the index.
 func newIndexTemplate() *template.Template {
 	return template.Must(template.New("index").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>meshpilot debug pages</title>
@@ -96,6 +100,7 @@ func newIndexTemplate() *template.Template {
 `))
 }
 
+// index serves the HTML list of all pages.
 func (p *Pages) index(question) (answer, error) {
 	var b bytes.Buffer
 	if err := newIndexTemplate().Execute(&b, p.entries()); err != nil {
@@ -104,7 +109,7 @@ func (p *Pages) index(question) (answer, error) {
 	return answer{"text/html; charset=utf-8", b.Bytes()}, nil
 }
 
-// names lists what istioctl x internal-debug can ask for.
+// names serves the names that istioctl x internal-debug accepts.
 func (p *Pages) names(q question) (answer, error) {
 	list := []string{}
 	for _, e := range p.entries() {
