@@ -19,7 +19,8 @@ import (
 
 const timeout = 10 * time.Second
 
-// New is the command tree of pilotctl. A kubeconfig is the one that counts where a command is not given another.
+// New returns the command tree of pilotctl. The first kubeconfig, if any, is the default of
+// --kubeconfig of the workload commands.
 func New(kubeconfig ...string) *cobra.Command {
 	a := &asker{}
 	if len(kubeconfig) > 0 {
@@ -38,19 +39,20 @@ func New(kubeconfig ...string) *cobra.Command {
 	return c
 }
 
-// asker reads debug pages.
+// asker reads debug pages. Its fields are the persistent flags.
 type asker struct{ server, output, namespace, kubeconfig string }
 
-// answer is what a command read: the whole for JSON and YAML, and a table of it for people.
+// answer is the result of a command: the data for JSON and YAML output, and the rows for table
+// output.
 type answer struct {
 	whole  any
 	header string
 	rows   [][]string
-	// none is said to people if there are no rows.
+	// none is printed instead of the table if there are no rows.
 	none string
 }
 
-// show prints an answer in the form that was asked for.
+// show prints an answer in the format of --output. It returns an error for an unknown format.
 func (a *asker) show(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {
@@ -79,7 +81,7 @@ func (a *asker) show(c *cobra.Command, x answer) error {
 	}
 }
 
-// page reads a page's JSON.
+// page reads a debug page and decodes its JSON into the value that into points to.
 func (a *asker) page(ctx context.Context, name string, query url.Values, into any) error {
 	path := "/debug/" + name
 	if len(query) > 0 {
@@ -95,8 +97,11 @@ func (a *asker) page(ctx context.Context, name string, query url.Values, into an
 	return nil
 }
 
+// get returns the body of a GET request.
 func get(ctx context.Context, url string) ([]byte, error) { return do(ctx, http.MethodGet, url, nil) }
 
+// do sends an HTTP request and returns the body of the response. It returns an error with the body
+// for a status of 400 or above.
 func do(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
@@ -117,7 +122,7 @@ func do(ctx context.Context, method, url string, body io.Reader) ([]byte, error)
 	return text, nil
 }
 
-// table writes rows in aligned columns.
+// table writes rows in aligned columns below the header.
 func table(w io.Writer, header string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(t, header)

@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
+// remoteClusters returns the command that lists the clusters of clusterz and their state.
 func (a *asker) remoteClusters() *cobra.Command {
 	return &cobra.Command{
 		Use: "remote-clusters", Short: "The clusters that services are read from, and how it stands with each", Args: cobra.NoArgs,

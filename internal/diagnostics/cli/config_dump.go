@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// dump is the part of an Envoy's config_dump that tables are made of. Envoy writes field names with underscores, the control
-// plane in JSON's own manner; readDump takes both.
+// dump is the part of a config_dump that the tables show. Envoy writes field names with
+// underscores, and the control plane writes them in camel case. readDump accepts both.
 type dump struct {
 	Clusters  []cluster
 	Listeners []listener
 	Routes    []routeConfig
 	Endpoints []assignment
-	// Extensions are the configurations of filters that came by ECDS.
+	// Extensions are the filter configurations received by ECDS.
 	Extensions []extension
 }
 
-// original is a resource as it came.
+// original is the unmodified JSON of a resource.
 type original struct{ raw json.RawMessage }
 
+// keep stores the JSON of the resource.
 func (o *original) keep(raw json.RawMessage) { o.raw = raw }
 
 type metadata struct {
@@ -30,8 +31,9 @@ type metadata struct {
 	} `json:"filterMetadata"`
 }
 
-// object gives "name.namespace" of the object that metadata names:
-// "/apis/networking.istio.io/v1/namespaces/shop/destination-rule/reviews".
+// object returns the "name.namespace" of the config object in the metadata, which has the form
+// "/apis/networking.istio.io/v1/namespaces/shop/destination-rule/reviews". It returns "" if there
+// is none.
 func (m metadata) object() string {
 	parts := strings.Split(m.FilterMetadata.Istio.Config, "/")
 	if len(parts) < 8 {
@@ -136,6 +138,8 @@ type assignment struct {
 	} `json:"endpoints"`
 }
 
+// readDump parses a config_dump of Envoy or of the control plane. Static and dynamic resources are
+// merged.
 func readDump(body []byte) (*dump, error) {
 	var plain any
 	if err := json.Unmarshal(body, &plain); err != nil {
@@ -166,7 +170,8 @@ func readDump(body []byte) (*dump, error) {
 	return d, nil
 }
 
-// add takes in a list of entries, each of which holds its resource under a name.
+// add parses a list of entries and adds their resources to d. field is the name of the resource
+// within each entry, or within its active state. Entries without the field are ignored.
 func (d *dump) add(list json.RawMessage, field string) error {
 	if len(list) == 0 {
 		return nil
@@ -207,6 +212,7 @@ func (d *dump) add(list json.RawMessage, field string) error {
 	return nil
 }
 
+// appendTo parses a resource, keeps its JSON and appends it to the list.
 func appendTo[T any, P interface {
 	*T
 	keep(json.RawMessage)
@@ -220,8 +226,7 @@ func appendTo[T any, P interface {
 	return nil
 }
 
-// camel gives a JSON value with field names as the control plane writes them. Keys that are data, and have a dot or bar
-// in them, stay.
+// camel converts the field names of a JSON value to camel case, as the control plane writes them.
 func camel(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -240,6 +245,8 @@ func camel(v any) any {
 	}
 }
 
+// camelName converts a field name to camel case. It returns keys unchanged that contain a dot, bar,
+// at sign or hyphen, because they are data.
 func camelName(name string) string {
 	if strings.ContainsAny(name, ".|@-") || !strings.Contains(name, "_") {
 		return name

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// explain asks where a call goes, and why.
+// explain returns the command that shows the path of a call and the objects that determine it.
 func (a *asker) explain() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
@@ -48,14 +48,15 @@ func (a *asker) explain() *cobra.Command {
 	return c
 }
 
-// callQuestion is what the flags say of a call.
+// callQuestion is the call that the flags describe.
 type callQuestion struct {
 	headers, claims []string
 	inbound, both   bool
 	tokenFile       string
-	said            map[string]*string // the others, by the page's own names
+	said            map[string]*string // the other flags, by the page's parameter names
 }
 
+// addFlags adds the flags that describe a call.
 func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
 	fs.BoolVar(&q.inbound, "inbound", false, "the call comes in to the proxy's workload")
@@ -72,7 +73,8 @@ func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// query is the question as the debug page takes it.
+// query returns the query parameters for the debug page explain. It returns an error if the token
+// file cannot be read.
 func (q *callQuestion) query(proxy, target string) (url.Values, error) {
 	headers := q.headers
 	if q.tokenFile != "" {

@@ -21,18 +21,19 @@ import (
 	"github.com/meshpilot/meshpilot/manifests"
 )
 
-// injection is the command inject: what it was given.
+// injection contains the flags of the command inject, and the cluster state that it has read.
 type injection struct {
 	filename, output                    string
 	configFile, meshFile, valuesFile    string
 	configMap, meshConfigMap            string
 	kubeconfig, context, istioNamespace string
 	revision, namespace, native         string
-	client                              kubernetes.Interface // of the cluster, once it was needed
+	client                              kubernetes.Interface // nil until needed
 	fromCluster                         bool
-	configData                          map[string]string // of the ConfigMap, once it was read
+	configData                          map[string]string // nil until read
 }
 
+// inject returns the command that injects sidecars into the workloads of a manifest.
 func (a *asker) inject() *cobra.Command {
 	x := &injection{}
 	c := &cobra.Command{
@@ -64,7 +65,7 @@ and without a cluster (--offline) what pilotctl itself was built with.`,
 	fs.StringVar(&x.context, "context", "", "context of the kubeconfig")
 	fs.StringVar(&x.native, "nativeSidecars", "auto", "true, false, or auto: as the nodes of the cluster can")
 	offline := fs.Bool("offline", false, "ask no cluster")
-	_ = c.MarkFlagRequired("filename") // it was just added
+	_ = c.MarkFlagRequired("filename") // cannot fail: the flag was just added
 	c.PreRunE = func(*cobra.Command, []string) error {
 		x.fromCluster = !*offline
 		if _, err := strconv.ParseBool(x.native); err != nil && x.native != "auto" {
@@ -75,6 +76,8 @@ and without a cluster (--offline) what pilotctl itself was built with.`,
 	return c
 }
 
+// run injects the manifest and writes the result. Configuration that is not in files is read from
+// the cluster, or is built in with --offline. Faults and warnings are printed to standard error.
 func (x *injection) run(c *cobra.Command) error {
 	in, err := x.read(c.InOrStdin())
 	if err != nil {
@@ -111,10 +114,12 @@ func (x *injection) run(c *cobra.Command) error {
 	return os.WriteFile(x.output, out, 0o644) //nolint:gosec // a manifest is no secret
 }
 
+// warn prints a warning to standard error.
 func warn(c *cobra.Command, text string) {
-	_, _ = fmt.Fprintln(c.ErrOrStderr(), "===>", text) // nobody listens
+	_, _ = fmt.Fprintln(c.ErrOrStderr(), "===>", text) // a failed warning is ignored
 }
 
+// read returns the manifest, from standard input if the filename is "-".
 func (x *injection) read(stdin io.Reader) ([]byte, error) {
 	if x.filename == "-" {
 		return io.ReadAll(stdin)
@@ -122,6 +127,8 @@ func (x *injection) read(stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(x.filename)
 }
 
+// suffix returns the suffix of ConfigMap names for the revision. It is empty for the default
+// revision.
 func (x *injection) suffix() string {
 	if x.revision == "" || x.revision == "default" {
 		return ""
@@ -129,7 +136,8 @@ func (x *injection) suffix() string {
 	return "-" + x.revision
 }
 
-// config reads the injection configuration. A file may hold one template alone, which is the sidecar's then.
+// config reads the injection configuration. A file may also contain a single template, which is
+// used as the template of the sidecar.
 func (x *injection) config(ctx context.Context) (*inject.Config, error) {
 	if x.configFile == "" {
 		data, err := x.injector(ctx)
@@ -152,6 +160,7 @@ func (x *injection) config(ctx context.Context) (*inject.Config, error) {
 	return inject.ParseConfig(whole, nil)
 }
 
+// values reads the injection values, from the file if --valuesFile is set.
 func (x *injection) values(ctx context.Context) (inject.Values, error) {
 	if x.valuesFile == "" {
 		data, err := x.injector(ctx)
@@ -167,6 +176,8 @@ func (x *injection) values(ctx context.Context) (inject.Values, error) {
 	return inject.ParseValues(text)
 }
 
+// mesh reads the mesh configuration from the file or the cluster. If neither is used, it returns
+// the default.
 func (x *injection) mesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	switch {
 	case x.meshFile != "":
@@ -185,7 +196,8 @@ func (x *injection) mesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	return mesh.DefaultMeshConfig(), nil
 }
 
-// injector gives the keys of the ConfigMap istio-sidecar-injector, or in its place what the chart would put there by default.
+// injector returns the data of the ConfigMap istio-sidecar-injector, or the chart's defaults with
+// --offline. The result is cached.
 func (x *injection) injector(ctx context.Context) (map[string]string, error) {
 	if x.configData != nil {
 		return x.configData, nil
@@ -199,6 +211,7 @@ func (x *injection) injector(ctx context.Context) (map[string]string, error) {
 	return x.configData, err
 }
 
+// builtin returns the default data of the ConfigMap istio-sidecar-injector in the chart.
 func builtin() (map[string]string, error) {
 	templates, err := manifests.InjectionTemplates()
 	if err != nil {
@@ -212,7 +225,8 @@ func builtin() (map[string]string, error) {
 	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}, err
 }
 
-// get reads a ConfigMap of the control plane; files is what may be given in its place.
+// get returns the data of a ConfigMap of the control plane. files names the flags that replace the
+// ConfigMap, for error messages.
 func (x *injection) get(ctx context.Context, name, files string) (map[string]string, error) {
 	client, err := x.kubernetes()
 	if err != nil {
@@ -225,6 +239,7 @@ func (x *injection) get(ctx context.Context, name, files string) (map[string]str
 	return m.Data, nil
 }
 
+// kubernetes returns the client of the cluster, and creates it on the first call.
 func (x *injection) kubernetes() (kubernetes.Interface, error) {
 	if x.client != nil {
 		return x.client, nil
@@ -240,7 +255,10 @@ func (x *injection) kubernetes() (kubernetes.Interface, error) {
 	return x.client, err
 }
 
-// nodesNative says whether sidecars are to be native. With all that counts given in files no cluster is asked.
+// nodesNative reports whether sidecars are injected as native sidecars. It returns the value of
+// --nativeSidecars if that is true or false. Otherwise it returns true only if every node of the
+// cluster supports them. If the configuration was read without a cluster, it returns false and
+// makes no request.
 func (x *injection) nodesNative(ctx context.Context) (bool, error) {
 	if on, err := strconv.ParseBool(x.native); err == nil {
 		return on, nil

@@ -7,6 +7,8 @@ import (
 	"strings"
 )
 
+// listenerTable returns the selected listeners, sorted by port and name, with one row per filter
+// chain.
 func listenerTable(d *dump, s selection) answer {
 	x := answer{header: "ADDRESSES\tPORT\tMATCH\tDESTINATION"}
 	list := slices.Clone(d.Listeners)
@@ -36,7 +38,8 @@ func listenerTable(d *dump, s selection) answer {
 	return x
 }
 
-// match says which connections a filter chain takes.
+// match describes the connections that a filter chain matches. It returns "ALL" if the chain has no
+// match criteria.
 func (c *filterChain) match() string {
 	var parts []string
 	m := c.Match
@@ -68,7 +71,8 @@ func (c *filterChain) match() string {
 	return strings.Join(parts, "; ")
 }
 
-// destination says where a filter chain's connections or requests go.
+// destination returns the route configuration or clusters that a filter chain forwards to, or "-"
+// if there are none.
 func (c *filterChain) destination() string {
 	for _, f := range c.Filters {
 		t := f.TypedConfig
@@ -90,7 +94,7 @@ func (c *filterChain) destination() string {
 	return "-"
 }
 
-// targets gives the clusters of a route configuration, each once.
+// targets returns the clusters of a route configuration, without duplicates.
 func (r *routeConfig) targets() string {
 	var names []string
 	for _, h := range r.VirtualHosts {

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
-// logLevels is istioctl admin log, for whoever is on the control plane's machine.
+// logLevels returns the command that shows or sets log levels through ControlZ, as istioctl admin
+// log does. It requires access to the ControlZ port on the control plane's machine.
 func logLevels() *cobra.Command {
 	var address, levels string
 	c := &cobra.Command{
@@ -43,6 +44,8 @@ func logLevels() *cobra.Command {
 	return c
 }
 
+// setLevels sets log levels. A level without a scope applies to all scopes. It returns an error for
+// an unknown scope; levels before it in the list remain set.
 func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) error {
 	for part := range strings.SplitSeq(levels, ",") {
 		name, level, one := strings.Cut(part, ":")
@@ -69,6 +72,7 @@ func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) erro
 	return nil
 }
 
+// hasScope reports whether a scope of that name exists.
 func hasScope(scopes []debug.Scope, name string) bool {
 	for _, s := range scopes {
 		if s.Name == name {

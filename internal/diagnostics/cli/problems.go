@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
+// problems returns the command that lists the Problems of problemz.
 func (a *asker) problems() *cobra.Command {
 	return &cobra.Command{
 		Use: "problems", Short: "What is wrong with config objects, or not honoured", Args: cobra.NoArgs,
@@ -38,6 +39,7 @@ func (a *asker) problems() *cobra.Command {
 	}
 }
 
+// nacks returns the command that lists the rejected resources of nackz.
 func (a *asker) nacks() *cobra.Command {
 	return &cobra.Command{
 		Use: "nacks", Short: "What proxies refused, why, since when, and the objects that it came from", Args: cobra.NoArgs,
@@ -61,7 +63,8 @@ func (a *asker) nacks() *cobra.Command {
 	}
 }
 
-// nackState says what became of a refused resource.
+// nackState returns the state of a rejected resource: QUARANTINED, REFUSED while the rejection is
+// in effect, otherwise MENDED.
 func nackState(n debug.Nack) string {
 	switch {
 	case n.Quarantined:

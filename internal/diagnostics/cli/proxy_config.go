@@ -17,13 +17,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// selection is the flags of the proxy-config commands, named as istioctl's are.
+// selection contains the flags of the proxy-config commands, which have istioctl's names.
 type selection struct {
 	file, fqdn, direction, subset, name, address, cluster string
 	port                                                  uint32
 }
 
-// proxyConfig is the tables of istioctl proxy-config, made of what the control plane sent and not of what the proxy says.
+// proxyConfig returns the commands with the tables of istioctl proxy-config. They show the
+// resources that the control plane sent, not the proxy's own config_dump.
 func (a *asker) proxyConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use: "proxy-config", Aliases: []string{"pc"}, Short: "What a proxy was sent: clusters, listeners, routes, endpoints, extensions",
@@ -55,6 +56,7 @@ func (a *asker) proxyConfig() *cobra.Command {
 	return c
 }
 
+// flags adds the flags of one proxy-config command, which depend on its name.
 func (s *selection) flags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVarP(&s.file, "file", "f", "", "read a config dump of Envoy or of the control plane instead, - is the standard input")
@@ -78,6 +80,8 @@ func (s *selection) flags(c *cobra.Command) {
 	}
 }
 
+// dump reads the config_dump of the proxy in args, or the file of --file. It returns an error if
+// neither is set.
 func (a *asker) dump(c *cobra.Command, args []string, s selection) (*dump, error) {
 	switch {
 	case s.file == "-":
@@ -106,8 +110,11 @@ func (a *asker) dump(c *cobra.Command, args []string, s selection) (*dump, error
 	return readDump(body)
 }
 
+// number returns n in decimal.
 func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
+// clusterTable returns the selected clusters, sorted by host, subset and port. A cluster whose name
+// has another format is listed only if no filter is set or --fqdn equals its name.
 func clusterTable(d *dump, s selection) answer {
 	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
 	type key struct {
@@ -149,6 +156,7 @@ func clusterTable(d *dump, s selection) answer {
 	return x
 }
 
+// extensionTable returns the selected filter configurations.
 func extensionTable(d *dump, s selection) answer {
 	x := answer{header: "ECDS NAME\tTYPE", none: "no extensions"}
 	list := []json.RawMessage{}
@@ -163,6 +171,8 @@ func extensionTable(d *dump, s selection) answer {
 	return x
 }
 
+// endpointTable returns the endpoints of the selected clusters, addresses and ports. JSON and YAML
+// output contains all endpoints of the selected clusters.
 func endpointTable(d *dump, s selection) answer {
 	x := answer{header: "ENDPOINT\tSTATUS\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
 	list := []json.RawMessage{}

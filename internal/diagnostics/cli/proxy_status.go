@@ -11,6 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
+// proxyStatus returns the command that lists the connected proxies, or the state of each resource
+// type of one proxy.
 func (a *asker) proxyStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),
@@ -37,6 +39,7 @@ func (a *asker) proxyStatus() *cobra.Command {
 	}
 }
 
+// statusRows returns one row per proxy.
 func statusRows(list []debug.SyncStatus) [][]string {
 	var rows [][]string
 	for _, s := range list {
@@ -49,7 +52,8 @@ func statusRows(list []debug.SyncStatus) [][]string {
 	return rows
 }
 
-// resourceOf gives the state of a type by the last part of its URL.
+// resourceOf returns the state of the type whose URL ends with "."+kind. It returns the zero value
+// if the proxy has not requested the type.
 func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
 	for url, r := range s.Resources {
 		if strings.HasSuffix(url, "."+kind) {
@@ -59,6 +63,7 @@ func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
 	return debug.ResourceStatus{}
 }
 
+// typeRows returns one row per proxy and type.
 func typeRows(list []debug.SyncStatus) [][]string {
 	var rows [][]string
 	for _, s := range list {
@@ -70,7 +75,8 @@ func typeRows(list []debug.SyncStatus) [][]string {
 	return rows
 }
 
-// state says in istioctl's words how what was sent and what was taken compare.
+// state compares the nonces of the last sent and the last acknowledged response, and returns the
+// result in istioctl's terms. The result is ERROR if the proxy has reported an error.
 func state(r debug.ResourceStatus) string {
 	switch {
 	case r.LastError != "":

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// shownDomains is how many domains of a virtual host a table has room for.
+// shownDomains is the maximum number of domains that the table shows of a virtual host.
 const shownDomains = 2
 
+// routeTable returns the selected route configurations, with one row per route.
 func routeTable(d *dump, s selection) answer {
 	x := answer{header: "NAME\tVHOST NAME\tDOMAINS\tMATCH\tVIRTUAL SERVICE", none: "no routes"}
 	list := []json.RawMessage{}
@@ -33,7 +34,8 @@ func routeTable(d *dump, s selection) answer {
 	return x
 }
 
-// matchText says which requests a route takes: the path as a pattern, and what else is asked for.
+// matchText describes the requests that a route matches: the path as a pattern, and whether headers
+// or query parameters are matched too.
 func matchText(m map[string]any) string {
 	text := "/*"
 	for _, key := range []string{"prefix", "pathSeparatedPrefix", "path", "safeRegex"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
+// services returns the command that lists the services of registryz.
 func (a *asker) services() *cobra.Command {
 	return &cobra.Command{
 		Use: "services", Short: "All services that the control plane knows", Args: cobra.NoArgs,
@@ -39,7 +40,7 @@ func (a *asker) services() *cobra.Command {
 	}
 }
 
-// endpoint is an endpoint as endpointz has it.
+// endpoint is an endpoint in the form of endpointz.
 type endpoint struct {
 	Addresses    []string
 	EndpointPort uint32
@@ -50,6 +51,8 @@ type endpoint struct {
 	TLSMode      string
 }
 
+// endpoints returns the command that lists the endpoints of all services, or of those whose
+// hostname starts with the argument.
 func (a *asker) endpoints() *cobra.Command {
 	return &cobra.Command{
 		Use: "endpoints [HOSTNAME]", Short: "The endpoints of all services, or of one, as the control plane knows them", Args: cobra.MaximumNArgs(1),
@@ -83,7 +86,8 @@ func (a *asker) endpoints() *cobra.Command {
 	}
 }
 
-// healthText reads istiod's number of a health status.
+// healthText returns the name of a health status from istiod's number. Unknown numbers are shown as
+// HEALTHY.
 func healthText(n int) string {
 	switch n {
 	case 2:

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// workloads are the commands for workloads outside Kubernetes.
+// workloads returns the commands for workloads outside Kubernetes.
 func (a *asker) workloads() *cobra.Command {
 	c := &cobra.Command{Use: "workload", Short: "Have a virtual machine, or a process on a laptop, join the mesh"}
 	entry := &cobra.Command{Use: "entry", Short: "Workloads"}
@@ -29,12 +29,13 @@ func (a *asker) workloads() *cobra.Command {
 	return c
 }
 
-// meshFlags say which mesh a workload is to join.
+// meshFlags are the flags that select the mesh that a workload joins.
 type meshFlags struct {
 	caDir, meshConfig, kubeconfig, namespace, revision string
 	audiences                                          []string
 }
 
+// add adds the flags. kubeconfig is the default of --kubeconfig.
 func (f *meshFlags) add(c *cobra.Command, kubeconfig string) {
 	fs := c.Flags()
 	fs.StringVar(&f.caDir, "caDir", "", "directory of the mesh's authority, for a mesh without Kubernetes")
@@ -45,7 +46,8 @@ func (f *meshFlags) add(c *cobra.Command, kubeconfig string) {
 	fs.StringVarP(&f.revision, "revision", "r", "", "revision of the control plane")
 }
 
-// mesh gives the mesh that the flags name.
+// mesh returns the mesh that the flags select. --caDir takes precedence over --kubeconfig. It
+// returns an error if neither is set.
 func (f *meshFlags) mesh() (workload.Mesh, error) {
 	if f.caDir != "" {
 		return workload.LocalMesh{CADir: f.caDir, MeshConfigFile: f.meshConfig, Audiences: f.audiences, Now: time.Now}, nil
@@ -64,6 +66,7 @@ func (f *meshFlags) mesh() (workload.Mesh, error) {
 	return workload.KubernetesMesh{Client: client.Kubernetes, Namespace: f.namespace, Revision: f.revision}, nil
 }
 
+// workloadToken returns the command that signs a token for a workload.
 func (a *asker) workloadToken() *cobra.Command {
 	var flags meshFlags
 	var file, account, out string
@@ -112,6 +115,7 @@ to read that. With Kubernetes the API server signs.`,
 	return c
 }
 
+// readGroup reads a WorkloadGroup from a file. namespace is used if the object has none.
 func readGroup(file, namespace string) (workload.Group, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -124,6 +128,7 @@ func readGroup(file, namespace string) (workload.Group, error) {
 	return g, err
 }
 
+// configureEntry returns the command that writes the files a workload needs to join the mesh.
 func (a *asker) configureEntry() *cobra.Command {
 	var flags meshFlags
 	var o workload.Options
@@ -157,7 +162,7 @@ root-cert.pem, istio-token and hosts.`,
 				return err
 			}
 			for _, w := range warnings {
-				_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // who does not read them goes without
+				_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // a failed warning is ignored
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s in %s; %s is a secret\n", strings.Join(slices.Sorted(maps.Keys(files)), ", "), out, filepath.Join(out, workload.TokenFile))
 			return err
@@ -178,6 +183,7 @@ root-cert.pem, istio-token and hosts.`,
 	return c
 }
 
+// createGroup returns the command that prints a WorkloadGroup.
 func (a *asker) createGroup() *cobra.Command {
 	var name, account string
 	var labels, annotations, ports map[string]string
