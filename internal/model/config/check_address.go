@@ -8,7 +8,7 @@ import (
 
 const unixPrefix = "unix://"
 
-// ipFault says why text is not an IP address.
+// ipFault returns why text is not an IP address, or "" if it is one. A zone is not allowed.
 func ipFault(text string) string {
 	if addr, err := netip.ParseAddr(text); err != nil || addr.Zone() != "" {
 		return fmt.Sprintf("%q is not an IP address", text)
@@ -16,7 +16,8 @@ func ipFault(text string) string {
 	return ""
 }
 
-// subnetFault says why text is neither an IP address nor a CIDR block. Host bits in a block are allowed.
+// subnetFault returns why text is neither an IP address nor a CIDR block, or "" if it is one of
+// them. Host bits in a block are allowed.
 func subnetFault(text string) string {
 	if !strings.Contains(text, "/") {
 		return ipFault(text)
@@ -27,7 +28,8 @@ func subnetFault(text string) string {
 	return ""
 }
 
-// unixFault says why text is not the address of a Unix domain socket: "unix:///path" or "unix://@abstract".
+// unixFault returns why text is not the address of a Unix domain socket, or "" if it is one:
+// "unix:///path" or "unix://@abstract".
 func unixFault(text string) string {
 	name := strings.TrimPrefix(text, unixPrefix)
 	switch {
@@ -44,7 +46,8 @@ func unixFault(text string) string {
 
 func isUnix(address string) bool { return strings.HasPrefix(address, unixPrefix) }
 
-// hostOrIPFault says why text is neither a host name (without wildcard) nor an IP address.
+// hostOrIPFault returns why text is neither a host name (without wildcard) nor an IP address, or ""
+// if it is one of them.
 func hostOrIPFault(text string) string {
 	if ipFault(text) == "" || domainFault(text) == "" {
 		return ""
@@ -52,7 +55,7 @@ func hostOrIPFault(text string) string {
 	return fmt.Sprintf("%q is neither a host name nor an IP address", text)
 }
 
-// subnets checks a list of IP addresses and CIDR blocks.
+// subnets reports the items of list that are neither an IP address nor a CIDR block.
 func (r *report) subnets(at path, list []string) {
 	for i, text := range list {
 		r.fault(at.Index(i), subnetFault(text))

@@ -12,18 +12,19 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// maxExpression is the greatest length in bytes of a CEL expression.
+// maxExpression is the maximum length of a CEL expression in bytes.
 const maxExpression = 4096
 
-// attributes are the names that expressions begin with where Envoy evaluates them (its attributes).
+// attributes returns the root names of Envoy's attributes, which expressions can reference.
 func attributes() []string {
 	return []string{
 		"request", "response", "connection", "upstream", "source", "destination", "metadata", "filter_state", "upstream_filter_state", "xds",
 	}
 }
 
-// celEnvironment has Envoy's attributes and the functions that Envoy 1.40 does not refuse: no loops over lists (exists, map
-// and their kin), no string(). Of what type attributes are is not said: Envoy finds that out.
+// celEnvironment declares Envoy's attributes and the functions that Envoy 1.40 accepts. It excludes
+// string() and the macros that loop over lists (exists, map and similar ones). Attributes have a
+// dynamic type, because Envoy determines their types when it evaluates the expression.
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	subset := env.NewLibrarySubset().AddIncludedMacros("has").AddExcludedFunctions(env.NewFunction("string"))
 	options := []cel.EnvOption{cel.StdLib(cel.StdLibSubset(subset))}
@@ -40,7 +41,8 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, text("re.extract", 3), text("re.capture", 2))...)
 })
 
-// conditionFault says what is wrong with a CEL expression by which Envoy is to choose; "" for nothing.
+// conditionFault returns why a CEL expression cannot be used as a condition in Envoy, or "" if it
+// can. Its type must be bool or dynamic.
 func conditionFault(expression string) string {
 	t, fault := celType(expression)
 	if fault == "" && !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
@@ -49,8 +51,10 @@ func conditionFault(expression string) string {
 	return fault
 }
 
-// TagExpression gives the CEL expression for the value of a metric's tag as Envoy takes it, and what is wrong with it. Users
-// write string(destination.port), as Istio's documentation has it; Envoy has no string(), and writes any value as text.
+// TagExpression returns the CEL expression for the value of a metric's tag in the form that Envoy
+// accepts. fault is the reason if there is none. It removes an outer string(), because Istio's
+// documentation uses string(destination.port). Envoy has no string() and converts any value to
+// text.
 func TagExpression(value string) (expression, fault string) {
 	expression = withoutString(value)
 	if _, fault := celType(expression); fault != "" {
@@ -62,10 +66,11 @@ func TagExpression(value string) (expression, fault string) {
 	return expression, ""
 }
 
-// endsCommand is what ends %CEL(…)% in a format, wherever it is.
+// endsCommand matches the text that ends %CEL(…)% in a format, wherever it occurs.
 var endsCommand = regexp.MustCompile(`\)(:[0-9]+)?%`)
 
-// withoutString takes away a call of string() around all of an expression.
+// withoutString returns the argument if all of expression is a call of string(), otherwise
+// expression.
 func withoutString(expression string) string {
 	e, err := cel.NewCustomEnv()
 	if err != nil {
@@ -86,7 +91,8 @@ func withoutString(expression string) string {
 	return inner
 }
 
-// celType gives the type of what an expression gives, and why Envoy would refuse it.
+// celType returns the type of the result of an expression. If Envoy would refuse the expression, it
+// returns the reason as the second value.
 func celType(expression string) (*cel.Type, string) {
 	if len(expression) > maxExpression {
 		return nil, fmt.Sprintf("has %d bytes, at most %d are allowed", len(expression), maxExpression)
@@ -104,7 +110,8 @@ func celType(expression string) (*cel.Type, string) {
 	return checked.OutputType(), patternFault(checked)
 }
 
-// patternFault looks at regular expressions that are written out: Envoy compiles them at once.
+// patternFault returns the first fault of a literal regular expression in checked, or "". Envoy
+// compiles such expressions when it loads the configuration.
 func patternFault(checked *cel.Ast) string {
 	fault := ""
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -124,7 +131,8 @@ func patternFault(checked *cel.Ast) string {
 	return fault
 }
 
-// celHint says what to write for names that only Istio's own build of Envoy has, and for what Envoy leaves out.
+// celHint returns a hint for an error about an undeclared name, or "". Such a name exists only in
+// Istio's own build of Envoy, or is part of CEL that Envoy excludes.
 func celHint(message string) string {
 	for _, h := range []struct{ name, instead string }{
 		{"node", "the proxy's node is xds.node"},

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// duration checks a duration that must be positive if it is there: at least 1 ms, and whole milliseconds, as proxies
-// count them.
+// duration checks an optional duration that must be positive. Proxies count in milliseconds, so it
+// must be at least 1ms and a whole number of milliseconds.
 func (r *report) duration(at path, d *durationpb.Duration) {
 	if d == nil {
 		return
@@ -20,7 +20,7 @@ func (r *report) duration(at path, d *durationpb.Duration) {
 	r.durationOrZero(at, d)
 }
 
-// durationOrZero is duration for fields where 0s has a meaning, such as switching a timeout off.
+// durationOrZero is like duration, but allows 0s, which disables a timeout, for instance.
 func (r *report) durationOrZero(at path, d *durationpb.Duration) {
 	if d == nil {
 		return

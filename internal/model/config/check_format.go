@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The commands that Envoy 1.40 knows, each followed by a space: those that stand alone, those that may have parameters,
-// and those that must.
+// The commands of Envoy 1.40, each followed by a space. bareCommands have no parameters,
+// optionalCommands may have them, and parameterCommands require them.
 const (
 	bareCommands = `ACCESS_LOG_TYPE BYTES_RECEIVED BYTES_RETRANSMITTED BYTES_SENT CONNECTION_ID CONNECTION_TERMINATION_DETAILS ` +
 		`CUSTOM_FLAGS DOWNSTREAM_CX_RTT DOWNSTREAM_DECOMPRESSED_HEADER_BYTES_RECEIVED ` +
@@ -50,8 +50,8 @@ const (
 		`UPSTREAM_METADATA `
 )
 
-// FormatFault says why Envoy would refuse a format (of an access log, of a span's tag), whose commands look like
-// "%REQ(X?Y):10%"; "" if it would not. Two percent signs are one.
+// FormatFault returns why Envoy would refuse the format of an access log or of a span's tag, or ""
+// if it would not. Commands have the form "%REQ(X?Y):10%". A percent sign is escaped as "%%".
 func FormatFault(text string) string {
 	for rest := text; ; {
 		i := strings.IndexByte(rest, '%')
@@ -97,7 +97,7 @@ func commandFault(name, parameters, length string) string {
 	return ""
 }
 
-// parameterFault looks at what a command that must have parameters is given.
+// parameterFault returns why the parameters of a command that requires them are invalid, or "".
 func parameterFault(name, given string) string {
 	switch name {
 	case "CEL":
@@ -125,15 +125,15 @@ func parameterFault(name, given string) string {
 	return ""
 }
 
-// metadataKinds are what has metadata that %METADATA(kind:…)% can show.
+// metadataKinds returns the sources that %METADATA(kind:…)% accepts.
 func metadataKinds() []string {
 	return []string{"DYNAMIC", "CLUSTER", "ROUTE", "UPSTREAM_HOST", "LISTENER", "VIRTUAL_HOST", "LISTENER_FILTER_CHAIN"}
 }
 
-// formatCommand is a command at the beginning of a text.
+// formatCommand matches a command at the beginning of a text.
 var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]+)?%`)
 
-// FormatsFault looks at all texts of a JSON value, each of which is a format.
+// FormatsFault returns the first fault of the texts in a JSON value, or "". Each text is a format.
 func FormatsFault(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -13,11 +13,12 @@ const (
 	maxLabelLength  = 63
 )
 
-// IsHostname says that text is a DNS name, short or fully qualified, and no IP address.
+// IsHostname reports whether text is a DNS name, short or fully qualified, and not an IP address.
 func IsHostname(text string) bool { return domainFault(text) == "" }
 
-// domainFault says what keeps name from being a DNS name, short or fully qualified; "" if nothing does.
-// A dot at the end is allowed. A last label of digits only is not: such names are IP addresses gone wrong (RFC 3696).
+// domainFault returns why name is not a DNS name, short or fully qualified, or "" if it is one. A
+// trailing dot is allowed. A last label that consists of digits is refused, because such names are
+// malformed IP addresses (RFC 3696).
 func domainFault(name string) string {
 	if name == "" {
 		return "is empty, a host name is required"
@@ -54,7 +55,8 @@ func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// wildcardFault is domainFault for a host whose first label may be or begin with "*": "*", "*.com", "*-eu.example.com".
+// wildcardFault is like domainFault, but also allows "*" at the beginning of the first label: "*",
+// "*.com", "*-eu.example.com".
 func wildcardFault(host string) string {
 	rest, wildcard := strings.CutPrefix(host, "*")
 	if !wildcard {
@@ -63,13 +65,14 @@ func wildcardFault(host string) string {
 	if rest == "" {
 		return ""
 	}
-	if fault := domainFault("a" + rest); fault != "" { // whatever the wildcard stands for, the rest must make a name of it
+	if fault := domainFault("a" + rest); fault != "" { // valid with a letter for "*"
 		return fmt.Sprintf("%q is not a host name with a wildcard at its beginning", host)
 	}
 	return ""
 }
 
-// overlapping says that some name is covered by both hosts, each exact or with a wildcard at its beginning.
+// overlapping reports whether some name matches both hosts. Each is exact or begins with a
+// wildcard.
 func overlapping(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	ra, wa := strings.CutPrefix(a, "*")
@@ -86,7 +89,8 @@ func overlapping(a, b string) bool {
 	}
 }
 
-// covers says that every name of inner is one of outer.
+// covers reports whether outer matches every name that inner matches. Each is exact or begins with
+// a wildcard.
 func covers(outer, inner string) bool {
 	outer, inner = strings.ToLower(outer), strings.ToLower(inner)
 	rest, wildcard := strings.CutPrefix(outer, "*")
@@ -96,22 +100,24 @@ func covers(outer, inner string) bool {
 	return strings.HasSuffix(strings.TrimPrefix(inner, "*"), rest)
 }
 
-// namespacedHost checks "namespace/dnsName", as Gateway.servers[].hosts and Sidecar.egress[].hosts have it, when the
-// namespace is already known to be there. special are the values besides a name that the namespace may have.
+// namespacedHost checks the parts of "namespace/dnsName", the form of Gateway.servers[].hosts and
+// Sidecar.egress[].hosts. The caller has split the text. special contains the values that the
+// namespace may have besides a name. The host may begin with a wildcard, but must not be a short
+// name.
 func (r *report) namespacedHost(at path, namespace, host string, special ...string) {
 	if !slices.Contains(special, namespace) && len(validation.IsDNS1123Label(namespace)) > 0 {
 		r.errorf(at, "namespace %q must be a namespace's name or one of %q", namespace, special)
 	}
 	fault := wildcardFault(host)
 	if fault == "" && host != "*" && !strings.Contains(host, ".") {
-		// A short name would never match: services are known by their full names.
+		// A short name would never match, because services have fully qualified names.
 		fault = fmt.Sprintf("short name %q is not allowed, write the fully qualified name", host)
 	}
 	r.fault(at, fault)
 }
 
-// exportTo checks the namespaces that an object is visible in (the exportTo of the networking kinds).
-// nowhere allows "~", which only services may say.
+// exportTo checks the namespaces to which an object is exported (exportTo of the networking kinds).
+// nowhere allows "~", which is valid only for services.
 func (r *report) exportTo(at path, list []string, nowhere bool) {
 	seen := map[string]bool{}
 	for i, value := range list {

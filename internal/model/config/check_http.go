@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// headerNameFault says why name cannot be the name of a header that is matched or listed. Pseudo-headers such as
-// ":path" may be.
+// headerNameFault returns why name cannot be the name of a header to match or list, or "" if it
+// can. Pseudo-headers such as ":path" are allowed.
 func headerNameFault(name string) string {
 	if name == "" {
 		return "a header name is required"
@@ -18,7 +18,7 @@ func headerNameFault(name string) string {
 	return ""
 }
 
-// isToken says whether text is a token of RFC 9110, section 5.6.2, which header names are.
+// isToken reports whether text is a token (RFC 9110, section 5.6.2), as header names must be.
 func isToken(text string) bool {
 	for i := range len(text) {
 		if !isAlphanumeric(text[i]) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(text[i])) {
@@ -28,23 +28,25 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// methods are the HTTP methods of RFC 9110 and RFC 5789.
+// methods returns the HTTP methods of RFC 9110 and RFC 5789.
 func methods() []string {
 	return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 }
 
-// httpStatus checks a status code that a proxy is to answer with itself.
+// httpStatus checks the status code of a response that a proxy generates.
 func (r *report) httpStatus(at path, status int64) {
 	if status < 200 || status > 599 {
 		r.errorf(at, "HTTP status %d is not in the range 200..599", status)
 	}
 }
 
-// maxHeader is how long the name and the value of a header that Envoy is to set may be, in bytes (its HeaderValue).
+// maxHeader is the maximum length, in bytes, of the name and of the value of a header that Envoy
+// sets (its HeaderValue).
 const maxHeader = 16 << 10
 
-// headerValueFault says why a proxy would refuse a header's new value. It may hold commands such as
-// "%REQ(:authority)%" (Envoy, "Custom request/response headers"); a percent sign itself is written "%%".
+// headerValueFault returns why a proxy would refuse a header's new value, or "" if it would not.
+// The value may contain commands such as "%REQ(:authority)%" (Envoy, "Custom request/response
+// headers"). A percent sign is escaped as "%%".
 func headerValueFault(value string) string {
 	if strings.ContainsAny(value, "\x00\r\n") {
 		return fmt.Sprintf("%q has a line break or a zero byte", value)
@@ -70,8 +72,9 @@ func headerValueFault(value string) string {
 	}
 }
 
-// commandLength gives the length of the command with its closing "%" at the beginning of text, 0 if there is none:
-// NAME, then perhaps (arguments), then perhaps :length.
+// commandLength returns the length of the command at the beginning of text, with its closing "%".
+// It returns 0 if there is no command. A command is NAME, then optionally (arguments), then
+// optionally :length.
 func commandLength(text string) int {
 	isName := func(c byte) bool { return c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' }
 	i := 0
@@ -99,14 +102,14 @@ func commandLength(text string) int {
 	return 0
 }
 
-// headerNames checks a list of header names.
+// headerNames reports the items of a list that are not header names.
 func (r *report) headerNames(at path, names []string) {
 	for i, name := range names {
 		r.fault(at.Index(i), headerNameFault(name))
 	}
 }
 
-// httpMethods checks a list of methods in which "*" stands for all.
+// httpMethods reports the items of a list that are not HTTP methods. "*" matches all methods.
 func (r *report) httpMethods(at path, list []string) {
 	for i, method := range list {
 		if method != "*" && !slices.Contains(methods(), method) {

@@ -1,9 +1,10 @@
 package config
 
-// minPercent is the smallest share above 0 that proxies can hold to: one in a million.
+// minPercent is the smallest share above 0 that proxies can apply: one in a million.
 const minPercent = 0.0001
 
-// percent checks a share of requests between 0 and 100.
+// percent checks that a share of requests is between 0 and 100, and not below minPercent unless it
+// is 0.
 func (r *report) percent(at path, value float64) {
 	if !(value >= 0 && value <= 100) { // also refuses NaN
 		r.errorf(at, "%g is not in the range 0..100", value)
@@ -12,7 +13,7 @@ func (r *report) percent(at path, value float64) {
 	}
 }
 
-// nonNegative checks a count for which 0 means the default.
+// nonNegative reports a negative count. 0 selects the default.
 func (r *report) nonNegative(at path, value int32) {
 	if value < 0 {
 		r.errorf(at, "%d is negative", value)

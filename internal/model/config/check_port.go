@@ -9,45 +9,48 @@ import (
 
 const maxPort = 65535
 
-// protocols are the names that a port of a ServiceEntry, Sidecar or Gateway may have, in upper case.
+// protocols returns the protocols that a port of a ServiceEntry, Sidecar or Gateway may have, in
+// upper case.
 func protocols() []string {
 	return []string{
 		"HTTP", "HTTPS", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "GRPC-WEB-TEXT", "TCP", "TLS", "UDP", "MONGO", "REDIS", "MYSQL",
 	}
 }
 
-// portNumber checks a port that must be there.
+// portNumber checks a required port.
 func (r *report) portNumber(at path, number uint32) {
 	if number < 1 || number > maxPort {
 		r.errorf(at, "port %d is not in the range 1..%d", number, maxPort)
 	}
 }
 
-// optionalPort checks a port for which 0 means that there is none.
+// optionalPort checks an optional port. 0 means that there is none.
 func (r *report) optionalPort(at path, number uint32) {
 	if number != 0 {
 		r.portNumber(at, number)
 	}
 }
 
-// protocol checks a protocol's name, any case allowed; without one it is found out from the bytes.
+// protocol checks the name of a protocol, in any case. It may be empty; then the proxy detects the
+// protocol.
 func (r *report) protocol(at path, name string) {
 	if name != "" && !slices.Contains(protocols(), strings.ToUpper(name)) {
 		r.errorf(at, "unknown protocol %q, must be one of %s", name, strings.Join(protocols(), ", "))
 	}
 }
 
-// isTLS says that a protocol's name stands for TLS that the port itself terminates or passes through.
+// isTLS reports whether a protocol is TLS or HTTPS, so that the port terminates TLS or passes it
+// through.
 func isTLS(protocol string) bool {
 	return strings.EqualFold(protocol, "TLS") || strings.EqualFold(protocol, "HTTPS")
 }
 
-// isHTTP says that requests of such a port are read.
+// isHTTP reports whether proxies parse the requests to a port with this protocol.
 func isHTTP(protocol string) bool {
 	return slices.Contains([]string{"HTTP", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "GRPC-WEB-TEXT"}, strings.ToUpper(protocol))
 }
 
-// portName checks the name of a service's port.
+// portName reports a name that a service's port cannot have.
 func (r *report) portName(at path, name string) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		r.errorf(at, "%q is not a port name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)", name)

@@ -7,17 +7,19 @@ import (
 )
 
 const (
-	// maxRegexpLength bounds user's expressions in bytes, as istiod does (its bulletin ISTIO-SECURITY-2026-006 is about
-	// one field where that was forgotten).
+	// maxRegexpLength is the maximum length of a user's expression in bytes, as in istiod. Istio's
+	// bulletin ISTIO-SECURITY-2026-006 is about a field without this limit.
 	maxRegexpLength = 1024
-	// maxRegexpProgram bounds the compiled size, in instructions. Proxies refuse programs above their own limit, which
-	// their bootstrap sets to 32768 RE2 instructions (runtime key re2.max_program_size.error_level); RE2's programs are
-	// larger than this estimate, for they work on bytes.
+	// maxRegexpProgram is the maximum compiled size in instructions. Proxies refuse larger programs
+	// than their own limit, which their bootstrap sets to 32768 RE2 instructions (runtime key
+	// re2.max_program_size.error_level). RE2's programs are larger than this estimate, because they
+	// process bytes.
 	maxRegexpProgram = 16384
 )
 
-// regexpFault says why an expression cannot be used, "" if it can. groups is the number of its capture groups.
-// Proxies and Go share the syntax (RE2); nothing here takes more than linear time in the bounded length.
+// regexpFault returns why an expression cannot be used, or "" if it can. groups is the number of
+// its capture groups. Proxies and Go share the syntax (RE2). The check takes linear time, and the
+// length is limited.
 func regexpFault(expr string) (groups int, fault string) {
 	if expr == "" {
 		return 0, "the regular expression is empty"
@@ -36,8 +38,8 @@ func regexpFault(expr string) (groups int, fault string) {
 	return tree.MaxCap(), ""
 }
 
-// programSize says to about how many instructions an expression compiles. It does not compile it: a thousand bytes can
-// become a program of many megabytes.
+// programSize estimates the number of instructions to which an expression compiles. It does not
+// compile the expression, because a thousand bytes can become a program of many megabytes.
 func programSize(re *syntax.Regexp) int {
 	size := 0
 	for _, sub := range re.Sub {
@@ -47,29 +49,29 @@ func programSize(re *syntax.Regexp) int {
 	case syntax.OpLiteral:
 		return len(re.Rune)
 	case syntax.OpRepeat:
-		if re.Max < 0 { // x{n,} is n times x, and once more with a loop
+		if re.Max < 0 { // x{n,} is n copies of x, and one more in a loop
 			return (re.Min+1)*size + 1
 		}
-		return re.Max * (size + 1) // those above the minimum can be left out, each by a jump
+		return re.Max * (size + 1) // each copy above the minimum is optional and has a jump
 	case syntax.OpCapture:
 		return size + 2
 	case syntax.OpAlternate:
 		return size + len(re.Sub)
 	case syntax.OpConcat:
 		return size
-	default: // one instruction, or a loop around what is below
+	default: // one instruction, or a loop around the operand
 		return size + 1
 	}
 }
 
-// regexp checks one expression.
+// regexp reports an expression that cannot be used.
 func (r *report) regexp(at path, expr string) {
 	_, fault := regexpFault(expr)
 	r.fault(at, fault)
 }
 
-// rewriteFault checks the text that replaces what an expression with that many groups matched: a backslash stands
-// before a group's number or another backslash.
+// rewriteFault returns why text cannot replace the match of an expression with this number of
+// groups, or "" if it can. A backslash must precede a group's number or another backslash.
 func rewriteFault(text string, groups int) string {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {

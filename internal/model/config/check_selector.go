@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// labelFault says why key and value are not a label by the rules of Kubernetes.
+// labelFault returns why key and value are not a valid Kubernetes label, or "" if they are.
 func labelFault(key, value string) string {
 	if reasons := validation.IsQualifiedName(key); len(reasons) > 0 {
 		return fmt.Sprintf("%q is not a label key: %s", key, withoutExample(reasons[0]))
@@ -20,21 +20,23 @@ func labelFault(key, value string) string {
 	return ""
 }
 
-// withoutExample shortens a reason of Kubernetes, which ends with examples and a regular expression.
+// withoutExample removes the examples and the regular expression from the end of a reason that
+// Kubernetes returns.
 func withoutExample(reason string) string {
 	reason, _, _ = strings.Cut(reason, " (e.g.")
 	return reason
 }
 
-// labels checks labels that an object gives to something.
+// labels reports the labels that are not valid Kubernetes labels.
 func (r *report) labels(at path, labels map[string]string) {
 	for _, key := range sortedKeys(labels) {
 		r.fault(at.Key(key), labelFault(key, labels[key]))
 	}
 }
 
-// matchLabels checks labels that select workloads. there says that the selector was written at all: without labels it
-// then selects every workload, which is seldom what was meant.
+// matchLabels checks labels that select workloads. there is set if the selector is present. A
+// selector without labels is reported as a Warning: it selects every workload, which is rarely
+// intended.
 func (r *report) matchLabels(at path, labels map[string]string, there bool) {
 	if there && len(labels) == 0 {
 		r.warnf(at, "the selector has no labels and selects all workloads")
@@ -52,21 +54,22 @@ func (r *report) matchLabels(at path, labels map[string]string, there bool) {
 	}
 }
 
-// unmatchable warns of a label in a selector that no workload can have.
+// unmatchable adds a Warning for a selector's label that no workload can have.
 func (r *report) unmatchable(at path, key, value string) {
 	if fault := labelFault(key, value); fault != "" {
 		r.warnf(at, "no workload can be selected: %s", fault)
 	}
 }
 
-// attachment is what a policy says about where it applies: at most one of the three.
+// attachment contains the fields that select where a policy applies. At most one of them may be
+// set.
 type attachment struct {
 	selector   *v1beta1.WorkloadSelector
 	targetRef  *v1beta1.PolicyTargetReference
 	targetRefs []*v1beta1.PolicyTargetReference
 }
 
-// attachedTo checks the selector and target references of a policy whose spec is at.
+// attachedTo checks the selector and target references of a policy. at is the path of its spec.
 func (r *report) attachedTo(at path, a attachment) {
 	r.matchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
 	ways := 0
@@ -91,7 +94,8 @@ func (r *report) targetRefs(at path, refs []*v1beta1.PolicyTargetReference) {
 	}
 }
 
-// targetRef checks a reference to what a policy is attached to, which must be of one of the kinds that policies know.
+// targetRef checks a policy's target reference. Its kind must be one to which policies can be
+// attached, and it must not have a namespace.
 func (r *report) targetRef(at path, ref *v1beta1.PolicyTargetReference) {
 	r.required(at.Child("name"), ref.GetName())
 	if ref.GetNamespace() != "" {

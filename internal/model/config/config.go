@@ -13,14 +13,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// Key names one object. Cluster-scoped kinds have an empty Namespace.
+// Key identifies an object. Cluster-scoped kinds have an empty Namespace.
 type Key struct {
 	Kind      api.Kind
 	Namespace string
 	Name      string
 }
 
-// String gives "Kind/namespace/name", the form used in logs and debug output.
+// String returns "Kind/namespace/name", the form used in logs and debug output.
 func (k Key) String() string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
 
 // Compare orders keys by kind, namespace and name.
@@ -28,46 +28,50 @@ func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Kind, o.Kind), cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
-// Meta is what all objects have.
+// Meta is the metadata that all objects have.
 type Meta struct {
 	Key
 	Labels      map[string]string
 	Annotations map[string]string
-	// Created orders objects that compete for one host: the older wins (ties go by name, then namespace).
+	// Created orders objects that conflict over a host: the oldest wins. Ties are resolved by name,
+	// then by namespace.
 	Created         time.Time
 	ResourceVersion string
 	Generation      int64
-	// Origin tells a person where the object was read, "reviews.yaml#2:14" (file, document, line) or "" for an API server.
+	// Origin is where the object was read, for display: "reviews.yaml#2:14" (file, document, line),
+	// or "" for an API server.
 	Origin string
 	// Status is nil for most objects.
 	Status *Status
 }
 
-// Status is what of an object's status shapes configuration. The rest is for people.
+// Status contains the parts of an object's status that change generated configuration. The rest of
+// the status is only informative.
 type Status struct {
-	// Addresses were allocated to hosts (ServiceEntry.status.addresses).
+	// Addresses are the addresses allocated to hosts (ServiceEntry.status.addresses).
 	Addresses []HostAddress
-	// Healthy is the condition of that name (WorkloadEntry), which the agent's health check sets. Without it the workload was
-	// not found healthy yet.
+	// Healthy is the WorkloadEntry condition Healthy, which is set from the agent's health check.
+	// If the condition is missing, the workload has not been found healthy yet.
 	Healthy bool
 }
 
 // HostAddress is a virtual address of one of a ServiceEntry's hosts.
 type HostAddress struct{ Host, Address string }
 
-// Config is one object as a user wrote it. It is immutable: an edit makes a new Config.
+// Config is one object as a user wrote it. It is immutable: an edit creates a new Config.
 type Config struct {
 	Meta
-	// Spec is the message of istio.io/api for Istio kinds (a pointer to it, as api.KindInfo.NewSpec makes it),
-	// and the whole object (*corev1.Service, …) for Kubernetes kinds.
+	// Spec is the message of istio.io/api for Istio kinds, a pointer as returned by
+	// api.KindInfo.NewSpec. For Kubernetes kinds, it is the whole object (*corev1.Service, …).
 	Spec any
-	// Hash is taken over everything that can change generated configuration: spec, creation time, and those labels and
-	// annotations that may mean something, Status; not the resource version, generation or origin. Two Configs of one Key
-	// with one Hash are interchangeable.
+	// Hash covers everything that can change generated configuration: the key, spec, creation time,
+	// Status, and the labels and annotations that can have an effect (hashedMeta). It does not
+	// cover the resource version, generation or origin. Two Configs with equal Keys and Hashes are
+	// interchangeable.
 	Hash uint64
 }
 
-// New makes a Config and takes its hash.
+// New returns a Config with its hash. It returns an error if the spec cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
 	body, err := canonical(spec)
@@ -90,14 +94,16 @@ func New(meta Meta, spec any) (*Config, error) {
 	return c, nil
 }
 
-// RequiredAnnotation on an EnvoyFilter decides what happens when proxies refuse what it changes. "true" means that the resource
-// stays as it was before, and "false" that it goes on without the EnvoyFilter. Without it, an EnvoyFilter is left out only if
-// that cannot weaken the protection of anything (docs/adr/0008).
+// RequiredAnnotation on an EnvoyFilter determines what happens if proxies refuse a resource that it
+// patches. If "true", proxies keep the previous version of the resource. If "false", they receive
+// the resource without the EnvoyFilter. If it is not set, an EnvoyFilter is left out only if that
+// cannot weaken protection (docs/adr/0008).
 const RequiredAnnotation = "meshpilot.io/required"
 
-// hashedMeta gives the labels or annotations that may mean something. Of Istio's own kinds those are Istio's own, and
-// RequiredAnnotation: what Helm, Argo and people write beside them changes nothing. Of other kinds all do, but for the annotation that kubectl rewrites on
-// every apply.
+// hashedMeta returns the labels or annotations that can change generated configuration. For Istio's
+// kinds, they are Istio's own and RequiredAnnotation, so other entries of Helm, Argo or users
+// change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and the kinds of Kubernetes, they
+// are all entries except the annotation that kubectl rewrites on every apply.
 func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	info, _ := api.Info(kind)
@@ -112,19 +118,20 @@ func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	return rest
 }
 
-// canonical encodes a spec so that equal specs have equal bytes within one process.
+// canonical encodes a spec. Equal specs have equal encodings within one process.
 func canonical(spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:
 		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	case interface{ Marshal() ([]byte, error) }: // the built-in kinds of Kubernetes, whose protobuf form sorts map keys, as JSON does
+	case interface{ Marshal() ([]byte, error) }: // Kubernetes: sorts map keys, like JSON
 		return m.Marshal()
 	default:
 		return json.Marshal(spec)
 	}
 }
 
-// Spec gives a Config's spec as the type T, which must be the type of its kind: a mismatch is a bug of the caller.
+// Spec returns the spec of c as T. It panics if T is not the type of the object's kind, because
+// that is a bug in the caller.
 func Spec[T any](c *Config) T {
 	s, ok := c.Spec.(T)
 	if !ok {
@@ -133,8 +140,8 @@ func Spec[T any](c *Config) T {
 	return s
 }
 
-// Older orders Configs by age: creation time, then name, then namespace. It is the order in which competing objects
-// of one kind are considered everywhere.
+// Older compares Configs by age: creation time, then name, then namespace. Conflicts between
+// objects of one kind are always resolved in this order.
 func Older(a, b *Config) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }

@@ -7,9 +7,10 @@ import (
 	"istio.io/api/annotation"
 )
 
-// DryRun reports whether an AuthorizationPolicy is only tried: its decisions are counted and logged, not enforced. The annotation
-// istio.io/dry-run holds a boolean as strconv.ParseBool reads it, so "True" and "1" count as "true". Any other text is an error,
-// and the policy is enforced.
+// DryRun reports whether an AuthorizationPolicy is in dry-run mode: proxies count and log its
+// decisions but do not enforce them. The annotation istio.io/dry-run contains a boolean in a form
+// that strconv.ParseBool accepts, such as "true", "True" or "1". Any other text is an error, and
+// the policy is enforced.
 func DryRun(c *Config) (bool, error) {
 	text, annotated := c.Annotations[annotation.IoIstioDryRun.Name]
 	if !annotated {

@@ -9,17 +9,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Fields says which fields of an API message are honoured. Its entries are paths in the API's JSON names without
-// indices, "http.match.uri"; an entry stands for everything below it too.
+// Fields is a set of honoured fields of an API message. Its entries are paths of JSON names without
+// indices, such as "http.match.uri". An entry includes all fields below it.
 type Fields []string
 
-// Covers says whether a path is honoured: it, or something above it, is listed.
+// Covers reports whether a path is honoured: the path itself or a parent is listed.
 func (f Fields) Covers(path string) bool {
 	return slices.ContainsFunc(f, func(x string) bool { return path == x || strings.HasPrefix(path, x+".") })
 }
 
-// Unhonoured gives a Warning for every field that is set in the spec and not honoured: the topmost such field of each
-// branch. Fields below "spec" have indices: "spec.http[0].mirror".
+// Unhonoured returns a Warning for every field that is set in the spec and is not honoured. Of each
+// branch, it returns only the topmost such field. The paths in the Warnings have indices:
+// "spec.http[0].mirror".
 func (f Fields) Unhonoured(spec proto.Message) []Problem {
 	w := &fieldWalk{honoured: f}
 	w.message("", "spec", spec.ProtoReflect())
@@ -31,7 +32,8 @@ type fieldWalk struct {
 	found    []Problem
 }
 
-// message walks the fields that are set. plain is the path as Fields has it, shown the path as a person reads it.
+// message visits the fields that are set. plain is the path in the form of Fields, and shown is the
+// path with indices for the Warning.
 func (w *fieldWalk) message(plain, shown string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -55,7 +57,8 @@ func (w *fieldWalk) field(plain, shown string, fd protoreflect.FieldDescriptor, 
 		w.found = append(w.found, Problem{Field: shown, Reason: "this field is not honoured yet", Severity: Warning})
 		return
 	}
-	// Something below is honoured, so look there. Maps are never honoured in part.
+	// A field below this one is honoured, so visit the message. A map is honoured as a whole or not
+	// at all.
 	switch {
 	case fd.IsList() && fd.Message() != nil:
 		for i := range v.List().Len() {
@@ -66,9 +69,10 @@ func (w *fieldWalk) field(plain, shown string, fd protoreflect.FieldDescriptor, 
 	}
 }
 
-// Leaves gives the paths of all fields of a message type that hold values rather than further fields, in the form of
-// Fields. Messages of other packages than the API's (durations, wrappers) are leaves; a type inside itself is not
-// followed again. Tests use it to see that no field is forgotten.
+// Leaves returns the paths of all fields of a message type that contain values instead of other
+// fields, in the form of Fields. Messages of other packages than the API's (durations, wrappers)
+// are leaves. A message type inside itself is a leaf too. Tests use it to verify that no field is
+// missing.
 func Leaves(m proto.Message) []string {
 	return leaves("", m.ProtoReflect().Descriptor(), nil)
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// onlyLuaJIT are notations that Envoy's Lua (LuaJIT 2.1) has and Lua 5.1 has not: numbers of 64 bits and imaginary ones, floating hexadecimal
-// ones, and escapes in strings.
-// So has it names with other letters than those of ASCII.
+// onlyLuaJIT matches syntax that Envoy's Lua (LuaJIT 2.1) accepts and Lua 5.1 does not. This
+// includes 64-bit and imaginary numbers, hexadecimal floating-point numbers, escapes in strings,
+// and names with letters outside ASCII.
 var onlyLuaJIT = regexp.MustCompile(`(?i)[0-9a-f](u?ll|i)\b|\b0x[0-9a-f]*(\.|p)|\\[xzu]|[^\x00-\x7f]`) //nolint:gochecknoglobals // a constant
 
-// luaFault says what is wrong with the syntax of a Lua script, nil for nothing. It is sure if it was found by rules that Envoy has too;
-// else a script that means something to Envoy may be read wrongly here.
+// luaFault returns the syntax error of a Lua script, or nil. If there is an error, sure reports
+// whether Envoy refuses the script too. It is false if the script contains syntax that LuaJIT may
+// accept and the parser here does not.
 func luaFault(text string) (fault error, sure bool) {
-	if strings.HasPrefix(text, "#") { // Lua passes over such a first line
+	if strings.HasPrefix(text, "#") { // Lua ignores such a first line
 		text = "--" + text
 	}
 	_, err := parse.Parse(strings.NewReader(text), "")

@@ -8,26 +8,27 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// maxCompared bounds how many earlier matches a match is compared with, so that the cost of a large VirtualService stays proportional
-// to its size.
+// maxCompared limits with how many earlier matches a match is compared. The cost of a large
+// VirtualService therefore remains proportional to its size.
 const maxCompared = 100
 
-// earlierMatches are the matches of the HTTP routes before the current one.
+// earlierMatches contains the matches of the HTTP routes before the current one.
 type earlierMatches struct {
-	equal map[string]int // an encoded match, and the first route that has it
-	// broad may take requests for more than one path; byPath are the others by their exact path.
+	equal map[string]int // the first route with a match, by matchKey
+	// broad contains the matches that may match more than one path. byPath contains the others by
+	// exact path.
 	broad  []matchOfRoute
 	byPath map[string][]matchOfRoute
 }
 
-// matchOfRoute is a match and the position of its route.
+// matchOfRoute is a match and the index of its route.
 type matchOfRoute struct {
 	match *networking.HTTPMatchRequest
 	route int
 }
 
-// find returns the first route found with a match that takes every request that m takes, -1 if there is none. key is that of m
-// (matchKey). same reports whether the two matches are equal.
+// find returns the index of an earlier route with a match that covers m, or -1 if there is none.
+// key is matchKey(m). same reports whether the two matches are equal.
 func (e *earlierMatches) find(key string, m *networking.HTTPMatchRequest) (route int, same bool) {
 	if route, same = e.equal[key]; same {
 		return route, true
@@ -42,7 +43,8 @@ func (e *earlierMatches) find(key string, m *networking.HTTPMatchRequest) (route
 	return -1, false
 }
 
-// add adds a match of a route. key is that of m (matchKey).
+// add records a match of a route. key is matchKey(m). A list of maxCompared matches takes no more;
+// further matches are then only found by their key.
 func (e *earlierMatches) add(key string, m *networking.HTTPMatchRequest, route int) {
 	e.equal[key] = route
 	path := m.GetUri().GetExact()
@@ -56,9 +58,10 @@ func (e *earlierMatches) add(key string, m *networking.HTTPMatchRequest, route i
 	}
 }
 
-// matchCovers reports whether every request that later matches is also matched by earlier. It compares regular expressions only by
-// their text, so it may return false for a match that is covered; it never returns true for one that is not. Name and statPrefix do
-// not select requests and are ignored.
+// matchCovers reports whether every request that later matches is also matched by earlier. It
+// compares regular expressions only by their text, so it may return false for a match that is
+// covered. It never returns true for a match that is not covered. Name and statPrefix do not select
+// requests and are ignored.
 func matchCovers(earlier, later *networking.HTTPMatchRequest) bool {
 	return uriCovers(earlier, later) &&
 		stringCovers(earlier.GetScheme(), later.GetScheme()) &&
@@ -73,7 +76,8 @@ func matchCovers(earlier, later *networking.HTTPMatchRequest) bool {
 		gatewaysCover(earlier.GetGateways(), later.GetGateways())
 }
 
-// uriCovers compares paths. Prefix "/" covers every path.
+// uriCovers reports whether every path that later matches is also matched by earlier. Prefix "/"
+// covers every path.
 func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
 	a, b := earlier.GetUri(), later.GetUri()
 	switch {
@@ -95,8 +99,8 @@ func uriCovers(earlier, later *networking.HTTPMatchRequest) bool {
 // anyText is the regular expression that matches every value.
 const anyText = ".*"
 
-// stringCovers reports whether every value that b matches is matched by a. A match that is not set takes every value; a header or query
-// parameter with such a match has to be there.
+// stringCovers reports whether every value that b matches is matched by a. A match that is not set
+// matches every value; for a header or query parameter, it requires presence.
 func stringCovers(a, b *networking.StringMatch) bool {
 	switch a.GetMatchType().(type) {
 	case nil:
@@ -124,7 +128,8 @@ func lowerMatch(m *networking.StringMatch) *networking.StringMatch {
 	return &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: strings.ToLower(m.GetPrefix())}}
 }
 
-// conditionsCover reports whether later has each condition of earlier, by name, in a form that the earlier one covers.
+// conditionsCover reports whether later has each condition of earlier, by name, in a form that the
+// earlier one covers.
 func conditionsCover(earlier, later map[string]*networking.StringMatch, covers func(a, b *networking.StringMatch) bool) bool {
 	for name, a := range earlier {
 		if b, there := later[name]; !there || !covers(a, b) {
@@ -143,7 +148,8 @@ func labelsCover(earlier, later map[string]string) bool {
 	return true
 }
 
-// gatewaysCover compares lists of gateways. An empty one stands for all gateways of the VirtualService.
+// gatewaysCover reports whether earlier contains all gateways in later. An empty list contains all
+// gateways of the VirtualService.
 func gatewaysCover(earlier, later []string) bool {
 	return len(earlier) == 0 || len(later) > 0 && !slices.ContainsFunc(later, func(g string) bool { return !slices.Contains(earlier, g) })
 }

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// Severity says what became of the object that a Problem is about.
+// Severity is the effect of a Problem on its object.
 type Severity string
 
 const (
-	// Error says that the object, or the part that Field names, is not in use.
+	// Error means that the object, or the part that Field names, is not used.
 	Error Severity = "error"
-	// Warning says that it is in use, but not all of it does what it says.
+	// Warning means that the object is used, but part of it does not have the effect that it
+	// describes.
 	Warning Severity = "warning"
 )
 
-// Problem is one thing that a user got wrong, or that meshpilot does not honour. It becomes a log line, a line at
-// /debug/problemz and, later, a status on the object.
+// Problem is a mistake in a user's object, or a part of it that meshpilot does not honour. It
+// becomes a log line, a line at /debug/problemz and, later, a status on the object.
 type Problem struct {
-	// Key of the object; the zero Key where not even that could be read (see Origin).
+	// Key of the object. It is zero if the key could not be read (see Origin).
 	Key Key
 	// Field is the path inside the object in the API's JSON names: "spec.http[0].route[1].destination.subset".
 	Field    string
@@ -28,7 +29,8 @@ type Problem struct {
 	Origin string
 }
 
-// String gives one line for logs: severity aside, everything a person needs to find and mend it.
+// String returns the Problem in one line for logs: everything that a user needs to find and fix it,
+// except the severity.
 func (p Problem) String() string {
 	s := p.subject()
 	if p.Field != "" {
@@ -37,7 +39,8 @@ func (p Problem) String() string {
 	return s + ": " + p.Reason
 }
 
-// subject is what the Problem is about: an object, or, where it has no key, a source or file as a whole or an object in one.
+// subject returns the object that the Problem is about, with its origin. If the Key is zero, it
+// returns the source or file, or "unreadable object" with its position.
 func (p Problem) subject() string {
 	what := p.Key.String()
 	if p.Key == (Key{}) {
@@ -51,7 +54,7 @@ func (p Problem) subject() string {
 	return what
 }
 
-// Compare orders Problems by object, origin, field and reason.
+// Compare orders Problems by object, origin, field, reason and severity.
 func (p Problem) Compare(o Problem) int {
 	return cmp.Or(p.Key.Compare(o.Key), cmp.Compare(p.Origin, o.Origin), cmp.Compare(p.Field, o.Field),
 		cmp.Compare(p.Reason, o.Reason), cmp.Compare(p.Severity, o.Severity))

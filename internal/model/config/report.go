@@ -14,10 +14,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// path is where in an object a check looks, in the API's JSON names.
+// path is the position of a value inside an object, in the API's JSON names.
 type path = *field.Path
 
-// report collects the Problems of one object. The checks are methods of it: each is given the path of what it checks.
+// report collects the Problems of one object. The checks are its methods. Each check takes the path
+// of the value that it checks.
 type report struct {
 	object   *Config
 	problems []Problem
@@ -37,28 +38,28 @@ func (r *report) add(s Severity, at path, reason string) {
 	})
 }
 
-// fault reports a reason as an Error; the empty reason means that all is well.
+// fault reports reason as an Error, unless it is empty.
 func (r *report) fault(at path, reason string) {
 	if reason != "" {
 		r.add(Error, at, reason)
 	}
 }
 
-// required reports an empty value.
+// required reports an empty value as an Error.
 func (r *report) required(at path, value string) {
 	if value == "" {
 		r.errorf(at, "is required")
 	}
 }
 
-// maxItems holds a list to the length that the API allows.
+// maxItems reports a list that is longer than the API's limit.
 func (r *report) maxItems(at path, length, limit int) {
 	if length > limit {
 		r.errorf(at, "has %d items, at most %d are allowed", length, limit)
 	}
 }
 
-// meta checks what all objects have.
+// meta checks the metadata that all objects have.
 func (r *report) meta() {
 	c, at := r.object, field.NewPath("metadata")
 	if c.Name == "" {
@@ -75,7 +76,7 @@ func (r *report) meta() {
 		}
 	}
 	for _, key := range sortedKeys(c.Labels) {
-		// The object is usable all the same: its own labels select it for very little.
+		// The object is usable nevertheless, because few selectors use its labels.
 		if reason := labelFault(key, c.Labels[key]); reason != "" {
 			r.warnf(at.Child("labels").Key(key), "%s", reason)
 		}
@@ -90,5 +91,6 @@ func (r *report) meta() {
 	}
 }
 
-// sortedKeys gives the keys of a map in order, so that reports do not depend on the order of maps.
+// sortedKeys returns the keys of a map in ascending order, so that reports do not depend on the
+// iteration order.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -7,8 +7,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// TrafficPolicies returns the traffic policies of a DestinationRule, that of the host first and then those of the subsets, each with the
-// path of its field. A policy that is not set is nil.
+// TrafficPolicies returns the traffic policies of a DestinationRule, first the policy of the host
+// and then the policies of the subsets. Each has the path of its field. A policy that is not set is
+// nil.
 func TrafficPolicies(rule *networking.DestinationRule) iter.Seq2[string, *networking.TrafficPolicy] {
 	return func(yield func(string, *networking.TrafficPolicy) bool) {
 		if !yield("spec.trafficPolicy", rule.GetTrafficPolicy()) {

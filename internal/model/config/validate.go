@@ -10,14 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate finds what is wrong with one object by the rules of its API, in the order of its fields; none means valid.
+// Validate returns the Problems of one object by the rules of its API, in the order of its fields.
+// A valid object has none.
 //
-// An Error says that the object must not be used: the API server would refuse it, or proxies could not be given what
-// it asks for. A Warning leaves it in use. Only the object itself is looked at: whether a host, a subset or a gateway
-// that it names exists is known to the translation, which reports it.
+// An Error means that the object must not be used, because the API server would refuse it or
+// proxies cannot apply it. An object with only Warnings is used. Validate reads nothing but the
+// object itself. Whether a referenced host, subset or gateway exists is checked, and reported, by
+// the translation.
 //
-// Sources call it on every object of an Istio kind. Of Kubernetes kinds only the metadata is checked here; what their
-// specs must hold is known to the registry that reads them.
+// Sources call Validate for every object of an Istio kind. For Kubernetes kinds, it checks only the
+// metadata; the registry that reads their specs checks these.
 func Validate(c *Config) []Problem {
 	r := &report{object: c}
 	r.meta()

@@ -45,13 +45,13 @@ func (r *report) authorizationRule(at path, rule *security.Rule, custom bool) {
 	}
 }
 
-// namedValues is one list field of a rule.
+// namedValues is a list field of a rule.
 type namedValues struct {
 	name   string
 	values []string
 }
 
-// valueLists checks lists of patterns of which at least one must be set and none may hold an empty value.
+// valueLists reports empty values in lists of patterns, and an Error if all lists are empty.
 func (r *report) valueLists(at path, lists []namedValues) {
 	empty := true
 	for _, list := range lists {
@@ -83,7 +83,7 @@ func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 	}
 	r.serviceAccounts(at, source)
 	if custom {
-		// The external service is asked before anything of the caller is known.
+		// The external service is called before the caller's identity is known.
 		for _, list := range []namedValues{
 			{"principals", source.GetPrincipals()}, {"notPrincipals", source.GetNotPrincipals()},
 			{"requestPrincipals", source.GetRequestPrincipals()}, {"notRequestPrincipals", source.GetNotRequestPrincipals()},
@@ -96,7 +96,8 @@ func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 	}
 }
 
-// valuesAre reports every value that is set and has a fault. Empty values are reported elsewhere.
+// valuesAre reports every value for which fault returns a reason. It ignores empty values, which
+// are reported elsewhere.
 func (r *report) valuesAre(at path, values []string, fault func(string) string) {
 	for i, value := range values {
 		if value != "" {
@@ -152,8 +153,9 @@ func portFault(text string) string {
 	return ""
 }
 
-// pathTemplateFault checks a path that may have "{*}" and "{**}" as whole segments, "{**}" once and last of them
-// (Operation.paths). A path without braces is a plain pattern.
+// pathTemplateFault returns why text is not a valid path template, or "" if it is valid
+// (Operation.paths). "{*}" and "{**}" must be whole segments. "{**}" must be the last of them and
+// occur only once. A path without braces is a plain pattern and always valid.
 func pathTemplateFault(text string) string {
 	if !strings.ContainsAny(text, "{}") {
 		return ""

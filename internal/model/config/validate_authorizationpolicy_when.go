@@ -8,7 +8,9 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// ruleCondition checks a condition: its key must be a known attribute, and its values fit it.
+// ruleCondition checks a condition of a rule. Its key must be a known attribute, and its values
+// must be valid for that attribute. Attributes of the caller's identity are refused for action
+// CUSTOM.
 func (r *report) ruleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {
@@ -40,8 +42,8 @@ func (r *report) ruleCondition(at path, condition *security.Condition, custom bo
 	}
 }
 
-// attributeFault says why key is not an attribute that conditions can ask for (the table "AuthorizationPolicy
-// conditions" of the API).
+// attributeFault returns why key is not an attribute that conditions support, or "" if it is. The
+// attributes are in the table "AuthorizationPolicy conditions" of the API.
 func attributeFault(key string) string {
 	plain := []string{
 		"source.ip", "remote.ip", "source.namespace", "source.principal", "source.serviceAccount", "source.trustDomain",

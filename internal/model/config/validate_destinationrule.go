@@ -30,7 +30,7 @@ func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
 	}
 }
 
-// policySelector checks the form of selector that has matchLabels.
+// policySelector checks a selector with matchLabels.
 func (r *report) policySelector(at path, selector *v1beta1.WorkloadSelector) {
 	r.matchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
 }
@@ -53,7 +53,7 @@ func (r *report) trafficPolicy(at path, policy *networking.TrafficPolicy) {
 	r.retryBudget(at.Child("retryBudget"), policy.GetRetryBudget())
 }
 
-// portPolicyFields is what policies for a whole service and for one of its ports share.
+// portPolicyFields is the interface that the policies for a service and for one of its ports share.
 type portPolicyFields interface {
 	GetLoadBalancer() *networking.LoadBalancerSettings
 	GetConnectionPool() *networking.ConnectionPoolSettings

@@ -13,8 +13,8 @@ const (
 	maxRingSize    = 8 << 20
 )
 
-// loadBalancer checks how endpoints are chosen. outlier says that outlier detection is set beside it, without which
-// no endpoint is ever thought unhealthy and nothing fails over.
+// loadBalancer checks load balancer settings. outlier is set if outlier detection is configured
+// too. Without it, no endpoint is considered unhealthy and there is no failover.
 func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
 	if lb == nil {
 		return

@@ -7,7 +7,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// localityLB checks how traffic is spread over, or fails over between, localities "region/zone/subzone".
+// localityLB checks how traffic is distributed over localities, or fails over between them. A
+// locality is "region/zone/subzone".
 func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
@@ -31,8 +32,8 @@ func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting,
 	r.failover(at, failover, lb.GetFailoverPriority(), outlier)
 }
 
-// locality checks one locality, which may end in "*", and that it does not overlap with those seen before it. It gives
-// seen with the locality added.
+// locality checks a locality, which may end in "*". It reports an Error if an earlier one in seen
+// covers it. It returns seen with the locality appended.
 func (r *report) locality(at path, locality string, seen []string) []string {
 	parts := strings.Split(locality, "/")
 	switch star := slices.Index(parts, "*"); {
@@ -50,7 +51,7 @@ func (r *report) locality(at path, locality string, seen []string) []string {
 	return append(seen, locality)
 }
 
-// localityCovers says that every place of inner is one of outer: equal, or below it.
+// localityCovers reports whether inner is equal to outer or below it.
 func localityCovers(outer, inner string) bool {
 	prefix := strings.TrimSuffix(strings.TrimSuffix(outer, "*"), "/")
 	return prefix == "" && outer != "" || inner == prefix || strings.HasPrefix(inner, prefix+"/")
@@ -72,13 +73,13 @@ func (r *report) localityWeights(at path, to map[string]uint32) {
 	}
 }
 
-// regionPair is one line of either kind of failover.
+// regionPair is an entry of either kind of failover.
 type regionPair interface {
 	GetFrom() string
 	GetTo() string
 }
 
-// failover checks the parts that both kinds of locality settings share.
+// failover checks the fields that both kinds of locality settings share.
 func (r *report) failover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
 		r.warnf(at, "nothing fails over without outlierDetection beside it: no endpoint is found unhealthy")

@@ -4,7 +4,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// connectionPool checks the limits of DestinationRule and Sidecar.
+// connectionPool checks the connection limits of a DestinationRule or Sidecar.
 func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings) {
 	if pool == nil {
 		return
@@ -17,7 +17,7 @@ func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings
 		r.nonNegative(at.Child("maxConnections"), tcp.GetMaxConnections())
 		r.duration(at.Child("connectTimeout"), tcp.GetConnectTimeout())
 		r.duration(at.Child("maxConnectionDuration"), tcp.GetMaxConnectionDuration())
-		r.durationOrZero(at.Child("idleTimeout"), tcp.GetIdleTimeout()) // 0s switches it off
+		r.durationOrZero(at.Child("idleTimeout"), tcp.GetIdleTimeout()) // 0s disables it
 		r.duration(at.Child("tcpKeepalive", "time"), tcp.GetTcpKeepalive().GetTime())
 		r.duration(at.Child("tcpKeepalive", "interval"), tcp.GetTcpKeepalive().GetInterval())
 	}

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// clientTLS checks how connections to a service are secured. Certificates come from files or from a secret
-// (credentialName), never from both.
+// clientTLS checks the TLS settings of connections to a service. Certificates are read from files
+// or from a Secret (credentialName), never from both.
 func (r *report) clientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {
 		return

@@ -11,8 +11,8 @@ type (
 	filterPatch = networking.EnvoyFilter_EnvoyConfigObjectPatch
 )
 
-// envoyFilter checks the parts of patches that do not depend on Envoy's own types: whether the value fits what it is
-// applied to is known to the translation.
+// envoyFilter checks the parts of patches that do not depend on Envoy's own types. The translation
+// checks whether a value is valid for the patched object.
 func (r *report) envoyFilter(at path, filter *networking.EnvoyFilter) {
 	if selector := filter.GetWorkloadSelector(); selector != nil {
 		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
@@ -74,7 +74,7 @@ func insertions() []networking.EnvoyFilter_Patch_Operation {
 	}
 }
 
-// unordered says that the order of such objects makes no difference to Envoy.
+// unordered reports whether the order of such objects has no effect in Envoy.
 func unordered(applyTo networking.EnvoyFilter_ApplyTo) bool {
 	switch applyTo {
 	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_CLUSTER:
@@ -84,7 +84,8 @@ func unordered(applyTo networking.EnvoyFilter_ApplyTo) bool {
 	}
 }
 
-// operationsOn gives the operations that have an effect on a class of objects (EnvoyFilter.Patch.Operation).
+// operationsOn returns the operations that have an effect on a class of objects
+// (EnvoyFilter.Patch.Operation).
 func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilter_Patch_Operation {
 	const (
 		merge   = networking.EnvoyFilter_Patch_MERGE
@@ -112,7 +113,8 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 	}
 }
 
-// envoyMatch sees to it that a match looks at the class of objects that the patch applies to.
+// envoyMatch checks a patch's match. It reports a match on another class of objects than the patch
+// applies to: as an Error, or as a Warning if applyTo ignores such matches.
 func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
 		r.regexp(at.Child("proxy", "proxyVersion"), version)
@@ -138,7 +140,7 @@ func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, mat
 	r.envoyRouteMatch(at.Child("routeConfiguration"), match)
 }
 
-// matchedClass gives the field that a match is on, "" if it is on none.
+// matchedClass returns the field that match sets, or "" if it sets none.
 func matchedClass(match *filterMatch) string {
 	switch match.GetObjectTypes().(type) {
 	case *networking.EnvoyFilter_EnvoyConfigObjectMatch_Listener:
@@ -154,7 +156,8 @@ func matchedClass(match *filterMatch) string {
 	}
 }
 
-// patchedClass gives the field that a match for applyTo must be on, "" if nothing can be matched.
+// patchedClass returns the field that a match for applyTo must set, or "" if there is no such
+// field.
 func patchedClass(applyTo networking.EnvoyFilter_ApplyTo) string {
 	switch applyTo {
 	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_NETWORK_FILTER,

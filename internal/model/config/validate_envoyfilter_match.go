@@ -6,7 +6,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// connectionManagerName is the filter that has other filters inside.
+// connectionManagerName is the name of the network filter that contains the HTTP filters.
 const connectionManagerName = "envoy.filters.network.http_connection_manager"
 
 func (r *report) envoyListenerMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *networking.EnvoyFilter_ListenerMatch) {
@@ -28,7 +28,7 @@ func (r *report) envoyListenerMatch(at path, applyTo networking.EnvoyFilter_Appl
 	}
 }
 
-// envoyFilterMatch checks a match on filters of a chain, and on those inside one of them.
+// envoyFilterMatch checks a match on a filter of a chain, and on a filter inside it.
 func (r *report) envoyFilterMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *networking.EnvoyFilter_ListenerMatch_FilterMatch) {
 	switch applyTo {
 	case networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_HTTP_FILTER:
@@ -53,7 +53,8 @@ func (r *report) envoyFilterMatch(at path, applyTo networking.EnvoyFilter_ApplyT
 	}
 }
 
-// envoyRouteMatch checks a match on routes. Names of ports and gateways are those of a gateway's servers.
+// envoyRouteMatch checks a match on routes. The port and gateway names refer to the servers of a
+// gateway.
 func (r *report) envoyRouteMatch(at path, match *filterMatch) {
 	routes := match.GetRouteConfiguration()
 	r.optionalPort(at.Child("portNumber"), routes.GetPortNumber())
@@ -68,14 +69,15 @@ func (r *report) envoyRouteMatch(at path, match *filterMatch) {
 	}
 }
 
-// filterName warns of names that Envoy's filters had before version 1.14, and that nothing generated has any more.
+// filterName adds a Warning for a filter name from before Envoy 1.14, because no generated filter
+// has it.
 func (r *report) filterName(at path, name string) {
 	if now := renamedFilter(name); now != "" {
 		r.warnf(at, "%q is now called %q, so nothing matches", name, now)
 	}
 }
 
-// renamedFilter gives the name that a filter has now, "" if the name is none of the old ones.
+// renamedFilter returns the current name of a filter, or "" if name is not an old one.
 func renamedFilter(name string) string {
 	switch name {
 	case "envoy.buffer", "envoy.cors", "envoy.csrf", "envoy.ext_authz", "envoy.fault", "envoy.grpc_http1_bridge",

@@ -33,14 +33,15 @@ func (r *report) gateway(at path, gateway *networking.Gateway) {
 	}
 }
 
-// sharedPort warns of a server whose listener another server already has with a protocol that cannot share it.
+// sharedPort adds a Warning for a server if an earlier server has the same address and port with
+// another protocol family. The later server is not served.
 func (r *report) sharedPort(at path, server *networking.Server, listeners map[string]string) {
 	protocol := server.GetPort().GetProtocol()
 	family := "TCP"
 	if isHTTP(protocol) {
 		family = "HTTP"
 	} else if isTLS(protocol) {
-		family = "TLS" // told apart by server name
+		family = "TLS" // distinguished by server name
 	}
 	listener := fmt.Sprintf("%s|%d", server.GetBind(), server.GetPort().GetNumber())
 	switch before, taken := listeners[listener]; {
@@ -106,7 +107,7 @@ func (r *report) serverPort(at path, port *networking.Port, unix bool) {
 	}
 }
 
-// tlsFitsProtocol sees to it that a server has TLS settings when, and only when, its protocol is TLS.
+// tlsFitsProtocol checks that a server has TLS settings if, and only if, its protocol is TLS.
 func (r *report) tlsFitsProtocol(at path, server *networking.Server) {
 	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
 	if protocol == "" {

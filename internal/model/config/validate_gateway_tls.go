@@ -10,7 +10,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// certificateSources says from where a server has its certificates; one source only is allowed.
+// certificateSources contains the places from which a server reads its certificates. Only one of
+// them may be set.
 type certificateSources struct{ files, list, credential, credentials bool }
 
 func serverCertificates(tls *networking.ServerTLSSettings) certificateSources {
@@ -34,7 +35,7 @@ func (c certificateSources) count() int {
 	return n
 }
 
-// cipherSuites are the names of those that ServerTLSSettings.cipherSuites may list.
+// cipherSuites returns the names that ServerTLSSettings.cipherSuites may contain.
 func cipherSuites() []string {
 	return []string{
 		"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
@@ -44,7 +45,8 @@ func cipherSuites() []string {
 	}
 }
 
-// KnownCipherSuites gives those of the names that Envoy knows, each once, in their order: it refuses a listener that has another.
+// KnownCipherSuites returns the names that Envoy supports, without duplicates and in their order.
+// Envoy refuses a listener with any other name.
 func KnownCipherSuites(names []string) []string {
 	var known []string
 	for _, n := range names {
@@ -55,7 +57,8 @@ func KnownCipherSuites(names []string) []string {
 	return known
 }
 
-// serverTLS checks how a server of a Gateway, or an ingress listener of a Sidecar, terminates TLS.
+// serverTLS checks the TLS settings of a server of a Gateway or of an ingress listener of a
+// Sidecar.
 func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
@@ -84,7 +87,7 @@ func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 	r.certificateHashes(at, tls)
 }
 
-// idleTLS warns of what a mode has no use for.
+// idleTLS adds Warnings for fields that have no effect in the mode.
 func (r *report) idleTLS(at path, tls *networking.ServerTLSSettings) {
 	clients := []tlsField{
 		{"caCertificates", tls.GetCaCertificates() != ""}, {"caCertCredentialName", tls.GetCaCertCredentialName() != ""},
@@ -107,13 +110,13 @@ func (r *report) idleTLS(at path, tls *networking.ServerTLSSettings) {
 	}
 }
 
-// tlsField is a field of ServerTLSSettings, and whether it is set.
+// tlsField is a field of ServerTLSSettings and whether it is set.
 type tlsField struct {
 	name string
 	set  bool
 }
 
-// idle warns of all fields that are set, at once: it is the mode that is in question.
+// idle adds one Warning for all fields that are set, because the mode is their common cause.
 func (r *report) idle(at path, fields []tlsField, reason string) {
 	var names []string
 	for _, f := range fields {
@@ -126,8 +129,8 @@ func (r *report) idle(at path, fields []tlsField, reason string) {
 	}
 }
 
-// terminatingTLS checks that a server has certificates, and for mutual TLS something to check those of clients with.
-// What is in secrets cannot be seen here.
+// terminatingTLS checks that a server has certificates and, for mutual TLS, a CA certificate to
+// verify clients. It does not check certificates in Secrets, because it cannot read them.
 func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
 	if sources.credential || sources.credentials {
 		return
@@ -170,7 +173,8 @@ func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
 	}
 }
 
-// certificateHashes checks the hashes by which client certificates are pinned: SHA-256, in base64 and hexadecimal.
+// certificateHashes checks the SHA-256 hashes that pin client certificates, in base64 or
+// hexadecimal.
 func (r *report) certificateHashes(at path, tls *networking.ServerTLSSettings) {
 	for i, text := range tls.GetVerifyCertificateSpki() {
 		if sum, err := base64.StdEncoding.DecodeString(text); err != nil || len(sum) != 32 {

@@ -8,9 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateMesh finds what must keep a mesh configuration from being used: what proxies could not be given, or what would put
-// an end to identities. What it says of single things, such as a provider, is left to those who use that thing, who leave it out and
-// report it. All of them are Errors, with the fields of meshconfig.MeshConfig.
+// ValidateMesh returns the reasons why a mesh configuration must not be used: values that proxies
+// cannot apply, or that would invalidate identities. It does not check single objects such as a
+// provider. The users of such an object skip it if it is invalid, and report it. All Problems are
+// Errors, with the fields of meshconfig.MeshConfig.
 func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	r := &report{object: &Config{}}
 	at := func(name string) path { return field.NewPath(name) }
@@ -34,7 +35,7 @@ func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	return errorsOf(r.problems)
 }
 
-// proxyDefaults checks of the proxies' own settings what the control plane itself goes by.
+// proxyDefaults checks the proxy settings that the control plane itself uses.
 func (r *report) proxyDefaults(at path, c *meshconfig.ProxyConfig) {
 	r.signedPort(at.Child("proxyAdminPort"), c.GetProxyAdminPort(), false)
 	r.signedPort(at.Child("statusPort"), c.GetStatusPort(), true)
@@ -45,7 +46,8 @@ func (r *report) proxyDefaults(at path, c *meshconfig.ProxyConfig) {
 	r.durationOrZero(at.Child("terminationDrainDuration"), c.GetTerminationDrainDuration())
 }
 
-// signedPort checks a port that the API has as a signed number; with optional, 0 means that there is none.
+// signedPort checks a port that the API defines as a signed number. If optional is set, 0 is
+// allowed and means that there is no port.
 func (r *report) signedPort(at path, number int32, optional bool) {
 	if number == 0 && optional {
 		return
@@ -55,8 +57,8 @@ func (r *report) signedPort(at path, number int32, optional bool) {
 	}
 }
 
-// trustDomainFault says what keeps a name from being a trust domain, as it is in certificates; "" if nothing does. Besides
-// what DNS names have, SPIFFE allows "_" (SPIFFE ID, section 2.1).
+// trustDomainFault returns why a name is not a trust domain, as used in certificates, or "" if it
+// is. SPIFFE allows "_" in addition to the characters of DNS names (SPIFFE ID, section 2.1).
 func trustDomainFault(name string) string {
 	if name == "" || domainFault(strings.ReplaceAll(name, "_", "x")) != "" {
 		return "\"" + name + "\" is not a trust domain: want a name such as example.com"

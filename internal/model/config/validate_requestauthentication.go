@@ -55,7 +55,8 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 	r.duration(at.Child("timeout"), rule.GetTimeout())
 }
 
-// tokenOutputs checks the headers that what is in tokens is put into: each is for one thing.
+// tokenOutputs checks the headers to which tokens and claims are copied. It adds a Warning if two
+// outputs have the same header.
 func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
 	taken := map[string]bool{}
 	output := func(here path, header string) {
@@ -76,8 +77,9 @@ func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
 	}
 }
 
-// fieldNameFault says why a header is none that a token can come in or be put into: the pseudo-headers of HTTP/2, and the host, say
-// where a request goes.
+// fieldNameFault returns why a header can neither contain a token nor receive its content, or "" if
+// it can. Pseudo-headers of HTTP/2 and Host are refused, because they determine where a request is
+// sent.
 func fieldNameFault(name string) string {
 	if strings.HasPrefix(name, ":") || strings.EqualFold(name, "host") {
 		return fmt.Sprintf("%q is not a header of its own", name)
@@ -85,7 +87,8 @@ func fieldNameFault(name string) string {
 	return headerNameFault(name)
 }
 
-// hasPrivateHalf says whether some key of a set, or a single one, has its private half beside it (RFC 7518, section 6).
+// hasPrivateHalf reports whether a key set, or a single key, contains a private key (RFC 7518,
+// section 6).
 func hasPrivateHalf(text string) bool {
 	var set struct {
 		Keys []map[string]any `json:"keys"`
@@ -112,8 +115,8 @@ func httpURLFault(text string) string {
 	}
 }
 
-// keySetFault says why text is not a JSON Web Key Set (RFC 7517), or a single key, with the members that a public or
-// symmetric key must have (RFC 7518, section 6).
+// keySetFault returns why text is not a JSON Web Key Set (RFC 7517) or a single key, or "" if it
+// is. Each key must have the members that a public or symmetric key requires (RFC 7518, section 6).
 func keySetFault(text string) string {
 	var set map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &set); err != nil {

@@ -55,7 +55,7 @@ func (r *report) serviceAddresses(at path, entry *networking.ServiceEntry) {
 	}
 }
 
-// servicePorts checks the ports and gives their names, which endpoints refer to.
+// servicePorts checks the ports and returns the set of their names, to which endpoints refer.
 func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
 	r.maxItems(at, len(entry.GetPorts()), 256)
@@ -83,8 +83,9 @@ func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[strin
 	return names
 }
 
-// tcpWithoutAddress warns of a port that takes over a port number for all destinations: without an address, and where none
-// is allocated, nothing but the number tells its connections from others.
+// tcpWithoutAddress adds a Warning for a TCP port that matches the connections of other
+// destinations. Without an address, and with none allocated, proxies identify its connections only
+// by the port number.
 func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
 	tcp := port.GetProtocol() == "" || strings.EqualFold(port.GetProtocol(), "TCP")
 	refused := strings.EqualFold(r.object.Labels[label.NetworkingEnableAutoallocateIp.Name], "false")
@@ -97,7 +98,7 @@ func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port
 	}
 }
 
-// resolution checks hosts and endpoints against the way in which addresses are found.
+// resolution checks hosts and endpoints against the resolution mode.
 func (r *report) resolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	endpoints := at.Child("endpoints")
 	switch entry.GetResolution() {
@@ -167,7 +168,8 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 	r.hostsOfOneAddress(at, entry)
 }
 
-// hostsOfOneAddress warns of hosts whose connections cannot be told apart.
+// hostsOfOneAddress adds a Warning if several hosts share addresses on a TCP port, because proxies
+// cannot distinguish their connections.
 func (r *report) hostsOfOneAddress(at path, entry *networking.ServiceEntry) {
 	tcp := func(p *networking.ServicePort) bool {
 		return p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP")
@@ -177,7 +179,9 @@ func (r *report) hostsOfOneAddress(at path, entry *networking.ServiceEntry) {
 	}
 }
 
-// dynamicDNS checks the resolution that takes the name from each request.
+// dynamicDNS checks an entry with resolution DYNAMIC_DNS, where proxies resolve the host of each
+// request. Its hosts must be wildcards, and it must not have addresses or endpoints. Its ports must
+// be HTTP or TLS.
 func (r *report) dynamicDNS(at path, entry *networking.ServiceEntry) {
 	const name = "resolution DYNAMIC_DNS"
 	for i, host := range entry.GetHosts() {

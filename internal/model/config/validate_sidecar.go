@@ -44,7 +44,8 @@ func (r *report) ingressListeners(at path, listeners []*networking.IstioIngressL
 	}
 }
 
-// uniquePort sees to it that listeners have different ports, whatever address they are bound to.
+// uniquePort reports a port that another listener already has, even on a different bind address. It
+// adds the port to seen.
 func (r *report) uniquePort(at path, number uint32, seen map[uint32]bool) {
 	if seen[number] && number != 0 {
 		r.errorf(at, "port %d is there twice", number)
@@ -60,8 +61,9 @@ func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
 	}
 }
 
-// ingressEndpoint checks where inbound requests go: a port of this workload, or a socket. ":PORT" is accepted because Istio takes it
-// for no endpoint at all: requests go to the address and port that they came for.
+// ingressEndpoint checks the destination of inbound requests: a port of this workload, or a socket.
+// ":PORT" is accepted because Istio treats it as no endpoint: requests then keep their original
+// address and port.
 func (r *report) ingressEndpoint(at path, endpoint string) {
 	if isUnix(endpoint) {
 		r.fault(at, unixFault(endpoint))
@@ -133,7 +135,8 @@ func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
 	}
 }
 
-// egressHosts checks hosts "namespace/dnsName". A "~" before the namespace excludes, a namespace "~" stands for all.
+// egressHosts checks hosts of the form "namespace/dnsName". A "~" before the namespace excludes the
+// host. The namespace "~" alone excludes it in all namespaces.
 func (r *report) egressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")

@@ -98,5 +98,5 @@ func (r *report) tagOverride(at path, tag string, override *telemetry.MetricsOve
 	}
 }
 
-// labelName is what Prometheus takes for the name of a label.
+// labelName matches the label names that Prometheus accepts.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)

@@ -26,7 +26,9 @@ func (r *report) trafficExtension(at path, extension *extensions.TrafficExtensio
 	}
 }
 
-// lua checks the syntax of a script. Envoy would refuse it, and then answer 500 to whatever passes the plugin.
+// lua checks the syntax of a script. Envoy would refuse an invalid script, and then respond with
+// 500 to all requests that pass through the plugin. The Problem is an Error only if Envoy is
+// certain to refuse the script.
 func (r *report) lua(at path, text string) {
 	switch fault, sure := luaFault(text); {
 	case fault == nil:

@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// meshGateway is the reserved gateway name that stands for all sidecars.
+// meshGateway is the reserved gateway name that selects all sidecars.
 const meshGateway = "mesh"
 
-// virtualService checks a VirtualService. One without hosts is a delegate: its routes are used by others (VirtualService
-// http[].delegate) and it may say less.
+// virtualService checks a VirtualService. One without hosts is a delegate (VirtualService
+// http[].delegate): its routes are used by other VirtualServices, and fewer fields are allowed.
 func (r *report) virtualService(at path, vs *networking.VirtualService) {
 	delegate := len(vs.GetHosts()) == 0
 	toMesh := len(vs.GetGateways()) == 0
@@ -40,7 +40,8 @@ func (r *report) virtualService(at path, vs *networking.VirtualService) {
 	r.exportTo(at.Child("exportTo"), vs.GetExportTo(), false)
 }
 
-// delegateOnly refuses what a delegate must leave to the VirtualService that refers to it.
+// delegateOnly reports the fields that a delegate must leave to the VirtualService that refers to
+// it.
 func (r *report) delegateOnly(at path, vs *networking.VirtualService) {
 	const reason = "must not be set without hosts: a VirtualService without hosts is a delegate and has HTTP routes only"
 	if len(vs.GetGateways()) > 0 {
@@ -79,7 +80,8 @@ func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
 	}
 }
 
-// gatewayNames checks references to gateways: "name" or "namespace/name".
+// gatewayNames checks references to gateways: "name" or "namespace/name". It adds a Warning for the
+// old form with dots.
 func (r *report) gatewayNames(at path, names []string) {
 	for i, name := range names {
 		namespace, gateway, qualified := strings.Cut(name, "/")

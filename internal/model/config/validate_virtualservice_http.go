@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Bounds of a direct response's body in bytes: it is sent to every proxy with its routes.
+// The limits for the body of a direct response, in bytes. The body is sent to every proxy with its
+// routes.
 const (
 	largeBody = 100 << 10
 	maxBody   = 1 << 20
@@ -37,7 +38,8 @@ func (r *report) httpRoute(at path, route *networking.HTTPRoute, inDelegate bool
 	r.headers(at.Child("headers"), route.GetHeaders())
 }
 
-// httpAction sees to it that a route does one thing: forward, redirect, answer, or delegate.
+// httpAction checks that a route has exactly one action: forward, redirect, respond directly, or
+// delegate.
 func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {
@@ -76,7 +78,7 @@ func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate boo
 	}
 }
 
-// delegate checks the name of another VirtualService.
+// delegate checks the reference to another VirtualService.
 func (r *report) delegate(at path, d *networking.Delegate) {
 	r.required(at.Child("name"), d.GetName())
 	for _, reason := range validation.IsDNS1123Subdomain(d.GetName()) {
@@ -103,7 +105,7 @@ func (r *report) redirect(at path, redirect *networking.HTTPRedirect) {
 	if port, ok := redirect.GetRedirectPort().(*networking.HTTPRedirect_Port); ok {
 		r.portNumber(at.Child("port"), port.Port)
 	}
-	// The codes that Envoy's RedirectAction has.
+	// The codes of Envoy's RedirectAction.
 	if code := redirect.GetRedirectCode(); !slices.Contains([]uint32{0, 301, 302, 303, 307, 308}, code) {
 		r.errorf(at.Child("redirectCode"), "%d must be one of 301, 302, 303, 307 and 308", code)
 	}
@@ -153,8 +155,9 @@ func (r *report) httpDestinations(at path, routes []*networking.HTTPRouteDestina
 	r.weights(at, weights)
 }
 
-// unreachableHTTP warns of routes and matches that no request can reach because earlier routes take every request that they match. A
-// route that delegates takes only what its delegate matches, so it hides nothing.
+// unreachableHTTP adds a Warning for each route or match that no request can reach, because an
+// earlier route matches all its requests. A route with a delegate hides no later route, because it
+// handles only the requests that its delegate matches.
 func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	earlier := earlierMatches{equal: map[string]int{}, byPath: map[string][]matchOfRoute{}}
 	catchAll := -1
@@ -180,17 +183,18 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	}
 }
 
-// matchKey is equal for two matches that take the same requests.
+// matchKey returns an encoding of match without its name and statPrefix. Two matches with equal
+// keys match the same requests.
 func matchKey(match *networking.HTTPMatchRequest) string {
 	named, prefix := match.GetName(), match.GetStatPrefix()
 	body, err := canonical(match)
-	if err != nil { // cannot happen: it was decoded from the same form
+	if err != nil { // unreachable: the match was decoded from JSON
 		return fmt.Sprintf("%p", match)
 	}
 	if named == "" && prefix == "" {
 		return string(body)
 	}
 	bare := match.DeepCopy()
-	bare.Name, bare.StatPrefix = "", "" // names of a match say nothing about what it takes
+	bare.Name, bare.StatPrefix = "", "" // names do not select requests
 	return matchKey(bare)
 }

@@ -24,7 +24,8 @@ func (r *report) tlsRoute(at path, route *networking.TLSRoute, hosts []string) {
 	r.routeDestinations(at.Child("route"), route.GetRoute())
 }
 
-// sniHosts checks the server names of a match: each must be one of the VirtualService's hosts, or covered by one.
+// sniHosts checks the server names of a match: each must be equal to a host of the VirtualService
+// or covered by one.
 func (r *report) sniHosts(at path, names, hosts []string) {
 	if len(names) == 0 {
 		r.errorf(at, "is required")
@@ -59,7 +60,8 @@ func (r *report) tcpRoute(at path, route *networking.TCPRoute) {
 	r.routeDestinations(at.Child("route"), route.GetRoute())
 }
 
-// unreachableTCP warns of routes after one that takes every connection.
+// unreachableTCP adds a Warning for each route after a route without a match, which accepts every
+// connection.
 func (r *report) unreachableTCP(at path, routes []*networking.TCPRoute) {
 	for i, route := range routes {
 		if len(route.GetMatch()) > 0 {
@@ -84,7 +86,7 @@ func (r *report) routeDestinations(at path, routes []*networking.RouteDestinatio
 	r.weights(at, weights)
 }
 
-// destination checks where requests, connections or copies of them go.
+// destination checks the destination of requests, connections or mirrored requests.
 func (r *report) destination(at path, destination *networking.Destination) {
 	if destination == nil {
 		r.errorf(at, "is required")
@@ -103,7 +105,7 @@ func (r *report) destination(at path, destination *networking.Destination) {
 	}
 }
 
-// subsetFault says why name cannot be the name of a subset.
+// subsetFault returns why name cannot be the name of a subset, or "" if it can.
 func subsetFault(name string) string {
 	if name == "" {
 		return "a subset name is required"
@@ -114,7 +116,8 @@ func subsetFault(name string) string {
 	return ""
 }
 
-// weights checks the weights of all destinations of one route. One destination takes everything, whatever its weight.
+// weights checks the weights of all destinations of a route. A single destination receives all
+// traffic, whatever its weight.
 func (r *report) weights(at path, weights []int32) {
 	var sum int64
 	for i, weight := range weights {
@@ -124,7 +127,7 @@ func (r *report) weights(at path, weights []int32) {
 	switch {
 	case len(weights) > 1 && sum == 0:
 		r.errorf(at, "the weights of the destinations add up to 0")
-	case sum > math.MaxUint32: // weighted clusters count in 32 bits
+	case sum > math.MaxUint32: // Envoy limits the sum to 32 bits
 		r.errorf(at, "the weights of the destinations add up to %d, more than %d", sum, uint32(math.MaxUint32))
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// claimsPrefix begins the names of "headers" that stand for claims of a token (gateways only).
+// claimsPrefix is the prefix of names in "headers" that match claims of a token (gateways only).
 const claimsPrefix = "@request.auth.claims"
 
-// maxParameter is how long the name of a query parameter to match may be, in bytes (Envoy's QueryParameterMatcher).
+// maxParameter is the maximum length, in bytes, of the name of a query parameter to match (Envoy's
+// QueryParameterMatcher).
 const maxParameter = 1 << 10
 
 func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
@@ -52,7 +53,8 @@ func (r *report) sourceNamespace(at path, namespace string) {
 	}
 }
 
-// headerMatches checks matches of headers; without says that requests must not have them.
+// headerMatches checks matches of headers. without is set if matching requests are excluded
+// (withoutHeaders).
 func (r *report) headerMatches(at path, matches map[string]*networking.StringMatch, without bool) {
 	for _, name := range sortedKeys(matches) {
 		here := at.Key(name)
@@ -67,13 +69,14 @@ func (r *report) headerMatches(at path, matches map[string]*networking.StringMat
 			r.fault(here, headerNameFault(name))
 		}
 		if matches[name].GetRegex() == "*" && without {
-			continue // no RE2, but Istio has always taken it for any value
+			continue // not RE2, but Istio has always accepted it as any value
 		}
 		r.stringMatch(here, matches[name], false) // without a kind of match the header must be present
 	}
 }
 
-// stringMatch checks one match. An empty prefix matches everything, which is of use only for paths (emptyPrefix).
+// stringMatch checks a match of a text. An empty prefix matches everything, so it is refused unless
+// emptyPrefix is set, as for paths.
 func (r *report) stringMatch(at path, match *networking.StringMatch, emptyPrefix bool) {
 	switch m := match.GetMatchType().(type) {
 	case *networking.StringMatch_Prefix:

@@ -9,8 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// retryConditions are the words that HTTPRetry.retryOn may have besides status codes: Envoy's x-envoy-retry-on and
-// x-envoy-retry-grpc-on.
+// retryConditions returns the conditions that HTTPRetry.retryOn may contain besides status codes.
+// They are the values of Envoy's x-envoy-retry-on and x-envoy-retry-grpc-on.
 func retryConditions() []string {
 	return []string{
 		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx",
@@ -106,7 +106,7 @@ func (r *report) faultPercentage(at path, percentage *networking.Percent, otherw
 	}
 }
 
-// grpcStatuses are the status codes of gRPC by name.
+// grpcStatuses returns the names of the gRPC status codes.
 func grpcStatuses() []string {
 	return []string{
 		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -115,7 +115,7 @@ func grpcStatuses() []string {
 	}
 }
 
-// mirrors checks all of a route that says where copies of requests go.
+// mirrors checks all fields of a route that mirror requests.
 func (r *report) mirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirror() != nil {
 		r.destination(at.Child("mirror"), route.GetMirror())
@@ -175,7 +175,7 @@ func (r *report) headers(at path, headers *networking.Headers) {
 func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
 	for _, name := range sortedKeys(ops.GetSet()) {
-		// Setting the authority of a request is understood as a rewrite of the host.
+		// Setting the authority of a request is treated as a rewrite of the host.
 		if request && (strings.EqualFold(name, "host") || name == ":authority") {
 			if authorities++; authorities > 1 {
 				r.errorf(at.Child("set").Key(name), "the host is set twice, under different names")
@@ -194,7 +194,8 @@ func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperati
 	}
 }
 
-// changedHeader checks the name of a header that proxies are to change. They refuse to touch pseudo-headers and Host.
+// changedHeader checks the name of a header that proxies change. Envoy does not change
+// pseudo-headers and Host.
 func (r *report) changedHeader(at path, name string) {
 	switch {
 	case name == "":

@@ -18,7 +18,8 @@ func (r *report) wasmPlugin(at path, plugin *extensions.WasmPlugin) {
 	}
 }
 
-// wasmSource is what WasmPlugin and TrafficExtension.wasm say of the code that they load.
+// wasmSource is the interface of WasmPlugin and TrafficExtension.wasm for the module that they
+// load.
 type wasmSource interface {
 	GetUrl() string
 	GetSha256() string
@@ -61,8 +62,8 @@ func (r *report) wasmCode(at path, code wasmSource) {
 	}
 }
 
-// wasmURL checks where code is fetched. Without a scheme it is the name of an image, which must then have no port: what
-// stands before a colon is a scheme.
+// wasmURL checks the URL of a module. A URL without a scheme is the name of an image. Such a name
+// must not have a port, because the text before a colon is parsed as a scheme.
 func (r *report) wasmURL(at path, text string) {
 	u, err := url.Parse(text)
 	switch {

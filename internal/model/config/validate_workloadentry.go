@@ -12,8 +12,8 @@ func (r *report) workloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.endpointPorts(at.Child("ports"), entry, nil)
 }
 
-// endpointDetails checks what WorkloadEntry and the endpoints of a ServiceEntry share, except the form of an address
-// that is not a socket, which depends on where it stands.
+// endpointDetails checks the fields that WorkloadEntry and the endpoints of a ServiceEntry share.
+// Of the address, it checks only a socket's form; the caller checks IP addresses and host names.
 func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
 	address := entry.GetAddress()
 	switch {
@@ -41,7 +41,8 @@ func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
 	}
 }
 
-// endpointPorts checks the map of port names to numbers. known are the names that the service has; nil knows none.
+// endpointPorts checks the map of port names to numbers. known contains the port names of the
+// service. If nil, any valid port name is allowed.
 func (r *report) endpointPorts(at path, entry *networking.WorkloadEntry, known map[string]bool) {
 	r.maxItems(at, len(entry.GetPorts()), 128)
 	for _, name := range sortedKeys(entry.GetPorts()) {

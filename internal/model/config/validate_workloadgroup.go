@@ -10,7 +10,7 @@ func (r *report) workloadGroup(at path, group *networking.WorkloadGroup) {
 	if group.GetTemplate() == nil {
 		r.errorf(template, "is required")
 	} else {
-		// The address of each workload is filled in when it connects.
+		// The address of each workload is set when it connects.
 		r.labels(template.Child("labels"), group.GetTemplate().GetLabels())
 		r.endpointPorts(template.Child("ports"), group.GetTemplate(), nil)
 		if group.GetTemplate().GetAddress() != "" {
