@@ -1,10 +1,14 @@
-// Package decode reads objects as users write them: YAML or JSON manifests, and the JSON that an API server keeps.
+// Package decode reads objects as users write them: YAML or JSON manifests, and the JSON of an API
+// server.
 //
-// In: bytes. Out: validated [config.Config] values, and [config.Problem] values that name the document, line, object
-// and field of everything that is wrong. One bad document never hurts another.
-// Law: pure. Reading is strict, as kubectl's is: a field that the API does not have is an Error of an Istio object and a
-// Warning of a Kubernetes object.
+// The input is bytes. The outputs are validated [config.Config] values, and [config.Problem]
+// values. A Problem names the document, line, object and field of a fault. A fault in one document
+// never affects another document. The package has no state and performs no I/O.
 //
-// Start with [Manifest] in manifest.go (a file) and [Object] in object.go (one object). [Spec] in spec.go reads only the
-// spec of an Istio object and knows nothing of YAML; the walk over it, which finds the faults, is in walk.go.
+// Decoding is strict, like kubectl's. An unknown field is an Error in an Istio object and a Warning
+// in a Kubernetes object.
+//
+// Start reading with [Manifest] in manifest.go, which decodes a file, and [Object] in object.go,
+// which decodes one object. [Spec] in spec.go decodes only the spec of an Istio object and does not
+// depend on YAML. It uses the walk in walk.go to find all faults of a spec.
 package decode

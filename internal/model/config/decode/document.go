@@ -8,13 +8,15 @@ import (
 // document is one document of a YAML file.
 type document struct {
 	text []byte
-	// start is the number of the file's lines before text, first the line of the file, from 1, where its content begins.
+	// start is the number of lines of the file before text. first is the line of the file, from 1,
+	// where its content begins.
 	start, first int
 }
 
-// split cuts a file into its documents, leaving out those that are empty or have comments only. It looks at lines and
-// knows nothing of YAML, so that a document with a syntax error ends where a person sees it end. That is right for
-// objects: inside of one, no line can begin with "---" without being indented.
+// split returns the documents of a file. It skips documents that are empty or contain only
+// comments. It looks for marker lines and does not parse YAML, so a document with a syntax error
+// ends where a reader sees it end. This is correct for objects, because no unindented line inside
+// an object can begin with "---".
 func split(data []byte) []document {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	var out []document
@@ -45,13 +47,15 @@ func split(data []byte) []document {
 	return out
 }
 
-// isMarker says whether a line is a document marker: the three characters at its beginning, then space or nothing.
+// isMarker reports whether a line is a document marker: it begins with the three characters of
+// marker, followed by a space, a tab or nothing.
 func isMarker(line []byte, marker string) bool {
 	rest, found := bytes.CutPrefix(line, []byte(marker))
 	return found && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t')
 }
 
-// contentLine gives the first line of text, from 1, that is neither empty, a comment nor a directive; 0 if there is none.
+// contentLine returns the number, from 1, of the first line of text that is not empty, a comment or
+// a directive. It returns 0 if there is no such line.
 func contentLine(text []byte) int {
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -63,8 +67,8 @@ func contentLine(text []byte) int {
 	return 0
 }
 
-// guessHead reads kind, namespace and name from the look of the lines of a document that cannot be parsed, so that the
-// Problem can name the object. It may be wrong and is for people only.
+// guessHead guesses kind, namespace and name from the lines of a document that cannot be parsed, so
+// that the Problem can name the object. The result may be wrong and is only for display.
 func guessHead(text []byte) (kind, namespace, name string) {
 	section := ""
 	for line := range strings.Lines(string(text)) {

@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// endpointsKind is a kind of manifests alone. An API server mirrors Endpoints into EndpointSlices,
-// which are what is read there.
+// endpointsKind is a kind that is only read from manifests. An API server mirrors Endpoints into
+// EndpointSlices, and only the EndpointSlices are read from there.
 const endpointsKind = "Endpoints"
 
 // isEndpoints reports whether an object is an Endpoints of the core API.
@@ -26,10 +26,10 @@ func isEndpoints(body []byte) bool {
 	return err == nil && head.APIVersion == "v1" && head.Kind == endpointsKind
 }
 
-// endpoints reads an Endpoints object as the EndpointSlices that an API server's mirroring
-// controller makes of it: one for each subset and address family. An object without addresses
-// becomes one empty slice: the Service has no endpoints. Objects that the controller does not
-// mirror are left out.
+// endpoints converts an Endpoints object to the EndpointSlices that the mirroring controller of an
+// API server creates from it: one for each subset and address family. An object without addresses
+// becomes one empty slice, so its Service has no endpoints. Objects that the controller does not
+// mirror are skipped.
 func (m *manifest) endpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
@@ -63,14 +63,14 @@ func (m *manifest) endpoints(body []byte, within string, faults []config.Problem
 	return out
 }
 
-// notMirrored reports whether Endpoints hold no endpoints of a service: they are a lock of old
-// leader elections, or their author has EndpointSlices as well.
+// notMirrored reports whether e does not describe the endpoints of a service. It is either a lock
+// of an old leader election, or its author also wrote EndpointSlices.
 func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated, and still in users' files
 	_, lock := e.Annotations["control-plane.alpha.kubernetes.io/leader"]
 	return lock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
 }
 
-// slicesOf returns the EndpointSlices of an Endpoints, at least one.
+// slicesOf returns the EndpointSlices for an Endpoints object, at least one.
 func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	var list []*discoveryv1.EndpointSlice
 	for i, subset := range e.Subsets {
@@ -102,8 +102,8 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 	return s
 }
 
-// endpointsIn returns the endpoints of an address family. A text that is no address counts as IPv4;
-// the registry reports it.
+// endpointsIn returns the endpoints of an address family. A text that is not an IP address is
+// treated as IPv4; the registry reports it.
 func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for _, a := range list {

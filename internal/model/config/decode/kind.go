@@ -9,9 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// lookUp returns the kind that an object names. If info.Kind is empty, the Problem is the reason. A
-// foreign kind is one that is not read: a Warning if others read it, an Error with its successor if
-// Istio has retired it. A known kind in a version that is not served has a Problem too.
+// lookUp returns the kind that an object names. If info.Kind is empty, the Problem contains the
+// reason. foreign is true for a kind that is not read. Its Problem is a Warning if the kind belongs
+// to other programs, and an Error with the successor if Istio has retired it. A known kind in a
+// version that is not served also has a Problem.
 func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem, foreign bool) {
 	fault := func(field, format string, args ...any) config.Problem {
 		return config.Problem{Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Error}
@@ -45,10 +46,10 @@ func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem,
 }
 
 // typoOf reports whether a group and kind that are not read are likely a typo, and returns the
-// Problem with a suggestion. That is the case if the kind resembles a known one of the group, if an
-// Istio kind has another group that is empty, ends in .istio.io or resembles its own, or if the
-// group resembles a known one. Every unknown kind of a known istio.io group is reported as a typo
-// too.
+// Problem with a suggestion. It returns true if the kind resembles a known one of the group, or if
+// the group resembles a known one. It also returns true if the kind is Istio's and the group is
+// empty, ends in .istio.io or resembles the kind's own group. Every unknown kind of a known
+// istio.io group is also reported as a typo.
 func typoOf(group, kind string) (config.Problem, bool) {
 	var groups, kinds []string
 	for _, k := range api.Kinds() {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// kubernetes reads an object of a Kubernetes kind into its Go type.
+// kubernetes decodes an object of a Kubernetes kind into its Go type.
 func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 	object := info.NewObject()
 	strict, err := kjson.UnmarshalStrict(body, object)
@@ -33,13 +33,13 @@ func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 	d.configure(object, object, nil)
 }
 
-// labelWithName sets the label that the API server sets on every Namespace, whatever its author
-// wrote there.
+// labelWithName sets the label that the API server sets on every Namespace, and overrides any value
+// that its author wrote.
 func labelWithName(namespace *corev1.Namespace) {
 	namespace.Labels = withLabel(namespace.Labels, corev1.LabelMetadataName, namespace.Name)
 }
 
-// withLabel returns a copy of labels in which one is set.
+// withLabel returns a copy of labels in which key is set to value.
 func withLabel(labels map[string]string, key, value string) map[string]string {
 	set := map[string]string{}
 	maps.Copy(set, labels)
@@ -47,7 +47,8 @@ func withLabel(labels map[string]string, key, value string) map[string]string {
 	return set
 }
 
-// mergeStringData does to a Secret what the API server does when it is written (Secret.stringData).
+// mergeStringData merges Secret.stringData into its data, as the API server does when a Secret is
+// written.
 func mergeStringData(secret *corev1.Secret) {
 	if len(secret.StringData) == 0 {
 		return
@@ -62,21 +63,21 @@ func mergeStringData(secret *corev1.Secret) {
 	secret.Data, secret.StringData = data, nil
 }
 
-// strictFaults notes fields that are unknown or there twice. Errors of sigs.k8s.io/json name them as `unknown field
-// "spec.foo"`.
+// strictFaults records fields that are unknown or duplicated. Errors of sigs.k8s.io/json name them
+// as `unknown field "spec.foo"`.
 func (d *Decoded) strictFaults(faults []error, severity func(field string) config.Severity) {
 	for _, err := range faults {
 		reason, quoted, _ := strings.Cut(err.Error(), " \"")
 		field := strings.TrimSuffix(quoted, "\"")
 		if reason == "duplicate field" {
-			d.fail(field, reason) // which of the two is meant?
+			d.fail(field, reason) // it is unknown which of the two values is intended
 			continue
 		}
 		d.note(severity(field), field, reason)
 	}
 }
 
-// hardFault notes why an object cannot be read into its type at all.
+// hardFault records the reason why an object cannot be decoded into its type.
 func (d *Decoded) hardFault(err error) {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {

@@ -9,17 +9,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// lines finds the lines of fields in one document. The document is parsed, for this alone, when a first line is asked for.
+// lines finds the lines of fields in one document. It parses the document for this purpose only,
+// when the first line is requested.
 type lines struct {
 	text   []byte
 	start  int // lines of the file before text
-	first  int // what is answered when nothing is found
+	first  int // the result when nothing is found
 	parsed bool
 	root   *yaml.Node
 }
 
-// of gives the line of a field by its path, or of the nearest field above it that is there. within is the path of the
-// object in its document, "items[2]" for one in a list, else "".
+// of returns the line of the field at path, or of its nearest parent that exists. within is the
+// path of the object in its document: "items[2]" in a list, otherwise "".
 func (l *lines) of(within, path string) int {
 	if !l.parsed {
 		l.parsed = true
@@ -39,13 +40,15 @@ func (l *lines) of(within, path string) int {
 	return line
 }
 
-// inFile turns a line of the document, from 1, into a line of the file. The YAML parser also counts lone carriage returns
-// as the ends of lines; nobody else does.
+// inFile converts a line of the document, from 1, to a line of the file. The YAML parser also
+// treats a lone carriage return as the end of a line. The result is therefore limited to the number
+// of lines that end in a line feed.
 func (l *lines) inFile(line int) int {
 	return l.start + min(line, bytes.Count(l.text, []byte("\n"))+1)
 }
 
-// descend takes one step down a path. It gives the value found there (nil if there is none), its line, and what remains.
+// descend follows the first step of path from n. It returns the value found there, its line, and
+// the rest of the path. If there is no such value, it returns nil, 0 and "".
 func descend(n *yaml.Node, path string) (value *yaml.Node, line int, rest string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -57,7 +60,8 @@ func descend(n *yaml.Node, path string) (value *yaml.Node, line int, rest string
 			return n.Content[i], n.Content[i].Line, rest
 		}
 	case yaml.MappingNode:
-		// Keys may have dots and brackets of their own, so the keys that are there decide where a step ends.
+		// Keys may contain dots and brackets, so the longest key that matches determines where a
+		// step ends.
 		var best *yaml.Node
 		longest := -1
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -74,7 +78,8 @@ func descend(n *yaml.Node, path string) (value *yaml.Node, line int, rest string
 	return nil, 0, ""
 }
 
-// stepLength gives the length of the beginning of path that names the key, -1 if it names another.
+// stepLength returns the length of the prefix of path that names key, or -1 if path does not begin
+// with key. A proto name also matches in its JSON form.
 func stepLength(path, key string) int {
 	if strings.HasPrefix(path, "["+key+"]") {
 		return len(key) + 2
@@ -89,7 +94,7 @@ func stepLength(path, key string) int {
 	return -1
 }
 
-// camelCase turns a proto field name into its JSON name: per_try_timeout, perTryTimeout.
+// camelCase converts a proto field name to its JSON name, such as per_try_timeout to perTryTimeout.
 func camelCase(name string) string {
 	parts := strings.Split(name, "_")
 	for i, part := range parts {
@@ -100,7 +105,7 @@ func camelCase(name string) string {
 	return strings.Join(parts, "")
 }
 
-// origin formats where something was read: "path#document:line".
+// origin formats the position of an object or field: "path#document:line".
 func origin(file string, document, line int) string {
 	return fmt.Sprintf("%s#%d:%d", file, document, line)
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Manifest reads all objects of a file, in order. The ending of its name says whether it is JSON (.json: one value after
-// another) or YAML (documents between lines "---"). Lists (kind List, or any kind with items, as kubectl prints them)
-// are unfolded.
+// Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
+// for .json (one value after another), otherwise YAML (documents between lines "---"). An object
+// with items whose kind ends in "List" is replaced by its items, as in the output of kubectl.
 //
-// The name is the file's in origins: "reviews.yaml#2:14" is line 14, in the second document. Documents are counted from
-// 1, without empty ones.
+// name identifies the file in origins: "reviews.yaml#2:14" is line 14, in the second document.
+// Documents are numbered from 1, without empty ones.
 func Manifest(name string, data []byte) []Decoded {
 	if path.Ext(name) == ".json" {
 		return jsonManifest(name, data)
@@ -37,7 +37,7 @@ func Manifest(name string, data []byte) []Decoded {
 	return out
 }
 
-// manifest is one document on its way.
+// manifest is one document while it is decoded.
 type manifest struct {
 	file     string
 	document int
@@ -49,7 +49,8 @@ func (m *manifest) yaml(doc document) []Decoded {
 	if err == nil {
 		return m.objects(body, nil)
 	}
-	// A key that is there twice does not keep the rest from being read, so that the object is at least known by name.
+	// A duplicate key does not prevent decoding of the rest, so the object is at least known by
+	// name.
 	if body, lenient := yaml.YAMLToJSON(doc.text); lenient == nil {
 		return m.objects(body, m.duplicates(err))
 	}
@@ -64,13 +65,14 @@ func (m *manifest) yaml(doc document) []Decoded {
 	return []Decoded{d}
 }
 
-// at gives the object its place.
+// at returns d with its document and line set.
 func (d Decoded) at(m *manifest, line int) Decoded {
 	d.Document, d.Line = m.document, line
 	return d
 }
 
-// objects reads the objects of a document that is valid JSON. Faults of the document are faults of each of them.
+// objects decodes the objects of a document that is valid JSON. The faults of the document are
+// reported for each of its objects.
 func (m *manifest) objects(body []byte, faults []config.Problem) []Decoded {
 	var list struct {
 		Kind  string            `json:"kind"`
@@ -86,7 +88,7 @@ func (m *manifest) objects(body []byte, faults []config.Problem) []Decoded {
 	return out
 }
 
-// one reads one object, which may stand for several.
+// one decodes one object. An Endpoints object results in several objects or none.
 func (m *manifest) one(body []byte, within string, faults []config.Problem) []Decoded {
 	if isEndpoints(body) {
 		return m.endpoints(body, within, faults)
@@ -94,7 +96,8 @@ func (m *manifest) one(body []byte, within string, faults []config.Problem) []De
 	return []Decoded{m.object(body, within, faults)}
 }
 
-// object reads one object and tells it, and everything wrong with it, where it is. within is its path in the document.
+// object decodes one object, and sets the origin of the object and its Problems. within is its path
+// in the document. If the document has faults, they are added and the object is not used.
 func (m *manifest) object(body []byte, within string, faults []config.Problem) Decoded {
 	d := Object(body).at(m, m.lines.first)
 	if within != "" {
@@ -116,17 +119,18 @@ func (m *manifest) object(body []byte, within string, faults []config.Problem) D
 		}
 	}
 	if d.Config != nil {
-		c := *d.Config // not shared with anyone yet; its hash does not cover the origin
+		c := *d.Config // d.Config is not shared yet, and its hash does not cover the origin
 		c.Origin = origin(m.file, m.document, d.Line)
 		d.Config = &c
 	}
 	return d
 }
 
-// yamlLine finds the line number in an error of the YAML parser.
+// yamlLine matches the line number in an error of the YAML parser.
 const yamlLine = `line (\d+): (.*)`
 
-// duplicates turns the error of a strict reading that a lenient one does not have into Problems.
+// duplicates returns the Problems for an error of strict YAML decoding that lenient decoding does
+// not return.
 func (m *manifest) duplicates(err error) []config.Problem {
 	var out []config.Problem
 	for _, match := range regexp.MustCompile(yamlLine).FindAllStringSubmatch(err.Error(), -1) {
@@ -141,7 +145,8 @@ func (m *manifest) duplicates(err error) []config.Problem {
 	return out
 }
 
-// syntaxError takes the line, in the document and from 1, out of an error of the YAML parser; 0 if it has none.
+// syntaxError returns the line in an error of the YAML parser, in the document and from 1, and the
+// reason. line is 0 if the error has no line.
 func syntaxError(err error) (line int, reason string) {
 	if match := regexp.MustCompile(yamlLine).FindStringSubmatch(err.Error()); match != nil {
 		line, _ = strconv.Atoi(match[1])
@@ -154,7 +159,8 @@ func syntaxError(err error) (line int, reason string) {
 	return 0, "invalid YAML: " + reason
 }
 
-// jsonManifest reads a file of JSON values one after the other. After a syntax error nothing more of it can be read.
+// jsonManifest decodes a file of JSON values, one after another. It stops at the first syntax
+// error, because the rest of the file cannot be parsed.
 func jsonManifest(name string, data []byte) []Decoded {
 	var out []Decoded
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -183,12 +189,13 @@ func jsonManifest(name string, data []byte) []Decoded {
 	}
 }
 
-// jsonDuplicates finds keys that are there twice, which encoding/json overlooks, and gives the value without them.
+// jsonDuplicates returns Problems for duplicate keys, which encoding/json ignores, and the value
+// without them.
 func (m *manifest) jsonDuplicates(body []byte) ([]byte, []config.Problem) {
 	var tree any
 	faults, err := kjson.UnmarshalStrict(body, &tree)
 	if err != nil || len(faults) == 0 {
-		return body, nil // an error is reported by what reads it in earnest
+		return body, nil // the decoder of the object reports an error
 	}
 	var out []config.Problem
 	for _, fault := range faults {

@@ -11,32 +11,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// defaultNamespace is where a namespaced object without a namespace belongs, as kubectl has it by default.
+// defaultNamespace is the namespace of a namespaced object that does not name one, as in kubectl by
+// default.
 const defaultNamespace = "default"
 
-// Decoded is what became of one object.
+// Decoded is the result of decoding one object.
 type Decoded struct {
-	// Key names the object; it is zero if that could not be read for certain.
+	// Key names the object. It is zero if the name could not be read with certainty.
 	Key config.Key
-	// Config is the object; nil if it has an Error, or is of a kind that is not read.
+	// Config is the object. It is nil if the object has an Error or is of a kind that is not read.
 	Config *config.Config
-	// Problems have their Key set where it is known, or can be guessed for a person to read.
+	// Problems have their Key set if it is known or can be guessed for display.
 	Problems []config.Problem
-	// Foreign reports whether the object is of a kind that is not read here: another program's, or
-	// one that Istio has retired.
+	// Foreign is set if the object is of a kind that is not read here: another program's, or a kind
+	// that Istio has retired.
 	Foreign bool
-	// Document and Line say where the object was in its file, both from 1; 0 for one that was in none.
+	// Document and Line are the position of the object in its file, both from 1. They are 0 if the
+	// object was not read from a file.
 	Document, Line int
 }
 
-// Unreadable says that not even the name of the object is known.
+// Unreadable reports whether the name of the object could not be read. It returns false for a
+// foreign object.
 func (d Decoded) Unreadable() bool { return d.Key == (config.Key{}) && !d.Foreign }
 
-// Object reads and validates one object from JSON. Its origin is left for the caller to know.
+// Object decodes and validates one object from JSON. The caller sets its origin.
 func Object(body []byte) Decoded { return object(body, false) }
 
-// Stored reads an object as Object does, from the JSON of an API server that has checked it against its own definition of the
-// kind. A field that is unknown here is one of a newer definition: it is a Warning, and the rest of the object counts.
+// Stored decodes an object like Object, from the JSON of an API server that has validated it
+// against its own definition of the kind. An unknown field belongs to a newer definition: it is a
+// Warning, and the rest of the object is used.
 func Stored(body []byte) Decoded { return object(body, true) }
 
 func object(body []byte, stored bool) Decoded {
@@ -86,7 +90,7 @@ func object(body []byte, stored bool) Decoded {
 	return d
 }
 
-// failed is an object that is not known by name; guess is for people.
+// failed returns the result for an object whose name is not known. guess is for display.
 func failed(guess config.Key, field, reason string) Decoded {
 	return Decoded{Problems: []config.Problem{{Key: guess, Field: field, Reason: reason, Severity: config.Error}}}
 }
@@ -97,7 +101,7 @@ func (d *Decoded) note(severity config.Severity, field, reason string) {
 	d.Problems = append(d.Problems, config.Problem{Key: d.Key, Field: field, Reason: reason, Severity: severity})
 }
 
-// bad says that the object has an Error.
+// bad reports whether the object has an Error.
 func (d *Decoded) bad() bool {
 	for _, p := range d.Problems {
 		if p.Severity == config.Error {
@@ -107,7 +111,7 @@ func (d *Decoded) bad() bool {
 	return false
 }
 
-// envelope is an object of an Istio kind. Of its status little is ours to read; see Status.
+// envelope is an object of an Istio kind. Only a small part of its status is read; see Status.
 type envelope struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -137,7 +141,7 @@ func (d *Decoded) istio(info api.KindInfo, body []byte, stored bool) {
 	}
 }
 
-// configure makes the Config of an object that was read.
+// configure sets the Config of a decoded object.
 func (d *Decoded) configure(meta metav1.Object, spec any, status *config.Status) {
 	c, err := config.New(config.Meta{
 		Key: d.Key, Labels: meta.GetLabels(), Annotations: meta.GetAnnotations(), Created: meta.GetCreationTimestamp().Time,
@@ -150,7 +154,7 @@ func (d *Decoded) configure(meta metav1.Object, spec any, status *config.Status)
 	d.Config = c
 }
 
-// validate checks the finished object, and drops it if it must not be used.
+// validate validates the decoded object, and drops its Config if it has an Error.
 func (d *Decoded) validate() {
 	if d.Config == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// scalar checks a value that is to be a string, number, bool, enum or bytes.
+// scalar reports an Error if v is not a valid string, number, bool, enum or bytes for the field.
 func (w *walk) scalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -64,7 +64,8 @@ func (w *walk) enum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 	}
 }
 
-// integerFault checks an integer, which may be in quotes (as 64-bit ones are in protobuf's JSON) or have a zero fraction.
+// integerFault returns why v is not a valid integer of the kind, or "" if it is valid. v may be in
+// quotes, like 64-bit integers in protobuf's JSON, or have a zero fraction.
 func integerFault(v any, kind protoreflect.Kind) string {
 	text, ok := numberText(v)
 	if !ok {
@@ -135,7 +136,7 @@ func mapKeyFault(key string, fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-// describe names a JSON value for a person.
+// describe returns a description of a JSON value for error messages.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -155,7 +156,8 @@ func describe(v any) string {
 	}
 }
 
-// quoteHint helps with the commonest slip of YAML: version: 1, enabled: yes.
+// quoteHint returns a hint for the most common mistake in YAML: a string without quotes, as in
+// version: 1 or enabled: yes.
 func quoteHint(v any) string {
 	switch v.(type) {
 	case json.Number, bool:

@@ -15,16 +15,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Spec reads the spec of an Istio kind from JSON. Every fault becomes an Error with its path ("spec.http[0].rout"),
-// without key and origin; the message is nil unless there is none.
+// Spec decodes the spec of an Istio kind from JSON. Every fault is a Problem with its path
+// ("spec.http[0].rout"), without key and origin. The message is nil if there is an Error.
 //
-// The form is protobuf's JSON form, in which fields may also have their proto names (per_try_timeout), except that
-// durations may be anything that Go's time.ParseDuration reads ("1m30s"), as the Istio API documents them.
+// The format is protobuf's JSON format, in which fields may also have their proto names
+// (per_try_timeout). Durations may have any form that Go's time.ParseDuration accepts ("1m30s"), as
+// the Istio API documents them.
 func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 	return readSpec(info, body, false)
 }
 
-// readSpec reads a spec. If it was stored, unknown fields are Warnings.
+// readSpec decodes a spec. If stored is set, unknown fields are Warnings.
 func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []config.Problem) {
 	at := field.NewPath("spec")
 	spec := info.NewSpec()
@@ -32,7 +33,7 @@ func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []con
 	if err != nil {
 		return nil, []config.Problem{{Field: at.String(), Reason: err.Error(), Severity: config.Error}}
 	}
-	if tree == nil { // no spec is the empty one
+	if tree == nil { // a missing spec is an empty one
 		return spec, nil
 	}
 	w := &walk{stored: stored}
@@ -46,14 +47,15 @@ func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []con
 		}
 	}
 	if err := protojson.Unmarshal(body, spec); err != nil {
-		// The walk knows all that protojson refuses, with its path; this is what it may have missed.
+		// The walk reports everything that protojson refuses, with its path. This is a fault that
+		// the walk missed.
 		reason := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
 		return nil, append(w.problems, config.Problem{Field: at.String(), Reason: reason, Severity: config.Error})
 	}
 	return spec, w.problems
 }
 
-// parseJSON reads one JSON value, numbers as json.Number.
+// parseJSON parses one JSON value, with numbers as json.Number.
 func parseJSON(body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil

@@ -8,8 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Status reads what of a status shapes configuration: addresses that were allocated to a ServiceEntry's hosts, and whether
-// a WorkloadEntry is healthy. A status is written by programs, and one that cannot be read says nothing. It gives nil if there is nothing of the kind.
+// Status decodes the parts of a status that change generated configuration: the addresses that were
+// allocated to a ServiceEntry's hosts, and whether a WorkloadEntry is healthy. It returns nil if
+// there are none. A status that cannot be decoded is ignored, because programs write it.
 func Status(kind api.Kind, text json.RawMessage) *config.Status {
 	if len(text) == 0 || kind != api.ServiceEntry && kind != api.WorkloadEntry {
 		return nil

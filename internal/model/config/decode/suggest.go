@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// suggest gives "; did you mean …?" when one of the candidates is close to what was written, else "".
+// suggest returns "; did you mean …?" if a candidate resembles written, otherwise "".
 func suggest(written string, candidates []string) string {
 	best, least := "", 3
 	if len(written) <= 4 {
-		least = 2 // short words are close to anything
+		least = 2 // short words resemble too many others
 	}
 	for _, candidate := range candidates {
 		if strings.EqualFold(written, candidate) {
@@ -25,12 +25,13 @@ func suggest(written string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance is the number of letters to insert, remove, change or swap with their neighbour to make a into b.
+// distance returns the edit distance between a and b: how many letters to insert, remove, change or
+// swap with a neighbor. For a text over 64 bytes, it returns the greater length.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b)) // not worth the time
+		return max(len(a), len(b)) // too expensive to compute
 	}
-	// Rows of the table for the beginnings of a; each column is a beginning of b.
+	// Rows of the table for the prefixes of a. Each column is a prefix of b.
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
 		above[j] = j

@@ -14,15 +14,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
-// walk goes over a JSON value beside the protobuf type that it is to become, and notes every place where they differ.
-// A generic decoder stops at the first of them and cannot say where in the object it is.
+// walk compares a JSON value with the protobuf type into which it is decoded, and records every
+// difference with its path. A generic decoder stops at the first difference and does not report its
+// path.
 type walk struct {
 	problems []config.Problem
-	// failed says that one of them is an Error.
+	// failed is set if one of the problems is an Error.
 	failed bool
-	// rewrote says that a value was brought into the form that protojson reads.
+	// rewrote is set if a value was converted to the form that protojson accepts, or removed.
 	rewrote bool
-	// stored says that unknown fields are those of a newer API, and are passed over.
+	// stored treats unknown fields as fields of a newer API: they are Warnings and are removed.
 	stored bool
 }
 
@@ -31,7 +32,8 @@ func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	w.problems = append(w.problems, config.Problem{Field: at.String(), Reason: fmt.Sprintf(format, args...), Severity: config.Error})
 }
 
-// message checks a value that is to be a message and gives it back, rewritten where need be.
+// message checks a value of a message type. It returns the value in the form that protojson
+// accepts.
 func (w *walk) message(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
 	switch name := d.FullName(); name {
 	case "google.protobuf.Duration":
@@ -63,7 +65,7 @@ func (w *walk) message(at *field.Path, v any, d protoreflect.MessageDescriptor) 
 
 func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldNumber]string{}
-	chosen := map[protoreflect.Name]string{} // of each oneof
+	chosen := map[protoreflect.Name]string{} // the field that is set, by oneof
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		fd := d.Fields().ByJSONName(key)
 		if fd == nil {
@@ -91,9 +93,9 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 	}
 }
 
-// unknown reports a field that the type does not have. It is an Error, except in an object that an
-// API server has stored, and for a retired field of the mesh configuration: then it is a Warning,
-// and the field is left out.
+// unknown reports a field that the type does not have, as an Error. In an object that an API server
+// has stored, and for a retired field of the mesh configuration, it is a Warning instead. Then the
+// field is removed.
 func (w *walk) unknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
 	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
@@ -115,7 +117,8 @@ func (w *walk) unknown(at *field.Path, object map[string]any, key string, d prot
 	w.problems = append(w.problems, config.Problem{Field: at.String(), Severity: config.Warning, Reason: reason})
 }
 
-// value checks the value of a field, whatever its form.
+// value checks the value of a field: a map, a list or a single value. It returns the value in the
+// form that protojson accepts.
 func (w *walk) value(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case fd.IsMap():
@@ -150,7 +153,7 @@ func (w *walk) mapping(at *field.Path, v any, fd protoreflect.FieldDescriptor) a
 	return object
 }
 
-// single checks one value of a field that may have many.
+// single checks a field's value, or one item of a list or map.
 func (w *walk) single(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case v == nil && !(fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value"):
@@ -164,7 +167,7 @@ func (w *walk) single(at *field.Path, v any, fd protoreflect.FieldDescriptor) an
 	}
 }
 
-// duration checks a duration and brings it into protobuf's form: seconds with a fraction.
+// duration checks a duration and returns it in protobuf's form: seconds with a fraction.
 func (w *walk) duration(at *field.Path, v any) any {
 	text, ok := v.(string)
 	if !ok {
@@ -186,7 +189,7 @@ func (w *walk) duration(at *field.Path, v any) any {
 	return formatted
 }
 
-// fieldNames gives the names that a message's fields have in JSON.
+// fieldNames returns the JSON names of a message's fields.
 func fieldNames(d protoreflect.MessageDescriptor) []string {
 	names := make([]string, d.Fields().Len())
 	for i := range names {
