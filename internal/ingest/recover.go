@@ -23,10 +23,10 @@ func (p *pipeline) resolvePrecedence(batch mesh.Batch) mesh.Batch {
 	return p.precedence.resolve(batch, &p.resolution)
 }
 
-// passThrough passes a batch through a filter or converter. If that panics, through sends the
-// events one at a time and drops those that panic. Their objects get a Problem until an event about
-// them succeeds. Output that the converter had produced for the batch before the panic may be lost,
-// if it has no guard of its own.
+// passThrough passes a batch through a filter or converter. If that panics, passThrough sends the
+// events one at a time and drops each event that causes a panic. Its object gets a Problem until an
+// event about it succeeds. Output that the converter had produced for the batch before the panic
+// may be lost, if it has no guard of its own.
 func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batch {
 	guard := p.guards[c]
 	if guard == nil {

@@ -13,8 +13,8 @@ import (
 
 // destinationRules is the index of DestinationRules by namespace and host. It is immutable.
 type destinationRules struct {
-	// local has the rules of a namespace that apply to its own proxies, exported those that apply
-	// to others.
+	// local has the rules of a namespace that apply to its own proxies. exported has the rules that
+	// apply to other proxies.
 	local, exported map[string]*hostRules
 	// rootOnly has the rules of the root namespace that are exported only to its own proxies.
 	rootOnly *hostRules

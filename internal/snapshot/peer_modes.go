@@ -53,7 +53,7 @@ func (m PeerModes) With(e Easing) PeerModes {
 	return eased
 }
 
-// Between returns modes that accept both the callers that use m and those that use o: PERMISSIVE
+// Between returns modes that accept the callers that use m and the callers that use o: PERMISSIVE
 // wherever the modes differ.
 func (m PeerModes) Between(o PeerModes) PeerModes {
 	between := func(a, b PeerMode) PeerMode {

@@ -33,9 +33,9 @@ func containsName(list string, k config.Key) bool {
 	return strings.HasPrefix(list, name) || strings.Contains(list, ";"+name)
 }
 
-// PolicyNames returns the names of the policies that apply to a proxy: those of its namespace and
-// of the root namespace without a selector, and those that select the proxy. It ignores Version and
-// Metadata of p.
+// PolicyNames returns the names of the policies that apply to a proxy. They are the policies of its
+// namespace and of the root namespace that have no selector or select the proxy. It ignores Version
+// and Metadata of p.
 func (s *Snapshot) PolicyNames(p ProxyAttributes) PolicyNames {
 	if s.policies == nil {
 		return PolicyNames{}

@@ -148,7 +148,8 @@ func protocolName(p mesh.Protocol) string {
 	return string(p)
 }
 
-// cloneLists gives merged its own copies of the lists before the first change.
+// cloneLists copies the lists of j.merged before the first change, because they are shared with
+// j.first.
 func (j *serviceMerge) cloneLists() {
 	if !j.changed {
 		j.changed = true

@@ -1,6 +1,7 @@
 package environment
 
-// grpcBootstrapFile is where the injector tells applications to find their bootstrap.
+// grpcBootstrapFile is the path of the gRPC bootstrap that the injector configures for
+// applications.
 const grpcBootstrapFile = "./etc/istio/proxy/grpc-bootstrap.json"
 
 // XDS configures how the proxy receives configuration from the control plane.

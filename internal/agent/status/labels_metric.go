@@ -9,7 +9,7 @@ import (
 // filter chain small.
 const (
 	shortDurations   = "istio_ms"  // of requests; its count becomes the number of requests
-	shortConnections = "istio_tcp" // one when a connection opens, one when it closes; field "k" tells which
+	shortConnections = "istio_tcp" // one when a connection opens, one when it closes; see field "k"
 
 	durationsMetric = "istio_request_duration_milliseconds"
 	requestsMetric  = "istio_requests_total"

@@ -29,8 +29,8 @@ type Options struct {
 	// SystemNamespace is the control plane's namespace. Its accounts are always members: operators and
 	// other control planes use them, and no registry lists those.
 	SystemNamespace string
-	// Grace is how long an account remains a member after its last workload was removed. If negative,
-	// for ever.
+	// Grace is how long an account remains a member after its last workload was removed. If
+	// negative, the account remains a member permanently.
 	Grace time.Duration
 	// UnsyncedClusters returns the names of the clusters whose workloads are not known yet.
 	UnsyncedClusters func() []string

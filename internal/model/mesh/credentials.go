@@ -20,7 +20,7 @@ type Credentials struct {
 const noIdentity = "none"
 
 // ClientCredentials returns the credentials for calls to other proxies: the three client files if
-// all are set, otherwise those that the agent serves. A proxy without an agent has none.
+// all are set, otherwise the agent's credentials. A proxy without an agent has none.
 func (m NodeMetadata) ClientCredentials() Credentials {
 	if m.TLSClientCertChain != "" && m.TLSClientKey != "" && m.TLSClientRootCert != "" {
 		return Credentials{FileCertificate(m.TLSClientCertChain, m.TLSClientKey), FileRoots(m.TLSClientRootCert)}
@@ -29,8 +29,8 @@ func (m NodeMetadata) ClientCredentials() Credentials {
 }
 
 // ServerCredentials returns the credentials for calls from other proxies: the server files if
-// certificate and key are set, with the mesh's roots unless a root file is set too. Otherwise it
-// returns those that the agent serves.
+// certificate and key are set. The roots are then the mesh's, unless a root file is set too.
+// Otherwise it returns the agent's credentials.
 func (m NodeMetadata) ServerCredentials() Credentials {
 	if m.TLSServerCertChain == "" || m.TLSServerKey == "" {
 		return m.fromAgent()

@@ -171,7 +171,7 @@ func AnnotationOf(name string) (Annotation, bool) {
 	return Annotation{}, false
 }
 
-// Reason returns what is reported of an object with the annotation.
+// Reason returns the reason in the Problem for an object with the annotation.
 func (a Annotation) Reason() string {
 	reason := "is retired and has no effect"
 	if a.Lost != "" {
