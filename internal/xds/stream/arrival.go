@@ -7,39 +7,48 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// A route to a cluster that the client does not have yet, or not warm, loses requests. So what refers to new clusters
-// waits until the client has shown that they are there.
+// A route to a cluster that the client does not have, or that is not warm, loses requests.
+// Resources that refer to new clusters therefore wait until the client has shown that it has these
+// clusters.
 
-// arrival is the clusters that were new to the client in one response, until it has shown that it has them. There are
-// two signs of that. The ACK of their response (or of a later one) says that they are warm, for Envoy keeps it back until
-// then; but also as long as any other cluster warms. Who has kept an ACK of CDS back for a deadline is stuck, until it
-// answers: some cluster hangs. Then the ACK of the endpoints that followed them is taken as a sign instead, so that
-// one that hangs costs one deadline, and not one for each change to come.
+// arrival is the set of clusters in one response that were new to the client. It is deleted when
+// the client has shown that it has them, or at the deadline.
+//
+// The sign is the ACK of that response or of a later one. Envoy sends it only when the clusters are
+// warm, but also holds it back as long as any other cluster warms. A client that has held back an
+// ACK of CDS for a deadline is stuck until it answers CDS: some cluster hangs. While it is stuck,
+// the ACK of the endpoints that followed the clusters is accepted as the sign instead. A hanging
+// cluster thus costs one deadline, and not one for each later change.
 type arrival struct {
-	number uint64   // of the response; pending if it is still to come
+	number uint64   // of the response, or pending if it was not sent yet
 	names  []string // of the clusters
-	all    bool     // it may be any cluster: the client cannot say which it has
-	// fed is the number of the response with which all endpoints that follow them were sent, 0 before; taken says that
-	// it was acknowledged, or that they wait for no endpoints. bare says that some of them wait for none.
+	all    bool     // any cluster may be new: the client cannot report which it has
+	// fed is the number of the response with which all endpoints that follow the clusters were
+	// sent, or 0 before. taken is set when that response is acknowledged, or if no cluster waits
+	// for endpoints. bare is set if some of the clusters wait for no endpoints.
 	fed         uint64
 	taken, bare bool
 	age         int // in Overdue events
 }
 
 const (
-	// deadline is for how many Overdue events anything waits for clusters. Endpoints and secrets come within
-	// milliseconds, and names resolve within a second or two; what takes longer is broken (a silent DNS server, a secret
-	// that does not exist), and a route configuration that is kept back for it keeps back all its other routes.
+	// deadline is the number of Overdue events for which resources wait for clusters. Endpoints and
+	// secrets arrive within milliseconds, and names resolve within a second or two. If it takes
+	// longer, something is broken (a silent DNS server, a secret that does not exist). A held-back
+	// route configuration holds back all its other routes.
 	deadline = patience
-	// grace is for how many of them clusters without endpoints wait at a client that is stuck.
+	// grace is the number of Overdue events for which clusters without endpoints are waited for at
+	// a stuck client.
 	grace = 2
-	// pending is the number of a response still to come.
+	// pending is the number of a response that was not sent yet.
 	pending = math.MaxUint64
 )
 
-// arrive notes the clusters in a draft that are new to the client. On a first connection none has to be waited for: Envoy
-// does not go on to listeners before its first clusters are warm. Nor for a client that names its clusters: it asks for
-// them because of its routes (gRPC), and knows what it lacks.
+// arrive records the clusters in a draft that are new to the client. On a first connection none is
+// recorded, because Envoy does not request listeners before its first clusters are warm. None is
+// recorded for a client that names its clusters (gRPC) either: it requests them because of its
+// routes and knows which it lacks. If a client has state, or has requested listeners, and did not
+// report its clusters, any cluster may be new.
 func (m *Machine) arrive(s *subscription, d *draft) {
 	if s.role != clusterRole {
 		return
@@ -70,7 +79,7 @@ func (m *Machine) arrive(s *subscription, d *draft) {
 	m.arrivals = append(m.arrivals, a)
 }
 
-// unseen gives the clusters in a draft that the client may not have in any version.
+// unseen returns the clusters in a draft that the client may not have in any version, sorted.
 func (s *subscription) unseen(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
@@ -83,12 +92,14 @@ func (s *subscription) unseen(d *draft) []string {
 	return names
 }
 
-// doubt notes that the client may not have any of the clusters: it came with state, and has not asked for clusters.
+// doubt records that the client may lack any cluster. It reconnected with state and has not
+// requested clusters.
 func (m *Machine) doubt() {
 	m.arrivals = append(m.arrivals, arrival{number: pending, all: true, bare: true})
 }
 
-// fed notes that endpoints are sent. When nothing that follows is left, they were those of all clusters sent so far.
+// fed records that endpoints are sent. If no following endpoints are left in s.following, the
+// endpoints of all clusters that were sent so far have been sent.
 func (m *Machine) fed(s *subscription) {
 	if len(s.following) > 0 {
 		return
@@ -100,7 +111,8 @@ func (m *Machine) fed(s *subscription) {
 	}
 }
 
-// taken notes that a response was acknowledged.
+// taken updates the arrivals after an ACK. An ACK of CDS deletes all arrivals up to its response.
+// An ACK of EDS marks the clusters whose endpoints were sent by then.
 func (m *Machine) taken(s *subscription, f flight) {
 	switch s.role {
 	case clusterRole:
@@ -114,8 +126,9 @@ func (m *Machine) taken(s *subscription, f flight) {
 	}
 }
 
-// shown notes that the client has answered for its clusters up to a response. Of those in the flights that it refused, it
-// does not have the ones that it blames, or perhaps any if it blames none.
+// shown deletes the arrivals up to the response number, which the client has answered. It keeps the
+// clusters in the rejected flights that blamed names, or all of their clusters if blamed is empty.
+// The client is no longer stuck.
 func (m *Machine) shown(number uint64, flights []flight, blamed []*resource.Resource) {
 	m.stuck = false
 	var kept []arrival
@@ -131,7 +144,8 @@ func (m *Machine) shown(number uint64, flights []flight, blamed []*resource.Reso
 	m.arrivals = kept
 }
 
-// retried notes the clusters that were refused and have been sent in another version since.
+// retried records an arrival for the rejected clusters that have already been sent again in another
+// version.
 func (m *Machine) retried(s *subscription, refused []*resource.Resource) {
 	for _, f := range s.flights {
 		var names []string
@@ -146,7 +160,7 @@ func (m *Machine) retried(s *subscription, refused []*resource.Resource) {
 	}
 }
 
-// narrow leaves of an arrival only what is blamed, and says whether that is any.
+// narrow reduces an arrival to the blamed clusters and reports whether any are left.
 func (a *arrival) narrow(blamed []*resource.Resource) bool {
 	var names []string
 	for _, r := range blamed {
@@ -160,15 +174,18 @@ func (a *arrival) narrow(blamed []*resource.Resource) bool {
 
 func (a *arrival) holds(cluster string) bool { return a.all || has(a.names, cluster) }
 
-// probable says that the clusters are there as far as can be seen of a client that is stuck.
+// probable reports whether a stuck client probably has the clusters. Its ACK of their endpoints is
+// required, and if some wait for no endpoints, grace must also have passed.
 func (a *arrival) probable() bool { return a.taken && (!a.bare || a.age >= grace) }
 
-// doubtful says that the client may not have all clusters of the World.
+// doubtful reports whether the client may lack clusters of the World. It returns false if the World
+// has no clustersOf or no clusters.
 func (m *Machine) doubtful() bool {
 	return len(m.arrivals) > 0 && m.world.clustersOf != nil && len(m.world.shelves[m.types.clusters]) > 0
 }
 
-// waits says whether a resource refers to a cluster that the client has not shown to have.
+// waits reports whether a resource refers to a cluster that the client has not shown to have. It
+// returns false for nil.
 func (m *Machine) waits(s *subscription, r *resource.Resource) bool {
 	return r != nil && slices.ContainsFunc(m.world.refers(s.at, r), m.absent)
 }
@@ -179,8 +196,9 @@ func (m *Machine) absent(cluster string) bool {
 	})
 }
 
-// unready says that the first response of a type cannot be made yet: it would be the full state, and would take from the
-// client what it leaves out.
+// unready reports whether the first response of a wildcard type must be delayed because one of its
+// resources must wait. In SotW the response is the full state, so the client would delete the
+// resources that it omits. In delta it returns false.
 func (m *Machine) unready(s *subscription, d *draft) bool {
 	if m.mode == Delta || !s.Wildcard || s.base != nil || d.still == nil {
 		return false
@@ -195,7 +213,8 @@ func (m *Machine) unready(s *subscription, d *draft) bool {
 	return false
 }
 
-// freed makes due what does not have to wait for clusters any more.
+// freed unfreezes the resources that no longer have to wait for clusters, except owed ones. Those
+// whose version changed become due.
 func (m *Machine) freed(s *subscription, d *draft) {
 	if !s.refers() || len(s.frozen) == 0 {
 		return
@@ -214,7 +233,9 @@ func (m *Machine) freed(s *subscription, d *draft) {
 	s.owe(sorted(names))
 }
 
-// mature lets time pass for what is waited for. What was not waited for in vain is said.
+// mature ages the arrivals by one Overdue event and deletes them at the deadline. It emits Late for
+// the resources that are sent because of that. It also sets stuck if an answer to CDS is missing
+// for a deadline.
 func (m *Machine) mature() {
 	if m.world == nil {
 		return
@@ -236,7 +257,8 @@ func (m *Machine) mature() {
 	}
 }
 
-// late says what has waited for clusters as long as it may, and waits for no others.
+// late emits a Late for each type with frozen resources that waited for clusters in a and wait for
+// no others.
 func (m *Machine) late(a arrival) {
 	for _, s := range m.subs {
 		if s == nil || !s.refers() {

@@ -6,14 +6,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// draft is a response in the making.
+// draft is a response that is being composed.
 type draft struct {
 	parts   []*Payload
 	removed []string
-	before  uint64 // what the subscription had reached before
-	// still says of a resource that the client must not be sent it now; nil: none must wait.
+	before  uint64 // subscription.reached before this response
+	// still reports whether a resource must not be sent to the client now. If nil, no resource must
+	// wait.
 	still func(name string, is *resource.Resource) bool
-	// fresh are names of clusters that the client does not have yet; returned lingered until now.
+	// fresh are names of clusters that the client does not have yet. returned are names of clusters
+	// that lingered until now.
 	fresh, returned []string
 }
 
@@ -25,8 +27,9 @@ func (d *draft) add(p *Payload) {
 	}
 }
 
-// compose brings a subscription up to the newest World: it gives what has to be sent for that, nil for nothing.
-// The difference is found in the same way for both modes; SotW then turns it into what it can say.
+// compose updates a subscription to the newest World and returns the response for it, or nil if
+// nothing must be sent. Both modes find the differences in the same way; SotW then converts them
+// with stateOfTheWorld.
 func (m *Machine) compose(s *subscription) *draft {
 	shelves := m.world.shelves[s.at]
 	if s.upToDate(m.round) || len(shelves) == 0 {
@@ -71,7 +74,8 @@ func (m *Machine) compose(s *subscription) *draft {
 	return d
 }
 
-// all adds everything that a wildcard stands for, but for what the client said it holds.
+// all adds all resources that a wildcard covers, except the resources whose current version the
+// client reported as held. Resources that must wait are frozen instead.
 func (m *Machine) all(s *subscription, d *draft) {
 	if s.base != nil {
 		m.removals(s, d)
@@ -79,7 +83,7 @@ func (m *Machine) all(s *subscription, d *draft) {
 	}
 	found, shelves := 0, m.world.shelves[s.at]
 	if s.held.are(m.world.sets[s.at]) {
-		found, shelves = s.held.Len(), nil // it has everything as it is
+		found, shelves = s.held.Len(), nil // the client has the current version of everything
 	}
 	for _, shelf := range shelves {
 		if s.held.Len() == 0 && d.still == nil && len(s.frozen) == 0 {
@@ -117,7 +121,7 @@ func (m *Machine) all(s *subscription, d *draft) {
 	s.owed = slices.DeleteFunc(slices.Clone(s.owed), func(n string) bool { return m.world.get(s.at, n) != nil })
 }
 
-// changes adds what differs from the sets that the client was last brought up to.
+// changes adds the differences from the sets that the client was last updated to.
 func (m *Machine) changes(s *subscription, d *draft) {
 	for i, shelf := range m.world.shelves[s.at] {
 		if st := shelf.since(s.baseOf(i)); st != nil {
@@ -128,7 +132,8 @@ func (m *Machine) changes(s *subscription, d *draft) {
 	m.additions(s, d)
 }
 
-// removals adds what is gone from those sets. A name that was not looked up this time is not gone.
+// removals adds the resources that were deleted since those sets. A name that was not looked up
+// this time is not deleted: it becomes due, in case it changed.
 func (m *Machine) removals(s *subscription, d *draft) {
 	for i, shelf := range m.world.shelves[s.at] {
 		st := shelf.since(s.baseOf(i))
@@ -138,7 +143,7 @@ func (m *Machine) removals(s *subscription, d *draft) {
 		for _, n := range st.removed {
 			switch {
 			case !s.covers(n) || m.world.get(s.at, n) != nil:
-			case !m.world.knows(s.at, n): // to be looked up, and sent if it comes out different
+			case !m.world.knows(s.at, n): // look it up, and send it if it changed
 				if !has(s.owed, n) {
 					s.hold(s.was(n))
 				}
@@ -150,7 +155,8 @@ func (m *Machine) removals(s *subscription, d *draft) {
 	slices.Sort(d.removed)
 }
 
-// additions notes which clusters are not in those sets.
+// additions records in d.fresh the clusters that are not in those sets. It applies only to wildcard
+// subscriptions.
 func (m *Machine) additions(s *subscription, d *draft) {
 	if s.role != clusterRole || !s.wildcard {
 		return
@@ -173,7 +179,8 @@ func (s *subscription) baseOf(shelf int) *resource.Set {
 	return nil
 }
 
-// share gives the part of a Shelf's Payload that the client is to have; that Payload itself if it is all of it.
+// share returns the part of a Shelf's Payload that must be sent to the client, or p itself if that
+// is all of it.
 func (s *subscription) share(shelf *Shelf, p *Payload, d *draft) *Payload {
 	var part []*resource.Resource
 	whole := true
@@ -192,13 +199,14 @@ func (s *subscription) share(shelf *Shelf, p *Payload, d *draft) *Payload {
 	return shelf.of(part)
 }
 
-// takes says whether a changed resource is for the client now. What is owed is left to debts, and what must wait is
-// remembered.
+// takes reports whether a changed resource is sent to the client now. It returns false for an owed
+// resource, which debts adds. It freezes a resource that must wait.
 func (s *subscription) takes(r *resource.Resource, d *draft) bool {
 	if has(s.owed, r.Name) {
 		return false
 	}
-	// Endpoints may be asked for later than their cluster lingers: they are kept as they are in any case.
+	// Freeze endpoints even if they are not subscribed to: the client may request them later, while
+	// their cluster lingers.
 	covers := s.covers(r.Name)
 	if (covers || s.role == endpointRole) && d.still != nil && d.still(r.Name, r) {
 		s.freeze(s.asHeld(r.Name))

@@ -2,7 +2,8 @@ package stream
 
 import "github.com/meshpilot/meshpilot/internal/model/resource"
 
-// debts adds what is owed. Names that the World does not know yet stay owed.
+// debts adds the owed resources to the draft. Names that the World has not looked up yet stay owed.
+// Names that do not exist are added to the removals if the type is removable.
 func (m *Machine) debts(s *subscription, d *draft) {
 	if len(s.owed) == 0 {
 		return
@@ -35,8 +36,8 @@ func (m *Machine) debts(s *subscription, d *draft) {
 	}
 }
 
-// differing gives the owed names without those that the client holds as they are, or that must stay for now as it holds
-// them.
+// differing returns the owed names that must be sent. It omits names that the client holds in their
+// current version, and names whose changes must wait, which it freezes.
 func (m *Machine) differing(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
@@ -45,7 +46,7 @@ func (m *Machine) differing(s *subscription, d *draft) []string {
 		if s.role == endpointRole && s.resumed {
 			s.trusted = union(s.trusted, s.owed)
 		}
-		return nil // it has everything as it is
+		return nil // the client has the current version of everything
 	}
 	var list, kept []string
 	m.world.each(s.at, s.owed, func(n string, r *resource.Resource) {
@@ -67,8 +68,9 @@ func (m *Machine) differing(s *subscription, d *draft) []string {
 	return list
 }
 
-// unchanging answers the owed names that must not change now as they were answered before, and gives the others. What
-// must wait for its clusters, and cannot be answered so, is not answered yet.
+// unchanging returns the owed names that may be sent in their current version. Names that must not
+// change now are answered with the client's previous version instead. A resource that waits for its
+// clusters, and whose previous version is not known, is not answered yet.
 func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string {
 	if d.still == nil && len(s.frozen) == 0 {
 		return owed
@@ -80,7 +82,7 @@ func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string 
 		switch {
 		case is == nil || d.still == nil || !d.still(n, is) || was != nil && was.Version == is.Version:
 			if s.refers() {
-				delete(s.frozen, n) // it is sent now
+				delete(s.frozen, n) // sent now
 			}
 			return
 		case was != nil && !hollow(was):
@@ -95,7 +97,7 @@ func (m *Machine) unchanging(s *subscription, owed []string, d *draft) []string 
 	return without(owed, settled)
 }
 
-// hold makes a resource due unless it comes out as the client has it.
+// hold makes a resource due, unless its newest version turns out to be equal to r.
 func (s *subscription) hold(r *resource.Resource) {
 	s.held = s.held.with(r.Name, r.Version)
 	s.owe([]string{r.Name})

@@ -1,16 +1,16 @@
 package stream
 
-// wildcardName is the resource name that stands for all resources of a type.
+// wildcardName is the resource name that subscribes to all resources of a type.
 const wildcardName = "*"
 
-// requestDelta takes in a DeltaDiscoveryRequest. A nonce only tells which response is answered: what is subscribed and
-// unsubscribed counts whatever it says.
+// requestDelta processes a DeltaDiscoveryRequest. The nonce only identifies the response that is
+// answered. Subscriptions and unsubscriptions apply whatever the nonce is.
 func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:
 		s.held, s.resumed, s.stateful = r.Held, r.Held.Len() > 0, r.Held.Len() > 0
-		s.held.drop(s.following...) // it must be given these again: their clusters came before this request
-		if r.Rejected {             // of a stream before this one
+		s.held.drop(s.following...) // sent again, because their clusters were sent before this request
+		if r.Rejected {             // about a response of an earlier stream
 			m.refuse(s, r, nil)
 		}
 	case r.Nonce != "":
@@ -35,8 +35,8 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	}
 }
 
-// subscribe adds to what the client is interested in. Every name is answered, also one that it was sent before, or said
-// earlier that it holds.
+// subscribe adds names to the subscription and makes all of them due. This includes names that were
+// sent before or that the client reported as held.
 func (s *subscription) subscribe(names []string, first bool) {
 	if len(names) == 0 {
 		return
@@ -55,8 +55,8 @@ func (s *subscription) subscribe(names []string, first bool) {
 	}
 }
 
-// unsubscribe takes away from it. A name dropped from beside a wildcard that still covers it must be answered, with the
-// resource or its removal, for the client cannot know which of the two is true now.
+// unsubscribe removes names from the subscription. A removed name that a wildcard still covers must
+// be answered with the resource or its removal. The client cannot know which of the two is true.
 func (m *Machine) unsubscribe(s *subscription, names []string) {
 	if len(names) == 0 {
 		return

@@ -1,9 +1,10 @@
 package stream
 
-// Event is what happens to a stream. Its kinds are Request, Ready, Sent, Overdue, Again and Close.
+// Event is an input of Machine.Step. Its kinds are Request, Ready, Sent, Overdue, Again and Close.
 type Event interface{ event() }
 
-// Request is a DiscoveryRequest or a DeltaDiscoveryRequest. Lists are taken over and must not be changed afterwards.
+// Request is a DiscoveryRequest or a DeltaDiscoveryRequest. The machine takes ownership of its
+// lists, so the caller must not change them afterwards.
 type Request struct {
 	TypeURL string
 	// Nonce is response_nonce.
@@ -14,27 +15,30 @@ type Request struct {
 	Names []string
 	// Subscribe and Unsubscribe are resource_names_subscribe and resource_names_unsubscribe (delta).
 	Subscribe, Unsubscribe []string
-	// Held is initial_resource_versions (delta): what the client already has. The machine takes it over.
+	// Held is initial_resource_versions (delta): the resources that the client already has. The
+	// machine takes ownership of it.
 	Held *Holdings
-	// Rejected says that error_detail is set, which is what makes a NACK; Message is its text.
+	// Rejected is set if error_detail is set, which alone makes the request a NACK. Message is the
+	// text of error_detail.
 	Rejected bool
 	Message  string
 }
 
-// Ready says that there is a newer World for the client.
+// Ready passes a newer World for the client.
 type Ready struct{ World *World }
 
-// Sent says that the last Send was written, and the shell can take another one.
+// Sent reports that the last Send was written and that the caller can write another one.
 type Sent struct{}
 
-// Overdue is the passing of time, to be fed about once a second: whoever has not answered for some time is no longer
-// waited for.
+// Overdue reports that time has passed. The caller sends it about once a second. The machine counts
+// these events to expire its waits for the client.
 type Overdue struct{}
 
-// Again makes everything that the client subscribes to due once more, unchanged or not: an operator asked for it.
+// Again sends everything that the client subscribes to once more, changed or not. An operator
+// requested it.
 type Again struct{}
 
-// Close ends the stream. Nothing follows it.
+// Close ends the stream. Later events are ignored.
 type Close struct{}
 
 func (Request) event() {}

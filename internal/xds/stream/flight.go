@@ -13,15 +13,17 @@ type flight struct {
 	exchange
 	parts   []*Payload
 	removed []string
-	before  uint64 // the round that the subscription had reached before it
+	before  uint64 // subscription.reached before the response
 	age     int    // in Overdue events
 }
 
 const (
-	// patience is for how many Overdue events an ACK is waited for, so that a client that loses one is not cut off.
+	// patience is the number of Overdue events after which an ACK is no longer awaited. A client
+	// that loses an ACK is therefore not blocked.
 	patience = 5
-	// maxFlights bounds what is remembered of a type that may go unacknowledged for long. Of older ones a refusal is
-	// still recorded, but no longer which resources it is about.
+	// maxFlights limits the unanswered responses that are stored for a type that is not
+	// acknowledged for long. A NACK of an older response is still recorded, but without its
+	// resources.
 	maxFlights = 16
 )
 
@@ -32,7 +34,7 @@ func (s *subscription) launch(f flight) {
 	s.flights = append(s.flights, f)
 }
 
-// land takes a flight off the list. What is empty takes no memory.
+// land removes a flight from the list and returns it. An empty list is released.
 func (s *subscription) land(i int) flight {
 	f := s.flights[i]
 	if s.flights = slices.Delete(s.flights, i, i+1); len(s.flights) == 0 {
@@ -41,12 +43,14 @@ func (s *subscription) land(i int) flight {
 	return f
 }
 
-// waiting says that an answer is due from the client.
+// waiting reports whether an answer from the client is awaited: some response is unanswered for
+// less than patience.
 func (s *subscription) waiting() bool {
 	return slices.ContainsFunc(s.flights, func(f flight) bool { return f.age < patience })
 }
 
-// settled gives the newest round up to which the client has shown that it has everything.
+// settled returns the newest round up to which the client has acknowledged everything. Responses
+// that are unanswered for patience are assumed to be acknowledged.
 func (s *subscription) settled() uint64 {
 	for _, f := range s.flights {
 		if f.age < patience {
@@ -56,11 +60,12 @@ func (s *subscription) settled() uint64 {
 	return s.reached
 }
 
-// answeredDelta takes in the ACK or NACK of one response.
+// answeredDelta processes the ACK or NACK of one response. It emits Stale for an ACK of an unknown
+// response. A NACK of an unknown response is still recorded.
 func (m *Machine) answeredDelta(s *subscription, r Request) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.is(r.Nonce) })
 	if i < 0 {
-		if r.Rejected { // of one too old to be remembered
+		if r.Rejected { // of a response that is no longer stored
 			m.refuse(s, r, nil)
 		} else {
 			m.do(Stale{TypeURL: s.URL, Nonce: r.Nonce})
@@ -75,7 +80,8 @@ func (m *Machine) answeredDelta(s *subscription, r Request) {
 	m.accept(s, f)
 }
 
-// answeredSotW takes in the ACK or NACK of the newest response, which answers for all before it.
+// answeredSotW processes the ACK or NACK of the newest response, which also answers all earlier
+// responses.
 func (m *Machine) answeredSotW(s *subscription, r Request) {
 	flights := s.flights
 	s.flights = nil
@@ -87,10 +93,11 @@ func (m *Machine) answeredSotW(s *subscription, r Request) {
 			s.mend(f)
 		}
 		m.accept(s, flights[len(flights)-1])
-	} // else it repeats an ACK, as Envoy does while clusters warm: what it hopes for follows its cluster anyway
+	} // else a repeated ACK: Envoy requests endpoints while clusters warm; these follow anyway
 }
 
-// answeredLate takes in an answer to a response that is not the newest. That something was refused is not said again.
+// answeredLate processes an answer to a response that is not the newest. A NACK of a stored
+// response is recorded, because it is not repeated. Anything else emits Stale.
 func (m *Machine) answeredLate(s *subscription, r Request) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.is(r.Nonce) })
 	if i < 0 || !r.Rejected {
@@ -108,7 +115,8 @@ func (m *Machine) accept(s *subscription, f flight) {
 	m.do(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version, Parts: f.parts})
 }
 
-// mend forgets that resources were refused before which the client has now taken, or need not have any more.
+// mend deletes the rejections of resources that f contains or removes, if they are older than f. f
+// was acknowledged.
 func (s *subscription) mend(f flight) {
 	if len(s.refused) == 0 {
 		return
@@ -129,15 +137,19 @@ func (s *subscription) mend(f flight) {
 }
 
 const (
-	// MaxNackMessage bounds, in bytes, how much of a client's error message is kept, shown and logged.
+	// MaxNackMessage limits how many bytes of a client's error message are stored, shown and
+	// logged.
 	MaxNackMessage = 4 << 10
-	// maxSearchedMessage bounds, in bytes, how much of it is searched for names of resources.
+	// maxSearchedMessage limits how many bytes of it are searched for names of resources.
 	maxSearchedMessage = 256 << 10
 )
 
-// refuse records a NACK. What was refused is not sent again before it changes. flights are those that it may be about. The
-// error message is searched for names first, then freed of dumps and truncated, because it is the client's and has no bound of
-// its own.
+// refuse records a NACK and emits it. Rejected resources are not sent again before they change.
+// flights are the responses that the NACK may refer to.
+//
+// The error message is first searched for names, then stripped of dumps and truncated, because the
+// client does not limit its length. If it names no resource, all in flights are recorded as
+// rejected. Unless the type is a wildcard type, they are then also retried one by one.
 func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 	searched := r.Message[:min(len(r.Message), maxSearchedMessage)]
 	r.Message = truncate.Text(withoutDumps(r.Message), MaxNackMessage)
@@ -168,7 +180,8 @@ func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 	m.do(Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found, Sent: sent})
 }
 
-// suspect notes that of what was sent it is not known which the client refuses.
+// suspect adds all resources of the flights to s.suspects, because it is unknown which of them the
+// client rejects.
 func (s *subscription) suspect(flights []flight) {
 	for _, f := range flights {
 		for _, p := range f.parts {
@@ -177,8 +190,9 @@ func (s *subscription) suspect(flights []flight) {
 	}
 }
 
-// try sends the next suspect by itself: what comes back for it is about nothing else, and those that are good get through.
-// One that changed meanwhile was sent, and one that the client has given up is not wanted.
+// try returns a response with only the next suspect, or nil if there is none or an answer is
+// awaited. An ACK or NACK then concerns only this resource, and valid resources are accepted.
+// Suspects that changed or that the client no longer subscribes to are skipped.
 func (m *Machine) try(s *subscription) *draft {
 	for len(s.suspects) > 0 && !s.waiting() {
 		r := s.suspects[0]
@@ -199,8 +213,8 @@ func (s *subscription) refusal(name string, number uint64) {
 	s.refused[name] = max(s.refused[name], number)
 }
 
-// blamed finds the resources that an error message names, newest version of each. A response of one resource needs no
-// naming.
+// blamed returns the newest versions of the resources that an error message names, sorted by name.
+// If the flights contain only one resource, it is returned even if it is not named.
 func blamed(flights []flight, message string) []*resource.Resource {
 	byName := map[string]*resource.Resource{}
 	for _, f := range flights {
@@ -220,7 +234,7 @@ func blamed(flights []flight, message string) []*resource.Resource {
 	return found
 }
 
-// mentions says whether a text has the name in it, not just as a part of a longer name.
+// mentions reports whether text contains the name, other than as a part of a longer name.
 func mentions(text, name string) bool {
 	for {
 		i := strings.Index(text, name)
@@ -239,7 +253,8 @@ func inName(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '|'
 }
 
-// goesOn says whether what follows a name belongs to it. A full stop does if more follows.
+// goesOn reports whether the text after a name continues that name. A full stop does so only before
+// another character of a name.
 func goesOn(rest string) bool {
 	if rest == "" {
 		return false

@@ -7,13 +7,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// frozen is the resources whose changes are held back, by name and as the client has them: endpoints because their
-// clusters linger (a cluster that is gone is given an empty assignment, and with it the last requests to the cluster
-// would fail), and what refers to clusters that the client was not seen to have yet. Of what only the client knows, and
-// of what it does not have at all, there is no more than the name, and perhaps a version.
+// frozen maps names to resources whose changes are held back, in the version that the client has.
+//
+// Endpoints are frozen because their clusters linger. A deleted cluster has an empty assignment,
+// with which the last requests to it would fail. Resources that refer to clusters are frozen until
+// the client has shown that it has these clusters. If only the client knows a resource, or the
+// client lacks it, the entry has just the name and perhaps a version.
 type frozen map[string]*resource.Resource
 
-// hollow says that nothing but the name, and perhaps the version, of a resource is known.
+// hollow reports whether only the name, and perhaps the version, of a resource is known.
 func hollow(r *resource.Resource) bool { return r.TypeURL == "" }
 
 func (s *subscription) freeze(r *resource.Resource) {
@@ -32,7 +34,8 @@ func (s *subscription) unfreeze(names []string) {
 	}
 }
 
-// was gives a resource as the client was last brought up to it, nil if there was none.
+// was returns a resource in the version that the client was last updated to, or nil if there was
+// none.
 func (s *subscription) was(name string) *resource.Resource {
 	if r := s.frozen[name]; r != nil {
 		return r
@@ -45,8 +48,9 @@ func (s *subscription) was(name string) *resource.Resource {
 	return nil
 }
 
-// asHeld gives what is known of a resource that the client has, or does not have. Endpoints that were never sent give nil:
-// there is nothing to keep them at.
+// asHeld returns the client's version of a resource that is about to be frozen. For types that
+// refer to clusters, a resource that was never sent has only a name and the held version, if any.
+// For other types it returns nil, because there is no version to keep.
 func (s *subscription) asHeld(name string) *resource.Resource {
 	if r := s.was(name); r != nil || !s.refers() {
 		return r
@@ -55,8 +59,9 @@ func (s *subscription) asHeld(name string) *resource.Resource {
 	return &resource.Resource{Name: name, Version: version}
 }
 
-// lacks notes names that the client subscribes to for the first time: it does not have what base says. That matters only for
-// what may have to wait.
+// lacks records that the client does not have names, to which it subscribes for the first time,
+// although they may be in base. It does nothing unless the type refers to clusters, is not
+// subscribed to as a wildcard and has a base.
 func (s *subscription) lacks(names []string) {
 	if !s.refers() || s.wildcard || s.base == nil {
 		return
@@ -67,7 +72,8 @@ func (s *subscription) lacks(names []string) {
 	}
 }
 
-// stilled gives what says which resources must not change now, nil if all may.
+// stilled returns a function that reports whether a resource must not change now, or nil if every
+// resource may change.
 func (m *Machine) stilled(s *subscription) func(name string, is *resource.Resource) bool {
 	switch {
 	case s.role == endpointRole:
@@ -83,7 +89,7 @@ func (m *Machine) stilled(s *subscription) func(name string, is *resource.Resour
 	}
 }
 
-// lingeringEndpoints gives the EDS names of the clusters that linger.
+// lingeringEndpoints returns the EDS names of the lingering clusters, sorted.
 func (m *Machine) lingeringEndpoints() []string {
 	c := m.clusters()
 	if c == nil || len(c.gone) == 0 {
@@ -96,7 +102,8 @@ func (m *Machine) lingeringEndpoints() []string {
 	return sorted(names)
 }
 
-// endpointsOf gives the EDS name of a lingering cluster; of one that only the client knows it is taken to be its own.
+// endpointsOf returns the EDS name of a lingering cluster. If the cluster is nil, because only the
+// client knows it, its own name is assumed.
 func (m *Machine) endpointsOf(name string, cluster *resource.Resource) string {
 	if cluster == nil {
 		return name
@@ -104,7 +111,8 @@ func (m *Machine) endpointsOf(name string, cluster *resource.Resource) string {
 	return m.world.endpointsOf(cluster)
 }
 
-// thaw makes names due whose changes were held back, as far as the client still wants them.
+// thaw unfreezes endpoints. Endpoints that have changed since become due if the client still
+// subscribes to them.
 func (m *Machine) thaw(names []string) {
 	e := m.endpoints()
 	if e == nil {
@@ -119,8 +127,9 @@ func (m *Machine) thaw(names []string) {
 	}
 }
 
-// melt ends what was frozen for clusters that are gone for some time: a client unsubscribes from their endpoints when it
-// takes their removal in, before or after it acknowledges it. By now it would have.
+// melt unfreezes the endpoints of clusters that no longer linger. A client unsubscribes from them
+// when it processes the removal, before or after it acknowledges it. At the next Overdue event it
+// should have done so.
 func (m *Machine) melt() {
 	if e := m.endpoints(); e != nil && len(e.frozen) > 0 {
 		m.thaw(without(slices.Sorted(maps.Keys(e.frozen)), m.lingeringEndpoints()))

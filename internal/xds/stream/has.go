@@ -6,15 +6,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Has says that the client has acknowledged a resource of the type in that version, and was sent no other one of its name since; or
-// that it does not want it. It can tell where Took cannot, for it does not matter what else the client is still to be sent.
+// Has reports whether the client has acknowledged this version of r and has not been sent another
+// version since. It also returns true if the client does not subscribe to r. Unlike Took, it does
+// not depend on other pending resources of the type.
 func (m *Machine) Has(typeURL string, r *resource.Resource) bool {
 	at := m.types.place(typeURL)
 	s := m.sub(at)
 	switch {
 	case at < 0:
 		return true
-	case s == nil: // clusters and listeners it will ask for yet
+	case s == nil: // it will still subscribe to clusters and listeners
 		return !m.types.list[at].Wildcard || m.types.list[at].Silent || m.namesAll()
 	case !s.covers(r.Name):
 		return true
@@ -28,15 +29,17 @@ func (m *Machine) Has(typeURL string, r *resource.Resource) bool {
 	return !slices.ContainsFunc(s.flights, func(f flight) bool { return holding(f.parts, r.Name) != nil })
 }
 
-// Acknowledged reports whether the client is subscribed to the resource, has acknowledged this version of it and has not been
-// sent another version since. Unlike Has, it is false for what the client did not ask for.
+// Acknowledged reports whether the client is subscribed to the resource, has acknowledged this
+// version of it and has not been sent another version since. Unlike Has, it returns false if the
+// client does not subscribe to the resource.
 func (m *Machine) Acknowledged(typeURL string, r *resource.Resource) bool {
 	s := m.sub(m.types.place(typeURL))
 	return s != nil && s.covers(r.Name) && m.Has(typeURL, r)
 }
 
-// TookAll says that the client has asked for clusters and listeners, and has acknowledged everything of the newest World that it
-// asked for.
+// TookAll reports whether the client has requested clusters and listeners, and has acknowledged
+// everything of the newest World that it subscribes to. A client that names its listeners need not
+// request clusters.
 func (m *Machine) TookAll() bool {
 	if m.world == nil || !m.namesAll() && (m.clusters() == nil || m.listeners() == nil) {
 		return false
@@ -46,8 +49,8 @@ func (m *Machine) TookAll() bool {
 	})
 }
 
-// namesAll says that the client names the listeners that it wants, as gRPC does. Such a one asks for clusters by name too, and only
-// if it calls somebody.
+// namesAll reports whether the client subscribes to listeners by name, as gRPC does. Such a client
+// also requests clusters by name, and only if it makes calls.
 func (m *Machine) namesAll() bool {
 	l := m.listeners()
 	return l != nil && !l.wildcard

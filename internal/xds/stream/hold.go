@@ -6,31 +6,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Make before break: what must come with a change, and what must wait until the change has arrived.
+// Make before break: resources that must be sent together with a change, and resources that must
+// wait until the client has applied it.
 
-// lingering is resources that are gone from the World, and that the client is to keep until nothing that it was sent can
-// refer to them.
+// lingering is the set of resources that were deleted from the World, and that the client keeps
+// until nothing that it was sent can refer to them.
 type lingering struct {
-	// gone holds them by name, as they were last sent; nil for one that only the client told of (Request.Held).
+	// gone maps their names to the resources as they were last sent, or to nil for a resource that
+	// only the client reported (Request.Held).
 	gone map[string]*resource.Resource
-	from uint64 // the round in which the youngest went
-	age  int    // of the youngest, in Overdue events (EDS: of a client that starts up, see startUp)
-	// draining has for each resource in gone that connections of a drained listener may use
-	// (Type.Drains), how many Overdue events are left before it is removed.
+	from uint64 // the round in which the most recent one was deleted
+	age  int    // Overdue events since then (EDS: see startUp)
+	// draining maps each resource in gone that connections of a drained listener may use
+	// (Type.Drains) to the number of Overdue events that are left before its removal.
 	draining map[string]int
 }
 
 const (
-	// unasked is for how many Overdue events a client that came with state is given to ask for the types that refer to
-	// clusters, before clusters are taken from it.
+	// unasked is the number of Overdue events within which a reconnected client should request the
+	// types that refer to clusters. After that, clusters are removed from it without these
+	// requests.
 	unasked = 2
-	// inUse is for how many Overdue events a client that names its clusters may go on to, before those that are gone are taken from it.
-	// gRPC acknowledges routes before it uses them; calls that are on their way still want the clusters of the older ones. When those are
-	// over it stops asking.
+	// inUse is the number of Overdue events for which a client that names its clusters keeps
+	// deleted clusters that it still names. gRPC acknowledges routes before it uses them, and calls
+	// in progress still need the clusters of the older routes. When these calls have ended, it
+	// unsubscribes.
 	inUse = 2
 )
 
-// linger holds back the removals of a draft. A resource that comes back in time was never gone.
+// linger moves the removals of a draft of clusters into gone. A resource that returns in time is
+// taken out of gone; if it has the same version, it is not sent again.
 func (m *Machine) linger(s *subscription, d *draft) {
 	if !s.lingers() {
 		return
@@ -64,7 +69,7 @@ func (m *Machine) linger(s *subscription, d *draft) {
 	d.removed = nil
 }
 
-// leaveOut takes a resource out of the draft.
+// leaveOut deletes a resource from the draft.
 func (d *draft) leaveOut(name string) {
 	for i, p := range d.parts {
 		at := preceding(p.resources, name)
@@ -76,8 +81,9 @@ func (d *draft) leaveOut(name string) {
 	d.parts = slices.DeleteFunc(d.parts, func(p *Payload) bool { return len(p.resources) == 0 })
 }
 
-// releasable reports whether the client is to be told now of a resource in gone that it is removed:
-// nothing refers to it any more, and no connection that is drained may use it.
+// releasable reports whether deleted resources in gone can be removed from the client now. At least
+// one must not be draining, and nothing may refer to them. A client that names its clusters, and
+// still names one of them, keeps all for inUse.
 func (m *Machine) releasable(s *subscription) bool {
 	if len(s.gone) <= len(s.draining) {
 		return false
@@ -88,9 +94,10 @@ func (m *Machine) releasable(s *subscription) bool {
 	return m.unreferenced(s)
 }
 
-// unreferenced reports whether nothing that the client was sent, and may still use, refers to the
-// resources in gone. It is so when every type that may refer to them was brought up to the round in
-// which the youngest went, or a later one, and acknowledged.
+// unreferenced reports whether nothing that the client may still use refers to the resources in
+// gone. Every requested type that may refer to them must be acknowledged for the round in which the
+// most recent one was deleted, or a later one, without rejected resources. For a type that was not
+// requested, a reconnected client has unasked Overdue events to request it.
 func (m *Machine) unreferenced(s *subscription) bool {
 	for i, t := range m.subs {
 		if !m.types.list[i].refers() || len(m.world.shelves[i]) == 0 {
@@ -109,8 +116,8 @@ func (m *Machine) unreferenced(s *subscription) bool {
 	return true
 }
 
-// release returns the removal of all resources in gone but those that are still draining. It is nil
-// if the client does not subscribe to any of them.
+// release returns the removal of all resources in gone that are not draining. It returns nil if the
+// client does not subscribe to any of them.
 func (m *Machine) release(s *subscription) *draft {
 	d := &draft{before: s.reached}
 	for name := range s.gone {
@@ -132,15 +139,16 @@ func (m *Machine) release(s *subscription) *draft {
 	return d
 }
 
-// follow makes the endpoints of the clusters in a draft due. A new or changed cluster warms until it is given its
-// endpoints, and a client that knows them already does not ask for them again.
+// follow makes the endpoints of the clusters in a draft due. A new or changed cluster warms until
+// it receives its endpoints, and a client that has them already does not request them again.
 func (m *Machine) follow(s *subscription, d *draft) {
 	if s.role != clusterRole || len(m.world.shelves[m.types.endpoints]) == 0 || len(d.parts) == 0 {
 		return
 	}
-	asked, started := m.endpoints() != nil, m.listeners() != nil // Envoy asks for LDS when its first clusters are warm
+	// Envoy requests LDS when its first clusters are warm.
+	asked, started := m.endpoints() != nil, m.listeners() != nil
 	if !asked && (!started && !s.resumed || !s.wildcard) {
-		return // its first EDS request will come next, and name them all
+		return // its first EDS request will follow and name them all
 	}
 	var names []string
 	for _, p := range d.parts {
@@ -149,14 +157,15 @@ func (m *Machine) follow(s *subscription, d *draft) {
 	if len(names) == 0 {
 		return
 	}
-	if !asked && !started { // its first EDS request comes next, and may say that it holds them
+	if !asked && !started { // its first EDS request will follow and may report them as held
 		m.followers = union(m.followers, names)
 		return
 	}
 	m.subscription(m.types.endpoints).oweFollowing(names)
 }
 
-// join makes due what follows clusters that were sent before it was known whether the client asks for EDS.
+// join makes the stored followers due. Their clusters were sent before it was known whether the
+// client requests EDS.
 func (m *Machine) join() {
 	if len(m.followers) > 0 {
 		m.subscription(m.types.endpoints).oweFollowing(m.followers)
@@ -164,8 +173,8 @@ func (m *Machine) join() {
 	}
 }
 
-// age lets time pass. For answers it stands still while a response is being written: the client cannot have answered it,
-// and is sent nothing meanwhile.
+// age advances all timers by one Overdue event. Flights and arrivals do not age while a response is
+// being written: the client cannot have answered it, and no other response is sent.
 func (m *Machine) age() {
 	for _, s := range m.subs {
 		if s == nil {
@@ -179,7 +188,8 @@ func (m *Machine) age() {
 		if len(s.gone) > 0 {
 			s.age = min(s.age+1, max(unasked, inUse))
 		}
-		if m.world != nil && len(s.draining) > 0 && m.unreferenced(s) { // the client drains since it acknowledged
+		// The client drains from its ACK on.
+		if m.world != nil && len(s.draining) > 0 && m.unreferenced(s) {
 			for name, left := range s.draining {
 				if s.draining[name] = left - 1; left <= 1 {
 					delete(s.draining, name)
@@ -199,8 +209,9 @@ func (m *Machine) age() {
 	}
 }
 
-// startUp helps a client that lost its stream while it was starting up: it came with endpoints, and does not go on to
-// listeners, so one of its clusters still waits for the endpoints that it was being sent.
+// startUp sends the endpoints again to a client that lost its stream while it was starting up. Such
+// a client reports endpoints but does not request listeners for unasked Overdue events. One of its
+// clusters still waits for endpoints that were being sent on the earlier stream.
 func (m *Machine) startUp() {
 	e := m.endpoints()
 	if e == nil || !e.resumed || m.clusters() == nil || m.listeners() != nil || e.age >= unasked {

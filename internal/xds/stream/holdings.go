@@ -10,34 +10,38 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Holdings are the resources of one type that a client says it has when it connects (initial_resource_versions). A proxy
-// names some thousands, and has most or all of them as they are: so what it said stays as it came, one text with places in it,
-// and is not looked into where its sum says that nothing differs. A nil Holdings is empty.
+// Holdings are the resources of one type that a client reports to have when it connects
+// (initial_resource_versions). A proxy reports some thousands, and most or all of them are current.
+// The report is therefore kept as one text with offsets into it. If its checksum shows that nothing
+// differs, the text is not searched. A nil Holdings is empty.
 type Holdings struct {
 	text string
 	list []claim
-	// left is how many of the list still count, sum the sum of their resource.Hash.
+	// left is the number of valid entries in list, and sum is the sum of their resource.Hash.
 	left int
 	sum  uint64
-	// more are those that were put in later.
+	// more are the entries that were added later by with.
 	more map[string]string
 
-	// slots is the index by name, made when it is first needed: places in the list plus one, 0 where there is nothing.
+	// slots is a hash index by name, made when it is first needed. It contains indexes of list plus
+	// one, or 0 for an empty slot.
 	slots []uint32
 	seed  maphash.Seed
 }
 
-// claim is a resource's name and version as places in the text. One that does not count any more ends before it begins.
+// claim is a resource's name and version as offsets into the text. In a deleted entry, nameFrom is
+// greater than nameTo.
 type claim struct{ nameFrom, nameTo, versionFrom, versionTo uint32 }
 
 func (e claim) void() bool { return e.nameFrom > e.nameTo }
 
-// NewHoldings makes Holdings of a text, with room for so many. The text is kept.
+// NewHoldings returns empty Holdings over a text, with capacity for room resources. The text is
+// retained.
 func NewHoldings(text string, room int) *Holdings {
 	return &Holdings{text: text, list: make([]claim, 0, room)}
 }
 
-// HoldingsOf makes Holdings of names and their versions.
+// HoldingsOf returns Holdings with the given names and versions, or nil if there are none.
 func HoldingsOf(versions map[string]string) *Holdings {
 	if len(versions) == 0 {
 		return nil
@@ -57,14 +61,15 @@ func HoldingsOf(versions map[string]string) *Holdings {
 	return h
 }
 
-// Add adds a resource by the places of its name and version in the text, which must be shorter than 4 GiB.
+// Add adds a resource by the offsets of its name and version in the text, which must be shorter
+// than 4 GiB.
 func (h *Holdings) Add(nameFrom, nameTo, versionFrom, versionTo int) {
 	h.list = append(h.list, claim{uint32(nameFrom), uint32(nameTo), uint32(versionFrom), uint32(versionTo)})
 	h.left++
 	h.sum += resource.Hash(h.text[nameFrom:nameTo], h.text[versionFrom:versionTo])
 }
 
-// Len is the number of resources.
+// Len returns the number of resources.
 func (h *Holdings) Len() int {
 	if h == nil {
 		return 0
@@ -72,7 +77,7 @@ func (h *Holdings) Len() int {
 	return h.left + len(h.more)
 }
 
-// All gives the names and versions.
+// All returns the names and versions, in no particular order.
 func (h *Holdings) All() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if h == nil {
@@ -91,7 +96,8 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 	}
 }
 
-// are says that the resources are exactly those of the sets.
+// are reports whether the resources are exactly those in the sets, by comparing counts and
+// checksums. It returns false if h is nil or contains entries that were added by with.
 func (h *Holdings) are(sets []*resource.Set) bool {
 	if h == nil || len(h.more) > 0 {
 		return false
@@ -103,7 +109,7 @@ func (h *Holdings) are(sets []*resource.Set) bool {
 	return h.left == count && h.sum == sum
 }
 
-// get gives the version of a resource.
+// get returns the version of a resource. holds is false if it is not in h.
 func (h *Holdings) get(name string) (version string, holds bool) {
 	if h == nil {
 		return "", false
@@ -117,7 +123,7 @@ func (h *Holdings) get(name string) (version string, holds bool) {
 	return "", false
 }
 
-// drop takes resources out.
+// drop removes resources by name. Names that are not in h are ignored.
 func (h *Holdings) drop(names ...string) {
 	if h == nil {
 		return
@@ -132,7 +138,7 @@ func (h *Holdings) drop(names ...string) {
 	}
 }
 
-// with puts a resource in, and gives the Holdings, new ones if there were none.
+// with sets the version of a resource and returns h, or new Holdings if h is nil.
 func (h *Holdings) with(name, version string) *Holdings {
 	if h == nil {
 		h = new(Holdings)
@@ -148,7 +154,7 @@ func (h *Holdings) with(name, version string) *Holdings {
 func (h *Holdings) name(e claim) string    { return h.text[e.nameFrom:e.nameTo] }
 func (h *Holdings) version(e claim) string { return h.text[e.versionFrom:e.versionTo] }
 
-// find gives the place of a name in the list, -1 if it is not there.
+// find returns the index of a name in list, or -1 if it is not there.
 func (h *Holdings) find(name string) int {
 	if h.left == 0 {
 		return -1
@@ -166,7 +172,7 @@ func (h *Holdings) find(name string) int {
 	return -1
 }
 
-// index makes the index: open addressing, half full at most.
+// index builds the hash index. It uses open addressing and is at most half full.
 func (h *Holdings) index() {
 	size := 4
 	for size < 2*len(h.list) {

@@ -2,23 +2,26 @@ package stream
 
 import "strconv"
 
-// Options shape a Machine.
+// Options are the parameters of a Machine.
 type Options struct {
 	Mode Mode
-	// Types is the table of types that the stream serves; nil is EnvoyTypes.
+	// Types is the table of types that the stream serves. If nil, the types of Envoy are used.
 	Types *Types
-	// Intern gives names, which are in any order, as a list: sorted, each once, none empty. It may be one that is shared; the
-	// second result is held for as long as the list is in use. nil: every stream has its own. Ten thousand alike proxies
-	// subscribe to the same thousand names.
+	// Intern returns names as a list: sorted, without duplicates or empty names. The list may be
+	// shared between streams; the second result is retained as long as the list is in use. If
+	// Intern is nil, every stream has its own lists. Ten thousand similar proxies subscribe to the
+	// same thousand names.
 	Intern func(names []string) ([]string, any)
-	// Names bounds what a client may subscribe to. Zero values mean no limit.
+	// Names limits the names that a client may subscribe to. Zero values mean no limit.
 	Names NameLimits
-	// Drain is for how many Overdue events after the last reference is gone the client keeps a
-	// resource that drained connections use (Type.Drains). If 0, it is removed at once.
+	// Drain is the number of Overdue events for which the client keeps a resource that drained
+	// connections use (Type.Drains), after the last reference to it is deleted. If 0, the resource
+	// is removed at once.
 	Drain int
 }
 
-// Machine is one ADS stream: see the package's documentation. It is not safe for concurrent use.
+// Machine is the protocol state of one ADS stream; see the package documentation. It is not safe
+// for concurrent use.
 type Machine struct {
 	types  *Types
 	intern func([]string) ([]string, any)
@@ -26,23 +29,24 @@ type Machine struct {
 	drain  int
 
 	world *World
-	round uint64          // counts the Worlds
-	subs  []*subscription // by position in types, nil for what is not asked for
+	round uint64          // number of Worlds received
+	subs  []*subscription // by position in types, nil if not requested
 
 	nonces  uint64
 	mode    Mode
-	writing bool // a Send is with the shell
+	writing bool // a Send was returned and no Sent event has followed it
 	closed  bool
 	stuck   bool // see arrival
-	// followers are EDS names whose clusters were sent before the client asked for EDS or LDS on this stream.
+	// followers are EDS names whose clusters were sent before the client requested EDS or LDS on
+	// this stream.
 	followers []string
 	arrivals  []arrival
-	strangers []string // types asked for that are not served
+	strangers []string // requested types that are not served
 
-	actions []Action // of the Step under way
+	actions []Action // of the current Step
 }
 
-// New makes the Machine of a new stream.
+// New returns the Machine of a new stream.
 func New(o Options) *Machine {
 	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names, drain: o.Drain}
 	if m.types == nil {
@@ -55,8 +59,9 @@ func New(o Options) *Machine {
 	return m
 }
 
-// Step takes an event in and gives what is to be done, in that order. At most one action is a Send, and none is until
-// the Send before was followed by Sent.
+// Step processes an event and returns the resulting actions, in the order in which they must be
+// performed. It returns at most one Send. It returns no further Send until a Sent event follows the
+// previous one. After the stream has ended, it returns nil.
 func (m *Machine) Step(e Event) []Action {
 	if m.closed {
 		return nil
@@ -104,7 +109,7 @@ func (m *Machine) ready(w *World) {
 	}
 }
 
-// maxStrangers bounds the types that a stream remembers to have warned of.
+// maxStrangers limits the unserved types for which a stream reports Unknown.
 const maxStrangers = 16
 
 func (m *Machine) request(r Request) {
@@ -139,7 +144,7 @@ func (m *Machine) request(r Request) {
 	}
 }
 
-// subscription gives what is known of a type, making a place for it if nothing is.
+// subscription returns the subscription of a type, and creates it if there is none.
 func (m *Machine) subscription(at int) *subscription {
 	if m.subs[at] == nil {
 		m.subs[at] = &subscription{Type: &m.types.list[at], at: at}
@@ -147,9 +152,10 @@ func (m *Machine) subscription(at int) *subscription {
 	return m.subs[at]
 }
 
-// sub gives what is known of the type at a position, nil if that is -1 or the type was not asked for.
+// sub returns the subscription of the type at a position, or nil if the position is -1 or the type
+// has no subscription.
 func (m *Machine) sub(at int) *subscription {
-	if at < 0 || at >= len(m.subs) { // none are left when the stream is closed
+	if at < 0 || at >= len(m.subs) { // a closed stream has no subscriptions
 		return nil
 	}
 	return m.subs[at]
@@ -159,7 +165,9 @@ func (m *Machine) clusters() *subscription  { return m.sub(m.types.clusters) }
 func (m *Machine) endpoints() *subscription { return m.sub(m.types.endpoints) }
 func (m *Machine) listeners() *subscription { return m.sub(m.types.listeners) }
 
-// opened does what the first request of a type tells about the other types.
+// opened updates the other types after the first request of s. A request for EDS or LDS makes the
+// stored followers due. After a request for LDS, it handles a reconnected client that does not
+// request CDS.
 func (m *Machine) opened(s *subscription) {
 	switch s.role {
 	case endpointRole:
@@ -170,8 +178,9 @@ func (m *Machine) opened(s *subscription) {
 		if e == nil {
 			return
 		}
-		// While a cluster warms Envoy leaves CDS out of a new stream's requests, which otherwise come in push order.
-		// What warms needs an EDS answer, whatever version of it is held; which cluster it is cannot be seen.
+		// While a cluster warms, Envoy leaves CDS out of a new stream's requests, which otherwise
+		// arrive in push order. The warming cluster needs an EDS response, even one with the
+		// version that the client holds. The server cannot see which cluster is warming.
 		if m.clusters() == nil && (e.stateful || s.stateful) {
 			if e.resumed {
 				e.distrust()
@@ -182,7 +191,7 @@ func (m *Machine) opened(s *subscription) {
 	}
 }
 
-// want asks for owed names that the World does not know.
+// want emits a Want for the owed names of each type that the World has not looked up.
 func (m *Machine) want() {
 	for _, s := range m.subs {
 		if m.world == nil || s == nil || !s.look {
@@ -198,8 +207,8 @@ func (m *Machine) want() {
 	}
 }
 
-// next sends the first thing in push order that is due: what is new or changed, and when nothing is, what is gone, and then
-// what a refusal left in doubt.
+// next emits at most one Send: the first due response in push order. New and changed resources come
+// first, then removals of lingering resources, then retries of suspects of a rejection.
 func (m *Machine) next() {
 	if m.world == nil {
 		return
@@ -245,8 +254,8 @@ func (m *Machine) send(s *subscription, d *draft) {
 	m.do(Send{TypeURL: s.URL, Version: s.sent.version, Nonce: s.sent.nonce(), Parts: d.parts, Removed: d.removed, First: first})
 }
 
-// version is the content hash of all resources of a type. The state with what lingers, or without what waits, is not the
-// World's.
+// version returns the content hash of all resources of a type. A suffix marks a state that differs
+// from the World's, because resources linger (SotW) or are held back.
 func (m *Machine) version(s *subscription) string {
 	version := m.world.versions[s.at]
 	if m.mode == SotW && len(s.gone) > 0 {

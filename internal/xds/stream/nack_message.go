@@ -2,8 +2,8 @@ package stream
 
 import "strings"
 
-// withoutDumps returns a client's error message without the dumps of protobuf messages that Envoy writes into it. Envoy puts a
-// dump before the reason:
+// withoutDumps returns a client's error message without the dumps of protobuf messages that Envoy
+// writes into it. Envoy puts a dump before the reason:
 //
 //	Error adding/updating listener(s) NAME: goo.gle/debugstr
 //	stat_prefix: ""
@@ -12,9 +12,9 @@ import "strings"
 //	}
 //	: Proto constraint validation failed (HttpConnectionManagerValidationError.StatPrefix: ...)
 //
-// A dump may be longer than MaxNackMessage, so that the reason would be truncated, and it ends only at the line that begins
-// with ": ". A dump without such a line stays, for what it contains is the reason; only its first line, which protobuf varies
-// at random, is left out.
+// A dump may be longer than MaxNackMessage, so the reason would be truncated. It ends only at the
+// line that begins with ": ". A dump without such a line is kept, because it contains the reason.
+// Only its first line, which protobuf varies at random, is left out.
 func withoutDumps(message string) string {
 	const (
 		mark = "goo.gle/debug" // then "only", "proto" or "str", and white space
@@ -28,7 +28,7 @@ func withoutDumps(message string) string {
 		}
 		line, dump, ok := strings.Cut(rest, "\n")
 		if !ok || len(strings.Fields(line)) > 1 {
-			b.WriteString(before + mark) // it is not a mark, but part of a text
+			b.WriteString(before + mark) // not a mark, but part of a text
 			message = rest
 			continue
 		}

@@ -7,15 +7,16 @@ import (
 )
 
 // NameLimits bounds the resource names that a client may subscribe to, for each type. The stream of
-// a client that exceeds them ends: with fewer names than it asked for it would wait for resources
-// that never come.
+// a client that exceeds a limit is ended. If only some of the names were served, the client would
+// wait for the other resources without end.
 type NameLimits struct {
-	// Names is the number of names, Bytes their length together.
+	// Names is the maximum number of names, and Bytes is the maximum sum of their lengths. 0 means
+	// no limit.
 	Names, Bytes int
 }
 
-// exceeded returns which limit the names of a subscription exceed, "" if none. before are the names
-// that were checked last.
+// exceeded returns an error message for the limit that the names of a subscription exceed, or "".
+// before is the list that was checked last; if s.names is still that list, it is not checked again.
 func (l NameLimits) exceeded(s *subscription, before []string) string {
 	switch n := len(s.names); {
 	case n == 0, n == len(before) && &s.names[0] == &before[0]:

@@ -2,10 +2,11 @@ package stream
 
 import "slices"
 
-// Lists of names are sorted, without duplicates, and never changed once made: they are shared.
+// Lists of names are sorted and without duplicates. They are immutable, because they are shared.
 
-// sorted makes a list of names out of what a client sent: in any order, perhaps with duplicates and empty names. What
-// came in order is used as it is; anything else is put in order where it is.
+// sorted returns the names that a client sent as a list of names. The input may be in any order,
+// with duplicates and empty names. An input that is already such a list is returned as is; any
+// other input is sorted in place.
 func sorted(names []string) []string {
 	if ascending(names) {
 		return names
@@ -18,7 +19,7 @@ func sorted(names []string) []string {
 	return names
 }
 
-// ascending says that the names are a list already.
+// ascending reports whether the names are sorted, without duplicates and without empty names.
 func ascending(names []string) bool {
 	last := ""
 	for _, n := range names {
@@ -30,19 +31,20 @@ func ascending(names []string) bool {
 	return true
 }
 
-// has says whether the list holds the name.
+// has reports whether the list contains the name.
 func has(list []string, name string) bool {
 	_, found := slices.BinarySearch(list, name)
 	return found
 }
 
-// without gives the names of a that are not in b; a itself if none is, and nil if all are.
+// without returns the names of a that are not in b. It returns a itself if b removes none, and nil
+// if b removes all.
 func without(a, b []string) []string {
 	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
 		return nil
 	}
 	var out []string
-	begin, at := 0, 0 // a[begin:at] stays
+	begin, at := 0, 0 // a[begin:at] is kept
 	for at < len(a) && len(b) > 0 {
 		if b = b[before(b, a[at]):]; len(b) == 0 {
 			break
@@ -61,7 +63,8 @@ func without(a, b []string) []string {
 	return append(out, a[begin:]...)
 }
 
-// union gives the names of both lists; one of them itself if that holds all.
+// union returns the names of both lists. It returns one of the lists itself if that list contains
+// all names.
 func union(a, b []string) []string {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -82,7 +85,8 @@ func union(a, b []string) []string {
 	return append(out, a...)
 }
 
-// before counts the names of the list that come before n. It costs little if they are few.
+// before returns the number of names in the list that sort before n. It searches exponentially, so
+// a small result is found quickly.
 func before(list []string, n string) int {
 	if len(list) == 0 || list[0] >= n {
 		return 0
@@ -96,7 +100,7 @@ func before(list []string, n string) int {
 	return begin + i
 }
 
-// same says that two lists are equal.
+// same reports whether two lists are equal.
 func same(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

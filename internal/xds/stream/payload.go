@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Mode is the variant of the protocol that a stream speaks.
+// Mode is the variant of the xDS protocol that a stream uses.
 type Mode uint8
 
 // The modes.
@@ -17,7 +17,7 @@ const (
 	Delta
 )
 
-// String names the mode for logs.
+// String returns the name of the mode for logs.
 func (m Mode) String() string {
 	if m == Delta {
 		return "delta"
@@ -25,12 +25,13 @@ func (m Mode) String() string {
 	return "sotw"
 }
 
-// Payload is resources that are sent together, each name once. It is immutable, and one Payload serves every stream that
-// is sent the same resources, so that their wire form is made once.
+// Payload is a list of resources that are sent together, each name once. It is immutable. All
+// streams that are sent the same resources share one Payload, so the resources are encoded once for
+// each mode.
 type Payload struct {
 	resources []*resource.Resource
 	forms     [2]form
-	endpoints form // of clusters: the names of what they wait for
+	endpoints form // of clusters: the names of the endpoints that they wait for
 }
 
 type form struct {
@@ -38,22 +39,23 @@ type form struct {
 	value any
 }
 
-// NewPayload makes a Payload of resources, sorted by name, in the order in which they are to be sent. The list must not
-// be changed.
+// NewPayload returns a Payload of resources, which must be sorted by name. They are sent in this
+// order. The list must not be changed afterwards.
 func NewPayload(list []*resource.Resource) *Payload { return &Payload{resources: list} }
 
-// Resources gives the resources. The list must not be changed.
+// Resources returns the resources. The list must not be changed.
 func (p *Payload) Resources() []*resource.Resource { return p.resources }
 
-// Form gives the wire form of the resources in a mode. The first caller's encode makes it; it is kept for all others, so
-// every caller must pass a function that does the same.
+// Form returns the encoded resources for a mode. The first call runs encode and caches the result
+// for all others. Every caller must therefore pass an equivalent function.
 func (p *Payload) Form(m Mode, encode func([]*resource.Resource) any) any {
 	f := &p.forms[m]
 	f.once.Do(func() { f.value = encode(p.resources) })
 	return f.value
 }
 
-// followers gives the names of the endpoints that the clusters of the Payload wait for, sorted.
+// followers returns the names of the endpoints that the clusters of the Payload wait for, sorted.
+// The result of the first call is cached.
 func (p *Payload) followers(endpointsOf func(*resource.Resource) string) []string {
 	f := &p.endpoints
 	f.once.Do(func() {
@@ -69,7 +71,7 @@ func (p *Payload) followers(endpointsOf func(*resource.Resource) string) []strin
 	return names
 }
 
-// holding gives the resource of that name in some Payloads, nil if there is none.
+// holding returns the first resource of that name in the Payloads, or nil if there is none.
 func holding(parts []*Payload, name string) *resource.Resource {
 	for _, p := range parts {
 		if i := preceding(p.resources, name); i < len(p.resources) && p.resources[i].Name == name {

@@ -7,19 +7,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// requestSotW takes in a DiscoveryRequest, which says all that the client wants of the type. One with the nonce of an
-// older response is stale: it is not answered, for the client's answer to the newer one says the same again.
+// requestSotW processes a DiscoveryRequest, which lists all names of the type that the client
+// wants. A request with the nonce of an older response is stale and not answered. The client
+// repeats its subscription in its answer to the newest response.
 func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	again := false // a first request sent again
 	switch {
 	case first:
 		s.stateful = r.Version != ""
-		if r.Rejected { // of a stream before this one
+		if r.Rejected { // about a response of an earlier stream
 			m.refuse(s, r, nil)
 		}
 	case s.sent.number != 0 && r.Nonce != "" && !s.sent.is(r.Nonce):
 		m.answeredLate(s, r)
-		if !s.wildcard { // what it does not want any more it has dropped, and will need again if it asks again
+		if !s.wildcard { // the client has already deleted the names that it omits
 			s.drop(without(s.names, sorted(r.Names)))
 		}
 		return
@@ -59,9 +60,9 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	s.everything = s.everything || widened
 }
 
-// stateOfTheWorld turns what has changed into a SotW response. Of the wildcard types it must hold everything, of the
-// others what changed will do ("Grouping Resources into Responses"); that something is gone can be said only by the
-// former.
+// stateOfTheWorld converts a draft of changes into a SotW response, or nil if there is nothing to
+// send. A response of a wildcard type contains all subscribed resources. A response of another type
+// contains only the changes ("Grouping Resources into Responses") and cannot express removals.
 func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	if !s.Wildcard {
 		if d.removed = nil; len(d.parts) == 0 {
@@ -87,7 +88,8 @@ func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	return full
 }
 
-// asItIs puts what the client has in the place of resources that are held back.
+// asItIs returns p with each held-back resource replaced by the version that the client has.
+// Held-back resources that the client lacks or whose contents are unknown are left out.
 func (s *subscription) asItIs(p *Payload) *Payload {
 	if !slices.ContainsFunc(p.resources, func(r *resource.Resource) bool { return s.frozen[r.Name] != nil }) {
 		return p
@@ -104,7 +106,7 @@ func (s *subscription) asItIs(p *Payload) *Payload {
 	return NewPayload(list)
 }
 
-// stillThere gives the lingering resources, sorted.
+// stillThere returns the lingering resources that the client subscribes to, sorted by name.
 func (s *subscription) stillThere() []*resource.Resource {
 	var list []*resource.Resource
 	for name, r := range s.gone {

@@ -5,29 +5,31 @@ import (
 	"slices"
 )
 
-// TypeState is what a stream knows of one type, for debug pages. It is a copy; Names is shared and must not be changed.
+// TypeState is the state of one type on a stream, for debug pages. It is a copy; Names is shared
+// and must not be changed.
 type TypeState struct {
 	TypeURL  string
 	Wildcard bool
-	// Names are those subscribed to besides a wildcard, sorted.
+	// Names are the names that the client subscribes to besides a wildcard, sorted.
 	Names []string
-	// SentNonce and SentVersion are of the newest response, AckedNonce and AckedVersion of the newest that was taken.
+	// SentNonce and SentVersion belong to the newest response. AckedNonce and AckedVersion belong
+	// to the newest response that was acknowledged.
 	SentNonce, SentVersion   string
 	AckedNonce, AckedVersion string
-	// Unanswered is the number of responses that the client has neither taken nor refused.
+	// Unanswered is the number of recent responses without an ACK or NACK, at most maxFlights.
 	Unanswered int
-	// Message is the last refusal's, "" after an ACK. Refused are the resources that the client does not have as they
-	// were last sent.
+	// Message is the error of the last NACK, or "" after an ACK. Refused are the names of the
+	// resources whose last sent version the client rejected.
 	Message string
 	Refused []string
-	// Lingering is the number of resources that are gone and that the client may still use.
+	// Lingering is the number of deleted resources that the client may still use.
 	Lingering int
-	// Waiting are resources whose newest version is kept back until the client has shown that it has the clusters that
-	// they refer to, sorted.
+	// Waiting are the names of resources whose newest version is held back until the client has the
+	// clusters that it refers to, sorted.
 	Waiting []string
 }
 
-// State tells what the stream knows of each type that its client asked for, in push order.
+// State returns the state of each type that is subscribed to, in push order.
 func (m *Machine) State() []TypeState {
 	var list []TypeState
 	for _, s := range m.subs {
@@ -47,7 +49,8 @@ func (m *Machine) State() []TypeState {
 	return list
 }
 
-// Names gives the names of a type that the client subscribes to, sorted. The list is shared and must not be changed.
+// Names returns the names of a type that the client subscribes to, sorted. The list is shared and
+// must not be changed.
 func (m *Machine) Names(typeURL string) []string {
 	if s := m.sub(m.types.place(typeURL)); s != nil {
 		return s.names
@@ -55,7 +58,8 @@ func (m *Machine) Names(typeURL string) []string {
 	return nil
 }
 
-// Idle says that nothing is being sent or waits to be: the client was sent all of the newest World.
+// Idle reports whether the client was sent all of the newest World and no Send is being written. It
+// returns true before the first World unless a Send is being written.
 func (m *Machine) Idle() bool {
 	if m.writing {
 		return false
@@ -68,8 +72,9 @@ func (m *Machine) Idle() bool {
 	return true
 }
 
-// Converged says that the client was sent all of the newest World, and has answered. Clusters count
-// as answered when they are sent, for what answers them may be held back for as long as one of them warms.
+// Converged reports whether m is Idle and no response has waited for its answer for less than
+// patience. Responses of CDS are exempt, because Envoy holds back their ACKs while any cluster
+// warms.
 func (m *Machine) Converged() bool {
 	for _, s := range m.subs {
 		if s != nil && !s.unpaced() && s.waiting() {

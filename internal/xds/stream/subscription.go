@@ -6,59 +6,66 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// subscription is what a stream knows of one type that its client asked for.
+// subscription is the state of one type on a stream.
 //
-// What the client holds is not stored. It follows from base (the sets that it was last brought up to) and what it
-// subscribes to; what differs from that is in the exceptions: owed, held, lingering and frozen, which are mostly empty.
-// At rest a subscription refers to nothing of any size that it does not share with the World or with alike clients.
+// The resources that the client has are not stored. They follow from base (the sets that it was
+// last updated to) and the names that it subscribes to. Differences from that are stored as
+// exceptions in owed, held, lingering and frozen, which are mostly empty. At rest, all large values
+// of a subscription are shared with the World or with similar clients.
 type subscription struct {
 	*Type
 	at   int  // position in the table of types
-	open bool // the client has asked for the type
+	open bool // the client has requested the type
 
-	// wildcard is a subscription to "*", explicit or by the legacy rule; named says that a name was ever given on this
-	// stream, which ends the legacy rule.
+	// wildcard is set by a subscription to "*", explicit or by the legacy rule. named is set once
+	// any name was requested on this stream, which ends the legacy rule.
 	wildcard, named bool
-	// everything makes all of a wildcard due, and due a response, even if it is empty. look says that what is owed may
-	// hold names that the World does not know.
+	// everything makes all resources of a wildcard due. due makes a response due, even an empty
+	// one. look is set if owed may contain names that the World does not know.
 	everything, due, look bool
-	// stateful says that the client came with something of the type, resumed that it said what (delta).
+	// stateful is set if the client had resources of the type when it connected. resumed is set if
+	// it reported which ones (delta).
 	stateful, resumed bool
 
 	names  []string
-	shared any // keeps names alive where they are shared
+	shared any // keeps shared names reachable; nil if names is not shared
 
-	// base is nil until the first response was composed.
+	// base is the sets that the client was last updated to, or nil until the first response was
+	// composed.
 	base []*resource.Set
-	// reached is the newest round (World) that the client was brought up to, with or without a response.
+	// reached is the newest round (World) that the client was updated to, with or without a
+	// response.
 	reached uint64
 
-	// owed are names to send whatever base says: asked for explicitly, or following their cluster. everything is the
-	// same for all of a wildcard.
+	// owed are names to send even if they are unchanged since base: explicitly requested, or
+	// following their cluster. everything has the same effect for all resources of a wildcard.
 	owed []string
-	// following are those of owed that follow their cluster: due whatever the client says, for what it says may be older
-	// than the cluster.
+	// following are the names in owed that follow their cluster. They are due even if the client
+	// reported them as held, because its report may be older than the cluster.
 	following []string
-	// held is what the client said that it has (initial_resource_versions), as far as it was not compared yet.
+	// held is the part of the client's report (initial_resource_versions) that was not compared
+	// yet.
 	held *Holdings
-	// trusted are the EDS names that were not sent because the client said it holds them, until it is seen not to wait
-	// for any of them.
+	// trusted are the EDS names that were not sent because the client reported them as held. They
+	// are cleared when the client shows that it does not wait for any of them.
 	trusted []string
 
 	lingering
 	frozen
 
 	flights []flight
-	// refused are the resources that the client does not have as they were last sent, with the number of that response.
+	// refused maps the resources whose last sent version the client rejected to the number of that
+	// response.
 	refused map[string]uint64
-	// suspects are resources of a refusal that named none, to be sent again one by one.
+	// suspects are the resources of a NACK that named none. They are sent again one by one.
 	suspects []*resource.Resource
 	sent     exchange
 	acked    exchange
-	message  string // of the last refusal, until the next ACK
+	message  string // of the last NACK, until the next ACK
 }
 
-// exchange is the number, from which its nonce is made, and the version of one response. The number is 0 for none.
+// exchange is the number and the version of one response. The nonce is made from the number, which
+// is 0 if there is no response.
 type exchange struct {
 	number  uint64
 	version string
@@ -71,13 +78,13 @@ func (e exchange) nonce() string {
 	return strconv.FormatUint(e.number, 10)
 }
 
-// is says whether a nonce is that of the response.
+// is reports whether nonce is the nonce of the response. It returns false if there is no response.
 func (e exchange) is(nonce string) bool {
 	var buffer [20]byte
 	return e.number != 0 && string(strconv.AppendUint(buffer[:0], e.number, 10)) == nonce
 }
 
-// covers says whether a resource of that name is to be sent to the client.
+// covers reports whether the client subscribes to the name, by wildcard or explicitly.
 func (s *subscription) covers(name string) bool { return s.wildcard || has(s.names, name) }
 
 // owe makes names due, even if the client seems to have them.
@@ -88,8 +95,8 @@ func (s *subscription) owe(names []string) {
 	s.owed, s.look = union(s.owed, names), true
 }
 
-// oweFollowing is owe for names that follow their cluster: the client needs them again, even in the version that it said
-// it holds.
+// oweFollowing makes names due that follow their cluster. The client needs them again, even in the
+// version that it reported as held. They are no longer held or frozen.
 func (s *subscription) oweFollowing(names []string) {
 	s.held.drop(names...)
 	s.unfreeze(names)
@@ -97,7 +104,7 @@ func (s *subscription) oweFollowing(names []string) {
 	s.owe(names)
 }
 
-// distrust sends what was not sent because the client said it holds it.
+// distrust makes the resources due that were not sent because the client reported them as held.
 func (s *subscription) distrust() {
 	s.owe(s.trusted)
 	s.trusted, s.held = nil, nil
@@ -110,7 +117,8 @@ func (s *subscription) askAll() {
 	s.due = s.wildcard || len(s.names) > 0
 }
 
-// drop forgets names that the client unsubscribed from.
+// drop removes names that the client unsubscribed from, with their exceptions. Names that follow
+// their cluster stay owed.
 func (s *subscription) drop(names []string) {
 	if len(names) == 0 {
 		return
@@ -124,21 +132,23 @@ func (s *subscription) drop(names []string) {
 	}
 }
 
-// asked says that the client waits for something that it asked for, or that has to follow what it was sent.
+// asked reports whether the client waits for requested resources or for resources that must follow
+// their clusters.
 func (s *subscription) asked() bool { return s.due || s.everything || len(s.owed) > 0 }
 
-// paced says that the type may be sent now: the client has asked, or has answered all that it was sent.
+// paced reports whether the type may be sent now. It may if the client has a pending request, waits
+// for no answer from the client (see waiting), or the type is unpaced.
 func (s *subscription) paced() bool { return s.unpaced() || s.asked() || !s.waiting() }
 
-// behind says that the client does not have all that it should of the World that it was last brought up to.
+// behind reports whether the client lacks resources of the World that it was last updated to.
 func (s *subscription) behind() bool { return len(s.owed) > 0 || s.refers() && len(s.frozen) > 0 }
 
-// upToDate says that composing would find nothing.
+// upToDate reports whether compose would find nothing to send.
 func (s *subscription) upToDate(round uint64) bool {
 	return s.reached == round && !s.asked() && !s.behind()
 }
 
-// unknown gives the owed names that the World has not looked up yet.
+// unknown returns the owed names that the World has not looked up yet.
 func (s *subscription) unknown(w *World) []string {
 	var list []string
 	w.each(s.at, s.owed, func(n string, r *resource.Resource) {
@@ -149,7 +159,7 @@ func (s *subscription) unknown(w *World) []string {
 	return list
 }
 
-// tidy gives the memory of exceptions back that there are none of any more.
+// tidy releases the memory of empty exceptions.
 func (s *subscription) tidy() {
 	if len(s.frozen) == 0 {
 		s.frozen = nil
@@ -165,11 +175,11 @@ func (s *subscription) tidy() {
 	}
 }
 
-// many is from how many names on it pays to look for a shared list before the names are in order.
+// many is the number of names from which m.intern is called before the names are sorted.
 const many = 64
 
-// asked makes a list of the names that a client sent: a shared one where that saves putting them in order. The second result
-// is then to be held for as long as the list is in use.
+// asked returns the list of names that a client sent, shared if that saves sorting it. The caller
+// must retain the second result as long as the list is in use.
 func (m *Machine) asked(names []string) ([]string, any) {
 	if len(names) < many {
 		return sorted(names), nil
@@ -177,8 +187,9 @@ func (m *Machine) asked(names []string) ([]string, any) {
 	return m.intern(names)
 }
 
-// keep sets the names subscribed to. Equal lists of many streams have one place in memory; shared is what keeps such a list
-// alive, nil if names is none yet.
+// keep sets the names that s subscribes to. Equal lists of many streams are stored once. shared
+// keeps such a list reachable; if it is nil, keep looks for a shared list of the World or interns
+// names.
 func (m *Machine) keep(s *subscription, names []string, shared any) {
 	s.names, s.shared = names, shared
 	if shared == nil && !s.adopt(m.world.asked(s.at)) {
@@ -186,7 +197,8 @@ func (m *Machine) keep(s *subscription, names []string, shared any) {
 	}
 }
 
-// adopt takes the World's own list for names that are not shared yet, and says whether that was possible.
+// adopt replaces names by the World's own list, and reports whether it did. It does nothing if
+// names is already shared, empty or different from asked.
 func (s *subscription) adopt(asked []string) bool {
 	if s.shared != nil || len(s.names) == 0 || !same(asked, s.names) {
 		return false

@@ -1,11 +1,12 @@
 package stream
 
-// Took says that the client has acknowledged everything of a type that the newest World has for it, and refuses none of it.
+// Took reports whether the client has acknowledged everything that the newest World has of the
+// type, and rejects none of it. It returns false if the client did not request the type.
 func (m *Machine) Took(typeURL string) bool {
 	return m.took(m.sub(m.types.place(typeURL)))
 }
 
-// Taken gives the types of which it took everything.
+// Taken returns the URLs of the types for which Took returns true.
 func (m *Machine) Taken() []string {
 	list := make([]string, 0, len(m.subs))
 	for _, s := range m.subs {

@@ -7,9 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// World is everything that the clients of one class are to have, at one moment. It is immutable and shared by all their
-// streams. A World costs little to make: it holds Shelves, and from one World to the next only those Shelves are new
-// whose resources changed.
+// World is the resources of all types for the clients of one class at one moment. It is immutable
+// and shared by all their streams. A World is cheap to make: it refers to Shelves, and only Shelves
+// whose resources changed are new in the next World.
 type World struct {
 	types       *Types
 	shelves     [][]*Shelf
@@ -19,28 +19,31 @@ type World struct {
 	clustersOf  func(r *resource.Resource) []string
 }
 
-// Contents are what a World is made of.
+// Contents are the parameters of MakeWorld.
 type Contents struct {
-	// Types is the table of types; nil is EnvoyTypes.
+	// Types is the table of types. If nil, the types of Envoy are used.
 	Types *Types
-	// Shelves hold the resources of each type, by type URL. A type may have several; their names must be disjoint and
-	// their order the same in every World of a client. A type without Shelves is not served.
+	// Shelves contain the resources of each type, by type URL. A type may have several Shelves:
+	// their names must be disjoint, and their order must be the same in every World of a client. A
+	// type without Shelves is not served.
 	Shelves map[string][]*Shelf
-	// EndpointsOf tells the name of the ClusterLoadAssignment that an encoded cluster waits for, "" if it waits for
-	// none. nil: no cluster waits for any.
+	// EndpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for,
+	// or "" if it waits for none. If EndpointsOf is nil, no cluster waits for endpoints.
 	EndpointsOf func(cluster *resource.Resource) string
-	// ClustersOf tells the names of the clusters that an encoded route configuration, listener or extension refers to,
-	// in any order. It is asked at most once for a resource on a Shelf, and only about one that changes together with
-	// clusters that are new to a client. nil: nothing waits for clusters.
+	// ClustersOf returns the names of the clusters that an encoded route configuration, listener or
+	// extension refers to, in any order. It is called at most once for each resource of a Shelf,
+	// and only while a client may lack clusters. If ClustersOf is nil, no resource waits for
+	// clusters.
 	ClustersOf func(r *resource.Resource) []string
 }
 
-// NewWorld makes a World of EnvoyTypes in which nothing waits for clusters (see Contents.ClustersOf).
+// NewWorld returns a World of Envoy's types in which no resource waits for clusters (see
+// Contents.ClustersOf).
 func NewWorld(shelves map[string][]*Shelf, endpointsOf func(cluster *resource.Resource) string) *World {
 	return MakeWorld(Contents{Shelves: shelves, EndpointsOf: endpointsOf})
 }
 
-// MakeWorld makes a World.
+// MakeWorld returns a World with the given contents.
 func MakeWorld(c Contents) *World {
 	if c.Types == nil {
 		c.Types = envoyTypes
@@ -59,7 +62,7 @@ func MakeWorld(c Contents) *World {
 	return w
 }
 
-// place gives a type its Shelves.
+// place sets the Shelves of a type, and its sets and version from them.
 func (w *World) place(at int, list []*Shelf) {
 	versions := make([]string, len(list))
 	w.shelves[at], w.sets[at] = list, make([]*resource.Set, len(list))
@@ -69,7 +72,8 @@ func (w *World) place(at int, list []*Shelf) {
 	w.versions[at] = strings.Join(versions, ".")
 }
 
-// With gives the World as it is with other Shelves of one type.
+// With returns a copy of w with other Shelves of one type. It returns w itself if the type is not
+// in its table.
 func (w *World) With(typeURL string, list []*Shelf) *World {
 	at := w.types.place(typeURL)
 	if at < 0 {
@@ -81,7 +85,8 @@ func (w *World) With(typeURL string, list []*Shelf) *World {
 	return &next
 }
 
-// Shelves gives the Shelves of a type. The list must not be changed.
+// Shelves returns the Shelves of a type, or nil if w is nil or the type is not in its table. The
+// list must not be changed.
 func (w *World) Shelves(typeURL string) []*Shelf {
 	if w == nil {
 		return nil
@@ -92,7 +97,7 @@ func (w *World) Shelves(typeURL string) []*Shelf {
 	return nil
 }
 
-// get finds a resource, nil if there is none.
+// get returns the resource of that name, or nil if w has none.
 func (w *World) get(at int, name string) *resource.Resource {
 	for _, s := range w.shelves[at] {
 		if r := s.set.Get(name); r != nil {
@@ -102,7 +107,7 @@ func (w *World) get(at int, name string) *resource.Resource {
 	return nil
 }
 
-// each calls f with each name of a list and its resource, nil if there is none.
+// each calls f for each name of a sorted list, with its resource or nil if w has none.
 func (w *World) each(at int, names []string, f func(name string, r *resource.Resource)) {
 	if len(w.shelves[at]) != 1 {
 		for _, n := range names {
@@ -124,7 +129,8 @@ func (w *World) each(at int, names []string, f func(name string, r *resource.Res
 	}
 }
 
-// preceding counts the resources of a list sorted by name that come before one of that name.
+// preceding returns the number of resources that sort before name, in a list that is sorted by
+// name. It searches exponentially, so a small result is found quickly.
 func preceding(list []*resource.Resource, name string) int {
 	if len(list) == 0 || list[0].Name >= name {
 		return 0
@@ -144,7 +150,8 @@ func preceding(list []*resource.Resource, name string) int {
 	return begin
 }
 
-// knows says whether a name that get does not find is known not to exist, rather than not looked up yet.
+// knows reports whether a missing name is known not to exist. It returns false if any Shelf of the
+// type has not looked the name up yet.
 func (w *World) knows(at int, name string) bool {
 	for _, s := range w.shelves[at] {
 		if !s.knows(name) {
@@ -154,7 +161,8 @@ func (w *World) knows(at int, name string) bool {
 	return true
 }
 
-// asked gives the names of a type that were looked up, if they are on one Shelf.
+// asked returns the names of a type that were looked up, sorted. It returns nil unless the type has
+// exactly one Shelf.
 func (w *World) asked(at int) []string {
 	if w == nil || len(w.shelves[at]) != 1 {
 		return nil
@@ -162,7 +170,8 @@ func (w *World) asked(at int) []string {
 	return w.shelves[at][0].asked
 }
 
-// refers gives the clusters that a resource of the World refers to, sorted.
+// refers returns the clusters that a resource refers to, sorted. It returns nil if r is not a
+// resource of w. clustersOf must not be nil.
 func (w *World) refers(at int, r *resource.Resource) []string {
 	for _, s := range w.shelves[at] {
 		if s.set.Get(r.Name) == r {
