@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 				return err
 			})
 			if !fault.short {
-				p.says(log, "mended: ")
+				p.says(log, "problem resolved: ")
 			}
 			want := []string{"CDS -" + m.outbound("goes"), "EDS " + m.outbound("scales"), "RDS 80"}
 			sent := slices.DeleteFunc(x.Sent(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice goes first
@@ -152,7 +152,7 @@ func TestAPIServerStops(t *testing.T) {
 	m.must(c.StartAPIServer(t.Context()))
 	m.scale("scales", "10.1.0.2", "10.1.0.20")
 	p.Eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
-	p.says(log, "mended: kubernetes/Kubernetes: the API server cannot be read")
+	p.says(log, "problem resolved: kubernetes/Kubernetes: the API server cannot be read")
 	if diff := cmp.Diff([]string{"EDS " + m.outbound("scales")}, x.Sent()); diff != "" {
 		t.Errorf("sent in all (-want +got):\n%s", diff)
 	}
@@ -233,7 +233,7 @@ func TestRightsAreLost(t *testing.T) {
 	}
 	set(services)
 	p.Eventually("the new service", x.endpoints(m.outbound("new"), "10.1.0.2"))
-	p.says(log, "mended: kubernetes/Kubernetes: Service cannot be read")
+	p.says(log, "problem resolved: kubernetes/Kubernetes: Service cannot be read")
 }
 
 // TestDefinitionIsRemoved removes the definition of VirtualServices, and installs it again. The rules go with it, as an API server
@@ -316,6 +316,6 @@ func TestMeshConfigMap(t *testing.T) {
 	p.says(log, "conectTimeout")
 	m.must(timeout(4 * time.Second)())
 	config("connectTimeout: 5s")
-	p.says(log, "mended: ConfigMap/"+m.namespace+"/istio, key mesh")
+	p.says(log, "problem resolved: ConfigMap/"+m.namespace+"/istio, key mesh")
 	p.Eventually("the timeout", timeout(5*time.Second))
 }
