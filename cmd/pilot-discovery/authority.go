@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 )
 
-// authority reads the settings of the certificate authority, and of who is believed to be who,
-// under Istio's names.
+// authority reads the settings of the certificate authority and of client authentication. The
+// variables have Istio's names.
 func (e *environment) authority(o *discovery.AuthorityOptions) {
 	o.Off = !e.boolean("ENABLE_CA_SERVER", true)
 	e.text("ROOT_CA_DIR", &o.PluggedDir)
@@ -55,8 +55,7 @@ func (e *environment) authority(o *discovery.AuthorityOptions) {
 	}
 }
 
-// list reads names with commas between them. An empty variable is no list, and not one with an
-// empty name.
+// list reads a comma-separated list. If the variable is unset or empty, it leaves to unchanged.
 func (e *environment) list(name string, to *[]string) {
 	v, ok := e.lookup(name)
 	if !ok || strings.TrimSpace(v) == "" {

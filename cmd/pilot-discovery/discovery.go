@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
-// discoveryCommand is the discovery sub-command. Settings come from flags, and from the environment
-// variables that operators of Istio know.
+// discoveryCommand returns the subcommand discovery, which runs the control plane. Its settings
+// come from flags and from Istio's environment variables, which lookup reads.
 func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	o := discovery.Defaults()
 	o.Logs.Out = os.Stdout
@@ -36,7 +36,7 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	env.authority(&o.Authority)
 	env.issuers(&o.Issuers, &o.Features)
 	if o.PodName == "" {
-		o.PodName, _ = os.Hostname() // without a name tools show proxies as connected to nobody
+		o.PodName, _ = os.Hostname() // Without a name, tools show proxies as not connected.
 	}
 	addFlags(c.Flags(), &o)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
@@ -92,7 +92,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	command.AddLogFlags(fs, &o.Logs)
 }
 
-// environment reads settings from environment variables; the first bad value is err.
+// environment reads settings from environment variables. err is the first invalid value.
 type environment struct {
 	lookup func(string) (string, bool)
 	err    error
@@ -131,7 +131,7 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Features.AcceptAnyServer = !e.boolean("VERIFY_CERTIFICATE_AT_CLIENT", true)
 	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
 		if e.number("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {
-			o.Features.TraceSampling = -1 // none: what is not set means something else
+			o.Features.TraceSampling = -1 // 0 means unset, so -1 disables sampling
 		}
 	}
 	o.Features.RedisFilter = e.boolean("PILOT_ENABLE_REDIS_FILTER", false)
@@ -156,7 +156,7 @@ func (e *environment) apply(o *discovery.Options) {
 	o.Push.Throttle = int(throttle)
 }
 
-// limits reads what clients of the xDS ports may cost.
+// limits reads the resource limits for clients of the xDS ports.
 func (e *environment) limits(o *discovery.Options) {
 	e.integer("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
 	e.integer("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
@@ -166,9 +166,10 @@ func (e *environment) limits(o *discovery.Options) {
 	o.Workloads.Plaintext = e.boolean("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
-// cluster finds the API server that is meant where no flag names one: in a pod its own, or that of
-// KUBECONFIG. A control plane that reads files elsewhere reads only those. A KUBECONFIG that is not
-// there means nothing: Istio's chart sets it in every pod.
+// cluster selects the API server if no flag does. KUBECONFIG takes precedence over the API server
+// of the pod, but is not used with --configDir. A control plane outside of a pod that reads files
+// reads only files. A KUBECONFIG that does not exist is ignored, because Istio's chart sets it in
+// every pod.
 func (e *environment) cluster(o *discovery.Options) {
 	host, _ := e.lookup("KUBERNETES_SERVICE_HOST")
 	o.Kubernetes.InCluster = host != ""
@@ -181,15 +182,15 @@ func (e *environment) cluster(o *discovery.Options) {
 	}
 }
 
-// plaintextPort opens the port in plain text to other machines in a pod, where a Service leads to
-// it, unless a flag has set it.
+// plaintextPort sets GRPCAddr to PodGRPCAddr in a pod, unless set reports that a flag configures
+// it. The control plane's Service forwards other pods to that port.
 func plaintextPort(o *discovery.Options, set bool) {
 	if o.Kubernetes.InCluster && !set {
 		o.GRPCAddr = discovery.PodGRPCAddr
 	}
 }
 
-// writes reads what is written to an API server, and how much.
+// writes reads which objects are written to an API server, and the rate limits of writes.
 func (e *environment) writes(o *discovery.Options) {
 	o.Status.Off = !e.boolean("PILOT_ENABLE_STATUS", true)
 	qps, burst, workers := 0.0, 0.0, 0.0
@@ -247,7 +248,7 @@ func (e *environment) duration(name string, to *time.Duration) {
 	*to = d
 }
 
-// prefix reads a range of addresses of the family of the one that is there.
+// prefix reads an address range. It must be of the same address family as the default in to.
 func (e *environment) prefix(name string, to *netip.Prefix) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {

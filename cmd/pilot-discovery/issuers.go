@@ -7,7 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// issuers reads how the keys of token issuers are fetched, and by whom.
+// issuers reads the settings for fetching the keys of token issuers (JWKS), and whether the control
+// plane or proxies fetch them.
 func (e *environment) issuers(o *discovery.Issuers, f *snapshot.Features) {
 	e.duration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
 	if o.Refresh < 0 {

@@ -1,4 +1,4 @@
-// pilot-discovery is the control plane of the mesh.
+// Command pilot-discovery runs the control plane of the mesh.
 package main
 
 import (
@@ -28,7 +28,7 @@ func root() *cobra.Command {
 		Use:   "pilot-discovery",
 		Short: "The control plane of the mesh",
 		Long:  "pilot-discovery reads services and rules, and serves every proxy its part of them as Envoy configuration.",
-		// A runtime error is not a wrong command line.
+		// A runtime error is not a usage error.
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	c.AddCommand(discoveryCommand(os.LookupEnv), command.Version(),

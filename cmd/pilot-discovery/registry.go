@@ -5,7 +5,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// registry reads how services are made of objects.
+// registry reads how objects are converted to services.
 func (e *environment) registry(o *discovery.Registry) {
 	e.text("K8S_INGRESS_NS", &o.IngressNamespace)
 	o.ReadyOnly = !e.boolean("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true) && !e.boolean("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
@@ -22,7 +22,7 @@ func (e *environment) registry(o *discovery.Registry) {
 	o.IgnorePods = !e.boolean("PILOT_ENABLE_SERVICEENTRY_SELECT_PODS", true)
 }
 
-// label reads the name of a label. One that is set to nothing switches off what the label is for.
+// label reads the name of a label. An empty value disables the feature that uses the label.
 func (e *environment) label(name string, to *string) {
 	v, ok := e.lookup(name)
 	if !ok {

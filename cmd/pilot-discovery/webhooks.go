@@ -2,7 +2,7 @@ package main
 
 import "github.com/meshpilot/meshpilot/internal/discovery"
 
-// webhooks reads the settings of injection and validation, under Istio's names.
+// webhooks reads the settings of injection and validation. The variables have Istio's names.
 func (e *environment) webhooks(o *discovery.WebhookOptions) {
 	o.NoInjection = !e.boolean("INJECT_ENABLED", true)
 	o.InjectionConfigs = e.named("INJECTION_WEBHOOK_CONFIG_NAME")
@@ -18,8 +18,8 @@ func (e *environment) webhooks(o *discovery.WebhookOptions) {
 	}
 }
 
-// named says whether a variable names something; without it there is a name by default, and an
-// empty one is none.
+// named reports whether the feature of a variable is enabled: it is set to a name, or unset, which
+// selects a default name. An empty value disables it.
 func (e *environment) named(variable string) bool {
 	v, ok := e.lookup(variable)
 	return !ok || v != ""
