@@ -23,30 +23,34 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// authority is the certificate authority and those who ask it: what port 15012 is opened for.
+// authority is the certificate authority and the authentication of its callers and of xDS clients,
+// both on port 15012.
 type authority struct {
 	o            AuthorityOptions
 	log          *slog.Logger
 	trustDomains authenticate.TrustDomains
 
-	// issuer signs workloads' certificates, service serves it; nil: there is no authority.
+	// issuer signs the certificates of workloads and service serves them over gRPC. Both are nil if
+	// there is no authority.
 	issuer  ca.Issuer
 	service *ca.Service
-	// keeper has the authority's material, from the first of the homes that has any; nil where others sign.
+	// keeper loads and renews the authority's certificate and key from the first of homes that has
+	// them. It is nil if an external signer is used.
 	keeper *ca.Reloader
 	homes  []authorityHome
-	// serving is the certificate of the ports; nil: there is none.
+	// serving is the certificate of the TLS ports, or nil if there is none.
 	serving *ca.ServingCertificate
-	// servedByOthers says that somebody else signs it.
+	// servedByOthers reports whether an external signer issues the serving certificate.
 	servedByOthers bool
-	// callers are the ways to prove who one is. They are complete when opened is closed.
+	// callers are the authentication methods, in order. They are complete when opened is closed.
 	callers authenticate.Chain
 	opened  chan struct{}
-	// membership decides whose certificates are renewed.
+	// membership decides which workloads may renew their certificates.
 	membership *membership.Registry
 }
 
-// newAuthority makes the parts that the options ask for. It opens nothing.
+// newAuthority creates the authority, its gRPC service and the source of the serving certificate as
+// the options require. It reads no key material and opens no port.
 func (s *server) newAuthority() (*authority, error) {
 	a := &authority{
 		o: s.options.Authority, log: obs.Limited(s.logs.Scope("ca")), opened: make(chan struct{}),
@@ -70,7 +74,8 @@ func (s *server) newAuthority() (*authority, error) {
 	return a, nil
 }
 
-// newIssuer makes what signs certificates: the control plane itself, whose Authority it gives, or others.
+// newIssuer sets a.issuer. It returns the control plane's own Authority if that signs, or nil if an
+// external signer does, if the CA is off or if there is no store for its key.
 func (s *server) newIssuer(a *authority) (*ca.Authority, error) {
 	if a.o.Off {
 		return nil, nil
@@ -92,7 +97,9 @@ func (s *server) newIssuer(a *authority) (*ca.Authority, error) {
 	return local, nil
 }
 
-// newServing makes the certificate of the ports: from files, or signed by our own authority or by Kubernetes.
+// newServing returns the certificate of the TLS ports: read from files, signed by the control
+// plane's own authority, or signed by Kubernetes. It returns nil if none of them is configured. It
+// sets a.servedByOthers unless the source is files or the own authority.
 func (s *server) newServing(a *authority, local *ca.Authority) *ca.ServingCertificate {
 	o := s.options
 	var source ca.CertificateSource
@@ -113,7 +120,7 @@ func (s *server) newServing(a *authority, local *ca.Authority) *ca.ServingCertif
 				from.Names = append(from.Names, host)
 			}
 		}
-		if s.client == nil { // proxies and people of a laptop call the control plane by no Service's name
+		if s.client == nil { // Without Kubernetes, local clients do not use the DNS name of a Service.
 			from.Names = append(from.Names, "localhost")
 			from.Addresses = append(from.Addresses, net.IPv4(127, 0, 0, 1), net.IPv6loopback)
 		}
@@ -128,10 +135,11 @@ func (s *server) newServing(a *authority, local *ca.Authority) *ca.ServingCertif
 	return ca.NewServingCertificate(source, a.log)
 }
 
-// String names the authority among authenticators.
+// String returns the name of the authority among authenticators.
 func (a *authority) String() string { return "the mesh" }
 
-// Authenticate says who a caller is. Until the authority is open that is nobody.
+// Authenticate returns the identity of a caller. It returns ErrUnavailable until the authority has
+// been opened.
 func (a *authority) Authenticate(ctx context.Context, r authenticate.Request) (authenticate.Caller, error) {
 	select {
 	case <-a.opened:
@@ -141,7 +149,8 @@ func (a *authority) Authenticate(ctx context.Context, r authenticate.Request) (a
 	}
 }
 
-// run opens the authority when the mesh's settings are known, and keeps it until the context ends.
+// run opens the authority once the mesh settings are known and runs its tasks until ctx ends. It
+// returns an error if the authority's material or the serving certificate cannot be read.
 func (a *authority) run(ctx context.Context, s *server) error {
 	select {
 	case <-ctx.Done():
@@ -174,7 +183,9 @@ func (a *authority) run(ctx context.Context, s *server) error {
 	return a.keeper.Run(ctx)
 }
 
-// serve gets the certificate of the ports, and keeps it. What others sign may come later: until then handshakes fail.
+// serve obtains the certificate of the TLS ports and starts its renewal. It returns an error if the
+// first attempt fails, unless an external signer issues the certificate. In that case it logs a
+// warning, and TLS handshakes fail until the certificate arrives.
 func (a *authority) serve(ctx context.Context, parts *sync.WaitGroup) error {
 	if a.serving == nil {
 		if a.issuer != nil {
@@ -192,7 +203,8 @@ func (a *authority) serve(ctx context.Context, parts *sync.WaitGroup) error {
 	return nil
 }
 
-// open reads the authority's material, or makes it, and with it the key of workload tokens.
+// open loads or creates the authority's certificate and key, and then the authenticators with the
+// key of workload tokens.
 func (a *authority) open(ctx context.Context, s *server) error {
 	if a.keeper != nil {
 		if err := a.openKeeper(ctx); err != nil {
@@ -204,7 +216,8 @@ func (a *authority) open(ctx context.Context, s *server) error {
 	return err
 }
 
-// pool gives what certificates of clients are verified against.
+// pool returns the roots against which client certificates are verified. It is empty without an
+// authority.
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	if a.issuer == nil {
@@ -217,21 +230,25 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// register adds the certificate service to the port with TLS.
+// register adds the certificate service to the gRPC server of the TLS port, if there is an
+// authority.
 func (a *authority) register(g grpc.ServiceRegistrar) {
 	if a.service != nil {
 		a.service.Register(g)
 	}
 }
 
-// authenticated returns nil if the caller of a service other than ADS and certificates may call it, else a gRPC status.
+// authenticated returns nil if the caller may call a service other than ADS and the certificate
+// service. Otherwise it returns a gRPC status.
 func (a *authority) authenticated(ctx context.Context) error {
 	_, _, err := a.identities(ctx)
 	return err
 }
 
-// identities returns who opens a stream of xDS, and the cluster whose API server vouches for that, "" if none does. In plain text nothing
-// can be proved, and nothing is asked.
+// identities returns the SPIFFE IDs of the client of an xDS stream and the cluster whose API server
+// verified them, or "" if none did. On the plain-text port it returns no identities and no error,
+// because clients there cannot authenticate. A client that fails authentication is refused with a
+// gRPC status and logged, unless XDSAnyone is set.
 func (a *authority) identities(ctx context.Context) (ids []string, cluster string, err error) {
 	r := authenticate.RequestFromContext(ctx)
 	if r.TLS == nil {
@@ -252,8 +269,9 @@ func (a *authority) identities(ctx context.Context) (ids []string, cluster strin
 	}
 }
 
-// clusterOf returns the cluster whose API server vouches for a caller. A certificate does not name one; a caller that has shown one may
-// send a token of the same identity besides.
+// clusterOf returns the cluster whose API server verified the caller, or "" if none did. A
+// certificate does not name a cluster. A caller with a certificate may therefore also send a token,
+// which is used only if its identity is the same.
 func (a *authority) clusterOf(ctx context.Context, r authenticate.Request, c authenticate.Caller) string {
 	if !c.HasCertificate {
 		return c.Cluster
@@ -265,8 +283,10 @@ func (a *authority) clusterOf(ctx context.Context, r authenticate.Request, c aut
 	return ""
 }
 
-// admit holds a proxy to the identity that it has proved: it may be any workload of that service account, and no other. What it
-// leaves open about itself is filled in by what it has proved.
+// admit refuses a proxy whose namespace and service account match none of its authenticated
+// identities. A proxy may be any workload of its own service account. If p has no service account,
+// admit sets it from the identity. Nothing is checked in plain text, without identities, or if
+// XDSAnyIdentity is set.
 func (a *authority) admit(p *mesh.Proxy, h xds.Hello) error {
 	if !h.Secure || len(h.Identities) == 0 || a.o.XDSAnyIdentity {
 		return nil
@@ -284,7 +304,8 @@ func (a *authority) admit(p *mesh.Proxy, h xds.Hello) error {
 	return status.Errorf(codes.PermissionDenied, "authorization failed: no identity of %q matches %s/%s", h.Identities, p.Namespace, p.Metadata.ServiceAccount)
 }
 
-// reader gives the namespace of the service account that asks for a debug page.
+// reader returns the namespace of the service account that requests a debug page. It returns an
+// error if the caller is not authenticated or is not a service account.
 func (a *authority) reader(r *http.Request) (string, error) {
 	caller, err := a.Authenticate(r.Context(), authenticate.RequestFromHTTP(r))
 	if err != nil {

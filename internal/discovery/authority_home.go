@@ -12,15 +12,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 )
 
-// authorityHome is a place where the authority's certificate and key may be.
+// authorityHome is a store that may contain the authority's certificate and key.
 type authorityHome struct {
 	ca.KeyStore
-	// plugged says that operators have put it there: nothing is made or renewed.
+	// plugged reports whether operators provide the content. In that case nothing is created or
+	// renewed.
 	plugged bool
 }
 
-// authorityHomes gives the places in the order in which they are looked at, as Istio's: what is mounted, the Secret of
-// operators, and where the control plane makes a root if there is none anywhere.
+// authorityHomes returns the candidate stores in the order in which they are searched, which is
+// Istio's: the mounted directory, the Secret of the operators, and the store where the control
+// plane creates a root if no other has one. It returns an error if the mounted directory cannot be
+// read.
 func (s *server) authorityHomes(o AuthorityOptions) ([]authorityHome, error) {
 	var homes []authorityHome
 	if o.PluggedDir != "" {
@@ -46,11 +49,14 @@ func (s *server) authorityHomes(o AuthorityOptions) ([]authorityHome, error) {
 	return homes, nil
 }
 
-// homeRetry is how long an API server that does not answer is left alone.
+// homeRetry is the delay between attempts to load the authority from an API server that does not
+// respond.
 const homeRetry = 2 * time.Second
 
-// openKeeper finds the authority and has it signed with. While an API server does not answer, that is tried again: certificates
-// can wait, and a control plane that ends would take its proxies' configuration along.
+// openKeeper loads the authority from the first store that has it. If the last store is a Secret,
+// it logs errors and retries; it returns nil if ctx ends. Certificates can wait, whereas a control
+// plane that exits would stop configuring its proxies. An error of a file store is returned at
+// once.
 func (a *authority) openKeeper(ctx context.Context) error {
 	for {
 		err := a.tryKeeper(ctx)
@@ -87,7 +93,9 @@ func (a *authority) tryKeeper(ctx context.Context) error {
 	return a.keeper.LoadOrCreate(ctx)
 }
 
-// authenticators are the ways to prove who one is, in their order: what can be judged here goes before what others are asked about.
+// authenticators returns the authentication methods in order. Methods that verify locally precede
+// methods that call another server. It returns an error if the key of workload tokens cannot be
+// loaded or created.
 func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 	chain := authenticate.Chain{authenticate.ClientCertificate{TrustDomains: a.trustDomains}}
 	if a.o.Dir != "" {
@@ -103,7 +111,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 		chain = append(chain, tokens)
 	}
 	if a.o.OIDC != nil {
-		// The operator has written the address, so this machine may be meant.
+		// The operator has configured the address, so it may be on this machine.
 		client := fetch.NewClient(fetch.Options{Loopback: true})
 		chain = append(chain, authenticate.NewOIDC(*a.o.OIDC, a.trustDomains, client, a.log, nil))
 	}
@@ -118,7 +126,7 @@ func (s *server) authenticators(a *authority) (authenticate.Chain, error) {
 	return chain, nil
 }
 
-// there says whether there is a file.
+// there reports whether the file exists.
 func there(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil

@@ -25,7 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// clusterClient gives the client of a cluster, nil for one that is not known.
+// clusterClient returns the client of a cluster, or nil if the cluster is unknown.
 func (s *server) clusterClient(cluster string) *kube.Client {
 	if s.client != nil && cluster == s.options.ClusterID {
 		return s.client
@@ -36,7 +36,7 @@ func (s *server) clusterClient(cluster string) *kube.Client {
 	return nil
 }
 
-// clusterNamed returns the name of a cluster that is called by its name or by an alias.
+// clusterNamed resolves an alias of a cluster to its name. It returns any other name unchanged.
 func (s *server) clusterNamed(name string) string {
 	if is, ok := aliases(s.options.ClusterAliases)[mesh.ClusterID(name)]; ok {
 		return string(is)
@@ -44,8 +44,8 @@ func (s *server) clusterNamed(name string) string {
 	return name
 }
 
-// tokenReviews returns a function that finds the API server of a cluster by its name or an alias, for token reviews; nil without any
-// API server.
+// tokenReviews returns a function that finds the TokenReview client of a cluster by its name or an
+// alias. It returns nil if the control plane has no API server.
 func (s *server) tokenReviews() func(cluster string) authenticate.TokenReviews {
 	if s.client == nil {
 		return nil
@@ -58,7 +58,8 @@ func (s *server) tokenReviews() func(cluster string) authenticate.TokenReviews {
 	}
 }
 
-// impersonation lets the proxies of nodes ask for others' certificates, if any may.
+// impersonation returns the check that lets node proxies request certificates of pods on their node
+// (TrustedNodes). It returns nil if none may, or if there is no API server.
 func (s *server) impersonation(a *authority) ca.Impersonation {
 	if len(a.o.TrustedNodes) == 0 || s.client == nil {
 		return nil
@@ -71,10 +72,11 @@ func (s *server) impersonation(a *authority) ca.Impersonation {
 	}}
 }
 
-// clusterRoots is where a pod finds the roots of its cluster.
+// clusterRoots is the file where a pod finds the roots of its cluster's API server.
 const clusterRoots = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
-// newRegistration makes what has certificates signed by way of Kubernetes.
+// newRegistration returns the issuer that has certificates signed through Kubernetes'
+// CertificateSigningRequests. It returns an error if there is no API server.
 func (s *server) newRegistration(a *authority) (*ca.Registration, error) {
 	if s.client == nil {
 		return nil, fmt.Errorf("EXTERNAL_CA %s: there is no API server", a.o.External)
@@ -85,19 +87,21 @@ func (s *server) newRegistration(a *authority) (*ca.Registration, error) {
 	}), nil
 }
 
-// signerRoots gives the certificates that the mesh's settings say are those of a signer.
+// signerRoots returns the roots that meshConfig.caCertificates lists for a signer.
 func (s *server) signerRoots(signer string) []*x509.Certificate {
 	var list []*x509.Certificate
 	for _, c := range s.current.Load().Settings.Mesh.GetCaCertificates() {
 		if slices.Contains(c.GetCertSigners(), signer) {
-			found, _ := ca.ParseCertificates([]byte(c.GetPem())) // what is wrong with one is a Problem of the settings
+			found, _ := ca.ParseCertificates([]byte(c.GetPem())) // Errors are reported as Problems of the settings.
 			list = append(list, found...)
 		}
 	}
 	return list
 }
 
-// followExternalRoots reads the roots of who signs, from a file that is mounted, until the context ends.
+// followExternalRoots polls the file with the external signer's roots and applies it to r until ctx
+// ends. Without an ExternalRoot file it reads the roots of the cluster. It logs each distinct error
+// once.
 func (a *authority) followExternalRoots(ctx context.Context, r *ca.Registration) {
 	const poll = 2 * time.Second
 	said := ""
@@ -122,7 +126,8 @@ func (a *authority) followExternalRoots(ctx context.Context, r *ca.Registration)
 	}
 }
 
-// kubernetesServing has the control plane's own certificate signed by Kubernetes, if PILOT_CERT_PROVIDER says so.
+// kubernetesServing returns the source of a serving certificate that a Kubernetes signer signs. It
+// returns nil unless PILOT_CERT_PROVIDER names such a signer and there is an API server.
 func (s *server) kubernetesServing(a *authority) ca.CertificateSource {
 	signer, ok := strings.CutPrefix(a.o.CertProvider, providerKubernetes)
 	if !ok || s.client == nil {
@@ -184,7 +189,8 @@ func (k kubernetesSource) SourceChanged() <-chan struct{} {
 	return changed
 }
 
-// leadRoots publishes the roots for as long as this replica is the one that does.
+// leadRoots publishes the roots in the namespaces of the own cluster while this replica is the
+// leader.
 func (s *server) leadRoots(ctx context.Context) {
 	err := s.lead(ctx, leader.RootCertificates, func(ctx context.Context) {
 		if err := s.publishRoots(ctx, s.client.Kubernetes); err != nil {
@@ -196,8 +202,8 @@ func (s *server) leadRoots(ctx context.Context) {
 	}
 }
 
-// publishRoots keeps the ConfigMap with the roots in every namespace of a cluster. Whoever has elected this replica runs it, for
-// its own cluster and for remote ones.
+// publishRoots keeps the ConfigMap with the roots up to date in all selected namespaces of a
+// cluster, until ctx ends. The elected leader runs it for its own cluster and for remote clusters.
 func (s *server) publishRoots(ctx context.Context, client kubernetes.Interface) error {
 	a := s.authority
 	return ca.RootPublisher{
@@ -210,7 +216,8 @@ func (s *server) publishRoots(ctx context.Context, client kubernetes.Interface) 
 	}.Run(ctx)
 }
 
-// selects says whether namespaces with these labels are of the mesh (meshConfig.discoverySelectors).
+// selects reports whether a namespace with these labels belongs to the mesh
+// (meshConfig.discoverySelectors). It returns true if there are no selectors.
 func (s *server) selects(of map[string]string) bool {
 	selectors := s.current.Load().Settings.Mesh.GetDiscoverySelectors()
 	for _, x := range selectors {

@@ -7,7 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 )
 
-// authorityMetrics puts what the certificate authority reports under the names of obs.Metrics.
+// authorityMetrics records the events of the certificate authority in obs.Metrics.
 type authorityMetrics struct{ m *obs.AuthorityMetrics }
 
 var _ ca.Metrics = authorityMetrics{}
@@ -29,14 +29,15 @@ func (x authorityMetrics) RequestRefused(cause ca.Cause) {
 	}
 }
 
-// authorityLoaded counts files of the authority that could not be used.
+// authorityLoaded increments the counter of unusable CA files if err is not nil.
 func (x metrics) authorityLoaded(err error) {
 	if err != nil {
 		x.m.Authority.BadMaterial.Inc()
 	}
 }
 
-// expiry gives when the first root ends, and the chain that certificates are signed with; the zero time where there is none.
+// expiry returns when the first root expires and when the signing chain expires. Each is the zero
+// time if it does not exist.
 func (a *authority) expiry() (root, chain time.Time) {
 	if a.issuer == nil {
 		return root, chain

@@ -13,64 +13,73 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// AuthorityOptions are the settings of the certificate authority, and of who is believed to be who.
+// AuthorityOptions are the settings of the certificate authority and of client authentication.
 type AuthorityOptions struct {
-	// Off serves no certificates. ENABLE_CA_SERVER=false.
+	// Off disables the certificate authority (default false; set by ENABLE_CA_SERVER=false).
 	Off bool
-	// Dir is where the root of the mesh, and the key of its workload tokens, are kept where there is no Kubernetes; empty: there is
-	// no authority then, unless PluggedDir has one. --caDir.
+	// Dir is the directory with the mesh root and the key of workload tokens, for use without
+	// Kubernetes (--caDir). If empty, there is no authority, unless PluggedDir has one.
 	Dir string
-	// PluggedDir is where operators mount an authority of their own, the Secret cacerts. ROOT_CA_DIR.
+	// PluggedDir is where operators mount their own authority, the Secret cacerts (ROOT_CA_DIR).
 	PluggedDir string
-	// Poll is how often the two are looked at for changes; 0: every two seconds.
+	// Poll is the interval at which both directories are checked for changes; 0 is two seconds.
 	Poll time.Duration
-	// SelfSignedInCacerts keeps a root of the control plane's making in the Secret cacerts, rather than in istio-ca-secret.
-	// USE_CACERTS_FOR_SELF_SIGNED_CA.
+	// SelfSignedInCacerts stores a self-signed root in the Secret cacerts instead of
+	// istio-ca-secret (default false; USE_CACERTS_FOR_SELF_SIGNED_CA).
 	SelfSignedInCacerts bool
-	// KeyType is that of keys which the control plane makes. CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE.
+	// KeyType is the type of the keys that the control plane generates
+	// (CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE).
 	KeyType ca.KeyType
-	// Lifetimes are those of workloads' certificates. DEFAULT_WORKLOAD_CERT_TTL, MAX_WORKLOAD_CERT_TTL.
+	// Lifetimes limit the lifetime of workload certificates (DEFAULT_WORKLOAD_CERT_TTL,
+	// MAX_WORKLOAD_CERT_TTL).
 	Lifetimes ca.Lifetimes
-	// RenewalGrace is how long after the removal of its last workload a service account may renew a certificate with the one that it has
-	// (default one minute). Less than 0: for ever, as with istiod. MESHPILOT_CERT_RENEWAL_GRACE.
+	// RenewalGrace is how long after the removal of its last workload a service account may still
+	// renew a certificate with its current one. The default is one minute; a negative value sets no
+	// limit, as in istiod (MESHPILOT_CERT_RENEWAL_GRACE).
 	RenewalGrace time.Duration
-	// RootLifetime is that of a root of the control plane's making, Rotation how it is renewed.
-	// CITADEL_SELF_SIGNED_CA_CERT_TTL, CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL, CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE,
-	// CITADEL_ENABLE_JITTER_FOR_ROOT_CERT_ROTATOR.
+	// RootLifetime is the lifetime of a self-signed root, and Rotation configures its renewal
+	// (CITADEL_SELF_SIGNED_CA_CERT_TTL, CITADEL_SELF_SIGNED_ROOT_CERT_CHECK_INTERVAL,
+	// CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE,
+	// CITADEL_ENABLE_JITTER_FOR_ROOT_CERT_ROTATOR).
 	RootLifetime time.Duration
 	Rotation     ca.Rotation
 
-	// External has certificates signed by others: ISTIOD_RA_KUBERNETES_API, by way of Kubernetes' CertificateSigningRequests; empty: the
-	// control plane signs. EXTERNAL_CA. ExternalSigner is who signs there if a proxy names nobody, SignerDomain what comes before a
-	// signer that one names, ExternalRoot the file with its roots. K8S_SIGNER, CERT_SIGNER_DOMAIN, ./etc/external-ca-cert/root-cert.pem.
+	// External selects an external signer (EXTERNAL_CA). The only value is
+	// ISTIOD_RA_KUBERNETES_API, which uses Kubernetes' CertificateSigningRequests; if empty, the
+	// control plane signs. ExternalSigner is the default signer (K8S_SIGNER). SignerDomain is
+	// prepended to a signer that a proxy requests (CERT_SIGNER_DOMAIN). ExternalRoot is the file
+	// with the signer's roots, ./etc/external-ca-cert/root-cert.pem.
 	External, ExternalSigner, SignerDomain, ExternalRoot string
 
-	// Hosts are further names that the control plane is called by, and addresses. ISTIOD_CUSTOM_HOST.
+	// Hosts are additional DNS names and addresses of the control plane (ISTIOD_CUSTOM_HOST).
 	Hosts []string
-	// CertProvider is who signs the control plane's own certificate: istiod, which is its own authority, k8s.io/SIGNER, custom for files
-	// in ./var/run/secrets/istiod, or none. PILOT_CERT_PROVIDER.
+	// CertProvider selects the signer of the control plane's serving certificate
+	// (PILOT_CERT_PROVIDER): istiod for its own authority, k8s.io/SIGNER, custom for files in
+	// ./var/run/secrets/istiod, or none.
 	CertProvider string
 
-	// Audiences are those of tokens, of which one must be among them. TOKEN_AUDIENCES.
+	// Audiences are the accepted token audiences. A token must have at least one (TOKEN_AUDIENCES).
 	Audiences []string
-	// OIDC is an issuer of tokens besides Kubernetes, nil for none. JWT_RULE.
+	// OIDC is a token issuer besides Kubernetes (JWT_RULE). If nil, there is none.
 	OIDC *authenticate.OIDCRule
-	// TrustedGateways are networks whose gateways are believed about their clients' certificates. TRUSTED_GATEWAY_CIDR.
+	// TrustedGateways are networks whose gateways may forward client certificates
+	// (TRUSTED_GATEWAY_CIDR).
 	TrustedGateways []netip.Prefix
-	// TrustedNodes are the service accounts, as NAMESPACE/NAME, that may ask for certificates for pods of their node.
-	// CA_TRUSTED_NODE_ACCOUNTS.
+	// TrustedNodes are the service accounts, as NAMESPACE/NAME, that may request certificates for
+	// pods of their node (CA_TRUSTED_NODE_ACCOUNTS).
 	TrustedNodes []string
-	// XDSAnyone takes xDS streams over TLS of clients that do not prove who they are (XDS_AUTH=false); XDSAnyIdentity lets those
-	// that do claim to be other proxies (PILOT_ENABLE_XDS_IDENTITY_CHECK=false).
+	// XDSAnyone accepts xDS streams over TLS from unauthenticated clients (set by XDS_AUTH=false).
+	// XDSAnyIdentity allows authenticated clients to claim any proxy's identity (set by
+	// PILOT_ENABLE_XDS_IDENTITY_CHECK=false).
 	XDSAnyone, XDSAnyIdentity bool
-	// NoRootConfigMaps publishes no ConfigMap with the root. TRUST_DISTRIBUTION=off.
+	// NoRootConfigMaps disables the ConfigMaps with the root (set by TRUST_DISTRIBUTION=off).
 	NoRootConfigMaps bool
 }
 
-// externalKubernetes is the one value of EXTERNAL_CA.
+// externalKubernetes is the only value of EXTERNAL_CA.
 const externalKubernetes = "ISTIOD_RA_KUBERNETES_API"
 
-// defaultAuthority gives Istio's settings.
+// defaultAuthority returns Istio's default settings.
 func defaultAuthority() AuthorityOptions {
 	return AuthorityOptions{
 		PluggedDir: "./etc/cacerts", RenewalGrace: time.Minute, Lifetimes: ca.DefaultLifetimes(), RootLifetime: 3650 * 24 * time.Hour,
@@ -79,7 +88,7 @@ func defaultAuthority() AuthorityOptions {
 	}
 }
 
-// The providers of the control plane's own certificate.
+// Values of PILOT_CERT_PROVIDER. providerKubernetes is a prefix.
 const (
 	providerIstiod     = "istiod"
 	providerCustom     = "custom"
@@ -121,7 +130,8 @@ func (o AuthorityOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// hosts gives the DNS names of the control plane's Services, and those that operators have added, which come first.
+// hosts returns the DNS names of the serving certificate: first o.Hosts, then the sorted names of
+// the control plane's Services.
 func (o AuthorityOptions) hosts(namespace, revision string) []string {
 	list := slices.Clone(o.Hosts)
 	services := []string{"istiod", "istiod-remote", "istio-pilot"}

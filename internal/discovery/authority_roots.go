@@ -7,23 +7,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// roots is the feed of what proxies are to trust: the roots of the mesh's own authority.
+// roots is the feed of the mesh's trust roots, which its own authority provides.
 type roots struct {
 	batches chan mesh.Batch
-	// coming says that there is an authority.
+	// coming reports whether there is an authority, so that roots will follow.
 	coming bool
 }
 
 func newRoots() *roots { return &roots{batches: make(chan mesh.Batch)} }
 
-// Name is "roots".
+// Name returns "roots".
 func (*roots) Name() string { return "roots" }
 
-// Run hands on what there is news of.
+// Run sends the initial settings and then each batch received, until ctx ends. The feed is in sync
+// at once, before it has any roots.
 func (r *roots) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	first := mesh.Batch{
 		{Source: r.Name(), Settings: &mesh.Settings{RootsComing: r.coming}},
-		{Op: mesh.Synced, Source: r.Name()}, // the authority needs the rest of the mesh's settings first
+		{Op: mesh.Synced, Source: r.Name()}, // The authority needs the other mesh settings before it can have roots.
 	}
 	for next := first; ; {
 		select {
@@ -39,7 +40,7 @@ func (r *roots) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// followRoots tells proxies of the roots, and of others when there are others.
+// followRoots sends the issuer's roots to the feed, and again after each change, until ctx ends.
 func (s *server) followRoots(ctx context.Context, issuer ca.Issuer) {
 	for {
 		list, changed := issuer.Roots()
@@ -60,7 +61,8 @@ func (s *server) followRoots(ctx context.Context, issuer ca.Issuer) {
 	}
 }
 
-// revoked gives the lists of revoked certificates that operators brought with the authority, in PEM; nil for none.
+// revoked returns the certificate revocation lists that operators supplied with the authority, in
+// PEM. It returns nil if there are none or if an external signer is used.
 func (a *authority) revoked() []byte {
 	if local, ok := a.issuer.(*ca.Authority); ok {
 		return local.RevocationLists()

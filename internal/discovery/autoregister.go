@@ -21,25 +21,28 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// Workloads is how workloads outside of Kubernetes are registered.
+// Workloads configures the registration of workloads outside of Kubernetes.
 type Workloads struct {
-	// NoRegistration leaves WorkloadEntries to people (PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION=false), NoHealthChecks what
-	// agents say of health (PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS=false).
+	// NoRegistration disables automatic WorkloadEntries (set by
+	// PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION=false). NoHealthChecks ignores the health that
+	// agents report (set by PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS=false).
 	NoRegistration, NoHealthChecks bool
-	// Grace is how long an entry stays after its workload is gone. PILOT_WORKLOAD_ENTRY_GRACE_PERIOD.
+	// Grace is how long an entry is kept after its workload disconnected
+	// (PILOT_WORKLOAD_ENTRY_GRACE_PERIOD).
 	Grace time.Duration
-	// AnyIdentity registers workloads that are not authenticated. ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false.
+	// AnyIdentity also registers workloads that are not authenticated (set by
+	// ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false).
 	AnyIdentity bool
 	// Plaintext registers workloads that connect without TLS, if AnyIdentity is set too (default false;
 	// MESHPILOT_PLAINTEXT_REGISTRATION).
 	Plaintext bool
 }
 
-// workloads registers workloads.
+// workloads registers workloads and maintains their WorkloadEntries.
 type workloads struct {
 	*autoregister.Registrar
 	s *server
-	// memory keeps entries where there is no API server; nil where there is one.
+	// memory stores entries if there is no API server to store them in; otherwise it is nil.
 	memory *autoregister.MemoryStore
 }
 
@@ -66,11 +69,13 @@ func (s *server) newWorkloads() *workloads {
 	return w
 }
 
-// workloadFile is where registered workloads are kept, in the directory of the mesh's authority.
+// workloadFile is the name of the file with registered workloads, in the directory of the mesh's
+// authority.
 const workloadFile = "registered-workloads.json"
 
-// workloadMemory keeps entries where there is no API server: with the authority's directory they outlive the process. What cannot
-// be read there is no reason not to start, for workloads register anew.
+// workloadMemory returns the store of entries without an API server. With an authority directory,
+// entries are saved there and survive a restart. If that file cannot be read, it logs a warning and
+// starts empty, because workloads register again.
 func (s *server) workloadMemory() *autoregister.MemoryStore {
 	if s.options.Authority.Dir == "" {
 		return autoregister.NewMemoryStore()
@@ -83,12 +88,13 @@ func (s *server) workloadMemory() *autoregister.MemoryStore {
 	return m
 }
 
-// run keeps entries until the context ends.
+// run maintains entries until ctx ends. Abandoned entries are deleted only by the leader, or by
+// this process if entries are in memory.
 func (w *workloads) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { w.Run(ctx); return nil })
 	group.Go(func() error {
-		if w.memory != nil { // there is no other replica
+		if w.memory != nil { // There is no other replica.
 			w.CleanUpAbandoned(ctx, nil)
 			return nil
 		}
@@ -97,8 +103,8 @@ func (w *workloads) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// alive says whether a replica is there: whether there is a pod of its name. It is not known of replicas that are no pods, as
-// this one may be.
+// alive reports whether a replica exists, which means that a pod of its name exists. It returns an
+// error if this replica is not a pod itself, because then others may not be pods either.
 func (w *workloads) alive(ctx context.Context, instance string) (bool, error) {
 	pods := w.s.client.Kubernetes.CoreV1().Pods(w.s.options.Namespace)
 	if _, err := pods.Get(ctx, w.s.options.PodName, metav1.GetOptions{}); err != nil {
@@ -113,7 +119,9 @@ func (w *workloads) alive(ctx context.Context, instance string) (bool, error) {
 	return true, nil
 }
 
-// Connect registers the workload of a proxy.
+// Connect registers the workload of a proxy. It returns nil without error if the registrar does
+// not handle the proxy. A refused registration is returned as PermissionDenied or
+// FailedPrecondition.
 func (w *workloads) Connect(ctx context.Context, p *mesh.Proxy) (xds.Workload, error) {
 	c, err := w.Registrar.Connect(ctx, p)
 	var refused *autoregister.RegistrationError
@@ -130,7 +138,7 @@ func (w *workloads) Connect(ctx context.Context, p *mesh.Proxy) (xds.Workload, e
 	return c, nil
 }
 
-// EntryRegistered and the other methods implement autoregister.Metrics.
+// EntryRegistered and the following methods implement autoregister.Metrics.
 func (x metrics) EntryRegistered()   { x.m.Writes.Registered.Inc() }
 func (x metrics) EntryUpdated()      { x.m.Writes.Updated.Inc() }
 func (x metrics) EntryUnregistered() { x.m.Writes.Unregistered.Inc() }

@@ -21,14 +21,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 )
 
-// bundleRefresh is how long a trust bundle is used before it is fetched anew: what the standard has for bundles that do not say (SPIFFE
-// Trust Domain and Bundle, section 4.1.2). What a bundle says itself (spiffe_refresh_hint) is not asked: it is a stranger's.
+// bundleRefresh is the interval at which trust bundles are fetched. It is the standard's default
+// for bundles without an interval of their own (SPIFFE Trust Domain and Bundle, section 4.1.2). A
+// bundle's own spiffe_refresh_hint is ignored, because an outside party controls it.
 const bundleRefresh = 5 * time.Minute
 
-// bundles is the feed of the trust bundles that the mesh's settings name (MeshConfig.caCertificates.spiffeBundleUrl).
+// bundles is the feed of the SPIFFE trust bundles that the mesh settings name
+// (MeshConfig.caCertificates.spiffeBundleUrl).
 type bundles struct {
 	source *jwks.Source
-	known  map[string]string // of Run alone, and not changed in place
+	known  map[string]string // by address; used only by Run and replaced, not modified
 }
 
 func newBundles(o Issuers, log *slog.Logger) (*bundles, error) {
@@ -37,13 +39,13 @@ func newBundles(o Issuers, log *slog.Logger) (*bundles, error) {
 		return nil, err
 	}
 	return &bundles{known: map[string]string{}, source: jwks.New(jwks.Options{
-		// The operator has written the address, so this machine may be meant.
+		// The operator has configured the address, so it may be on this machine.
 		Client:  fetch.NewClient(fetch.Options{Timeout: jwks.MaxTimeout, Loopback: true, Blocked: o.Blocked, Roots: roots}),
 		Refresh: bundleRefresh, Random: rand.Float64, Log: log, Description: "trust bundles", Parse: rootsOf,
 	})}, nil
 }
 
-// rootsOf gives the authorities of a bundle in PEM.
+// rootsOf returns the certificate authorities of a SPIFFE bundle in PEM.
 func rootsOf(document []byte) (string, error) {
 	list, err := spiffe.ParseBundle(document)
 	if err != nil {
@@ -56,10 +58,11 @@ func rootsOf(document []byte) (string, error) {
 	return text.String(), nil
 }
 
-// Name is that of the feed.
+// Name returns the name of the feed.
 func (b *bundles) Name() string { return b.source.Name() }
 
-// published has fetched what the settings of a snapshot name.
+// published sets the bundles to fetch to the ones named in the settings of the snapshot. It does
+// nothing unless the delta is a full one, as after any change of settings.
 func (b *bundles) published(s *snapshot.Snapshot, d snapshot.Delta) {
 	if !d.All {
 		return
@@ -71,7 +74,7 @@ func (b *bundles) published(s *snapshot.Snapshot, d snapshot.Delta) {
 	b.source.SetWanted(wants)
 }
 
-// Run makes settings of what is fetched, until the context ends.
+// Run fetches bundles and emits them as settings, until ctx ends.
 func (b *bundles) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	fetched := make(chan mesh.Batch)
 	running, ctx := errgroup.WithContext(ctx)
@@ -93,7 +96,8 @@ func (b *bundles) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return running.Wait()
 }
 
-// settings makes of what is known of addresses settings, if other certificates are to be trusted, and Problems.
+// settings converts fetched bundles to events: a list of Problems for each address, and new
+// Settings if the trusted certificates changed. Other events are passed on.
 func (b *bundles) settings(batch mesh.Batch) mesh.Batch {
 	known := maps.Clone(b.known)
 	next := make(mesh.Batch, 0, len(batch)+1)
@@ -115,7 +119,8 @@ func (b *bundles) settings(batch mesh.Batch) mesh.Batch {
 	return next
 }
 
-// problems says what is wrong with an address.
+// problems returns a Problem if the bundle of an address could not be fetched. It returns none for
+// a deleted address.
 func (b *bundles) problems(e mesh.Event) []config.Problem {
 	if e.Op == mesh.Delete || e.KeySet.Fault == "" {
 		return nil

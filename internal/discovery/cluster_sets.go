@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// clusterSets are the registries that know which services of their clusters are exported and imported.
+// clusterSets indexes, by cluster, the converters that know which services are exported and
+// imported (Multi-Cluster Services API).
 type clusterSets struct {
 	mu sync.Mutex
 	of map[mesh.ClusterID]*kube.Converter
@@ -18,7 +19,8 @@ type clusterSets struct {
 
 func newClusterSets() *clusterSets { return &clusterSets{of: map[mesh.ClusterID]*kube.Converter{}} }
 
-// note registers the converter of a cluster, which exchanged asks from now on, and gives it back.
+// note registers and returns the converter of a cluster, replacing an earlier one. The method
+// exchanged reads from it.
 func (c *clusterSets) note(id mesh.ClusterID, k *kube.Converter) *kube.Converter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,7 +28,8 @@ func (c *clusterSets) note(id mesh.ClusterID, k *kube.Converter) *kube.Converter
 	return k
 }
 
-// exchanged gives the services that clusters which are known export or import, sorted by cluster, namespace and name.
+// exchanged returns the exported and imported services of all known clusters, sorted by cluster,
+// namespace and name.
 func (s *server) exchanged() []debug.ClusterSetService {
 	known := map[mesh.ClusterID]bool{mesh.ClusterID(s.options.ClusterID): true}
 	for _, c := range s.remoteClusters() {

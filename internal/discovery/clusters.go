@@ -21,34 +21,41 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Remote is how other clusters are read, to which Secrets lead.
+// Remote configures how remote clusters are read. Their kubeconfigs are in Secrets.
 type Remote struct {
-	// Timeout is how long they may hold up the start; 0: for ever. PILOT_REMOTE_CLUSTER_TIMEOUT.
+	// Timeout limits how long remote clusters may delay the start; 0 sets no limit
+	// (PILOT_REMOTE_CLUSTER_TIMEOUT).
 	Timeout time.Duration
-	// Insecure are the dangerous fields of kubeconfigs that are taken all the same.
-	// PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS.
+	// Insecure lists the dangerous kubeconfig fields that are accepted nevertheless
+	// (PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS).
 	Insecure []string
-	// LocalSecrets looks for the Secrets in the cluster that the control plane runs in, and not in the one that config is read
-	// from (--kubeconfig). LOCAL_CLUSTER_SECRET_WATCHER.
+	// LocalSecrets reads the Secrets from the cluster in which the control plane runs, instead of
+	// from the config cluster of --kubeconfig (default false; LOCAL_CLUSTER_SECRET_WATCHER).
 	LocalSecrets bool
-	// Namespace is where the Secrets are; empty: the control plane's. --clusterRegistriesNamespace.
+	// Namespace is the namespace of the Secrets; if empty, the control plane's
+	// (--clusterRegistriesNamespace).
 	Namespace string
-	// IgnoreWorkloadEntries has WorkloadEntries of remote clusters not read. PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY=false.
+	// IgnoreWorkloadEntries excludes WorkloadEntries of remote clusters (set by
+	// PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY=false).
 	IgnoreWorkloadEntries bool
-	// External says that this control plane is that of remote clusters too which name it in the annotation
-	// topology.istio.io/controlPlaneClusters of their system namespace: see lookAfterClusters. EXTERNAL_ISTIOD.
+	// External manages remote clusters that have no control plane of their own and name this one in
+	// the annotation topology.istio.io/controlPlaneClusters of their system namespace; see
+	// lookAfterClusters (default false; EXTERNAL_ISTIOD).
 	External bool
-	// NoCredentials reads no Secrets of remote clusters: gateways there have those of the config cluster.
-	// PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER=false.
+	// NoCredentials reads no Secrets of remote clusters. Gateways there are sent Secrets of the
+	// config cluster (set by PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER=false).
 	NoCredentials bool
-	// KeepGatewayNames leaves out gateways of networks that are known by name. RESOLVE_HOSTNAME_GATEWAYS=false.
+	// KeepGatewayNames ignores network gateways whose address is a DNS name (set by
+	// RESOLVE_HOSTNAME_GATEWAYS=false).
 	KeepGatewayNames bool
-	// Lookup resolves their names; nil: the machine's resolver. GatewayRefresh is how often it is asked; 0: every 30 s.
+	// Lookup resolves the DNS names of network gateways; if nil, the system resolver does.
+	// GatewayRefresh is the interval of lookups; 0 is 30 s.
 	Lookup         func(ctx context.Context, name string) ([]netip.Addr, error)
 	GatewayRefresh time.Duration
 }
 
-// newClusters makes the part that reads remote clusters, nil where not even the one at hand is read.
+// newClusters returns the reader of remote clusters. It returns nil if services are not read from
+// an API server. It returns an error if the in-cluster client for LocalSecrets cannot be created.
 func (s *server) newClusters() (*remote.Clusters, error) {
 	o := s.options
 	if s.client == nil || !o.fromCluster() {
@@ -73,9 +80,10 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 	return c, nil
 }
 
-// openCluster makes what reads a remote cluster: its services and workloads, and no rules. Its WorkloadEntries are workloads, and its
-// Gateways of the Gateway API may lead into its network. Roles by which clusters were read before those were may not allow it: a
-// cluster is in sync without them too.
+// openCluster returns the source and the converters of a remote cluster. They read its services and
+// workloads, but no routing rules or policies. WorkloadEntries are workloads, and Gateways of the
+// Gateway API can be entry points of its network. Older roles may not permit reading these two
+// kinds, so the cluster is in sync without them too.
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
 	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
@@ -100,7 +108,7 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 	}}
 }
 
-// Remote counts the remote clusters by how it stands with them.
+// Remote sets the gauges of remote clusters by sync state.
 func (x metrics) Remote(states map[mesh.ClusterID]string) {
 	x.m.Clusters.Managed.WithLabelValues("remote").Set(float64(len(states)))
 	x.m.Clusters.RemoteSync.Reset()
@@ -109,10 +117,10 @@ func (x metrics) Remote(states map[mesh.ClusterID]string) {
 	}
 }
 
-// TimedOut counts a remote cluster that held up the start for too long.
+// TimedOut increments the counter of remote clusters that exceeded the start timeout.
 func (x metrics) TimedOut(mesh.ClusterID) { x.m.Clusters.RemoteTimeouts.Inc() }
 
-// remoteClusters is what the debug pages show of them.
+// remoteClusters returns the status of remote clusters for the debug pages.
 func (s *server) remoteClusters() []debug.Cluster {
 	if s.clusters == nil {
 		return nil

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Policies that COMPLIANCE_POLICY may name, as Istio has them.
+// Policies that COMPLIANCE_POLICY may name; they are Istio's.
 const (
 	complianceFIPS = "fips-140-2"
 	compliancePQC  = "pqc"
 )
 
-// checkCompliance looks at the name of a policy.
+// checkCompliance returns an error if policy is not a known compliance policy or empty.
 func checkCompliance(policy string) error {
 	switch policy {
 	case "", complianceFIPS, compliancePQC:
@@ -20,7 +20,8 @@ func checkCompliance(policy string) error {
 	return fmt.Errorf("COMPLIANCE_POLICY %q: want %s or %s", policy, complianceFIPS, compliancePQC)
 }
 
-// comply narrows what the control plane's own TLS ports speak to what a policy takes. It goes last: no flag widens it again.
+// comply restricts TLS versions, cipher suites and curves of the control plane's own ports to the
+// values that the policy permits. It must be applied last, so that no flag can extend them again.
 func comply(policy string, c *tls.Config) {
 	switch policy {
 	case complianceFIPS:

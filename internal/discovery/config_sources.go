@@ -13,8 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
-// configFeeds are where config objects come from: meshConfig.configSources, in their order, or --configDir if there are none.
-// As in Istio the list is read once: another one takes a restart.
+// configFeeds returns the feeds of config objects, in order. They are listed in
+// meshConfig.configSources; if that is empty, the only one is the API server or --configDir. It
+// returns an error if a source is invalid or listed twice. As in Istio the list is read once, so a
+// change requires a restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	if len(m.ConfigSources) == 0 {
 		if s.options.configFromCluster() {
@@ -49,7 +51,8 @@ func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	return feeds, nil
 }
 
-// configSource makes the feed of one config source. The error begins with the field of it that is wrong.
+// configSource returns the feed of one config source. An error begins with the name of the invalid
+// field.
 func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 	o := s.options
 	a, err := xds.ParseAddress(c.Address)
@@ -80,7 +83,8 @@ func (s *server) fileFeed(dir string) (ingest.Feed, error) {
 	return f, f.Check()
 }
 
-// newConfigFeed serves this control plane's config to others.
+// newConfigFeed returns the server of this control plane's config objects to other control planes.
+// By default, only the istiod identity of its own namespace may read them.
 func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
 	o := s.options
 	clients := o.ConfigClients

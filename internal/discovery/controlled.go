@@ -18,14 +18,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// How often is looked whether a remote cluster has us look after it, and how soon again after an error.
+// Intervals at which a remote cluster's annotation is checked, normally and after an error.
 const (
 	chosenRecheck = 30 * time.Second
 	chosenRetry   = time.Second
 )
 
-// lookAfterClusters does for remote clusters that have no control plane of their own what one would do there: it publishes the
-// mesh's roots, and has the cluster's API server trust our webhooks. They name us in an annotation (EXTERNAL_ISTIOD).
+// lookAfterClusters manages the remote clusters that have no control plane of their own and name
+// this one in an annotation (EXTERNAL_ISTIOD). It publishes the mesh roots there and keeps the CA
+// bundle of their webhook configurations up to date. It does nothing unless Remote.External is set.
 func (s *server) lookAfterClusters(ctx context.Context) {
 	if s.clusters == nil || !s.options.Remote.External {
 		return
@@ -38,7 +39,8 @@ func (s *server) lookAfterClusters(ctx context.Context) {
 	s.clusters.Each(ctx, s.lookAfterCluster)
 }
 
-// lookAfterCluster looks after a remote cluster for as long as that wants it, until the context ends.
+// lookAfterCluster manages a remote cluster while its annotation names this control plane, until
+// ctx ends. An error while reading the annotation changes nothing.
 func (s *server) lookAfterCluster(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
 	var stop func()
 	for pause := time.Duration(0); ; {
@@ -52,7 +54,7 @@ func (s *server) lookAfterCluster(ctx context.Context, id mesh.ClusterID, client
 		}
 		chosen, err := s.chosenBy(ctx, client)
 		switch pause = chosenRecheck; {
-		case err != nil: // what it wanted last still holds
+		case err != nil: // The last known choice remains in effect.
 			pause = chosenRetry
 		case chosen && stop == nil:
 			s.log.Info("this control plane looks after a remote cluster", "cluster", string(id))
@@ -65,8 +67,9 @@ func (s *server) lookAfterCluster(ctx context.Context, id mesh.ClusterID, client
 	}
 }
 
-// chosenBy says whether a remote cluster has this control plane as its own: whether the control plane's namespace there has the
-// annotation topology.istio.io/controlPlaneClusters with our cluster's name, or "*".
+// chosenBy reports whether a remote cluster selects this control plane. It does if the control
+// plane's namespace there has the annotation topology.istio.io/controlPlaneClusters with the name
+// of this cluster or "*".
 func (s *server) chosenBy(ctx context.Context, client *kube.Client) (bool, error) {
 	ns, err := client.Kubernetes.CoreV1().Namespaces().Get(ctx, s.options.Namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -81,7 +84,8 @@ func (s *server) chosenBy(ctx context.Context, client *kube.Client) (bool, error
 	}), nil
 }
 
-// startLookingAfter looks after a remote cluster until the function that it gives has returned.
+// startLookingAfter starts to manage a remote cluster. The returned function stops that and waits
+// until it has ended.
 func (s *server) startLookingAfter(ctx context.Context, id mesh.ClusterID, client *kube.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
@@ -92,7 +96,8 @@ func (s *server) startLookingAfter(ctx context.Context, id mesh.ClusterID, clien
 	}
 	if a := s.authority; a.issuer != nil && s.elections != nil && !a.o.NoRootConfigMaps {
 		parts.Go(func() {
-			// The lease is in our own cluster: replicas of another control plane that look after the same one write the same.
+			// The lease is in our own cluster. A replica of another control plane that manages the
+			// same cluster writes the same content.
 			failed("election", s.lead(ctx, leader.RootCertificates+"-"+strings.ToLower(string(id)), func(ctx context.Context) {
 				failed("publishing the roots", s.publishRoots(ctx, client.Kubernetes))
 			}))

@@ -15,18 +15,19 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// credentials has what proxies ask for by SDS read, from the API server of the cluster that config is read from, and from that of
-// the proxies' own.
+// credentials reads the Secrets that proxies request by SDS, from the API server of the config
+// cluster and from that of the proxy's own cluster.
 type credentials struct {
 	*credential.Source
 	remote *credential.Clusters
 	s      *server
 
 	mu      sync.Mutex
-	arrival chan struct{} // is closed when there is a newer snapshot
+	arrival chan struct{} // closed when a newer snapshot is published
 }
 
-// newCredentials makes the part that reads Secrets of an API server.
+// newCredentials returns the reader of Secrets, for the config cluster and for remote clusters. It
+// sends no requests yet.
 func (s *server) newCredentials(client *kube.Client) *credentials {
 	o := credential.Options{
 		Client: client, Reach: s.options.SecretsScope, Log: s.logs.Scope("secrets"), Failed: s.metrics.m.Clusters.SecretErrors.Inc,
@@ -34,7 +35,8 @@ func (s *server) newCredentials(client *kube.Client) *credentials {
 	return &credentials{s: s, arrival: make(chan struct{}), Source: credential.New(o), remote: credential.NewClusters(o)}
 }
 
-// followClusters has the Secrets of remote clusters read for as long as those are known.
+// followClusters adds each remote cluster as a source of Secrets while the cluster is known. It
+// does nothing if NoCredentials is set.
 func (s *server) followClusters(ctx context.Context) {
 	if s.clusters == nil || s.credentials == nil || s.options.Remote.NoCredentials {
 		return
@@ -48,8 +50,10 @@ func (s *server) followClusters(ctx context.Context) {
 	})
 }
 
-// keys vouches for a proxy that connects. A gateway's certificates are read before it is served, if that does not take long: else it
-// would open its ports without them.
+// keys reports whether a proxy that connects may be sent private keys, and sets p.Keys and
+// p.Account accordingly. For a gateway it also waits for the expected certificates, up to the
+// timeout of package credential. Without them the gateway would open its ports without
+// certificates. It logs a proxy whose authenticated identity has another namespace or cluster.
 func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	account, vouched := s.options.vouch(p, h)
 	if !vouched && h.Secure && len(h.Identities) > 0 {
@@ -57,12 +61,12 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 			"cluster", string(p.ClusterID), "vouched by", h.Cluster, "identities", h.Identities)
 	}
 	if !vouched || s.credentials == nil {
-		account.Cluster = "" // there is no API server to ask about it
+		account.Cluster = "" // No API server can be asked about the account.
 		p.Account = account
 		return vouched
 	}
 	p.Keys, p.Account = true, account
-	ctx, cancel := credential.WithAwaitTimeout(context.Background()) // of a stream that ends meanwhile nothing is left but this
+	ctx, cancel := credential.WithAwaitTimeout(context.Background()) // Also expires after the stream has ended; nothing else remains of it.
 	defer cancel()
 	if now := s.current.Load(); p.Type == mesh.RouterProxy {
 		s.credentials.await(ctx, s.credentials.expect(ctx, now, p))
@@ -70,7 +74,7 @@ func (s *server) keys(p *mesh.Proxy, h xds.Hello) bool {
 	return true
 }
 
-// expect reads ahead the Secrets that a gateway will ask for, and gives those that there are.
+// expect reads in advance the Secrets that a gateway will request, and returns the existing ones.
 func (c *credentials) expect(ctx context.Context, s *snapshot.Snapshot, p *mesh.Proxy) []config.Key {
 	ours, theirs := c.want(s, p, secret.Expected(s, p))
 	var there []config.Key
@@ -80,8 +84,9 @@ func (c *credentials) expect(ctx context.Context, s *snapshot.Snapshot, p *mesh.
 	return append(there, c.Await(ctx, ours)...)
 }
 
-// want gives what is to be read for a proxy that asks for those names: of the cluster that config is read from, and of its own if
-// that is another one. Who may have what is for the API server of the proxy's cluster to say.
+// want returns the objects to read for the names that a proxy requests: ours from the config
+// cluster, and theirs from the proxy's own cluster if that is another one. The API server of the
+// proxy's cluster decides which account may read what.
 func (c *credentials) want(s *snapshot.Snapshot, p *mesh.Proxy, names []string) (ours, theirs credential.Want) {
 	d := secret.DemandOf(s, p, names)
 	if p.ClusterID == "" || p.ClusterID == mesh.ClusterID(c.s.options.ClusterID) {
@@ -104,8 +109,9 @@ func (c *credentials) want(s *snapshot.Snapshot, p *mesh.Proxy, names []string) 
 	return ours, theirs
 }
 
-// account gives whose right is to be known. A gateway whose account is refused is not served, and so asks for nothing; but it may
-// be allowed again.
+// account returns the account whose access must be checked, or the zero value if none must be. A
+// gateway is always checked: while its account is denied it receives no configuration and requests
+// nothing, but access may be granted again.
 func (c *credentials) account(p *mesh.Proxy, d secret.Demand) mesh.Account {
 	if len(d.Private) > 0 || p.Type == mesh.RouterProxy {
 		return p.Account
@@ -113,7 +119,8 @@ func (c *credentials) account(p *mesh.Proxy, d secret.Demand) mesh.Account {
 	return mesh.Account{}
 }
 
-// secretsAsked gives whom to tell which secrets streams ask for, nil for nobody.
+// secretsAsked returns the callback for changes of secret subscriptions, or nil without an API
+// server.
 func (s *server) secretsAsked() func(push.Subscription) {
 	if s.credentials == nil {
 		return nil
@@ -121,7 +128,8 @@ func (s *server) secretsAsked() func(push.Subscription) {
 	return s.credentials.subscribed
 }
 
-// subscribed is told which secrets a stream asks for.
+// subscribed updates the Secrets that are read for a stream after its subscription changed or
+// ended.
 func (c *credentials) subscribed(x push.Subscription) {
 	var ours, theirs credential.Want
 	if !x.Ended {
@@ -131,7 +139,7 @@ func (c *credentials) subscribed(x push.Subscription) {
 	c.remote.SetWant(x.Proxy.ClusterID, x.Stream, theirs)
 }
 
-// await waits until the newest snapshot has all of the objects.
+// await waits until the newest snapshot contains all of the objects, or until ctx ends.
 func (c *credentials) await(ctx context.Context, objects []config.Key) {
 	for {
 		c.mu.Lock()
@@ -153,7 +161,7 @@ func (c *credentials) await(ctx context.Context, objects []config.Key) {
 	}
 }
 
-// published is told that there is a newer snapshot.
+// published wakes the callers of await after a newer snapshot was published.
 func (c *credentials) published() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,14 @@
-// Package discovery wires the parts of pilot-discovery together.
+// Package discovery composes the control plane, pilot-discovery, from the packages that implement
+// it.
 //
-// In: Options, as flags and environment gave them. Out: a running control plane. Law: the only room that knows all others;
-// it holds no logic of its own, and [Run] reads as the list of parts.
+// The input is [Options], which cmd/pilot-discovery fills from flags and environment variables. The
+// output is a running control plane: [Run] opens the ports and blocks until its context ends.
 //
-// Start with [Run] in run.go; options.go is what can be set, http.go the ports for people and scrapers.
+// newServer creates all parts without opening a port, and run starts them. A batch from a source
+// passes the filters and converters of registries.go and then the snapshot builder. publish hands
+// each new snapshot to all parts that need it. A constructor may use only the parts that were
+// created before. No other package of internal imports this one.
+//
+// Start reading with [Run] in run.go. The settings are in options.go, the certificate authority is
+// in authority.go, and the ports for HTTP and xDS are in http.go and xds.go.
 package discovery

@@ -6,7 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
 )
 
-// newElections are those in which this replica stands; nil without an API server, which then has nobody to lead.
+// newElections returns the leader elections in which this replica takes part, or nil without an API
+// server.
 func (s *server) newElections() *leader.Elections {
 	if s.client == nil {
 		return nil
@@ -17,7 +18,8 @@ func (s *server) newElections() *leader.Elections {
 	})
 }
 
-// lead does a task for as long as this replica is its leader, until the context ends.
+// lead runs do while this replica is the leader of the task, until ctx ends. A task that panics is
+// restarted.
 func (s *server) lead(ctx context.Context, task string, do func(context.Context)) error {
 	return s.elections.Run(ctx, task, restarting("leader of "+task, do))
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Exports are to be made at leisure: each takes two requests.
+// Limits for requests that create exports. Each export takes two requests, and none is urgent.
 const (
 	exportQPS   = 20
 	exportBurst = 40
 )
 
-// newExporter makes what exports the cluster's services, nil if that is not wanted (Registry.Export).
+// newExporter returns the exporter of the cluster's Services. It returns nil if exports are
+// disabled (Registry.Export) or services are not read from an API server.
 func (s *server) newExporter() (*export.Exporter, error) {
 	if s.client == nil || !s.options.fromCluster() || !s.options.Registry.Export {
 		return nil, nil
@@ -34,7 +35,8 @@ func (s *server) newExporter() (*export.Exporter, error) {
 	return export.New(export.Options{Client: client, Services: s.exportable, Log: s.logs.Scope("serviceexport")}), nil
 }
 
-// exportable gives the Services of the cluster that are not cluster-local. Other names (ExternalName) cannot be exported.
+// exportable returns the cluster's own Services that may be exported: all except cluster-local
+// Services and the type ExternalName.
 func (s *server) exportable() []types.NamespacedName {
 	current := s.current.Load()
 	var list []types.NamespacedName
@@ -47,7 +49,7 @@ func (s *server) exportable() []types.NamespacedName {
 	return list
 }
 
-// runExports exports services while this replica leads.
+// runExports exports services while this replica is the leader, until ctx ends.
 func (s *server) runExports(ctx context.Context) error {
 	if s.exporter == nil {
 		return nil
@@ -55,7 +57,7 @@ func (s *server) runExports(ctx context.Context) error {
 	return s.lead(ctx, leader.ServiceExports, s.exporter.Run)
 }
 
-// lookAtExports has the exporter look again if a snapshot may have other services.
+// lookAtExports triggers the exporter if a delta may have changed services.
 func (s *server) lookAtExports(d snapshot.Delta) {
 	if s.exporter != nil && (d.All || len(d.Services) > 0) {
 		s.exporter.Trigger()

@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/source/hostname"
 )
 
-// newNames makes the feed of what the names of networks' gateways stand for, nil if they are not to be resolved.
+// newNames returns the feed that resolves the DNS names of network gateways, or nil if
+// KeepGatewayNames is set.
 func (s *server) newNames() *hostname.Source {
 	if s.options.Remote.KeepGatewayNames {
 		return nil
@@ -25,8 +26,9 @@ func (s *server) newNames() *hostname.Source {
 	})
 }
 
-// waitingFor is told which feeds are not in sync yet. Which names are to be resolved is known when all others are; that of names is
-// named only then.
+// waitingFor updates readiness with the feeds that are not in sync. The names to resolve are final
+// only after all other feeds are in sync. Until then the feed of names is omitted from the list;
+// afterwards the final names are passed to it.
 func (s *server) waitingFor(feeds []string) {
 	if s.names != nil {
 		switch others := slices.DeleteFunc(slices.Clone(feeds), func(f string) bool { return f == s.names.Name() }); {

@@ -12,10 +12,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// refreshEvery is how old the gauges of health may be when they are scraped. istiod counts them as often.
+// refreshEvery is the minimum age of the health gauges before a scrape computes them again. istiod
+// uses the same interval.
 const refreshEvery = 10 * time.Second
 
-// health counts what is odd, for whoever scrapes it. Nothing is counted for nobody.
+// health computes the gauges of anomalies in configuration, sources and proxies. It computes them
+// only when metrics are scraped.
 type health struct {
 	m        *obs.Metrics
 	pages    *debug.Pages
@@ -24,12 +26,12 @@ type health struct {
 
 	mu      sync.Mutex
 	sources []*kubesource.Source
-	waiting []func() int // of endpoints, for their pods
+	waiting []func() int // of endpoints that wait for their pods
 	counted time.Time
 	of      *snapshot.Snapshot
 }
 
-// before has the gauges brought up to date before the handler reads them.
+// before returns a handler that updates the gauges before it calls next.
 func (h *health) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.refresh(time.Now())
@@ -37,14 +39,14 @@ func (h *health) before(next http.Handler) http.Handler {
 	})
 }
 
-// watch adds a source whose health is counted.
+// watch adds a source whose health is reported.
 func (h *health) watch(f *kubesource.Source) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sources = append(h.sources, f)
 }
 
-// await adds a count of endpoints that wait for their pods.
+// await adds a function that returns the number of endpoints that wait for their pods.
 func (h *health) await(waiting func() int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,22 +22,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// readHeaderTimeout is how long a client of the HTTP ports may take to send its headers.
+// readHeaderTimeout limits how long a client of the HTTP ports may take to send its headers.
 const readHeaderTimeout = 10 * time.Second
 
-// readiness says whether the control plane can serve, and if not, why.
+// readiness tracks whether the control plane can serve proxies and, if not, why. It is the handler
+// of /ready.
 type readiness struct {
 	mu      sync.Mutex
 	reason  string // empty: ready
 	waiting []string
-	reasons map[string]func() string // of feeds that can say what they wait for
-	held    map[string]string        // why, by who holds it up
+	reasons map[string]func() string // by feed: returns the reason why it is not in sync
+	held    map[string]string        // other reasons, by component
 	synced  chan struct{}
 }
 
 func newReadiness() *readiness { return &readiness{reason: "starting", synced: make(chan struct{})} }
 
-// why registers what tells the reason that a feed is not in sync yet; the readiness page shows it.
+// why registers a function that returns why a feed is not in sync yet. The readiness page shows the
+// result.
 func (r *readiness) why(feed string, reason func() string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +49,7 @@ func (r *readiness) why(feed string, reason func() string) {
 	r.reasons[feed] = reason
 }
 
-// details gives those reasons, of all feeds that are not in sync yet.
+// details returns the reasons of all feeds that are not in sync yet, one per line.
 func (r *readiness) details() string {
 	r.mu.Lock()
 	reasons := map[string]func() string{}
@@ -66,7 +68,8 @@ func (r *readiness) details() string {
 	return text
 }
 
-// waitingFor takes the feeds that are not in sync yet. Once all are, the xDS port opens.
+// waitingFor sets the list of feeds that are not in sync yet. An empty list closes synced, which
+// opens the xDS port, so it must be passed only once.
 func (r *readiness) waitingFor(feeds []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +82,8 @@ func (r *readiness) waitingFor(feeds []string) {
 	close(r.synced)
 }
 
-// hold has somebody else than the feeds hold up readiness, until it releases it.
+// hold makes readiness fail with a reason, independently of the feeds, until release is called with
+// the same name.
 func (r *readiness) hold(who, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,14 +99,15 @@ func (r *readiness) release(who string) {
 	delete(r.held, who)
 }
 
-// notInSync gives the feeds that are not in sync yet.
+// notInSync returns the feeds that are not in sync yet.
 func (r *readiness) notInSync() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting
 }
 
-// serving says that proxies can connect, or that they cannot any more, and why.
+// serving sets the state of the xDS port: "" if proxies can connect, otherwise the reason why they
+// cannot.
 func (r *readiness) serving(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +130,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// debugPages are the pages under /debug.
+// debugPages returns the pages under /debug.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
@@ -153,7 +158,8 @@ func (s *server) debugPages() *debug.Pages {
 	return debug.New(o)
 }
 
-// handler serves what people, probes and scrapers ask for. It is the same on both ports.
+// handler returns the handler for readiness, debug pages, metrics and version. Both HTTP ports
+// serve it.
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/ready", s.ready)
@@ -166,7 +172,8 @@ func (s *server) handler() http.Handler {
 	return serve.Handler(s.recovery, mux)
 }
 
-// controlZPort opens the port of ControlZ, nil if there is to be none or the place is taken: it is a convenience.
+// controlZPort opens the ControlZ port. It returns nil if the port is disabled. It also returns
+// nil, with a warning, if the address is unavailable, because ControlZ is optional.
 func (s *server) controlZPort() net.Listener {
 	if s.options.ControlZPort == 0 {
 		return nil
@@ -180,7 +187,7 @@ func (s *server) controlZPort() net.Listener {
 	return l
 }
 
-// serveHTTP serves on a listener until the context ends, then lets requests finish within the duration given.
+// serveHTTP serves on a listener until ctx ends, then waits up to shutdown for requests to finish.
 func serveHTTP(ctx context.Context, l net.Listener, h http.Handler, shutdown time.Duration, log *slog.Logger) error {
 	return httpserver.Serve(ctx, l, httpserver.Options{Handler: h, HeaderTimeout: readHeaderTimeout, Shutdown: shutdown, Log: log})
 }

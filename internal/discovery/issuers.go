@@ -24,33 +24,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/authentication"
 )
 
-// Issuers are how the keys are fetched that tokens of requests are checked with (RequestAuthentication).
+// Issuers configures how the keys of token issuers (JWKS) are fetched for RequestAuthentication.
 type Issuers struct {
-	// Refresh is how long keys are used before they are fetched anew; 0: 20 min. PILOT_JWT_PUB_KEY_REFRESH_INTERVAL.
+	// Refresh is the interval at which keys are fetched; 0 is 20 min
+	// (PILOT_JWT_PUB_KEY_REFRESH_INTERVAL).
 	Refresh time.Duration
-	// Blocked are networks that nothing is fetched from, beside those that nobody may. BLOCKED_CIDRS_IN_JWKS_URIS.
+	// Blocked are networks from which nothing is fetched, besides the networks that are always
+	// blocked (BLOCKED_CIDRS_IN_JWKS_URIS).
 	Blocked []netip.Prefix
-	// Loopback lets keys be fetched from the control plane's own machine, as in a mesh on a laptop. MESHPILOT_JWKS_LOOPBACK.
+	// Loopback allows keys to be fetched from the control plane's own machine, as in a mesh on a
+	// laptop (default false; MESHPILOT_JWKS_LOOPBACK).
 	Loopback bool
-	// Unverified takes any certificate of a server. JWKS_RESOLVER_INSECURE_SKIP_VERIFY.
+	// Unverified accepts any server certificate (default false;
+	// JWKS_RESOLVER_INSECURE_SKIP_VERIFY).
 	Unverified bool
-	// RootsFile has certificates to trust beside the system's; one that is not there has none.
+	// RootsFile is a file with roots that are trusted besides the system's. A missing file is
+	// ignored.
 	RootsFile string
 }
 
-// defaultIssuers has Istio's place of further roots, where its chart puts jwksResolverExtraRootCA.
+// defaultIssuers returns the defaults. RootsFile is the path where Istio's chart mounts
+// jwksResolverExtraRootCA.
 func defaultIssuers() Issuers { return Issuers{RootsFile: "/cacerts/extra.pem"} }
 
-// issuersPatience is how long, at most, the start waits for keys that rules ask for.
+// issuersPatience is the maximum time for which the start waits for requested keys.
 const issuersPatience = 6 * time.Second
 
-// issuers has the keys fetched that the rules of the newest snapshot ask for.
+// issuers fetches the token issuers' keys that the rules of the newest snapshot need.
 type issuers struct {
 	*jwks.Source
 	hold *jwks.KeyBarrier
 
 	mu          sync.Mutex
-	wants, held map[mesh.KeySource]time.Duration // what rules ask for that are in force, and that are held
+	wants, held map[mesh.KeySource]time.Duration // needed by rules in effect, and by rules that hold keeps back
 }
 
 func (s *server) newIssuers() (*issuers, error) {
@@ -81,10 +87,11 @@ func (s *server) newIssuers() (*issuers, error) {
 	return i, nil
 }
 
-// issuerKeys names what has the keys of token issuers for the next run: a ConfigMap, or a file beside the authority's.
+// issuerKeys is the name of the ConfigMap that caches the keys of token issuers across restarts.
+// Without Kubernetes it is a file in the authority's directory.
 const issuerKeys = "meshpilot-issuer-keys"
 
-// keyMemory gives where keys are kept; nil: nowhere.
+// keyMemory returns the persistent cache of keys, or nil if there is no place for one.
 func (s *server) keyMemory() jwks.KeyCache {
 	switch dir := s.options.Authority.Dir; {
 	case s.client != nil:
@@ -96,7 +103,8 @@ func (s *server) keyMemory() jwks.KeyCache {
 	}
 }
 
-// keySources gives where an object asks for keys, nil if it is of another kind than those that do.
+// keySources returns the sources of the keys that an object needs. It returns nil for kinds that
+// need none.
 func (s *server) keySources(c *config.Config) map[mesh.KeySource]time.Duration {
 	if c.Kind != api.RequestAuthentication {
 		return nil
@@ -104,7 +112,8 @@ func (s *server) keySources(c *config.Config) map[mesh.KeySource]time.Duration {
 	return authentication.Sources(c, s.options.Features.KeyFetching)
 }
 
-// ask wants the keys of rules that are held back until their keys are known, beside those of the newest snapshot.
+// ask requests the keys of rules that are held back until their keys are known, in addition to the
+// keys of the newest snapshot.
 func (i *issuers) ask(held map[mesh.KeySource]time.Duration) {
 	i.mu.Lock()
 	i.held = held
@@ -112,7 +121,7 @@ func (i *issuers) ask(held map[mesh.KeySource]time.Duration) {
 	i.set()
 }
 
-// set tells the source all that is asked for.
+// set passes all requested keys to the source, with the longest timeout for each.
 func (i *issuers) set() {
 	all := map[mesh.KeySource]time.Duration{}
 	i.mu.Lock()
@@ -125,7 +134,9 @@ func (i *issuers) set() {
 	i.SetWanted(all)
 }
 
-// rootsWith gives the system's roots and those of a file; nil: the system's alone.
+// rootsWith returns a pool of the system's roots and those in the file. It returns nil, for the
+// system's roots only, if the file does not exist. It returns an error if the file is unreadable or
+// contains no certificate.
 func rootsWith(file string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || file == "" {
@@ -144,9 +155,10 @@ func rootsWith(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// published wants the keys that the rules of a snapshot name.
+// published requests the keys that the rules of a snapshot need. It does nothing if no
+// RequestAuthentication changed.
 func (i *issuers) published(s *snapshot.Snapshot, d snapshot.Delta) {
-	i.hold.StartHolding() // the first is that of the start
+	i.hold.StartHolding() // The first snapshot is that of the start.
 	concerns := d.All
 	for k := range d.Configs {
 		concerns = concerns || k.Kind == api.RequestAuthentication
@@ -166,8 +178,9 @@ func (i *issuers) published(s *snapshot.Snapshot, d snapshot.Delta) {
 	i.set()
 }
 
-// await waits for the keys that are asked for, or for it to be known that they cannot be had, so that proxies which come back to a control
-// plane that was started anew are not told to refuse tokens of which they have the keys.
+// await waits for the requested keys until each was fetched or failed, up to issuersPatience.
+// Otherwise a restarted control plane would make reconnecting proxies reject tokens whose keys they
+// already have.
 func (i *issuers) await(ctx context.Context) {
 	i.mu.Lock()
 	places := slices.Collect(maps.Keys(i.wants))

@@ -21,24 +21,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Kubernetes is which API server is read, and how. The zero value is none.
+// Kubernetes configures which API server is read, and how. The zero value reads none.
 type Kubernetes struct {
-	// Kubeconfig is a file; empty: the service account of the pod, if InCluster says that this is one.
+	// Kubeconfig is the path of a kubeconfig. If empty, the service account of the pod is used if
+	// InCluster is true.
 	Kubeconfig string
 	InCluster  bool
-	// QPS and Burst bound the requests to it in a second; 0: 80 and 160.
+	// QPS and Burst limit the requests to the API server; 0 is 80 per second and a burst of 160.
 	QPS   float32
 	Burst int
 	// AppNamespace is the one namespace that is read, of an API server and of folders. If empty,
 	// all are read.
 	AppNamespace string
-	// SharedMeshConfig is a ConfigMap of the control plane's namespace that counts for what its own does not say; empty: none.
-	// SHARED_MESH_CONFIG.
+	// SharedMeshConfig is a ConfigMap in the control plane's namespace with values for fields that
+	// its own mesh configuration does not set. If empty, there is none (SHARED_MESH_CONFIG).
 	SharedMeshConfig string
 }
 
-// fromCluster says whether services and workloads are read from an API server, configFromCluster whether rules are that no
-// configSources name.
+// fromCluster reports whether services and workloads are read from an API server. configFromCluster
+// reports whether config objects are, if configSources is empty.
 func (o Options) fromCluster() bool {
 	return (o.Kubernetes.Kubeconfig != "" || o.Kubernetes.InCluster) && slices.Contains(o.Registries, "Kubernetes")
 }
@@ -47,7 +48,8 @@ func (o Options) configFromCluster() bool {
 	return (o.Kubernetes.Kubeconfig != "" || o.Kubernetes.InCluster) && o.ConfigDir == ""
 }
 
-// newClient makes the client of the API server, nil if none is to be read. It asks nothing yet.
+// newClient returns the client of the API server, or nil if no API server is configured. It sends
+// no requests yet.
 func (o Options) newClient() (*kube.Client, error) {
 	k := o.Kubernetes
 	if !o.fromCluster() && !o.configFromCluster() && k.Kubeconfig == "" {
@@ -60,10 +62,11 @@ func (o Options) newClient() (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
-// clusterName is the name of the source that reads the API server.
+// clusterName returns the name of the source that reads the API server.
 func (o Options) clusterName() string { return "kubernetes/" + o.ClusterID }
 
-// clusterFeed reads the API server: its services, its rules, or both.
+// clusterFeed returns the source that reads the API server: its services, its config objects, or
+// both. It adds the source to readiness and health.
 func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	o := s.options
 	var kinds []api.Kind
@@ -91,13 +94,14 @@ func (o Options) appNamespaces() []string {
 	return []string{o.Kubernetes.AppNamespace}
 }
 
-// watched notes a source of an API server, for readiness and metrics.
+// watched adds a source of an API server to readiness and health metrics.
 func (s *server) watched(f *kubesource.Source) {
 	s.ready.why(f.Name(), f.Waiting)
 	s.health.watch(f)
 }
 
-// settingsFeed reads the mesh configuration and networks, from files and ConfigMaps.
+// settingsFeed returns the source of the mesh configuration and networks, which reads files and,
+// with an API server, ConfigMaps.
 func (s *server) settingsFeed() *settings.Source {
 	o := s.options
 	feed := &settings.Source{Mesh: o.MeshConfigFile, Networks: o.NetworksConfigFile}
@@ -122,13 +126,15 @@ func (s *server) settingsFeed() *settings.Source {
 	return feed
 }
 
-// Between attempts to read the mesh configuration at the start.
+// Limits of the backoff between attempts to read the mesh configuration at the start.
 const (
 	minAttempt = 200 * time.Millisecond
 	maxAttempt = 10 * time.Second
 )
 
-// meshConfig reads the mesh configuration once, for what only counts at the start. It asks an API server until it answers.
+// meshConfig returns the mesh configuration for settings that take effect only at the start. If the
+// API server does not answer, it retries with backoff. It returns the default configuration if ctx
+// ends.
 func (s *server) meshConfig(ctx context.Context, from *settings.Source) *meshconfig.MeshConfig {
 	pause, said := minAttempt, ""
 	for {
@@ -142,14 +148,15 @@ func (s *server) meshConfig(ctx context.Context, from *settings.Source) *meshcon
 		}
 		select {
 		case <-ctx.Done():
-			return mesh.DefaultMeshConfig() // nobody will read it
+			return mesh.DefaultMeshConfig() // The control plane is stopping, so the value is not used.
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, maxAttempt)
 	}
 }
 
-// configMapKey gives the text of a key of a ConfigMap in the control plane's namespace, nil if it is not there.
+// configMapKey returns the value of a key in a ConfigMap of the control plane's namespace. It
+// returns nil if the ConfigMap or the key does not exist.
 func (s *server) configMapKey(ctx context.Context, name, key string) ([]byte, error) {
 	m, err := s.client.Kubernetes.CoreV1().ConfigMaps(s.options.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -164,7 +171,8 @@ func (s *server) configMapKey(ctx context.Context, name, key string) ([]byte, er
 	return nil, nil
 }
 
-// awaitSources makes the sources whose choice takes a mesh configuration that is in an API server.
+// awaitSources creates the sources if newServer could not, because the mesh configuration that
+// selects them is in an API server.
 func (s *server) awaitSources(ctx context.Context) error {
 	if s.sources != nil {
 		return nil
@@ -173,7 +181,9 @@ func (s *server) awaitSources(ctx context.Context) error {
 	return s.newSources(s.meshConfig(ctx, s.settings))
 }
 
-// newSources are where settings, config and services come from. Of an object that several have, the first one's counts.
+// newSources sets s.sources to the feeds of settings, config objects and services. If several feeds
+// have the same object, the first takes precedence. It returns an error if there is nothing to
+// read.
 func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	s.feed = s.newConfigFeed(m)
 	config, err := s.configFeeds(m)
@@ -192,8 +202,8 @@ func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	return nil
 }
 
-// Event counts an object that came from an API server, under the names that istiod has for the kinds of its registry. Istio's own
-// kinds are counted where all sources meet.
+// Event increments the counter of objects received from an API server, by istiod's name for the
+// kind. Istio's own kinds are counted in inputs.observe, for all sources.
 func (x metrics) Event(kind api.Kind, event string) {
 	name := map[api.Kind]string{
 		api.Service: "Services", api.EndpointSlice: "EndpointSlice", api.Pod: "Pods", api.Node: "Nodes", api.Namespace: "Namespaces",
@@ -203,10 +213,11 @@ func (x metrics) Event(kind api.Kind, event string) {
 	}
 }
 
-// Failed counts a list or watch that failed.
+// Failed increments the counter of failed lists and watches.
 func (x metrics) Failed(kind api.Kind) { x.m.Sources.Failures.WithLabelValues(string(kind)).Inc() }
 
-// sourceHealth shows how it stands with the sources of API servers.
+// sourceHealth updates the gauges of failing kinds and of their age, for each source that reads an
+// API server.
 func (h *health) sourceHealth(now time.Time) {
 	h.m.Sources.Errors.Reset()
 	for _, f := range h.sources {

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// metrics puts what the parts report under the names of obs.Metrics.
+// metrics records the events of all parts in obs.Metrics.
 type metrics struct {
 	m        *obs.Metrics
 	versions *versionLabels
@@ -28,7 +28,8 @@ func newMetrics() metrics {
 	return metrics{m: m, versions: &versionLabels{gauge: m.Clients, proxies: map[string]int{}}}
 }
 
-// short is a type as labels have it: "cds", or the URL of a type without a short name.
+// short returns the short name of a type for labels, such as "cds", or the URL of a type without a
+// short name.
 func short(typeURL string) string {
 	if s := api.ShortType(typeURL); s != typeURL {
 		return strings.ToLower(s)
@@ -36,7 +37,7 @@ func short(typeURL string) string {
 	return typeURL
 }
 
-// counters shows what the generators and the Pusher count themselves.
+// counters registers the counters that the generators and the Pusher maintain themselves.
 func (x metrics) counters(t *translate.Table, p *push.Pusher) {
 	var misses []func() uint64
 	for _, typeURL := range slices.Sorted(maps.Keys(t.Computed)) {
@@ -114,15 +115,17 @@ func (x metrics) ExpiredNonce(typeURL string) {
 func (x metrics) WriteTimeout()  { x.m.WriteTimeouts.Inc() }
 func (x metrics) InternalError() { x.m.InternalErrors.Inc() }
 
-// inputs counts what comes in from sources, and what becomes of it. It is called from one goroutine.
+// inputs counts the events of sources and the snapshots built from them. Its methods are called
+// from one goroutine.
 type inputs struct {
 	m       *obs.Metrics
 	current func() *snapshot.Snapshot
 	began   time.Time
-	broken  map[config.Key]bool // objects out of use
+	broken  map[config.Key]bool // objects with a Problem of severity Error
 }
 
-// observe is told of each batch before it is applied.
+// observe counts the events of a batch. It must be called before the batch is applied, because it
+// distinguishes added objects from updated ones.
 func (x *inputs) observe(batch mesh.Batch) {
 	x.began = time.Now()
 	s := x.current()
@@ -144,7 +147,8 @@ func (x *inputs) observe(batch mesh.Batch) {
 	}
 }
 
-// published is told of the snapshot that a batch made, and how it differs.
+// published counts the changes of a new snapshot and the objects that became invalid. It also
+// records how long the snapshot took to build.
 func (x *inputs) published(s *snapshot.Snapshot, d snapshot.Delta) {
 	x.m.SnapshotTime.Observe(time.Since(x.began).Seconds())
 	x.m.Services.Set(float64(len(s.Services())))

@@ -18,132 +18,154 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Options are all settings of pilot-discovery. Addresses are "host:port" with an empty host for all interfaces; an empty
-// address turns the port off.
+// Options are all settings of pilot-discovery. Addresses have the form "host:port"; an empty host
+// listens on all interfaces. An empty address disables the port.
 type Options struct {
-	// GRPCAddr serves xDS in plain text: to this machine alone by default, in a pod to all (PodGRPCAddr). Its clients can prove
-	// nothing, and encrypt nothing.
+	// GRPCAddr is the address of xDS in plain text. The default is loopback, or PodGRPCAddr in a
+	// pod. Clients are not authenticated and connections are not encrypted.
 	GRPCAddr string
-	// SecureGRPCAddr and HTTPSAddr are for the ports that need a certificate authority.
+	// SecureGRPCAddr is the address of xDS over TLS, and HTTPSAddr that of the webhooks. Both need
+	// a serving certificate.
 	SecureGRPCAddr, HTTPSAddr string
-	// HTTPAddr serves readiness and the debug pages; MonitoringAddr metrics and the debug pages, empty: both on HTTPAddr.
+	// HTTPAddr serves readiness, metrics and the debug pages. MonitoringAddr serves the same pages,
+	// for scrapers; if empty, only HTTPAddr does.
 	HTTPAddr, MonitoringAddr string
-	// ControlZHost and ControlZPort are where levels of logging are changed while the program runs, for whoever is on the
-	// machine: a loopback address. Port 0: nowhere. The control plane runs without it if the place is taken.
+	// ControlZHost and ControlZPort are the address where log levels can be changed at run time by
+	// any process of the machine. The host is a loopback address, and port 0 disables it. If the
+	// address is unavailable, the control plane runs without it.
 	ControlZHost string
 	ControlZPort uint16
 
-	// ConfigDir is a tree of YAML files with config objects and services; empty: none.
+	// ConfigDir is a tree of YAML files with config objects and services. If empty, there is none.
 	ConfigDir string
-	// ConfigClients are the SPIFFE IDs of the control planes that are fed this one's config over xDS (see feed.Access); nil: this
-	// one's own, istiod in its namespace. ConfigPlainText is who is fed without TLS: loopback, anyone; empty: nobody.
+	// ConfigClients are the SPIFFE IDs of the control planes that may read this one's config over
+	// xDS (see feed.Access). If nil, only istiod in its own namespace may. ConfigPlainText selects
+	// the clients that may read it without TLS: loopback or anyone. If empty, none may.
 	ConfigClients   []string
 	ConfigPlainText feed.PlainText
-	// SecretsPlainText is who is sent private keys without TLS, on their word that they are of the Secret's namespace: loopback,
-	// anyone; empty: nobody. Over TLS it is who has a certificate of the namespace.
+	// SecretsPlainText selects the proxies that are sent private keys without TLS: loopback or
+	// anyone. If empty, none are. Their claimed namespace is not verified. Over TLS, a proxy needs
+	// an authenticated identity of the Secret's namespace.
 	SecretsPlainText feed.PlainText
-	// SecretsScope is how much of an API server's Secrets is read, and so what it takes to be allowed to: each that a gateway names by
-	// itself (names, the default), or all of the namespaces or of the cluster that it is in. MESHPILOT_SECRETS_SCOPE.
+	// SecretsScope selects how many Secrets of an API server are read, and so which permissions are
+	// required. The default, names, reads each Secret that a gateway references by itself. The
+	// others read all Secrets of its namespace or of its cluster (MESHPILOT_SECRETS_SCOPE).
 	SecretsScope credential.Reach
-	// Remote is how other clusters are read.
+	// Remote configures how remote clusters are read.
 	Remote Remote
-	// Allocation is how hosts without addresses are given some. PILOT_IP_AUTOALLOCATE_IPV4_PREFIX and …_IPV6_PREFIX are its ranges;
-	// PILOT_ENABLE_IP_AUTOALLOCATE=false leaves them to proxies that ask for them (ISTIO_META_DNS_AUTO_ALLOCATE).
+	// Allocation configures the automatic addresses of hosts that have none. Its ranges are
+	// PILOT_IP_AUTOALLOCATE_IPV4_PREFIX and …_IPV6_PREFIX. With PILOT_ENABLE_IP_AUTOALLOCATE=false,
+	// only proxies that request them have such addresses (ISTIO_META_DNS_AUTO_ALLOCATE).
 	Allocation snapshot.Allocation
-	// Features are what Istio has as environment variables of its control plane.
+	// Features are the settings that Istio's control plane reads from environment variables.
 	Features snapshot.Features
-	// Registries are the platforms that services are read from: Kubernetes, Mock.
+	// Registries are the platforms from which services are read: Kubernetes, Mock.
 	Registries []string
-	// Kubernetes is the API server that is read. With ConfigDir rules come from the files, and services from the API server.
+	// Kubernetes selects the API server that is read. With ConfigDir, config objects are read from
+	// files and services from the API server.
 	Kubernetes Kubernetes
-	// Registry is how services are made of objects.
+	// Registry configures how objects are converted to services.
 	Registry Registry
-	// Webhooks are what the API server asks.
+	// Webhooks configures the webhooks that the API server calls.
 	Webhooks WebhookOptions
-	// Revision is the control plane's, empty: there is no other. REVISION.
+	// Revision is the revision of the control plane. If empty, there is no other (REVISION).
 	Revision string
-	// MeshConfigFile and NetworksConfigFile are watched. One that is not there at the start leaves it to the ConfigMap "istio" of the
-	// control plane's namespace ("istio-REVISION"), or the defaults.
+	// MeshConfigFile and NetworksConfigFile are watched. If one does not exist at the start, the
+	// ConfigMap "istio" of the control plane's namespace ("istio-REVISION") is used, or the
+	// defaults.
 	MeshConfigFile, NetworksConfigFile string
-	// Domain is the DNS suffix of services; ClusterID names the cluster that the control plane runs in, ClusterAliases
-	// other names that proxies may use for a cluster (alias to name).
+	// Domain is the DNS suffix of services. ClusterID is the name of the cluster in which the
+	// control plane runs. ClusterAliases are other names that proxies may use for a cluster, as
+	// alias=cluster.
 	Domain         string
 	ClusterID      string
 	ClusterAliases []string
-	// Namespace is that of the control plane; PodName its own name, shown to proxies.
+	// Namespace is the namespace of the control plane. PodName is its own name, which is sent to
+	// proxies.
 	Namespace, PodName string
 
 	Keepalive Keepalive
-	// ShutdownDuration bounds how long open streams may last after the stop began.
+	// ShutdownDuration limits how long open streams may continue after the stop began.
 	ShutdownDuration time.Duration
-	// Profile serves /debug/pprof.
+	// Profile enables /debug/pprof.
 	Profile bool
 	Debug   Debug
 
 	Authority AuthorityOptions
-	// Issuers are how the keys of token issuers are fetched.
+	// Issuers configures how the keys of token issuers are fetched.
 	Issuers Issuers
 
-	// TLSCertFile, TLSKeyFile and CACertFile are what the TLS ports are served with; see server.CertificateFiles. They are
-	// not opened without.
+	// TLSCertFile, TLSKeyFile and CACertFile are the certificate, key and client roots of the TLS
+	// ports; see server.CertificateFiles. If empty, the certificate of Authority is used. Without
+	// any certificate the ports stay closed.
 	TLSCertFile, TLSKeyFile, CACertFile string
-	// TLSMinVersion is TLSV1_2, which empty is, or TLSV1_3; TLSCipherSuites are names of suites of TLS 1.2.
+	// TLSMinVersion is TLSV1_2 (the default) or TLSV1_3. TLSCipherSuites are names of TLS 1.2
+	// cipher suites.
 	TLSMinVersion   string
 	TLSCipherSuites []string
 
-	// Status is what is written into objects, Workloads how those outside of Kubernetes are registered.
+	// Status configures the writes to the status of objects. Workloads configures the registration
+	// of workloads outside of Kubernetes.
 	Status    Status
 	Workloads Workloads
 
 	Push Push
-	// Limits bound what clients of the xDS ports may cost, those of each port for themselves.
+	// Limits are the resource limits for xDS clients. They apply to each port separately.
 	Limits xds.Limits
-	// Names bounds what one stream may subscribe to.
+	// Names limits the number and size of the resource names to which one stream may subscribe.
 	Names stream.NameLimits
 	Logs  obs.LogOptions
 }
 
-// Keepalive is how dead connections are found (gRPC over HTTP/2 pings), and how old streams may become.
+// Keepalive configures the detection of dead connections (gRPC over HTTP/2 pings) and the maximum
+// age of streams.
 type Keepalive struct {
 	Interval, Timeout time.Duration
-	// MaxServerConnectionAge closes streams so that proxies spread over replicas anew; a very long time turns it off.
+	// MaxServerConnectionAge closes older streams, so that proxies are distributed over the
+	// replicas again. The default, about 300 years, disables it.
 	MaxServerConnectionAge time.Duration
 }
 
-// Debug is who may read the debug pages from outside the machine. It takes an identity in any case.
+// Debug configures which clients from other machines may read the debug pages. They always need an
+// identity.
 type Debug struct {
-	// AllowedNamespaces are those whose identities may read all pages, besides the control plane's own.
-	// DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES.
+	// AllowedNamespaces are namespaces whose identities may read all pages, besides identities of
+	// the control plane's own namespace (DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES).
 	AllowedNamespaces []string
-	// AnyNamespace lets every identity read all pages, and not only those about proxies of its own namespace.
-	// ENABLE_DEBUG_ENDPOINT_AUTH=false.
+	// AnyNamespace allows every identity to read all pages, instead of only those about proxies of
+	// its own namespace (set by ENABLE_DEBUG_ENDPOINT_AUTH=false).
 	AnyNamespace bool
-	// Admin serves the page that ends streams, /debug/force_disconnect. UNSAFE_ENABLE_ADMIN_ENDPOINTS.
+	// Admin enables the page that closes streams, /debug/force_disconnect (default false;
+	// UNSAFE_ENABLE_ADMIN_ENDPOINTS).
 	Admin bool
 }
 
-// Push is how changes are gathered and how fast proxies are served.
+// Push configures how changes are debounced and how fast proxies are served.
 type Push struct {
-	// DebounceAfter is how long to wait for quiet, 0: changes go out at once and gather only while a push is under way.
-	// PILOT_DEBOUNCE_AFTER.
+	// DebounceAfter is the quiet period that ends a debounce. With 0, changes are pushed at once
+	// and are merged only during a push (PILOT_DEBOUNCE_AFTER).
 	DebounceAfter time.Duration
-	// DebounceMax bounds the wait. PILOT_DEBOUNCE_MAX.
+	// DebounceMax limits the debounce (PILOT_DEBOUNCE_MAX).
 	DebounceMax time.Duration
-	// EndpointsAtOnce exempts changes of endpoints alone from DebounceAfter. PILOT_ENABLE_EDS_DEBOUNCE=false.
+	// EndpointsAtOnce exempts changes of endpoints only from DebounceAfter (set by
+	// PILOT_ENABLE_EDS_DEBOUNCE=false).
 	EndpointsAtOnce bool
-	// MaxRequestsPerSecond bounds new streams; 0: they are taken as fast as they can be served. PILOT_MAX_REQUESTS_PER_SECOND.
+	// MaxRequestsPerSecond limits new streams. With 0 there is no fixed limit: streams are accepted
+	// as fast as they can be served (PILOT_MAX_REQUESTS_PER_SECOND).
 	MaxRequestsPerSecond float64
-	// Throttle bounds how many responses are composed and written at the same time; 0: no bound. PILOT_PUSH_THROTTLE.
+	// Throttle limits how many responses are built and written concurrently; 0 sets no limit
+	// (PILOT_PUSH_THROTTLE).
 	Throttle int
-	// RebalancePerHour is the part of its connections that a replica closes in an hour, so that those of all replicas become
-	// even in number; 0: none. MESHPILOT_REBALANCE_PER_HOUR.
+	// RebalancePerHour is the share of its connections that a replica may close per hour to balance
+	// their number across replicas; 0 disables it (MESHPILOT_REBALANCE_PER_HOUR).
 	RebalancePerHour float64
 }
 
-// PodGRPCAddr is the default of GRPCAddr in a pod: other pods reach it by the Service of the control plane.
+// PodGRPCAddr is the default of GRPCAddr in a pod, where other pods connect to it through the
+// Service of the control plane.
 const PodGRPCAddr = ":15010"
 
-// Defaults gives the options of a control plane that was given no flags.
+// Defaults returns the options of a control plane without flags.
 func Defaults() Options {
 	return Options{
 		GRPCAddr: "127.0.0.1:15010", SecureGRPCAddr: ":15012", HTTPAddr: ":8080", HTTPSAddr: ":15017", MonitoringAddr: ":15014", ControlZHost: "localhost", ControlZPort: 9876,
@@ -159,7 +181,7 @@ func Defaults() Options {
 	}
 }
 
-// Validate says what is wrong, naming the flag, before anything is opened.
+// Validate returns an error that names every invalid flag or variable, sorted. It opens no port.
 func (o Options) Validate() error {
 	var errs []error
 	for flag, addr := range map[string]string{
@@ -267,7 +289,8 @@ func (o Options) validateTLS() []error {
 	return errs
 }
 
-// tlsVersion and cipherSuites give the settings as crypto/tls has them. Validate has looked at them.
+// tlsVersion and cipherSuites return the settings as values of crypto/tls. Validate has checked
+// them.
 func (o Options) tlsVersion() uint16 {
 	if o.TLSMinVersion == "TLSV1_3" {
 		return tls.VersionTLS13

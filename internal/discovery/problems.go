@@ -14,7 +14,7 @@ import (
 )
 
 // newAnalysis returns the background analysis. It logs Problems when they appear and disappear, and
-// lets the status writer know of changes.
+// notifies the status writer of changes.
 func (s *server) newAnalysis() *analysis.Background {
 	var known map[config.Problem]bool
 	log := s.logs.Scope("analysis")

@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// pullSecrets has the Secrets read that plugins name (imagePullSecret), from the API server that config is read from, and keeps plugins
-// back until those are known. It is the feed that says when waiting for one has an end.
+// pullSecrets reads the Secrets that plugins reference (imagePullSecret) from the API server of the
+// config cluster. It keeps plugins back until their Secrets are known. It is also the feed that
+// reports when the wait for a Secret is over.
 type pullSecrets struct {
 	credentials *credentials
 	hold        *credential.SecretHold
@@ -22,7 +23,8 @@ type pullSecrets struct {
 	named []config.Key
 }
 
-// pullSecretsStream is by what name the Secrets of plugins are asked for, beside those of streams.
+// pullSecretsStream is the name under which the Secrets of plugins are requested, beside the names
+// of streams.
 const pullSecretsStream = "pull secrets of plugins"
 
 func newPullSecrets(c *credentials) *pullSecrets {
@@ -31,10 +33,10 @@ func newPullSecrets(c *credentials) *pullSecrets {
 	return p
 }
 
-// Name tells it from other feeds.
+// Name returns the name of the feed.
 func (*pullSecrets) Name() string { return pullSecretsStream }
 
-// want is told which Secrets are named.
+// want sets the Secrets that plugins reference and wakes Run.
 func (p *pullSecrets) want(list []config.Key) {
 	p.mu.Lock()
 	p.named = list
@@ -52,7 +54,8 @@ func (p *pullSecrets) current() []config.Key {
 	return p.named
 }
 
-// Run waits for what is named, each Secret for a bounded time, until the context ends.
+// Run waits for each newly referenced Secret for a limited time, and then emits the end of the
+// wait, until ctx ends. The feed is in sync at once.
 func (p *pullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch := mesh.Batch{{Op: mesh.Synced, Source: p.Name()}}
 	var settled []config.Key
@@ -80,7 +83,8 @@ func (p *pullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// read waits until it is known of Secrets what they hold, or that they cannot be had, and gives those that are there.
+// read waits until each Secret is known or known to be unavailable, up to the timeout of package
+// credential. It returns the existing ones.
 func (p *pullSecrets) read(ctx context.Context, list []config.Key) []config.Key {
 	if len(list) == 0 {
 		return nil
@@ -90,8 +94,9 @@ func (p *pullSecrets) read(ctx context.Context, list []config.Key) []config.Key 
 	return p.credentials.Await(ctx, credential.Want{Objects: list})
 }
 
-// await has proxies served with the Secrets of the plugins that there are at the start: those that come back to a control plane that was
-// started anew would be told otherwise that there are none.
+// await delays the start until the Secrets of the existing plugins are in a snapshot, up to the
+// timeout of package credential. Otherwise proxies that reconnect to a restarted control plane
+// would be configured as if there were none.
 func (p *pullSecrets) await(ctx context.Context) {
 	ctx, cancel := credential.WithAwaitTimeout(ctx)
 	defer cancel()

@@ -8,32 +8,39 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Registry is how services are made of objects. The zero value is Istio's defaults.
+// Registry configures how objects are converted to services. The zero value has Istio's defaults.
 type Registry struct {
-	// IngressNamespace is that of the gateways that serve Kubernetes Ingresses; empty: istio-system. K8S_INGRESS_NS.
+	// IngressNamespace is the namespace of the gateways that serve Kubernetes Ingresses; if empty,
+	// istio-system (K8S_INGRESS_NS).
 	IngressNamespace string
-	// ReadyOnly leaves out endpoints that are not ready, which callers otherwise know as unhealthy.
-	// PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false.
+	// ReadyOnly omits endpoints that are not ready, which are otherwise sent as unhealthy (set by
+	// PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS=false).
 	ReadyOnly bool
-	// Labels are the names of labels of services with sessions, and of workloads that drain.
+	// Labels are the names of the labels for services with sessions and for workloads that drain.
 	Labels mesh.Labels
-	// DualStack makes one endpoint of a pod's addresses of both families. ISTIO_DUAL_STACK.
+	// DualStack combines a pod's addresses of both families into one endpoint (default false;
+	// ISTIO_DUAL_STACK).
 	DualStack bool
-	// IgnoreWorkloadEntries has Kubernetes Services not select WorkloadEntries. PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false.
+	// IgnoreWorkloadEntries prevents Kubernetes Services from selecting WorkloadEntries (set by
+	// PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false).
 	IgnoreWorkloadEntries bool
-	// IgnorePods has ServiceEntries not select pods. PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false.
+	// IgnorePods prevents ServiceEntries from selecting pods (set by
+	// PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
 	IgnorePods bool
-	// IgnoreGateways has Gateways of the Gateway API not lead into networks. PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API=false.
+	// IgnoreGateways prevents Gateways of the Gateway API from being used as network gateways (set
+	// by PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API=false).
 	IgnoreGateways bool
-	// Export makes a ServiceExport of every Service that is not cluster-local. ENABLE_MCS_AUTO_EXPORT.
+	// Export creates a ServiceExport for every Service that is not cluster-local (default false;
+	// ENABLE_MCS_AUTO_EXPORT).
 	Export bool
-	// ClusterSet is how much of the Multi-Cluster Services API is followed.
+	// ClusterSet selects the supported parts of the Multi-Cluster Services API.
 	ClusterSet kube.ClusterSet
 }
 
-// filters keep objects from everything behind them: those of namespaces that the mesh does not look at. Where there is an API server
-// its Namespaces say which of its own objects those are; where there are only files, theirs.
-// Rules about tokens wait there for the keys that they ask for, and plugins for the Secrets that they name.
+// filters returns the converters that keep objects from all later converters. The first drops
+// objects of namespaces that are not selected by the mesh. Namespaces of the API server decide for
+// its own objects; without an API server, Namespaces from files decide. The next ones hold
+// RequestAuthentications until their keys are known, and plugins until their Secrets are known.
 func (s *server) filters() []registry.Converter {
 	o := namespaces.Options{Recovery: s.recovery}
 	if s.options.fromCluster() {
@@ -46,12 +53,14 @@ func (s *server) filters() []registry.Converter {
 	return list
 }
 
-// converters make services of objects. Ingresses need Services, and ServiceEntries Namespaces, which the last one takes out.
+// converters returns the converters from objects to services, in order. Ingresses need Services,
+// and ServiceEntries need Namespaces; the last converter consumes both kinds.
 func (s *server) converters() []registry.Converter {
 	o, id := s.options.Registry, mesh.ClusterID(s.options.ClusterID)
 	services := kube.New(kube.Options{
 		Cluster: id, Domain: s.options.Domain, SystemNamespace: s.options.Namespace,
-		// Nobody makes EndpointSlices of the pods in a folder, so that is done here. An API server has controllers for it.
+		// No controller creates EndpointSlices for pods that are read from files, so the converter
+		// does. An API server has a controller for that.
 		EndpointsFromPods: !s.options.fromCluster(),
 		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, IgnoreWorkloadEntries: o.IgnoreWorkloadEntries,
 		ClusterSet: o.ClusterSet, Labels: o.Labels, IgnoreGateways: o.IgnoreGateways, Recovery: s.recovery,

@@ -29,10 +29,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// Run runs a control plane until the context ends, and returns nil then. Options must be valid.
+// Run runs a control plane until ctx ends, and then returns nil. The options must be valid.
 //
-// Ports for people and probes open first, so that a control plane that cannot get its configuration says so. The xDS port
-// opens when all sources are in sync: before that a proxy is refused, and keeps what it has.
+// The HTTP ports open first, so that a control plane that cannot read its configuration can report
+// that. The xDS port opens when all sources are in sync. Until then proxies are refused and keep
+// their configuration.
 func Run(ctx context.Context, o Options) error {
 	s, err := newServer(o)
 	if err != nil {
@@ -45,7 +46,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// server is the parts of a control plane.
+// server holds the parts of a control plane.
 type server struct {
 	options  Options
 	logs     *obs.Logs
@@ -55,8 +56,8 @@ type server struct {
 	ready    *readiness
 	client   *kubeclient.Client // nil without an API server
 	settings *settings.Source
-	sources  []ingest.Feed // of settings, config and services; nil until the mesh configuration is known, which says which
-	feeds    []ingest.Feed // others
+	sources  []ingest.Feed // settings, config and services; nil until the mesh configuration, which selects them, is known
+	feeds    []ingest.Feed // all others, see otherFeeds
 	builder  *snapshot.Builder
 	table    *translate.Table
 	pusher   *push.Pusher
@@ -86,7 +87,7 @@ type server struct {
 	settingsNews *settingsNews
 }
 
-// newServer makes the parts. It opens nothing and starts nothing.
+// newServer creates the parts. It opens no port and starts no goroutine.
 func newServer(o Options) (*server, error) {
 	logs, err := obs.NewLogs(o.Logs)
 	if err != nil {
@@ -112,7 +113,7 @@ func newServer(o Options) (*server, error) {
 	}})
 	s.analysis = s.newAnalysis()
 	s.current.Store(s.builder.Current())
-	for _, part := range []func() error{s.makeReaders, s.makeServers, s.makeWriters, s.openSources} { // each may use those before it
+	for _, part := range []func() error{s.makeReaders, s.makeServers, s.makeWriters, s.openSources} { // Each may use the parts created before it.
 		if err := part(); err != nil {
 			return nil, err
 		}
@@ -121,7 +122,7 @@ func newServer(o Options) (*server, error) {
 	return s, nil
 }
 
-// makeReaders makes what follows API servers, and the names of gateways.
+// makeReaders creates the readers of API servers and the resolver of gateway names.
 func (s *server) makeReaders() (err error) {
 	if s.client, err = s.options.newClient(); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (s *server) makeReaders() (err error) {
 	return err
 }
 
-// makeServers makes what proxies, API servers and people ask.
+// makeServers creates the parts that serve proxies, API servers and users.
 func (s *server) makeServers() (err error) {
 	o := s.options.Push
 	s.pusher = push.New(push.Options{
@@ -157,7 +158,8 @@ func (s *server) makeServers() (err error) {
 	return nil
 }
 
-// makeWriters makes what keeps something outside: conditions, exported services, keys of issuers, workloads that come by themselves.
+// makeWriters creates the parts that write or fetch external state: status, exported services, keys
+// of issuers, trust bundles and registered workloads.
 func (s *server) makeWriters() (err error) {
 	if s.status, err = s.newStatus(); err != nil {
 		return err
@@ -175,7 +177,8 @@ func (s *server) makeWriters() (err error) {
 	return nil
 }
 
-// otherFeeds gives the feeds of the parts: all but those of settings, config and services (sources).
+// otherFeeds returns the feeds of the parts: all except the sources of settings, config and
+// services.
 func (s *server) otherFeeds() []ingest.Feed {
 	list := []ingest.Feed{s.roots, s.issuers, s.bundles}
 	if s.client != nil {
@@ -193,7 +196,8 @@ func (s *server) otherFeeds() []ingest.Feed {
 	return list
 }
 
-// openSources makes the sources if all that it takes is in files. Else they are made when the API server has been asked.
+// openSources creates the sources if the mesh configuration is in files. Otherwise awaitSources
+// creates them after the API server has answered.
 func (s *server) openSources() error {
 	s.settings = s.settingsFeed()
 	if err := s.settings.Check(); err != nil {
@@ -209,7 +213,8 @@ func (s *server) openSources() error {
 	return s.newSources(m)
 }
 
-// generators gives the table in the form in which push takes it: neither room knows the other.
+// generators converts the table to the type that package push uses, because translate and push do
+// not import each other.
 func generators(t *translate.Table) []push.Generator {
 	list := make([]push.Generator, 0, len(t.Generators))
 	for _, g := range t.Generators {
@@ -230,7 +235,7 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Probes and debug pages stay until xDS has ended.
+	// Probes and debug pages are served until xDS has ended.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	http, serving := errgroup.WithContext(serving)
@@ -264,7 +269,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.status != nil {
 		parts.Go(func() error { return s.status.run(ctx) })
 	}
-	parts.Go(func() error { // an HTTP port that fails ends the whole
+	parts.Go(func() error { // An HTTP port that fails stops the control plane.
 		select {
 		case <-serving.Done():
 			return http.Wait()
@@ -280,7 +285,7 @@ func (s *server) run(ctx context.Context) error {
 	return err
 }
 
-// observe tells of a batch before it is applied.
+// observe passes a batch to all parts that need it before it is applied.
 func (s *server) observe(batch mesh.Batch) {
 	s.notify("count inputs", func() { s.inputs.observe(batch) })
 	s.notify("workloads", func() { s.workloads.HandleEvents(batch) })
@@ -292,7 +297,8 @@ func (s *server) observe(batch mesh.Batch) {
 	}
 }
 
-// publish hands a snapshot to everybody who wants the newest.
+// publish makes next the current snapshot and notifies all parts. The status writer is notified
+// before the snapshot becomes current.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
 		s.notify("status", func() { s.status.published(next, delta) })
@@ -304,7 +310,7 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.notify("trust bundles", func() { s.bundles.published(next, delta) })
 	if s.credentials != nil {
 		s.notify("credentials", s.credentials.published)
-		s.notify("pull secrets", s.pullSecrets.hold.StartHolding) // the first is that of the start
+		s.notify("pull secrets", s.pullSecrets.hold.StartHolding) // The first snapshot is that of the start.
 	}
 	if s.names != nil {
 		s.notify("gateway names", func() { s.names.SetNames(next.NamesToResolve()) })
@@ -315,7 +321,8 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.notify("analysis", func() { s.analysis.Publish(next, delta) })
 }
 
-// httpPorts opens the ports for people, probes and scrapers.
+// httpPorts opens the ports for readiness, debug pages and metrics. If one cannot be opened, it
+// closes the others and returns an error.
 func (s *server) httpPorts() ([]net.Listener, error) {
 	var list []net.Listener
 	for _, p := range []struct{ flag, address string }{{"--httpAddr", s.options.HTTPAddr}, {"--monitoringAddr", s.options.MonitoringAddr}} {

@@ -6,12 +6,14 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// vouch reports whether a proxy may be sent the private keys of its namespace as far as its connection shows: over TLS if it has proved
-// an identity of the namespace, whose account is returned, and in plain text if the options allow it.
+// vouch reports whether a proxy may be sent the private keys of its namespace, judging by its
+// connection alone. Over TLS it requires an authenticated identity of the namespace, whose account
+// is returned. In plain text it requires that SecretsPlainText admits the peer.
 //
-// The cluster of the account, whose API server is asked for its rights, is the one whose API server vouched for it: otherwise a workload
-// could choose a judge. An identity that no API server vouches for, by a certificate alone, is judged by the control plane's own
-// cluster. A proxy that claims to be in another cluster than that is sent no keys.
+// The API server of the account's cluster is asked for its permissions. That cluster is the one
+// whose API server verified the identity; otherwise a workload could choose the judge of its own
+// permissions. An identity that only a certificate proves is judged by the control plane's own
+// cluster. A proxy that claims to be in any other cluster is sent no keys.
 func (o Options) vouch(p *mesh.Proxy, h xds.Hello) (account mesh.Account, vouched bool) {
 	if !h.Secure {
 		return mesh.Account{}, o.SecretsPlainText.Admits(h.Peer)

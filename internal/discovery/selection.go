@@ -6,16 +6,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// settingsNews tells those who go by the mesh's settings that there are others.
+// settingsNews notifies other parts of changes of the mesh settings.
 type settingsNews struct {
 	mu  sync.Mutex
 	of  *snapshot.Settings
-	now chan struct{} // closed when there are others
+	now chan struct{} // closed when the settings change
 }
 
 func newSettingsNews() *settingsNews { return &settingsNews{now: make(chan struct{})} }
 
-// published is told of each snapshot.
+// published must be called for each snapshot. It closes the channel of changed if the settings
+// differ from the last ones.
 func (n *settingsNews) published(next *snapshot.Settings) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -27,7 +28,7 @@ func (n *settingsNews) published(next *snapshot.Settings) {
 	n.now = make(chan struct{})
 }
 
-// changed gives a channel that is closed when there are other settings.
+// changed returns a channel that is closed at the next change of the settings.
 func (n *settingsNews) changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,15 +25,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Status is what is written into objects of an API server.
+// Status configures the writes to the status of objects of an API server.
 type Status struct {
-	// Off leaves conditions out. PILOT_ENABLE_STATUS=false.
+	// Off disables status conditions (default false; set by PILOT_ENABLE_STATUS=false).
 	Off bool
-	// Limits are PILOT_STATUS_QPS, PILOT_STATUS_BURST, PILOT_STATUS_MAX_WORKERS and PILOT_STATUS_UPDATE_INTERVAL.
+	// Limits limit the writes (PILOT_STATUS_QPS, PILOT_STATUS_BURST, PILOT_STATUS_MAX_WORKERS and
+	// PILOT_STATUS_UPDATE_INTERVAL).
 	Limits status.Limits
 }
 
-// statusWriter writes into the status of objects what became of them.
+// statusWriter writes the state of objects into their status: conditions, allocated addresses and
+// the addresses of Ingresses.
 type statusWriter struct {
 	s      *server
 	book   *status.AppliedObjects
@@ -43,20 +45,22 @@ type statusWriter struct {
 	conflicts viewProblems
 }
 
-// viewProblems are what came up in Views of one snapshot. To find them takes time.
+// viewProblems caches the Problems found in the Views of one snapshot, because finding them is
+// slow. They are not computed again before due.
 type viewProblems struct {
 	snapshot uint64
 	list     []config.Problem
 	due      time.Time
 }
 
-// newStatus makes the writer; nil if there is no API server to write to.
+// newStatus returns the status writer, or nil without an API server.
 func (s *server) newStatus() (*statusWriter, error) {
 	o := s.options.Status
 	if s.client == nil {
 		return nil, nil
 	}
-	// Writes have a limit of their own, so that they hold nobody up and are held up by nobody.
+	// Status writes have a rate limit of their own, so that they and other requests cannot delay
+	// each other.
 	config := rest.CopyConfig(s.client.Config)
 	config.QPS, config.Burst = o.Limits.QPS, o.Limits.Burst
 	if config.QPS == 0 {
@@ -80,7 +84,8 @@ func (s *server) newStatus() (*statusWriter, error) {
 	return w, nil
 }
 
-// run writes, or tells the leader what it takes, until the context ends.
+// run writes status while this replica is the leader, and otherwise reports its own state to the
+// leader, until ctx ends. Each kind of status has its own election.
 func (w *statusWriter) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if !w.s.options.Status.Off {
@@ -101,8 +106,10 @@ func (w *statusWriter) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// ingressAt gives the addresses at which an Ingress is found: those of the gateways' Service, or of the nodes that they run on if the
-// mesh names none (MeshConfig.ingressService). Of a Service that is not there nothing is known.
+// ingressAt returns the addresses of an Ingress, which are the addresses of the gateways' Service.
+// It returns the addresses of the nodes that run them if the mesh configuration names no Service
+// (MeshConfig.ingressService). known is false if the Ingress is not served by this mesh or the
+// Service does not exist.
 func (s *server) ingressAt(k config.Key) (list []networkingv1.IngressLoadBalancerIngress, known bool) {
 	current := s.current.Load()
 	object, m := current.Config(k), current.Settings.Mesh
@@ -131,7 +138,8 @@ func (s *server) ingressAt(k config.Key) (list []networkingv1.IngressLoadBalance
 	return ingress.LoadBalancerStatus(svc), true
 }
 
-// addressesOf gives the addresses that the hosts of a ServiceEntry were given.
+// addressesOf returns the automatically allocated addresses of the hosts of a ServiceEntry. It
+// omits hosts whose service comes from another object.
 func (s *server) addressesOf(k config.Key) []config.HostAddress {
 	current := s.current.Load()
 	c := current.Config(k)
@@ -152,7 +160,8 @@ func (s *server) addressesOf(k config.Key) []config.HostAddress {
 	return list
 }
 
-// published tells of a snapshot that is about to be published.
+// published records the version of a snapshot that is about to be published, and the extent of its
+// changes.
 func (w *statusWriter) published(next *snapshot.Snapshot, d snapshot.Delta) {
 	difference := status.Everything
 	switch {
@@ -166,16 +175,17 @@ func (w *statusWriter) published(next *snapshot.Snapshot, d snapshot.Delta) {
 
 func (s *server) inUse(k config.Key) *config.Config { return s.current.Load().Config(k) }
 
-// problems gives everything that is known to be wrong with objects but for what proxies refuse, as of the snapshot that was looked
-// through last. Objects of other clusters are not written to, nor those that are named like them.
+// problems returns all Problems of objects except rejections by proxies, and the version of the
+// snapshot that was analyzed last. It omits objects of remote clusters, whose status is not
+// written, and local objects that are named like them.
 func (w *statusWriter) problems() (snapshot uint64, list []config.Problem) {
 	snapshot, list = w.s.analysis.Problems()
 	list = slices.Concat(list, w.s.current.Load().Problems(), w.inViews())
 	return snapshot, slices.DeleteFunc(list, remote.IsRemote)
 }
 
-// inViews gives what comes up in Views of proxies. It is looked for anew once something has changed, and no more than a
-// twentieth of the time.
+// inViews returns the Problems found in the Views of proxies. They are cached until the snapshot
+// changes. Computing them is limited to a twentieth of the time.
 func (w *statusWriter) inViews() []config.Problem {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,7 +199,8 @@ func (w *statusWriter) inViews() []config.Problem {
 	return list
 }
 
-// distribution counts the proxies of this replica that have what objects shape.
+// distribution returns, for each object, how many proxies of this replica it configures and how
+// many of those have acknowledged it. The first result is the version of the snapshot.
 func (s *server) distribution(objects map[config.Key]struct{}) (uint64, map[config.Key]status.Count) {
 	d := s.pusher.Distribution(objects)
 	counts := make(map[config.Key]status.Count, len(d.Reach))
@@ -199,7 +210,7 @@ func (s *server) distribution(objects map[config.Key]struct{}) (uint64, map[conf
 	return d.Snapshot, counts
 }
 
-// Written counts a write of a status.
+// Written increments the counter of status writes.
 func (x metrics) Written(kind api.Kind, outcome string) {
 	x.m.Writes.Statuses.WithLabelValues(string(kind), outcome).Inc()
 }

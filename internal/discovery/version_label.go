@@ -8,27 +8,28 @@ import (
 )
 
 const (
-	// unknownVersion is the label of versions that have none of their own.
+	// unknownVersion is the label of all versions without a label of their own.
 	unknownVersion = "unknown"
-	// maxVersions bounds the versions that have a label at the same time. During a roll-out a mesh
+	// maxVersions limits the versions that have a label at the same time. During a rollout a mesh
 	// has a few.
 	maxVersions = 32
 )
 
-// versionForm is what a version looks like: numbers, perhaps with the name of a build behind them.
+// versionForm matches a version: numbers, optionally followed by the name of a build.
 var versionForm = regexp.MustCompile(`^[0-9]{1,5}(\.[0-9]{1,5}){1,3}([-+][0-9A-Za-z.+-]{1,40})?$`)
 
-// versionLabels bounds the values of the label "version": a proxy may say any text. A version has a
-// label of its own as long as proxies of it are connected, if it looks like one and there are not
-// too many others.
+// versionLabels limits the values of the label "version", because a proxy may send any text. A
+// version has its own label while proxies of it are connected, if it matches versionForm and fewer
+// than maxVersions others have one. All other versions share the label unknownVersion.
 type versionLabels struct {
 	gauge *prometheus.GaugeVec
 
 	mu      sync.Mutex
-	proxies map[string]int // by version, of those that have a label
+	proxies map[string]int // number by version, only versions with a label
 }
 
-// count notes that proxies of a version came or went.
+// count adds delta to the number of connected proxies of a version. A version without a label is
+// added to unknownVersion if it cannot have one.
 func (v *versionLabels) count(version string, delta int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

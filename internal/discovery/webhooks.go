@@ -17,23 +17,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// WebhookOptions are what the API server asks on port 15017. Without an API server, or a certificate, nothing is served.
+// WebhookOptions configures the webhooks that the API server calls on port 15017. Nothing is served
+// without an API server or without a certificate.
 type WebhookOptions struct {
-	// NoInjection serves no /inject. INJECT_ENABLED=false.
+	// NoInjection disables /inject (default false; set by INJECT_ENABLED=false).
 	NoInjection bool
-	// InjectionConfigs and ValidationConfigs have the webhook configurations of our revision kept up to date. They are found by
-	// their label, istio.io/rev. INJECTION_WEBHOOK_CONFIG_NAME and VALIDATION_WEBHOOK_CONFIG_NAME, which are names in Istio,
-	// and here, as there, only count for being empty.
+	// InjectionConfigs and ValidationConfigs keep the webhook configurations of this revision up to
+	// date. They are found by their label, istio.io/rev. The variables
+	// INJECTION_WEBHOOK_CONFIG_NAME and VALIDATION_WEBHOOK_CONFIG_NAME contain names in Istio;
+	// here, an empty value disables the option and any other has no effect.
 	InjectionConfigs, ValidationConfigs bool
-	// NativeSidecars is true, false, or auto, which empty is: where all nodes can run them. ENABLE_NATIVE_SIDECARS.
+	// NativeSidecars is true, false or auto, which is the default and enables them if all nodes
+	// support them (ENABLE_NATIVE_SIDECARS).
 	NativeSidecars string
-	// OpenShift has proxies run as the users that their namespaces' annotations name, for others may not run there.
-	// PLATFORM=openshift.
+	// OpenShift runs proxies as the user in the annotations of their namespace, because no other is
+	// permitted there (set by PLATFORM=openshift).
 	OpenShift bool
-	// Compliance is COMPLIANCE_POLICY: how the ports with TLS are served, and what agents are told. What proxies speak among
-	// each other is MeshConfig's to say.
+	// Compliance is the policy for the control plane's own TLS ports and for agents
+	// (COMPLIANCE_POLICY). MeshConfig configures TLS between proxies.
 	Compliance string
-	// Env is what the template function env looks up; nil: nothing.
+	// Env looks up variables for the template function env. If nil, none is set.
 	Env func(string) string
 }
 
@@ -44,21 +47,23 @@ func (o WebhookOptions) validate() error {
 	return checkCompliance(o.Compliance)
 }
 
-// webhooks is port 15017 and what is behind it.
+// webhooks are the server on port 15017 and its handlers.
 type webhooks struct {
 	server    *webhook.Server
 	injector  *webhook.Injector
 	configMap *webhook.ConfigMapWatcher
-	// nodes says where sidecars may be native; nil: that is settled.
+	// nodes reports where native sidecars are supported. It is nil if NativeSidecars is true or false.
 	nodes *webhook.Nodes
-	// namespaces says whom proxies run as; nil: as the usual user.
+	// namespaces returns the user as which proxies of a namespace run. If nil, they run as the
+	// default user.
 	namespaces *webhook.Namespaces
 	configs    *webhook.Configurations
-	// looked is closed once the templates were looked for.
+	// looked is closed after the first lookup of the injection templates.
 	looked chan struct{}
 }
 
-// newWebhooks makes the parts, nil if there is nobody to ask them, or no certificate to answer with.
+// newWebhooks returns the webhook server and its handlers, and holds readiness until they can
+// answer. It returns nil without an API server, a serving certificate or HTTPSAddr.
 func (s *server) newWebhooks() *webhooks {
 	o, serving := s.options.Webhooks, s.authority.serving
 	if s.client == nil || serving == nil || s.options.HTTPSAddr == "" {
@@ -109,7 +114,8 @@ func (s *server) newWebhooks() *webhooks {
 	return w
 }
 
-// revisionSuffix is what the names of a revision's objects end with; those of the default one end with nothing.
+// revisionSuffix returns the suffix of the names of a revision's objects; it is empty for the
+// default revision.
 func (o Options) revisionSuffix() string {
 	if o.Revision == "" || o.Revision == "default" {
 		return ""
@@ -117,7 +123,8 @@ func (o Options) revisionSuffix() string {
 	return "-" + o.Revision
 }
 
-// serveWebhooks serves until the context ends. The control plane is not ready before it could answer a pod's creation.
+// serveWebhooks serves the webhooks until ctx ends. It returns nil at once if there are none, and
+// an error if the port cannot be opened.
 func (s *server) serveWebhooks(ctx context.Context) error {
 	w := s.webhooks
 	if w == nil {
@@ -149,7 +156,8 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// awaitWebhooks says that the control plane may be ready once there is a certificate, and the templates were looked for.
+// awaitWebhooks waits for the serving certificate and for the first lookup of the templates. Then
+// it releases the hold on readiness.
 func (s *server) awaitWebhooks(ctx context.Context) {
 	for {
 		bundle, changed := s.authority.serving.CABundle()

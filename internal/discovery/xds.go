@@ -21,8 +21,9 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// serveXDS opens the xDS ports when all sources are in sync, and serves until the context ends. Then streams are ended, and
-// what is left after the shutdown duration is cut off.
+// serveXDS opens the xDS ports when all sources are in sync and the authority is open, and serves
+// until ctx ends. Before, it waits a limited time for issuers' keys and for Secrets of plugins. At
+// the end it closes the streams, and terminates the remaining ones after ShutdownDuration.
 func (s *server) serveXDS(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -83,7 +84,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 	return serving.Wait()
 }
 
-// port is an open port for xDS.
+// port is an open xDS port.
 type port struct {
 	flag     string
 	how      string // "in plain text", "over TLS"
@@ -92,7 +93,8 @@ type port struct {
 	grpc     *grpc.Server
 }
 
-// xdsPorts opens the ports that are asked for: one in plain text, and one with TLS if there is a certificate for it.
+// xdsPorts opens the configured xDS ports: one in plain text, and one over TLS if there is a
+// serving certificate. If one cannot be opened, it closes all and returns an error.
 func (s *server) xdsPorts() (ports []port, err error) {
 	o := s.options
 	open := func(flag, how, address string, config *tls.Config) error {
@@ -110,7 +112,7 @@ func (s *server) xdsPorts() (ports []port, err error) {
 	defer func() {
 		if err != nil {
 			for _, p := range ports {
-				_ = p.listener.Close() // nothing was served on it
+				_ = p.listener.Close() // Nothing was served on it.
 			}
 		}
 	}()
@@ -129,8 +131,9 @@ func (s *server) xdsPorts() (ports []port, err error) {
 	return ports, open("--secureGRPCAddr", "over TLS", o.SecureGRPCAddr, config)
 }
 
-// secure is how the port with TLS is served: with the control plane's certificate, to clients of whom a certificate, if they show one,
-// must lead to the mesh's roots, or where there is no authority to those of --caCertFile.
+// secure returns the TLS configuration of the xDS port. Client certificates are optional. They are
+// verified against the roots of the mesh or, without a certificate authority, against the roots of
+// --caCertFile.
 func (s *server) secure() (*tls.Config, error) {
 	o := s.options
 	config := xds.TLS{
@@ -148,7 +151,8 @@ func (s *server) secure() (*tls.Config, error) {
 	return c, nil
 }
 
-// maxAge gives the age at which connections are closed; the flag's default of about three hundred years is never.
+// maxAge returns the age at which connections are closed. The flag's default of about three hundred
+// years becomes 0, which is no limit.
 func maxAge(d time.Duration) time.Duration {
 	if d == math.MaxInt64 {
 		return 0
@@ -156,7 +160,7 @@ func maxAge(d time.Duration) time.Duration {
 	return d
 }
 
-// aliases reads alias=cluster pairs, which Options.Validate has looked at.
+// aliases parses alias=cluster pairs, which Options.Validate has checked.
 func aliases(pairs []string) map[mesh.ClusterID]mesh.ClusterID {
 	m := map[mesh.ClusterID]mesh.ClusterID{}
 	for _, p := range pairs {

@@ -17,24 +17,26 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// questions answers what istioctl asks over xDS with the debug pages, to those who may see them over HTTP too.
+// questions answers the debug requests that istioctl sends over xDS. Access is restricted as for
+// the debug pages over HTTP.
 type questions struct{ s *server }
 
 var _ xds.Debug = questions{}
 
-// Identifier names the control plane as istioctl reads it.
+// Identifier returns the identifier of the control plane in the format that istioctl parses.
 func (q questions) Identifier() string {
 	text, err := json.Marshal(struct {
 		Component, ID string
 		Info          obs.Build
 	}{"istiod", q.s.options.PodName, obs.ReadBuild()})
 	if err != nil {
-		panic(err) // plain text and numbers
+		panic(err) // A struct of text and numbers can always be encoded.
 	}
 	return string(text)
 }
 
-// Namespace says whose proxies a client may see.
+// Namespace returns the namespace whose proxies a client may see, or "" for all. It returns
+// Unauthenticated for a client without identity that is not on this machine.
 func (q questions) Namespace(h xds.Hello) (string, error) {
 	for _, id := range h.Identities {
 		if account, ok := spiffe.AccountOf(id); ok {
@@ -48,7 +50,8 @@ func (q questions) Namespace(h xds.Hello) (string, error) {
 	return "", status.Error(codes.Unauthenticated, "debug requests from another machine need a client certificate or a token")
 }
 
-// Page gives a page as its namespace may see it.
+// Page returns a debug page, restricted to the proxies of namespace. A refusal is returned as a
+// gRPC status.
 func (q questions) Page(name, namespace string) ([]byte, error) {
 	body, err := q.s.pages.Page(name, debug.Caller{Namespace: namespace})
 	var refusal debug.Refusal
@@ -73,7 +76,7 @@ func refusalCode(httpStatus int) codes.Code {
 	}
 }
 
-// ConfigDump gives what a proxy was sent.
+// ConfigDump returns the configuration that was sent to a proxy.
 func (q questions) ConfigDump(c push.Connection) ([]*anypb.Any, error) {
 	return debug.ConfigDump(c, true)
 }
