@@ -11,30 +11,35 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// Access says who is served. The zero value serves nobody.
+// Access configures which control planes may connect. The zero value refuses every client.
 type Access struct {
-	// Identities are the SPIFFE IDs of control planes, of which the client's verified certificate must have one:
-	// "spiffe://cluster.local/ns/istio-system/sa/istiod". One that ends in "/*" stands for all that begin like it; Istio's
-	// own rule is ".../ns/<root namespace>/sa/*", which its gateways meet too.
+	// Identities are the accepted SPIFFE IDs. The client's verified certificate must have one of
+	// them, for example "spiffe://cluster.local/ns/istio-system/sa/istiod". An entry that ends in
+	// "/*" matches every ID with that prefix. Istio's own rule is ".../ns/<root namespace>/sa/*",
+	// which its gateways match too.
 	Identities []string
-	// PlainText is what is asked of clients that come without TLS, and so without a proof of who they are.
+	// PlainText selects which clients without TLS are accepted. Such clients cannot prove an
+	// identity.
 	PlainText PlainText
 }
 
-// PlainText is what is asked of clients that come without TLS. The zero value is PlainTextRefused.
+// PlainText is the policy for clients that connect without TLS. The zero value is PlainTextRefused.
 type PlainText string
 
 const (
-	// PlainTextRefused serves none of them, as Istio does.
+	// PlainTextRefused refuses all clients without TLS, as Istio does.
 	PlainTextRefused PlainText = ""
-	// PlainTextLoopback serves those that connect from this machine, for control planes on a laptop. Whatever forwards
-	// connections on this machine, a sidecar proxy or kubectl port-forward, lets others in.
+	// PlainTextLoopback accepts clients that connect from this machine. It is for control planes on
+	// a laptop. A process that forwards connections on this machine, such as a sidecar proxy or
+	// kubectl port-forward, lets other clients in.
 	PlainTextLoopback PlainText = "loopback"
-	// PlainTextAnyone serves everybody who can reach the port (Istio: ENABLE_XDS_API_GENERATOR_AUTH=false).
+	// PlainTextAnyone accepts every client that can reach the port (Istio:
+	// ENABLE_XDS_API_GENERATOR_AUTH=false).
 	PlainTextAnyone PlainText = "anyone"
 )
 
-// check gives a gRPC status that refuses a client; nil lets it in.
+// check returns nil if the client may connect, and otherwise the gRPC status that refuses it. The
+// status is Unauthenticated for a missing identity and PermissionDenied for a wrong one.
 func (a Access) check(h server.Hello) error {
 	if !h.Secure {
 		if a.PlainText.Admits(h.Peer) {
@@ -53,7 +58,7 @@ func (a Access) check(h server.Hello) error {
 	return status.Errorf(codes.PermissionDenied, "config is served to control planes only, and %s is none", strings.Join(h.Identities, ", "))
 }
 
-// Admits says whether a client without TLS is served that connects from there ("host:port").
+// Admits reports whether a client without TLS is accepted that connects from peer ("host:port").
 func (p PlainText) Admits(peer string) bool {
 	return p == PlainTextAnyone || p == PlainTextLoopback && isLoopback(peer)
 }

@@ -12,35 +12,36 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Generator is the node metadata GENERATOR of the clients that are served.
+// Generator is the value of the node metadata field GENERATOR that selects this Handler.
 const Generator = "api"
 
-// Options are the parts and settings of a Feed. All but Access may be left out.
+// Options are the dependencies and settings of a Feed. All fields but Access are optional.
 type Options struct {
 	Access  Access
-	Logger  *slog.Logger // none if nil
-	Metrics Metrics      // none if nil
-	Clock   Clock        // the system's if nil
-	// Recovery confines a panic over one client to its stream. If nil, the panic passes.
+	Logger  *slog.Logger // if nil, nothing is logged
+	Metrics Metrics      // if nil, nothing is measured
+	Clock   Clock        // if nil, the system clock is used
+	// Recovery confines a panic over one client to its stream. If nil, panics are not recovered.
 	Recovery *recovery.Recorder
 }
 
-// Metrics is told what happens. Its methods may be called by many goroutines at once.
+// Metrics receives measurements. Its methods may be called by many goroutines at once.
 type Metrics interface {
-	// Sent is told of each response written, with its size in bytes.
+	// Sent records a response that was written, with its size in bytes and the time that writing
+	// took.
 	Sent(typeURL string, resources, bytes int, took time.Duration)
-	// Received is told the size of each request in bytes.
+	// Received records a request with its size in bytes.
 	Received(bytes int)
 }
 
-// Clock is the time.
+// Clock returns the time and creates timers.
 type Clock interface {
 	Now() time.Time
-	// After gives a channel that gets the time once, when d has passed.
+	// After returns a channel that receives the time once, when d has passed.
 	After(d time.Duration) <-chan time.Time
 }
 
-// Feed serves config objects to other control planes.
+// Feed serves configuration objects to other control planes.
 type Feed struct {
 	access   Access
 	log      *slog.Logger
@@ -53,12 +54,12 @@ type Feed struct {
 	newest  *snapshot.Snapshot
 	changed chan struct{} // closed when newest is replaced
 	clients int
-	library *library // nil while nobody is connected
+	library *library // nil while no client is connected
 }
 
 var _ server.Handler = (*Feed)(nil)
 
-// New makes a Feed. It has nothing to serve before the first Publish.
+// New returns a Feed. It sends no resources before the first Publish.
 func New(o Options) *Feed {
 	f := &Feed{access: o.Access, log: o.Logger, metrics: o.Metrics, clock: o.Clock, recovery: o.Recovery, types: newTypes(), changed: make(chan struct{})}
 	if f.log == nil {
@@ -73,7 +74,8 @@ func New(o Options) *Feed {
 	return f
 }
 
-// Publish hands the newest snapshot to all clients. It does not block, and costs nothing while there are none.
+// Publish replaces the snapshot that is served and wakes all streams. It does not block. It encodes
+// nothing; the streams do.
 func (f *Feed) Publish(s *snapshot.Snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +84,9 @@ func (f *Feed) Publish(s *snapshot.Snapshot) {
 	f.changed = make(chan struct{})
 }
 
-// world gives the World of the newest snapshot, nil if there is none yet, and a channel that is closed when there is a newer one.
+// world returns the World of the newest snapshot, and a channel that is closed when a newer
+// snapshot is published. The World is nil before the first snapshot. It creates the library if
+// there is none.
 func (f *Feed) world() (*stream.World, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,12 +107,14 @@ func (f *Feed) connected(n int) {
 	}
 }
 
-// ServeSotW serves a stream of the state-of-the-world variant.
+// ServeSotW serves a stream of the state-of-the-world variant until it ends. It returns a gRPC
+// status if the client is refused.
 func (f *Feed) ServeSotW(ctx context.Context, h server.Hello, s server.SotWStream) error {
 	return f.serve(ctx, h, stream.SotW, sotwWire{s})
 }
 
-// ServeDelta serves a stream of the incremental variant.
+// ServeDelta serves a stream of the incremental variant until it ends. It returns a gRPC status if
+// the client is refused.
 func (f *Feed) ServeDelta(ctx context.Context, h server.Hello, s server.DeltaStream) error {
 	return f.serve(ctx, h, stream.Delta, deltaWire{s})
 }

@@ -20,27 +20,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Types of the resources themselves, which are not those that they are asked for by.
+// Types of the resources themselves. They differ from the type URLs that clients subscribe to.
 const (
 	objectType = "type.googleapis.com/istio.mcp.v1alpha1.Resource"
 	meshType   = "type.googleapis.com/istio.mesh.v1alpha1.MeshConfig"
 )
 
-// library makes Worlds of snapshots. What did not change from one to the next is the same in both.
+// library converts snapshots to Worlds. Parts that do not change between two snapshots are shared
+// by their Worlds.
 type library struct {
 	types    *stream.Types
 	log      *slog.Logger
 	sections []*section
-	mesh     *meshconfig.MeshConfig // that the shelf was made of
+	mesh     *meshconfig.MeshConfig // the input of shelf
 	shelf    *stream.Shelf
 	world    *stream.World
-	encoded  int // objects, ever
+	encoded  int // number of objects encoded since the library was created
 }
 
-// section is the objects of one kind.
+// section contains the objects of one kind and the Shelf made from them.
 type section struct {
 	kind  api.KindInfo
-	list  []*config.Config // that the shelf was made of
+	list  []*config.Config // the input of shelf
 	rows  map[config.Key]*config.Config
 	shelf *stream.Shelf
 }
@@ -53,7 +54,8 @@ func newLibrary(types *stream.Types, log *slog.Logger) *library {
 	return l
 }
 
-// of gives the World of a snapshot: the same one as before if nothing in it differs.
+// of returns the World of a snapshot. It returns the previous World if no served object and no mesh
+// config changed.
 func (l *library) of(s *snapshot.Snapshot) *stream.World {
 	changed := l.world == nil
 	if m := s.Settings.Mesh; l.shelf == nil || m != l.mesh {
@@ -78,7 +80,8 @@ func (l *library) of(s *snapshot.Snapshot) *stream.World {
 	return l.world
 }
 
-// update brings a section up to a list, and says whether anything differs.
+// update replaces the objects of a section with list and reports whether its Shelf changed. It
+// encodes only objects whose row changed. An object that cannot be encoded is logged and skipped.
 func (l *library) update(x *section, list []*config.Config) bool {
 	if x.shelf != nil && sameList(x.list, list) {
 		return false
@@ -117,19 +120,22 @@ func (l *library) update(x *section, list []*config.Config) bool {
 	return true
 }
 
-// sameList says that two lists of a snapshot are one: a snapshot makes a new list when an object of the kind changes.
+// sameList reports whether a and b are the same list of a snapshot. A snapshot creates a new list
+// when an object of the kind changes, so comparing the first elements' addresses is enough.
 func sameList(a, b []*config.Config) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// nameOf is the name of an object as a resource.
+// nameOf returns the resource name of an object: "namespace/name".
 func nameOf(k config.Key) string { return k.Namespace + "/" + k.Name }
 
-// lastApplied is left out of annotations: kubectl rewrites it on every apply, and it has the whole object once more.
+// lastApplied is removed from annotations. kubectl rewrites it on every apply, and it contains the
+// whole object a second time.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// encode makes the resource of an object. Its version is of its content rather than the one that an API server gave it, which
-// changes with the status too and is another in every cluster.
+// encode converts an object to a resource. Its version is the hash of its content. The
+// resourceVersion of an API server is not used: it changes with the status too, and differs between
+// clusters.
 func encode(c *config.Config) (*resource.Resource, error) {
 	spec, ok := c.Spec.(proto.Message)
 	if !ok {
@@ -153,10 +159,12 @@ func encode(c *config.Config) (*resource.Resource, error) {
 	return resource.Encode(m.Name, objectType, &mcp.Resource{Metadata: m, Body: body}, c.Key)
 }
 
-// encodeMesh makes the resource of the mesh config, without its own sources: they may hold keys, and are nobody else's to follow.
+// encodeMesh converts the mesh config to a resource. It removes ConfigSources, because they may
+// contain keys and are meant only for this control plane. If encoding fails, it logs the error and
+// returns nil.
 func (l *library) encodeMesh(m *meshconfig.MeshConfig) []*resource.Resource {
 	if len(m.ConfigSources) > 0 {
-		m, _ = proto.Clone(m).(*meshconfig.MeshConfig) // as it was
+		m, _ = proto.Clone(m).(*meshconfig.MeshConfig) // Clone keeps the type
 		m.ConfigSources = nil
 	}
 	r, err := resource.Encode("mesh", meshType, m)

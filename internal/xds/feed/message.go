@@ -10,11 +10,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// wire is the messages of one variant. One goroutine receives while another sends.
+// wire reads and writes the messages of one protocol variant. One goroutine may receive while
+// another one sends.
 type wire interface {
-	// receive gives the next request, and its size in bytes.
+	// receive returns the next request and its size in bytes.
 	receive() (stream.Request, int, error)
-	// send writes a response, and gives its size in bytes.
+	// send writes a response and returns its size in bytes.
 	send(s *stream.Send) (int, error)
 }
 
@@ -34,13 +35,13 @@ func (w sotwWire) receive() (stream.Request, int, error) {
 func (w sotwWire) send(s *stream.Send) (int, error) {
 	m := &discoveryv3.DiscoveryResponse{TypeUrl: s.TypeURL, VersionInfo: s.Version, Nonce: s.Nonce}
 	for _, p := range s.Parts {
-		list, _ := p.Form(stream.SotW, anys).([]*anypb.Any) // as anys makes it
+		list, _ := p.Form(stream.SotW, anys).([]*anypb.Any) // the type that anys returns
 		m.Resources = append(m.Resources, list...)
 	}
 	return proto.Size(m), w.Send(m)
 }
 
-// anys gives resources in the form of a SotW response, shared by all clients.
+// anys returns resources in the form of a SotW response. All clients share the result.
 func anys(list []*resource.Resource) any {
 	out := make([]*anypb.Any, len(list))
 	for i, r := range list {
@@ -65,13 +66,13 @@ func (w deltaWire) receive() (stream.Request, int, error) {
 func (w deltaWire) send(s *stream.Send) (int, error) {
 	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: s.TypeURL, SystemVersionInfo: s.Version, Nonce: s.Nonce, RemovedResources: s.Removed}
 	for _, p := range s.Parts {
-		list, _ := p.Form(stream.Delta, resources).([]*discoveryv3.Resource) // as resources makes it
+		list, _ := p.Form(stream.Delta, resources).([]*discoveryv3.Resource) // the type that resources returns
 		m.Resources = append(m.Resources, list...)
 	}
 	return proto.Size(m), w.Send(m)
 }
 
-// resources gives resources in the form of a delta response, shared by all clients.
+// resources returns resources in the form of a delta response. All clients share the result.
 func resources(list []*resource.Resource) any {
 	out := make([]*discoveryv3.Resource, len(list))
 	for i, r := range list {

@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// session is one stream being served. The goroutine of run owns it; one reads, and one writes while there is something to write,
-// so that requests are read also while a response cannot be written.
+// session is the state of one stream. The goroutine of run owns it. A second goroutine reads
+// requests, and a third one writes while there is a response to write. So requests are read even
+// while a response cannot be written.
 type session struct {
 	f       *Feed
 	log     *slog.Logger
@@ -21,23 +22,24 @@ type session struct {
 	world   *stream.World
 
 	requests chan stream.Request
-	ended    chan error    // gets the error that ended the reading
+	ended    chan error    // receives the error that ended reading
 	over     chan struct{} // closed at the end
 	written  chan error
 
-	queue   []outgoing // what is to be written
+	queue   []outgoing // responses to write; while writing, the first one is being written
 	writing bool
-	broken  error // ends the stream
+	broken  error // if set, the stream ends with this error
 }
 
-// outgoing is a response, of the machine or not.
+// outgoing is a response to write, made by the machine or by the session itself.
 type outgoing struct {
 	send *stream.Send
-	// foreign responses are empty ones for types that are not served.
+	// foreign marks an empty response for a type that is not served. The machine does not know of
+	// it.
 	foreign bool
 }
 
-// overdue is how often the machine is told that time passes.
+// overdue is the interval at which the machine receives stream.Overdue, its event for elapsed time.
 const overdue = time.Second
 
 func (x *session) run(ctx context.Context) error {
@@ -78,7 +80,7 @@ func (x *session) run(ctx context.Context) error {
 	}
 }
 
-// read reads requests until there are no more.
+// read receives requests and passes them to run until receiving fails or the session is over.
 func (x *session) read() {
 	for {
 		r, size, err := x.wire.receive()
@@ -95,7 +97,8 @@ func (x *session) read() {
 	}
 }
 
-// write writes the next response, unless one is being written.
+// write starts to write the next response. It does nothing if a write is in progress or the queue
+// is empty.
 func (x *session) write() {
 	if x.writing || len(x.queue) == 0 {
 		return
@@ -113,7 +116,8 @@ func (x *session) write() {
 	}()
 }
 
-// sent takes note that the first of the queue was written.
+// sent removes the first response of the queue after it was written, and reports it to the machine
+// unless it is foreign.
 func (x *session) sent() {
 	done := x.queue[0]
 	x.queue, x.writing = x.queue[1:], false
@@ -123,7 +127,7 @@ func (x *session) sent() {
 	}
 }
 
-// step hands an event to the machine and does what it says.
+// step applies an event to the machine and carries out the resulting actions.
 func (x *session) step(e stream.Event) {
 	for _, a := range x.machine.Step(e) {
 		switch a := a.(type) {
@@ -132,7 +136,8 @@ func (x *session) step(e stream.Event) {
 		case stream.Nack:
 			x.log.Warn("a client refuses config", "type", a.TypeURL, "error", a.Message)
 		case stream.Unknown:
-			// Istio's clients wait for an answer for every type, and there is nothing of this one.
+			// Istio's clients wait for a response for every type. The response for this type is
+			// empty.
 			x.queue = append(x.queue, outgoing{send: &stream.Send{TypeURL: a.TypeURL, Nonce: "none"}, foreign: true})
 		case stream.Shut:
 			x.broken = status.Error(codes.InvalidArgument, a.Reason)

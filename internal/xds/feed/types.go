@@ -5,11 +5,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// meshConfigType is the type URL under which Istio's clients ask for the mesh config.
+// meshConfigType is the type URL under which Istio's clients request the mesh config.
 const meshConfigType = "core/v1alpha1/MeshConfig"
 
-// typeURLs gives the types that a kind is served as: "group/version/kind", one for each version of its API, whose messages are
-// all the same.
+// typeURLs returns the type URLs of a kind: "group/version/kind" for each version of its API. The
+// resources of all versions are the same.
 func typeURLs(k api.KindInfo) []string {
 	var urls []string
 	for _, v := range k.Versions {
@@ -18,7 +18,7 @@ func typeURLs(k api.KindInfo) []string {
 	return urls
 }
 
-// kinds gives the kinds that are served: those with a protobuf spec.
+// kinds returns the kinds that are served: the Istio kinds, all of which have a protobuf spec.
 func kinds() []api.KindInfo {
 	var list []api.KindInfo
 	for _, k := range api.Kinds() {
@@ -29,8 +29,8 @@ func kinds() []api.KindInfo {
 	return list
 }
 
-// newTypes gives the table of all types for streams. All of them may be asked for as a whole, and of each it may be said that
-// something is gone.
+// newTypes returns the table of all types for streams. Clients may subscribe to every type by
+// wildcard, and every type supports removal.
 func newTypes() *stream.Types {
 	list := []stream.Type{{URL: meshConfigType, Wildcard: true, Removable: true}}
 	for _, k := range kinds() {
