@@ -2,7 +2,7 @@ package quarantine
 
 import "time"
 
-// Candidate is one version of something that proxies accept or refuse.
+// Candidate is one version of an object that proxies accept or refuse.
 type Candidate struct{ Name, Version string }
 
 // Member is one connection of a proxy with a proven identity.
@@ -11,11 +11,11 @@ type Member struct{ Connection, Identity string }
 // Event is an input of a [Scope]: Joined, Left, Refused, Accepted, Offered or Tick.
 type Event interface{ event() }
 
-// Joined adds a connection to the scope. It may end quarantines whose quorum no longer holds.
+// Joined adds a connection to the scope. It ends quarantines whose quorum no longer holds.
 type Joined struct{ Member }
 
-// Left removes a connection from the scope, and with it the refusals that have not led to a
-// quarantine yet.
+// Left removes a connection from the scope. It also removes the connection's refusals of candidates
+// that are not quarantined.
 type Left struct{ Connection string }
 
 // Refused records that a member refused a candidate (NACK). It has no effect if the connection is
@@ -26,20 +26,21 @@ type Refused struct {
 	Connection string
 }
 
-// Accepted records that a member accepted a candidate (ACK). The candidate is never quarantined
-// again. The caller need not report what nobody has refused; but before the first refusal of a
-// candidate, it must report who has accepted that.
+// Accepted records that a member accepted a candidate (ACK). It ends a quarantine of the candidate,
+// and the candidate is never quarantined again. It has no effect if the connection is not in the
+// scope. The caller may omit it for candidates without a refusal. But before the first refusal of a
+// candidate, the caller must report a member that has accepted it.
 type Accepted struct {
 	Candidate
 
 	Connection string
 }
 
-// Offered states the version of a name that the scope is to have from now on; "" if the name is
-// gone. What is known of other versions of the name is forgotten.
+// Offered sets the version of a name that is offered to the scope; "" if the name is
+// removed. The state of other versions of the name is deleted, and their quarantine ends.
 type Offered struct{ Candidate }
 
-// Tick makes decisions that are due by the time alone: the end of a window and of a quarantine.
+// Tick makes the decisions that depend on time alone: at the end of a window and of a quarantine.
 type Tick struct{}
 
 func (Joined) event()   {}
@@ -73,24 +74,25 @@ type Reason string
 
 // The reasons of a Release.
 const (
-	// AcceptedByMember ends it for good.
+	// AcceptedByMember means that a member accepted the candidate. It is never quarantined again.
 	AcceptedByMember Reason = "accepted"
-	// Expired offers the candidate again, for the time being.
+	// Expired means that the quarantine's time is over. The candidate is offered again, and may be
+	// quarantined again.
 	Expired Reason = "expired"
-	// QuorumLost is the effect of a connection that joined: the witnesses are no longer enough.
+	// QuorumLost means that a connection joined and the witnesses are no longer a quorum.
 	QuorumLost Reason = "quorum lost"
-	// Outdated means that another version of the name is offered, or none.
+	// Outdated means that another version of the name is offered, or that the name was removed.
 	Outdated Reason = "outdated"
 )
 
 // Status describes a quarantine.
 type Status struct {
-	// Witnesses are the identities that refused the candidate, sorted, and Connections the number
-	// of their connections. Both are bounded by maxWitnesses.
+	// Witnesses are the identities that refused the candidate, sorted. Connections is the number of
+	// their connections. Both are bounded by maxWitnesses and witnessesPerIdentity.
 	Witnesses   []string
 	Connections int
-	// Since is when the quarantine began, Until when it expires.
+	// Since is when the quarantine began. Until is when it expires.
 	Since, Until time.Time
-	// Attempt counts the quarantines of the candidate, from 1.
+	// Attempt is the number of quarantines of the candidate so far, including this one.
 	Attempt int
 }

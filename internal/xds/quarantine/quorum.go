@@ -6,16 +6,17 @@ import (
 )
 
 const (
-	// maxWitnesses bounds the identities, and witnessesPerIdentity the connections of each, that
-	// are recorded for one candidate. More do not change any decision.
+	// maxWitnesses bounds the identities that are recorded for one candidate. witnessesPerIdentity
+	// bounds the connections of each. More witnesses do not change any decision.
 	maxWitnesses         = 8
 	witnessesPerIdentity = 2
 )
 
-// witnesses are the members that refused a candidate: the identity by connection.
+// witnesses maps the connections that refused a candidate to their identities.
 type witnesses map[string]string
 
-// add records a witness and returns the set. Beyond the bounds it records nothing.
+// add records a witness and returns the set, which it creates if w is nil. It ignores a witness
+// that exceeds maxWitnesses or witnessesPerIdentity.
 func (w witnesses) add(m Member) witnesses {
 	if w == nil {
 		w = witnesses{}
@@ -38,7 +39,7 @@ func (w witnesses) identities() []string {
 	return slices.Compact(slices.Sorted(maps.Values(w)))
 }
 
-// electorate is the members of a scope, and the number of connections by identity.
+// electorate is the members of a scope and the number of connections of each identity.
 type electorate struct {
 	members    map[string]string // identity by connection
 	identities map[string]int
@@ -66,10 +67,10 @@ func (e *electorate) remove(connection string) {
 	}
 }
 
-// quorum reports whether the witnesses suffice against the present members.
+// quorum reports whether the witnesses suffice to quarantine, given the present members.
 //
-// Two identities always do. Those of one identity suffice only if no member has another one: then
-// two connections do, or the only connection of the scope.
+// Two identities always suffice. Witnesses of one identity suffice only if no member has another
+// identity: then two connections are needed, or the only connection of the scope.
 func (e *electorate) quorum(w witnesses) bool {
 	identities := w.identities()
 	switch len(identities) {

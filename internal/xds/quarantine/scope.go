@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Options are the times of a scope. A field that is zero has the default.
+// Options are the durations of a scope. A zero field means its default.
 type Options struct {
 	// Window is how long refusals are collected before a decision (default 1 s). After a quarantine
-	// it is at least a tenth of what that lasted: so a slow proxy has its say in the end, whatever
-	// hostile ones refuse meanwhile.
+	// it is at least a tenth of that quarantine's duration. So even a slow proxy can accept in
+	// time, however often hostile proxies refuse.
 	Window time.Duration
-	// Retry is how long the first quarantine of a candidate lasts (default 5 s). Each further one
-	// lasts twice as long.
+	// Retry is the duration of the first quarantine of a candidate (default 5 s). Each further
+	// quarantine lasts twice as long.
 	Retry time.Duration
-	// MaxRetry bounds how long a quarantine lasts (default 5 min).
+	// MaxRetry bounds the duration of a quarantine (default 5 min). It is at least Retry.
 	MaxRetry time.Duration
 }
 
@@ -34,10 +34,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxAccepted bounds how many accepted candidates are remembered. The oldest are forgotten first.
+// maxAccepted bounds how many accepted candidates are remembered. The oldest is evicted first.
 const maxAccepted = 1024
 
-// Scope is the state machine of one scope. It must be made with [New].
+// Scope is the state machine of one scope of proxies. It must be created with [New].
 type Scope struct {
 	options  Options
 	voters   electorate
@@ -47,7 +47,7 @@ type Scope struct {
 	out      []Decision
 }
 
-// entry is what is known of the candidate of a name.
+// entry is the state of a candidate that was refused.
 type entry struct {
 	version string
 	refused witnesses
@@ -56,13 +56,13 @@ type entry struct {
 	// quarantine is nil while the candidate is offered.
 	quarantine *Status
 	attempts   int
-	// lasts is how long the last quarantine was to last.
+	// lasts is the planned duration of the last quarantine; zero before the first.
 	lasts time.Duration
-	// idle is since when the candidate has been neither quarantined nor refused.
+	// idle is when the candidate ceased to be quarantined or refused; zero while it is either.
 	idle time.Time
 }
 
-// New makes a scope without members.
+// New returns a scope without members.
 func New(o Options) *Scope {
 	return &Scope{
 		options: o.withDefaults(), voters: electorate{members: map[string]string{}, identities: map[string]int{}},
@@ -70,8 +70,8 @@ func New(o Options) *Scope {
 	}
 }
 
-// Step applies an event at a time, which must not go back, and returns the decisions that follow
-// from it. They are sorted by name. The list is valid until the next call.
+// Step applies an event at the time now, which must not decrease, and returns the resulting
+// decisions. The decisions are sorted by name. The list is valid until the next call.
 func (s *Scope) Step(now time.Time, e Event) []Decision {
 	s.out = s.out[:0]
 	switch e := e.(type) {
@@ -102,7 +102,7 @@ func (s *Scope) Step(now time.Time, e Event) []Decision {
 	return s.out
 }
 
-// each calls a function for every entry, in the order of their names.
+// each calls do for every entry, in the order of their names.
 func (s *Scope) each(now time.Time, do func(time.Time, string, *entry)) {
 	if len(s.entries) == 0 {
 		return
@@ -146,7 +146,8 @@ func (s *Scope) accept(now time.Time, e Accepted) {
 	s.remember(e.Candidate)
 }
 
-// remember notes that a candidate must not be quarantined again.
+// remember records that a candidate must not be quarantined again. It evicts the oldest accepted
+// candidate if there are maxAccepted.
 func (s *Scope) remember(c Candidate) {
 	if _, known := s.accepted[c]; known {
 		return
@@ -159,8 +160,9 @@ func (s *Scope) remember(c Candidate) {
 	s.order = append(s.order, c)
 }
 
-// decide quarantines a candidate if the quorum holds, and its window is over or nobody is left who
-// could accept it. A candidate that has lost its witnesses is idle until it is refused again.
+// decide quarantines a candidate if its refusals form a quorum, and either its window is over or
+// all members have refused it. A candidate without refusals becomes idle. It does nothing if the
+// candidate is quarantined already.
 func (s *Scope) decide(now time.Time, name string, x *entry) {
 	switch {
 	case x.quarantine != nil:
@@ -183,20 +185,20 @@ func (s *Scope) decide(now time.Time, name string, x *entry) {
 	s.out = append(s.out, Quarantine{Candidate{name, x.version}, *x.quarantine})
 }
 
-// expire ends a quarantine that is over, and forgets a candidate that was not refused again for a
-// long time.
+// expire releases a candidate whose quarantine is over. It deletes a candidate that has been idle
+// for MaxRetry.
 func (s *Scope) expire(now time.Time, name string, x *entry) {
 	switch {
 	case x.quarantine != nil && !now.Before(x.quarantine.Until):
-		x.refused = nil // everybody is asked again
+		x.refused = nil // all members are offered the candidate again
 		s.release(now, name, x, Expired)
 	case !x.idle.IsZero() && now.Sub(x.idle) >= s.options.MaxRetry:
 		delete(s.entries, name)
 	}
 }
 
-// reviewQuarantine ends a quarantine whose witnesses are no longer enough, and starts another
-// window for them.
+// reviewQuarantine ends a quarantine whose witnesses are no longer a quorum. It drops witnesses
+// that have left and starts a new window for the others.
 func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 	if x.quarantine == nil || s.voters.quorum(x.refused) {
 		return
@@ -210,13 +212,15 @@ func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 	s.release(now, name, x, QuorumLost)
 }
 
-// slowShare is which part of a quarantine the next observation window is.
+// slowShare is the minimum length of the next observation window, as a divisor of the quarantine's
+// duration.
 const slowShare = 10
 
 // window returns how long refusals of a candidate are collected.
 func (s *Scope) window(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
 
-// release ends a quarantine, if there is one.
+// release ends the quarantine of x and emits a Release with the reason why. It does nothing if x is
+// not quarantined.
 func (s *Scope) release(now time.Time, name string, x *entry, why Reason) {
 	if x.quarantine == nil {
 		return
@@ -228,13 +232,14 @@ func (s *Scope) release(now time.Time, name string, x *entry, why Reason) {
 	s.out = append(s.out, Release{Candidate{name, x.version}, why})
 }
 
-// Knows reports whether the candidate was refused or accepted, and is not forgotten since.
+// Knows reports whether the scope has state of this candidate: it was refused or accepted, and has
+// not been deleted or evicted since.
 func (s *Scope) Knows(c Candidate) bool {
 	x := s.entries[c.Name]
 	return x != nil && x.version == c.Version || s.Accepted(c)
 }
 
-// Accepted reports whether a member accepted the candidate.
+// Accepted reports whether a member accepted the candidate and it has not been evicted since.
 func (s *Scope) Accepted(c Candidate) bool {
 	_, good := s.accepted[c]
 	return good
@@ -244,11 +249,12 @@ func (s *Scope) Accepted(c Candidate) bool {
 // sorted.
 func (s *Scope) Names() []string { return slices.Sorted(maps.Keys(s.entries)) }
 
-// Active reports whether there is such a candidate.
+// Active reports whether the scope has a candidate that was refused and neither accepted nor
+// outdated.
 func (s *Scope) Active() bool { return len(s.entries) > 0 }
 
-// Next returns when the next Tick is due by the state of the scope after a Tick at now; zero if
-// none is.
+// Next returns when the next Tick is due, provided that a Tick was applied at now. It returns zero
+// if no Tick is due.
 func (s *Scope) Next(now time.Time) time.Time {
 	var next time.Time
 	for _, x := range s.entries {
