@@ -15,7 +15,7 @@ import (
 // ID identifies the stream: "name.namespace" of the proxy, "-" and a counter.
 func (c *Client) ID() string { return c.id }
 
-// Request processes a request of the proxy.
+// Request processes a request of the proxy. It does nothing after the stream has ended.
 func (c *Client) Request(r stream.Request) {
 	if c.env.log.Enabled(context.Background(), slog.LevelDebug) {
 		c.env.log.Debug("ADS:"+api.ShortType(r.TypeURL)+": REQ "+c.id, "nonce", r.Nonce, "version", r.Version,
@@ -25,8 +25,8 @@ func (c *Client) Request(r stream.Request) {
 	c.step(r)
 }
 
-// Next waits for the next response to write and returns it. Sent must be called when it was
-// written, before Next is called again. The error is the context's, ErrClosed, ErrInternal or a
+// Next waits for the next response and returns it. After writing it, the caller must call Sent
+// before it calls Next again. The error is the context's, ErrClosed, ErrInternal or a
 // ProtocolError.
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
@@ -51,7 +51,8 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	}
 }
 
-// accept makes an offered World the newest of the stream.
+// accept replaces the World of the stream by an offered one and applies it to the machine. It also
+// ends refusals that the new World makes obsolete.
 func (c *Client) accept(o *offer) {
 	c.mu.Lock()
 	if c.ended == nil {
@@ -66,8 +67,8 @@ func (c *Client) accept(o *offer) {
 	c.env.nacks.endOutdated(c.id, o.world)
 }
 
-// Sent records that the last response of Next was written: its size in bytes, and how long that
-// took.
+// Sent records that the last response of Next was written, with its size in bytes and the time that
+// writing took.
 func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	n := s.Resources()
 	c.env.metrics.Sent(s.TypeURL, n, bytes, took)
@@ -104,7 +105,8 @@ func byteCount(n int) string {
 	return strconv.FormatFloat(size, 'f', 1, 64) + unit
 }
 
-// Close removes the stream. The proxy keeps what it was sent. Further calls do nothing.
+// Close removes the stream and ends its refusals and secret subscription. The proxy keeps its
+// configuration. Further calls do nothing.
 func (c *Client) Close() {
 	if !c.unregister() {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// clientTable has all open streams.
+// clientTable contains all open streams by their rollout handle.
 type clientTable struct {
 	mu      sync.Mutex
 	clients map[*rollout.Client]*Client
@@ -15,7 +15,7 @@ type clientTable struct {
 
 func newClientTable() *clientTable { return &clientTable{clients: map[*rollout.Client]*Client{}} }
 
-// nextID returns a number that no other stream has.
+// nextID returns a number that is unique among all streams.
 func (t *clientTable) nextID() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *clientTable) add(c *Client) {
 	t.clients[&c.handle] = c
 }
 
-// remove reports false if the stream was removed before.
+// remove removes a stream. It returns false if the stream was removed before.
 func (t *clientTable) remove(c *Client) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +38,7 @@ func (t *clientTable) remove(c *Client) bool {
 	return open
 }
 
-// all returns the open streams, in no particular order.
+// all returns the open streams in unspecified order.
 func (t *clientTable) all() []*Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *clientTable) all() []*Client {
 	return list
 }
 
-// find returns the stream of an ID, or nil.
+// find returns the stream with this ID, or nil.
 func (t *clientTable) find(id string) *Client {
 	for _, c := range t.all() {
 		if c.id == id {
@@ -59,14 +59,15 @@ func (t *clientTable) find(id string) *Client {
 	return nil
 }
 
-// get returns the stream of a handle, or nil if it has ended.
+// get returns the stream of a handle, or nil if the stream has ended.
 func (t *clientTable) get(handle *rollout.Client) *Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.clients[handle]
 }
 
-// deliver puts an offer into the mailboxes of those of the streams that are open.
+// deliver puts an offer into the mailbox of each open stream in to. Streams that have ended are
+// skipped.
 func (t *clientTable) deliver(o *offer, to []*rollout.Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +78,7 @@ func (t *clientTable) deliver(o *offer, to []*rollout.Client) {
 	}
 }
 
-// findAcknowledged returns the handle of a stream whose proxy has acknowledged the resource, or
+// findAcknowledged returns the first client whose proxy has acknowledged its candidate resource, or
 // nil.
 func (t *clientTable) findAcknowledged(candidates []rollout.Acknowledgement) *rollout.Client {
 	for _, x := range candidates {

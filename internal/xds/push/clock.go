@@ -17,5 +17,5 @@ var _ Clock = SystemClock{}
 // Now returns the current time.
 func (SystemClock) Now() time.Time { return time.Now() }
 
-// After is time.After.
+// After returns the channel of time.After.
 func (SystemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

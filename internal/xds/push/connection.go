@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Connection is the state of one stream, for the debug pages. It is a copy; what it points to is
-// immutable.
+// Connection is the state of one stream, for the debug pages. It is a copy; the values it points to
+// are immutable.
 type Connection struct {
 	// ID is "name.namespace" of the proxy, "-" and a counter.
 	ID          string
@@ -25,18 +25,18 @@ type Connection struct {
 	Types []Watch
 }
 
-// Watch is what a stream has of one type.
+// Watch is the state of one type on a stream.
 type Watch struct {
 	stream.TypeState
 	// SentAt is when the newest response of the type was written; zero if none was.
 	SentAt time.Time
-	// Shelves hold what the class is to have of the type. Of types that are requested by name, the
-	// proxy is to have only what it subscribes to.
+	// Shelves contain the resources of the type for the whole class. Of a type that is subscribed
+	// by name, the proxy receives only the names in its subscription.
 	Shelves []*stream.Shelf
 }
 
-// Resources returns what the proxy is to have of the type, sorted by name within a Shelf. The
-// caller owns the list.
+// Resources returns the resources of the type that the proxy should have, sorted by name within a
+// Shelf. The caller owns the list.
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
 	for _, shelf := range w.Shelves {
@@ -53,8 +53,8 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
-// Asked returns the names of a type that the stream subscribes to, sorted. The list must not be
-// changed.
+// Asked returns the names of a type that the stream subscribes to, sorted. It returns nil if the
+// stream does not subscribe to the type. The caller must not change the list.
 func (c Connection) Asked(typeURL string) []string {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
@@ -86,17 +86,17 @@ func stateOf(c *Client) Connection {
 	return x
 }
 
-// Sharing is how much of what proxies have is the same.
+// Sharing measures how many bytes of configuration proxies have in common.
 type Sharing struct {
-	// Resources is the number of distinct ones, Unique their size in bytes.
+	// Resources is the number of distinct resources. Unique is their size in bytes.
 	Resources int
 	Unique    int64
-	// Total is the size of what all proxies together have. Of types that are requested by name it
-	// includes all that the class requested.
+	// Total is the size in bytes of the configuration of all proxies together. Types that are
+	// subscribed by name are included with all names that the class requested.
 	Total int64
 }
 
-// Sharing returns the present sizes. It reads the resources of each Shelf once.
+// Sharing returns the current sizes. It reads the resources of each Shelf once.
 func (p *Pusher) Sharing() Sharing {
 	var clients map[*stream.Shelf]int
 	p.query(func(r *rollout.Rollout) { clients = r.Shelves() })
@@ -116,22 +116,23 @@ func (p *Pusher) Sharing() Sharing {
 	return x
 }
 
-// Stats is how much there is and was done, for tests and metrics.
+// Stats are the sizes and counters of a Pusher, for tests and metrics.
 type Stats struct {
-	// Clients is the number of open streams, Classes of the classes that they belong to, and
-	// Producers of the generators and scopes whose resources these are served.
+	// Clients is the number of open streams, and Classes that of the classes that they belong to.
+	// Producers is the number of pairs of a generator and a scope whose resources the classes are
+	// served.
 	Clients, Classes, Producers int
-	// Snapshot is the version of the newest snapshot that all classes have been brought up to, 0
-	// before the first.
+	// Snapshot is the version of the newest snapshot that all classes were updated to; 0 before the
+	// first.
 	Snapshot uint64
-	// Turns and Panics are counted since the start.
+	// Turns and Panics are counters since the start.
 	Turns, Panics uint64
-	// Generated is, by type URL, how many resources generators were asked for since the start. Most
-	// of them may have come from caches of the generators.
+	// Generated is the number of resources requested from generators since the start, by type URL.
+	// Most of them may have come from caches of the generators.
 	Generated map[string]uint64
 }
 
-// Stats returns the present numbers.
+// Stats returns the current numbers.
 func (p *Pusher) Stats() Stats {
 	var n rollout.Counts
 	p.query(func(r *rollout.Rollout) { n = r.Counts() })
@@ -141,7 +142,8 @@ func (p *Pusher) Stats() Stats {
 	}
 }
 
-// Quarantine returns what is kept from proxies, sorted by type, name and time.
+// Quarantine returns the resources that are withheld from proxies, sorted by type, name, suspended
+// EnvoyFilter, time and version.
 func (p *Pusher) Quarantine() []Quarantined {
 	var list []Quarantined
 	p.query(func(r *rollout.Rollout) { list = r.Quarantined() })

@@ -6,23 +6,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// Reach is how many proxies an object has reached.
+// Reach is the number of proxies that an object has reached.
 type Reach struct {
-	// Proxies is the number of proxies that are served something generated from the object,
-	// Acknowledged of those that have acknowledged all of it.
+	// Proxies is the number of proxies that are served a resource generated from the object.
+	// Acknowledged is the number of these proxies that have acknowledged all such resources.
 	Proxies, Acknowledged int
 }
 
-// Distribution is how many proxies some objects have reached.
+// Distribution is the reach of several objects.
 type Distribution struct {
-	// Snapshot is the version of the newest snapshot that all classes have been brought up to.
+	// Snapshot is the version of the newest snapshot that all classes were updated to.
 	Snapshot uint64
-	// Reach has those of the objects from which anything is generated.
+	// Reach has an entry for each object from which a served resource is generated.
 	Reach map[config.Key]Reach
 }
 
-// Distribution computes how many proxies some objects have reached. It reads the origin of each
-// distinct resource and the state of each proxy, so it is meant for some objects, now and then.
+// Distribution computes how many proxies each of the objects has reached. It reads the origin of
+// each distinct resource and the state of each proxy. It is meant to be called rarely, with few
+// objects.
 func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 	d := Distribution{Snapshot: p.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {
@@ -50,7 +51,7 @@ func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 	return d
 }
 
-// generatedFrom is resources by the object from which they were generated.
+// generatedFrom maps an object to the resources that were generated from it.
 type generatedFrom map[config.Key][]*resource.Resource
 
 // findGenerated returns the resources of a set that were generated from any of the objects.
@@ -66,14 +67,14 @@ func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generated
 	return found
 }
 
-// addReach adds the proxies of a class that are served resources, and those that have acknowledged
-// them.
+// addReach adds the proxies of a class to the reach of the objects of resources. A proxy is counted
+// as acknowledged if it has acknowledged the whole World, or all resources of the object.
 func (t *clientTable) addReach(m rollout.Members, resources generatedFrom, to map[config.Key]Reach) {
-	complete := 0 // have acknowledged everything
+	complete := 0 // proxies that have acknowledged everything
 	var behind []*Client
 	for _, handle := range m.Clients {
 		switch c := t.get(handle); {
-		case c == nil: // has ended
+		case c == nil: // the stream has ended
 		case c.hasWorld(m.World):
 			complete++
 		default:

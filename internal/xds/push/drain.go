@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// drainMargin is added to a proxy's drain time: it begins when its workers have the new
-	// listener, a moment after the ACK.
+	// drainMargin is added to a proxy's drain time. Draining begins when the proxy's workers have
+	// the new listener, a moment after the ACK.
 	drainMargin = 2 * time.Second
-	// maxDrain bounds the drain time that a proxy states, for which its stream remembers removed
-	// clusters.
+	// maxDrain bounds the drain time that a proxy may request. Its stream remembers removed
+	// clusters for that time.
 	maxDrain = 10 * time.Minute
 )
 
-// drainEvents returns for how many Overdue events after a listener was acknowledged its older connections may
-// use the clusters that it led to. It is the drainDuration of the proxy's ProxyConfig. If that is
-// missing or malformed, it is the default of ProxyConfig.
+// drainEvents returns for how many Overdue events connections may still use the clusters of a
+// replaced listener. The events are counted from the ACK of the new listener. The time is
+// drainDuration of the proxy's ProxyConfig, at most maxDrain. If it is missing or malformed, it is
+// the default of ProxyConfig.
 func drainEvents(proxy *mesh.Proxy) int {
 	drain := mesh.DefaultProxyConfig().GetDrainDuration().AsDuration()
 	var stated struct {

@@ -7,12 +7,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// environment is what the owner of the rollout, the workers and all streams share.
+// environment contains the dependencies and state that the owner of the rollout, the workers and
+// all streams share.
 type environment struct {
 	log      *slog.Logger
 	metrics  Metrics
 	clock    Clock
-	recovery *recovery.Recorder // nil: panics pass
+	recovery *recovery.Recorder // if nil, panics are not recovered
 	limits   stream.NameLimits
 	names    *nameTable
 	nacks    nackLog

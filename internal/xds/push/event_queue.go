@@ -8,11 +8,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// maxSpareEvents bounds the list that is kept for reuse.
+// maxSpareEvents bounds the capacity of the list that is kept for reuse.
 const maxSpareEvents = 1 << 14
 
-// eventQueue has the events that the owner of the rollout has not processed yet. Snapshots are
-// merged: of those published in the meantime only the newest remains.
+// eventQueue contains the events that the owner of the rollout has not processed yet. Snapshots are
+// merged: only the newest of the unprocessed ones remains, with the merged Delta.
 type eventQueue struct {
 	ready chan struct{} // holds one token while there may be events
 
@@ -24,7 +24,7 @@ type eventQueue struct {
 
 func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
 
-// add appends events. It never blocks.
+// add appends events and wakes the owner. It never blocks.
 func (q *eventQueue) add(events ...rollout.Event) {
 	if len(events) == 0 {
 		return
@@ -35,7 +35,8 @@ func (q *eventQueue) add(events ...rollout.Event) {
 	q.signal()
 }
 
-// publish appends a snapshot, or merges it with the one that waits.
+// publish stores a snapshot. If another one is not processed yet, it is replaced and the Deltas are
+// merged.
 func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Time) {
 	q.mu.Lock()
 	if q.published.Snapshot == nil {
@@ -54,7 +55,8 @@ func (q *eventQueue) signal() {
 	}
 }
 
-// take removes and returns all events. The list is valid until the next call.
+// take removes and returns all events. A published snapshot is the last of them. The list is valid
+// until the next call.
 func (q *eventQueue) take() []rollout.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

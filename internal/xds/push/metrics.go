@@ -8,28 +8,27 @@ type Metrics interface {
 	// Connected counts a stream that was opened (+1) or closed (-1), by the version that the proxy
 	// reports.
 	Connected(delta int, version string)
-	// Published counts a turn: how long its changes were collected, and which kinds of changes
-	// there were.
+	// Published counts a turn. gathered is how long its changes were collected, and triggers are
+	// the kinds of the changes.
 	Published(gathered time.Duration, triggers []string)
-	// Generated counts resources that a generator was asked for.
+	// Generated counts resources that were requested from a generator.
 	Generated(typeURL string, resources int, took time.Duration)
 	// Classes sets the number of classes of proxies.
 	Classes(n int)
 	// Queued observes the time from the offer of a World until the stream takes it.
 	Queued(d time.Duration)
-	// Converged observes the time from a change until a proxy has answered everything that it was
-	// sent for it.
+	// Converged observes the time from a change until a proxy has answered every response for it.
 	Converged(d time.Duration)
 	// Sent counts a response, with its size in bytes.
 	Sent(typeURL string, resources, bytes int, took time.Duration)
 	// Received counts a request, with its size in bytes.
 	Received(bytes int)
 	Acked(typeURL string)
-	// Refused counts a NACK. Mended counts the end of one: the proxy has accepted a later response
-	// of the type, does not have to accept it any more, or has disconnected.
+	// Refused counts a NACK. Mended counts the end of one. A NACK ends when the proxy accepts a
+	// later response of the type, no longer has to accept it, or disconnects.
 	Refused(n Nack)
 	Mended(n Nack)
-	// Quarantined sets the number of resources that are kept from proxies.
+	// Quarantined sets the number of resources that are withheld from proxies.
 	Quarantined(n int)
 	// Late counts resources that were sent although the proxy had not shown in time that it has
 	// their clusters.

@@ -10,21 +10,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Nack is a refusal by a proxy.
+// Nack is the refusal of a response by a proxy.
 type Nack struct {
 	Time time.Time
 	// Connection is the stream's ID.
 	Connection string
 	Proxy      *mesh.Proxy
 	TypeURL    string
-	// Nonce and Version are those of the response that was refused, Message is the proxy's error as
-	// in stream.Nack.
+	// Nonce and Version identify the refused response. Message is the proxy's error as in
+	// stream.Nack.
 	Nonce, Version, Message string
-	// Resources are those that the message names.
+	// Resources are the resources that the message names.
 	Resources []Refused
-	// candidates are all that the refusal may be about.
+	// candidates are all resources that may have caused the refusal.
 	candidates []Refused
-	// Standing means that the proxy is connected and has accepted no later response of the type.
+	// Standing is true until the proxy disconnects, accepts a later response of the type, or no
+	// longer has to accept the resources.
 	Standing bool
 }
 
@@ -43,7 +44,7 @@ func refusedOf(list []*resource.Resource) []Refused {
 	return out
 }
 
-// blamed returns the resources that the message names, or else all that it may be about.
+// blamed returns the resources that the message names. If it names none, it returns all candidates.
 func (n *Nack) blamed() []Refused {
 	if len(n.Resources) > 0 {
 		return n.Resources
@@ -51,8 +52,8 @@ func (n *Nack) blamed() []Refused {
 	return n.candidates
 }
 
-// Of returns the part of the message that is about a resource. It returns the whole message if it
-// has no such part: then it is about all resources that it names.
+// Of returns the part of the message that is about a resource. If there is no such part, the
+// message is about all resources that it names, and Of returns the whole message.
 //
 // Envoy refuses several listeners with "Error adding/updating listener(s) NAME: why", then a line
 // "NAME: why" for each of the others. gRPC writes `resource "NAME": why`, and ";" with a line break
@@ -70,8 +71,7 @@ func (n *Nack) Of(name string) string {
 	return n.Message
 }
 
-// untilOther returns the text up to the line that begins the part about another of the refused
-// resources.
+// untilOther returns the text before the first line about another refused resource.
 func (n *Nack) untilOther(text string) string {
 	for _, r := range n.blamed() {
 		text, _, _ = strings.Cut(text, "\n"+r.Name+": ")

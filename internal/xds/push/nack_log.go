@@ -7,11 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// maxNacks bounds how many refusals are remembered. Those that do not stand any more are removed
-// first.
+// maxNacks bounds how many refusals are remembered. Refusals that have ended are evicted first.
 const maxNacks = 1000
 
-// nackLog has the last refusals.
+// nackLog contains the last refusals of all streams.
 type nackLog struct {
 	metrics Metrics
 
@@ -34,7 +33,7 @@ func (l *nackLog) add(n Nack) {
 	l.standing++
 }
 
-// hasStanding reports whether a refusal of the stream stands.
+// hasStanding reports whether the stream has a refusal that has not ended.
 func (l *nackLog) hasStanding(connection string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,8 +47,9 @@ func (l *nackLog) endType(connection, typeURL string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL })
 }
 
-// endOutdated ends refusals of resources that are not in the World in the refused version. Envoy
-// does not always report that it does not want an extension any more.
+// endOutdated ends the stream's refusals whose resources are all absent from the World in the
+// refused version. It is needed because Envoy does not always unsubscribe from an extension that it
+// no longer uses.
 func (l *nackLog) endOutdated(connection string, w *stream.World) {
 	l.endWhere(func(n *Nack) bool {
 		return n.Connection == connection && !slices.ContainsFunc(n.blamed(), func(r Refused) bool {
@@ -61,7 +61,7 @@ func (l *nackLog) endOutdated(connection string, w *stream.World) {
 	})
 }
 
-// endAll ends all refusals of a stream that has ended.
+// endAll ends all refusals of a stream that was closed.
 func (l *nackLog) endAll(connection string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection })
 }
@@ -81,7 +81,7 @@ func (l *nackLog) endWhere(matches func(*Nack) bool) {
 	}
 }
 
-// newestFirst returns a copy of the refusals.
+// newestFirst returns a copy of the refusals, newest first.
 func (l *nackLog) newestFirst() []Nack {
 	l.mu.Lock()
 	list := slices.Clone(l.list)

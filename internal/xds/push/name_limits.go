@@ -2,8 +2,8 @@ package push
 
 import "github.com/meshpilot/meshpilot/internal/xds/stream"
 
-// Defaults of Options.Names. Proxies subscribe to clusters, route configurations and secrets: a
-// mesh of 20,000 services with two ports each stays below.
+// Defaults of Options.Names. Proxies subscribe to clusters, route configurations and secrets. A
+// mesh of 20,000 services with two ports each stays below these limits.
 const (
 	defaultNames     = 50_000
 	defaultNameBytes = 8 << 20

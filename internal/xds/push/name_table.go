@@ -9,16 +9,16 @@ import (
 	"weak"
 )
 
-// nameTable interns lists of names for as long as they are in use. Ten thousand alike proxies
-// subscribe to the same thousand clusters, each in its own order.
+// nameTable interns lists of names while they are in use. It saves memory because ten thousand
+// similar proxies subscribe to the same thousand clusters, each in its own order.
 type nameTable struct {
 	seed  maphash.Seed
 	mu    sync.Mutex
 	lists map[fingerprint]weak.Pointer[nameList]
 }
 
-// fingerprint identifies a set of names without sorting them: their number and the sum of their
-// hashes. The seed is random, so clients cannot choose names that collide.
+// fingerprint identifies a set of names without sorting it, by the number of names and the sum of
+// their hashes. The seed is random, so clients cannot choose names that collide.
 type fingerprint struct {
 	names int
 	sum   uint64
@@ -30,8 +30,8 @@ func newNameTable() *nameTable {
 	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
 }
 
-// intern returns the shared list of names that come in any order: sorted, without duplicates and
-// empty names. The second result must be held for as long as the list is in use.
+// intern returns the shared list of the names: sorted, without duplicates and empty names. names
+// may be in any order. The caller must hold the second result while it uses the list.
 func (t *nameTable) intern(names []string) ([]string, any) {
 	if len(names) == 0 {
 		return nil, nil
@@ -49,7 +49,7 @@ func (t *nameTable) intern(names []string) ([]string, any) {
 	slices.Sort(l.names)
 	l.names = slices.DeleteFunc(slices.Compact(l.names), func(n string) bool { return n == "" })
 	for i, n := range l.names {
-		l.names[i] = strings.Clone(n) // keeps nothing else of the request's bytes
+		l.names[i] = strings.Clone(n) // releases the rest of the request's bytes
 	}
 	t.lists[f] = weak.Make(l)
 	runtime.AddCleanup(l, t.remove, f)

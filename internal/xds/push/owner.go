@@ -11,10 +11,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// overduePeriod is how often streams are told that time has passed (stream.Overdue).
+// overduePeriod is the interval at which streams receive stream.Overdue, their event for elapsed
+// time.
 const overduePeriod = time.Second
 
-// Run pushes until the context ends. It must be called once. Its goroutine owns the rollout.
+// Run pushes configuration until the context ends. It must be called once. Its goroutine owns the
+// rollout.
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for range p.workers {
@@ -27,9 +29,9 @@ func (p *Pusher) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// own processes events, queries and the time until the context ends.
+// own processes events, queries and timers until the context ends.
 func (p *Pusher) own(ctx context.Context, r *rollout.Rollout) {
-	var at time.Time // of due
+	var at time.Time // the time at which due fires
 	var due <-chan time.Time
 	for {
 		p.process(r)
@@ -50,8 +52,8 @@ func (p *Pusher) own(ctx context.Context, r *rollout.Rollout) {
 	}
 }
 
-// process applies all events, at least a Tick, and carries out what follows from them. That may add
-// events.
+// process applies all events, at least a Tick, and carries out the resulting actions. It repeats
+// this while the actions add events.
 func (p *Pusher) process(r *rollout.Rollout) {
 	for {
 		actions := r.Step(p.clock.Now(), p.events.take()...)
@@ -65,7 +67,7 @@ func (p *Pusher) process(r *rollout.Rollout) {
 	}
 }
 
-// carryOut does what an action asks for, or logs and counts a record.
+// carryOut executes an action of the rollout, or logs and counts it if it is only a record.
 func (p *Pusher) carryOut(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.Generate:
@@ -93,8 +95,8 @@ func (p *Pusher) carryOut(a rollout.Action) {
 	}
 }
 
-// logRecord logs what the rollout has decided about refused resources, and where it has not waited
-// for proxies.
+// logRecord logs the rollout's decisions about refused resources, and barriers and transitions that
+// timed out before all proxies had acknowledged.
 func (p *Pusher) logRecord(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.BarrierTimedOut:
@@ -125,8 +127,8 @@ func (p *Pusher) logRecord(a rollout.Action) {
 	}
 }
 
-// query calls read with the rollout, after all events that were added before. The goroutine that
-// runs it is the owner, or the caller while no Run does.
+// query calls read with the rollout, after all events that were added before. The owner's goroutine
+// calls it if Run is active, and the caller's goroutine otherwise.
 func (p *Pusher) query(read func(*rollout.Rollout)) {
 	q := query{read: read, done: make(chan struct{})}
 	select {
@@ -139,7 +141,7 @@ func (p *Pusher) query(read func(*rollout.Rollout)) {
 	}
 }
 
-// ageStreams tells all streams periodically that time has passed.
+// ageStreams sends stream.Overdue to all streams every overduePeriod.
 func (p *Pusher) ageStreams(ctx context.Context) {
 	for {
 		select {

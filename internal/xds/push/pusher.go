@@ -16,38 +16,39 @@ import (
 
 // Types of package rollout that users of a Pusher need.
 type (
-	// Generator makes the resources of one type for a View.
+	// Generator generates the resources of one type for a View.
 	Generator = rollout.Generator
-	// Debounce decides how long changes are collected before they are pushed.
+	// Debounce configures how long changes are collected before they are pushed.
 	Debounce = rollout.Debounce
-	// Quarantined is a resource that is kept from proxies because some refused it.
+	// Quarantined is a resource that is withheld from proxies because some refused it.
 	Quarantined = rollout.Quarantined
 )
 
-// Options are the parts and settings of a Pusher.
+// Options are the dependencies and settings of a Pusher.
 type Options struct {
-	// Generators make the resources. The resources of one type are sent in this order.
+	// Generators generate the resources. The resources of one type are sent in this order.
 	Generators []Generator
 	// Logger receives the log. If nil, nothing is logged.
 	Logger *slog.Logger
 	// Metrics receives measurements. If nil, nothing is measured.
 	Metrics Metrics
-	// Clock is the time. If nil, it is the system's.
+	// Clock returns the time. If nil, the system clock is used.
 	Clock Clock
-	// Debounce is how long changes are collected.
+	// Debounce configures how long changes are collected before they are pushed.
 	Debounce Debounce
-	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the
-	// defaults.
+	// Quarantine configures how long refusals are collected and how long quarantines last. Zero
+	// fields have their defaults.
 	Quarantine quarantine.Options
-	// Secrets is called with the secrets that a stream subscribes to: when it begins, each time
-	// that they change, and when it ends. It must not block. If nil, no one needs to know.
+	// Secrets is called with the secrets that a stream subscribes to: when the stream begins, after
+	// each change, and when it ends. It must not block. If nil, subscriptions are not reported.
 	Secrets func(Subscription)
-	// Workers bounds how many generators run at the same time (default: the number of CPUs).
+	// Workers bounds how many generators run at the same time (default: GOMAXPROCS, usually the
+	// number of CPUs).
 	Workers int
-	// Names bounds what a stream may subscribe to (default 50,000 names and 8 MiB for each type;
+	// Names bounds the subscriptions of a stream (default 50,000 names and 8 MiB for each type;
 	// MESHPILOT_XDS_MAX_NAMES, MESHPILOT_XDS_MAX_NAME_BYTES).
 	Names stream.NameLimits
-	// Recovery confines a panic over one proxy to its stream. If nil, the panic passes.
+	// Recovery confines a panic over one proxy to its stream. If nil, panics are not recovered.
 	Recovery *recovery.Recorder
 }
 
@@ -57,24 +58,24 @@ type Pusher struct {
 	workers int
 	secrets func(Subscription)
 	clients *clientTable
-	latest  atomic.Pointer[snapshot.Snapshot] // as published
+	latest  atomic.Pointer[snapshot.Snapshot] // the newest published snapshot
 	jobs    chan *rollout.Job
-	// idle holds the rollout while Run does not own it. queries are answered by the owner.
+	// idle holds the rollout while Run is not active. queries are answered by the owner.
 	idle    chan *rollout.Rollout
 	queries chan query
 }
 
-// query is a function that reads the rollout.
+// query is a request to call read with the rollout. done is closed afterwards.
 type query struct {
 	read func(*rollout.Rollout)
 	done chan struct{}
 }
 
-// jobsPerWorker is how many generators may be due for each worker, so that none waits for the
-// owner. A producer that is not due yet collects what is to be generated.
+// jobsPerWorker is how many jobs may be queued for each worker, so that no worker waits for the
+// owner. Changes for a producer without a queued job are collected until it has one.
 const jobsPerWorker = 4
 
-// New returns a Pusher. It does nothing before Run.
+// New returns a Pusher. It pushes nothing before Run.
 func New(o Options) *Pusher {
 	p := &Pusher{
 		environment: environment{
@@ -107,18 +108,18 @@ func New(o Options) *Pusher {
 	return p
 }
 
-// NameLimits returns how much a stream may subscribe to.
+// NameLimits returns the limits of the subscriptions of a stream.
 func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
 
-// Publish publishes a newer snapshot, with how it differs from the one published before. It never
-// blocks.
+// Publish replaces the snapshot that is pushed. d must contain all differences from the one
+// published before. It never blocks.
 func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 	p.latest.Store(s)
 	p.events.publish(s, d, p.clock.Now())
 }
 
-// PushAll generates everything again and sends every proxy all that it subscribes to once more,
-// unchanged or not. It does nothing before the first snapshot.
+// PushAll generates everything again and resends to every proxy all resources that it subscribes
+// to, even unchanged ones. Before the first snapshot it generates nothing.
 func (p *Pusher) PushAll() {
 	if s := p.latest.Load(); s != nil {
 		p.Publish(s, snapshot.Delta{All: true})
@@ -128,9 +129,9 @@ func (p *Pusher) PushAll() {
 	}
 }
 
-// Connect adds a stream of a proxy. peer is its network address, for debug pages. The stream must
-// be closed in the end. Streams of one node ID are independent of each other: during a hot restart
-// a proxy has two.
+// Connect adds a stream of a proxy. peer is its network address, for debug pages. The caller must
+// close the stream. Streams of one node ID are independent of each other: during a hot restart a
+// proxy has two.
 func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
 	c := &Client{
 		session: session{
@@ -150,7 +151,8 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 	return c
 }
 
-// Disconnect closes a stream by its ID. It reports whether there was one. The proxy will reconnect.
+// Disconnect closes the stream with this ID and reports whether it existed. The proxy will
+// reconnect.
 func (p *Pusher) Disconnect(id string) bool {
 	c := p.clients.find(id)
 	if c != nil {
@@ -159,5 +161,5 @@ func (p *Pusher) Disconnect(id string) bool {
 	return c != nil
 }
 
-// Nacks returns the last refusals, the newest first.
+// Nacks returns the last refusals, newest first.
 func (p *Pusher) Nacks() []Nack { return p.nacks.newestFirst() }

@@ -7,21 +7,20 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Subscription is the secrets that one stream subscribes to.
+// Subscription contains the secrets that one stream subscribes to.
 type Subscription struct {
 	// Stream is the ID of the Client.
 	Stream string
 	Proxy  *mesh.Proxy
-	// Names are sorted SDS names, none at first. The list must not be changed.
+	// Names are sorted SDS names, initially empty. The list must not be changed.
 	Names []string
-	// Ended is set when the stream has ended.
+	// Ended is true when the stream has ended.
 	Ended bool
 }
 
-// secretSubscription reports the secrets of one stream to Options.Secrets, each time that they
-// change.
+// secretSubscription reports the secrets of one stream to Options.Secrets after each change.
 type secretSubscription struct {
-	report func(Subscription) // nil if no one needs it
+	report func(Subscription) // if nil, nothing is reported
 
 	mu   sync.Mutex
 	last Subscription
@@ -35,7 +34,7 @@ func (s *secretSubscription) begin(id string, proxy *mesh.Proxy) {
 	}
 }
 
-// setNames reports names that differ from the last ones. It does nothing after end.
+// setNames reports the names if they differ from the last ones. It does nothing after end.
 func (s *secretSubscription) setNames(names []string) {
 	if s.report == nil {
 		return

@@ -19,7 +19,7 @@ var (
 	ErrInternal = errors.New("internal error: the stream's state was lost; connect again")
 )
 
-// ProtocolError is how a client broke the protocol, or which limit it exceeded.
+// ProtocolError describes how a client violated the protocol, or which limit it exceeded.
 type ProtocolError struct {
 	Reason string
 	Limit  bool // a limit was exceeded
@@ -28,8 +28,7 @@ type ProtocolError struct {
 // Error returns the reason.
 func (e ProtocolError) Error() string { return e.Reason }
 
-// session is the state of one stream: its protocol machine, and the mailbox in which the newest
-// World waits.
+// session is the state of one stream: its protocol machine, and a mailbox for the newest World.
 type session struct {
 	env  *environment
 	id   string
@@ -37,19 +36,19 @@ type session struct {
 	mode stream.Mode
 
 	mailbox atomic.Pointer[offer] // the newest World that the stream has not taken
-	wake    chan struct{}         // holds one token when there may be something for Next
+	wake    chan struct{}         // holds one token when Next may have something to return
 
 	mu      sync.Mutex
 	machine *stream.Machine
-	offered *offer               // the newest that was taken, nil before the first
+	offered *offer               // the newest offer that was taken; nil before the first
 	world   *stream.World        // of that offer
-	out     *stream.Send         // for Next; the machine makes one at a time
+	out     *stream.Send         // the response for Next; the machine produces one at a time
 	sent    map[string]time.Time // when the newest response of each type was written
 	ended   error
 	// changed is when the oldest change was published that the proxy has not answered completely.
 	// It is zero if there is none.
 	changed time.Time
-	// sending means that something was sent for that change.
+	// sending is true if a response was sent for that change.
 	sending bool
 }
 
@@ -58,14 +57,15 @@ type offer struct {
 	world   *stream.World
 	changed time.Time // when the change behind it was published; zero if there is none
 	made    time.Time
-	// accepted is the newest response part whose acceptance was reported, acceptedAll the newest
-	// one that was reported together with the acceptance of everything of its type. Alike streams
-	// share parts, and one report is enough.
+	// accepted is the newest response part whose acceptance was reported. acceptedAll is the newest
+	// part that was reported together with the acceptance of everything of its type. Similar
+	// streams share parts, and one report is enough.
 	accepted, acceptedAll atomic.Pointer[stream.Payload]
 }
 
-// isReported reports whether the acceptance of a response was reported already by another stream.
-// Otherwise it records that it is reported now.
+// isReported reports whether another stream has already reported the acceptance of a response. If
+// not, it records that the response is being reported now. It returns false for a response that
+// does not have exactly one part.
 func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	if len(parts) != 1 {
 		return false
@@ -76,8 +76,8 @@ func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	return o.acceptedAll.Load() == parts[0] || o.accepted.Swap(parts[0]) == parts[0]
 }
 
-// deliver puts an offer into the mailbox, in place of one that was not taken yet. The time of the
-// older change is kept.
+// deliver puts an offer into the mailbox and replaces an offer that was not taken yet. It keeps the
+// time of the older change.
 func (s *session) deliver(o *offer) {
 	old := s.mailbox.Swap(o)
 	if old != nil && !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
@@ -93,7 +93,7 @@ func (s *session) signal() {
 	}
 }
 
-// end makes Next return an error. The machine takes no more events.
+// end makes Next return err, closes the machine and discards the World and the pending response.
 func (s *session) end(err error) {
 	s.mu.Lock()
 	if s.ended == nil {
@@ -105,10 +105,11 @@ func (s *session) end(err error) {
 	s.signal()
 }
 
-// stepMachine is Machine.Step. If that panics, the stream ends with ErrInternal and a closed
-// Machine replaces the one whose state is not known. session.mu must be held.
+// stepMachine calls Machine.Step. If that panics, the stream ends with ErrInternal, and a closed
+// Machine replaces the one whose state is unknown. Without Recovery the panic is not recovered.
+// session.mu must be held.
 //
-// names are those of the type of a request that the proxy subscribed to before it.
+// If e is a request, names are the names of its type that the proxy subscribed to before it.
 func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []string) {
 	defer func() {
 		if s.env.recovery == nil {
@@ -145,20 +146,20 @@ func eventName(e stream.Event) string {
 	}
 }
 
-// isVoter reports whether the rollout counts what the proxy accepts and refuses: it has proved an
-// identity.
+// isVoter reports whether the proxy has proved an identity. The rollout considers the ACKs and
+// NACKs of voters only.
 func (s *session) isVoter() bool { return s.node.Identity != "" }
 
-// subscribed returns the names of a type that the proxy subscribes to. The list must not be
-// changed.
+// subscribed returns the names of a type that the proxy subscribes to. The caller must not change
+// the list.
 func (s *session) subscribed(typeURL string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Names(typeURL)
 }
 
-// newestWorld returns the newest World that the stream has taken, and whether the proxy has
-// acknowledged everything of it and no newer one waits.
+// newestWorld returns the newest World that the stream has taken. acknowledged is true if the proxy
+// has acknowledged everything of it and no newer World is in the mailbox.
 func (s *session) newestWorld() (w *stream.World, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,14 +167,15 @@ func (s *session) newestWorld() (w *stream.World, acknowledged bool) {
 }
 
 // hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged this
-// version.
+// version of it.
 func (s *session) hasAcknowledged(r *resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Acknowledged(r.TypeURL, r)
 }
 
-// hasAll reports whether the proxy has acknowledged those of the resources that it subscribes to.
+// hasAll reports whether the proxy has acknowledged all resources of the list that it subscribes
+// to.
 func (s *session) hasAll(list []*resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,22 +187,23 @@ func (s *session) hasAll(list []*resource.Resource) bool {
 	return true
 }
 
-// hasWorld reports whether the proxy has acknowledged everything of a World.
+// hasWorld reports whether w is the stream's current World and the proxy has acknowledged
+// everything of it.
 func (s *session) hasWorld(w *stream.World) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w != nil && s.world == w && s.machine.TookAll()
 }
 
-// Client is one connected stream. Requests, responses and Close may each come from a goroutine of
-// their own.
+// Client is one connected stream. Requests, responses and Close may each be handled by a goroutine
+// of their own.
 type Client struct {
 	session
 	handle    rollout.Client
 	peer      string
 	connected time.Time
 	secrets   secretSubscription
-	// unregister removes the stream from the Pusher's table. It reports false if that was done
-	// before.
+	// unregister removes the stream from the Pusher's table. It returns false if the stream was
+	// removed before.
 	unregister func() bool
 }

@@ -9,27 +9,28 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// progress is what a Step of the machine has led to.
+// progress is the result of one Step of the machine.
 type progress struct {
 	world *stream.World
-	// sent means that there is something for Next.
+	// sent is true if Next has something to return.
 	sent bool
-	// accepted is the acknowledgement of a voter, nil if the rollout does not need it.
+	// accepted is the event for a voter's acknowledgement; nil if the rollout does not need it.
 	accepted rollout.Event
-	// converged is when the change was published that the proxy has answered completely now; zero
+	// converged is when the change was published that the proxy has now answered completely; zero
 	// if it has not.
 	converged time.Time
-	// acknowledged means that the proxy has acknowledged everything of world, if the rollout needs
-	// to know.
+	// acknowledged is true if the proxy has acknowledged everything of world and the rollout needs
+	// that information.
 	acknowledged bool
-	// subscribed means that names are other names than before.
+	// subscribed is true if names differ from the names before the Step.
 	subscribed bool
 	names      []string
-	// given are types of which the proxy has everything since it unsubscribed from names.
+	// given are types of which the proxy has acknowledged everything after it unsubscribed from
+	// names.
 	given []string
 }
 
-// step feeds an event to the stream's machine and carries out the actions. It does nothing after
+// step applies an event to the stream's machine and carries out the actions. It does nothing after
 // the stream has ended.
 func (c *Client) step(e stream.Event) {
 	c.mu.Lock()
@@ -38,7 +39,7 @@ func (c *Client) step(e stream.Event) {
 		return
 	}
 	actions, before := c.stepMachine(e)
-	if c.ended != nil { // it has panicked
+	if c.ended != nil { // the machine panicked
 		c.mu.Unlock()
 		return
 	}
@@ -79,14 +80,14 @@ func (c *Client) step(e stream.Event) {
 	}
 }
 
-// sameNames reports whether two lists are equal. Lists of thousands of names are usually shared,
-// and not compared.
+// sameNames reports whether two lists are equal. Lists of thousands of names are usually shared;
+// then their elements are not compared.
 func sameNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// observe records the actions of a Step in the session, and returns what follows from them.
-// session.mu must be held.
+// observe records the actions of a Step in the session and returns their consequences. session.mu
+// must be held.
 func (c *Client) observe(actions []stream.Action) progress {
 	p := progress{world: c.world}
 	for _, a := range actions {
@@ -114,7 +115,7 @@ func (c *Client) observe(actions []stream.Action) progress {
 }
 
 // acceptance returns the event for an acknowledgement, or nil if another stream of the class has
-// reported the same. While refusals are observed, every acknowledgement is reported. session.mu
+// reported the same one. While refusals are observed, every acknowledgement is reported. session.mu
 // must be held.
 func (c *Client) acceptance(a stream.Ack) rollout.Event {
 	everything := c.machine.Took(a.TypeURL)
@@ -124,7 +125,7 @@ func (c *Client) acceptance(a stream.Ack) rollout.Event {
 	return rollout.Accepted{Client: &c.handle, TypeURL: a.TypeURL, Parts: a.Parts, World: c.world, Everything: everything}
 }
 
-// report logs and counts an action, and passes it to the rollout if that is concerned.
+// report logs and counts an action. It forwards NACKs and wanted names to the rollout.
 func (c *Client) report(a stream.Action) {
 	env := c.env
 	switch a := a.(type) {
@@ -146,8 +147,9 @@ func (c *Client) report(a stream.Action) {
 	}
 }
 
-// reportNack records a refusal. One that is about resources which the proxy is not to have any more
-// ends at once: no later response of the type may follow that would end it.
+// reportNack records a refusal, and reports it to the rollout if the proxy is a voter. If the
+// current World no longer contains the refused resources, the refusal ends at once, because no
+// later response of the type may follow that would end it.
 func (c *Client) reportNack(a stream.Nack) {
 	env := c.env
 	n := Nack{

@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// generate runs generators until the context ends.
+// generate runs jobs and adds their results to the event queue until the context ends.
 func (p *Pusher) generate(ctx context.Context) {
 	for {
 		select {
@@ -21,8 +21,8 @@ func (p *Pusher) generate(ctx context.Context) {
 	}
 }
 
-// runJob runs one generator and returns its result. A panic is logged and counted: the proxies keep
-// what they have.
+// runJob runs one generator and returns its result. If the generator panics, runJob logs and counts
+// the panic and returns GeneratorFailed. Then the proxies keep their configuration.
 func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	defer func() {
 		v := recover()
@@ -32,7 +32,7 @@ func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 		result = rollout.GeneratorFailed{Job: job}
 		env.counts.panics.Add(1)
 		if env.recovery != nil {
-			_ = env.recovery.Record(v, "generator", "type", job.TypeURL(), "class", job.Scope()) // counts
+			_ = env.recovery.Record(v, "generator", "type", job.TypeURL(), "class", job.Scope()) // Record counts the panic
 		} else {
 			env.metrics.InternalError()
 		}
@@ -43,7 +43,7 @@ func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	r := job.Run()
 	env.counts.addGenerated(job.TypeURL(), r.Resources)
 	env.metrics.Generated(job.TypeURL(), r.Resources, env.clock.Now().Sub(began))
-	if r.Err != nil { // a bug of the generator, but what it made can be used
+	if r.Err != nil { // a bug of the generator, but its resources can be used
 		env.metrics.InternalError()
 		env.log.Error("a generator broke its contract", "type", api.ShortType(job.TypeURL()), "err", r.Err)
 	}
