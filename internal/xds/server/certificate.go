@@ -10,33 +10,35 @@ import (
 	"sync"
 )
 
-// CertificateFiles are where the certificate of the TLS port is, all in PEM.
+// CertificateFiles are the paths of the PEM files of the TLS port.
 type CertificateFiles struct {
-	// Certificate, with its chain, and Key are the server's. --tlsCertFile, --tlsKeyFile.
+	// Certificate, with its chain, and Key are the server's (--tlsCertFile, --tlsKeyFile).
 	Certificate, Key string
-	// Roots are what clients' certificates are verified against; empty: clients are not asked for any. --caCertFile.
+	// Roots verify clients' certificates (--caCertFile). If empty, clients are not asked for a
+	// certificate.
 	Roots string
 }
 
-// certificates are what the files hold. They are looked at with each handshake and read again when they changed, so that a
-// rotation needs no restart. If there is anything wrong with the new ones the last good ones stay in use: for a moment a
-// certificate may be newer than its key.
+// certificates caches the content of the files. Each handshake checks the files and reads them
+// again if they changed, so a rotation needs no restart. If the new files are invalid, the last
+// valid ones stay in use: for a moment a certificate may be newer than its key.
 type certificates struct {
 	files CertificateFiles
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	seen    [3]os.FileInfo // as they were when last read, good or bad
+	seen    [3]os.FileInfo // the files when last read, valid or not
 	current pair
 }
 
-// pair is a certificate and the roots that go with it.
+// pair is a server certificate and the roots for clients' certificates.
 type pair struct {
 	own   *tls.Certificate
-	roots *x509.CertPool // nil: clients are not asked
+	roots *x509.CertPool // if nil, clients are not asked for a certificate
 }
 
-// newCertificates reads the files for the first time, when they must be good.
+// newCertificates reads the files for the first time. It returns an error if any of them is missing
+// or invalid.
 func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, error) {
 	c := &certificates{files: files, log: log}
 	var err error
@@ -49,13 +51,14 @@ func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, e
 	return c, nil
 }
 
-// get gives the certificates to use now.
+// get returns the certificates to use now. It reads the files again if they changed. If they are
+// missing or invalid, it returns the last valid ones, and logs invalid ones once per change.
 func (c *certificates) get() pair {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, err := c.stat()
 	if err != nil || same(now, c.seen) {
-		return c.current // a file that is gone for a moment comes back as another one
+		return c.current // a file that is missing during a rotation returns as a different file
 	}
 	c.seen = now
 	next, err := c.read()
@@ -80,7 +83,8 @@ func (c *certificates) stat() (list [3]os.FileInfo, err error) {
 	return list, nil
 }
 
-// same says whether nothing was written and nothing put in its place, be it by a symbolic link further up.
+// same reports whether no file was written or replaced, including through a symbolic link of a
+// parent directory.
 func same(a, b [3]os.FileInfo) bool {
 	for i := range a {
 		switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // codec is gRPC's protobuf codec with two differences. Responses of ADS are encoded already, and
-// its requests are read by hand. Messages of other services are bounded before they are decoded.
+// its requests are decoded by hand. Messages of other services are bounded before they are decoded.
 type codec struct {
 	encoding.CodecV2
 	port *port
@@ -18,8 +18,8 @@ type codec struct {
 
 func newCodec(p *port) codec { return codec{encoding.GetCodecV2(proto.Name), p} }
 
-// Marshal returns the wire form of a message. That of a response is shared with other streams: its
-// buffers need no freeing.
+// Marshal returns the wire form of a message. The wire form of an ADS response shares its resource
+// buffers with other streams; these need no freeing.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if r, ok := v.(*response); ok {
 		return r.buffers, nil
@@ -27,7 +27,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// Unmarshal reads a message.
+// Unmarshal decodes a message. The error of a guarded message, and ResourceExhausted of an ADS
+// request, are stored in it.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch v := v.(type) {
 	case *request:
@@ -40,8 +41,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.decode(data, v)
 }
 
-// decode decodes a message of another service than ADS. It refuses one that is longer, or would
-// take more memory, than what unary calls need.
+// decode decodes a message of a service other than ADS. It refuses a message that is longer, or
+// would take more memory, than unary calls need.
 func (c codec) decode(data mem.BufferSlice, v any) error {
 	if data.Len() > c.port.limits.SmallRequest {
 		return errTooLong(data.Len(), c.port.limits.SmallRequest)

@@ -9,15 +9,15 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// connection is a connection as gRPC sees it: it counts unread messages and written bytes.
+// connection is a connection as gRPC sees it. It counts unread messages and written bytes.
 type connection struct {
 	net.Conn
 	link   *link
 	frames frames
 }
 
-// follow returns the connection that gRPC is to use in place of conn. A TCP connection keeps its
-// way of reading that needs no buffer while there is nothing to read.
+// follow returns the connection that gRPC must use in place of conn. A TCP connection can still be
+// read without a buffer while no data is available.
 func follow(conn net.Conn, l *link) net.Conn {
 	c := connection{Conn: conn, link: l, frames: frames{preface: prefaceLength}}
 	tcp, plain := conn.(*net.TCPConn)
@@ -52,14 +52,14 @@ func (c *connection) account(b []byte) error {
 	return c.link.port.unread.charge(c.link, carried, count)
 }
 
-// Write writes, and counts what was written.
+// Write writes b and counts the bytes that were written.
 func (c *connection) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.link.written.Add(int64(n))
 	return n, err
 }
 
-// Close closes the connection, and takes it out of all accounts.
+// Close closes the connection and removes it from all accounts.
 func (c *connection) Close() error {
 	c.link.aborted.Store(true)
 	c.link.release.Do(func() {
@@ -69,14 +69,14 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// readyConnection is a TCP connection whose buffer is taken from a pool when there is something to
-// read: gRPC does so by itself only for connections of type *net.TCPConn.
+// readyConnection is a TCP connection that takes its read buffer from a pool when data is
+// available. gRPC does this by itself only for connections of type *net.TCPConn.
 type readyConnection struct {
 	connection
 	raw  syscall.RawConn
 	read func(fd uintptr) bool // readReady, bound once
 
-	// The arguments and results of the read under way; there is never more than one.
+	// The arguments and results of the current read. There is at most one read at a time.
 	size   int
 	pool   mem.BufferPool
 	buffer *[]byte
@@ -109,7 +109,7 @@ func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, i
 	return buffer, n, nil
 }
 
-// readReady reads once without blocking. It reports false if there is nothing to read yet.
+// readReady reads once without blocking. It returns false if no data is available yet.
 func (c *readyConnection) readReady(fd uintptr) bool {
 	c.buffer = c.pool.Get(c.size)
 	for {

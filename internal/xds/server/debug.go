@@ -15,8 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// The types of requests about the control plane itself, which istioctl sends: a page by its name, as text, and two that come
-// as messages.
+// Types of requests about the control plane itself, which istioctl sends. debugType requests a page
+// by its name, as text. The other two have messages as responses.
 const (
 	debugType  = "istio.io/debug"
 	debugSyncz = debugType + "/syncz"
@@ -25,30 +25,35 @@ const (
 
 // Debug answers requests about the control plane itself.
 type Debug interface {
-	// Identifier is ControlPlane.identifier of the answers. istioctl wants JSON there: {"Component","ID","Info"}.
+	// Identifier returns ControlPlane.identifier of the responses. istioctl expects JSON there:
+	// {"Component","ID","Info"}.
 	Identifier() string
-	// Namespace says whose proxies a client may see: those of one namespace, or with "" all. The error is a gRPC status.
+	// Namespace returns the namespace whose proxies a client may see; "" means all namespaces. The
+	// error is a gRPC status.
 	Namespace(h Hello) (string, error)
-	// Page gives a page by its name, as "syncz" or "edsz?proxyID=web-1.shop", for one who may see proxies of the namespace
-	// ("": of all). The error is a gRPC status; the text of NotFound and InvalidArgument is shown in place of the page.
+	// Page returns a page by its name, for example "syncz" or "edsz?proxyID=web-1.shop". The client
+	// may see only proxies of the namespace ("": of all). The error is a gRPC status. The text of
+	// NotFound and InvalidArgument is shown in place of the page.
 	Page(name, namespace string) ([]byte, error)
-	// ConfigDump gives what a proxy was sent, as the parts of Envoy's ConfigDump.
+	// ConfigDump returns the configuration that a proxy was sent, as the parts of Envoy's
+	// ConfigDump.
 	ConfigDump(c push.Connection) ([]*anypb.Any, error)
 }
 
-// isDebug says whether a type is one of requests about the control plane.
+// isDebug reports whether a type is a debug request about the control plane.
 func isDebug(typeURL string) bool {
 	return typeURL == debugType || strings.HasPrefix(typeURL, debugType+"/")
 }
 
-// named is a resource with its name, which only delta sends.
+// named is a resource with its name. Only delta responses contain the name.
 type named struct {
 	name string
 	body *anypb.Any
 }
 
-// answerAll serves a stream that began with a question: it asks, and asks again, and is not a proxy.
-// answered is called when the first answer was written.
+// answerAll serves a stream whose first request is a debug request. Such a client is not a proxy
+// and may send several debug requests. Other requests and ACKs are ignored. answered is called
+// after each response was written.
 func (x *session) answerAll(in *incoming, answered func()) error {
 	requests := x.read(in)
 	hello := x.introduction(in.node)
@@ -59,7 +64,7 @@ func (x *session) answerAll(in *incoming, answered func()) error {
 		case <-x.ctx.Done():
 			return context.Cause(x.ctx)
 		}
-		if !isDebug(in.TypeURL) || nonces[in.Nonce] { // the latter acknowledges an answer
+		if !isDebug(in.TypeURL) || nonces[in.Nonce] { // an ACK of a response
 			continue
 		}
 		list, err := x.s.answer(hello, in)
@@ -75,11 +80,12 @@ func (x *session) answerAll(in *incoming, answered func()) error {
 	}
 }
 
-// answerBetween answers a question that came on the stream of a proxy: its agent passes on what people ask it. A question
-// without an answer has an empty one, for it must not end the stream.
+// answerBetween answers a debug request on the stream of a proxy, whose agent forwards requests of
+// istioctl. If there is an error it sends an empty response, because a debug request must not end
+// the stream.
 func (x *session) answerBetween(in *incoming) {
 	if in.Nonce == betweenNonce {
-		return // acknowledges an answer
+		return // an ACK of a response
 	}
 	list, err := x.s.answer(x.introduction(nil), in)
 	if err != nil {
@@ -91,10 +97,10 @@ func (x *session) answerBetween(in *incoming) {
 	}
 }
 
-// betweenNonce is one that no response to a proxy has.
+// betweenNonce is a nonce that no response to a proxy has.
 const betweenNonce = "debug"
 
-// answer gives the resources of an answer.
+// answer returns the resources of the response to a debug request. The error is a gRPC status.
 func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 	if s.debug == nil {
 		return nil, status.Error(codes.Unimplemented, "this control plane does not answer debug requests")
@@ -122,7 +128,7 @@ func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 	body, err := s.debug.Page(names[0], namespace)
 	switch status.Code(err) {
 	case codes.OK:
-	case codes.NotFound, codes.InvalidArgument: // istiod's pages say so in their text, which istioctl reads
+	case codes.NotFound, codes.InvalidArgument: // like istiod's pages, which have the error in their text, where istioctl reads it
 		body = []byte(status.Convert(err).Message())
 	default:
 		return nil, err
@@ -130,7 +136,7 @@ func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 	return []named{{names[0], &anypb.Any{TypeUrl: debugType, Value: body}}}, nil
 }
 
-// debugResponse makes the response of the stream's mode.
+// debugResponse returns a response for the protocol variant of the stream.
 func (x *session) debugResponse(typeURL, nonce string, list []named) proto.Message {
 	control := controlPlane(x.s.debug)
 	if x.mode == stream.Delta {

@@ -11,19 +11,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// What a message takes in memory goes with the number of its elements, and not with its length: a
+// The memory that a message needs grows with the number of its elements, not with its length. A
 // null in a list of a Struct is four bytes on the wire and two hundred in memory. So elements are
 // counted on the wire before a message is decoded.
 
 const (
-	// maxElements bounds the fields of a message, those of nested messages included. A real node
-	// has 3,000 at most, nearly all of them in the list of Envoy's extensions. An element takes up
-	// to 200 bytes in memory.
+	// maxElements bounds the number of fields of a message, including fields of nested messages. A
+	// real node has 3,000 at most, nearly all of them in the list of Envoy's extensions. An element
+	// uses up to 200 bytes of memory.
 	maxElements = 32 << 10
 	// maxDepth bounds how deep messages are nested.
 	maxDepth = 100
-	// maxFieldBytes bounds each field of a request, of which the node is the largest: that of a real
-	// proxy has 60 KB.
+	// maxFieldBytes bounds each field of a request. The largest is the node: that of a real proxy
+	// has 60 KB.
 	maxFieldBytes = 1 << 20
 )
 
@@ -36,10 +36,11 @@ func errFieldTooLong(number protowire.Number, size int) error {
 		"field %d of a request has %d bytes: at most %d are allowed in each field, the node included", number, size, maxFieldBytes)
 }
 
-// checkFields refuses a request of more than most fields, or with a field of more than maxFieldBytes;
-// unbounded is the number of the field whose length is not checked. It reads only the lengths of the
-// fields, in the buffers that they arrived in: such a request is neither copied, nor does it wait
-// for a place. A message that is malformed is for the decoder to refuse. The error is a gRPC status.
+// checkFields refuses a request of more than most fields, or with a field of more than
+// maxFieldBytes. unbounded is the number of the field whose length is not checked. It reads only
+// the lengths of the fields, in the buffers in which they arrived. So a refused request is neither
+// copied nor waits for a place. A malformed message is accepted here; the decoder refuses it. The
+// error is a gRPC status.
 func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) error {
 	r := data.Reader()
 	defer r.Close()
@@ -66,8 +67,8 @@ func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) err
 	return nil
 }
 
-// sizeOfValue returns how many bytes of a field's value are still to be read. It reports false for a
-// kind that requests do not have.
+// sizeOfValue returns how many bytes of a field's value remain to be read. ok is false for a wire
+// type that requests do not have.
 func sizeOfValue(r *mem.Reader, kind protowire.Type) (size int, ok bool) {
 	switch kind {
 	case protowire.VarintType:
@@ -90,15 +91,15 @@ var (
 	errDepth    = status.Errorf(codes.ResourceExhausted, "a message is nested more than %d deep", maxDepth)
 )
 
-// checkElements reports whether an encoded message of that type has at most maxElements elements and
-// is not nested too deep. A message that is malformed is for the decoder to refuse. The error is a
-// gRPC status.
+// checkElements returns an error if an encoded message of that type has more than maxElements
+// elements or is nested too deep. A malformed message is accepted here; the decoder refuses it. The
+// error is a gRPC status.
 func checkElements(of protoreflect.MessageDescriptor, raw []byte) error {
 	_, err := countElements(of, raw, maxElements, maxDepth)
 	return err
 }
 
-// countElements returns how many of left elements remain after those of the message.
+// countElements returns the rest of left after subtracting the number of elements of the message.
 func countElements(of protoreflect.MessageDescriptor, raw []byte, left, depth int) (int, error) {
 	if depth == 0 {
 		return 0, errDepth
@@ -123,7 +124,7 @@ func countElements(of protoreflect.MessageDescriptor, raw []byte, left, depth in
 		}
 		field := fields.ByNumber(number)
 		if field == nil {
-			continue // it is kept as it is
+			continue // kept as bytes
 		}
 		body, _ := protowire.ConsumeBytes(value)
 		switch {

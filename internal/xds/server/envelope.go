@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Field numbers of envoy.service.discovery.v3: DiscoveryResponse, DeltaDiscoveryResponse, Resource, ControlPlane; and of
-// google.protobuf.Any.
+// Field numbers of DiscoveryResponse, DeltaDiscoveryResponse, Resource and ControlPlane in
+// envoy.service.discovery.v3, and of google.protobuf.Any.
 const (
 	sotwVersion      = 1
 	sotwResources    = 2
@@ -34,20 +34,21 @@ const (
 	controlPlaneIdentifier = 1
 )
 
-// response is an encoded response: shared resources, and behind them the stream's own envelope.
+// response is an encoded response: shared resources, followed by the stream's own envelope.
 type response struct {
 	buffers  mem.BufferSlice
 	envelope *[]byte
 	size     int
 }
 
-// wire is resources as they go into responses, shared by all of one mode.
+// wire is the encoded form of resources in responses. All streams of one protocol variant share it.
 type wire struct {
 	buffers []mem.Buffer
 	size    int
 }
 
-// newResponse encodes a response. The envelope goes into the buffer given, and has room after it in buffers.
+// newResponse encodes a response. It appends the envelope to *envelope, and leaves room for it in
+// buffers.
 func newResponse(s *stream.Send, mode stream.Mode, identifier string, envelope *[]byte) *response {
 	*envelope = appendEnvelope(*envelope, s, mode, identifier)
 	r := &response{envelope: envelope, size: len(*envelope)}
@@ -64,7 +65,7 @@ func newResponse(s *stream.Send, mode stream.Mode, identifier string, envelope *
 	return r
 }
 
-// appendEnvelope encodes everything of a response but the resources.
+// appendEnvelope encodes all fields of a response except the resources.
 func appendEnvelope(b []byte, s *stream.Send, mode stream.Mode, identifier string) []byte {
 	if mode == stream.Delta {
 		b = appendString(b, deltaVersion, s.Version)
@@ -100,8 +101,8 @@ func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 	return w
 }
 
-// small is up to what size a resource's bytes are copied together with their neighbours, rather than being a buffer of their
-// own in every message.
+// small is the size up to which a resource's bytes are copied together with their neighbours. A
+// larger body is a buffer of its own in every message.
 const small = 512
 
 // encodeDelta encodes resources as the field resources of a DeltaDiscoveryResponse.
@@ -110,8 +111,8 @@ func encodeDelta(list []*resource.Resource) any { return encode(list, sizeDelta,
 // encodeSotW encodes resources as the field resources of a DiscoveryResponse.
 func encodeSotW(list []*resource.Resource) any { return encode(list, sizeSotW, appendSotW) }
 
-// encode makes buffers of what head gives for each resource, followed by its body. size is that of both together. Big bodies
-// are used where they are.
+// encode returns the *wire of a list: for each resource the output of head, followed by its body.
+// size returns the size of both together. Bodies larger than small are referenced and not copied.
 func encode(list []*resource.Resource, size func(*resource.Resource) int, head func([]byte, *resource.Resource) []byte) any {
 	w := new(wire)
 	copied, big := 0, 0
@@ -144,7 +145,8 @@ func encode(list []*resource.Resource, size func(*resource.Resource) int, head f
 	return w
 }
 
-// A Resource has its body last: name, version, and an Any of which the value is last.
+// The body is the last field of a Resource, after name and version. It is an Any whose value is
+// last.
 
 func sizeResource(r *resource.Resource) int {
 	return sizeBytes(resourceName, len(r.Name)) + sizeBytes(resourceVersion, len(r.Version)) + sizeBytes(resourceBody, sizeAny(r))
@@ -170,17 +172,17 @@ func sizeAny(r *resource.Resource) int {
 	return sizeBytes(anyType, len(r.TypeURL)) + sizeBytes(anyValue, len(r.Body))
 }
 
-// appendAny appends an Any but for the bytes of its value.
+// appendAny appends an Any without the bytes of its value.
 func appendAny(b []byte, r *resource.Resource) []byte {
 	return appendLength(appendString(b, anyType, r.TypeURL), anyValue, len(r.Body))
 }
 
-// sizeBytes is the size of a field that holds n bytes.
+// sizeBytes returns the encoded size of a field that holds n bytes.
 func sizeBytes(field protowire.Number, n int) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(n)
 }
 
-// appendLength appends the head of a field that holds n bytes.
+// appendLength appends the tag and length of a field that holds n bytes.
 func appendLength(b []byte, field protowire.Number, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(n))
 }

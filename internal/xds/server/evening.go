@@ -10,26 +10,31 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Evening is how connections are moved on, so that those of several replicas become even in number. No replica knows how many
-// the others have, and none needs to: each closes the same share of its own, so who has more closes more, and the
-// balancer before them gives every replica the same part of what was closed. The zero value moves nothing.
+// Evening configures how connections are closed so that proxies reconnect and replicas end up with
+// equal numbers. A replica needs no knowledge of the others. Each closes the same share of its
+// connections, so a replica with more connections closes more. The load balancer in front of them
+// then spreads the reconnecting proxies evenly. The zero value closes nothing.
 type Evening struct {
-	// MaxAge closes a connection at about that age, 0: never (--keepaliveMaxServerConnectionAge).
+	// MaxAge is the approximate age at which a connection is closed; 0 means never
+	// (--keepaliveMaxServerConnectionAge).
 	MaxAge time.Duration
-	// Share is how many of its connections a replica closes in an hour, the oldest first: 1 is as many as it has, 0 none.
+	// Share is the part of its connections that a replica closes in an hour, the oldest first. 1
+	// means as many as it has, and 0 means none.
 	Share float64
 }
 
 const (
-	// closingRate bounds how many connections are closed in a second, for whatever reason.
+	// closingRate bounds how many connections are closed per second, for either reason.
 	closingRate = 10
-	// ageJitter spreads connections that came together: they are closed at MaxAge give or take this part of it.
+	// ageJitter spreads connections that were opened together. They are closed at MaxAge plus or
+	// minus up to this fraction of it.
 	ageJitter = 0.1
 )
 
 var errMoved = status.Error(codes.Unavailable, "connect again: connections are spread over the replicas anew")
 
-// Run moves connections on until the context ends.
+// Run closes connections as configured by Evening until the context ends. It returns at once if
+// nothing is configured.
 func (s *Server) Run(ctx context.Context) {
 	if s.evening == (Evening{}) {
 		return
@@ -45,7 +50,8 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// even closes what is due after another second. owed is what Share asks for and was not closed yet.
+// even closes the connections that are due after another second. owed is the number of connections
+// that Share requires and that were not closed yet. It returns the new value of owed.
 func (s *Server) even(now time.Time, owed float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +81,9 @@ func (s *Server) even(now time.Time, owed float64) float64 {
 	return owed
 }
 
-// links counts the connections with streams, and gives those on which no response is being written, the oldest first.
-// Server.mu is held.
+// links returns the number of connections with streams, and the idle ones, oldest first. A
+// connection is idle if no response is being written on it. Retired connections are excluded.
+// Server.mu must be held.
 func (s *Server) links() (n int, idle []*link) {
 	busy := map[*link]bool{}
 	for x := range s.sessions {
@@ -93,8 +100,8 @@ func (s *Server) links() (n int, idle []*link) {
 	return len(busy), idle
 }
 
-// expired says whether the connection is older than it may become. Whose address hashes to what decides by how much it
-// deviates from the others.
+// expired reports whether the connection has exceeded its maximum age. The hash of the client's
+// address determines how far its maximum deviates from maxAge.
 func (l *link) expired(now time.Time, maxAge time.Duration) bool {
 	if maxAge <= 0 {
 		return false

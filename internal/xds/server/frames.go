@@ -1,12 +1,12 @@
 package server
 
-// frames follows the HTTP/2 frames (RFC 9113, 4.1) that a client sends, without keeping any of
-// their payload: gRPC reads them. It only needs the length of DATA frames, which carry messages.
+// frames parses the HTTP/2 frames (RFC 9113, 4.1) that a client sends, without keeping any of their
+// payload, which gRPC reads. It only extracts the length of DATA frames, which carry messages.
 type frames struct {
-	preface int // bytes of the client's connection preface that are still to come
+	preface int // remaining bytes of the client's connection preface
 	header  [frameHeader]byte
-	filled  int // bytes of header that have come
-	payload int // bytes of the current frame that are still to come
+	filled  int // bytes of header that have arrived
+	payload int // remaining bytes of the current frame
 }
 
 const (
@@ -16,8 +16,8 @@ const (
 	dataFrame     = 0
 )
 
-// follow takes in the next bytes of the connection. It returns how many bytes the DATA frames that
-// begin in them carry, and how many such frames there are.
+// follow processes the next bytes of the connection. It returns the total payload and the number of
+// the DATA frames that begin in them.
 func (f *frames) follow(b []byte) (carried, count int) {
 	for len(b) > 0 {
 		if skip := min(len(b), f.preface); skip > 0 {

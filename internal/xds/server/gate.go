@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// overloadAfter is how long the oldest waiter of a gate may have waited before newer ones are
+	// overloadAfter is how long the oldest waiter of a gate may wait before newer waiters are
 	// preferred.
 	overloadAfter = 500 * time.Millisecond
 	// maxWaiting bounds the waiters of a gate.
@@ -17,10 +17,9 @@ const (
 
 // gate admits a bounded number of holders at the same time.
 //
-// Waiters are admitted in order of arrival. Once the oldest has waited for overloadAfter the gate
-// is overloaded and the newest is admitted first: under an overload in order of arrival every
-// waiter would wait until it gives up, and then nobody would be served. When too many wait, the
-// oldest is refused.
+// Waiters are admitted in order of arrival. Once the oldest has waited for overloadAfter, the gate
+// is overloaded and the newest is admitted first. Otherwise, under an overload, every waiter would
+// wait until it times out, and none would be served. When too many wait, the oldest is refused.
 type gate struct {
 	maxWaiting int
 	now        func() time.Time
@@ -30,7 +29,7 @@ type gate struct {
 	waiting []*waiter // oldest first
 }
 
-// waiter is a caller of acquire that waits. Its channel receives true when it is admitted and false
+// waiter is a waiting caller of acquire. Its channel receives true when it is admitted and false
 // when it is refused.
 type waiter struct {
 	admitted chan bool
@@ -41,7 +40,7 @@ func newGate(places, maxWaiting int) *gate {
 	return &gate{free: places, maxWaiting: maxWaiting, now: time.Now}
 }
 
-// tryAcquire takes a place if one is free.
+// tryAcquire takes a place and returns true if one is free.
 func (g *gate) tryAcquire() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,8 +51,8 @@ func (g *gate) tryAcquire() bool {
 	return true
 }
 
-// acquire waits for a place. The error is errTooMany if the caller was refused in favour of newer
-// ones, else the context's. After success release must be called.
+// acquire waits for a place. It returns errTooMany if the caller was refused in favour of newer
+// waiters, and otherwise the context's error. After success release must be called.
 func (g *gate) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,8 +81,8 @@ func (g *gate) acquire(ctx context.Context) error {
 	}
 }
 
-// leave takes back a waiter that gives up. One that was admitted in the same moment passes its
-// place on.
+// leave removes a waiter that stops waiting. If the waiter was admitted at the same moment, its
+// place goes to the next waiter.
 func (g *gate) leave(w *waiter, err error) error {
 	g.mu.Lock()
 	at := slices.Index(g.waiting, w)

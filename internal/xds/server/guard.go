@@ -13,16 +13,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
 
-// Guard registers services other than ADS on a gRPC server that was made with ServerOptions, so
-// that the limits of the port hold for them: a call that sends no message is ended, and messages
-// are bounded before they are decoded.
+// Guard registers services other than ADS on a gRPC server that was created with ServerOptions, and
+// applies the limits of the port to them. A call whose first message does not arrive in time is
+// ended. Messages are bounded before they are decoded.
 type Guard struct {
 	*grpc.Server
 	// Authenticate is called with the context of a call before any of its messages is read. The
-	// error is a gRPC status, with which the call ends. If nil, the service authenticates its
-	// callers itself, before it decodes a message.
+	// error is a gRPC status, with which the call ends. If nil, the service itself authenticates
+	// its callers, before it decodes a message.
 	Authenticate func(ctx context.Context) error
-	// Recovery confines a panic over one call to it. If nil, the panic passes.
+	// Recovery confines a panic over one call to it. If nil, panics are not recovered.
 	Recovery *recovery.Recorder
 }
 
@@ -79,7 +79,7 @@ type guardedCall struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	pending  *pendingEntry
-	received atomic.Bool // a message
+	received atomic.Bool // the first message was received
 }
 
 func newGuardedCall(ctx context.Context, r *recovery.Recorder) *guardedCall {
@@ -90,15 +90,15 @@ func newGuardedCall(ctx context.Context, r *recovery.Recorder) *guardedCall {
 
 var errNoMessage = status.Error(codes.DeadlineExceeded, "no message came")
 
-// outcome is what a handler returned.
+// outcome is the result of a handler.
 type outcome struct {
 	reply any
 	err   error
 }
 
-// run runs the handler of a call. If the first message does not come in time, or newer calls
-// displace this one before it has come, run returns without waiting for the handler: gRPC then ends
-// the call, and with it what the handler waits for.
+// run runs the handler of a call. It returns without waiting for the handler in two cases: the
+// first message does not arrive in time, or newer calls displace this one before it has arrived.
+// gRPC then ends the call, which also unblocks the handler.
 func (c *guardedCall) run(handler func(context.Context) (any, error)) (any, error) {
 	defer c.cancel(nil)
 	if c.link.port == nil {
@@ -134,15 +134,15 @@ func (c *guardedCall) run(handler func(context.Context) (any, error)) (any, erro
 	}
 }
 
-// guardedMessage is a message for the codec to bound. The error is a gRPC status or one of
-// decoding.
+// guardedMessage is a message that the codec bounds. The error is a gRPC status or a decoding
+// error.
 type guardedMessage struct {
 	message any
 	size    int
 	err     error
 }
 
-// receive reads a message by the function given.
+// receive reads a message with read.
 func (c *guardedCall) receive(v any, read func(any) error) error {
 	m := &guardedMessage{message: v}
 	if err := read(m); err != nil {
@@ -171,5 +171,5 @@ type guardedStream struct {
 // Context returns the context of the call.
 func (s *guardedStream) Context() context.Context { return s.ctx }
 
-// RecvMsg reads a message.
+// RecvMsg reads a message within the limits of the port.
 func (s *guardedStream) RecvMsg(v any) error { return s.call.receive(v, s.ServerStream.RecvMsg) }

@@ -14,12 +14,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// handler finds who serves a client that says it is not a proxy; nil for proxies.
+// handler returns the Handler that a client selects with GENERATOR in its node metadata, or nil for
+// a proxy.
 func (s *Server) handler(node *corev3.Node) Handler {
 	return s.generators[node.GetMetadata().GetFields()["GENERATOR"].GetStringValue()]
 }
 
-// handOver gives the stream to a Handler.
+// handOver lets a Handler serve the stream, and returns its error. It refuses a node ID that is too
+// long or not printable. If the stream has ended, it returns the cause in place of the Handler's
+// error.
 func (x *session) handOver(h Handler, first *incoming) error {
 	if err := mesh.CheckNodeText("node id", first.node.GetId()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -33,12 +36,13 @@ func (x *session) handOver(h Handler, first *incoming) error {
 		err = h.ServeSotW(x.ctx, hello, sotwHandoff{handoff{x, in}})
 	}
 	if err != nil && x.ctx.Err() != nil && !errors.Is(err, context.Canceled) {
-		return context.Cause(x.ctx) // whatever failed did so because the stream is over
+		return context.Cause(x.ctx) // the Handler failed because the stream has ended
 	}
 	return err
 }
 
-// read reads the rest of a stream, until it or the session ends; the first message is there already.
+// read returns a channel of the stream's requests, beginning with first. It reads until the stream
+// or the session ends.
 func (x *session) read(first *incoming) <-chan *incoming {
 	c := make(chan *incoming, 1)
 	c <- first
@@ -108,7 +112,7 @@ func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 	return m, nil
 }
 
-// introduction says who the stream comes from.
+// introduction returns the description of the client for Handlers and Debug.
 func (x *session) introduction(node *corev3.Node) Hello {
 	return Hello{Node: node, Peer: x.link.peer, Secure: x.link.TLS() != nil, Identities: x.identities, Cluster: x.cluster}
 }

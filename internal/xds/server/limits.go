@@ -2,33 +2,35 @@ package server
 
 import "time"
 
-// Limits bound what the clients of one port may cost. Zero values are the defaults. Each port has
-// its own Limits and its own state, so that an overload of one port does not refuse clients of
-// another.
+// Limits bound the resources that clients of one port can use. Zero fields have their defaults.
+// Each port has its own Limits and its own state, so an overload of one port does not refuse
+// clients of another.
 //
-// PendingPerSource and Pending apply only to what is not admitted yet: connections on which nothing
-// was authenticated (or, in plain text, nothing was asked for), and calls whose first message has
-// not been read. The oldest is dropped to make room for a new one, because a real proxy needs
-// milliseconds and an attacker waits.
+// PendingPerSource and Pending apply only to connections and calls that are not admitted yet. Such
+// connections have not authenticated a client (or, in plain text, have not sent a request). Such
+// calls have not delivered their first message. The oldest is dropped to make room for a new one,
+// because a real proxy needs milliseconds and an attacker waits.
 type Limits struct {
 	// PendingPerSource bounds pending connections, and pending calls, of one source address: an
-	// IPv4 address or an IPv6 /64. Default 1024: proxies behind one NAT or balancer share an
-	// address. MESHPILOT_XDS_PENDING_PER_SOURCE.
+	// IPv4 address or an IPv6 /64. Default 1024, because proxies behind one NAT or load balancer
+	// share an address. MESHPILOT_XDS_PENDING_PER_SOURCE.
 	PendingPerSource int
-	// Pending bounds them for all source addresses together. Default 4096. MESHPILOT_XDS_PENDING.
+	// Pending bounds pending connections, and pending calls, of all source addresses together.
+	// Default 4096. MESHPILOT_XDS_PENDING.
 	Pending int
 	// StreamsPerConnection bounds the concurrent calls of one connection. Default 100.
 	StreamsPerConnection int
-	// SmallRequest bounds a message in bytes that needs no authentication, and each message of a
+	// SmallRequest bounds in bytes a message that needs no authentication, and each message of a
 	// unary call. Default 1 MiB. MESHPILOT_XDS_SMALL_REQUEST_BYTES.
 	SmallRequest int
 	// Unread bounds the bytes that the port holds of messages that have not arrived in full or are
 	// not decoded yet. Default 64 MiB, and at least twice the largest message.
 	Unread int
-	// Handshake is how long a connection may take until the HTTP/2 preface, TLS included. Default
-	// 10 s.
+	// Handshake bounds the time from accepting a connection to the HTTP/2 preface, TLS included.
+	// Default 10 s.
 	Handshake time.Duration
-	// FirstRequest is how long a call may take until its first message was read. Default 10 s.
+	// FirstRequest bounds the time from the start of a call until its first message was read.
+	// Default 10 s.
 	FirstRequest time.Duration
 }
 
@@ -36,7 +38,7 @@ type Limits struct {
 // reconnect with state: about 100 bytes for each resource, and 60 KB for the node.
 const maxRequestBytes = 16 << 20
 
-// defaultSmallRequest is that of Limits.SmallRequest.
+// defaultSmallRequest is the default of Limits.SmallRequest.
 const defaultSmallRequest = 1 << 20
 
 // withDefaults returns the limits with defaults in place of zero values.

@@ -13,26 +13,27 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// link is the connection that streams come on. gRPC keeps connections to itself, and shows of them
-// what a handshake found out: so a handshake notes the connection there.
+// link is the connection of streams. gRPC does not expose connections, but it exposes the result of
+// a handshake. So the handshake records the connection there.
 type link struct {
 	credentials.AuthInfo
-	conn    net.Conn // nil: unknown
+	conn    net.Conn // nil if unknown
 	peer    string
 	since   time.Time
 	streams atomic.Int32 // of all services
 	retired atomic.Bool
 
-	port    *port // nil: of a gRPC server made by others
+	port    *port // nil on a gRPC server that was not created with ServerOptions
 	source  netip.Addr
-	pending *pendingEntry // nil: of a gRPC server made by others
+	pending *pendingEntry // nil on a gRPC server that was not created with ServerOptions
 	aborted atomic.Bool
-	written atomic.Int64 // bytes that the kernel has taken
+	written atomic.Int64 // bytes that the kernel has accepted
 	unread  unread
 	release sync.Once
 }
 
-// linkOf returns the connection that a stream came on.
+// linkOf returns the connection of a stream. On a gRPC server that was not created with
+// ServerOptions, it returns a link without a connection.
 func linkOf(ctx context.Context) *link {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -41,14 +42,14 @@ func linkOf(ctx context.Context) *link {
 	if l, ok := p.AuthInfo.(*link); ok {
 		return l
 	}
-	return &link{AuthInfo: p.AuthInfo, peer: p.Addr.String(), since: time.Now()} // of a gRPC server made by others
+	return &link{AuthInfo: p.AuthInfo, peer: p.Addr.String(), since: time.Now()} // not created with ServerOptions
 }
 
-// lingering is how long a connection stays open after its last stream was ended by us, for the
-// stream's status to arrive.
+// lingering is how long a connection stays open after the server ended its last stream, so that the
+// stream's status arrives.
 const lingering = 50 * time.Millisecond
 
-// close closes the connection, so that the client makes a new one, which may lead to another
+// close closes the connection after lingering. The client then makes a new one, possibly to another
 // replica.
 func (l *link) close() {
 	if l.conn != nil {
@@ -60,15 +61,15 @@ func (l *link) close() {
 func (l *link) abort() {
 	l.aborted.Store(true)
 	if l.conn != nil {
-		_ = l.conn.Close() // the client may be gone already
+		_ = l.conn.Close() // the client may have closed it already
 	}
 }
 
-// admit takes the connection out of those that may be dropped for newer ones.
+// admit marks the connection as admitted, so that newer ones no longer displace it.
 func (l *link) admit() { l.pending.remove() }
 
-// begin counts a call on the connection, and end takes it back. gRPC holds no message of a
-// connection without calls.
+// begin increments the number of calls on the connection, and end decrements it. Without calls gRPC
+// holds no message of a connection, so end then releases its unread bytes.
 func (l *link) begin() { l.streams.Add(1) }
 
 func (l *link) end() (last bool) {
@@ -78,18 +79,18 @@ func (l *link) end() (last bool) {
 	return last
 }
 
-// decoded notes that a message of that many bytes was decoded.
+// decoded credits a decoded message of that many bytes to the unread budget.
 func (l *link) decoded(bytes int) {
 	if l.port != nil {
 		l.port.unread.credit(l, bytes+messageHeader)
 	}
 }
 
-// messageHeader is the length of what precedes a message in gRPC.
+// messageHeader is the length of the header of a message in gRPC.
 const messageHeader = 5
 
-// TLS returns the state of the connection, nil for one in plain text. internal/identity/authenticate finds
-// it here.
+// TLS returns the TLS state of the connection, or nil for plain text.
+// internal/identity/authenticate uses it.
 func (l *link) TLS() *tls.ConnectionState {
 	info, secure := l.AuthInfo.(credentials.TLSInfo)
 	if !secure {
@@ -114,15 +115,15 @@ func (l *link) identities() (uris []string) {
 	return uris
 }
 
-// linking is credentials that note the connection, and count it as pending from the start of the
-// handshake.
+// linking wraps credentials. It records the connection in the handshake's result, and adds it to
+// the pending connections when the handshake starts.
 type linking struct {
 	credentials.TransportCredentials
 	port *port
 }
 
-// ServerHandshake does what the credentials do, and makes a link of it. The connection that it
-// returns is followed.
+// ServerHandshake runs the handshake of the wrapped credentials and returns a link as its result.
+// The returned connection counts bytes read and written.
 func (c linking) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	l := &link{peer: raw.RemoteAddr().String(), since: time.Now(), port: c.port, source: sourceOf(raw.RemoteAddr()), conn: raw}
 	l.pending = c.port.connections.add(l.source, l.abort)

@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// proxy reads what a proxy says of itself. Nothing of the node is kept: most of its 60 KB are the extensions of its Envoy,
-// which are the same for the whole fleet.
+// proxy parses the node of a proxy. It refuses a node without a valid ID or addresses, or with
+// names that are too long or not printable. The result references no memory of the node: most of
+// its 60 KB are the extensions of its Envoy, which are the same for the whole fleet.
 func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
 		return nil, errors.New("the first request must say which node it comes from: node.id is missing")
@@ -59,7 +60,8 @@ func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
 	return &p, nil
 }
 
-// checkTexts refuses a node whose names are over-long or not printable. They are logged and become parts of keys.
+// checkTexts refuses a node with names that are too long or not printable. They are logged and
+// become parts of keys.
 func checkTexts(p *mesh.Proxy) error {
 	for field, s := range map[string]string{
 		"node.cluster": p.Cluster, "node.locality.region": p.Locality.Region, "node.locality.zone": p.Locality.Zone,
@@ -89,16 +91,18 @@ func (s *Server) metadata(node *corev3.Node) (mesh.NodeMetadata, error) {
 	return m, nil
 }
 
-// extensionTable gives each distinct list of extensions one place in memory.
+// extensionTable interns lists of extensions.
 type extensionTable struct {
 	mu    sync.Mutex
 	lists map[string][]string
 }
 
-// maxExtensionLists bounds how many are shared: a fleet has few builds of Envoy. Of more each proxy keeps its own.
+// maxExtensionLists bounds how many lists are interned, because a fleet has few builds of Envoy.
+// Beyond that each proxy has a list of its own.
 const maxExtensionLists = 32
 
-// of gives the names of the extensions that a proxy's Envoy has, sorted; nil if it does not say.
+// of returns the names of the extensions of a proxy's Envoy, sorted; nil if the node has none. The
+// list is shared and must not be changed.
 func (t *extensionTable) of(node *corev3.Node) []string {
 	if len(node.Extensions) == 0 {
 		return nil
@@ -115,7 +119,7 @@ func (t *extensionTable) of(node *corev3.Node) []string {
 	if known, ok := t.lists[key]; ok {
 		return known
 	}
-	names = strings.Split(key, "\n") // out of the node's memory
+	names = strings.Split(key, "\n") // copies of the names, outside of the node's memory
 	if t.lists == nil {
 		t.lists = map[string][]string{}
 	}

@@ -7,16 +7,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// pace is a fixed rate: a second's worth at once, the others in the order in which they come, at even distances.
+// pace is a rate limiter with a burst of one second's worth. Further callers are spaced evenly, in
+// the order of their calls.
 type pace struct {
 	clock    push.Clock
 	interval time.Duration
 
 	mu   sync.Mutex
-	next time.Time // when the one after the last would be due at an even rate
+	next time.Time // when the next call would be due at an even rate
 }
 
-// newPace makes a pace; nil for a rate of 0, which is none.
+// newPace returns a rate limiter, or nil if perSecond is 0, which means no limit.
 func newPace(perSecond float64, clock push.Clock) *pace {
 	if perSecond <= 0 {
 		return nil
@@ -24,7 +25,8 @@ func newPace(perSecond float64, clock push.Clock) *pace {
 	return &pace{clock: clock, interval: time.Duration(float64(time.Second) / perSecond)}
 }
 
-// reserve gives how long to wait. It is not ok, and reserves nothing, if that is longer than the limit.
+// reserve reserves the next call and returns how long the caller must wait for it. If that is
+// longer than limit, ok is false and nothing is reserved. A nil pace never waits.
 func (p *pace) reserve(limit time.Duration) (pause time.Duration, ok bool) {
 	if p == nil {
 		return 0, true

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// maxPendingAge is how long something may be pending before the next arrival drops it.
+// maxPendingAge is how long an entry may be pending before the next arrival drops it.
 const maxPendingAge = 30 * time.Second
 
-// pendingSet holds connections or calls that are not admitted yet, in order of arrival. It is
-// bounded for each source address and in total. When it is full the oldest entry is dropped, and
-// not the new one refused: whoever is silent waits longest, so a flood of silent clients drops its
-// own.
+// pendingSet contains connections or calls that are not admitted yet, in order of arrival. It is
+// bounded for each source address and in total. When it is full, the oldest entry is dropped and
+// the new one is not refused. Silent clients wait longest, so a flood of them mostly drops its own
+// connections.
 type pendingSet struct {
 	perSource, total int
 	now              func() time.Time
@@ -40,8 +40,8 @@ func newPendingSet(perSource, total int) *pendingSet {
 	}
 }
 
-// add adds an entry, and drops the oldest entries for which there is no room: of the same source,
-// or of all. drop must not block.
+// add adds an entry and drops the oldest entries that exceed a limit, of the same source or of all.
+// It also drops entries older than maxPendingAge. drop must not block.
 func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	e := &pendingEntry{set: p, source: source, drop: drop, since: p.now()}
 	p.mu.Lock()
@@ -59,7 +59,7 @@ func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	return e
 }
 
-// surplus removes and returns what is too old or too many. p.mu is held.
+// surplus removes and returns the entries that are too old or exceed a limit. p.mu must be held.
 func (p *pendingSet) surplus(mine *list.List, now time.Time) (victims []*pendingEntry) {
 	for {
 		oldest := p.all.Front().Value.(*pendingEntry)
@@ -78,8 +78,8 @@ func (p *pendingSet) surplus(mine *list.List, now time.Time) (victims []*pending
 	}
 }
 
-// remove takes the entry out: it was admitted, or has ended. It may be called more than once, and
-// on nil.
+// remove removes the entry because it was admitted or has ended. It may be called more than once,
+// and on nil.
 func (e *pendingEntry) remove() {
 	if e == nil {
 		return
@@ -89,7 +89,7 @@ func (e *pendingEntry) remove() {
 	e.set.unlink(e)
 }
 
-// unlink takes an entry out of both lists, if it is in them. p.mu is held.
+// unlink removes an entry from both lists, if it is in them. p.mu must be held.
 func (p *pendingSet) unlink(e *pendingEntry) {
 	if e.all == nil {
 		return
@@ -109,7 +109,8 @@ func (p *pendingSet) count() int {
 	return p.all.Len()
 }
 
-// sourceOf returns the address that limits per source go by: a host of IPv6 has a /64 of its own.
+// sourceOf returns the address to which limits per source apply. For IPv6 it is the /64, because a
+// host has a /64 of its own.
 func sourceOf(a net.Addr) netip.Addr {
 	var ip netip.Addr
 	if tcp, ok := a.(*net.TCPAddr); ok {

@@ -17,11 +17,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// errInternal is how a stream ends that has panicked: the details are in the log, and the proxy connects again.
+// errInternal is the status of a stream that panicked. The details are in the log, and the proxy
+// reconnects.
 var errInternal = status.Error(codes.Internal, "internal error: the stream panicked; the control plane's log has the details")
 
-// recoverStream is deferred by the functions of a stream: after a panic the stream ends with errInternal. It takes no room on
-// the stack while they run, of which there are two for each proxy.
+// recoverStream must be deferred by the functions of a stream. After a panic it ends the stream
+// with errInternal. It needs no stack while these functions run; there are two of them for each
+// proxy.
 func (x *session) recoverStream(doing string) {
 	if v := recover(); v != nil {
 		_ = x.s.recovery.Record(v, "xds", "peer", x.link.peer, "identities", strings.Join(x.identities, ","), "doing", doing)
@@ -29,7 +31,8 @@ func (x *session) recoverStream(doing string) {
 	}
 }
 
-// panicked returns err, the end of a proxy's stream, or errInternal if the stream has panicked, which it remembers.
+// panicked returns errInternal and records the panic if the stream of p has panicked. Otherwise it
+// returns err.
 func (x *session) panicked(p *mesh.Proxy, err error) error {
 	if cause := context.Cause(x.ctx); !errors.Is(err, push.ErrInternal) && !errors.Is(cause, errInternal) {
 		return err
@@ -38,7 +41,8 @@ func (x *session) panicked(p *mesh.Proxy, err error) error {
 	return errInternal
 }
 
-// panicKey is by whom panics are counted: the node, and who says that it is it, so that no client can keep out another.
+// panicKey returns the key by which panics are counted: the node ID with the client's identities,
+// or else with its address. So a client cannot delay another one by using its node ID.
 func (x *session) panicKey(p *mesh.Proxy) string {
 	by := strings.Join(x.identities, ",")
 	if by == "" {
@@ -47,7 +51,8 @@ func (x *session) panicKey(p *mesh.Proxy) string {
 	return p.ID + "|" + by
 }
 
-// awaitPanics returns an error while a proxy whose streams have panicked has to wait.
+// awaitPanics returns an Unavailable status while a proxy must wait because its streams have
+// panicked. It does not block.
 func (x *session) awaitPanics(p *mesh.Proxy) error {
 	if wait := x.s.panics.wait(x.panicKey(p), x.s.clock.Now()); wait > 0 {
 		return status.Error(codes.Unavailable, fmt.Sprintf("the streams of this proxy have ended with internal errors; try again in %v", wait.Round(time.Second)))
@@ -56,8 +61,8 @@ func (x *session) awaitPanics(p *mesh.Proxy) error {
 }
 
 const (
-	// The first panic of a proxy's stream costs it no time, the second within panicMemory minPanicBackoff, and each further one
-	// twice as much, up to maxPanicBackoff.
+	// After the first panic of a proxy's stream there is no delay. The second within panicMemory
+	// costs minPanicBackoff, and each further one twice as much, up to maxPanicBackoff.
 	minPanicBackoff = time.Second
 	maxPanicBackoff = time.Minute
 	panicMemory     = 5 * time.Minute
@@ -65,11 +70,12 @@ const (
 	maxPanicked = 10_000
 )
 
-// panicBackoff delays proxies whose streams panic again and again: each time costs a stream's opening. The zero value is empty.
+// panicBackoff delays proxies whose streams panic repeatedly, because opening a stream is
+// expensive. The zero value is empty.
 type panicBackoff struct {
 	mu    sync.Mutex
 	seen  map[string]panicked
-	swept time.Time // when entries that are over were last removed
+	swept time.Time // when expired entries were last removed
 }
 
 type panicked struct {
@@ -103,7 +109,7 @@ func (b *panicBackoff) record(key string, now time.Time) {
 	b.seen[key] = p
 }
 
-// wait returns how long a proxy has to wait before its next stream, zero if it may open one now.
+// wait returns how long a proxy must wait before its next stream; zero if it may open one now.
 func (b *panicBackoff) wait(key string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// incoming is a request as it came. The node is nil where it has none; neither node nor raw, which
-// is the whole message, is kept.
+// incoming is a request as it arrived. The node is nil if the request has none. raw is the whole
+// message. Neither node nor raw may be kept.
 type incoming struct {
 	stream.Request
 	node *corev3.Node
@@ -47,8 +47,8 @@ const (
 	statusMessage protowire.Number = 2
 )
 
-// A request has at most nameLists lists of names, each within the limit of the stream, and otherFields
-// other fields, of which six are known.
+// A request has at most nameLists lists of names, each within the limit of the stream, and at most
+// otherFields other fields. Six of the other fields are known.
 const (
 	nameLists   = 3
 	otherFields = 100
@@ -61,8 +61,8 @@ func (x *session) next() (*incoming, error) {
 	return in, err
 }
 
-// receiveRequest reads a request. One that is longer than free bytes is decoded while a place of
-// the admission is held, which is kept until leave is called. free is 0 for first requests. leave
+// receiveRequest reads a request. A request longer than free bytes is decoded while it holds a
+// place of the admission, which is kept until leave is called. free is 0 for first requests. leave
 // is never nil.
 func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
 	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
@@ -77,22 +77,22 @@ func (x *session) receiveRequest(free int) (in *incoming, leave func(), err erro
 	return &r.incoming, r.leave, nil
 }
 
-// request is a request for the codec to read. One that comes with state names some ten thousand
-// resources, so it is read by hand: all names are parts of one string, and lists have room for them
-// from the start.
+// request is a request that the codec decodes. A request of a proxy with state has some ten
+// thousand resource names, so it is decoded by hand. All names are parts of one string, and lists
+// are allocated with their final capacity.
 type request struct {
 	incoming
 	mode    stream.Mode
-	room    int      // for what is held
-	session *session // nil: nothing bounds the request
-	free    int      // up to what size it needs no place
+	room    int      // number of entries in initial_resource_versions
+	session *session // if nil, the request is not bounded
+	free    int      // the size up to which it needs no place
 	size    int
-	leave   func() // releases the place that was taken
-	err     error  // a gRPC status: the request is refused
+	leave   func() // releases the place
+	err     error  // a gRPC status; the request is refused
 }
 
-// read reads a message that has arrived in full. A refusal is left in r.err, for gRPC would make
-// codes.Internal of it.
+// read decodes a message that has arrived in full. A refusal with ResourceExhausted is stored in
+// r.err, because gRPC would replace it by codes.Internal.
 func (r *request) read(data mem.BufferSlice) (err error) {
 	if r.size = data.Len(); r.session != nil && r.size > r.free {
 		err = r.readBounded(data)
@@ -105,8 +105,8 @@ func (r *request) read(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// readBounded decodes a message while it holds a place of the admission. It is not inlined, and so
-// takes no room on the stack of streams at rest.
+// readBounded decodes a message while it holds a place of the admission. It is not inlined, so it
+// needs no stack on idle streams.
 //
 //go:noinline
 func (r *request) readBounded(data mem.BufferSlice) (err error) {
@@ -184,8 +184,8 @@ func (r *request) fields() error {
 	return nil
 }
 
-// checkNames refuses a request with more names than a stream may subscribe to, before anything is
-// made of them.
+// checkNames refuses a request with more names than a stream may subscribe to, before the names are
+// decoded.
 func (r *request) checkNames(many map[protowire.Number]int) error {
 	if r.session == nil {
 		return nil
@@ -204,7 +204,7 @@ func (r *request) checkNames(many map[protowire.Number]int) error {
 	return nil
 }
 
-// count returns how many fields of each number there are, as far as the message can be read.
+// count returns the number of fields by field number, up to the first malformed field.
 func count(text string) map[protowire.Number]int {
 	counts, last, n := map[protowire.Number]int{}, protowire.Number(0), 0
 	for m := whole(text); !m.end(); {
@@ -262,12 +262,12 @@ func (r *request) sotw(number protowire.Number, value string, _ int) error {
 	}
 }
 
-// checkFields refuses a request that is too large in a way that shows without decoding it.
+// checkFields refuses a request whose size or fields exceed the limits, without decoding it.
 func (r *request) checkFields(data mem.BufferSlice) error {
 	if data.Len() <= maxFieldBytes {
 		return nil
 	}
-	refusal := asksSotWError // Envoy's words, which are cut when they are stored
+	refusal := asksSotWError // Envoy's error text, which is truncated when it is stored
 	if r.mode == stream.Delta {
 		refusal = asksDeltaError
 	}
@@ -287,7 +287,7 @@ func (r *request) readNode(value string) error {
 	return proto.Unmarshal(raw, r.node)
 }
 
-// held reads one entry of initial_resource_versions, which is at that place in the message.
+// held decodes one entry of initial_resource_versions, which is at text[from:to] of the message.
 func (r *request) held(from, to int) error {
 	var key, version struct{ from, to int }
 	for m := (&message{text: r.raw[:to], at: from}); !m.end(); {
@@ -312,7 +312,7 @@ func (r *request) held(from, to int) error {
 	return nil
 }
 
-// refusal reads error_detail.
+// refusal decodes error_detail.
 func (r *request) refusal(value string) error {
 	r.Rejected = true
 	for m := whole(value); !m.end(); {
@@ -331,7 +331,7 @@ func (r *request) refusal(value string) error {
 
 var errUTF8 = errors.New("a string is not UTF-8")
 
-// text takes in a string that may be kept for longer than the message.
+// text stores value in to, if it is UTF-8. The string may be kept for longer than the message.
 func text(to *string, value string) error {
 	if !utf8.ValidString(value) {
 		return errUTF8
@@ -340,7 +340,7 @@ func text(to *string, value string) error {
 	return nil
 }
 
-// maxTypeURL bounds a type URL: streams remember the unknown ones.
+// maxTypeURL bounds a type URL, because streams remember unknown ones.
 const maxTypeURL = 1 << 10
 
 func typeURL(to *string, value string) error {
@@ -350,7 +350,7 @@ func typeURL(to *string, value string) error {
 	return text(to, value)
 }
 
-// name takes in a resource name. Names are kept by those who copy them.
+// name appends a resource name. Callers that keep names must copy them.
 func name(to *[]string, value string) error {
 	if !utf8.ValidString(value) {
 		return errUTF8
@@ -359,7 +359,7 @@ func name(to *[]string, value string) error {
 	return nil
 }
 
-// message is an encoded message that is being read.
+// message is an encoded message that is being decoded.
 type message struct {
 	text string
 	at   int
@@ -369,8 +369,8 @@ func whole(text string) *message { return &message{text: text} }
 
 func (m *message) end() bool { return m.at == len(m.text) }
 
-// field reads the next field, which is a string or message: of others, of which no request has any,
-// number is 0.
+// field reads the next field, which is a string or message. For a field of another wire type, which
+// no request has, number is 0.
 func (m *message) field() (number protowire.Number, value string, err error) {
 	key, err := m.varint()
 	if err != nil {

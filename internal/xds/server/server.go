@@ -19,49 +19,55 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Options are the parts and settings of a Server.
+// Options are the dependencies and settings of a Server.
 type Options struct {
-	// Pusher decides what is sent.
+	// Pusher decides which responses are sent.
 	Pusher *push.Pusher
-	// Logger is nil for none, Metrics nil for none, Clock nil for the system's.
+	// If Logger or Metrics is nil, nothing is logged or measured. If Clock is nil, the system clock
+	// is used.
 	Logger  *slog.Logger
 	Metrics push.Metrics
 	Clock   push.Clock
-	// Openings bounds how many streams are opened at the same time, of those in plain text and of those over TLS each
-	// (default: four for each CPU). The others wait for a place, see admission.go.
+	// Openings bounds how many streams are opened at the same time, separately for plain text and
+	// TLS (default: four for each CPU). Further streams wait for a place; see admission.go.
 	Openings int
-	// MaxRequestsPerSecond bounds the rate of first requests, of streams in plain text and of those over TLS each (default: no bound;
-	// PILOT_MAX_REQUESTS_PER_SECOND). Silent streams do not count.
+	// MaxRequestsPerSecond bounds the rate of first requests, separately for plain text and TLS
+	// (default: no bound; PILOT_MAX_REQUESTS_PER_SECOND). Streams without a request are not
+	// included.
 	MaxRequestsPerSecond float64
-	// Writers bounds how many responses are composed and written at the same time; 0: no bound. PILOT_PUSH_THROTTLE.
+	// Writers bounds how many responses are composed and written at the same time; 0 means no bound
+	// (PILOT_PUSH_THROTTLE).
 	Writers int
-	// SendTimeout is how long a proxy may leave a response unread before its stream is ended as blocked (default 30 s). One that
-	// reads at 4 KiB a second or more has 3 minutes. It also bounds how long a stream may last without its first request.
+	// SendTimeout is how long a proxy may leave a response unread before its stream is ended as
+	// blocked (default 30 s). A proxy that reads at least 4 KiB per second has 3 minutes.
+	// SendTimeout also bounds how long a stream may last without its first request.
 	SendTimeout time.Duration
-	// Evening is how connections are moved to other replicas over time.
+	// Evening configures how connections are moved to other replicas over time.
 	Evening Evening
-	// Identifier is ControlPlane.identifier in every response; empty: none.
+	// Identifier is ControlPlane.identifier in every response. If empty, the field is omitted.
 	Identifier string
-	// ClusterAliases are other names that proxies may use for a cluster.
+	// ClusterAliases maps alternative names that proxies may use for a cluster to its name.
 	ClusterAliases map[mesh.ClusterID]mesh.ClusterID
-	// Generators serve clients that are not proxies, by the GENERATOR of their node metadata.
+	// Generators serve clients that are not proxies. The key is GENERATOR of their node metadata.
 	Generators map[string]Handler
-	// Authenticate says who opens a stream, by the context of its call; nil: the client's certificate does, if there is one. The
-	// error is a gRPC status, with which the stream ends. It is asked before anything of the stream is read. The cluster is the one
-	// whose API server vouches for the identities, "" if none does.
+	// Authenticate returns the identities of a stream's client from the context of the call. If
+	// nil, they come from the client's certificate, if there is one. The error is a gRPC status,
+	// with which the stream ends. It is called before anything of the stream is read. The cluster
+	// is the one whose API server authenticated the identities; "" if none did.
 	Authenticate func(ctx context.Context) (identities []string, cluster string, err error)
-	// Admit says whether a client may be the proxy that it says it is, and notes in it what was proved; nil: it may. The error is
-	// a gRPC status.
+	// Admit returns an error if a client may not be the proxy that its node describes. It records
+	// the proved facts in the proxy. If nil, every client is admitted. The error is a gRPC status.
 	Admit func(p *mesh.Proxy, h Hello) error
-	// Keys says whether a proxy may be sent private keys of its namespace (mesh.Proxy.Keys); nil: none may.
+	// Keys returns whether a proxy may be sent private keys of its namespace (mesh.Proxy.Keys). If
+	// nil, no proxy may.
 	Keys func(p *mesh.Proxy, h Hello) bool
-	// Workloads registers workloads when their proxy connects. If nil, none are. Proxies without TLS are refused registration unless
-	// RegisterPlaintext is set.
+	// Workloads registers workloads when their proxy connects. If nil, none are registered.
+	// Registration without TLS is refused unless RegisterPlaintext is set.
 	Workloads         Workloads
 	RegisterPlaintext bool
-	// Debug answers requests about the control plane itself; nil: they are refused.
+	// Debug answers requests about the control plane itself. If nil, they are refused.
 	Debug Debug
-	// Recovery confines a panic over one stream to it. If nil, the panic passes.
+	// Recovery confines a panic over one stream to it. If nil, panics are not recovered.
 	Recovery *recovery.Recorder
 }
 
@@ -75,7 +81,7 @@ type Server struct {
 	clock       push.Clock
 	plaintext   *admission // of streams without TLS
 	secure      *admission
-	writers     *semaphore.Weighted // nil: no bound
+	writers     *semaphore.Weighted // if nil, there is no bound
 	envelopes   sync.Pool           // of *[]byte, see writer.go
 	sendTimeout time.Duration
 	maxSendTime time.Duration
@@ -102,7 +108,7 @@ type Server struct {
 
 var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 
-// New makes a Server.
+// New returns a Server. It refuses streams until SetReady.
 func New(o Options) *Server {
 	s := &Server{
 		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
@@ -129,13 +135,16 @@ func New(o Options) *Server {
 	return s
 }
 
-// Register adds ADS to a gRPC server, which must have been made with ServerOptions. It may be added to several.
+// Register adds ADS to a gRPC server, which must have been created with ServerOptions. A Server may
+// be registered on several gRPC servers.
 func (s *Server) Register(g *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s) }
 
-// SetReady says whether streams are taken. One that comes too early is refused with Unavailable, and the proxy tries again.
+// SetReady sets whether streams are accepted. Before, streams are refused with Unavailable, and the
+// proxy retries.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
-// Stop ends all streams, and refuses new ones, so that grpc.Server.GracefulStop has nothing to wait for.
+// Stop ends all streams and refuses new ones, so that grpc.Server.GracefulStop does not wait for
+// them.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +154,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Connections gives the state of every open stream of a proxy, sorted by ID.
+// Connections returns the state of every open stream of a proxy, sorted by ID.
 func (s *Server) Connections() []push.Connection { return s.pusher.Connections() }
 
 // StreamAggregatedResources serves the state-of-the-world variant.
@@ -161,7 +170,7 @@ func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryServ
 var (
 	errNotReady = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
 	errStopping = status.Error(codes.Unavailable, "the control plane is shutting down")
-	// errDisplaced ends a call that was silent while too many others came after it.
+	// errDisplaced ends a call without a request when too many newer calls arrive.
 	errDisplaced = status.Error(codes.Unavailable, "no request came on the stream, and too many others are waiting")
 )
 

@@ -17,26 +17,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// session is one stream being served.
+// session is one stream of a client.
 type session struct {
 	s    *Server
 	st   grpc.ServerStream
 	mode stream.Mode
 	link *link
-	ctx  context.Context         // ends with the stream, its cause is the status
-	end  context.CancelCauseFunc // ends it
-	// identities are who has opened it, by what was proved.
+	ctx  context.Context         // ends with the stream; its cause is the status
+	end  context.CancelCauseFunc // ends the stream
+	// identities are the authenticated identities of the client.
 	identities []string
-	// cluster is the cluster whose API server vouches for them; "": none does.
+	// cluster is the cluster whose API server authenticated them; "" if none did.
 	cluster string
-	// pending is the stream's entry among those that may be dropped for newer ones, until its first
-	// request has arrived.
+	// pending is the stream's entry in the set of calls that newer ones may displace. It is removed
+	// when the first request has arrived.
 	pending  *pendingEntry
-	workload Workload // nil: it is of none that is registered
+	workload Workload // nil unless the proxy belongs to a registered workload
 
-	asked   atomic.Bool   // the first request has arrived
+	asked   atomic.Bool   // a request has arrived
 	writing sync.Mutex    // one response at a time
-	written chan struct{} // gets a token when gRPC has written the response
+	written chan struct{} // receives a token when gRPC has written the response
 	busy    atomic.Bool   // a response is being written
 }
 
@@ -46,19 +46,21 @@ func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
 	return x
 }
 
-// first is the first request that asks for something, and the proxy that it comes from, nil if the
-// client is none.
+// first is the first request of a stream other than health, and its proxy, which is nil if the
+// client is not a proxy.
 type first struct {
 	*incoming
 	proxy *mesh.Proxy
-	// health is the newest message about it that came before, nil if none did.
+	// health is the newest message about the workload's health that came before; nil if there was
+	// none.
 	health *incoming
-	// leave releases the place that the request was decoded under. It is never nil.
+	// leave releases the place in which the request was decoded. It is never nil.
 	leave func()
 	err   error
 }
 
-// authenticate finds out who has opened the stream.
+// authenticate sets the identities and the cluster of the stream's client. The error is a gRPC
+// status.
 func (x *session) authenticate() (err error) {
 	if x.s.authenticate == nil {
 		x.identities = x.link.identities()
@@ -68,7 +70,7 @@ func (x *session) authenticate() (err error) {
 	return err
 }
 
-// admission returns that of the stream's port.
+// admission returns the admission for plain text or TLS, depending on the connection.
 func (x *session) admission() *admission {
 	if !x.link.secure() {
 		return x.s.plaintext
@@ -76,8 +78,8 @@ func (x *session) admission() *admission {
 	return x.s.secure
 }
 
-// smallRequest returns up to what size a request needs no authentication, maxRequest what size it
-// may have.
+// smallRequest returns the size up to which a request needs no authentication. maxRequest returns
+// the maximum size of a request.
 func (x *session) smallRequest() int {
 	if x.link.port == nil {
 		return defaultSmallRequest
@@ -92,22 +94,24 @@ func (x *session) maxRequest() int {
 	return x.smallRequest()
 }
 
-// enqueue makes the stream one that newer ones may displace, until its first request has arrived.
+// enqueue adds the stream to the calls that newer ones may displace, until its first request has
+// arrived.
 func (x *session) enqueue() {
 	if x.link.port != nil {
 		x.pending = x.link.port.calls.add(x.link.source, func() { x.end(errDisplaced) })
 	}
 }
 
-// arrived notes that the first request is there: the client is not waited for, and not displaced,
-// any more.
+// arrived records that a request has arrived. From now on neither the stream nor its connection is
+// displaced by newer ones.
 func (x *session) arrived() {
 	x.asked.Store(true)
 	x.pending.remove()
 	x.link.admit()
 }
 
-// run serves the stream.
+// run serves the stream and returns its gRPC status. It authenticates the client, waits for the
+// first request, and then serves a debug client, a Handler's client or a proxy.
 func (x *session) run() error {
 	x.enqueue()
 	defer x.pending.remove()
@@ -130,7 +134,7 @@ func (x *session) run() error {
 		leave()
 		return x.status(x.handOver(x.s.handler(in.node), in.incoming))
 	}
-	in.node, in.raw = nil, "" // what is left is small, unless the proxy has state
+	in.node, in.raw = nil, "" // the rest is small, unless the proxy has state
 	unregister, err := x.register(in, leave)
 	if err != nil {
 		return x.status(err)
@@ -149,8 +153,8 @@ func (x *session) run() error {
 	return x.status(x.serve(in.proxy, in.Request, opened))
 }
 
-// open waits for the first request. While none has come the stream has no place of the admission,
-// so silent clients do not keep others out.
+// open waits for the first request. It returns DeadlineExceeded if none arrives in time. Before the
+// request arrives, the stream has no place of the admission, so silent clients do not block others.
 func (x *session) open() (first, error) {
 	c := make(chan first, 1)
 	go func() {
@@ -172,7 +176,7 @@ func (x *session) open() (first, error) {
 			if !x.asked.Swap(false) {
 				return first{}, status.Error(codes.DeadlineExceeded, "no request came on the stream")
 			}
-			overdue = x.s.clock.After(2 * maxWait) // it waits for the rate and for a place, or has sent its health alone
+			overdue = x.s.clock.After(2 * maxWait) // the request waits for the rate and a place, or only health was sent
 		}
 	}
 }
@@ -185,8 +189,8 @@ func (x *session) firstRequestLimit() time.Duration {
 	return min(x.s.sendTimeout, x.link.port.limits.FirstRequest)
 }
 
-// first reads up to the first request that asks for something. It runs on a stack of its own, which
-// reading a node makes large.
+// first reads requests and returns the first request whose type is not health. It runs in a
+// goroutine of its own, because decoding a node grows the stack.
 func (x *session) first() first {
 	var health *incoming
 	for {
@@ -207,7 +211,9 @@ func (x *session) first() first {
 	}
 }
 
-// introduce returns the proxy that the node of a request describes. The error is a gRPC status.
+// introduce returns the proxy that the node of a request describes. It refuses an invalid node, a
+// proxy that must wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC
+// status.
 func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
 	proxy, err := x.s.proxy(in.node)
 	if err != nil {
@@ -230,7 +236,8 @@ func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
 	return proxy, nil
 }
 
-// serve serves a proxy.
+// serve connects a proxy to the Pusher and serves it until the stream ends. A panic ends the stream
+// with errInternal.
 func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
 	defer func() { err = x.panicked(proxy, err) }()
 	defer x.recoverStream("send")
@@ -241,7 +248,7 @@ func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) (err
 	return x.send(c, opened)
 }
 
-// receive takes requests in until there are no more.
+// receive reads and processes requests until the stream ends.
 func (x *session) receive(c *push.Client) {
 	defer x.recoverStream("take requests in")
 	for {
@@ -260,8 +267,8 @@ func (x *session) receive(c *push.Client) {
 	}
 }
 
-// send writes responses until the stream ends, and says why it did. opened is called when the first
-// is written.
+// send writes responses until the stream ends, and returns the reason. opened is called after each
+// response was written.
 func (x *session) send(c *push.Client, opened func()) error {
 	for {
 		out, err := c.Next(x.ctx)
@@ -277,7 +284,8 @@ func (x *session) send(c *push.Client, opened func()) error {
 	}
 }
 
-// respond composes and writes a response.
+// respond composes and writes a response. It returns its size in bytes and the time that this took,
+// excluding the wait for a writer.
 func (x *session) respond(out *stream.Send) (size int, took time.Duration, err error) {
 	done, err := x.turn()
 	if err != nil {
@@ -292,13 +300,14 @@ func (x *session) respond(out *stream.Send) (size int, took time.Duration, err e
 	return r.size, x.s.clock.Now().Sub(began), nil
 }
 
-// status gives the gRPC status with which a stream ends.
+// status returns the gRPC status with which a stream ends. It is nil if the client has closed the
+// stream.
 func (x *session) status(err error) error {
 	var broken push.ProtocolError
 	switch {
 	case errors.Is(err, context.Canceled) && context.Cause(x.ctx) != nil && !errors.Is(context.Cause(x.ctx), context.Canceled):
 		return x.status(context.Cause(x.ctx))
-	case errors.Is(err, io.EOF): // the proxy has nothing more to say
+	case errors.Is(err, io.EOF): // the client has closed its side
 		return nil
 	case errors.As(err, &broken) && broken.Limit:
 		return status.Error(codes.ResourceExhausted, broken.Reason)

@@ -23,8 +23,8 @@ func controlPlane(d Debug) *corev3.ControlPlane {
 	return &corev3.ControlPlane{Identifier: d.Identifier()}
 }
 
-// newest gives the state of the proxies of a namespace ("": all), of each the newest stream only: during a hot restart,
-// or when a connection was lost unnoticed, there are two.
+// newest returns the newest stream of each proxy of a namespace ("": of all). A proxy has two
+// streams during a hot restart, or when a connection was lost unnoticed.
 func (s *Server) newest(namespace string) []push.Connection {
 	var list []push.Connection
 	at := map[string]int{}
@@ -42,8 +42,8 @@ func (s *Server) newest(namespace string) []push.Connection {
 	return list
 }
 
-// syncz gives a ClientConfig for each proxy: of each type whether it has what it was sent. They are named as people name them, which
-// is what istioctl prints and takes.
+// syncz returns a ClientConfig for each proxy of a namespace, with the sync status of each type.
+// Resources are named "name.namespace", the form that istioctl prints and accepts.
 func (s *Server) syncz(namespace string) ([]named, error) {
 	var list []named
 	for _, c := range s.newest(namespace) {
@@ -52,7 +52,7 @@ func (s *Server) syncz(namespace string) ([]named, error) {
 		for _, w := range c.Types {
 			at := w.SentAt
 			if at.IsZero() {
-				at = c.ConnectedAt // istioctl shows how long ago it was: of no time at all, decades
+				at = c.ConnectedAt // istioctl shows the age, which would be decades for a zero time
 			}
 			g := &statusv3.ClientConfig_GenericXdsConfig{
 				TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion, LastUpdated: timestamppb.New(at),
@@ -71,7 +71,7 @@ func (s *Server) syncz(namespace string) ([]named, error) {
 	return list, nil
 }
 
-// nodeMetadata is what istioctl shows of a proxy.
+// nodeMetadata returns the fields of a proxy that istioctl shows.
 func nodeMetadata(c push.Connection) *structpb.Struct {
 	fields := map[string]*structpb.Value{}
 	for k, v := range map[string]string{
@@ -84,7 +84,8 @@ func nodeMetadata(c push.Connection) *structpb.Struct {
 	return &structpb.Struct{Fields: fields}
 }
 
-// syncStatus is istiod's reading of what was sent and what was answered.
+// syncStatus returns the status of a type as istiod computes it from the last response and its
+// answer.
 func syncStatus(w push.Watch) statusv3.ConfigStatus {
 	switch {
 	case w.Message != "":
@@ -97,8 +98,9 @@ func syncStatus(w push.Watch) statusv3.ConfigStatus {
 	return statusv3.ConfigStatus_STALE
 }
 
-// configDump gives what a proxy was sent, nothing if it is not here: it may be at another replica. The proxy is named as people
-// do ("web-1.shop"), by its node id, or by the ID of its Connection.
+// configDump returns the configuration that a proxy was sent. It returns nothing if the proxy is
+// not connected here, because it may be connected to another replica. name is "web-1.shop", the
+// node ID, or the ID of the Connection.
 func (s *Server) configDump(name, namespace string) ([]named, error) {
 	var found *push.Connection
 	for _, c := range s.Connections() {

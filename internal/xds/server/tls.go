@@ -10,24 +10,29 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// TLS is the settings of a port with TLS.
+// TLS contains the settings of a port with TLS.
 type TLS struct {
 	Files CertificateFiles
-	// Certificate takes the place of Files, if it is not nil: it is asked in each handshake. Roots gives what clients' certificates are
-	// verified against, besides; nil: nobody is asked for one.
+	// If Certificate is not nil, it replaces Files and is called in each handshake. Roots then
+	// returns the roots that verify clients' certificates. If Roots is nil, clients are not asked
+	// for a certificate.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Roots       func() *x509.CertPool
-	// MinVersion is tls.VersionTLS12, which 0 is, or tls.VersionTLS13. CipherSuites are those of TLS 1.2; none: Go's choice.
+	// MinVersion is tls.VersionTLS12 (also if 0) or tls.VersionTLS13. CipherSuites are those of TLS
+	// 1.2; if empty, Go's defaults are used.
 	MinVersion   uint16
 	CipherSuites []uint16
-	// TrustDomains are those that clients' identities may be of; nil: any that the roots vouch for.
+	// TrustDomains returns the trust domains that clients' identities may have. If nil, any domain
+	// that the roots verify is accepted.
 	TrustDomains func() []string
 }
 
-// Config makes the configuration of a port. Files must be good, and are read again whenever they change.
+// Config returns the TLS configuration of a port. It returns an error if Files are not valid. Files
+// are read again whenever they change.
 //
-// A client need not show a certificate, for it may have another way to say who it is. One that it shows must be verified, and
-// be an X.509-SVID: with exactly one URI, of a trust domain that is ours (SPIFFE X509-SVID, 2 and 5.2).
+// A client need not present a certificate, because it may authenticate in another way. A
+// certificate that it presents must be verified, and be an X.509-SVID. An X.509-SVID has exactly
+// one URI, and here it must be of an accepted trust domain (SPIFFE X509-SVID, 2 and 5.2).
 func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 	now, err := t.source(log)
 	if err != nil {
@@ -35,7 +40,8 @@ func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 	}
 	base := &tls.Config{
 		MinVersion: max(tls.VersionTLS12, t.MinVersion), CipherSuites: t.CipherSuites, NextProtos: []string{"h2"},
-		// A session that is resumed keeps the identity that it began with, whatever became of it.
+		// A resumed session would keep its original identity, even if the certificate has expired
+		// or the roots have changed since.
 		SessionTicketsDisabled: true,
 		VerifyPeerCertificate:  t.verify,
 	}
@@ -55,7 +61,7 @@ func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 	return base, nil
 }
 
-// source gives what finds the certificates of a handshake.
+// source returns the function that selects the certificates of a handshake.
 func (t TLS) source(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error), error) {
 	if t.Certificate != nil {
 		return func(hello *tls.ClientHelloInfo) (p pair, err error) {
@@ -73,10 +79,11 @@ func (t TLS) source(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error),
 	return func(*tls.ClientHelloInfo) (pair, error) { return certificates.get(), nil }, nil
 }
 
-// verify looks at a client certificate that the roots vouch for.
+// verify refuses a verified client certificate that is not an X.509-SVID of an accepted trust
+// domain.
 func (t TLS) verify(_ [][]byte, chains [][]*x509.Certificate) error {
 	if len(chains) == 0 {
-		return nil // none was shown
+		return nil // no certificate was presented
 	}
 	id, err := spiffe.LeafID(chains[0][0])
 	if err != nil {

@@ -10,43 +10,45 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// Transport is the settings of the connections that streams come on. Zero values are defaults.
+// Transport contains the settings of the connections of streams. Zero fields have their defaults.
 type Transport struct {
-	// KeepaliveInterval is how long a connection may be idle before it is probed (30 s),
-	// KeepaliveTimeout how long the answer may take (10 s). --keepaliveInterval,
-	// --keepaliveTimeout.
+	// KeepaliveInterval is how long a connection may be idle before it is probed (default 30 s;
+	// --keepaliveInterval). KeepaliveTimeout is how long the answer may take (default 10 s;
+	// --keepaliveTimeout).
 	KeepaliveInterval, KeepaliveTimeout time.Duration
 	// TLS is nil for plain text.
 	TLS *tls.Config
-	// Limits are the bounds of the port.
+	// Limits are the limits of the port.
 	Limits Limits
-	// Anonymous serves clients that prove nothing although the port has TLS: it does not take
-	// messages then that are larger than those of plain text.
+	// Anonymous accepts clients without authentication although the port has TLS. Then the port
+	// refuses messages that are larger than those allowed in plain text.
 	Anonymous bool
 }
 
 const (
-	// window is how much a proxy may send before it is read, and so what one that waits for its
-	// turn costs. It is the least that HTTP/2 has. A fixed one costs no probing of the bandwidth.
+	// window is how many bytes a proxy may send before they are read, and so the cost of a proxy
+	// that waits for its turn. It is the minimum of HTTP/2. A fixed window needs no probing of the
+	// bandwidth.
 	window = 64<<10 - 1
-	// Requests are small, for the most part ACKs, but for those of proxies that come with state. In
-	// plain text a buffer is lent to a connection while there is something to read; with TLS it is
-	// the connection's own.
+	// Most requests are small ACKs; only those of proxies with state are large. In plain text a
+	// buffer is lent to a connection while data is available. With TLS it belongs to the
+	// connection.
 	readBuffer, readBufferTLS = 32 << 10, 8 << 10
-	// A first connection is sent megabytes. Write buffers are lent to connections while they write.
+	// The first responses on a connection are megabytes. Write buffers are lent to connections
+	// while they write.
 	writeBuffer = 128 << 10
-	// maxIdle closes connections without a stream, maxIdlePlaintext those in plain text, whose
-	// clients have proved nothing.
+	// maxIdle is the age at which a connection without a stream is closed. maxIdlePlaintext applies
+	// to plain text, whose clients are not authenticated.
 	maxIdle, maxIdlePlaintext = 10 * time.Minute, time.Minute
-	// maxHeaders bounds the headers of a call, which come before anything is known of the client: a
+	// maxHeaders bounds the headers of a call, which arrive before the client is authenticated. A
 	// token has 2 KB.
 	maxHeaders = 128 << 10
-	// minPings is how often proxies may probe.
+	// minPings is the minimum interval at which proxies may probe.
 	minPings = 5 * time.Second
 )
 
-// ServerOptions returns the options that a gRPC server which serves ADS must be made with. The
-// server is for one port: the state of its limits is in the options.
+// ServerOptions returns the options with which a gRPC server that serves ADS must be created. They
+// are for one port and one server, because they contain the state of its limits.
 func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.KeepaliveInterval <= 0 {
 		c.KeepaliveInterval = 30 * time.Second

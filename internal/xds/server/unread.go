@@ -6,35 +6,36 @@ import (
 	"time"
 )
 
-// unreadBudget bounds what gRPC holds of messages that have not arrived in full or are not decoded
-// yet, over all connections of a port. gRPC itself bounds it only for each stream, by the largest
-// message: a thousand streams that stop in the middle of a large message would hold gigabytes.
+// unreadBudget bounds the bytes that gRPC holds of messages that have not arrived in full or are
+// not decoded yet, over all connections of a port. gRPC itself bounds them only for each stream, by
+// the largest message. A thousand streams that stop in the middle of a large message would hold
+// gigabytes.
 //
 // Each DATA frame is charged to its connection when its header arrives, and credited when its
 // message was decoded. When the budget is used up, the connection with the most unread bytes is
-// closed, unless that is the one that asks: it waits. So small messages go before large ones, and
-// clients that stop in the middle of a message are the first to go.
+// closed. If that is the connection that needs the room, it waits first. So small messages have
+// precedence over large ones, and clients that stop in the middle of a message are closed first.
 type unreadBudget struct {
 	size int
-	wait time.Duration // how long the largest waits for others before it is closed
+	wait time.Duration // how long the largest connection waits for others before it is closed
 	poll time.Duration
 
 	mu      sync.Mutex
 	used    int
-	holders map[*link]struct{} // with unread bytes
-	closed  uint64             // connections
+	holders map[*link]struct{} // connections with unread bytes
+	closed  uint64             // number of connections closed
 }
 
-// unread is what a connection has in the budget. unreadBudget.mu guards it.
+// unread is the account of a connection in the budget. unreadBudget.mu guards it.
 type unread struct {
-	bytes    int // of DATA frames that are not decoded
-	overhead int // what gRPC needs besides for each of those frames
+	bytes    int // payload of DATA frames that are not decoded
+	overhead int // what gRPC needs in addition for each of those frames
 }
 
 func (u unread) cost() int { return u.bytes + u.overhead }
 
-// frameOverhead is what gRPC needs for each DATA frame besides its payload, which may be a single
-// byte: a buffer and its place in lists.
+// frameOverhead is what gRPC needs for each DATA frame in addition to its payload, which may be a
+// single byte: a buffer and its place in lists.
 const frameOverhead = 128
 
 func newUnreadBudget(size int) *unreadBudget {
@@ -43,11 +44,11 @@ func newUnreadBudget(size int) *unreadBudget {
 
 var errUnread = errors.New("too many bytes of messages that do not end")
 
-// charge accounts for DATA frames that begin to arrive on a connection. While there is no room it
-// blocks, and with it the reading of that connection. The error means that the connection must be
-// closed.
+// charge charges a connection for DATA frames that begin to arrive. While there is no room it
+// blocks, and so does the reading of that connection. If it returns an error, the caller must close
+// the connection.
 func (b *unreadBudget) charge(l *link, bytes, frames int) error {
-	for began := (time.Time{}); ; <-time.After(b.poll) { // room comes with any credit, of any connection
+	for began := (time.Time{}); ; <-time.After(b.poll) { // any credit, of any connection, may free room
 		victim, ok := b.tryCharge(l, bytes, frames)
 		switch {
 		case l.aborted.Load():
@@ -65,8 +66,8 @@ func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 	}
 }
 
-// tryCharge charges l if there is room, and l was not closed. If there is no room it returns the
-// connection that has to make room; nil if that is l itself.
+// tryCharge charges l and returns true if there is room and l was not closed. If there is no room,
+// it returns the connection that must be closed to make room; nil if that is l itself.
 func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +94,8 @@ func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok b
 	return victim, false
 }
 
-// credit accounts for a message that was decoded. When nothing of the connection is unread any
-// more, the overhead of its frames is credited too: which frames a message came in is not known.
+// credit credits a message that was decoded. When the connection has no unread bytes left, the
+// overhead of its frames is credited too, because the frames of a message are not known.
 func (b *unreadBudget) credit(l *link, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,15 +107,15 @@ func (b *unreadBudget) credit(l *link, bytes int) {
 	}
 }
 
-// forget credits all of a connection: it is closed, or has no streams, and then gRPC holds nothing
-// of it.
+// forget credits all bytes of a connection that is closed or has no streams. Then gRPC holds no
+// message of it.
 func (b *unreadBudget) forget(l *link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.settle(l)
 }
 
-// settle takes a connection off the books. b.mu is held.
+// settle removes a connection from the accounts. b.mu must be held.
 func (b *unreadBudget) settle(l *link) {
 	b.used -= l.unread.cost()
 	l.unread = unread{}

@@ -11,32 +11,37 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// Workloads keeps workloads that are in no registry of a platform, such as virtual machines, as long as they are connected.
+// Workloads registers workloads that no platform registry contains, such as virtual machines, for
+// as long as they are connected.
 type Workloads interface {
-	// Wants says whether a proxy is of such a workload.
+	// Handles reports whether a proxy belongs to such a workload.
 	Handles(p *mesh.Proxy) bool
-	// Connect is told of a proxy before it is served. nil: it is not kept after all. The error is a gRPC status, with which the
-	// stream ends.
+	// Connect registers the workload of a proxy before it is served. It returns nil if the workload
+	// is not registered after all. The error is a gRPC status, with which the stream ends.
 	Connect(ctx context.Context, p *mesh.Proxy) (Workload, error)
 }
 
 // Workload is one stream of a workload.
 type Workload interface {
-	// Health is what the agent says of how the application fares. The message is empty if it is well.
+	// SetHealth sets the application's health as the agent reports it. The message is empty if the
+	// application is healthy.
 	SetHealth(healthy bool, message string)
-	// Close says that the stream has ended.
+	// Close reports that the stream has ended.
 	Close()
 }
 
-// healthType is what agents send the state of a workload with. Such a request may come before any other, without a node. It says
-// that the workload is not well by an error_detail.
+// healthType is the type of requests in which agents report the health of a workload. Such a
+// request may come before any other, without a node. An error_detail means that the workload is
+// unhealthy.
 const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 
 var errPlaintextRegistration = status.Error(codes.PermissionDenied,
 	"workloads are not registered over plain text: connect over TLS, or set MESHPILOT_PLAINTEXT_REGISTRATION")
 
-// register tells of a workload that it is here, and gives what tells that it is not any more. That may take some time, during
-// which the stream must not take the place of others: leave gives it up.
+// register registers the workload of a proxy, if Workloads handles it, and returns a function that
+// ends the registration. It refuses plain text unless RegisterPlaintext is set. It calls leave
+// before registering, because registration may take time, during which the stream must not occupy a
+// place.
 func (x *session) register(in first, leave func()) (unregister func(), err error) {
 	none := func() {}
 	if x.s.workloads == nil || !x.s.workloads.Handles(in.proxy) {

@@ -12,38 +12,39 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A response has left gRPC when gRPC frees its last buffer: it does so with each buffer when the
-// bytes are on their way to the socket. So that buffer is one that the session hears of, and there
-// is never more than one response in gRPC's hands. Therefore SendMsg, which blocks only while gRPC
-// holds more than 64 KB of a stream, never does, and neither a goroutine nor a copy is needed to
-// give a slow reader up.
+// gRPC frees each buffer of a response when its bytes are on their way to the socket. The session
+// is the pool of a response's last buffer, so it learns when the response has left gRPC. There is
+// never more than one response of a stream in gRPC. Therefore SendMsg never blocks: it would block
+// only while gRPC holds more than 64 KB of a stream. So ending the stream of a slow reader needs
+// neither a goroutine nor a copy.
 
-// tracked is the least capacity that a buffer needs to be freed by gRPC at all.
+// tracked is the minimum capacity of a buffer that gRPC frees at all.
 const tracked = 1<<10 + 1
 
-// maxPooled is the capacity of envelopes that are not used again.
+// maxPooled is the maximum capacity of envelopes that are reused.
 const maxPooled = 8 << 10
 
-// Get is for gRPC, which never calls it.
+// Get implements mem.BufferPool. gRPC never calls it.
 func (x *session) Get(length int) *[]byte {
 	b := make([]byte, length)
 	return &b
 }
 
-// Put is called by gRPC with the last buffer of a response, when it needs it no more.
+// Put is called by gRPC when it no longer needs the last buffer of a response. It returns the
+// envelope to the pool and signals that the response was written.
 func (x *session) Put(b *[]byte) {
 	if cap(*b) <= maxPooled {
 		x.s.envelopes.Put(b)
 	}
 	select {
 	case x.written <- struct{}{}:
-	default: // the stream is over, and nobody waits
+	default: // the stream has ended
 	}
 }
 
 var _ mem.BufferPool = (*session)(nil)
 
-// envelope gives an empty buffer for the last part of a response.
+// envelope returns an empty buffer for the last part of a response.
 func (s *Server) envelope() *[]byte {
 	if b, ok := s.envelopes.Get().(*[]byte); ok {
 		*b = (*b)[:0]
@@ -54,19 +55,20 @@ func (s *Server) envelope() *[]byte {
 }
 
 const (
-	// slowest is the rate in bytes per second that a proxy must at least read at for its stream to
-	// last.
+	// slowest is the minimum rate in bytes per second at which a proxy must read to keep its
+	// stream.
 	slowest = 4 << 10
-	// maxSendTime is how long a response may take to write in any case.
+	// maxSendTime bounds how long a response may take to write in any case.
 	maxSendTime = 3 * time.Minute
 )
 
-// patience is how long a writer that is bounded by Options.Writers keeps its place: whoever takes
-// longer reads slowly, and costs nothing while it is waited for.
+// patience is how long a writer keeps its place if Options.Writers is set. A writer that takes
+// longer has a slow reader, and waiting for it costs nothing.
 const patience = 20 * time.Millisecond
 
-// write writes a response. A proxy that does not read is given up after sendTimeout, one that reads
-// after maxSendTime: it connects again if it is alive, and is found by keepalive if it is not.
+// write writes a response. It ends with DeadlineExceeded if the proxy does not read for
+// sendTimeout, or has not read everything after maxSendTime. A live proxy then reconnects;
+// keepalive detects a dead one.
 func (x *session) write(r *response) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -101,8 +103,8 @@ func (x *session) blocked(r *response, limit time.Duration) error {
 		"a response of %d bytes could not be written: the proxy has not read it within %v", r.size, limit)
 }
 
-// turn waits until the session may compose and write a response, if there is a bound on how many
-// do. done must be called.
+// turn waits until the session may compose and write a response. It returns at once if
+// Options.Writers sets no bound. After success done must be called.
 func (x *session) turn() (done func(), err error) {
 	if x.s.writers == nil {
 		return func() {}, nil
@@ -110,7 +112,7 @@ func (x *session) turn() (done func(), err error) {
 	return hold(x.ctx, x.s.writers, patience)
 }
 
-// writeMessage writes a message that is not encoded yet.
+// writeMessage encodes and writes a message.
 func (x *session) writeMessage(m proto.Message) error {
 	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 0, max(tracked, proto.Size(m))), m)
 	if err != nil {
@@ -119,9 +121,8 @@ func (x *session) writeMessage(m proto.Message) error {
 	return x.write(&response{envelope: &b, size: len(b)})
 }
 
-// hold takes a place of a semaphore, in the order of asking. leave gives it back, and may be called
-// more than once; it is called by itself when the place was kept for longer than the limit. The
-// error is the context's.
+// hold acquires a place of a semaphore, in the order of the calls. leave releases it and may be
+// called more than once. The place is released after limit in any case. The error is the context's.
 func hold(ctx context.Context, places *semaphore.Weighted, limit time.Duration) (leave func(), err error) {
 	if err := places.Acquire(ctx, 1); err != nil {
 		return nil, err
