@@ -11,24 +11,27 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Names under which filters of access say what rules that are only tried make of a call.
+// Namespaces of the dynamic metadata in which the RBAC filters store their results.
 const (
 	httpAccess = "envoy.filters.http.rbac"
 	tcpAccess  = "envoy.filters.network.rbac"
-	// The texts that Envoy gives callers, and access logs (RESPONSE_CODE_DETAILS, CONNECTION_TERMINATION_DETAILS).
+	// Response body and details that Envoy sends for a denied call (RESPONSE_CODE_DETAILS,
+	// CONNECTION_TERMINATION_DETAILS).
 	deniedBody    = "RBAC: access denied"
 	deniedDetails = "rbac_access_denied_matched_policy"
-	// What the names of what tried rules find begin with: those of policies that are only tried, and those that say which calls
-	// an external authorizer is asked about.
+	// Prefixes of the metadata keys of shadow rules: dry-run policies, and rules that select calls
+	// for an external authorizer.
 	dryRunPrefix     = "istio_dry_run_"
 	authorizerPrefix = "istio_ext_authz_"
 )
 
-// access lets requests pass, or answers them, by the rules of a filter. It gives nil where the request goes on.
+// access evaluates an HTTP RBAC filter. It returns nil if the request continues and a 403 ending if
+// it is denied. A per-route configuration without rules disables the filter. Matchers are
+// unsupported.
 func (x *exchange) access(name string, f *httprbacv3.RBAC) []Ending {
 	if p, ok := unpack(x.perRoute(name), new(httprbacv3.RBACPerRoute)); ok {
 		if f = p.GetRbac(); f == nil {
-			return nil // off for this route
+			return nil // disabled for this route
 		}
 	}
 	a := asked{x.walk, x.request}
@@ -47,7 +50,9 @@ func (x *exchange) access(name string, f *httprbacv3.RBAC) []Ending {
 	return []Ending{e}
 }
 
-// connectionAccess is access for raw connections, which are judged when their first bytes come.
+// connectionAccess evaluates a network RBAC filter. It returns nil if the connection continues and
+// a Closed ending if it is denied. Envoy evaluates the rules at the first bytes, so a silent client
+// is not denied. Matchers are unsupported.
 func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 	if f.GetMatcher() != nil || f.GetShadowMatcher() != nil {
 		return w.unsupported(name, "the rules are a matcher, which is not followed")
@@ -67,7 +72,8 @@ func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 	return []Ending{{Share: 1, Kind: Closed, Reason: "access denied", Details: details}}
 }
 
-// enforce judges a call by rules in force. details are not "" if it is refused; endings not nil if that cannot be followed.
+// enforce evaluates the rules in force and adds a step. details is empty unless the call is denied.
+// end is not nil if a condition of the rules is unsupported.
 func (a asked) enforce(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
 	if rules == nil {
 		return "", nil
@@ -76,7 +82,7 @@ func (a asked) enforce(filter, name string, rules *rbacv3.RBAC, prefix string) (
 	if err != nil {
 		return "", a.unsupported(name, "%v", err)
 	}
-	if filter == httpAccess { // the filter of connections says it of tried rules alone
+	if filter == httpAccess { // the network filter stores results of shadow rules only
 		a.say(filter, j.result(prefix+"enforced_"))
 	}
 	rule, then := verdict(rules, j)
@@ -95,7 +101,7 @@ func (a asked) enforce(filter, name string, rules *rbacv3.RBAC, prefix string) (
 	return deniedDetails + "[" + matched + "]", nil
 }
 
-// verdict says what rules decide, and what becomes of the call if they are in force.
+// verdict describes the result of the rules and the consequence for the call if they are enforced.
 func verdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	kind := map[rbacv3.RBAC_Action]string{rbacv3.RBAC_ALLOW: "ALLOW", rbacv3.RBAC_DENY: "DENY", rbacv3.RBAC_LOG: "AUDIT"}[rules.GetAction()]
 	rule = "no " + kind + " rule matches"
@@ -112,7 +118,9 @@ func verdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	}
 }
 
-// try judges a call by rules that are not in force, and notes what they find for the filters that come after.
+// try evaluates shadow rules, which never deny a call. It stores their result in the dynamic
+// metadata for later filters and adds a step. It returns endings only if a condition is
+// unsupported.
 func (a asked) try(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
 	if rules == nil {
 		return nil
@@ -136,7 +144,8 @@ func (a asked) try(filter, name string, rules *rbacv3.RBAC, prefix string) []End
 	return nil
 }
 
-// result is what a filter says of a judgement to those that come after it, and to access logs.
+// result returns the dynamic metadata that an RBAC filter emits for later filters and access logs:
+// the engine result, and the policy that matched, if any.
 func (j judgement) result(prefix string) *structpb.Struct {
 	text := "denied"
 	if j.allowed {

@@ -11,7 +11,8 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// act does what the route says.
+// act executes the action of the matched route. It answers 404 if no route matched, and actions of
+// unknown types are unsupported.
 func (x *exchange) act() []Ending {
 	r := x.routed.route
 	if r == nil {
@@ -32,7 +33,8 @@ func (x *exchange) act() []Ending {
 	}
 }
 
-// dataText reads what is written in; a file's content is not known here.
+// dataText returns the inline data of d. The content of a file is not available here, so a
+// placeholder with its name is returned.
 func dataText(d *corev3.DataSource) string {
 	switch s := d.GetSpecifier().(type) {
 	case *corev3.DataSource_InlineString:
@@ -46,14 +48,15 @@ func dataText(d *corev3.DataSource) string {
 	}
 }
 
-// choice is a cluster that a route may choose.
+// choice is a cluster that a route may select, with its share of the requests.
 type choice struct {
 	cluster string
 	share   float64
-	weight  *routev3.WeightedCluster_ClusterWeight // nil: it is the only one
+	weight  *routev3.WeightedCluster_ClusterWeight // nil if it is the only cluster
 }
 
-// choices gives the clusters of a route; the text says how one is chosen.
+// choices returns the clusters of a route action and a text that describes the selection. The error
+// reports an unsupported cluster specifier.
 func (x *exchange) choices(a *routev3.RouteAction) (list []choice, text string, err error) {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:
@@ -78,7 +81,8 @@ func (x *exchange) choices(a *routev3.RouteAction) (list []choice, text string, 
 	}
 }
 
-// forward sends the request to a cluster.
+// forward resolves the clusters of a route action and returns an ending for each of them. It skips
+// clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests.
 func (x *exchange) forward(a *routev3.RouteAction) []Ending {
 	choices, text, err := x.choices(a)
 	if err != nil {
@@ -102,7 +106,8 @@ func (x *exchange) forward(a *routev3.RouteAction) []Ending {
 	return out
 }
 
-// to gives the ending in one cluster.
+// to returns the ending of the request in cluster c. It is an answer of the proxy if the cluster is
+// missing or has no usable endpoint.
 func (x *exchange) to(c choice, a *routev3.RouteAction) Ending {
 	upstream := x.upstream(c, a)
 	t, end := x.cluster(c.cluster)
@@ -129,10 +134,13 @@ func (x *exchange) to(c choice, a *routev3.RouteAction) Ending {
 	}
 }
 
-// defaultTimeout is Envoy's bound of a request (RouteAction.timeout).
+// defaultTimeout is Envoy's default for RouteAction.timeout.
 const defaultTimeout = 15 * time.Second
 
-// policies says how long a request may take and how often it is tried.
+// policies returns the timeout of the request, the timeout per try and the retries of a route
+// action. It adds a step for them and for hash policies. The header grpc-timeout overrides the
+// route's timeout if the route has max_grpc_timeout. The header x-envoy-upstream-rq-timeout-ms
+// overrides both. A virtual host's retry policy applies if the route has none.
 func (x *exchange) policies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
 	timeout = defaultTimeout
 	if a.GetTimeout() != nil {
@@ -194,7 +202,8 @@ func hashText(h *routev3.RouteAction_HashPolicy) string {
 	}
 }
 
-// grpcTimeout reads grpc-timeout: "100m" is 100 milliseconds. 0: none.
+// grpcTimeout parses the header grpc-timeout: "100m" is 100 milliseconds. It returns 0 if the
+// header is missing or invalid.
 func (x *exchange) grpcTimeout() time.Duration {
 	text, ok := x.request.value("grpc-timeout")
 	if !ok || len(text) < 2 {
@@ -208,7 +217,8 @@ func (x *exchange) grpcTimeout() time.Duration {
 	return time.Duration(n) * units[text[len(text)-1]]
 }
 
-// mirrors gives who gets copies.
+// mirrors returns the clusters that receive copies of the request, with their shares and endpoints,
+// and adds a step for each.
 func (x *exchange) mirrors(a *routev3.RouteAction) []Mirror {
 	var out []Mirror
 	for _, m := range a.GetRequestMirrorPolicies() {

@@ -9,24 +9,27 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// Answer is what external authorizers say of a call. "" is as Allows: then the explanation says that it is taken so.
+// Answer is the assumed response of external authorizers to the call. The empty value acts like
+// Allows, and the step states the assumption.
 type Answer string
 
-// The answers.
+// The possible answers.
 const (
 	Allows Answer = "allow"
 	Denies Answer = "deny"
-	// Fails: there is none.
+	// Fails means that the authorizer does not respond.
 	Fails Answer = "fail"
 )
 
-// What Envoy says in access logs of calls that an authorizer ends.
+// Response details in access logs for calls that an authorizer denied or failed to check.
 const (
 	authorizerDenied = "ext_authz_denied"
 	authorizerFailed = "ext_authz_error"
 )
 
-// authorizer asks an external authorizer about a request. It gives nil where the request goes on.
+// authorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues. A denied
+// request is answered 403. If the authorizer fails, status_on_error overrides the status. Filters
+// enabled for a fraction of requests are unsupported.
 func (x *exchange) authorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 	if p, ok := unpack(x.perRoute(name), new(httpauthzv3.ExtAuthzPerRoute)); ok && p.GetDisabled() {
 		return nil
@@ -51,7 +54,8 @@ func (x *exchange) authorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 	return []Ending{e}
 }
 
-// connectionAuthorizer asks an external authorizer about a raw connection.
+// connectionAuthorizer evaluates a network ext_authz filter. It returns nil if the connection
+// continues and a Closed ending if it is denied.
 func (w *walk) connectionAuthorizer(name string, f *tcpauthzv3.ExtAuthz) []Ending {
 	details, end := w.ask(name, grpcCluster(f.GetGrpcService()), f.GetFilterEnabledMetadata(), f.GetFailureModeAllow())
 	if details == "" || end != nil {
@@ -67,7 +71,9 @@ func grpcCluster(g *corev3.GrpcService) string {
 	return g.GetGoogleGrpc().GetTargetUri()
 }
 
-// ask says what an authorizer makes of a call. details are not "" if it ends it.
+// ask adds a step with the assumed answer of an authorizer. details is empty unless the call is
+// denied. The filter is skipped if the metadata does not match only. failOpen lets the call
+// continue if the authorizer fails.
 func (w *walk) ask(name, cluster string, only *matcherv3.MetadataMatcher, failOpen bool) (details string, end []Ending) {
 	if only != nil {
 		f, err := asked{walk: w}.said(only)
@@ -75,7 +81,7 @@ func (w *walk) ask(name, cluster string, only *matcherv3.MetadataMatcher, failOp
 		case err != nil:
 			return "", w.unsupported(name, "%v", err)
 		case !f.ok:
-			return "", nil // the filter before it has said so
+			return "", nil // the preceding shadow rules have added a step for this
 		}
 	}
 	switch {

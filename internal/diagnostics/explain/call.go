@@ -8,62 +8,64 @@ import (
 	"time"
 )
 
-// Direction says how a connection got to the proxy.
+// Direction is the way in which a connection reaches the proxy.
 type Direction string
 
-// The directions.
+// The directions of a call.
 const (
-	// Outbound: the workload's own connection, captured.
+	// Outbound is a captured connection from the proxy's own workload.
 	Outbound Direction = "outbound"
-	// Inbound: a connection to the workload, captured.
+	// Inbound is a captured connection to the proxy's workload.
 	Inbound Direction = "inbound"
-	// Direct: a connection to an address that the proxy itself listens at.
+	// Direct is a connection to an address at which the proxy itself listens, without capture.
 	Direct Direction = "direct"
 )
 
-// Carried says what the client's first bytes are.
+// Carried is the protocol of the client's first bytes.
 type Carried string
 
-// What connections carry.
+// The protocols of a connection.
 const (
 	HTTP1   Carried = "http/1.1"
 	HTTP10  Carried = "http/1.0"
 	HTTP2   Carried = "h2c" // HTTP/2 with prior knowledge
 	TLS     Carried = "tls"
-	Bytes   Carried = "bytes" // nothing that anybody knows
+	Bytes   Carried = "bytes" // no protocol that listener filters detect
 	Silence Carried = "silence"
 )
 
-// Call is a call as a client makes it.
+// Call describes a call from the client's point of view.
 type Call struct {
 	Direction Direction `json:"direction"`
-	// To is where the client connects.
+	// To is the address to which the client connects.
 	To netip.AddrPort `json:"to"`
-	// Socket is the path of a Unix domain socket, in place of To (Direct).
+	// Socket is the path of a Unix domain socket. It replaces To for Direct calls.
 	Socket string `json:"socket,omitempty"`
-	// From is the client's address, where that may count. The zero value matches no range.
+	// From is the client's address, for rules that match it. The zero value matches no range.
 	From netip.AddrPort `json:"from,omitzero"`
-	// Carries says what the first bytes are. "" means HTTP/1.1 if there is a Request, and bytes otherwise. With TLS a Request is
-	// inside of it: only a proxy that ends the TLS reads it.
+	// Carries is the protocol of the first bytes. The default is HTTP/1.1 if Request is set, and
+	// Bytes otherwise. With TLS, a Request is encrypted: only a proxy that terminates TLS reads it.
 	Carries Carried `json:"carries,omitempty"`
-	// ServerName and ALPN are of the TLS handshake.
+	// ServerName and ALPN are the values in the TLS handshake.
 	ServerName string   `json:"serverName,omitempty"`
 	ALPN       []string `json:"alpn,omitempty"`
-	// Certificate says that the client has one that the proxy believes.
+	// Certificate reports whether the client presents a certificate that the proxy trusts.
 	Certificate bool `json:"certificate,omitempty"`
-	// Identity is who the client is by that certificate: "spiffe://cluster.local/ns/shop/sa/web".
+	// Identity is the SPIFFE ID in that certificate: "spiffe://cluster.local/ns/shop/sa/web".
 	Identity string `json:"identity,omitempty"`
-	// Claims are those of a token that is taken for valid: "groups", ["a", "b"]. nil: what tokens there are is in the Request.
+	// Claims are the claims of a token that is assumed to be valid: "groups", ["a", "b"]. If nil,
+	// only the tokens in the Request are used.
 	Claims map[string]any `json:"claims,omitempty"`
-	// At is when the call is made, by which tokens are valid or not. The zero value: their times are not looked at.
+	// At is the time of the call, which is compared with the lifetimes of tokens. If zero,
+	// lifetimes are not checked.
 	At time.Time `json:"at,omitzero"`
-	// Authorizers says what external authorizers answer that are asked about the call.
+	// Authorizers is the assumed answer of all external authorizers.
 	Authorizers Answer `json:"authorizers,omitempty"`
-	// Request is what is sent, if it is HTTP.
+	// Request is the HTTP request; nil if the call carries no HTTP.
 	Request *Request `json:"request,omitempty"`
 }
 
-// carries gives what the first bytes are.
+// carries returns the protocol of the first bytes, with the default applied.
 func (c *Call) carries() Carried {
 	switch {
 	case c.Carries != "":
@@ -75,31 +77,33 @@ func (c *Call) carries() Carried {
 	}
 }
 
-// spoken gives the HTTP that is spoken, inside of TLS too, where ALPN says so.
+// spoken returns the HTTP version of the call. For TLS it is derived from ALPN.
 func (c *Call) spoken() Carried {
 	switch {
 	case c.carries() != TLS:
 		return c.carries()
-	case slices.Contains(c.ALPN, "h2"): // a proxy that ends TLS prefers it
+	case slices.Contains(c.ALPN, "h2"): // a proxy that terminates TLS prefers it
 		return HTTP2
 	default:
 		return HTTP1
 	}
 }
 
-// Request is an HTTP request.
+// Request is an HTTP request, without its body.
 type Request struct {
 	Method string `json:"method"`
-	// Scheme is "http" where the client says nothing.
+	// Scheme defaults to "http".
 	Scheme string `json:"scheme,omitempty"`
 	// Authority is the Host header, or the host of an absolute URL.
 	Authority string `json:"authority"`
-	// Path is with the query: "/a?b=c".
+	// Path includes the query: "/a?b=c".
 	Path   string   `json:"path"`
 	Header []Header `json:"header,omitempty"`
 }
 
-// ParseRequest reads a request as people write it: "GET http://reviews:9080/path?q=1", then header lines "name: value".
+// ParseRequest parses a request in the form "GET http://reviews:9080/path?q=1" and header lines in
+// the form "name: value". A Host header sets Authority. It fails if the URL has no scheme or a
+// header line has no colon.
 func ParseRequest(line string, headers ...string) (*Request, error) {
 	method, url, ok := strings.Cut(strings.TrimSpace(line), " ")
 	if !ok {
@@ -132,14 +136,15 @@ func ParseRequest(line string, headers ...string) (*Request, error) {
 	return r, nil
 }
 
-// clone gives a request that can be changed.
+// clone returns a copy of r with its own list of headers.
 func (r *Request) clone() *Request {
 	c := *r
 	c.Header = append([]Header(nil), r.Header...)
 	return &c
 }
 
-// Values gives all values of a header, pseudo headers included. Names are in lower case.
+// Values returns all values of a header or pseudo header. The names of pseudo headers must be in
+// lower case.
 func (r *Request) Values(name string) []string {
 	switch name {
 	case ":method":
@@ -160,19 +165,20 @@ func (r *Request) Values(name string) []string {
 	return values
 }
 
-// value gives a header as matchers see it: several lines joined by commas.
+// value returns a header as matchers see it, with several lines joined by commas. ok is false if it
+// is missing.
 func (r *Request) value(name string) (string, bool) {
 	values := r.Values(strings.ToLower(name))
 	return strings.Join(values, ","), len(values) > 0
 }
 
-// path gives the path without the query, and the query.
+// path returns the path without the query, and the query without its question mark.
 func (r *Request) path() (path, query string) {
 	path, query, _ = strings.Cut(r.Path, "?")
 	return path, query
 }
 
-// grpc says whether it is a gRPC request, by its content type.
+// grpc reports whether the content type is a gRPC type.
 func (r *Request) grpc() bool {
 	t, _ := r.value("content-type")
 	return t == "application/grpc" || strings.HasPrefix(t, "application/grpc+") || strings.HasPrefix(t, "application/grpc;")

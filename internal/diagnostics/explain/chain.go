@@ -9,8 +9,9 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// unfolded gives the HTTP filters of a connection manager as requests pass them: those that come by ECDS with what has come, and
-// those that stand for a chain as its filters.
+// unfolded returns the enabled HTTP filters of a connection manager in order. Filters that use ECDS
+// are replaced by the received configuration. A filter chain filter is replaced by the filters in
+// it. end is not nil if a required extension is missing.
 func (x *exchange) unfolded() (list []*hcmv3.HttpFilter, end []Ending) {
 	for _, f := range x.manager.GetHttpFilters() {
 		if f.GetDisabled() {
@@ -40,7 +41,7 @@ func typed(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: c.GetName(), ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: c.GetTypedConfig()}}
 }
 
-// mutate changes the request's headers.
+// mutate applies a header_mutation filter to the request. Only the removal of headers is supported.
 func (x *exchange) mutate(name string, f *headermutationv3.HeaderMutation) {
 	for _, m := range f.GetMutations().GetRequestMutations() {
 		if m.GetRemove() == "" {

@@ -11,14 +11,16 @@ import (
 	upstreamsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 )
 
-// destination is what a cluster turns out to be.
+// destination is a resolved cluster.
 type destination struct {
-	endpoints []Endpoint // those with a share
+	endpoints []Endpoint // only endpoints with a share above 0
 	transport string
-	protocol  string // of HTTP
+	protocol  string // HTTP version
 }
 
-// cluster looks at where a cluster leads. It is nil without endings if there is no such cluster.
+// cluster resolves a cluster by name and adds steps for it and its endpoints. It returns nil
+// without endings if the cluster does not exist. Endings are returned if the cluster cannot be
+// decoded or is unsupported.
 func (w *walk) cluster(name string) (*destination, []Ending) {
 	c, ok, err := w.Resources.cluster(name)
 	switch {
@@ -49,10 +51,10 @@ func (w *walk) cluster(name string) (*destination, []Ending) {
 	return &destination{endpoints, transport, w.upstreamProtocol(c.message)}, nil
 }
 
-// httpOptions is where a cluster says which HTTP it speaks.
+// httpOptions is the extension in which a cluster configures its HTTP version.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// upstreamProtocol says which HTTP the endpoints are spoken to.
+// upstreamProtocol returns the HTTP version for requests to the endpoints of c.
 func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	o, _ := unpack(c.GetTypedExtensionProtocolOptions()[httpOptions], new(upstreamsv3.HttpProtocolOptions))
 	switch {
@@ -69,7 +71,7 @@ func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	}
 }
 
-// clusterKind says in a few words how a cluster finds its endpoints.
+// clusterKind describes the discovery of endpoints and the load balancing policy of c.
 func clusterKind(c *clusterv3.Cluster) string {
 	if c.GetClusterType() != nil {
 		return c.GetClusterType().GetName()
@@ -89,7 +91,7 @@ func clusterKind(c *clusterv3.Cluster) string {
 	}
 }
 
-// transportOf says how endpoints are spoken to; known is false for transports that are not followed.
+// transportOf describes a transport socket. known is false if the socket is unsupported.
 func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	switch filterKind(s.GetName()) {
 	case "", "raw_buffer":
@@ -114,7 +116,8 @@ func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	}
 }
 
-// endpoints gives the endpoints of a cluster that have a share.
+// endpoints returns the endpoints of c with a share above 0. It returns endings if the cluster type
+// is unsupported or the assignment cannot be decoded.
 func (w *walk) endpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 	if c.GetClusterType().GetName() == dynamicCluster {
 		return w.dynamicEndpoints(c), nil
@@ -157,7 +160,8 @@ func (w *walk) original(address string) []Endpoint {
 	return []Endpoint{{Address: address, Share: 1}}
 }
 
-// balanced gives those endpoints of an assignment that have a share, and says it.
+// balanced returns the endpoints of an assignment with a share above 0. It adds a step with their
+// shares and the number of other endpoints.
 func (w *walk) balanced(name string, a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
 	var used []Endpoint
 	idle := 0

@@ -8,7 +8,9 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// corsFilter answers preflights, and says in x.cors what it adds to other responses. It gives nil where the request goes on.
+// corsFilter evaluates the CORS filter. It returns the answer to a preflight request, or nil if the
+// request continues. For other requests of an allowed origin it sets x.cors to the changes of the
+// response.
 func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {
@@ -74,7 +76,8 @@ func (x *exchange) preflight(p *corsv3.CorsPolicy, origin string, allowed bool) 
 	return e
 }
 
-// corsChanges are those to the response of a request that is no preflight.
+// corsChanges returns the header changes of the response to a request of an allowed origin that is
+// not a preflight request.
 func corsChanges(p *corsv3.CorsPolicy, origin string) []HeaderChange {
 	out := []HeaderChange{{"set", "access-control-allow-origin", origin}}
 	if p.GetAllowCredentials().GetValue() {

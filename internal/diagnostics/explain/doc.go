@@ -1,36 +1,46 @@
-// Package explain says where a call goes, and why: it walks the resources of one proxy as Envoy would.
+// Package explain explains where a call goes and why. It follows the call through the resources of
+// one proxy in the same way as Envoy.
 //
-// In: the resources of a proxy, as translation gives them or as a config dump holds them ([Resources]), and a [Call]. Out: a
-// [Path]: one [Step] for everything that decided something, with the objects that it came from, and the [Ending]s that the call
-// may have, with their shares. A call that is refused ends with the text that access logs have for it, and its steps say by which rule,
-// or which rules it nearly fits.
+// The inputs are the [Resources] of a proxy, from translation or from a config dump, and a [Call].
+// The output is a [Path]. It has a [Step] for each decision, with the source objects, and the
+// possible [Ending]s with their shares. The ending of a denied call has the response details of
+// access logs. Its steps name the rule that denied it, or the rules that nearly match.
 //
-// Law: pure, and honest. What this package does not know of Envoy is a step that says "unsupported", never a guess; what is
-// random is told as shares. It knows Envoy's resources only, not how they are made: so it also explains what another control plane
-// or an EnvoyFilter made. That Envoy does the same, test/conformance/routing and
-// test/conformance/authorization hold it to, with real requests.
+// The package is pure. It never guesses: a feature of Envoy that it does not implement becomes a
+// step of the stage "unsupported". Random choices are reported as shares. It depends on Envoy's
+// resources only, so it also explains configuration from EnvoyFilters and from other control
+// planes. The tests in test/conformance/routing and test/conformance/authorization compare its
+// results with real requests through Envoy.
 //
-// The way of a call through the files:
+// The files, in the order in which a call passes them:
 //
-//	call.go           what is sent, where from and to
-//	resources.go      what the proxy has, decoded as it is needed
-//	explain.go        the walk
-//	listener.go       which listener takes the connection, handed on by its original destination
-//	inspector.go      what listener filters find out about it
-//	filter_chain.go   which filter chain matches
-//	network.go        what the chain does with it; tcp_proxy.go, http.go
-//	mutual.go         a caller who does not speak the mutual TLS that is wanted
-//	path_normal.go remote.go   HTTP: the path made canonical, and who the first caller is
-//	virtual_host.go route_match.go header_match.go string_match.go   which route takes the request
-//	fault.go cors.go  filters that answer or delay it, in the way of reply.go
-//	chain.go          the HTTP filters in their order, those that come by ECDS too
-//	access.go policy.go   who may call: the rules of a filter
-//	permission.go principal.go finding.go metadata.go template.go   whether a call is one that a rule means, and if not why
-//	jwt.go token.go token_place.go   tokens; authorizer.go those who are asked
-//	action.go redirect.go rewrite.go header_change.go   what the route does with it
-//	cluster.go endpoint.go load.go dynamic.go   where that leads
-//	object.go rule.go which objects have decided, and which rule within them
-//	text.go           how it all prints
+//	call.go                    the call: source, destination, protocol, request
+//	resources.go               the resources of the proxy, decoded on demand
+//	explain.go                 the walk
+//	listener.go                selects the listener, also by original destination
+//	inspector.go               listener filters, which detect the protocol
+//	filter_chain.go            selects the filter chain
+//	network.go                 network filters; see also tcp_proxy.go and http.go
+//	mutual.go                  plain text callers of a STRICT workload
+//	path_normal.go             HTTP: path normalization
+//	remote.go                  HTTP: the address of the original client
+//	virtual_host.go            selects the virtual host and the route
+//	route_match.go             route matches; see also header_match.go and string_match.go
+//	fault.go cors.go           filters that answer or delay requests; reply.go has local replies
+//	chain.go                   the order of HTTP filters, with ECDS
+//	access.go policy.go        RBAC filters and their policies
+//	permission.go principal.go conditions of policies
+//	finding.go                 the results of conditions and the reasons for a mismatch
+//	metadata.go template.go    dynamic metadata and path templates
+//	jwt.go token.go            JWT authentication; token_place.go has the token locations
+//	authorizer.go              external authorizers
+//	action.go redirect.go      route actions
+//	rewrite.go                 host and path rewrites
+//	header_change.go           header changes
+//	cluster.go endpoint.go     clusters and their endpoints
+//	load.go dynamic.go         load balancing and dynamic clusters
+//	object.go rule.go          the source objects of a decision, and the rules in them
+//	text.go                    text output
 //
-// Start with [Explain] in explain.go and [Path] in path.go.
+// Start reading with [Explain] in explain.go and [Path] in path.go.
 package explain

@@ -9,10 +9,13 @@ import (
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 )
 
-// dynamicCluster is the type of clusters whose endpoint is the name that a request or a connection is for.
+// dynamicCluster is the type of clusters that resolve the host of the request, or the server name
+// of the connection, as their only endpoint.
 const dynamicCluster = "envoy.clusters.dynamic_forward_proxy"
 
-// dynamicEndpoints gives the one endpoint of a dynamic cluster, none if no filter has looked a name up.
+// dynamicEndpoints returns the endpoint of a dynamic cluster. It returns nil if no filter has
+// started a DNS lookup. The default port is 443 if the cluster uses a transport socket, and 80
+// otherwise.
 func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 	if w.dynamic == "" {
 		w.note(StageEndpoints, c.GetName(), "no filter has looked a name up, so there is none")
@@ -30,7 +33,8 @@ func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 	return []Endpoint{{Address: address, Share: 1}}
 }
 
-// dynamicByHost has the host of the request looked up.
+// dynamicByHost records the host of the request for the DNS lookup. The per-route configuration
+// overrides it with a literal or a header.
 func (x *exchange) dynamicByHost(filter string) {
 	x.dynamic = x.request.Authority
 	if p, ok := unpack(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {
@@ -43,7 +47,8 @@ func (x *exchange) dynamicByHost(filter string) {
 	}
 }
 
-// dynamicByServerName has the server name of a TLS connection looked up.
+// dynamicByServerName records the server name of a TLS connection, with the filter's port, for the
+// DNS lookup.
 func (w *walk) dynamicByServerName(f *snidfpv3.FilterConfig) {
 	if w.call.ServerName != "" {
 		w.dynamic = net.JoinHostPort(w.call.ServerName, strconv.FormatUint(uint64(f.GetPortValue()), 10))

@@ -8,7 +8,8 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 )
 
-// endpointAddress writes an endpoint's address.
+// endpointAddress returns the address of an endpoint: "IP:port", a socket path, or "internal" and a
+// listener name.
 func endpointAddress(e *endpointv3.LbEndpoint) string {
 	a := e.GetEndpoint().GetAddress()
 	switch {
@@ -21,7 +22,7 @@ func endpointAddress(e *endpointv3.LbEndpoint) string {
 	}
 }
 
-// bracketed writes an IPv6 address as it stands before a port.
+// bracketed encloses an IPv6 address in brackets, for use before a port.
 func bracketed(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
@@ -33,7 +34,7 @@ func localityText(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }
 
-// maxEndpointsTold bounds how many endpoints a line names.
+// maxEndpointsTold limits the number of endpoints that a line lists.
 const maxEndpointsTold = 8
 
 func endpointsText(list []Endpoint) string {
@@ -65,7 +66,7 @@ func endpointsText(list []Endpoint) string {
 	return strings.Join(parts, ", ")
 }
 
-// percent writes a share: "25%", "33.3%".
+// percent formats a share: "25%", "33.3%".
 func percent(share float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", 100*share), "0"), ".") + "%"
 }

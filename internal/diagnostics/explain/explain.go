@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Explain says where a call goes by the resources of a proxy. The error is of a resource that cannot be decoded; whatever else
-// stops the walk is a step.
+// Explain returns the path of a call through the resources of a proxy. It fails only if a resource
+// cannot be decoded. Everything else that stops the walk is reported as a step.
 func Explain(r *Resources, call Call) (*Path, error) {
 	w := &walk{Resources: r, call: call, path: &Path{Call: call}, remote: call.From.Addr()}
 	endings := w.connection()
@@ -33,47 +33,51 @@ func Explain(r *Resources, call Call) (*Path, error) {
 	return w.path, nil
 }
 
-// walk is an explanation in the making.
+// walk is the state of one call to Explain.
 type walk struct {
 	*Resources
 	call Call
 	path *Path
-	err  error // the first
+	err  error // the first error
 
-	// What is known of the connection so far.
-	transport string   // of FilterChainMatch.transport_protocol
-	protocols []string // of FilterChainMatch.application_protocols
-	// secured says that the filter chain has ended TLS; dynamic is the name that a filter has had looked up.
+	// Properties of the connection that listener filters have detected.
+	transport string   // compared with FilterChainMatch.transport_protocol
+	protocols []string // compared with FilterChainMatch.application_protocols
+	// secured is set once the filter chain has terminated TLS. dynamic is the name that a filter
+	// resolves for dynamic clusters.
 	secured bool
 	dynamic string
-	// known is set once a filter has made the address that the client connected to the original destination.
+	// known is set once a filter has used the connection's local address as its original
+	// destination.
 	known bool
-	// remote is the address of the first caller, by which requests are judged; metadata is what filters have said of the call.
+	// remote is the address of the original client, which rules match. metadata is the dynamic
+	// metadata that filters have set, by filter.
 	remote   netip.Addr
 	metadata map[string]*structpb.Struct
-	// waited is for how long listener filters had nothing to look at.
+	// waited is the time that listener filters waited for the first bytes.
 	waited time.Duration
-	// from are the objects of the listener at work. own says that the call is to the listener's own port.
+	// from lists the source objects of the current listener. own reports whether the call is to the
+	// listener's own port.
 	from []config.Key
 	own  bool
 }
 
-// step notes a decision.
+// step appends a step to the path.
 func (w *walk) step(s Step) { w.path.Steps = append(w.path.Steps, s) }
 
-// note notes one without objects.
+// note appends a step without source objects.
 func (w *walk) note(stage Stage, resource, format string, args ...any) {
 	w.step(Step{Stage: stage, Resource: resource, Decided: fmt.Sprintf(format, args...)})
 }
 
-// unsupported gives up on what cannot be followed.
+// unsupported appends a StageUnsupported step and returns an Unknown ending with the same reason.
 func (w *walk) unsupported(resource, format string, args ...any) []Ending {
 	reason := fmt.Sprintf(format, args...)
 	w.step(Step{Stage: StageUnsupported, Resource: resource, Decided: reason})
 	return []Ending{{Share: 1, Kind: Unknown, Reason: reason}}
 }
 
-// fail notes an error, of which the first counts, and ends the walk.
+// fail records the first error and returns an ending that stops the walk.
 func (w *walk) fail(err error) []Ending {
 	if w.err == nil {
 		w.err = err
@@ -81,12 +85,12 @@ func (w *walk) fail(err error) []Ending {
 	return ended(Unknown, err.Error())
 }
 
-// ended gives the one ending of a call that is not forwarded.
+// ended returns the single ending of a call that is not forwarded.
 func ended(kind Kind, reason string) []Ending {
 	return []Ending{{Share: 1, Kind: kind, Reason: reason}}
 }
 
-// connection follows the call from its connection on.
+// connection follows the call through its listener and filter chain, and returns its endings.
 func (w *walk) connection() []Ending {
 	l, endings := w.listener()
 	if l.message == nil || endings != nil {
@@ -99,7 +103,8 @@ func (w *walk) connection() []Ending {
 	return w.network(chain)
 }
 
-// chain finds the filter chain of a listener after its listener filters have run.
+// chain runs the listener filters of l and returns the filter chain that matches. Endings are
+// returned if the call stops here. A filter chain matcher is unsupported.
 func (w *walk) chain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	w.from = l.from
 	at, _ := socketAddress(l.message.GetAddress())
@@ -113,7 +118,7 @@ func (w *walk) chain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, 
 	return w.filterChain(l)
 }
 
-// scaled gives endings with their shares times a factor.
+// scaled returns copies of the endings with their shares multiplied by a factor.
 func scaled(endings []Ending, by float64) []Ending {
 	out := make([]Ending, 0, len(endings))
 	for _, e := range endings {
@@ -123,7 +128,7 @@ func scaled(endings []Ending, by float64) []Ending {
 	return out
 }
 
-// merged leaves out what never happens.
+// merged removes the endings with share 0.
 func merged(endings []Ending) []Ending {
 	out := endings[:0]
 	for _, e := range endings {

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// perRoute gives a filter's configuration for the route at hand, most specific first; nil if there is none.
+// perRoute returns the most specific configuration of a filter: of the route, the virtual host or
+// the route configuration. It returns nil if there is none.
 func (x *exchange) perRoute(filter string) *anypb.Any {
 	for _, configs := range []map[string]*anypb.Any{
 		x.routed.route.GetTypedPerFilterConfig(), x.routed.host.GetTypedPerFilterConfig(), x.routed.config.GetTypedPerFilterConfig(),
@@ -23,7 +24,8 @@ func (x *exchange) perRoute(filter string) *anypb.Any {
 	return nil
 }
 
-// fault injects delays and errors: it gives the requests that it answers, and those that go on.
+// fault evaluates the fault filter, which injects delays and errors. It returns the endings of
+// aborted requests and the branches that continue.
 func (x *exchange) fault(f *hcmv3.HttpFilter, open []branch) (answered []Ending, rest []branch) {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {
@@ -58,7 +60,8 @@ func (x *exchange) fault(f *hcmv3.HttpFilter, open []branch) (answered []Ending,
 	return answered, rest
 }
 
-// faulty says whether a fault is for this request.
+// faulty reports whether a fault applies to this request. It checks the headers and the upstream
+// cluster, and adds a step for unsupported fields.
 func (x *exchange) faulty(name string, c *faultv3.HTTPFault) bool {
 	for _, h := range c.GetHeaders() {
 		ok, err := headerMatches(h, x.request)
@@ -80,7 +83,7 @@ func (x *exchange) faulty(name string, c *faultv3.HTTPFault) bool {
 
 func (x *exchange) faultObjects() []Object {
 	list := x.routeObjects(x.routed.route)
-	if len(list) == 1 && list[0].Rule != "" { // of several, either may have it
+	if len(list) == 1 && list[0].Rule != "" { // with several objects, the one with the fault is unknown
 		list[0].Rule = ruleOnly(list[0].Rule) + ".fault"
 	}
 	return list
@@ -93,7 +96,7 @@ func faultDelay(d *faultcommonv3.FaultDelay) (share float64, delay time.Duration
 	return fraction(d.GetPercentage()), d.GetFixedDelay().AsDuration()
 }
 
-// delayed splits branches into those that wait and those that do not.
+// delayed splits each branch into a delayed and an undelayed part, and removes parts with share 0.
 func delayed(open []branch, share float64, delay time.Duration) []branch {
 	var out []branch
 	for _, b := range open {
@@ -105,7 +108,7 @@ func delayed(open []branch, share float64, delay time.Duration) []branch {
 	return slices.DeleteFunc(out, func(b branch) bool { return b.share == 0 })
 }
 
-// faultBody is what an aborted request is answered.
+// faultBody is the response body of an aborted request.
 const faultBody = "fault filter abort"
 
 func (x *exchange) abort(a *faultv3.FaultAbort) Ending {
@@ -113,7 +116,7 @@ func (x *exchange) abort(a *faultv3.FaultAbort) Ending {
 	case *faultv3.FaultAbort_HttpStatus:
 		return x.reply(int(e.HttpStatus), faultBody, "fault")
 	case *faultv3.FaultAbort_GrpcStatus:
-		answer := x.reply(http.StatusOK, faultBody, "fault") // to callers without gRPC too
+		answer := x.reply(http.StatusOK, faultBody, "fault") // status 200 applies to clients without gRPC, too
 		return answer.withGRPC(x.request.grpc(), e.GrpcStatus, faultBody)
 	default:
 		return x.reply(http.StatusServiceUnavailable, faultBody, "fault")

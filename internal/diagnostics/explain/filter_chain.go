@@ -11,17 +11,19 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 )
 
-// criterion is one thing that filter chains are told apart by. Envoy goes through them in order; of each it takes the most
-// specific value that any chain left has and the connection fits, and drops all other chains. It never goes back.
+// criterion is one property that selects filter chains. Envoy checks the criteria in order. For
+// each it keeps the chains with the most specific value that fits the connection, and drops all
+// others. It never backtracks.
 type criterion struct {
 	name string
-	// best gives how well a match fits: 0 not at all, 1 because it says nothing, more the better.
+	// best ranks a match: 0 if it does not fit, 1 if it has no such condition, and more for a more
+	// specific value.
 	best func(m *listenerv3.FilterChainMatch) int
-	// value is what of the connection is compared.
+	// value is the connection's value.
 	value string
 }
 
-// criteria are in the order of FilterChainMatch's documentation.
+// criteria returns the criteria in the order that the documentation of FilterChainMatch defines.
 func (w *walk) criteria() []criterion {
 	from := w.call.From.Addr()
 	return []criterion{
@@ -56,7 +58,8 @@ func equalOrAny(any, equal bool) int {
 	}
 }
 
-// longestPrefix says how long the longest range is that has an address. None is as the range of all addresses.
+// longestPrefix returns 1 plus the length of the longest range that contains a, or 0 if none does.
+// An empty list matches every address and returns 1.
 func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
 	if len(ranges) == 0 {
 		return 1
@@ -75,7 +78,8 @@ func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
 	return best
 }
 
-// bestServerName prefers the exact name, then the longest wildcard, then chains that name none.
+// bestServerName ranks an exact name above the longest wildcard, and a wildcard above an empty
+// list. It returns 0 if nothing matches.
 func bestServerName(names []string, sni string) int {
 	if len(names) == 0 {
 		return 1
@@ -92,7 +96,8 @@ func bestServerName(names []string, sni string) int {
 	return best
 }
 
-// firstProtocol prefers what the client names first.
+// firstProtocol ranks a chain by the first protocol in the client's list that it accepts. It
+// returns 1 for a chain without protocols, and 0 if none fits.
 func firstProtocol(have, offered []string) int {
 	if len(have) == 0 {
 		return 1
@@ -117,7 +122,8 @@ func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
 	}
 }
 
-// filterChain finds the chain of a listener that takes the connection.
+// filterChain returns the filter chain that accepts the connection, or the default chain. It
+// returns a Closed ending if neither exists, or if the TLS handshake fails.
 func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	left := slices.Clone(l.message.GetFilterChains())
 	var matched []string
@@ -148,7 +154,9 @@ func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterC
 	return chain, w.handshake(chain)
 }
 
-// handshake ends TLS, if the chain does.
+// handshake terminates TLS if the chain has a TLS transport socket, and sets w.secured. It returns
+// endings if the client sends no TLS, lacks a required certificate or has an identity that the
+// chain rejects.
 func (w *walk) handshake(chain *listenerv3.FilterChain) []Ending {
 	s := chain.GetTransportSocket()
 	if s == nil || filterKind(s.GetName()) == rawBuffer {
@@ -179,7 +187,8 @@ func (w *walk) handshake(chain *listenerv3.FilterChain) []Ending {
 	return nil
 }
 
-// believed says whether an identity is one that a chain takes, of all that its roots vouch for.
+// believed reports whether the subject alternative name matchers of a chain accept an identity.
+// Without matchers, every identity that the roots sign is accepted.
 func believed(t *tlsv3.CommonTlsContext, identity string) bool {
 	v := t.GetCombinedValidationContext().GetDefaultValidationContext()
 	if v == nil {

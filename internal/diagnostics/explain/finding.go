@@ -9,15 +9,18 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// finding says whether a condition holds for a call, and by what of the call.
+// finding is the result of evaluating a condition, with a text about the part of the call that
+// decided it.
 type finding struct {
 	ok  bool
 	why string
-	// miss says how far from holding it is, where it does not: the rules that nearly fit a call are the ones to tell of.
+	// miss is the distance of the call from fulfilling the condition, if ok is false. Policies with
+	// a small distance are reported as near misses.
 	miss int
 }
 
-// How far off a call is that does not fit a condition: a rule for another port is hardly meant for it.
+// Distances of a call from a condition. A rule for another port is unlikely to be meant for the
+// call, so its distance is large.
 const (
 	near     = 1
 	elsewhat = 2
@@ -25,19 +28,20 @@ const (
 	elseport = 4
 )
 
-// everything is the finding of a condition that always holds.
+// everything returns the finding of a condition that always holds.
 func everything() finding { return finding{ok: true, why: "anything"} }
 
-// not turns a finding around: what excludes a call is why it does not fit, and the other way round.
+// not inverts a finding and keeps its reason. A finding that no longer holds has distance near.
 func (f finding) not() finding {
 	f.ok, f.miss = !f.ok, near
 	return f
 }
 
-// maxReasons is how many reasons of alternatives are told.
+// maxReasons limits the number of reported reasons of alternatives.
 const maxReasons = 3
 
-// allOf joins conditions that must all hold: all that do not are the reason.
+// allOf evaluates conditions that must all hold. If any fail, the reasons and distances of all
+// failed conditions are combined.
 func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	held, broken := everything(), finding{}
 	for _, one := range list {
@@ -57,7 +61,7 @@ func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	return held, nil
 }
 
-// and joins two conditions that hold.
+// and combines two findings that hold, and omits the reason of an unconditional one.
 func (f finding) and(g finding) finding {
 	switch everything().why {
 	case f.why:
@@ -75,7 +79,8 @@ func joined(a, b string) string {
 	return a + ", " + b
 }
 
-// anyOf joins conditions of which one must hold: the first that does is the reason, or else all that do not.
+// anyOf evaluates alternatives. It returns the first finding that holds. If none does, it returns
+// the reasons of up to maxReasons alternatives, and the smallest distance.
 func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	var why []string
 	miss := 0
@@ -97,7 +102,8 @@ func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	return finding{why: strings.Join(why, " or "), miss: max(miss, near)}, nil
 }
 
-// found says of a part of a call, like "the caller", what it is and how that compares with what is wanted.
+// found returns a finding about a part of the call, such as "the caller". Its text contains the
+// value and, on a mismatch, the wanted value.
 func found(what, value, wanted string, ok bool) finding {
 	switch {
 	case ok && wanted == "is "+value:
@@ -108,7 +114,7 @@ func found(what, value, wanted string, ok bool) finding {
 	return finding{why: what + " is " + value + " (wanted: " + wanted + ")", miss: near}
 }
 
-// textFinding compares a text.
+// textFinding compares a value with a StringMatcher.
 func textFinding(what, value string, m *matcherv3.StringMatcher) (finding, error) {
 	ok, err := stringMatches(m, value)
 	if value == "" {
@@ -117,7 +123,7 @@ func textFinding(what, value string, m *matcherv3.StringMatcher) (finding, error
 	return found(what, value, stringText(m), ok), err
 }
 
-// addressFinding compares an address with a range.
+// addressFinding reports whether an address is in range r.
 func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 	ok := longestPrefix([]*corev3.CidrRange{r}, a) > 0
 	value := "not known"
@@ -127,7 +133,8 @@ func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 	return found(what, value, fmt.Sprintf("is in %s/%d", r.GetAddressPrefix(), r.GetPrefixLen().GetValue()), ok)
 }
 
-// portFinding compares the port that a call is to.
+// portFinding reports whether the destination port is between from and to. A mismatch has distance
+// elseport.
 func portFinding(port uint16, from, to uint32) finding {
 	wanted := fmt.Sprintf("is %d", from)
 	if to != from {

@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Ways to change a header (HeaderChange.Do).
+// Values of HeaderChange.Do.
 const (
 	doSet     = "set"
 	doAdd     = "add"
@@ -20,8 +20,9 @@ const (
 	doRemove  = "remove"
 )
 
-// requestChanges gives the changes to the request's headers level by level, in the order in which Envoy makes them: of the
-// chosen cluster, the route, the virtual host, the configuration, unless the least specific is to come last.
+// requestChanges returns the request header changes level by level, in Envoy's order: weighted
+// cluster, route, virtual host, route configuration. With most_specific_header_mutations_wins, the
+// levels after the weighted cluster are reversed. It adds a step if there are any.
 func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{
@@ -39,7 +40,8 @@ func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]
 	return levels
 }
 
-// responseChanges gives those of the response.
+// responseChanges returns the response header changes in the same order. It adds a step if there
+// are any.
 func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{
@@ -51,7 +53,8 @@ func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []H
 	if c.GetMostSpecificHeaderMutationsWins() {
 		slices.Reverse(levels[1:])
 	}
-	// What proxies tell each other of lost requests comes from no application: of no interest here.
+	// Proxies use this header among themselves to report lost requests. It is no header of an
+	// application, so it is omitted.
 	all := slices.DeleteFunc(slices.Concat(levels...), func(c HeaderChange) bool { return c.Name == mesh.LostRequestHeader })
 	if text := changesText(all); text != "" {
 		x.step(Step{Stage: StageHeaders, Resource: w.GetName(), Decided: "of the response: " + text, By: x.routeObjects(r)})
@@ -59,7 +62,7 @@ func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []H
 	return all
 }
 
-// changes gives the changes of one level in Envoy's order: what is removed, then what replaces, then what is added.
+// changes returns the changes of one level in Envoy's order: removals, replacements, additions.
 func changes(add []*corev3.HeaderValueOption, remove []string) []HeaderChange {
 	var out, added []HeaderChange
 	for _, name := range remove {
@@ -68,7 +71,7 @@ func changes(add []*corev3.HeaderValueOption, remove []string) []HeaderChange {
 	for _, o := range add {
 		c := HeaderChange{Name: strings.ToLower(o.GetHeader().GetKey()), Value: o.GetHeader().GetValue()}
 		if c.Value == "" && !o.GetKeepEmptyValue() {
-			continue // Envoy leaves headers without a value out
+			continue // Envoy omits headers without a value
 		}
 		switch c.Do = changeOf(o); c.Do {
 		case doAdd, doDefault:
@@ -99,7 +102,8 @@ func changeOf(o *corev3.HeaderValueOption) string {
 	}
 }
 
-// apply makes the changes of one level. Values are formatted by the request as it was before them.
+// apply executes the changes of one level. Format strings are evaluated against the request before
+// these changes.
 func (r *Request) apply(changes []HeaderChange) {
 	before := r.clone()
 	for _, c := range changes {
@@ -107,12 +111,13 @@ func (r *Request) apply(changes []HeaderChange) {
 	}
 }
 
-// set replaces a header.
+// set replaces all lines of a header with one value.
 func (r *Request) set(name, value string) {
 	r.Header = Apply(r.Header, HeaderChange{doSet, name, value})
 }
 
-// Apply makes a change to headers, of which it may use the memory.
+// Apply returns headers with the change applied. It may modify the slice, so callers must use only
+// the result.
 func Apply(headers []Header, c HeaderChange) []Header {
 	is := func(h Header) bool { return strings.EqualFold(h.Name, c.Name) }
 	there := slices.ContainsFunc(headers, is)
@@ -125,8 +130,8 @@ func Apply(headers []Header, c HeaderChange) []Header {
 	return append(headers, Header{c.Name, c.Value})
 }
 
-// formatted fills in what Envoy's format strings ask for of the request: %REQ(name?other):length% without length, and "%%". What
-// else there is stays as it stands.
+// formatted replaces the Envoy format commands %REQ(name?other)% and "%%" in value. All other
+// commands, including %REQ with a length, remain unchanged.
 func formatted(value string, r *Request) string {
 	var b strings.Builder
 	for {
@@ -172,7 +177,7 @@ func changesText(list []HeaderChange) string {
 	return strings.Join(parts, ", ")
 }
 
-// remove takes a header out.
+// remove deletes all lines of a header.
 func (r *Request) remove(name string) {
 	r.Header = slices.DeleteFunc(r.Header, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }

@@ -8,8 +8,9 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// headerMatches follows HeaderMatcher: a header that is missing matches nothing, inverted or not, unless presence is asked for
-// or a missing header counts as empty. Of several lines each is looked at by itself (since Envoy 1.39).
+// headerMatches evaluates a HeaderMatcher. A missing header matches nothing, inverted or not,
+// unless the matcher checks for presence or treats a missing header as empty. Each line of a header
+// is compared separately (since Envoy 1.39).
 func headerMatches(h *routev3.HeaderMatcher, r *Request) (bool, error) {
 	values := r.Values(strings.ToLower(h.GetName()))
 	if p, ok := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); ok {
@@ -44,7 +45,7 @@ func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	}
 }
 
-// oldHeaderMatches follows the older fields, which EnvoyFilters may still use.
+// oldHeaderMatches evaluates the deprecated matcher fields, which EnvoyFilters may still use.
 //
 //nolint:staticcheck // deprecated, and in use
 func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
@@ -64,7 +65,7 @@ func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	}
 }
 
-// headerText says what a HeaderMatcher asks for.
+// headerText describes the condition of a HeaderMatcher.
 func headerText(h *routev3.HeaderMatcher) string {
 	not := ""
 	if h.GetInvertMatch() {
@@ -83,7 +84,8 @@ func headerText(h *routev3.HeaderMatcher) string {
 	}
 }
 
-// queryMatches follows QueryParameterMatcher: the first value of the parameter, as it stands in the path.
+// queryMatches evaluates a QueryParameterMatcher. It compares the first value of the parameter,
+// without decoding it.
 func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
 	_, query := r.path()
 	value, there := queryValue(query, q.GetName())

@@ -15,25 +15,27 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// branch is requests that are still on their way through the HTTP filters.
+// branch is a share of the requests that no HTTP filter has answered yet, with its delay so far.
 type branch struct {
 	share float64
 	delay time.Duration
 }
 
-// exchange is one request on its way through a connection manager.
+// exchange is one request in a connection manager.
 type exchange struct {
 	*walk
 	manager *hcmv3.HttpConnectionManager
 	routes  decoded[*routev3.RouteConfiguration]
-	// request is as the filters and the router see it; routed is what took it.
+	// request is the request after the filters so far. routed is the result of the last route
+	// lookup.
 	request *Request
 	routed  routed
-	// cors is what the CORS filter does to the response.
+	// cors are the changes of the CORS filter to the response.
 	cors []HeaderChange
 }
 
-// http handles a connection by a connection manager.
+// http handles a connection in a connection manager and returns its endings. A call without HTTP is
+// answered 400, and a silent client waits.
 func (w *walk) http(m *hcmv3.HttpConnectionManager) []Ending {
 	switch {
 	case w.call.carries() == Silence:
@@ -56,7 +58,8 @@ func (w *walk) http(m *hcmv3.HttpConnectionManager) []Ending {
 	return x.filters()
 }
 
-// prepare makes the request what routes see: its path canonical, its host without port where that is asked for.
+// prepare normalizes the request before the route lookup: scheme, client address, host without
+// port, path. It returns an ending if the path or an upgrade is rejected.
 func (x *exchange) prepare() []Ending {
 	r := x.request
 	x.setScheme()
@@ -80,7 +83,8 @@ func (x *exchange) prepare() []Ending {
 	return nil
 }
 
-// setScheme gives HTTP/1, which has no scheme of its own, that of the connection, or what a proxy before said.
+// setScheme sets the scheme of an HTTP/1 request from the connection, or from x-forwarded-proto if
+// the proxy trusts that header. HTTP/2 requests keep their own scheme.
 func (x *exchange) setScheme() {
 	r := x.request
 	if x.call.spoken() == HTTP2 && r.Scheme != "" {
@@ -91,7 +95,7 @@ func (x *exchange) setScheme() {
 		r.Scheme = "https"
 	}
 	if x.manager.GetUseRemoteAddress().GetValue() {
-		return // what clients say of it is not believed
+		return // x-forwarded-proto of clients is not trusted
 	}
 	if proto, ok := r.value("x-forwarded-proto"); ok && (proto == "http" || proto == "https") {
 		r.Scheme = proto
@@ -107,7 +111,8 @@ func (x *exchange) upgrades(to string) bool {
 	return false
 }
 
-// configuration finds the RouteConfiguration.
+// configuration returns the RouteConfiguration of the connection manager, inline or from RDS. It
+// returns a Refused ending if RDS has not delivered it. Other sources are unsupported.
 func (x *exchange) configuration() (decoded[*routev3.RouteConfiguration], []Ending) {
 	var none decoded[*routev3.RouteConfiguration]
 	switch s := x.manager.GetRouteSpecifier().(type) {
@@ -131,7 +136,8 @@ func (x *exchange) configuration() (decoded[*routev3.RouteConfiguration], []Endi
 	}
 }
 
-// filters passes the request through the HTTP filters.
+// filters runs the HTTP filters in order until one answers all requests or the router is reached.
+// Unsupported filters add a step and are skipped.
 func (x *exchange) filters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
@@ -169,7 +175,7 @@ func (x *exchange) filters() []Ending {
 	return append(out, ended(Closed, "the connection manager has no router")...)
 }
 
-// spread gives each of the requests that are on their way the same endings.
+// spread returns the endings for each open branch, with shares multiplied and delays added.
 func spread(endings []Ending, open []branch) []Ending {
 	var out []Ending
 	for _, b := range open {
@@ -181,8 +187,8 @@ func spread(endings []Ending, open []branch) []Ending {
 	return out
 }
 
-// guard passes the request through a filter that says who may call, or what such filters need to know. known is false for other
-// filters; endings are not nil where it ends the request.
+// guard runs a filter for access control, or a filter that prepares data for it. known is false for
+// all other filters. end is not nil if the filter ends the request.
 func (x *exchange) guard(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	message, err := f.GetTypedConfig().UnmarshalNew()
 	if err != nil {
@@ -206,7 +212,8 @@ func (x *exchange) guard(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	}
 }
 
-// router ends the requests that no filter has answered.
+// router executes the route action and returns its endings for each open branch. The changes of the
+// CORS filter are added to the response.
 func (x *exchange) router(open []branch) []Ending {
 	if len(open) == 0 {
 		return nil
@@ -223,7 +230,7 @@ func (x *exchange) router(open []branch) []Ending {
 	return out
 }
 
-// grpcWeb makes a gRPC-Web request of a browser a gRPC request.
+// grpcWeb converts a gRPC-Web request to a gRPC request, as Envoy's filter does.
 func (x *exchange) grpcWeb() {
 	t, _ := x.request.value("content-type")
 	if !strings.HasPrefix(t, "application/grpc-web") {
@@ -234,8 +241,9 @@ func (x *exchange) grpcWeb() {
 	x.request.set("te", "trailers")
 }
 
-// objectsOf gives the object that route metadata names, with its rule, or else nothing. Of a delegate's rule it gives that
-// first, and then the rule that led there.
+// objectsOf returns the object in the route's metadata, with the rule that produced the route. For
+// a delegate, the delegate's rule is first and the delegating rule second. It returns nil if the
+// metadata names no object.
 func (x *exchange) objectsOf(r *routev3.Route) []Object {
 	key, ok := metadataKey(r.GetMetadata())
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 )
 
-// Names of the listener filters that this package follows.
+// Names of the supported listener filters.
 const (
 	originalDstFilter   = "original_dst"
 	tlsInspectorFilter  = "tls_inspector"
@@ -18,12 +18,12 @@ const (
 const (
 	rawBuffer    = "raw_buffer"
 	tlsTransport = "tls"
-	// detectionTimeout is Envoy's own bound of what listener filters wait (Listener.listener_filters_timeout).
+	// detectionTimeout is Envoy's default for Listener.listener_filters_timeout.
 	detectionTimeout = 15 * time.Second
 )
 
-// inspect runs the listener filters: what they learn of the connection is what filter chains match. Endings are not nil where
-// the call ends here.
+// inspect runs the listener filters and sets the transport and application protocols for filter
+// chain matching. It returns endings if the call stops here. Unsupported filters add a step.
 func (w *walk) inspect(l *listenerv3.Listener) []Ending {
 	w.transport, w.protocols = "", nil
 	for _, f := range l.GetListenerFilters() {
@@ -55,10 +55,11 @@ func (w *walk) inspect(l *listenerv3.Listener) []Ending {
 	return nil
 }
 
-// filterKind gives the last part of a filter's name: both "envoy.filters.listener.tls_inspector" and "tls_inspector" are in use.
+// filterKind returns the last part of a filter's name. Both "envoy.filters.listener.tls_inspector"
+// and "tls_inspector" are in use.
 func filterKind(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// look is what an inspector finds in the first bytes.
+// look sets the protocols that an inspector detects in the first bytes.
 func (w *walk) look(kind, name string) {
 	c := w.call.carries()
 	if kind == tlsInspectorFilter {
@@ -71,7 +72,7 @@ func (w *walk) look(kind, name string) {
 		return
 	}
 	if w.transport == tlsTransport {
-		return // it leaves encrypted connections alone
+		return // the HTTP inspector skips encrypted connections
 	}
 	switch c {
 	case HTTP1, HTTP10, HTTP2:
@@ -82,7 +83,8 @@ func (w *walk) look(kind, name string) {
 	}
 }
 
-// silence is a client that waits for the server to speak first.
+// silence handles a client that waits for the server to speak first. It returns endings unless the
+// listener continues after the timeout of listener filters.
 func (w *walk) silence(l *listenerv3.Listener, filter string) []Ending {
 	timeout := detectionTimeout
 	if d := l.GetListenerFiltersTimeout(); d != nil {
@@ -101,7 +103,8 @@ func (w *walk) silence(l *listenerv3.Listener, filter string) []Ending {
 	return nil
 }
 
-// disabled evaluates a filter's filter_disabled; known is false for predicates that are not followed.
+// disabled evaluates a filter's filter_disabled predicate. known is false if the predicate is
+// unsupported.
 func (w *walk) disabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
 	switch r := p.GetRule().(type) {
 	case nil:

@@ -20,15 +20,17 @@ const (
 	tokenDetails = "jwt_authn_access_denied"
 )
 
-// authentication is a filter that checks tokens, at work on a request.
+// authentication is the evaluation of a jwt_authn filter for one request.
 type authentication struct {
 	*exchange
 	filter *jwtauthnv3.JwtAuthentication
-	// good are the tokens that were found valid, by provider.
+	// good are the valid tokens by provider.
 	good map[string]token
 }
 
-// authenticate checks the tokens of a request. It gives nil where the request goes on.
+// authenticate evaluates a jwt_authn filter. It returns nil if the request continues, and a 401 or
+// 403 ending if a required token is missing or invalid. Providers that fetch their keys remotely
+// are unsupported.
 func (x *exchange) authenticate(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
 	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions && len(x.request.Values("access-control-request-method")) > 0 {
 		return nil
@@ -52,7 +54,7 @@ func (x *exchange) authenticate(name string, f *jwtauthnv3.JwtAuthentication) []
 		return a.again(name)
 	}
 	status := http.StatusUnauthorized
-	if errors.Is(err, errAudience) { // it is valid, but for others
+	if errors.Is(err, errAudience) { // valid, but for another audience
 		status = http.StatusForbidden
 	}
 	x.step(Step{Stage: StageAccess, Resource: name, Matched: err.Error(), Decided: "refused: " + http.StatusText(status)})
@@ -61,7 +63,8 @@ func (x *exchange) authenticate(name string, f *jwtauthnv3.JwtAuthentication) []
 	return []Ending{e}
 }
 
-// again looks for a route by what is in the token, where a provider wants that.
+// again repeats the route lookup if the provider of a valid token sets clear_route_cache, because
+// routes may match claims.
 func (a *authentication) again(name string) []Ending {
 	for provider := range a.good {
 		if a.filter.GetProviders()[provider].GetClearRouteCache() {
@@ -72,7 +75,7 @@ func (a *authentication) again(name string) []Ending {
 	return nil
 }
 
-// tell says which tokens were taken.
+// tell adds a step for each valid token, or one step if the request has none.
 func (a *authentication) tell(name string) {
 	if len(a.good) == 0 {
 		a.note(StageAccess, name, "the request has no token, and goes on as nobody's in particular")
@@ -84,7 +87,8 @@ func (a *authentication) tell(name string) {
 	}
 }
 
-// requirement finds what the first rule that fits asks for.
+// requirement returns the requirement of the first rule that matches the request. found is false if
+// no rule matches, or if the rule has no requirement.
 func (x *exchange) requirement(f *jwtauthnv3.JwtAuthentication) (r *jwtauthnv3.JwtRequirement, found bool, err error) {
 	for _, rule := range f.GetRules() {
 		match := rule.GetMatch()
@@ -107,7 +111,8 @@ func (x *exchange) requirement(f *jwtauthnv3.JwtAuthentication) (r *jwtauthnv3.J
 	return nil, false, nil
 }
 
-// meets says what is wrong with the request's tokens by a requirement.
+// meets verifies the tokens of the request against a requirement. It returns nil if the requirement
+// is fulfilled.
 func (a *authentication) meets(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:
@@ -135,7 +140,8 @@ func (a *authentication) meets(r *jwtauthnv3.JwtRequirement) error {
 	}
 }
 
-// any is met by one of several. Of what is wrong it says what is not about a token that is not there.
+// any is fulfilled by one of several requirements. Otherwise it returns the first error other than
+// errMissing and errIssuer, if there is one.
 func (a *authentication) any(list []*jwtauthnv3.JwtRequirement) error {
 	var wrong error
 	for _, one := range list {
@@ -150,7 +156,8 @@ func (a *authentication) any(list []*jwtauthnv3.JwtRequirement) error {
 	return wrong
 }
 
-// provided checks the tokens at a provider's places.
+// provided verifies all tokens in a provider's token locations and records them in good. It returns
+// errMissing if there are none. audiences, if any, override the provider's.
 func (a *authentication) provided(name string, audiences []string) error {
 	p := a.filter.GetProviders()[name]
 	if len(audiences) > 0 {
@@ -181,7 +188,8 @@ func (a *authentication) provided(name string, audiences []string) error {
 	return nil
 }
 
-// claimed gives the claims that the question says the token has. They are of the provider's issuer where they name none.
+// claimed returns Call.Claims as an assumed token. Without an issuer it gets the provider's. ok is
+// false if there are no claims or their issuer is another one.
 func (a *authentication) claimed(p *jwtauthnv3.JwtProvider) (token, bool) {
 	if a.call.Claims == nil {
 		return token{}, false
@@ -196,7 +204,8 @@ func (a *authentication) claimed(p *jwtauthnv3.JwtProvider) (token, bool) {
 	return token{claims: s, taken: true}, s.GetFields()["iss"].GetStringValue() == p.GetIssuer()
 }
 
-// all checks every token that is at any provider's place, by its own provider.
+// all verifies the tokens in the locations of any provider, each against the provider of its
+// issuer. It returns the first error.
 func (a *authentication) all() error {
 	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
 		for _, text := range a.texts(a.filter.GetProviders()[name]) {
@@ -232,7 +241,8 @@ func (a *authentication) ofItsIssuer(t token) error {
 	return errIssuer
 }
 
-// use makes of the valid tokens what their providers say: what later filters know of them, and headers.
+// use applies the effects of valid tokens: dynamic metadata for later filters, request headers, and
+// the removal of tokens that are not forwarded.
 func (a *authentication) use() {
 	for _, name := range slices.Sorted(maps.Keys(a.good)) {
 		p, t := a.filter.GetProviders()[name], a.good[name]
@@ -253,7 +263,8 @@ func (a *authentication) use() {
 	}
 }
 
-// normalized gives claims with those as lists that are lists of words (JwtProvider.normalize_payload_in_metadata).
+// normalized returns a copy of claims with space-delimited claims split into lists
+// (JwtProvider.normalize_payload_in_metadata).
 func normalized(claims *structpb.Struct, p *jwtauthnv3.JwtProvider) *structpb.Struct {
 	out := proto.CloneOf(claims)
 	for _, name := range p.GetNormalizePayloadInMetadata().GetSpaceDelimitedClaims() {

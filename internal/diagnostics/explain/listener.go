@@ -11,13 +11,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Names of the listeners that capture hands connections to.
+// Names of the listeners that accept captured connections.
 const (
 	virtualOutbound = "virtualOutbound"
 	virtualInbound  = "virtualInbound"
 )
 
-// listener finds the listener that takes the connection.
+// listener selects the listener that handles the connection. A captured connection starts at
+// virtualOutbound or virtualInbound, which hands it off to the listener of its original
+// destination, if there is one. It returns a Refused ending if no listener is found.
 func (w *walk) listener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	all, err := w.listeners()
 	if err != nil {
@@ -53,7 +55,8 @@ func (w *walk) listener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	return next, nil
 }
 
-// bound finds the listener at the very address that the client connects to.
+// bound selects the listener that is bound to the destination address or socket of a Direct call.
+// It returns a Refused ending if there is none.
 func (w *walk) bound(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.Listener], []Ending) {
 	where := w.call.To.String()
 	var l decoded[*listenerv3.Listener]
@@ -76,8 +79,8 @@ func (w *walk) bound(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.L
 	return l, nil
 }
 
-// listenerObjects gives the objects of a listener. One for all addresses is there for every service of the port: that it has come of
-// some of them says nothing.
+// listenerObjects returns the source objects of a listener. For a wildcard address it omits
+// Services and ServiceEntries, because every service of the port contributes to that listener.
 func (w *walk) listenerObjects(l decoded[*listenerv3.Listener]) []Object {
 	keys := l.from
 	if at, ok := socketAddress(l.message.GetAddress()); ok && at.Addr().IsUnspecified() {
@@ -95,8 +98,9 @@ func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listen
 	return l
 }
 
-// listenerAt finds a listener as Envoy's connection handler does: by the address and port, else by the port on all addresses of
-// the family. really leaves out those that are not bound.
+// listenerAt selects a listener in the same way as Envoy's connection handler: by address and port,
+// and otherwise by port on the wildcard address of the family. really skips listeners that are not
+// bound to their port.
 func listenerAt(all []decoded[*listenerv3.Listener], to netip.AddrPort, really bool) (l decoded[*listenerv3.Listener], matched string) {
 	any4, any6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
 	wildcard := any6
@@ -130,7 +134,7 @@ func addresses(l *listenerv3.Listener) []*corev3.Address {
 	return list
 }
 
-// socketAddress reads an IP address with its port.
+// socketAddress parses an IP address with its port. ok is false for other kinds of addresses.
 func socketAddress(a *corev3.Address) (netip.AddrPort, bool) {
 	s := a.GetSocketAddress()
 	ip, err := netip.ParseAddr(s.GetAddress())

@@ -7,13 +7,16 @@ import (
 )
 
 const (
-	// defaultOverprovisioning is Envoy's: a priority takes all load until less than 1/1.4 of it is healthy.
+	// defaultOverprovisioning is Envoy's default. A priority receives all load until less than
+	// 1/1.4 of it is healthy.
 	defaultOverprovisioning = 140
-	// defaultPanic is the share of healthy endpoints, in percent, below which Envoy uses all of them.
+	// defaultPanic is Envoy's default panic threshold. Below this percentage of healthy endpoints,
+	// Envoy uses all endpoints.
 	defaultPanic = 50
 )
 
-// priority is the endpoints of one priority.
+// priority is the localities of one priority, with their number of endpoints. panics is set in
+// panic mode.
 type priority struct {
 	localities []*endpointv3.LocalityLbEndpoints
 	all        int
@@ -21,8 +24,9 @@ type priority struct {
 	panics     bool
 }
 
-// loads gives the endpoints of an assignment with their shares, as Envoy balances over priorities and localities
-// (documentation: "Priority levels", "Locality weighted load balancing", "Panic threshold"). Health is what the assignment says.
+// loads returns all endpoints of an assignment with their shares. It balances over priorities and
+// localities like Envoy (documentation: "Priority levels", "Locality weighted load balancing",
+// "Panic threshold"). Health is taken from the assignment, and unused endpoints have share 0.
 func loads(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
 	list := priorities(a)
 	over := uint32(defaultOverprovisioning)
@@ -63,7 +67,8 @@ func panicThreshold(c *clusterv3.Cluster) float64 {
 	return defaultPanic
 }
 
-// priorityShares gives the share of each priority: the first takes what its health allows, the next what is left.
+// priorityShares returns the share of each priority in percent, and sets panics. Each priority
+// receives the load that its health allows, and the next one the remaining load.
 func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	shares := make([]float64, len(list))
 	total := 0.0
@@ -85,7 +90,7 @@ func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 			list[i].panics = 100*float64(list[i].healthy)/float64(list[i].all) < threshold
 		}
 	}
-	if total == 0 { // all sick: panic shares out by number, or nobody is used
+	if total == 0 { // All endpoints are unhealthy. Priorities in panic mode share the load by number of endpoints; without panic mode no endpoint is used.
 		n := 0
 		for _, p := range list {
 			n += p.all
@@ -99,7 +104,8 @@ func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	return shares
 }
 
-// endpoints gives those of a priority that has a share, in percent.
+// endpoints returns the endpoints of priority level and distributes its share, in percent, over
+// localities and weights. Unhealthy endpoints get share 0 except in panic mode.
 func (p priority) endpoints(level uint32, share float64, over uint32, byLocality bool) []Endpoint {
 	weights := make([]float64, len(p.localities))
 	total := 0.0

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// say notes what a filter says of the call to those that come after it (dynamic metadata), under the name of the filter.
+// say merges fields into the dynamic metadata of a filter, for later filters.
 func (w *walk) say(filter string, s *structpb.Struct) {
 	if w.metadata == nil {
 		w.metadata = map[string]*structpb.Struct{}
@@ -25,7 +25,7 @@ func (w *walk) say(filter string, s *structpb.Struct) {
 	}
 }
 
-// sourced follows SourcedMetadata.
+// sourced evaluates SourcedMetadata. Only dynamic metadata is supported.
 func (a asked) sourced(m *rbacv3.SourcedMetadata) (finding, error) {
 	if m.GetMetadataSource() != rbacv3.MetadataSource_DYNAMIC {
 		return finding{}, errors.New("metadata of the route is asked for, which is not followed")
@@ -33,7 +33,7 @@ func (a asked) sourced(m *rbacv3.SourcedMetadata) (finding, error) {
 	return a.said(m.GetMetadataMatcher())
 }
 
-// said follows MetadataMatcher.
+// said evaluates a MetadataMatcher against the dynamic metadata.
 func (a asked) said(m *matcherv3.MetadataMatcher) (finding, error) {
 	var keys []string
 	value := structpb.NewStructValue(a.metadata[m.GetFilter()])
@@ -56,7 +56,7 @@ func (a asked) said(m *matcherv3.MetadataMatcher) (finding, error) {
 	return found(what, text, valueWanted(m.GetValue()), ok), err
 }
 
-// valueMatches follows ValueMatcher. A value that is not there matches nothing but a wish for its absence.
+// valueMatches evaluates a ValueMatcher. A missing value matches only a matcher for its absence.
 func valueMatches(m *matcherv3.ValueMatcher, v *structpb.Value) (bool, error) {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_StringMatch:
@@ -103,7 +103,8 @@ func valueText(v *structpb.Value) string {
 	return string(text)
 }
 
-// valueWanted says what a ValueMatcher asks for, in the words of its first text.
+// valueWanted describes the condition of a ValueMatcher. Of alternatives it describes only the
+// first.
 func valueWanted(m *matcherv3.ValueMatcher) string {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_StringMatch:
@@ -117,7 +118,8 @@ func valueWanted(m *matcherv3.ValueMatcher) string {
 	}
 }
 
-// setMetadata follows the filter that says what it was told to.
+// setMetadata applies a set_metadata filter, which stores configured values in the dynamic
+// metadata.
 func (x *exchange) setMetadata(f *setmetadatav3.Config) {
 	if f.GetMetadataNamespace() != "" { //nolint:staticcheck // the older form
 		x.say(f.GetMetadataNamespace(), f.GetValue()) //nolint:staticcheck // the same

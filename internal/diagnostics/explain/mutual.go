@@ -8,9 +8,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// onlyMutual says why a connection to the workload leads nowhere, if that is because the workload takes mutual TLS alone.
+// onlyMutual returns a Closed ending if the connection is closed because the workload requires
+// mutual TLS. This is an inbound plain text connection that a PeerAuthentication routes to the
+// black hole cluster. For all other connections it returns nil.
 func (w *walk) onlyMutual(cluster string) (end []Ending) {
-	if w.call.Direction != Inbound || cluster != mesh.BlackHoleCluster || w.secured || w.own { // its own port takes nobody anyway
+	if w.call.Direction != Inbound || cluster != mesh.BlackHoleCluster || w.secured || w.own { // the own port is always closed
 		return nil
 	}
 	modes := objects(slices.DeleteFunc(slices.Clone(w.from), func(k config.Key) bool { return k.Kind != api.PeerAuthentication }))

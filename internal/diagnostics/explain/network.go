@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// transparentNetworkFilter says that a filter only watches.
+// transparentNetworkFilter reports whether a network filter only observes the connection.
 func transparentNetworkFilter(kind string) bool {
 	switch kind {
 	case "mongo_proxy", "mysql_proxy", "postgres_proxy", "zookeeper_proxy", "kafka_broker", "metadata_exchange", "connection_limit":
@@ -27,7 +27,8 @@ func transparentNetworkFilter(kind string) bool {
 	return false
 }
 
-// network passes the connection through the filters of a chain.
+// network runs the network filters of a chain and returns the endings of the connection. A chain
+// without a terminal filter closes it.
 func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 	for _, f := range chain.GetFilters() {
 		packed, from, end := w.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())
@@ -76,7 +77,8 @@ func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 	return ended(Closed, "the chain has no end")
 }
 
-// setsDestination reports whether a filter makes the address that the client connected to the original destination.
+// setsDestination reports whether a filter uses the connection's local address as its original
+// destination.
 func setsDestination(m *networkstatev3.Config) bool {
 	return slices.ContainsFunc(m.GetOnNewConnection(), func(v *statev3.FilterStateValue) bool {
 		return v.GetObjectKey() == "envoy.network.transport_socket.original_dst_address" &&
@@ -84,7 +86,8 @@ func setsDestination(m *networkstatev3.Config) bool {
 	})
 }
 
-// extensionConfig gives a filter's configuration, by ECDS where that has it.
+// extensionConfig returns a filter's configuration and source objects, from ECDS if the filter uses
+// it. It falls back to the default configuration, and returns a Refused ending if there is none.
 func (w *walk) extensionConfig(name string, own *anypb.Any, discovery *corev3.ExtensionConfigSource) (packed *anypb.Any, from []config.Key, end []Ending) {
 	if discovery == nil {
 		return own, w.from, nil
@@ -102,7 +105,7 @@ func (w *walk) extensionConfig(name string, own *anypb.Any, discovery *corev3.Ex
 	return d.message.GetTypedConfig(), d.from, nil
 }
 
-// unpack reads an Any of a known type; ok is false for another type.
+// unpack decodes a into m. ok is false if a is nil, of another type or invalid.
 func unpack[T proto.Message](a *anypb.Any, m T) (T, bool) {
 	if a == nil || !a.MessageIs(m) || a.UnmarshalTo(m) != nil {
 		return m, false

@@ -12,10 +12,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// maxObjects is how many objects a step names at most: a listener of a port has come of all services on it.
+// maxObjects limits the source objects of a step. A listener for a port has all services of the
+// port as sources.
 const maxObjects = 4
 
-// few gives objects if they are few enough to say something.
+// few returns the objects of keys, or nil if there are more than maxObjects.
 func (w *walk) few(keys []config.Key) []Object {
 	if len(keys) > maxObjects {
 		return nil
@@ -31,7 +32,8 @@ func objects(keys []config.Key) []Object {
 	return list
 }
 
-// ownersOf gives those of the objects that a virtual host "<host>:<port>" is for: Services and ServiceEntries by their names.
+// ownersOf returns the Services and ServiceEntries in keys that match the host of a virtual host
+// "<host>:<port>".
 func (w *walk) ownersOf(virtualHost string, keys []config.Key) []Object {
 	host, _, _ := strings.Cut(virtualHost, ":")
 	return objects(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return !w.owns(k, host) }))
@@ -55,7 +57,8 @@ func (w *walk) owns(k config.Key, host string) bool {
 	}
 }
 
-// clusterObjects gives the objects of a cluster, and of a DestinationRule the subset that counted.
+// clusterObjects returns the source objects of a cluster. For a DestinationRule it includes the
+// subset of the cluster.
 func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 	list := w.few(c.from)
 	subset := c.message.GetMetadata().GetFilterMetadata()["istio"].GetFields()["subset"].GetStringValue()
@@ -67,8 +70,9 @@ func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 	return list
 }
 
-// metadataKey reads the object that resources name in their metadata (filter metadata "istio", key "config"):
-// "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME".
+// metadataKey parses the object in a resource's metadata (filter metadata "istio", key "config"):
+// "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME". ok is false if there is
+// none or its kind is unknown.
 func metadataKey(m *corev3.Metadata) (config.Key, bool) {
 	path := m.GetFilterMetadata()["istio"].GetFields()["config"].GetStringValue()
 	parts := strings.Split(path, "/")

@@ -6,30 +6,30 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Path is the way of a call: what was decided on it, in order, and how it may end.
+// Path is the result of Explain: the decisions in order, and the possible endings.
 type Path struct {
 	Call  Call   `json:"call"`
 	Steps []Step `json:"steps"`
-	// Endings are the ways that the call may end. Their shares add up to 1.
+	// Endings are the possible endings. Their shares add up to 1.
 	Endings []Ending `json:"endings"`
-	// Callee is the way of the call at the proxy of the workload that it goes to, where that was asked for.
+	// Callee is the path of the call through the destination workload's proxy, if requested.
 	Callee *Path `json:"callee,omitempty"`
-	// Metadata is what filters have said of the call, by their names (DYNAMIC_METADATA of access logs): what rules of access find
-	// that are only tried, and what is in a token.
+	// Metadata is the dynamic metadata by filter (DYNAMIC_METADATA of access logs). It contains the
+	// results of shadow rules and the claims of tokens.
 	Metadata map[string]map[string]any `json:"metadata,omitempty"`
 }
 
-// Stage is the part of a proxy that a step is about.
+// Stage is the part of a proxy that made a decision.
 type Stage string
 
-// The stages, in the order in which a call passes them.
+// The stages of a call.
 const (
 	StageListener    Stage = "listener"
 	StageInspector   Stage = "inspector" // listener filters
 	StageFilterChain Stage = "filter chain"
 	StageFilter      Stage = "filter" // network and HTTP filters
 	StageRoutes      Stage = "routes" // a RouteConfiguration
-	StageAccess      Stage = "access" // who may call
+	StageAccess      Stage = "access" // access control
 	StageVirtualHost Stage = "virtual host"
 	StageRoute       Stage = "route"
 	StageAction      Stage = "action"
@@ -39,116 +39,125 @@ const (
 	StageMirror      Stage = "mirror"
 	StageCluster     Stage = "cluster"
 	StageEndpoints   Stage = "endpoints"
-	// StageUnsupported is what this package cannot follow.
+	// StageUnsupported marks a feature of Envoy that this package does not implement.
 	StageUnsupported Stage = "unsupported"
 )
 
-// Step is one decision.
+// Step is one decision of the proxy.
 type Step struct {
 	Stage Stage `json:"stage"`
-	// Resource is the name of what decided, as Envoy calls it: a listener, a filter chain, a virtual host, a cluster.
+	// Resource is the name of the Envoy resource that decided: a listener, a filter chain, a
+	// virtual host, a cluster.
 	Resource string `json:"resource,omitempty"`
-	// Matched says what of the call was looked at and fitted.
+	// Matched describes the properties of the call that matched.
 	Matched string `json:"matched,omitempty"`
-	// Decided says what follows.
+	// Decided describes the decision.
 	Decided string `json:"decided"`
-	// By are the objects that made it so.
+	// By are the source objects of the resource.
 	By []Object `json:"by,omitempty"`
-	// Missed are rules that the call nearly fits, and what of it they do not take.
+	// Missed are the rules that the call nearly matches, with the reasons for the mismatch.
 	Missed []string `json:"missed,omitempty"`
 }
 
-// Object is an object that a user wrote, and the part of it that counted.
+// Object is a user's config object, and the relevant part of it.
 type Object struct {
 	config.Key
-	// Rule is the path of the part: "spec.http[2].match[0]". "" where it is not known, or the whole object counted.
+	// Rule is the path of that part: "spec.http[2].match[0]". It is empty if the part is unknown or
+	// the whole object applies.
 	Rule string `json:"rule,omitempty"`
 }
 
-// Kind says how a call ends.
+// Kind is the kind of an ending.
 type Kind string
 
 // The kinds of endings.
 const (
-	// Forwarded: to an endpoint of a cluster.
+	// Forwarded is a call that reaches an endpoint of a cluster.
 	Forwarded Kind = "forwarded"
-	// Answered: by the proxy itself.
+	// Answered is a call that the proxy answers itself.
 	Answered Kind = "answered"
-	// Closed: the connection is closed or reset without an answer.
+	// Closed is a connection that is closed or reset without an answer.
 	Closed Kind = "closed"
-	// Refused: nothing listens there.
+	// Refused is a connection to an address without an active listener.
 	Refused Kind = "refused"
-	// Waiting: the proxy waits for the client's first bytes, for ever.
+	// Waiting is a connection on which the proxy waits for the client's first bytes, without a
+	// timeout.
 	Waiting Kind = "waiting"
-	// Unknown: this package cannot follow the call; the last step says why.
+	// Unknown is a call that this package cannot follow. The last step has the reason.
 	Unknown Kind = "unknown"
 )
 
-// Ending is one way that a call may end.
+// Ending is one possible ending of a call.
 type Ending struct {
-	// Share of all calls like this one, between 0 and 1.
+	// Share is the fraction of all such calls, between 0 and 1.
 	Share float64 `json:"share"`
 	Kind  Kind    `json:"kind"`
-	// Delay is how long the proxy waits on purpose before it goes on.
+	// Delay is the time that the proxy waits deliberately before it continues.
 	Delay time.Duration `json:"delay,omitempty"`
-	// Reason says why, where the call is not forwarded.
+	// Reason explains an ending that is not Forwarded.
 	Reason string `json:"reason,omitempty"`
-	// Details are what access logs say where access is refused (RESPONSE_CODE_DETAILS of requests, CONNECTION_TERMINATION_DETAILS):
+	// Details are the details in access logs if access is denied (RESPONSE_CODE_DETAILS of
+	// requests, CONNECTION_TERMINATION_DETAILS):
 	// "rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]]".
 	Details string `json:"details,omitempty"`
 
-	// Cluster is where it is forwarded to; Route the name of the route, as access logs have it.
+	// Cluster is the upstream cluster. Route is the route name in access logs.
 	Cluster string `json:"cluster,omitempty"`
 	Route   string `json:"route,omitempty"`
-	// Endpoints are those that may get it, with their shares of this ending.
+	// Endpoints are the possible endpoints, with their shares of this ending.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
-	// Upstream is the request as the endpoint sees it; nil where the call carries no HTTP.
+	// Upstream is the request that the endpoint receives; nil if the call carries no HTTP.
 	Upstream *Request `json:"upstream,omitempty"`
-	// Transport says how the endpoint is spoken to: "plain text", "TLS, server name x".
+	// Transport is the transport to the endpoint: "plain text", "TLS, server name x".
 	Transport string `json:"transport,omitempty"`
-	// Protocol is the HTTP that it is spoken to: "HTTP/1.1", "HTTP/2".
+	// Protocol is the HTTP version to the endpoint: "HTTP/1.1", "HTTP/2".
 	Protocol string `json:"protocol,omitempty"`
-	// Mirrors get copies.
+	// Mirrors are the clusters that receive copies of the request.
 	Mirrors []Mirror `json:"mirrors,omitempty"`
-	// Timeout bounds the whole request; 0: nothing does. PerTry bounds each attempt; Retries says how many more there may be.
+	// Timeout limits the whole request, and 0 means no limit. PerTry limits each try. Retries is
+	// nil if failed requests are not retried.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	PerTry  time.Duration `json:"perTry,omitempty"`
 	Retries *Retries      `json:"retries,omitempty"`
 
-	// Status, Body and Header are the proxy's own answer.
+	// Status, Body and Header are the proxy's own response.
 	Status int      `json:"status,omitempty"`
 	Body   string   `json:"body,omitempty"`
 	Header []Header `json:"header,omitempty"`
-	// Response is what is done to the headers of the answer, in order, whoever gives it.
+	// Response are the header changes of the response, in order, from an endpoint or from the
+	// proxy.
 	Response []HeaderChange `json:"response,omitempty"`
 }
 
-// Retries is how often a request is sent again, and after what.
+// Retries is the number of retries and their condition.
 type Retries struct {
-	Attempts uint32 `json:"attempts"` // besides the first
+	Attempts uint32 `json:"attempts"` // in addition to the first try
 	On       string `json:"on"`
 }
 
-// Endpoint is where a call may end up.
+// Endpoint is a possible destination of a call.
 type Endpoint struct {
-	// Address is "10.0.0.1:80", a name with a port, a socket's path, or "original destination".
+	// Address is "10.0.0.1:80", a name with a port, a socket's path, or "internal" and a listener
+	// name.
 	Address  string `json:"address"`
 	Locality string `json:"locality,omitempty"` // "region/zone/subzone"
 	Priority uint32 `json:"priority,omitempty"`
-	// Share is that of the ending's calls, between 0 and 1; where the balancer is sticky, of all callers.
+	// Share is the fraction of the ending's calls, between 0 and 1. If the load balancer is sticky,
+	// it is the fraction of all clients.
 	Share float64 `json:"share"`
-	// Transport says how it is spoken to where not all endpoints of the cluster are spoken to alike; else the ending's says it.
+	// Transport is the transport to this endpoint if the endpoints of the cluster differ. Otherwise
+	// it is empty, and the ending's Transport applies.
 	Transport string `json:"transport,omitempty"`
 
-	// peer says that it takes mutual TLS of proxies.
+	// peer is set if the endpoint accepts mutual TLS of proxies.
 	peer bool
 }
 
-// Mirror is a cluster that gets a copy of a share of the requests, and drops what it answers.
+// Mirror is a cluster that receives copies of a share of the requests. Its responses are dropped.
 type Mirror struct {
 	Cluster string  `json:"cluster"`
 	Share   float64 `json:"share"` // of the ending's requests
-	// Endpoints are those that may get it.
+	// Endpoints are the endpoints that may receive the copy.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 }
 
@@ -158,16 +167,16 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// HeaderChange is one change to headers.
+// HeaderChange is one change to the headers of a request or response.
 type HeaderChange struct {
-	// Do is "set" (replace), "add" (append a line), "default" (only where there is none), "replace" (only where there is one) or
-	// "remove".
+	// Do is "set" (replace), "add" (append a line), "default" (only if the header is missing),
+	// "replace" (only if it exists) or "remove".
 	Do    string `json:"do"`
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"`
 }
 
-// Supported says whether the whole way could be followed.
+// Supported reports whether no step has the stage StageUnsupported.
 func (p *Path) Supported() bool {
 	for _, s := range p.Steps {
 		if s.Stage == StageUnsupported {

@@ -7,15 +7,16 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// normalPath makes a path with its query canonical, as far as the connection manager is asked to
-// (path_with_escaped_slashes_action, normalize_path by RFC 3986, merge_slashes). rejected: the request is refused.
+// normalPath normalizes a path with its query, as the connection manager is configured
+// (path_with_escaped_slashes_action, normalize_path by RFC 3986, merge_slashes). rejected is true
+// if the request is refused.
 func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string, rejected bool) {
 	path, query, hasQuery := strings.Cut(whole, "?")
 	if !strings.HasPrefix(path, "/") {
-		return whole, false // OPTIONS *, or an authority
+		return whole, false // "OPTIONS *", or an authority
 	}
 	if strings.Contains(whole, "#") {
-		return whole, true // whether it belongs to the path, servers do not agree on
+		return whole, true // servers disagree on whether a fragment is part of the path
 	}
 	escaped := strings.Contains(strings.ToLower(path), "%2f") || strings.Contains(strings.ToLower(path), "%5c")
 	switch m.GetPathWithEscapedSlashesAction() {
@@ -41,8 +42,8 @@ func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string,
 	return path, false
 }
 
-// mergeSlashes joins the segments of a path that are not empty, as Envoy's PathUtil::mergeSlashes does. It keeps a slash at each end, so
-// that a path of slashes only becomes "//".
+// mergeSlashes removes empty segments from a path, like Envoy's PathUtil::mergeSlashes. It keeps a
+// slash at each end, so a path with only slashes becomes "//".
 func mergeSlashes(path string) string {
 	if !strings.Contains(path, "//") {
 		return path
@@ -57,7 +58,7 @@ func mergeSlashes(path string) string {
 	return merged
 }
 
-// unescapeUnreserved decodes those escapes that stand for unreserved characters (RFC 3986, section 2.3).
+// unescapeUnreserved decodes the escape sequences of unreserved characters (RFC 3986, section 2.3).
 func unescapeUnreserved(path string) string {
 	var b strings.Builder
 	for i := 0; i < len(path); i++ {
@@ -75,7 +76,7 @@ func unescapeUnreserved(path string) string {
 	return b.String()
 }
 
-// escapeOthers escapes what may not stand in a path, as Envoy sees it.
+// escapeOthers escapes characters that Envoy does not allow in a path.
 func escapeOthers(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -104,13 +105,13 @@ func unreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// removeDots takes "." and ".." out (RFC 3986, section 5.2.4).
+// removeDots resolves the segments "." and ".." (RFC 3986, section 5.2.4).
 func removeDots(path string) string {
 	var out []string
 	segments := strings.Split(path[1:], "/")
 	for i, s := range segments {
 		last := i == len(segments)-1
-		name, _, _ := strings.Cut(s, ";") // servers that know parameters of segments would read "..;a" as ".."
+		name, _, _ := strings.Cut(s, ";") // servers with segment parameters would parse "..;a" as ".."
 		switch name {
 		case ".":
 			if last {
@@ -130,7 +131,7 @@ func removeDots(path string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// withoutPort takes the port off "host:80" and "[::1]:80", and leaves "[::1]".
+// withoutPort removes the port from "host:80" and "[::1]:80". It returns "[::1]" unchanged.
 func withoutPort(host string) string {
 	colon := strings.LastIndexByte(host, ':')
 	if colon < 0 || strings.HasSuffix(host, "]") {

@@ -10,13 +10,14 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// asked is a call as rules of access see it. Of a raw connection the request is empty.
+// asked is the call as RBAC policies see it. The request of a raw connection is empty.
 type asked struct {
 	*walk
 	request *Request
 }
 
-// permission follows Permission: what is asked for.
+// permission evaluates a Permission, which matches the requested operation. The error reports an
+// unsupported condition.
 func (a asked) permission(p *rbacv3.Permission) (finding, error) {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_Any:
@@ -36,7 +37,7 @@ func (a asked) permission(p *rbacv3.Permission) (finding, error) {
 		return addressFinding("the destination", a.call.To.Addr(), r.DestinationIp), nil
 	case *rbacv3.Permission_DestinationPort:
 		return portFinding(a.call.To.Port(), r.DestinationPort, r.DestinationPort), nil
-	case *rbacv3.Permission_DestinationPortRange: // its end is not in it
+	case *rbacv3.Permission_DestinationPortRange: // the end of the range is exclusive
 		return portFinding(a.call.To.Port(), uint32(r.DestinationPortRange.GetStart()), uint32(r.DestinationPortRange.GetEnd())-1), nil
 	case *rbacv3.Permission_RequestedServerName:
 		return textFinding("the server name", a.serverName(), r.RequestedServerName)
@@ -55,7 +56,7 @@ func (a asked) permission(p *rbacv3.Permission) (finding, error) {
 	}
 }
 
-// header compares a header's values.
+// header evaluates a HeaderMatcher. A mismatch of the host has distance elsehost.
 func (a asked) header(h *routev3.HeaderMatcher) (finding, error) {
 	ok, err := headerMatches(h, a.request)
 	if ok {
@@ -73,7 +74,7 @@ func (a asked) header(h *routev3.HeaderMatcher) (finding, error) {
 	return finding{why: h.GetName() + " is " + value + " (wanted: " + wanted + ")", miss: miss}, err
 }
 
-// path compares the path without query and fragment.
+// path compares the path without the query. A mismatch has distance elsewhat.
 func (a asked) path(m *matcherv3.PathMatcher) (finding, error) {
 	path, _ := a.request.path()
 	f, err := textFinding("the path", path, m.GetPath())
@@ -81,7 +82,8 @@ func (a asked) path(m *matcherv3.PathMatcher) (finding, error) {
 	return f, err
 }
 
-// serverName is that of the TLS handshake, where the proxy has looked at it.
+// serverName returns the server name of the TLS handshake, or "" if the proxy has not parsed a
+// handshake.
 func (w *walk) serverName() string {
 	if w.transport == tlsTransport || w.secured {
 		return w.call.ServerName

@@ -13,21 +13,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// judgement is what rules of access make of a call.
+// judgement is the result of RBAC rules for a call.
 type judgement struct {
 	allowed bool
-	// policy is the name of the first policy that matches, in their alphabetic order; "" if none does.
+	// policy is the name of the first policy that matches, in alphabetical order; "" if none does.
 	policy string
-	// why is what of the call made it match. misses say of policies that do not match, the nearest first, what of the call they do not
-	// fit.
+	// why describes the properties of the call that matched. misses describe policies that do not
+	// match, nearest first, with the reasons.
 	why    string
 	misses []string
 }
 
-// maxMisses is how many policies are told of that a call does not fit: those that it nearly does.
+// maxMisses limits the number of reported near misses.
 const maxMisses = 3
 
-// judge follows RBAC. The error is of a condition that is not followed.
+// judge evaluates RBAC rules. The error reports an unsupported condition.
 func (a asked) judge(rules *rbacv3.RBAC) (judgement, error) {
 	var misses []finding
 	for _, name := range slices.Sorted(maps.Keys(rules.GetPolicies())) {
@@ -55,7 +55,7 @@ func (a asked) judge(rules *rbacv3.RBAC) (judgement, error) {
 	return j, nil
 }
 
-// policy says whether a call is one that a policy means.
+// policy reports whether a policy matches the call, as a finding. CEL conditions are unsupported.
 func (a asked) policy(p *rbacv3.Policy) (finding, error) {
 	if p.GetCondition() != nil || p.GetCheckedCondition() != nil {
 		return finding{}, errors.New("it has a condition in CEL, which is not followed")
@@ -65,10 +65,11 @@ func (a asked) policy(p *rbacv3.Policy) (finding, error) {
 	return allOf([]func() (finding, error){who, what}, func(f func() (finding, error)) (finding, error) { return f() })
 }
 
-// policyName is what Istio calls a rule of an AuthorizationPolicy among the policies of Envoy.
+// policyName matches Istio's name of an Envoy policy for a rule of an AuthorizationPolicy.
 var policyName = regexp.MustCompile(`^(?:istio-ext-authz-)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\]$`)
 
-// policyObject gives the rule that a policy was made of, if it was made of one.
+// policyObject returns the AuthorizationPolicy rule that produced a policy. ok is false if the name
+// has another format.
 func policyObject(name string) (Object, bool) {
 	m := policyName.FindStringSubmatch(name)
 	if m == nil {
@@ -84,7 +85,8 @@ func policyText(name string) string {
 	return name
 }
 
-// policyObjects gives the objects of all policies, or of the one named.
+// policyObjects returns the rule of the named policy. If name is empty, it returns the
+// AuthorizationPolicies of all policies, sorted and without duplicates.
 func policyObjects(rules *rbacv3.RBAC, name string) []Object {
 	if name != "" {
 		if o, ok := policyObject(name); ok {

@@ -7,7 +7,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// principal follows Principal: who asks.
+// principal evaluates a Principal, which matches the caller. The error reports an unsupported
+// identifier.
 func (a asked) principal(p *rbacv3.Principal) (finding, error) {
 	switch i := p.GetIdentifier().(type) {
 	case *rbacv3.Principal_Any:
@@ -40,7 +41,8 @@ func (a asked) principal(p *rbacv3.Principal) (finding, error) {
 	}
 }
 
-// authenticated compares the identity of the caller's certificate. Without TLS nobody has one.
+// authenticated compares the identity in the caller's certificate. Without TLS the caller has no
+// identity, and the condition fails.
 func (a asked) authenticated(m *matcherv3.StringMatcher) (finding, error) {
 	switch {
 	case !a.secured:

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// asksOfRequests says whether one of the rules asks for what only requests have, which raw connections are not asked for.
+// asksOfRequests reports whether one of the rules has conditions on requests, which are ignored for
+// raw connections.
 func (w *walk) asksOfRequests(rules []Object) bool {
 	return slices.ContainsFunc(rules, func(o Object) bool {
 		var i int

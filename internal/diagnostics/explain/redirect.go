@@ -8,7 +8,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// redirect answers with another address.
+// redirect answers the request with a redirect.
 func (x *exchange) redirect(d *routev3.RedirectAction) []Ending {
 	e := Ending{
 		Share: 1, Kind: Answered, Status: redirectStatus(d.GetResponseCode()), Reason: "redirect", Route: x.routed.route.GetName(),
@@ -34,7 +34,7 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	}
 }
 
-// location is where a redirect leads.
+// location returns the URL of a redirect.
 func (x *exchange) location(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {
@@ -52,7 +52,8 @@ func (x *exchange) location(d *routev3.RedirectAction) string {
 		host = x.request.Authority
 		bare := withoutPort(host)
 		given := strings.TrimPrefix(host, bare)
-		// The port stays, unless another is given or it only said what the scheme did.
+		// The port of the request remains, unless the redirect sets one or it was the default port
+		// of a changed scheme.
 		if port != "" || scheme != x.request.Scheme && (x.request.Scheme == "http" && given == ":80" || x.request.Scheme == "https" && given == ":443") {
 			host = bare
 		}

@@ -7,8 +7,10 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// remoteAddress gives the address of the first caller as far as the proxy believes what was said of it: of x-forwarded-for it skips
-// those that trusted proxies have added, from the right (HttpConnectionManager.use_remote_address, xff_num_trusted_hops).
+// remoteAddress returns the address of the original client as far as the proxy trusts
+// x-forwarded-for. It skips the entries of trusted proxies from the right
+// (HttpConnectionManager.use_remote_address, xff_num_trusted_hops). Without a usable entry it
+// returns the address of the connection.
 func (x *exchange) remoteAddress() netip.Addr {
 	skip := int(x.manager.GetXffNumTrustedHops())
 	own := x.manager.GetUseRemoteAddress().GetValue()
@@ -16,7 +18,7 @@ func (x *exchange) remoteAddress() netip.Addr {
 		return x.call.From.Addr()
 	}
 	if own {
-		skip-- // the last one is this proxy's neighbour, whom it sees itself
+		skip-- // the connection itself has the address of the last hop
 	}
 	if a, ok := forwardedFor(x.request, skip); ok {
 		return a
@@ -34,7 +36,7 @@ func forwardedFor(r *Request, skip int) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// originalAddress notes it, where it is not that of the connection.
+// originalAddress sets x.remote, and adds a step if it differs from the address of the connection.
 func (x *exchange) originalAddress(m *hcmv3.HttpConnectionManager) {
 	if len(m.GetOriginalIpDetectionExtensions()) > 0 {
 		x.note(StageUnsupported, "http_connection_manager", "how it finds out the first caller's address is not followed")

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// reply is what the proxy answers itself. To gRPC callers it says so in their way: status 200 and grpc-status.
+// reply returns a local reply of the proxy. For gRPC clients it is converted to status 200 with
+// grpc-status.
 func (x *exchange) reply(status int, body, reason string) Ending {
 	e := Ending{Share: 1, Kind: Answered, Status: status, Body: body, Reason: reason}
 	if x.routed.route != nil {
@@ -14,7 +15,7 @@ func (x *exchange) reply(status int, body, reason string) Ending {
 	return e.withGRPC(x.request.grpc(), grpcOfHTTP(status), body)
 }
 
-// withGRPC says an answer in gRPC's way, if the caller speaks it.
+// withGRPC converts an answer to a gRPC response if grpc is true.
 func (e Ending) withGRPC(grpc bool, code uint32, message string) Ending {
 	if !grpc {
 		return e
@@ -27,7 +28,7 @@ func (e Ending) withGRPC(grpc bool, code uint32, message string) Ending {
 	return e
 }
 
-// Codes of gRPC (google.rpc.Code).
+// gRPC status codes (google.rpc.Code).
 const (
 	grpcUnknown       = 2
 	grpcDenied        = 7
@@ -37,7 +38,7 @@ const (
 	grpcUnauthentic   = 16
 )
 
-// grpcOfHTTP maps a status as gRPC over HTTP/2 demands (doc/http-grpc-status-mapping.md of gRPC).
+// grpcOfHTTP maps an HTTP status to a gRPC status code (doc/http-grpc-status-mapping.md of gRPC).
 func grpcOfHTTP(status int) uint32 {
 	switch status {
 	case http.StatusBadRequest:

@@ -15,23 +15,25 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// Resources is what one proxy has.
+// Resources are the resources of one proxy.
 type Resources struct {
-	// Listeners and Clusters are all of them (LDS, CDS).
+	// Listeners and Clusters are all resources of LDS and CDS.
 	Listeners, Clusters []*resource.Resource
-	// Named gives a resource of the types that proxies ask for by name (RDS, EDS, ECDS); nil if there is none.
+	// Named returns a resource of a type with subscriptions by name (RDS, EDS, ECDS), or nil if it
+	// does not exist.
 	Named func(typeURL, name string) *resource.Resource
-	// Object gives an object, for what only it knows: which of its rules a route came of. It may be nil, or give nil.
+	// Object returns a config object, or nil if it is unknown. It serves to find the rule that
+	// produced a route. Object itself may be nil.
 	Object func(config.Key) *config.Config
 }
 
-// decoded is a resource with what it was made of.
+// decoded is a decoded resource with the keys of its source objects.
 type decoded[T proto.Message] struct {
 	message T
 	from    []config.Key
 }
 
-// decode reads a resource into m.
+// decode unmarshals a resource into m.
 func decode[T proto.Message](r *resource.Resource, m T) (decoded[T], error) {
 	if err := proto.Unmarshal(r.Body, m); err != nil {
 		return decoded[T]{}, fmt.Errorf("decoding %s %q: %w", api.ShortType(r.TypeURL), r.Name, err)
@@ -51,7 +53,7 @@ func (r *Resources) listeners() ([]decoded[*listenerv3.Listener], error) {
 	return list, nil
 }
 
-// cluster finds a cluster by name; ok is false if there is none.
+// cluster decodes the cluster with a name. ok is false if it does not exist or is invalid.
 func (r *Resources) cluster(name string) (c decoded[*clusterv3.Cluster], ok bool, err error) {
 	for _, res := range r.Clusters {
 		if res.Name == name {
@@ -62,7 +64,8 @@ func (r *Resources) cluster(name string) (c decoded[*clusterv3.Cluster], ok bool
 	return c, false, nil
 }
 
-// named finds a resource by type and name, and decodes it into m.
+// named decodes the resource with a type and name into m. ok is false if it does not exist or is
+// invalid.
 func named[T proto.Message](r *Resources, typeURL, name string, m T) (d decoded[T], ok bool, err error) {
 	if r.Named == nil {
 		return d, false, nil

@@ -8,7 +8,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// upstream gives the request as an endpoint of the cluster sees it: headers are changed first, then host and path.
+// upstream returns the request that an endpoint of the cluster receives. It applies header changes
+// first, and then rewrites the host and the path.
 func (x *exchange) upstream(c choice, a *routev3.RouteAction) *Request {
 	r := x.request.clone()
 	for _, changes := range x.requestChanges(c.weight) {
@@ -70,7 +71,8 @@ func (x *exchange) rewritePath(r *Request, a *routev3.RouteAction) {
 	}
 }
 
-// substituted replaces every match of a regular expression. Substitutions name groups as RE2 does: \1.
+// substituted replaces every match of a regular expression. Substitutions refer to groups in RE2
+// syntax: \1. It returns text unchanged if the expression is invalid.
 func substituted(s *matcherv3.RegexMatchAndSubstitute, text string) string {
 	re, err := regexp.Compile(s.GetPattern().GetRegex())
 	if err != nil {
@@ -79,7 +81,8 @@ func substituted(s *matcherv3.RegexMatchAndSubstitute, text string) string {
 	return re.ReplaceAllString(text, goTemplate(s.GetSubstitution()))
 }
 
-// goTemplate writes an RE2 substitution as Go has it: "${1}" for `\1`, and "$$" for a dollar.
+// goTemplate converts an RE2 substitution to Go's syntax: `\1` becomes "${1}", and a dollar sign
+// becomes "$$".
 func goTemplate(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

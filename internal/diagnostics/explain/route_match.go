@@ -9,7 +9,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
-// takes says whether a route takes the request, as matches does, by what filters have said of the request too.
+// takes reports whether a route matches the request, including dynamic metadata. Its results are
+// the results of matches.
 func (x *exchange) takes(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
 	ok, matched, why, err = matches(m, x.request)
 	for _, d := range m.GetDynamicMetadata() {
@@ -23,8 +24,8 @@ func (x *exchange) takes(m *routev3.RouteMatch) (ok bool, matched, why string, e
 	return ok, matched, why, err
 }
 
-// matches says whether a RouteMatch takes a request, which part of the path rewrites replace, and by what. The error is of a
-// matcher that is not followed.
+// matches reports whether a RouteMatch accepts a request. matched is the part of the path that
+// rewrites replace, and why describes the conditions. The error reports an unsupported matcher.
 func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
 	path, _ := r.path()
 	ok, matched, why, err = pathMatches(m, r, path)
@@ -58,7 +59,7 @@ func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, e
 	return true, matched, strings.Join(reasons, ", "), nil
 }
 
-// pathMatches compares the path without its query.
+// pathMatches compares the path without the query. Its results are the results of matches.
 func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, matched, why string, err error) {
 	fold := m.GetCaseSensitive() != nil && !m.GetCaseSensitive().GetValue()
 	same := func(s string) string {
@@ -90,7 +91,7 @@ func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, match
 	}
 }
 
-// fraction gives a FractionalPercent between 0 and 1.
+// fraction converts a FractionalPercent to a number between 0 and 1.
 func fraction(p *typev3.FractionalPercent) float64 {
 	of := 100.0
 	switch p.GetDenominator() {

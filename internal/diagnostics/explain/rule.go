@@ -14,15 +14,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// rule is a place in a VirtualService, or in its delegate: a match of a route.
+// rule is a match of a route in a VirtualService or its delegate.
 type rule struct {
-	by    []Object // the delegate's place first
+	by    []Object // the path in the delegate first
 	match *networking.HTTPMatchRequest
 	route *networking.HTTPRoute
 }
 
-// ruleOf says which rule of a VirtualService a route came of. Routes keep the order of rules, and rules that are not for this
-// proxy have none; so each route, in order, is of the next rule that looks like it. nil where that leads nowhere.
+// ruleOf returns the rule of a VirtualService that produced a route, or nil if none is found.
+// Routes have the order of their rules, and rules for other proxies produce none. So each route
+// belongs to the next rule that resembles it.
 func ruleOf(c *config.Config, object func(config.Key) *config.Config, routes []*routev3.Route, wanted *routev3.Route) []Object {
 	if c == nil || c.Kind != api.VirtualService {
 		return nil
@@ -66,7 +67,7 @@ func rulesOf(c *config.Config, object func(config.Key) *config.Config) []rule {
 	return list
 }
 
-// matchesOf gives the rules of one route of a VirtualService.
+// matchesOf returns a rule for each match of an HTTP route, or one rule if it has no matches.
 func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
 	text := fmt.Sprintf("spec.http[%d]", i)
 	if len(h.GetMatch()) == 0 {
@@ -79,7 +80,7 @@ func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
 	return list
 }
 
-// delegated gives the rules of a delegate within those of the route that leaves requests to it.
+// delegated returns the rules of a delegate, combined with the rules of the delegating route.
 func delegated(own []rule, d *config.Config) []rule {
 	var list []rule
 	for i, h := range config.Spec[*networking.VirtualService](d).GetHttp() {
@@ -92,7 +93,8 @@ func delegated(own []rule, d *config.Config) []rule {
 	return list
 }
 
-// within joins what a rule and its delegate's ask for, as far as rules are told apart by it.
+// within merges the matches of a delegating rule and of its delegate, limited to the fields that
+// resembles compares. The delegate's fields override.
 func within(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	switch {
 	case root == nil:
@@ -121,8 +123,8 @@ func within(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchReques
 	return out
 }
 
-// resembles compares what a route and a rule both say plainly: the names, the path, the names of headers and parameters, and
-// where it leads.
+// resembles reports whether a route may come from the rule. It compares names, the path, the names
+// of headers and parameters, and the action.
 func (u rule) resembles(r *routev3.Route) bool {
 	named := strings.Contains(r.GetName(), u.route.GetName()) && strings.Contains(r.GetName(), u.match.GetName())
 	return named && u.headersResemble(r.GetMatch()) && u.queryResembles(r.GetMatch()) && u.pathResembles(r.GetMatch()) && u.endResembles(r)
@@ -156,7 +158,7 @@ func (u rule) queryResembles(m *routev3.RouteMatch) bool {
 	return len(m.GetQueryParameters()) == len(u.match.GetQueryParams())
 }
 
-// endResembles compares the kind of action, and the subsets of destinations.
+// endResembles compares the kind of action and the subsets of the destinations.
 func (u rule) endResembles(r *routev3.Route) bool {
 	switch {
 	case u.route.GetRedirect() != nil:
@@ -193,13 +195,13 @@ func (u rule) pathResembles(m *routev3.RouteMatch) bool {
 	}
 }
 
-// ruleOnly gives "spec.http[2]" of "spec.http[2].match[0]".
+// ruleOnly removes the match from a path: "spec.http[2].match[0]" becomes "spec.http[2]".
 func ruleOnly(text string) string {
 	r, _, _ := strings.Cut(text, ".match[")
 	return r
 }
 
-// subsetRule gives the path of a subset in a DestinationRule, "" if it has none of that name.
+// subsetRule returns the path of a subset in a DestinationRule, or "" if the subset does not exist.
 func subsetRule(c *config.Config, subset string) string {
 	if c == nil {
 		return ""

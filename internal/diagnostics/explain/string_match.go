@@ -8,7 +8,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// stringMatches follows StringMatcher.
+// stringMatches evaluates a StringMatcher. The error reports an unsupported matcher or an invalid
+// regular expression.
 func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
 	same := func(s string) string {
 		if m.GetIgnoreCase() {
@@ -33,7 +34,7 @@ func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
 	}
 }
 
-// stringText says what a StringMatcher asks for.
+// stringText describes the condition of a StringMatcher.
 func stringText(m *matcherv3.StringMatcher) string {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.StringMatcher_Exact:
@@ -51,7 +52,8 @@ func stringText(m *matcherv3.StringMatcher) string {
 	}
 }
 
-// wholly says whether a regular expression matches all of the text. Envoy's are of RE2, as Go's are.
+// wholly reports whether a regular expression matches the whole text. Envoy and Go both use RE2
+// syntax.
 func wholly(expression, text string) (bool, error) {
 	re, err := regexp.Compile(`\A(?:` + expression + `)\z`)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 )
 
-// tcpProxy forwards bytes.
+// tcpProxy forwards the connection to the clusters of a TCP proxy, and returns an ending for each.
 func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	if len(p.GetHashPolicy()) > 0 {
 		w.note(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")
@@ -42,7 +42,8 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	return out
 }
 
-// bytesTo ends a connection in a cluster.
+// bytesTo returns the ending of a connection in a cluster. It is Closed if the cluster is missing
+// or has no usable endpoint.
 func (w *walk) bytesTo(name string) []Ending {
 	t, end := w.cluster(name)
 	switch {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// What the operators of a path template stand for (envoy.path.match.uri_template): characters that RFC 3986 lets stand in a path, and
-// no others: a segment with a bracket is none to them.
+// Regular expressions for the operators of a path template (envoy.path.match.uri_template). They
+// match only characters that RFC 3986 allows in a path, so a segment with a bracket never matches.
 const (
 	segmentGlob = "[a-zA-Z0-9-._~%!$&'()*+,;:@=]+"
 	textGlob    = "[a-zA-Z0-9-._~%!$&'()*+,;:@=/]*"
 )
 
-// template compares the path without its query with "/a/*/b/**".
+// template compares the path without the query with a template such as "/a/*/b/**".
 func (a asked) template(text string) (finding, error) {
 	var expression strings.Builder
 	for segment := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {

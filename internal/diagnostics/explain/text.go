@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// String writes the path as people read it: a line for the call, one for each step, and one for each ending.
+// String formats the path with a line for the call, for each step and for each ending.
 func (p *Path) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Call)
@@ -25,7 +25,7 @@ func (p *Path) String() string {
 	return b.String()
 }
 
-// String writes a call in one line.
+// String formats a call in one line.
 func (c Call) String() string {
 	to := c.To.String()
 	if c.Socket != "" {
@@ -41,7 +41,7 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s to %s: %s", c.Direction, to, what)
 }
 
-// String writes a request in one line, without its headers.
+// String formats a request in one line, without its headers.
 func (r *Request) String() string {
 	scheme := r.Scheme
 	if scheme == "" {
@@ -50,7 +50,8 @@ func (r *Request) String() string {
 	return r.Method + " " + scheme + "://" + r.Authority + r.Path
 }
 
-// String writes a step in one line: "route #2: path begins with /a: takes the request [VirtualService/shop/web spec.http[2]]".
+// String formats a step in one line: "route #2: path begins with /a: takes the request
+// [VirtualService/shop/web spec.http[2]]".
 func (s Step) String() string {
 	var b strings.Builder
 	b.WriteString(string(s.Stage))
@@ -71,7 +72,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// String writes "VirtualService/shop/web spec.http[2].match[0]".
+// String formats an object: "VirtualService/shop/web spec.http[2].match[0]".
 func (o Object) String() string {
 	if o.Rule == "" {
 		return o.Key.String()
@@ -79,7 +80,7 @@ func (o Object) String() string {
 	return o.Key.String() + " " + o.Rule
 }
 
-// String writes an ending in one line.
+// String formats an ending in one line.
 func (e Ending) String() string {
 	text := e.text()
 	if e.Delay > 0 {
@@ -91,7 +92,7 @@ func (e Ending) String() string {
 	return text
 }
 
-// because writes why a call is not forwarded.
+// because returns the reason and details of an ending as a suffix.
 func (e Ending) because() string {
 	text := e.Reason
 	if e.Details != "" {
@@ -107,7 +108,7 @@ func (e Ending) because() string {
 	}
 }
 
-// text writes an ending without share and delay.
+// text formats an ending without its share and delay.
 func (e Ending) text() string {
 	switch e.Kind {
 	case Forwarded:

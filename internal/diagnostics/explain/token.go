@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// What Envoy answers to requests with tokens that it does not take.
+// Response bodies of Envoy for missing and invalid tokens.
 var (
 	errMissing   = errors.New("Jwt is missing")                                                                  //nolint:staticcheck // Envoy's words
 	errForm      = errors.New("Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections") //nolint:staticcheck // Envoy's words
@@ -28,19 +28,19 @@ var (
 	errRemote    = errors.New("Jwks remote fetch is failed")                                                     //nolint:staticcheck // Envoy's words
 )
 
-// clockSkew is by how much clocks may differ where the provider says nothing (JwtProvider.clock_skew_seconds).
+// clockSkew is the default for JwtProvider.clock_skew_seconds.
 const clockSkew = 60 * time.Second
 
-// token is a token of a request.
+// token is a parsed token of a request, or assumed claims.
 type token struct {
-	// text is as it came; "" for claims that are taken as those of a valid token.
+	// text is the encoded token; "" for assumed claims.
 	text   string
 	claims *structpb.Struct
-	// taken says that the claims are believed.
+	// taken is set if the claims are assumed to be valid.
 	taken bool
 }
 
-// readToken takes a token apart; its signature is not looked at.
+// readToken parses a token without verifying its signature.
 func readToken(text string) (token, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
@@ -59,7 +59,7 @@ func readToken(text string) (token, error) {
 
 func (t token) issuer() string { return t.claims.GetFields()["iss"].GetStringValue() }
 
-// audiences are those of the claim aud, a text or a list, without what does not count: scheme and the final slash.
+// audiences returns the claim aud, a string or a list, without the scheme and the final slash.
 func (t token) audiences() []string {
 	v := t.claims.GetFields()["aud"]
 	list := []string{bareAudience(v.GetStringValue())}
@@ -74,7 +74,9 @@ func bareAudience(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// verify says what a provider finds wrong with a token. at is now; zero: its times are not looked at.
+// verify checks issuer, lifetime, audience and signature against a provider. at is the current
+// time; if zero, the lifetime is not checked. It returns errRemote if the keys are not in the
+// provider.
 func (t token) verify(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if p.GetIssuer() != "" && t.issuer() != p.GetIssuer() {
 		return errIssuer
@@ -111,7 +113,7 @@ func (t token) timely(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	return nil
 }
 
-// signed checks the signature by keys (JWKS, RFC 7517).
+// signed verifies the signature with a JSON Web Key Set (JWKS, RFC 7517).
 func (t token) signed(keys string) error {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal([]byte(keys), &set); err != nil {

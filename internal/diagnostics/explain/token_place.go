@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Where tokens are looked for if a provider says nothing (RFC 6750, sections 2.1 and 2.3).
+// Default token locations of a provider (RFC 6750, sections 2.1 and 2.3).
 const (
 	tokenHeader = "authorization"
 	tokenScheme = "Bearer "
 	tokenParam  = "access_token"
 )
 
-// places gives where a provider looks for tokens.
+// places returns the token locations of a provider, with defaults applied.
 func places(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params, cookies []string) {
 	headers, params, cookies = p.GetFromHeaders(), p.GetFromParams(), p.GetFromCookies()
 	if len(headers)+len(params)+len(cookies) == 0 {
@@ -26,7 +26,7 @@ func places(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params,
 	return headers, params, cookies
 }
 
-// texts gives the tokens of the request that are at a provider's places.
+// texts returns the tokens of the request in a provider's token locations.
 func (x *exchange) texts(p *jwtauthnv3.JwtProvider) []string {
 	headers, params, cookies := places(p)
 	var list []string
@@ -54,7 +54,8 @@ func (x *exchange) texts(p *jwtauthnv3.JwtProvider) []string {
 	return list
 }
 
-// prefixed finds a token behind a prefix, which may stand anywhere in the value; what can be no part of a token ends it.
+// prefixed returns the token after a prefix, which may occur anywhere in the value. The token ends
+// at the first character that is invalid in a token.
 func prefixed(value, prefix string) (string, bool) {
 	i := strings.Index(value, prefix)
 	if i < 0 {
@@ -74,7 +75,8 @@ func prefixed(value, prefix string) (string, bool) {
 	return text, text != ""
 }
 
-// takeOut removes the tokens from the request, as the application is not to see them.
+// takeOut removes the tokens in a provider's headers and parameters from the request, to hide them
+// from the application.
 func (x *exchange) takeOut(p *jwtauthnv3.JwtProvider) {
 	headers, params, _ := places(p)
 	for _, h := range headers {
@@ -94,7 +96,8 @@ func (x *exchange) takeOut(p *jwtauthnv3.JwtProvider) {
 	}
 }
 
-// claimAt gives a claim by its path, "a.b", as a header has it: texts, numbers and booleans as they are, others in base64.
+// claimAt returns a claim by its path, "a.b", formatted for a header. Strings, numbers and booleans
+// are plain text; other values are base64.
 func claimAt(claims *structpb.Struct, path string) (string, bool) {
 	value, ok := claims.GetFields()[path]
 	if !ok {

@@ -7,10 +7,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// byEndpoint is the transport of a cluster that has one for endpoints that take mutual TLS of proxies, and another for the rest.
+// byEndpoint describes a cluster whose transport differs between endpoints that accept mutual TLS
+// of proxies and the other endpoints.
 const byEndpoint = "mutual TLS to endpoints that take it, else plain text"
 
-// What an endpoint's metadata says of how it is called, and clusters match.
+// Endpoint metadata that transport socket matches of clusters compare.
 const (
 	transportMetadata = "envoy.transport_socket_match"
 	transportMode     = "tlsMode"
@@ -21,7 +22,8 @@ func isPeer(e *endpointv3.LbEndpoint) bool {
 	return e.GetMetadata().GetFilterMetadata()[transportMetadata].GetFields()[transportMode].GetStringValue() == peerMode
 }
 
-// transports says how each endpoint is spoken to, or if all are spoken to alike how that is.
+// transports sets the transport of each endpoint. If all endpoints have the same, it returns that
+// as the common transport and leaves the endpoints' empty.
 func (w *walk) transports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, string) {
 	out := make([]Endpoint, len(list))
 	alike := true
@@ -40,7 +42,8 @@ func (w *walk) transports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, st
 	return out, text
 }
 
-// transportTo gives the first transport whose match an endpoint fits. Several that fit alike differ in what they offer by ALPN alone.
+// transportTo returns the first transport whose match fits an endpoint. Further matches that fit
+// differ only in ALPN.
 func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 	for _, m := range c.GetTransportSocketMatches() {
 		if !fits(m.GetMatch(), peer) {

@@ -10,17 +10,19 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// routed is what took a request.
+// routed is the result of a route lookup.
 type routed struct {
 	config *routev3.RouteConfiguration
-	host   *routev3.VirtualHost // nil: none did
-	route  *routev3.Route       // nil: none of its routes did
+	host   *routev3.VirtualHost // nil if none matches
+	route  *routev3.Route       // nil if none matches
 	// matched is the part of the path that rewrites replace.
 	matched string
 	from    []config.Key
 }
 
-// route finds the virtual host and the route of the request.
+// route looks up the virtual host and the route of the request and stores them in x.routed. It
+// returns endings for a redirect to TLS and for unsupported features. Without a match it returns
+// nil, and the router answers 404.
 func (x *exchange) route(d decoded[*routev3.RouteConfiguration]) []Ending {
 	c := d.message
 	x.routed = routed{config: c, from: d.from}
@@ -56,14 +58,16 @@ func (x *exchange) route(d decoded[*routev3.RouteConfiguration]) []Ending {
 	return x.firstRoute(vh)
 }
 
-// toTLS sends a request that came without TLS to the same place by TLS (VirtualHost.require_tls), before routes are looked at.
+// toTLS redirects a request without TLS to the same URL with https (VirtualHost.require_tls),
+// before the route lookup.
 func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 	location := "https://" + x.request.Authority + x.request.Path
 	x.step(Step{Stage: StageVirtualHost, Resource: vh.GetName(), Matched: "no TLS", Decided: "sends the request to " + location, By: x.few(x.routed.from)})
 	return []Ending{{Share: 1, Kind: Answered, Status: http.StatusMovedPermanently, Reason: "TLS is wanted", Header: []Header{{"location", location}}}}
 }
 
-// firstRoute finds the first route of a virtual host that matches.
+// firstRoute selects the first route of a virtual host that matches. A route for a fraction of the
+// requests is unsupported.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	for i, r := range vh.GetRoutes() {
 		ok, matched, why, err := x.takes(r.GetMatch())
@@ -84,7 +88,8 @@ func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	return nil
 }
 
-// routeObjects names what made a route: a VirtualService, or else the service itself.
+// routeObjects returns the source objects of a route: a VirtualService, or the service of the
+// virtual host.
 func (x *exchange) routeObjects(r *routev3.Route) []Object {
 	if list := x.objectsOf(r); list != nil {
 		return list
@@ -113,8 +118,8 @@ func ordinal(n int) string {
 	return fmt.Sprint(n, suffix)
 }
 
-// virtualHost finds a virtual host by host: an exact domain, then the longest "*suffix", then the longest "prefix*", then "*"
-// (VirtualHost.domains).
+// virtualHost selects a virtual host: an exact domain, then the longest "*suffix", then the longest
+// "prefix*", then "*" (VirtualHost.domains). It returns nil if none matches.
 func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.VirtualHost, domain string) {
 	rank := -1
 	for _, vh := range c.GetVirtualHosts() {
@@ -127,7 +132,8 @@ func virtualHost(c *routev3.RouteConfiguration, host string) (best *routev3.Virt
 	return best, domain
 }
 
-// domainRank says how well a domain fits a host: -1 not at all, more is better.
+// domainRank ranks a domain that matches a host, where a higher rank is more specific. It returns
+// -1 if the domain does not match.
 func domainRank(domain, host string) int {
 	const kind = 1 << 20 // longer than any host
 	suffix, isSuffix := strings.CutPrefix(domain, "*")
