@@ -9,24 +9,26 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Unhonoured gives what proxies do not follow, as Warnings without Key and Origin.
+// Unhonoured finds settings that the translation ignores. Its functions return Warnings without Key
+// and Origin.
 type Unhonoured struct {
-	// Object looks at one object's spec, Mesh at the mesh configuration.
+	// Object checks the spec of one object. Mesh checks the mesh configuration.
 	Object func(c *config.Config) []config.Problem
 	Mesh   func(m *meshconfig.MeshConfig) []config.Problem
 }
 
-// Analyzer looks at snapshots one after the other. It remembers what it found of objects by themselves, so that of the next
-// snapshot it looks at those only that are new. It is for one goroutine.
+// Analyzer checks a sequence of snapshots. It caches the results of Unhonoured.Object, so only
+// objects that are new in a snapshot are checked again. It is not safe for concurrent use.
 type Analyzer struct {
 	unhonoured Unhonoured
 	known      map[*config.Config][]config.Problem
 }
 
-// New makes an Analyzer that has seen nothing yet.
+// New returns an Analyzer with an empty cache.
 func New(u Unhonoured) *Analyzer { return &Analyzer{unhonoured: u} }
 
-// Analyze gives all Problems of the snapshot's objects and of its mesh configuration, sorted.
+// Analyze returns the Problems of the snapshot's objects and of its mesh configuration, sorted and
+// without duplicates.
 func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a := &analyzer{s: s, known: z.known}
 	a.virtualServices()
@@ -57,7 +59,7 @@ type analyzer struct {
 	found []config.Problem
 }
 
-// warn notes that a part of an object has no effect, or not the one it says.
+// warn reports a Warning for a field of c that has no effect, or another effect than it describes.
 func (a *analyzer) warn(c *config.Config, field, reason string) {
 	a.found = append(a.found, config.Problem{Key: c.Key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning})
 }

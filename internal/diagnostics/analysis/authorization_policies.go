@@ -15,13 +15,14 @@ const (
 	misses = "does not refuse callers without mutual TLS, who have no identity: have PeerAuthentication be STRICT here, or refuse notPrincipals: [\"*\"] too"
 )
 
-// authorizationPolicies finds rules about identities by which calls in the clear get in: a caller without mutual TLS is none of those that
-// are named, neither where they are refused nor where all others are let in (ISTIO-SECURITY-2021-004).
+// authorizationPolicies reports rules about identities that plain text callers bypass. A caller
+// without mutual TLS has no identity. So a DENY of named identities does not match it, and neither
+// do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004).
 func (a *analyzer) authorizationPolicies() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
 		if spec.GetTargetRef() != nil || len(spec.GetTargetRefs()) > 0 {
-			continue // of gateways, which callers from outside have no identity of the mesh at
+			continue // for gateways, where external callers have no mesh identity
 		}
 		allow := spec.GetAction() == security.AuthorizationPolicy_ALLOW
 		if !allow && spec.GetAction() != security.AuthorizationPolicy_DENY {
@@ -42,7 +43,8 @@ func (a *analyzer) authorizationPolicies() {
 	}
 }
 
-// identities are the lists of a source that are about identities: those that name callers, or those that name all others.
+// identities returns the fields of a source that match identities, by name. If not is true, it
+// returns the negative fields.
 func identities(s *security.Source, not bool) map[string][]string {
 	if not {
 		return map[string][]string{
@@ -64,7 +66,8 @@ func named(lists map[string][]string) (fields []string) {
 	return fields
 }
 
-// conditioned says whether a rule has a condition about identities, that names callers or all others, and where.
+// conditioned reports whether a rule has a condition on identities, and returns its field. If not
+// is true, it checks for negative values.
 func conditioned(r *security.Rule, not bool) (field string, ok bool) {
 	for i, w := range r.GetWhen() {
 		values, part := w.GetValues(), "values"
@@ -79,7 +82,7 @@ func conditioned(r *security.Rule, not bool) (field string, ok bool) {
 	return "", false
 }
 
-// letsInTheClear: an ALLOW of all but some, without asking for any identity.
+// letsInTheClear reports an ALLOW rule that excludes identities without requiring any.
 func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rule) {
 	if _, asks := conditioned(r, false); asks {
 		return
@@ -87,7 +90,7 @@ func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rul
 	field, but := conditioned(r, true)
 	for j, from := range r.GetFrom() {
 		if len(named(identities(from.GetSource(), false))) > 0 {
-			but = false // this one asks; the condition holds for each
+			but = false // this source requires an identity; the condition applies to each source
 			continue
 		}
 		for _, f := range named(identities(from.GetSource(), true)) {
@@ -99,7 +102,7 @@ func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rul
 	}
 }
 
-// missesTheClear: a DENY of some.
+// missesTheClear reports a DENY rule that matches identities.
 func (a *analyzer) missesTheClear(c *config.Config, rule string, r *security.Rule) {
 	if field, names := conditioned(r, false); names {
 		a.warn(c, rule+field, misses)

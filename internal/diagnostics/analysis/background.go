@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// recheckInterval is how often an unchanged snapshot is checked again: certificates expire.
+	// recheckInterval is the interval for checking an unchanged snapshot again, because
+	// certificates expire.
 	recheckInterval = time.Hour
-	// endpointsDelay is how long a change of endpoints alone waits. Pods come and go all the time,
-	// and their Problems are few.
+	// endpointsDelay is the delay of a run after a change of endpoints only. Pods change all the
+	// time, and cause few Problems.
 	endpointsDelay = 10 * time.Second
 )
 
-// Check returns the Problems of a snapshot. It may keep results between calls, which one goroutine
-// makes.
+// Check returns the Problems of a snapshot. It may cache results between calls, which a single
+// goroutine makes.
 type Check func(s *snapshot.Snapshot, now time.Time) []config.Problem
 
 // BackgroundOptions configure a Background.
@@ -33,11 +34,11 @@ type BackgroundOptions struct {
 	Report func(list []config.Problem, changed bool)
 }
 
-// Background checks the newest snapshot in a goroutine of its own, so that checks never delay pushes.
-// It skips snapshots that are superseded while a run is under way.
+// Background checks the newest snapshot in its own goroutine, so that checks never delay pushes. It
+// skips snapshots that are superseded while a run is in progress.
 type Background struct {
 	options BackgroundOptions
-	newest  chan pending // a queue of one: a newer snapshot replaces the one that waits
+	newest  chan pending // a queue of one: a newer snapshot replaces the pending one
 	result  atomic.Pointer[result]
 }
 
@@ -46,8 +47,8 @@ type result struct {
 	list    []config.Problem
 }
 
-// pending is a snapshot that has not been checked. urgent is false if only endpoints differ from the
-// last one that was.
+// pending is a snapshot that has not been checked. urgent is false if it differs from the last
+// checked snapshot in endpoints only.
 type pending struct {
 	*snapshot.Snapshot
 	urgent bool
@@ -60,8 +61,8 @@ func NewBackground(o BackgroundOptions) *Background {
 	return b
 }
 
-// Publish enqueues a snapshot and its difference from the one before. It never blocks. Calls must not
-// overlap.
+// Publish enqueues a snapshot and its difference from the one before. It never blocks. Calls must
+// not overlap.
 func (b *Background) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 	next := pending{s, !d.EndpointsOnly() || d.Empty()}
 	select {
@@ -72,20 +73,20 @@ func (b *Background) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 	b.newest <- next
 }
 
-// Problems returns the result of the last run and the version of the snapshot that it checked, 0 and
-// nil before the first run. The list must not be modified.
+// Problems returns the result of the last run and the version of the snapshot that it checked.
+// Before the first run it returns 0 and nil. The list must not be modified.
 func (b *Background) Problems() (version uint64, list []config.Problem) {
 	r := b.result.Load()
 	return r.version, r.list
 }
 
-// Run checks snapshots until the context ends. A check that panics loses its run: the result before
-// it stays.
+// Run checks snapshots until the context ends. If a check panics, the result of that run is lost
+// and the previous result remains.
 func (b *Background) Run(ctx context.Context) {
 	var (
 		checks  = b.options.NewChecks()
 		current *snapshot.Snapshot
-		delayed <-chan time.Time // set while a change of endpoints waits
+		delayed <-chan time.Time // set while a change of endpoints is delayed
 	)
 	for {
 		select {
@@ -131,8 +132,8 @@ func (b *Background) run(checks []Check, s *snapshot.Snapshot, now time.Time) {
 	b.options.Report(list, last.version == 0 || !slices.Equal(last.list, list))
 }
 
-// Pause returns how long to wait after a run that took so long: twenty times as long, between 50 ms
-// and 2 s, so that a mesh that changes all the time costs at most a twentieth of one CPU.
+// Pause returns the delay after a run: 20 times its duration, between 50 ms and 2 s. A mesh that
+// changes all the time then costs at most a twentieth of one CPU.
 func Pause(took time.Duration) time.Duration {
 	return min(max(20*took, 50*time.Millisecond), 2*time.Second)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// destinationRules checks that rules apply to something, and finds what of them does not count beside older ones.
+// destinationRules reports rules for hosts without a service, and settings that an older rule for
+// the same host overrides.
 func (a *analyzer) destinationRules() {
 	older := map[sharedHost][]*config.Config{}
 	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.Older)
@@ -29,15 +30,16 @@ func (a *analyzer) destinationRules() {
 	}
 }
 
-// sharedHost is what rules have in common that are joined.
+// sharedHost is the key of rules that are merged.
 type sharedHost struct {
 	namespace string
 	host      mesh.Hostname
-	selects   bool // also one without labels, which is for all workloads of the namespace
+	selects   bool // also true without labels, for all workloads of the namespace
 	selector  string
 }
 
-// besideOlder notes what of a rule does not count because an older one for the same clients has it.
+// besideOlder reports the traffic policy and the subsets of c that an older rule for the same
+// clients overrides.
 func (a *analyzer) besideOlder(c *config.Config, older []*config.Config) {
 	spec := config.Spec[*networking.DestinationRule](c)
 	for _, o := range older {

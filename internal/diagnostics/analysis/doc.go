@@ -1,9 +1,12 @@
-// Package analysis finds mistakes that no single config object shows: references to hosts, subsets and
-// ports that do not exist, and fields and kinds that have no effect.
+// Package analysis finds mistakes that no single config object shows: references to hosts, subsets
+// and ports that do not exist, and fields and kinds that have no effect.
 //
-// Its input is a snapshot, its output is a list of Problems. [Analyzer.Analyze] is pure, and nothing
-// that proxies receive depends on it. [Background] runs it, and other checks, on the newest snapshot.
+// The input is a snapshot, and the output is a sorted list of Problems. [Analyzer.Analyze] depends
+// only on the snapshot and on the functions in [Unhonoured], and caches their results per object.
+// No proxy configuration depends on the Problems. [Background] runs it, and other checks, on the
+// newest snapshot.
 //
-// Start with [Analyzer.Analyze]. references.go checks destinations, virtual_services.go what
-// VirtualServices mean to one another and to gateways, honour.go what the translation leaves out.
+// Start reading with [Analyzer.Analyze] in analyze.go. references.go checks destinations.
+// virtual_services.go checks how VirtualServices relate to one another and to gateways. honour.go
+// reports objects and fields that the translation ignores.
 package analysis

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// gatewaySelectors finds Gateways that select no workload that is known of. Where none is known at all, as with proxies that a
-// person starts by hand, nothing is said.
+// gatewaySelectors reports Gateways that select no known workload. If no workload is known at all,
+// as with manually started proxies, it reports nothing.
 func (a *analyzer) gatewaySelectors() {
 	found := map[string]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {

@@ -7,7 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// notInForce are kinds that are read, checked and shown, but shape no proxy yet.
+// notInForce returns the reason if objects of a kind are read, validated and shown but not
+// translated yet. Otherwise it returns "".
 func notInForce(kind api.Kind) string {
 	switch kind {
 	case api.GatewayClass, api.KubernetesGateway, api.HTTPRoute, api.GRPCRoute, api.TLSRoute, api.TCPRoute, api.UDPRoute,
@@ -18,7 +19,8 @@ func notInForce(kind api.Kind) string {
 	}
 }
 
-// honour notes every object, and every field, that the translation does not follow.
+// honour reports every object and every field that the translation ignores. It reuses the cached
+// results of unchanged objects.
 func (a *analyzer) honour(unhonoured func(*config.Config) []config.Problem) {
 	known := a.known
 	a.known = make(map[*config.Config][]config.Problem, len(known))

@@ -15,13 +15,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// networksOrigin is where Problems of MeshNetworks are said to be.
+// networksOrigin is the Origin of Problems in MeshNetworks.
 const networksOrigin = "mesh networks"
 
-// networks finds what of MeshNetworks, and of Services that are gateways of networks, has no effect.
+// networks reports settings without effect in MeshNetworks, and in Services that are network
+// gateways.
 func (a *analyzer) networks() {
 	all := a.s.Settings.Networks.GetNetworks()
-	registries, ranges := map[string]string{}, map[netip.Prefix]string{} // the network that has them
+	registries, ranges := map[string]string{}, map[netip.Prefix]string{} // the network of each
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		field := "networks[" + name + "]"
 		for i, e := range all[name].GetEndpoints() {
@@ -108,7 +109,7 @@ func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mes
 	}
 }
 
-// labelledGateways finds Services that are meant to be gateways of a network, and are not.
+// labelledGateways reports Services with the label of a network gateway that cannot serve as one.
 func (a *analyzer) labelledGateways() {
 	for _, s := range a.s.Services() {
 		network := s.Labels[label.TopologyNetwork.Name]

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// peerAuthentications finds those that have no effect: a selector in the root namespace, and those in whose place an older one stands.
+// peerAuthentications reports policies without effect: with a selector in the root namespace, or
+// for the same workloads as an older policy.
 func (a *analyzer) peerAuthentications() {
 	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.Older)
 	for i, c := range list {

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// policyPorts finds rules for ports at which the gateways that they are for do not listen: those of a Service that leads elsewhere, most
-// often (ISTIO-SECURITY-2021-002). Policies of proxies that are not known to be gateways are not looked at, for those take any port.
+// policyPorts reports rules for ports at which the selected gateways do not listen. Often these are
+// Service ports with another target port (ISTIO-SECURITY-2021-002). It skips policies for proxies
+// that are not known to be gateways, because those accept any port.
 func (a *analyzer) policyPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
@@ -40,8 +41,9 @@ func (a *analyzer) policyPorts() {
 	}
 }
 
-// gatewayPorts gives all ports at which proxies with the labels may listen for Gateways, more rather than less; known is false if no Gateway
-// is surely theirs, or a Service leads to a port that only the proxy knows.
+// gatewayPorts returns all ports at which proxies with the labels may listen for Gateways. In doubt
+// a port is included. known is false if no Gateway certainly selects the proxies, or if a target
+// port is known only to the proxy.
 func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (listens map[uint32]bool, known bool) {
 	listens = map[uint32]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {
@@ -60,7 +62,8 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 	return listens, known
 }
 
-// leads adds where Services of the proxies lead from a port, or the port itself if none does. It is false where that is not known.
+// leads adds the target ports of the proxies' Services for a port, or the port itself if no Service
+// certainly maps it. It returns false if a target port is unknown.
 func (a *analyzer) leads(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {
@@ -81,7 +84,7 @@ func (a *analyzer) leads(namespace string, labels map[string]string, number uint
 	return true
 }
 
-// contradict says that nobody has both sets of labels.
+// contradict reports whether no workload can have both sets of labels.
 func contradict(a, b map[string]string) bool {
 	for k, own := range a {
 		if v, ok := b[k]; ok && v != own {

@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// virtualServices checks where every route of an object goes, those of delegates with the delegate.
+// virtualServices checks the destinations of all routes. Routes of a delegate are checked with the
+// delegate.
 func (a *analyzer) virtualServices() {
 	for _, vs := range a.s.VirtualServices() {
 		spec := config.Spec[*networking.VirtualService](vs.Config)
@@ -39,10 +40,10 @@ func (a *analyzer) virtualServices() {
 	}
 }
 
-// destination checks that a destination's host, port and subset exist.
+// destination reports a destination whose host, port or subset does not exist.
 func (a *analyzer) destination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
-		return // validation's business
+		return // reported by validation
 	}
 	host := vs.ResolveHost(d.Host)
 	services := a.services(host)
@@ -91,7 +92,7 @@ func (a *analyzer) services(host mesh.Hostname) []*mesh.Service {
 
 func (a *analyzer) hasSubset(client string, services []*mesh.Service, subset string) bool {
 	for _, s := range services {
-		for _, r := range a.s.RulesOf(client, s.ServiceKey) { // some callers at least have it
+		for _, r := range a.s.RulesOf(client, s.ServiceKey) { // at least some clients use it
 			if slices.ContainsFunc(r.Spec.Subsets, func(x *networking.Subset) bool { return x.Name == subset }) {
 				return true
 			}

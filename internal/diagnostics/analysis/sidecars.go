@@ -11,7 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// sidecars finds Sidecars that hold for nobody, and proxies for egress that are not there.
+// sidecars reports Sidecars without effect because an older one applies to the whole namespace, and
+// egress proxies that do not exist.
 func (a *analyzer) sidecars() {
 	general := map[string]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.Older) {
@@ -27,7 +28,7 @@ func (a *analyzer) sidecars() {
 	}
 }
 
-// egressProxy checks where a Sidecar sends what has no route.
+// egressProxy reports a missing host or subset of the destination for traffic without a route.
 func (a *analyzer) egressProxy(c *config.Config, d *networking.Destination) {
 	const field = "spec.outboundTrafficPolicy.egressProxy"
 	if d.GetHost() == "" {

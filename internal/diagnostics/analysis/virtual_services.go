@@ -13,7 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// delegation checks what VirtualServices leave to one another.
+// delegation reports faults in delegation, and delegates that no VirtualService refers to.
 func (a *analyzer) delegation() {
 	for _, vs := range a.s.VirtualServices() {
 		a.found = append(a.found, vs.Faults...)
@@ -23,8 +23,8 @@ func (a *analyzer) delegation() {
 	}
 }
 
-// gateways checks that the gateways that VirtualServices name are there. What a delegate is for is a matter of those that
-// delegate to it.
+// gateways reports gateways of VirtualServices that do not exist. It skips delegates, because the
+// delegating VirtualServices determine their gateways.
 func (a *analyzer) gateways() {
 	for _, vs := range a.s.VirtualServices() {
 		if len(vs.Hosts) == 0 {
@@ -54,7 +54,7 @@ func (a *analyzer) gateways() {
 	}
 }
 
-// matchGateways checks that a match asks for gateways only that the VirtualService is for.
+// matchGateways reports gateways of a match that are not gateways of the VirtualService.
 func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gateways []string) {
 	for i, g := range gateways {
 		if full := snapshot.ResolveGateway(g, vs.Config.Namespace); !slices.Contains(vs.Gateways, full) {
@@ -71,10 +71,11 @@ func (a *analyzer) isGateway(name string) bool {
 	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
 }
 
-// shadowed finds hosts for which sidecars go by another VirtualService. At gateways the rules of all are joined.
+// shadowed reports hosts for which sidecars prefer another VirtualService. At gateways the rules of
+// all VirtualServices are merged.
 func (a *analyzer) shadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
-	for _, private := range []bool{true, false} { // in the order in which sidecars try them
+	for _, private := range []bool{true, false} { // in the order of precedence in sidecars
 		for _, vs := range a.s.VirtualServices() {
 			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
 				continue

@@ -10,11 +10,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// selfDiscoveryVariable is the metadata of proxies that Envoy's zone-aware routing needs.
+// selfDiscoveryVariable is the proxy metadata that Envoy's zone-aware routing requires.
 const selfDiscoveryVariable = "ISTIO_META_ENABLE_SELF_DISCOVERY"
 
-// zoneAwareRouting reports settings of zone-aware routing if the mesh's proxies do not discover the proxies of their own workload:
-// Envoy then uses all zones of a region alike. Single pods may have the variable by annotation, so it is a warning.
+// zoneAwareRouting reports settings of zone-aware routing if proxies of the mesh do not discover
+// the proxies of their own workload. Envoy then uses all zones of a region alike. It is a warning,
+// because single pods may set the variable by annotation.
 func (a *analyzer) zoneAwareRouting() {
 	metadata := a.s.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {
@@ -34,7 +35,7 @@ func (a *analyzer) zoneAwareRouting() {
 	}
 }
 
-// zonesOf reports the settings of one policy and of its ports.
+// zonesOf reports the settings of one traffic policy and of its ports.
 func (a *analyzer) zonesOf(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
 	if enabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
