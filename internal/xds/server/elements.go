@@ -50,7 +50,7 @@ func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) err
 		}
 		tag, err := binary.ReadUvarint(r)
 		if err != nil {
-			return nil //nolint:nilerr // malformed
+			return nil // malformed
 		}
 		number, kind := protowire.DecodeTag(tag)
 		size, ok := sizeOfValue(r, kind)
