@@ -141,7 +141,7 @@ func (s *server) makeReaders() (err error) {
 func (s *server) makeServers() (err error) {
 	o := s.options.Push
 	s.pusher = push.New(push.Options{
-		Generators: generators(s.table), Logger: s.logs.Scope("ads"), Metrics: s.metrics, Recovery: s.recovery,
+		Generators: s.table.Generators, Logger: s.logs.Scope("ads"), Metrics: s.metrics, Recovery: s.recovery,
 		Secrets:  s.secretsAsked(),
 		Debounce: push.Debounce{After: o.DebounceAfter, Max: o.DebounceMax, EndpointsAtOnce: o.EndpointsAtOnce},
 		Names:    s.options.Names,
@@ -211,19 +211,6 @@ func (s *server) openSources() error {
 		return err
 	}
 	return s.newSources(m)
-}
-
-// generators converts the table to the type that package push uses, because translate and push do
-// not import each other.
-func generators(t *translate.Table) []push.Generator {
-	list := make([]push.Generator, 0, len(t.Generators))
-	for _, g := range t.Generators {
-		list = append(list, push.Generator{
-			TypeURL: g.TypeURL, All: g.All, Named: g.Named, Every: g.Every, Update: g.Update, Affected: g.Affected, Touched: g.Touched,
-			Inbound: g.Inbound, Local: g.Local, Scope: g.Scope,
-		})
-	}
-	return list
 }
 
 func (s *server) run(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
@@ -24,7 +25,7 @@ type envoySet struct {
 }
 
 // generators returns the generators for Envoys in push order, restricted to Views of Envoys.
-func (e envoySet) generators() []Generator {
+func (e envoySet) generators() []view.Generator {
 	list := slices.Concat(
 		e.clusterGenerators(),
 		e.endpointGenerators(),
@@ -39,23 +40,23 @@ func (e envoySet) generators() []Generator {
 	return list
 }
 
-func (e envoySet) clusterGenerators() []Generator {
-	patched := func(g Generator) Generator {
+func (e envoySet) clusterGenerators() []view.Generator {
+	patched := func(g view.Generator) view.Generator {
 		g.TypeURL = api.ClusterType
 		return e.patching.wrapAll(g, clusterPatches, e.patching.Clusters)
 	}
 	c := e.clusters
-	return []Generator{
-		patched(Generator{All: c.Outbound, Update: c.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
-		patched(Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
-		patched(Generator{All: c.SNIDNATClusters, Touched: cluster.SNIDNATTouched, Scope: sniDNATScope}),
-		patched(Generator{All: c.Inbound, Touched: touchesInbound, Inbound: true}),
+	return []view.Generator{
+		patched(view.Generator{All: c.Outbound, Update: c.OutboundSince, Touched: cluster.Touched, Scope: clusterScope}),
+		patched(view.Generator{All: c.Resolved, Update: c.ResolvedSince, Touched: cluster.Touched, Scope: resolvedScope}),
+		patched(view.Generator{All: c.SNIDNATClusters, Touched: cluster.SNIDNATTouched, Scope: sniDNATScope}),
+		patched(view.Generator{All: c.Inbound, Touched: touchesInbound, Inbound: true}),
 		e.patching.addedClusters(),
 	}
 }
 
-func (e envoySet) endpointGenerators() []Generator {
-	return []Generator{
+func (e envoySet) endpointGenerators() []view.Generator {
+	return []view.Generator{
 		{
 			TypeURL:  api.EndpointType,
 			Named:    e.endpoints.NamedRemote,
@@ -67,8 +68,8 @@ func (e envoySet) endpointGenerators() []Generator {
 	}
 }
 
-func (e envoySet) extensionGenerators() []Generator {
-	return []Generator{
+func (e envoySet) extensionGenerators() []view.Generator {
+	return []view.Generator{
 		{
 			TypeURL: api.ExtensionType,
 			Named:   e.listeners.Extension,
@@ -87,22 +88,22 @@ func (e envoySet) extensionGenerators() []Generator {
 	}
 }
 
-func (e envoySet) listenerGenerators() []Generator {
-	patched := func(g Generator) Generator {
+func (e envoySet) listenerGenerators() []view.Generator {
+	patched := func(g view.Generator) view.Generator {
 		g.TypeURL = api.ListenerType
 		return e.patching.wrapAll(g, listenerPatches, e.patching.Listeners)
 	}
 	l := e.listeners
-	return []Generator{
-		patched(Generator{All: l.Own, Touched: l.OwnTouched, Inbound: true}),
-		patched(Generator{All: l.Outbound, Touched: l.OutboundTouched, Scope: listenerScope}),
-		patched(Generator{All: l.Gateway, Touched: l.GatewayTouched, Scope: gatewayScope}),
+	return []view.Generator{
+		patched(view.Generator{All: l.Own, Touched: l.OwnTouched, Inbound: true}),
+		patched(view.Generator{All: l.Outbound, Touched: l.OutboundTouched, Scope: listenerScope}),
+		patched(view.Generator{All: l.Gateway, Touched: l.GatewayTouched, Scope: gatewayScope}),
 		e.patching.addedListeners(),
 	}
 }
 
-func (e envoySet) routeGenerators() []Generator {
-	return []Generator{e.patching.wrapRoutes(Generator{
+func (e envoySet) routeGenerators() []view.Generator {
+	return []view.Generator{e.patching.wrapRoutes(view.Generator{
 		TypeURL:  api.RouteType,
 		Named:    e.routes.Named,
 		Affected: e.routes.Affected,
@@ -110,8 +111,8 @@ func (e envoySet) routeGenerators() []Generator {
 	})}
 }
 
-func (e envoySet) secretGenerators() []Generator {
-	return []Generator{{
+func (e envoySet) secretGenerators() []view.Generator {
+	return []view.Generator{{
 		TypeURL:  api.SecretType,
 		Named:    e.secrets.Named,
 		Affected: e.secrets.Affected,

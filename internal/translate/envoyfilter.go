@@ -29,7 +29,7 @@ func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Lis
 // wrapAll returns g with patches applied to the output of All and Update. names selects the list of
 // patches that the output depends on. An edit of one of these patches makes Update return false and
 // Touched return true.
-func (p patching) wrapAll(g Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) Generator {
+func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) view.Generator {
 	of := func(v *view.View) snapshot.PatchList {
 		n := v.Key.EnvoyFilterPatches
 		return *names(&n)
@@ -65,7 +65,7 @@ func (p patching) wrapAll(g Generator, names func(*snapshot.PatchNames) *snapsho
 
 // wrapRoutes returns g, the generator of RouteConfigurations, with patches applied. If a patch of
 // RouteConfigurations was edited, all of them are affected.
-func (p patching) wrapRoutes(g Generator) Generator {
+func (p patching) wrapRoutes(g view.Generator) view.Generator {
 	inner := g
 	g.Named = func(v *view.View, name string) *resource.Resource {
 		return p.Routes(v, v.Key.EnvoyFilterPatches.Routes, inner.Named(v, name))
@@ -86,8 +86,8 @@ func (p patching) wrapRoutes(g Generator) Generator {
 
 // addedClusters returns the generator of the clusters that patches add. Views without such patches
 // have equal Scopes and share its empty output.
-func (p patching) addedClusters() Generator {
-	return Generator{
+func (p patching) addedClusters() view.Generator {
+	return view.Generator{
 		TypeURL: api.ClusterType,
 		All: func(v *view.View) []*resource.Resource {
 			return p.AddedClusters(v, v.Key.EnvoyFilterPatches.Clusters, func() []*resource.Resource { return p.clusters.All(v) })
@@ -103,8 +103,8 @@ func (p patching) addedClusters() Generator {
 
 // addedListeners returns the generator of the listeners that patches add. Views without such
 // patches have equal Scopes and share its empty output.
-func (p patching) addedListeners() Generator {
-	return Generator{
+func (p patching) addedListeners() view.Generator {
+	return view.Generator{
 		TypeURL: api.ListenerType,
 		All: func(v *view.View) []*resource.Resource {
 			return p.AddedListeners(
@@ -123,8 +123,8 @@ func (p patching) addedListeners() Generator {
 }
 
 // extensions returns the generator of the extension configs (ECDS) that patches define.
-func (p patching) extensions() Generator {
-	return Generator{
+func (p patching) extensions() view.Generator {
+	return view.Generator{
 		TypeURL: api.ExtensionType,
 		Named: func(v *view.View, name string) *resource.Resource {
 			return p.Extension(v, v.Key.EnvoyFilterPatches.Extensions, name)

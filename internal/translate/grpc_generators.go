@@ -11,8 +11,8 @@ import (
 
 // proxylessGenerators returns the generators for gRPC applications without a proxy. Each has output
 // only for Views whose Key is Proxyless.
-func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []Generator {
-	list := []Generator{
+func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []view.Generator {
+	list := []view.Generator{
 		{
 			TypeURL: api.ClusterType,
 			All:     g.Clusters,
@@ -33,7 +33,7 @@ func proxylessGenerators(g *grpc.Generator, e grpc.Envoy) []Generator {
 
 // restrictTo returns g with output only for Views whose Key.Proxyless equals proxyless. All other
 // Views have equal Scopes and share its empty output.
-func restrictTo(g Generator, proxyless bool) Generator {
+func restrictTo(g view.Generator, proxyless bool) view.Generator {
 	inner, mine := g, func(v *view.View) bool { return v.Key.Proxyless == proxyless }
 	g.Scope = func(k view.Key) view.Key {
 		scope := view.Key{}
@@ -76,7 +76,7 @@ func restrictTo(g Generator, proxyless bool) Generator {
 
 // restrictChanges wraps Update, Affected and Touched of inner: for Views that are not of the kind,
 // no change alters anything.
-func restrictChanges(g, inner Generator, mine func(*view.View) bool) Generator {
+func restrictChanges(g, inner view.Generator, mine func(*view.View) bool) view.Generator {
 	if inner.Update != nil {
 		g.Update = func(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 			if !mine(v) {

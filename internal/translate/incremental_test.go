@@ -144,7 +144,7 @@ var names = func() []string {
 
 // follower has what one generator made for one Key, brought up change by change.
 type follower struct {
-	gen   *Generator
+	gen   *view.Generator
 	proxy *mesh.Proxy
 	key   view.Key
 	view  *view.View
@@ -224,7 +224,7 @@ func (f *follower) current(want *resource.Set) *resource.Set {
 }
 
 // whole makes everything for a View; of endpoints those of clusters that are there.
-func whole(t *testing.T, g *Generator, v *view.View) *resource.Set {
+func whole(t *testing.T, g *view.Generator, v *view.View) *resource.Set {
 	t.Helper()
 	var list []*resource.Resource
 	if g.All != nil {

@@ -225,7 +225,7 @@ func sentTo(t *testing.T, m *fixture.Mesh, proxy string) map[string]string {
 	return all
 }
 
-func made(g *Generator, v *view.View) []*resource.Resource {
+func made(g *view.Generator, v *view.View) []*resource.Resource {
 	if g.All != nil {
 		return g.All(v)
 	}

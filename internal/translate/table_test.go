@@ -34,8 +34,8 @@ func TestTableIsWhole(t *testing.T) {
 }
 
 // generators gives those of a type.
-func (t *Table) generators(typeURL string) []Generator {
-	return slices.DeleteFunc(slices.Clone(t.Generators), func(g Generator) bool { return g.TypeURL != typeURL })
+func (t *Table) generators(typeURL string) []view.Generator {
+	return slices.DeleteFunc(slices.Clone(t.Generators), func(g view.Generator) bool { return g.TypeURL != typeURL })
 }
 
 // everyResolution has a service of each way in which endpoints are found, each with a subset.
@@ -230,7 +230,7 @@ proxyConfig:
 }
 
 // everything gives all that a generator makes, or what it makes of some names that mean something.
-func everything(g Generator, v *view.View) []*resource.Resource {
+func everything(g view.Generator, v *view.View) []*resource.Resource {
 	if g.All != nil {
 		return g.All(v)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 	"github.com/meshpilot/meshpilot/internal/translate/secret"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -58,9 +59,9 @@ func newLab(t *testing.T, config string, certificate [3]string, meshConfig ...st
 	return l
 }
 
-func labGenerators() []push.Generator {
+func labGenerators() []view.Generator {
 	clusters, endpoints, secrets := NewGenerator(), endpoint.NewGenerator(), secret.NewGenerator(secret.Public)
-	return []push.Generator{
+	return []view.Generator{
 		{TypeURL: api.ClusterType, All: clusters.All},
 		{TypeURL: api.EndpointType, Named: endpoints.Named, Affected: endpoints.Affected},
 		{TypeURL: api.SecretType, Named: secrets.Named, Affected: secrets.Affected, Touched: secret.Touched},

@@ -113,7 +113,7 @@ type lab struct {
 func newLab(t *testing.T, config string) *lab {
 	l := &lab{t: t, mesh: fixture.New(t, []byte(config), nil), address: map[string]string{}}
 	g := NewGenerator(SameNamespace)
-	l.pusher = push.New(push.Options{Generators: []push.Generator{
+	l.pusher = push.New(push.Options{Generators: []view.Generator{
 		{TypeURL: api.ClusterType, All: func(*view.View) []*resource.Resource { return nil }},
 		{TypeURL: api.ListenerType, All: func(*view.View) []*resource.Resource { return *l.listeners.Load() }},
 		{TypeURL: api.SecretType, Named: g.Named, Affected: g.Affected, Touched: Touched, Scope: Scope},

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
@@ -45,7 +46,7 @@ type needs struct {
 	named map[string]bool
 }
 
-func newNeeds(generators []rollout.Generator) *needs {
+func newNeeds(generators []view.Generator) *needs {
 	n := &needs{accepted: map[string]*atomic.Bool{}, named: map[string]bool{}}
 	for i := range generators {
 		n.accepted[generators[i].TypeURL] = new(atomic.Bool)

@@ -21,8 +21,8 @@ const (
 )
 
 // modes makes a listener that contains the mutual TLS modes which a proxy accepts.
-func modes() push.Generator {
-	return push.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
+func modes() view.Generator {
+	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Easing()))}
 	}}
 }
@@ -41,7 +41,7 @@ type peers struct {
 
 func withPeers(t *testing.T, first security.PeerAuthentication_MutualTLS_Mode, test func(*peers)) {
 	t.Helper()
-	inBubble(t, 1, push.Options{Generators: []push.Generator{modes()}}, func(f *fixture) {
+	inBubble(t, 1, push.Options{Generators: []view.Generator{modes()}}, func(f *fixture) {
 		f.mesh.SetPeers(first)
 		f.mesh.SetMutualTLS("s0", pushtest.Proxy(0, "default").Addresses[0].String())
 		f.settle()

@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -16,8 +17,6 @@ import (
 
 // Types of package rollout that users of a Pusher need.
 type (
-	// Generator generates the resources of one type for a View.
-	Generator = rollout.Generator
 	// Debounce configures how long changes are collected before they are pushed.
 	Debounce = rollout.Debounce
 	// Quarantined is a resource that is withheld from proxies because some refused it.
@@ -27,7 +26,7 @@ type (
 // Options are the dependencies and settings of a Pusher.
 type Options struct {
 	// Generators generate the resources. The resources of one type are sent in this order.
-	Generators []Generator
+	Generators []view.Generator
 	// Logger receives the log. If nil, nothing is logged.
 	Logger *slog.Logger
 	// Metrics receives measurements. If nil, nothing is measured.

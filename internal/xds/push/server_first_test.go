@@ -13,14 +13,14 @@ import (
 )
 
 // inbound makes a listener that describes what a proxy serves.
-func inbound() push.Generator {
-	return push.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
+func inbound() view.Generator {
+	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(fmt.Sprint(v.Key.Inbound)))}
 	}}
 }
 
 func TestServersGoFirst(t *testing.T) {
-	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		address := pushtest.Proxy(0, "default").Addresses[0].String()
 		f.mesh.SetEndpoints("s1", address) // the server serves s1 now
@@ -35,7 +35,7 @@ func TestServersGoFirst(t *testing.T) {
 }
 
 func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
-	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
 		f.mesh.EditRoutes()
@@ -54,7 +54,7 @@ func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 // While clusters and routes are held back, callers keep the endpoints of the service, though the
 // newest configuration has none for it.
 func TestEndpointsOfHeldClustersStay(t *testing.T) {
-	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
 		f.mesh.RemoveService("s2")
@@ -67,7 +67,7 @@ func TestEndpointsOfHeldClustersStay(t *testing.T) {
 }
 
 func TestServersThatLeaveAreNotWaitedFor(t *testing.T) {
-	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "default").Addresses[0].String())
 		f.mesh.EditRoutes()
@@ -83,7 +83,7 @@ func TestServersThatLeaveAreNotWaitedFor(t *testing.T) {
 // generate than endpoints: no proxy is sent an empty assignment for a cluster that its routes still
 // use.
 func TestEndpointsWaitForHeldClusters(t *testing.T) {
-	inBubble(t, 3, push.Options{Generators: []push.Generator{inbound()}}, func(f *fixture) {
+	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
 		f.gen.Before = func(typeURL string) {
 			if typeURL == api.ClusterType {

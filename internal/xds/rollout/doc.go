@@ -12,8 +12,8 @@
 //	Published ─> inbox ─(debounce)─> turn ─> producers ─Generate/Generated─> Shelves ─> World ─> Offer
 //
 // A class is all clients of one view.Key. They are served the same World (see xds/stream). A World
-// consists of Shelves, and each Shelf comes from a producer: one [Generator] for the part of the
-// Key that its output depends on ([Generator.Scope]). Classes that agree in that part share the
+// consists of Shelves, and each Shelf comes from a producer: one [view.Generator] for the part of the
+// Key that its output depends on ([view.Generator.Scope]). Classes that agree in that part share the
 // producer, its Shelf and the encoded bytes.
 //
 // A turn begins with the newest snapshot and the merged Deltas since the last one. It moves clients

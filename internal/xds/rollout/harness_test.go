@@ -50,8 +50,8 @@ func startTime() time.Time { return time.Unix(1_000_000, 0).UTC() }
 
 // inbound makes a listener from what a proxy serves and from the modes of mutual TLS that it
 // accepts.
-func inbound() rollout.Generator {
-	return rollout.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
+func inbound() view.Generator {
+	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		body := fmt.Sprint(v.Key.Inbound, " ", v.Key.PeerModes(v.Snapshot).Easing())
 		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(body))}
 	}}

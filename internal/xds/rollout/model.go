@@ -111,7 +111,7 @@ type producerKey struct {
 // that agree in the scope share it.
 type producer struct {
 	producerKey
-	gen     *Generator
+	gen     *view.Generator
 	classes map[*class]struct{}
 	live    int // number of classes that have clients
 

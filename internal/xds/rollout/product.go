@@ -45,7 +45,7 @@ func (t task) String() string {
 // generateAll brings all resources of a wildcard type up to the View of next, through Update if
 // that can tell what differs. It returns how many resources were generated, and an error if the
 // generator broke its contract.
-func generateAll(gen *Generator, t task, old Product, next *Product) (generated int, err error) {
+func generateAll(gen *view.Generator, t task, old Product, next *Product) (generated int, err error) {
 	if gen.Update != nil && old.shelf != nil && old.view != nil && !t.delta.All {
 		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
 			next.replaceSet(gen.TypeURL, old.set.With(diff.Updated, diff.Removed), diff.Updated)
@@ -81,7 +81,7 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 
 // generateNamed generates the named resources that the change affects and those that are requested
 // besides, and keeps the others. It returns how many were generated.
-func generateNamed(gen *Generator, t task, old Product, next *Product) (generated int) {
+func generateNamed(gen *view.Generator, t task, old Product, next *Product) (generated int) {
 	var before []string
 	if next.shelf != nil {
 		before = next.shelf.Asked()
@@ -97,7 +97,7 @@ func generateNamed(gen *Generator, t task, old Product, next *Product) (generate
 		again = union(affectedNames(gen, old.view, next.view, t.delta, asked), t.names)
 	}
 	updated := make([]*resource.Resource, 0, len(again))
-	lookup := gen.lookup(next.view, len(again))
+	lookup := lookupNamed(gen, next.view, len(again))
 	for _, n := range again {
 		if r := lookup(n); r != nil {
 			updated = append(updated, r)
@@ -113,7 +113,7 @@ func generateNamed(gen *Generator, t task, old Product, next *Product) (generate
 }
 
 // affectedNames returns the names whose resources a change may alter, sorted.
-func affectedNames(gen *Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
+func affectedNames(gen *view.Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
 	if gen.Affected == nil || d.All || old == nil {
 		return names
 	}

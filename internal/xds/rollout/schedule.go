@@ -9,7 +9,7 @@ import (
 // producerFor returns the producer of a generator for a Key. It makes a new one if there is none.
 func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	gen := &r.options.Generators[generator]
-	key := producerKey{generator, gen.scope(k)}
+	key := producerKey{generator, scopeOf(gen, k)}
 	pr := r.producers[key]
 	if pr == nil {
 		pr = &producer{producerKey: key, gen: gen, classes: map[*class]struct{}{}}

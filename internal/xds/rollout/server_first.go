@@ -5,6 +5,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
@@ -58,7 +59,7 @@ type serverFirstBarrier struct {
 type retained struct{ clusters, endpoints, shelf *stream.Shelf }
 
 // holds reports whether a level holds back the resources of a generator.
-func (l holdLevel) holds(g *Generator) bool {
+func (l holdLevel) holds(g *view.Generator) bool {
 	switch g.TypeURL {
 	case api.ClusterType, api.ListenerType, api.ExtensionType, api.RouteType:
 		return l >= holdConfiguration && !g.Inbound

@@ -55,7 +55,7 @@ type Rollout struct {
 // Options are the parts and settings of a Rollout.
 type Options struct {
 	// Generators make the resources. The resources of one type are sent in this order.
-	Generators []Generator
+	Generators []view.Generator
 	Debounce   Debounce
 	// Quarantine is how long refusals are collected and quarantines last. Zero values mean the
 	// defaults.
@@ -92,7 +92,7 @@ type turn struct {
 // New returns a Rollout without clients. It panics if a Generator is not valid.
 func New(o Options) *Rollout {
 	for i := range o.Generators {
-		o.Generators[i].mustBeValid()
+		checkGenerator(&o.Generators[i])
 	}
 	if o.MaxJobs <= 0 {
 		o.MaxJobs = defaultMaxJobs

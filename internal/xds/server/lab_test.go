@@ -70,7 +70,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) start() {
 	l.t.Helper()
 	l.mesh = pushtest.New(l.t, 0)
-	l.pusher = push.New(push.Options{Generators: []push.Generator{
+	l.pusher = push.New(push.Options{Generators: []view.Generator{
 		{TypeURL: api.ClusterType, All: l.clusters}, {TypeURL: api.EndpointType, Named: l.endpoints},
 		{TypeURL: api.ListenerType, All: l.listeners}, {TypeURL: api.RouteType, Named: l.routes},
 	}})

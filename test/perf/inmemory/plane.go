@@ -58,24 +58,12 @@ func New(m *workload.Mesh) (*Plane, error) {
 		}
 		batch = append(batch, e)
 	}
-	p.Pusher = push.New(push.Options{Generators: Generators(p.Table)})
+	p.Pusher = push.New(push.Options{Generators: p.Table.Generators})
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.running.Go(func() { p.Pusher.Run(p.ctx) })
 	s, _ := p.apply(batch)
 	p.Pusher.Publish(s, snapshot.Delta{All: true})
 	return p, nil
-}
-
-// Generators gives a table in the form in which push takes it.
-func Generators(t *translate.Table) []push.Generator {
-	list := make([]push.Generator, 0, len(t.Generators))
-	for _, g := range t.Generators {
-		list = append(list, push.Generator{
-			TypeURL: g.TypeURL, All: g.All, Named: g.Named, Every: g.Every, Update: g.Update, Affected: g.Affected, Touched: g.Touched,
-			Inbound: g.Inbound, Scope: g.Scope,
-		})
-	}
-	return list
 }
 
 // Event is what a source would say of an edit.

@@ -13,7 +13,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
-	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
 // Generators generate for each visible service an EDS cluster "outbound|80||HOST" and its
@@ -52,8 +51,8 @@ func (g *Generators) called(typeURL string) {
 }
 
 // Table returns the generators.
-func (g *Generators) Table() []push.Generator {
-	return []push.Generator{
+func (g *Generators) Table() []view.Generator {
+	return []view.Generator{
 		{TypeURL: api.ClusterType, All: g.clusters, Update: g.clustersSince, Scope: outbound},
 		{TypeURL: api.EndpointType, Named: g.endpoints, Affected: affected, Scope: outbound},
 		{TypeURL: api.ListenerType, All: g.listeners, Scope: outbound},
