@@ -4,7 +4,7 @@ package node
 func Warnings(n Node) []string {
 	var list []string
 	for _, unsupported := range []struct{ name, why string }{
-		{"sidecar.istio.io/statsHistogramBins", "the mesh's standard metrics are not implemented"},
+		{"sidecar.istio.io/statsHistogramBins", "the buckets of the mesh's histograms cannot be configured"},
 	} {
 		if _, set := n.Metadata.Annotations[unsupported.name]; set {
 			list = append(list, "annotation "+unsupported.name+" has no effect: "+unsupported.why)
