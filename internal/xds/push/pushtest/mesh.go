@@ -62,12 +62,20 @@ func (m *Mesh) AddService(name string) { m.Apply(mesh.Event{Service: service(nam
 
 // RemoveService removes a service.
 func (m *Mesh) RemoveService(name string) {
-	m.Apply(mesh.Event{Op: mesh.Delete, Service: service(name)})
+	m.Apply(RemovalEvent(name))
 }
+
+// RemovalEvent returns the event of RemoveService, for changes of several things at once.
+func RemovalEvent(name string) mesh.Event { return mesh.Event{Op: mesh.Delete, Service: service(name)} }
 
 // SetEndpoints replaces the endpoints of a service.
 func (m *Mesh) SetEndpoints(name string, addresses ...string) {
-	m.Apply(mesh.Event{Shard: shard(name, addresses...)})
+	m.Apply(EndpointsEvent(name, addresses...))
+}
+
+// EndpointsEvent returns the event of SetEndpoints, for changes of several things at once.
+func EndpointsEvent(name string, addresses ...string) mesh.Event {
+	return mesh.Event{Shard: shard(name, addresses...)}
 }
 
 // EditRoutes changes a VirtualService, and with it every RouteConfiguration.
