@@ -1,0 +1,63 @@
+package gatewayapi
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// Deployment describes the gateway proxies that a Gateway needs. It is immutable. Only Gateways of
+// a class with ControllerName have one. A Gateway whose spec.addresses name an existing Service has
+// none, because its proxies run already.
+type Deployment struct {
+	// Gateway is the Gateway as it was read: class, infrastructure, addresses, generation.
+	Gateway *config.Config
+	// Class is the name of its class, and ClassObject the GatewayClass, or nil if none exists and
+	// the name is a default one.
+	Class       string
+	ClassObject *config.Config
+	// Ports are the ports of the Service, sorted by number: one for each port and transport
+	// protocol of the valid listeners, including the listeners of ListenerSets. A proxy listens on the same
+	// numbers.
+	Ports []ServicePort
+}
+
+// ServicePort is a port of a deployed gateway's Service.
+type ServicePort struct {
+	// Name is valid and unique in the Service: "http-80", "https-443", "udp-53".
+	Name     string
+	Number   uint32
+	Protocol corev1.Protocol
+	// AppProtocol is the protocol of the listener in lower case: "http", "https", "tls", "tcp" or
+	// "udp".
+	AppProtocol string
+}
+
+// Deployments are the gateways to deploy, by the key of their Gateway. It is immutable.
+type Deployments struct {
+	all *cow.Map[config.Key, *Deployment]
+}
+
+// Get returns the Deployment of a Gateway, or nil if nothing is to be deployed for it.
+func (d *Deployments) Get(k config.Key) *Deployment { return d.all.Get(k) }
+
+// All returns an iterator over all Deployments, in no particular order.
+func (d *Deployments) All() iter.Seq2[config.Key, *Deployment] { return d.all.All() }
+
+// Len returns the number of Deployments.
+func (d *Deployments) Len() int { return d.all.Len() }
+
+// ServiceName returns the name of the Service and the Deployment of a deployed Gateway, as in
+// Istio: the annotation gateway.istio.io/name-override, or else "NAME-CLASS".
+func ServiceName(gateway *config.Config, class string) string {
+	if name := gateway.Annotations[nameOverride]; name != "" {
+		return name
+	}
+	return gateway.Name + "-" + class
+}
+
+// nameOverride is the annotation of a Gateway with the name of its Deployment and Service.
+const nameOverride = "gateway.istio.io/name-override"

@@ -1,0 +1,52 @@
+package gatewayapi
+
+import (
+	"iter"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// Names of the controllers in GatewayClass.spec.controllerName and RouteParentStatus.
+const (
+	// ControllerName is the controller of the classes for which gateways are deployed. Routes whose
+	// parents are Services or ServiceEntries carry it too.
+	ControllerName = "istio.io/gateway-controller"
+	// UnmanagedControllerName is the controller of the class istio-remote, for gateways that run
+	// elsewhere.
+	UnmanagedControllerName = "istio.io/unmanaged-gateway"
+	// MeshControllerName is the controller name in the status of routes that are attached to the
+	// mesh.
+	MeshControllerName = ControllerName
+)
+
+// Status is the desired status of one object. It is immutable.
+type Status struct {
+	// Generation is the metadata.generation of the object that the status was computed from. All
+	// conditions have it as observedGeneration.
+	Generation int64
+	// Value is one of *gatewayv1.GatewayClassStatus, *gatewayv1.GatewayStatus,
+	// *gatewayv1.ListenerSetStatus, *gatewayv1.RouteStatus (for all five kinds of routes) and
+	// *gatewayv1.PolicyStatus. It contains only the entries of this project's controllers: a writer
+	// keeps the parents and ancestors of other controllers, and conditions of other types.
+	// LastTransitionTime is zero: the writer keeps the time that the object has while the condition's
+	// status stays the same.
+	//
+	// A RouteStatus without parents is desired for a route that no longer has a parent of this
+	// controller: the writer removes our entries from the object.
+	Value any
+}
+
+// Statuses are the desired statuses of all objects of this controller by key. It is immutable.
+type Statuses struct {
+	all *cow.Map[config.Key, *Status]
+}
+
+// Get returns the desired status of an object, or nil if it has no status of this controller.
+func (s *Statuses) Get(k config.Key) *Status { return s.all.Get(k) }
+
+// All returns an iterator over all statuses, in no particular order.
+func (s *Statuses) All() iter.Seq2[config.Key, *Status] { return s.all.All() }
+
+// Len returns the number of statuses.
+func (s *Statuses) Len() int { return s.all.Len() }
