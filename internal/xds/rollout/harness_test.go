@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,10 @@ type harness struct {
 	// manual leaves jobs to the script; failing are types whose generators panic.
 	manual  bool
 	failing map[string]bool
-	lines   []string
+	// order, if set, has jobs finish in random order, each in a Step of its own. Otherwise they
+	// finish together, sorted by type.
+	order *rand.Rand
+	lines []string
 	// due are the types that are to be generated. verbose has a line for them.
 	due     map[string]bool
 	verbose bool
@@ -192,18 +196,28 @@ func (h *harness) step(events ...rollout.Event) {
 	}
 }
 
-// generate runs the jobs that are due.
+// generate runs the jobs that are due, or a random one of them if order is set and manual is not.
 func (h *harness) generate() (events []rollout.Event) {
+	if h.order != nil && !h.manual && len(h.jobs) > 0 {
+		i := h.order.IntN(len(h.jobs))
+		j := h.jobs[i]
+		h.jobs = slices.Delete(h.jobs, i, i+1)
+		return []rollout.Event{h.finish(j)}
+	}
 	slices.SortStableFunc(h.jobs, func(a, b *rollout.Job) int { return cmp.Compare(a.TypeURL(), b.TypeURL()) })
 	for _, j := range h.jobs {
-		if h.failing[api.ShortType(j.TypeURL())] {
-			events = append(events, rollout.GeneratorFailed{Job: j})
-			continue
-		}
-		events = append(events, rollout.Generated{Job: j, Product: j.Run().Product})
+		events = append(events, h.finish(j))
 	}
 	h.jobs = nil
 	return events
+}
+
+// finish runs a job, which fails if generators of its type are to fail.
+func (h *harness) finish(j *rollout.Job) rollout.Event {
+	if h.failing[api.ShortType(j.TypeURL())] {
+		return rollout.GeneratorFailed{Job: j}
+	}
+	return rollout.Generated{Job: j, Product: j.Run().Product}
 }
 
 func (h *harness) carryOut(a rollout.Action) (line string, follow []rollout.Event) {

@@ -3,8 +3,10 @@ package rollout_test
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the actions in testdata/*.txt")
@@ -52,7 +55,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(want))
+			got := play(t, string(want), nil)
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -66,9 +69,53 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, text string) string {
+// TestScriptsInAnyOrder plays the same sequences while generators finish one after another in
+// random order. Each command must have the same actions.
+func TestScriptsInAnyOrder(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := range uint64(longtest.Rounds(20, 500)) {
+				got := play(t, string(want), rand.New(rand.NewPCG(seed, 3)))
+				if d := cmp.Diff(actionsByCommand(string(want)), actionsByCommand(got)); d != "" {
+					t.Fatalf("seed %d: the actions differ (-want +got):\n%s", seed, d)
+				}
+			}
+		})
+	}
+}
+
+// actionsByCommand returns the commands of a script, each followed by its actions in sorted order.
+func actionsByCommand(text string) (list []string) {
+	var actions []string
+	flush := func() {
+		list = append(list, slices.Sorted(slices.Values(actions))...)
+		actions = nil
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "< ") {
+			actions = append(actions, line)
+			continue
+		}
+		flush()
+		list = append(list, line)
+	}
+	flush()
+	return list
+}
+
+// play carries out a script. If order is set, generators finish in random order.
+func play(t *testing.T, text string, order *rand.Rand) string {
 	t.Helper()
 	h := newHarness(t, 3, rollout.Options{MaxJobs: 100})
+	h.order = order
 	h.lines = nil
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -127,7 +174,14 @@ func (h *harness) play(words []string) {
 		h.manual = true
 		return
 	case "generate":
-		h.step(h.generate()...)
+		events := h.generate()
+		if h.order == nil {
+			h.step(events...)
+			return
+		}
+		for _, i := range h.order.Perm(len(events)) {
+			h.step(events[i])
+		}
 		return
 	case "fail":
 		h.failing[args[0]] = true
