@@ -125,8 +125,9 @@ func reviews(t *testing.T, address string) (slowest time.Duration) {
 	return slowest
 }
 
-// serveWebhook serves both webhooks on loopback until the test ends.
-func serveWebhook(t *testing.T) (address string) {
+// serveWebhook serves both webhooks on loopback until the test ends. change, if any, modifies the
+// options.
+func serveWebhook(t *testing.T, change ...func(*Options)) (address string) {
 	t.Helper()
 	certificate := pki.Authority("root").Issue(
 		&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
@@ -136,13 +137,17 @@ func serveWebhook(t *testing.T) (address string) {
 		Log:  slog.New(slog.DiscardHandler),
 	}
 	i.Configure(builtin(t))
-	s := New(Options{
+	o := Options{
 		Injector:       i,
 		Validator:      &Validator{Log: slog.New(slog.DiscardHandler)},
 		Metrics:        obs.NewMetrics().Webhooks,
 		Log:            slog.New(slog.DiscardHandler),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil },
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s := New(o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
