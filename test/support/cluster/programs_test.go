@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var said []string
+	keepBuildCache(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	programs := func() *Programs {
 		return &Programs{sources: sources, say: func(format string, _ ...any) {
@@ -63,4 +65,15 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	if _, err := programs().Path(t.Context(), "kubedns"); err == nil || !strings.Contains(err.Error(), `no program "kubedns"`) {
 		t.Errorf("an unknown one gives %v", err)
 	}
+}
+
+// keepBuildCache fixes GOCACHE. By default the go command derives it from XDG_CACHE_HOME, and in an
+// empty directory it compiles the standard library first, which takes most of a minute.
+func keepBuildCache(t *testing.T) {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
 }
