@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/meshpilot/meshpilot/internal/discovery"
 	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
+	"github.com/meshpilot/meshpilot/internal/identity/authority"
 )
 
 // authority reads the settings of the certificate authority and of client authentication. The
 // variables have Istio's names.
-func (e *environment) authority(o *discovery.AuthorityOptions) {
-	o.Off = !e.boolean("ENABLE_CA_SERVER", true)
+func (e *environment) authority(o *authority.Settings) {
+	o.Enabled = e.boolean("ENABLE_CA_SERVER", true)
 	e.text("ROOT_CA_DIR", &o.PluggedDir)
 	o.SelfSignedInCacerts = e.boolean("USE_CACERTS_FOR_SELF_SIGNED_CA", false)
 	e.integer("CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE", &o.KeyType.RSABits)
@@ -48,10 +48,10 @@ func (e *environment) authority(o *discovery.AuthorityOptions) {
 		o.TrustedGateways = append(o.TrustedGateways, p.Masked())
 	}
 	e.list("CA_TRUSTED_NODE_ACCOUNTS", &o.TrustedNodes)
-	o.XDSAnyone = !e.boolean("XDS_AUTH", true)
-	o.XDSAnyIdentity = !e.boolean("PILOT_ENABLE_XDS_IDENTITY_CHECK", true)
+	o.AuthenticateXDS = e.boolean("XDS_AUTH", true)
+	o.CheckXDSIdentity = e.boolean("PILOT_ENABLE_XDS_IDENTITY_CHECK", true)
 	if v, _ := e.lookup("TRUST_DISTRIBUTION"); v == "off" {
-		o.NoRootConfigMaps = true
+		o.PublishRoots = false
 	}
 }
 

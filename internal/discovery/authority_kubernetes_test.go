@@ -102,7 +102,7 @@ func TestPluggedAuthority(t *testing.T) {
 	c := shared.Start(t)
 	client := c.Client(t)
 	control := c.Namespace(t, "istio-system", nil)
-	a, b := newAuthority(t, "A"), newAuthority(t, "B")
+	a, b := newPluggedAuthority(t, "A"), newPluggedAuthority(t, "B")
 	secrets := client.CoreV1().Secrets(control)
 	put := func(signing *authorityPair, roots ...*authorityPair) {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cacerts"}, Data: signing.files(roots...)}

@@ -9,7 +9,7 @@ import (
 // authorityPair is an authority that an operator brings.
 type authorityPair struct{ *pki.Pair }
 
-func newAuthority(t *testing.T, name string) *authorityPair {
+func newPluggedAuthority(t *testing.T, name string) *authorityPair {
 	t.Helper()
 	return &authorityPair{pki.Authority(name)}
 }

@@ -329,7 +329,7 @@ func testStreamsAreOfTheirIdentity(t *testing.T, l *mode) {
 // TestSettingsOfXDSIdentity: XDS_AUTH=false and PILOT_ENABLE_XDS_IDENTITY_CHECK=false.
 func TestSettingsOfXDSIdentity(t *testing.T) {
 	t.Run("anyone", func(t *testing.T) {
-		l := startLaptop(t, func(o *Options) { o.Authority.XDSAnyone = true })
+		l := startLaptop(t, func(o *Options) { o.Authority.AuthenticateXDS = false })
 		if _, err := l.ask(t.Context(), nil, node("shop", nil), api.ClusterType); err != nil {
 			t.Error(err)
 		}
@@ -339,7 +339,7 @@ func TestSettingsOfXDSIdentity(t *testing.T) {
 		}
 	})
 	t.Run("any identity", func(t *testing.T) {
-		l := startLaptop(t, func(o *Options) { o.Authority.XDSAnyIdentity = true })
+		l := startLaptop(t, func(o *Options) { o.Authority.CheckXDSIdentity = false })
 		token := l.token("shop", "web", time.Hour, "istio-ca")
 		if _, err := l.ask(bearing(t.Context(), token), nil, node("bank", nil), api.ClusterType); err != nil {
 			t.Error(err)

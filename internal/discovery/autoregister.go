@@ -98,7 +98,7 @@ func (w *workloads) run(ctx context.Context) error {
 			w.CleanUpAbandoned(ctx, nil)
 			return nil
 		}
-		return w.s.lead(ctx, leader.Workloads, func(ctx context.Context) { w.CleanUpAbandoned(ctx, w.alive) })
+		return w.s.elections.Run(ctx, leader.Workloads, func(ctx context.Context) { w.CleanUpAbandoned(ctx, w.alive) })
 	})
 	return group.Wait()
 }

@@ -34,7 +34,7 @@ func (s *server) lookAfterClusters(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-s.authority.opened:
+	case <-s.authority.Opened():
 	}
 	s.clusters.Each(ctx, s.lookAfterCluster)
 }
@@ -94,12 +94,12 @@ func (s *server) startLookingAfter(ctx context.Context, id mesh.ClusterID, clien
 			s.log.Error(what+" in a remote cluster ended", "cluster", string(id), "err", err)
 		}
 	}
-	if a := s.authority; a.issuer != nil && s.elections != nil && !a.o.NoRootConfigMaps {
+	if s.authority.PublishesRoots() {
 		parts.Go(func() {
 			// The lease is in our own cluster. A replica of another control plane that manages the
 			// same cluster writes the same content.
-			failed("election", s.lead(ctx, leader.RootCertificates+"-"+strings.ToLower(string(id)), func(ctx context.Context) {
-				failed("publishing the roots", s.publishRoots(ctx, client.Kubernetes))
+			failed("election", s.elections.Run(ctx, leader.RootCertificates+"-"+strings.ToLower(string(id)), func(ctx context.Context) {
+				failed("publishing the roots", s.authority.PublishRoots(ctx, client.Kubernetes))
 			}))
 		})
 	}

@@ -31,6 +31,7 @@ type controlPlane struct {
 	dir        string
 	http, grpc string
 	log        *serving.Log
+	server     *server
 	stop       func() error
 }
 
@@ -62,9 +63,13 @@ func startWith(t *testing.T, files map[string]string, change func(*Options)) *co
 	if err := o.Validate(); err != nil {
 		t.Fatal(err)
 	}
+	var err error
+	if c.server, err = newServer(o); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Run(ctx, o) }()
+	go func() { done <- c.server.run(ctx) }()
 	c.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done

@@ -1,8 +1,6 @@
 package discovery
 
 import (
-	"context"
-
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
 )
 
@@ -16,12 +14,6 @@ func (s *server) newElections() *leader.Elections {
 		Client: s.client.Kubernetes.CoordinationV1(), Namespace: s.options.Namespace, Identity: s.options.PodName,
 		OnChange: s.metrics.leading, Log: s.logs.Scope("leader"),
 	})
-}
-
-// lead runs do while this replica is the leader of the task, until ctx ends. A task that panics is
-// restarted.
-func (s *server) lead(ctx context.Context, task string, do func(context.Context)) error {
-	return s.elections.Run(ctx, task, restarting("leader of "+task, do))
 }
 
 func (x metrics) leading(task string, is bool) {

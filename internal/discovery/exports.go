@@ -54,7 +54,7 @@ func (s *server) runExports(ctx context.Context) error {
 	if s.exporter == nil {
 		return nil
 	}
-	return s.lead(ctx, leader.ServiceExports, s.exporter.Run)
+	return s.elections.Run(ctx, leader.ServiceExports, s.exporter.Run)
 }
 
 // lookAtExports triggers the exporter if a delta may have changed services.

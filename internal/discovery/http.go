@@ -144,7 +144,7 @@ func (s *server) debugPages() *debug.Pages {
 			return list
 		},
 		Access: debug.Access{
-			Authenticate:     s.authority.reader,
+			Authenticate:     s.authority.RequestNamespace,
 			SystemNamespaces: append([]string{s.options.Namespace}, s.options.Debug.AllowedNamespaces...),
 			AnyNamespace:     s.options.Debug.AnyNamespace,
 		},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
@@ -91,7 +92,7 @@ type Options struct {
 	Profile bool
 	Debug   Debug
 
-	Authority AuthorityOptions
+	Authority authority.Settings
 	// Issuers configures how the keys of token issuers are fetched.
 	Issuers Issuers
 
@@ -175,7 +176,7 @@ func Defaults() Options {
 		ShutdownDuration: 10 * time.Second, Profile: true,
 		Allocation: snapshot.DefaultAllocation(),
 		Remote:     Remote{Timeout: 30 * time.Second},
-		Authority:  defaultAuthority(),
+		Authority:  authority.DefaultSettings(),
 		Issuers:    defaultIssuers(),
 		Push:       Push{DebounceMax: 10 * time.Second},
 	}
@@ -216,7 +217,7 @@ func (o Options) Validate() error {
 	if err := o.Webhooks.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := o.Authority.validate(); err != nil {
+	if err := o.Authority.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

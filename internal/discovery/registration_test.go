@@ -88,8 +88,8 @@ func TestRegistrationAuthority(t *testing.T) {
 	}
 	signs(t, client, "mesh.example.com/workloads", root)
 	l := inClusterWith(t, c, control, map[string]string{".mesh": string(mesh)}, func(o *Options) {
-		o.Authority.External, o.Authority.SignerDomain, o.Authority.ExternalRoot = externalKubernetes, "mesh.example.com", file
-		o.Authority.CertProvider = providerKubernetes + "mesh.example.com/workloads"
+		o.Authority.External, o.Authority.SignerDomain, o.Authority.ExternalRoot = "ISTIOD_RA_KUBERNETES_API", "mesh.example.com", file
+		o.Authority.CertProvider = "k8s.io/mesh.example.com/workloads"
 	})
 	l.trust = root.Pool()
 	l.eventually("the control plane has a certificate", func() error {

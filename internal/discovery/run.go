@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/base/memory"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/ingress"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
@@ -39,7 +41,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("create the control plane: %w", err)
 	}
-	if err := s.run(recovery.NewContext(kubeclient.WithDebugLogging(ctx, s.logs.Scope("kube")), s.recovery)); err != nil {
+	if err := s.run(ctx); err != nil {
 		return fmt.Errorf("run the control plane: %w", err)
 	}
 	s.log.Info("stopped")
@@ -81,10 +83,9 @@ type server struct {
 	issuers     *issuers
 	bundles     *bundles
 
-	authority    *authority
-	webhooks     *webhooks // nil without an API server or certificate
-	roots        *roots
-	settingsNews *settingsNews
+	authority       *authority.Server
+	webhooks        *webhooks // nil without an API server or certificate
+	settingsChanged notify.Broadcast
 }
 
 // newServer creates the parts. It opens no port and starts no goroutine.
@@ -104,7 +105,6 @@ func newServer(o Options) (*server, error) {
 		}),
 		table:       translate.NewTable(translate.Options{}),
 		clusterSets: newClusterSets(),
-		roots:       newRoots(), settingsNews: newSettingsNews(),
 	}
 	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: func() {
 		if s.status != nil {
@@ -149,7 +149,6 @@ func (s *server) makeServers() (err error) {
 	if s.authority, err = s.newAuthority(); err != nil {
 		return err
 	}
-	s.roots.coming = s.authority != nil && s.authority.issuer != nil
 	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
 	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
@@ -180,7 +179,7 @@ func (s *server) makeWriters() (err error) {
 // otherFeeds returns the feeds of the parts: all except the sources of settings, config and
 // services.
 func (s *server) otherFeeds() []ingest.Feed {
-	list := []ingest.Feed{s.roots, s.issuers, s.bundles}
+	list := []ingest.Feed{s.authority.RootsFeed(), s.issuers, s.bundles}
 	if s.client != nil {
 		list = append(list, s.credentials, s.credentials.remote, s.pullSecrets)
 	}
@@ -213,9 +212,11 @@ func (s *server) openSources() error {
 	return s.newSources(m)
 }
 
+// run starts all parts and blocks until ctx ends or a part fails.
 func (s *server) run(ctx context.Context) error {
+	ctx = recovery.NewContext(kubeclient.WithDebugLogging(ctx, s.logs.Scope("kube")), s.recovery)
 	o := s.options
-	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" && s.authority.serving == nil {
+	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" && s.authority.Serving() == nil {
 		s.log.Info("not opened: there is no certificate authority (--caDir, or a Kubernetes cluster), and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
 	}
 	ports, err := s.httpPorts()
@@ -246,7 +247,7 @@ func (s *server) run(ctx context.Context) error {
 			Observe: s.observe, Waiting: s.waitingFor, Log: s.logs.Scope("model"), Recovery: s.recovery,
 		})
 	})
-	parts.Go(func() error { return s.authority.run(ctx, s) })
+	parts.Go(func() error { return s.authority.Run(ctx) })
 	parts.Go(func() error { s.lookAfterClusters(ctx); return nil })
 	parts.Go(func() error { s.followClusters(ctx); return nil })
 	parts.Go(func() error { return s.serveXDS(ctx) })
@@ -290,9 +291,10 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
 		s.notify("status", func() { s.status.published(next, delta) })
 	}
-	s.current.Store(next)
+	if previous := s.current.Swap(next); previous.Settings != next.Settings {
+		s.settingsChanged.Notify()
+	}
 	s.notify("exports", func() { s.lookAtExports(delta) })
-	s.notify("settings", func() { s.settingsNews.published(next.Settings) })
 	s.notify("token issuers", func() { s.issuers.published(next, delta) })
 	s.notify("trust bundles", func() { s.bundles.published(next, delta) })
 	if s.credentials != nil {

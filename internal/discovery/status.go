@@ -90,18 +90,18 @@ func (w *statusWriter) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if !w.s.options.Status.Off {
 		group.Go(func() error { w.writer.Run(ctx); return nil })
-		group.Go(func() error { return w.s.lead(ctx, leader.Status, w.writer.Lead) })
+		group.Go(func() error { return w.s.elections.Run(ctx, leader.Status, w.writer.Lead) })
 		if r := w.s.options.Revision; r != "" && r != "default" {
-			group.Go(func() error { return w.s.lead(ctx, leader.Status+"-"+r, w.writer.LeadRevision) })
+			group.Go(func() error { return w.s.elections.Run(ctx, leader.Status+"-"+r, w.writer.LeadRevision) })
 		}
 	}
 	if a := w.s.options.Allocation; len(a.Ranges) > 0 && !a.OnlyOnRequest {
 		group.Go(func() error {
-			return w.s.lead(ctx, leader.Addresses, func(ctx context.Context) { w.writer.LeadAddresses(ctx, w.s.addressesOf) })
+			return w.s.elections.Run(ctx, leader.Addresses, func(ctx context.Context) { w.writer.LeadAddresses(ctx, w.s.addressesOf) })
 		})
 	}
 	group.Go(func() error {
-		return w.s.lead(ctx, leader.Ingress, func(ctx context.Context) { w.writer.LeadIngresses(ctx, w.s.ingressAt) })
+		return w.s.elections.Run(ctx, leader.Ingress, func(ctx context.Context) { w.writer.LeadIngresses(ctx, w.s.ingressAt) })
 	})
 	return group.Wait()
 }

@@ -65,7 +65,7 @@ type webhooks struct {
 // newWebhooks returns the webhook server and its handlers, and holds readiness until they can
 // answer. It returns nil without an API server, a serving certificate or HTTPSAddr.
 func (s *server) newWebhooks() *webhooks {
-	o, serving := s.options.Webhooks, s.authority.serving
+	o, serving := s.options.Webhooks, s.authority.Serving()
 	if s.client == nil || serving == nil || s.options.HTTPSAddr == "" {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *server) serveWebhooks(ctx context.Context) error {
 // it releases the hold on readiness.
 func (s *server) awaitWebhooks(ctx context.Context) {
 	for {
-		bundle, changed := s.authority.serving.CABundle()
+		bundle, changed := s.authority.Serving().CABundle()
 		if len(bundle) > 0 {
 			break
 		}

@@ -33,7 +33,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-s.authority.opened:
+	case <-s.authority.Opened():
 	}
 	s.issuers.await(ctx)
 	if s.pullSecrets != nil {
@@ -53,15 +53,15 @@ func (s *server) serveXDS(ctx context.Context) error {
 		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
 		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, RegisterPlaintext: o.Workloads.Plaintext, Recovery: s.recovery, Debug: questions{s}, Keys: s.keys,
-		Authenticate: s.authority.identities, Admit: s.authority.admit,
+		Authenticate: s.authority.Identities, Admit: s.admit,
 	})
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {
 		ads.Register(p.grpc)
 		if p.secure {
-			s.authority.register(xds.Guard{Server: p.grpc, Recovery: s.recovery})
+			s.authority.Register(xds.Guard{Server: p.grpc, Recovery: s.recovery})
 		}
-		reflection.Register(xds.Guard{Server: p.grpc, Authenticate: s.authority.authenticated, Recovery: s.recovery})
+		reflection.Register(xds.Guard{Server: p.grpc, Authenticate: s.authority.CheckAuthenticated, Recovery: s.recovery})
 		s.log.Info("serving xDS "+p.how, "address", p.listener.Addr().String())
 		serving.Go(func() error {
 			if err := p.grpc.Serve(p.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -105,7 +105,7 @@ func (s *server) xdsPorts() (ports []port, err error) {
 		counted := []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.metrics.m.GRPC.UnaryServerInterceptor())}
 		ports = append(ports, port{flag, how, config != nil, l, grpc.NewServer(slices.Concat(counted, serve.Interceptors(s.recovery), xds.ServerOptions(xds.Transport{
 			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
-			Limits: o.Limits, Anonymous: o.Authority.XDSAnyone,
+			Limits: o.Limits, Anonymous: !o.Authority.AuthenticateXDS,
 		}))...)})
 		return nil
 	}
@@ -121,7 +121,7 @@ func (s *server) xdsPorts() (ports []port, err error) {
 			return ports, err
 		}
 	}
-	if o.SecureGRPCAddr == "" || s.authority.serving == nil {
+	if o.SecureGRPCAddr == "" || s.authority.Serving() == nil {
 		return ports, nil
 	}
 	config, err := s.secure()
@@ -137,11 +137,11 @@ func (s *server) xdsPorts() (ports []port, err error) {
 func (s *server) secure() (*tls.Config, error) {
 	o := s.options
 	config := xds.TLS{
-		MinVersion: o.tlsVersion(), CipherSuites: o.cipherSuites(), TrustDomains: s.authority.trustDomains,
+		MinVersion: o.tlsVersion(), CipherSuites: o.cipherSuites(), TrustDomains: s.authority.TrustDomains,
 		Files: xds.CertificateFiles{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile},
 	}
-	if s.authority.issuer != nil || o.TLSCertFile == "" {
-		config.Certificate, config.Roots = s.authority.serving.GetCertificate, s.authority.pool
+	if s.authority.HasIssuer() || o.TLSCertFile == "" {
+		config.Certificate, config.Roots = s.authority.Serving().GetCertificate, s.authority.ClientRoots
 	}
 	c, err := config.Config(s.log)
 	if err != nil {

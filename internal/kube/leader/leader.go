@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
@@ -61,11 +62,16 @@ func New(o Options) *Elections {
 
 // Run calls do whenever this replica becomes the leader of a task, until ctx ends. The context of
 // do ends with the leadership; do must return soon after. If do returns earlier, it is not called
-// again while this replica remains the leader. Run returns an error only for invalid options.
+// again while this replica remains the leader. If do panics, it is called again (recovery.Loop). Run
+// returns an error only for invalid options.
 func (e *Elections) Run(ctx context.Context, task string, do func(context.Context)) error {
+	run := func(ctx context.Context) {
+		// The function returns no error.
+		_ = recovery.Loop(ctx, "leader of "+task, func(ctx context.Context) error { do(ctx); return nil })
+	}
 	lease := &observedLock{Interface: e.lock(task), log: e.options.Log.With("task", task)}
 	for ctx.Err() == nil {
-		t := &term{lease: lease, e: e, task: task, do: do}
+		t := &term{lease: lease, e: e, task: task, do: run}
 		if err := t.runElection(ctx); err != nil {
 			return fmt.Errorf("elect a leader for %q: %w", task, err)
 		}

@@ -72,7 +72,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 	register(t, one.admin, system, "two", reader(t, c2, "reader-"+shop))
 	start := func(change func(*discovery.Options)) (*controlPlane, *sidecar.Proxy) {
 		p := startControlPlane(t, c1, system, func(o *discovery.Options) {
-			o.ClusterID, o.SecureGRPCAddr, o.Authority.Off = "one", "", true
+			o.ClusterID, o.SecureGRPCAddr, o.Authority.Enabled = "one", "", false
 			change(o)
 		})
 		node := sidecar.Node("client", shop, "10.9.0.1", map[string]any{"CLUSTER_ID": "one", "NAMESPACE": shop, "ISTIO_VERSION": "1.29.0"})

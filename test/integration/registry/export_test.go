@@ -38,7 +38,7 @@ func (x exporting) replica(name string) *controlplane.Plane {
 	o := controlplane.Options(x)
 	o.Kubernetes.Kubeconfig = x.cluster.Kubeconfig()
 	o.Namespace, o.PodName = x.system, name
-	o.Revision, o.Authority.Off, o.Registry.Export = "default", true, true
+	o.Revision, o.Authority.Enabled, o.Registry.Export = "default", false, true
 	return controlplane.Start(x, o)
 }
 

@@ -33,7 +33,7 @@ func launch(t *testing.T, meshConfig string, change ...func(*discovery.Options))
 	o := controlplane.Options(t)
 	o.Kubernetes.Kubeconfig = c.Kubeconfig()
 	o.Namespace, o.PodName = p.system, "istiod-"+p.system
-	o.Revision, o.Authority.Off = "default", true
+	o.Revision, o.Authority.Enabled = "default", false
 	for _, c := range change {
 		c(&o)
 	}

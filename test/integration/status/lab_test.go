@@ -61,7 +61,7 @@ func (l *lab) replica(name string, change func(*discovery.Options)) *replica {
 	if l.cluster != nil {
 		o.Kubernetes.Kubeconfig = l.cluster.Kubeconfig()
 	}
-	o.Authority.Off = true
+	o.Authority.Enabled = false
 	o.ShutdownDuration = time.Second
 	if change != nil {
 		change(&o)

@@ -1,4 +1,4 @@
-package discovery
+package authority
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
-// AuthorityOptions are the settings of the certificate authority and of client authentication.
-type AuthorityOptions struct {
-	// Off disables the certificate authority (default false; set by ENABLE_CA_SERVER=false).
-	Off bool
+// Settings are the settings of the certificate authority and of client authentication.
+type Settings struct {
+	// Enabled runs a certificate authority (default true; ENABLE_CA_SERVER).
+	Enabled bool
 	// Dir is the directory with the mesh root and the key of workload tokens, for use without
 	// Kubernetes (--caDir). If empty, there is no authority, unless PluggedDir has one.
 	Dir string
@@ -68,23 +68,28 @@ type AuthorityOptions struct {
 	// TrustedNodes are the service accounts, as NAMESPACE/NAME, that may request certificates for
 	// pods of their node (CA_TRUSTED_NODE_ACCOUNTS).
 	TrustedNodes []string
-	// XDSAnyone accepts xDS streams over TLS from unauthenticated clients (set by XDS_AUTH=false).
-	// XDSAnyIdentity allows authenticated clients to claim any proxy's identity (set by
-	// PILOT_ENABLE_XDS_IDENTITY_CHECK=false).
-	XDSAnyone, XDSAnyIdentity bool
-	// NoRootConfigMaps disables the ConfigMaps with the root (set by TRUST_DISTRIBUTION=off).
-	NoRootConfigMaps bool
+	// AuthenticateXDS refuses xDS streams over TLS of unauthenticated clients (default true;
+	// XDS_AUTH).
+	AuthenticateXDS bool
+	// CheckXDSIdentity refuses authenticated clients that claim to be a proxy of another identity
+	// (default true; PILOT_ENABLE_XDS_IDENTITY_CHECK).
+	CheckXDSIdentity bool
+	// PublishRoots writes ConfigMaps with the roots into every namespace (default true;
+	// TRUST_DISTRIBUTION=off disables it).
+	PublishRoots bool
 }
 
 // externalKubernetes is the only value of EXTERNAL_CA.
 const externalKubernetes = "ISTIOD_RA_KUBERNETES_API"
 
-// defaultAuthority returns Istio's default settings.
-func defaultAuthority() AuthorityOptions {
-	return AuthorityOptions{
-		PluggedDir: "./etc/cacerts", RenewalGrace: time.Minute, Lifetimes: ca.DefaultLifetimes(), RootLifetime: 3650 * 24 * time.Hour,
+// DefaultSettings returns Istio's default settings.
+func DefaultSettings() Settings {
+	return Settings{
+		Enabled: true, PluggedDir: "./etc/cacerts",
+		Lifetimes: ca.DefaultLifetimes(), RenewalGrace: time.Minute, RootLifetime: 3650 * 24 * time.Hour,
 		Rotation:     ca.Rotation{Interval: time.Hour, GracePercent: 20, Jitter: true},
 		ExternalRoot: "./etc/external-ca-cert/root-cert.pem", CertProvider: "istiod", Audiences: []string{"istio-ca"},
+		AuthenticateXDS: true, CheckXDSIdentity: true, PublishRoots: true,
 	}
 }
 
@@ -96,32 +101,33 @@ const (
 	providerKubernetes = "k8s.io/"
 )
 
-func (o AuthorityOptions) validate() error {
+// Validate returns an error that names every invalid variable.
+func (s Settings) Validate() error {
 	var errs []error
-	if l := o.Lifetimes; l.Default <= 0 || l.Max < l.Default {
+	if l := s.Lifetimes; l.Default <= 0 || l.Max < l.Default {
 		errs = append(errs, fmt.Errorf("DEFAULT_WORKLOAD_CERT_TTL %v, MAX_WORKLOAD_CERT_TTL %v: want 0 < default <= most", l.Default, l.Max))
 	}
-	if o.RootLifetime <= 0 {
-		errs = append(errs, fmt.Errorf("CITADEL_SELF_SIGNED_CA_CERT_TTL %v: must be positive", o.RootLifetime))
+	if s.RootLifetime <= 0 {
+		errs = append(errs, fmt.Errorf("CITADEL_SELF_SIGNED_CA_CERT_TTL %v: must be positive", s.RootLifetime))
 	}
-	if p := o.Rotation.GracePercent; p < 0 || p > 100 {
+	if p := s.Rotation.GracePercent; p < 0 || p > 100 {
 		errs = append(errs, fmt.Errorf("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE %d: want 0 to 100", p))
 	}
-	if n := o.KeyType.RSABits; n != 0 && (n < 2048 || n > 8192) {
+	if n := s.KeyType.RSABits; n != 0 && (n < 2048 || n > 8192) {
 		errs = append(errs, fmt.Errorf("CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE %d: want 2048 to 8192", n))
 	}
-	if o.External != "" && o.External != externalKubernetes {
-		errs = append(errs, fmt.Errorf("EXTERNAL_CA %q: want %s", o.External, externalKubernetes))
+	if s.External != "" && s.External != externalKubernetes {
+		errs = append(errs, fmt.Errorf("EXTERNAL_CA %q: want %s", s.External, externalKubernetes))
 	}
-	switch p := o.CertProvider; {
+	switch p := s.CertProvider; {
 	case p == "", p == providerIstiod, p == providerCustom, p == providerNone, strings.HasPrefix(p, providerKubernetes) && len(p) > len(providerKubernetes):
 	default:
 		errs = append(errs, fmt.Errorf("PILOT_CERT_PROVIDER %q: want istiod, k8s.io/SIGNER, custom or none", p))
 	}
-	if len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
+	if len(s.Audiences) == 0 || slices.Contains(s.Audiences, "") {
 		errs = append(errs, errors.New("TOKEN_AUDIENCES: must not be empty"))
 	}
-	for _, a := range o.TrustedNodes {
+	for _, a := range s.TrustedNodes {
 		namespace, name, ok := strings.Cut(a, "/")
 		if _, err := (spiffe.Account{TrustDomain: "any", Namespace: namespace, Name: name}).ID(); !ok || err != nil {
 			errs = append(errs, fmt.Errorf("CA_TRUSTED_NODE_ACCOUNTS %q: want NAMESPACE/NAME", a))
@@ -130,17 +136,17 @@ func (o AuthorityOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// hosts returns the DNS names of the serving certificate: first o.Hosts, then the sorted names of
-// the control plane's Services.
-func (o AuthorityOptions) hosts(namespace, revision string) []string {
-	list := slices.Clone(o.Hosts)
+// serviceHosts returns the DNS names of the serving certificate: first s.Hosts, then the sorted names
+// of the control plane's Services.
+func (s Settings) serviceHosts(namespace, revision string) []string {
+	list := slices.Clone(s.Hosts)
 	services := []string{"istiod", "istiod-remote", "istio-pilot"}
 	if revision != "" && revision != "default" {
 		services = append(services, "istiod-"+revision)
 	}
-	for _, s := range services {
-		list = append(list, s+"."+namespace+".svc")
+	for _, service := range services {
+		list = append(list, service+"."+namespace+".svc")
 	}
-	slices.Sort(list[len(o.Hosts):])
+	slices.Sort(list[len(s.Hosts):])
 	return slices.Compact(list)
 }

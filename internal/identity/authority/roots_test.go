@@ -1,4 +1,4 @@
-package discovery
+package authority
 
 import (
 	"testing"
@@ -22,15 +22,14 @@ func TestRootsFollowDiscoverySelectors(t *testing.T) {
 		"one of two is enough": {"discoverySelectors: [{matchLabels: {team: blue}}, {matchExpressions: [{key: team, operator: In, values: [red]}]}]", "blue red"},
 		"empty":                {"discoverySelectors: [{}]", "blue red none"},
 	} {
-		s := new(server)
-		s.current.Store(fixture.New(t, nil, []byte(c.mesh)).Snapshot())
+		selectors := fixture.New(t, nil, []byte(c.mesh)).Snapshot().Settings.Mesh.GetDiscoverySelectors()
 		got := ""
 		for _, team := range []string{"blue", "red", "none"} {
 			labels := map[string]string{"team": team}
 			if team == "none" {
 				labels = nil
 			}
-			if s.selects(labels) {
+			if isSelected(selectors, labels) {
 				got += " " + team
 			}
 		}

@@ -1,0 +1,76 @@
+package authority
+
+import (
+	"context"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
+)
+
+// PublishesRoots reports whether the roots are published as ConfigMaps: if there is an authority and
+// an API server, and Settings.PublishRoots is set.
+func (s *Server) PublishesRoots() bool {
+	return s.issuer != nil && s.o.Elections != nil && s.o.Settings.PublishRoots
+}
+
+// publishOwnRoots publishes the roots in the namespaces of the own cluster while this replica is the
+// leader.
+func (s *Server) publishOwnRoots(ctx context.Context) {
+	err := s.o.Elections.Run(ctx, leader.RootCertificates, func(ctx context.Context) {
+		if err := s.PublishRoots(ctx, s.o.Client.Kubernetes); err != nil {
+			s.log.Error("the roots are not published", "err", err)
+		}
+	})
+	if err != nil {
+		s.log.Error("the roots are not published", "err", err)
+	}
+}
+
+// PublishRoots keeps the ConfigMap with the roots up to date in all selected namespaces of a
+// cluster, until ctx ends. The elected leader runs it for its own cluster and for remote clusters.
+func (s *Server) PublishRoots(ctx context.Context, client kubernetes.Interface) error {
+	return ca.RootPublisher{
+		Client: client, Log: s.log,
+		NamespaceSelected: func(of map[string]string) bool {
+			return isSelected(s.o.Snapshot().Settings.Mesh.GetDiscoverySelectors(), of)
+		},
+		Roots: func() ([]byte, <-chan struct{}) {
+			list, changed := s.issuer.Roots()
+			return ca.EncodeCertificates(list...), changed
+		},
+		RevocationLists: s.revocationLists, SelectionChanged: s.o.SettingsChanged,
+	}.Run(ctx)
+}
+
+// revocationLists returns the certificate revocation lists that operators supplied with the
+// authority, in PEM. It returns nil if there are none or if an external signer is used.
+func (s *Server) revocationLists() []byte {
+	if local, ok := s.issuer.(*ca.Authority); ok {
+		return local.RevocationLists()
+	}
+	return nil
+}
+
+// isSelected reports whether a namespace with these labels matches one of the selectors
+// (meshConfig.discoverySelectors). It returns true if there are no selectors. Invalid selectors
+// match nothing.
+func isSelected(selectors []*meshconfig.LabelSelector, of map[string]string) bool {
+	for _, x := range selectors {
+		l := &metav1.LabelSelector{MatchLabels: x.GetMatchLabels()}
+		for _, e := range x.GetMatchExpressions() {
+			l.MatchExpressions = append(l.MatchExpressions, metav1.LabelSelectorRequirement{
+				Key: e.GetKey(), Operator: metav1.LabelSelectorOperator(e.GetOperator()), Values: e.GetValues(),
+			})
+		}
+		if selector, err := metav1.LabelSelectorAsSelector(l); err == nil && selector.Matches(labels.Set(of)) {
+			return true
+		}
+	}
+	return len(selectors) == 0
+}

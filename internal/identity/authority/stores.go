@@ -1,0 +1,96 @@
+package authority
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/identity/ca"
+)
+
+// store is a place that may contain the authority's certificate and key.
+type store struct {
+	ca.KeyStore
+	// plugged reports whether operators provide the content. In that case nothing is created or
+	// renewed.
+	plugged bool
+}
+
+// newStores returns the candidate stores in the order in which they are searched, which is Istio's:
+// the mounted directory, the Secret of the operators, and the store where the control plane creates
+// a root if no other has one. It returns an error if the mounted directory cannot be read.
+func (s *Server) newStores() ([]store, error) {
+	var stores []store
+	settings := s.o.Settings
+	if settings.PluggedDir != "" {
+		mounted := ca.FileStore{Path: settings.PluggedDir, ReadOnly: true, PollInterval: settings.Poll}
+		switch exists, err := ca.Exists(context.Background(), mounted); {
+		case err != nil:
+			return nil, fmt.Errorf("ROOT_CA_DIR: %w", err)
+		case exists:
+			stores = append(stores, store{mounted, true})
+		}
+	}
+	if s.o.Client != nil {
+		secret := func(name string, readOnly bool) store {
+			return store{ca.SecretStore{Client: s.o.Client.Kubernetes, Namespace: s.o.Namespace, Name: name, ReadOnly: readOnly}, readOnly}
+		}
+		stores = append(stores, secret(ca.PluggedSecret, !settings.SelfSignedInCacerts))
+		if !settings.SelfSignedInCacerts {
+			stores = append(stores, secret(ca.SelfSignedSecret, false))
+		}
+		return stores, nil
+	}
+	if settings.Dir != "" {
+		stores = append(stores, store{ca.FileStore{Path: settings.Dir, PollInterval: settings.Poll}, false})
+	}
+	return stores, nil
+}
+
+// storeRetry is the delay between attempts to load the authority from an API server that does not
+// respond.
+const storeRetry = 2 * time.Second
+
+// openReloader loads the authority from the first store that has it. If the last store is a Secret,
+// it logs errors and retries; it returns nil if ctx ends. Certificates can wait, whereas a control
+// plane that exits would stop configuring its proxies. An error of a file store is returned at
+// once.
+func (s *Server) openReloader(ctx context.Context) error {
+	for {
+		err := s.loadFirstStore(ctx)
+		if err == nil {
+			return nil
+		}
+		if _, local := s.stores[len(s.stores)-1].KeyStore.(ca.FileStore); local {
+			return err
+		}
+		s.log.Error("there is no certificate authority yet", "err", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(storeRetry):
+		}
+	}
+}
+
+// loadFirstStore makes the first store with content that of the reloader, or the last store if none
+// has any, and loads the authority from it. It creates a self-signed root if the store is empty and
+// not plugged.
+func (s *Server) loadFirstStore(ctx context.Context) error {
+	settings := s.o.Settings
+	for i, candidate := range s.stores {
+		if i < len(s.stores)-1 {
+			if exists, err := ca.Exists(ctx, candidate.KeyStore); err != nil {
+				return err
+			} else if !exists {
+				continue
+			}
+		}
+		s.reloader.Store, s.reloader.SelfSigned = candidate.KeyStore, nil
+		if !candidate.plugged {
+			s.reloader.SelfSigned = &ca.SelfSigned{TrustDomain: s.TrustDomains()[0], Lifetime: settings.RootLifetime, KeyType: settings.KeyType}
+		}
+		break
+	}
+	return s.reloader.LoadOrCreate(ctx)
+}
