@@ -59,11 +59,13 @@ func configFile(ctx context.Context, o Options) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("proxy configuration field %q: %w", "statsdUdpAddress", err)
 	}
+	secureMetrics, secureMerged := o.secureMetricsPorts()
 	b, err := bootstrap.Build(bootstrap.Input{
 		Node: o.Node, Config: o.Config,
 		StatusPort: o.Environment.EnvoyStatusPort, PrometheusPort: o.Environment.EnvoyPrometheusPort,
 		MetricsLocalhostOnly: o.Environment.MetricsLocalhostOnly,
-		SocketMark:           o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
+		SecureMetricsPort:    secureMetrics, SecureMergedMetricsPort: secureMerged,
+		SocketMark: o.Environment.SocketMark, HostIP: o.Environment.HostIP, Statsd: statsd,
 		StateOfTheWorld: !o.Environment.DeltaXDS,
 		DiscoverySocket: o.discoverySocket(), IdentitySocket: o.identitySocket(), FileSocket: o.fileSocket,
 		SystemRoots:      secret.SystemRoots(),
@@ -82,6 +84,15 @@ func configFile(ctx context.Context, o Options) (string, error) {
 		name = fmt.Sprintf("envoy-rev%d.json", o.epoch)
 	}
 	return bootstrap.WriteBootstrap(o.Config.GetConfigPath(), name, body)
+}
+
+// secureMetricsPorts returns the ports that serve metrics with mutual TLS, 0 for none. Without a
+// certificate of the mesh there is none.
+func (o Options) secureMetricsPorts() (envoyOnly, merged uint32) {
+	if !HasIdentity(o.Config, o.Environment) {
+		return 0, 0
+	}
+	return o.Environment.EnvoySecureMetricsPort, o.Environment.EnvoySecureMergedMetricsPort
 }
 
 // refuseTemplate returns an error if a bootstrap template is set. Templates are written for the

@@ -160,7 +160,9 @@ func (a *agent) notifyIdle(ctx context.Context, atLeast time.Duration) <-chan st
 func (a *agent) countConnections(ctx context.Context) (count uint64, text string) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	n, err := a.admin.ActiveConnections(ctx, a.Environment.EnvoyStatusPort, a.Environment.EnvoyPrometheusPort)
+	secureMetrics, secureMerged := a.secureMetricsPorts()
+	n, err := a.admin.ActiveConnections(ctx,
+		a.Environment.EnvoyStatusPort, a.Environment.EnvoyPrometheusPort, secureMetrics, secureMerged)
 	if err != nil {
 		return 1, err.Error()
 	}

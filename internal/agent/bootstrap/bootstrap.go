@@ -18,6 +18,9 @@ type Input struct {
 	// StatusPort and PrometheusPort are Envoy's ports for readiness and metrics (default 15021,
 	// 15090).
 	StatusPort, PrometheusPort uint32
+	// SecureMetricsPort and SecureMergedMetricsPort are the ports that serve Envoy's metrics, and
+	// the merged metrics of Envoy, agent and application, with mutual TLS. If 0, there is none.
+	SecureMetricsPort, SecureMergedMetricsPort uint32
 	// MetricsLocalhostOnly binds PrometheusPort to loopback only.
 	MetricsLocalhostOnly bool
 	// SocketMark is the SO_MARK of every connection that Envoy opens. If 0, none is set.
@@ -69,8 +72,9 @@ func Build(in Input) (*bootstrapv3.Bootstrap, error) {
 		// at 4,000 clusters.
 		DeferredStatOptions: &bootstrapv3.Bootstrap_DeferredStatOptions{EnableDeferredCreationStats: true},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Clusters:  clusters,
-			Listeners: staticListeners(in, family, compressors),
+			Clusters: clusters,
+			Listeners: append(
+				staticListeners(in, family, compressors), secureMetricsListeners(in, family, compressors)...),
 		},
 		// Deprecated in favor of HCM's own provider, which the control plane may set and which
 		// overrides this.

@@ -10,7 +10,7 @@ import (
 )
 
 // staticListeners returns the listeners for Prometheus and the kubelet, which traffic capture
-// bypasses. Each serves a single path, because the servers behind them, such as the admin
+// bypasses. Each serves only single paths, because the servers behind them, such as the admin
 // interface, must not be reachable from the network.
 func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	forMetrics := f.wildcards
@@ -18,31 +18,38 @@ func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*lis
 		forMetrics = f.loopbacks()
 	}
 	return []*listenerv3.Listener{
-		singlePathListener(forMetrics, in.PrometheusPort, "stats", "/stats/prometheus", "/stats/envoy",
-			prometheusCluster, compressors),
-		singlePathListener(f.wildcards, in.StatusPort, "agent", "/healthz/ready", "", agentCluster, nil),
+		newListener(forMetrics, in.PrometheusPort, "stats", compressors,
+			singlePath{"/stats/prometheus", "/stats/envoy", prometheusCluster}),
+		newListener(f.wildcards, in.StatusPort, "agent", nil, singlePath{"/healthz/ready", "", agentCluster}),
 	}
 }
 
-// singlePathListener returns a listener on the addresses that routes one path to a cluster;
-// everything else is 404. The match is exact except for the query: with a prefix match,
-// "/stats/prometheus/../../config_dump" would depend on Envoy's path normalization.
-func singlePathListener(
-	addresses []string, port uint32, statPrefix, path, rewritten, cluster string, filters []*hcmv3.HttpFilter,
+// singlePath routes a path to a cluster, where it is rewritten if that is not empty. The match is
+// exact except for the query: with a prefix match, "/stats/prometheus/../../config_dump" would
+// depend on Envoy's path normalization.
+type singlePath struct{ path, rewritten, cluster string }
+
+func (p singlePath) route() *routev3.Route {
+	return &routev3.Route{
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: p.path}},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: p.cluster}, PrefixRewrite: p.rewritten,
+		}},
+	}
+}
+
+// newListener returns a listener on the addresses that serves the paths; all others are 404.
+func newListener(
+	addresses []string, port uint32, statPrefix string, filters []*hcmv3.HttpFilter, paths ...singlePath,
 ) *listenerv3.Listener {
+	host := &routev3.VirtualHost{Name: "backend", Domains: []string{"*"}}
+	for _, p := range paths {
+		host.Routes = append(host.Routes, p.route())
+	}
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: statPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
-			VirtualHosts: []*routev3.VirtualHost{{
-				Name:    "backend",
-				Domains: []string{"*"},
-				Routes: []*routev3.Route{{
-					Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: path}},
-					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-						ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}, PrefixRewrite: rewritten,
-					}},
-				}},
-			}},
+			VirtualHosts: []*routev3.VirtualHost{host},
 		}},
 		HttpFilters: append(filters[:len(filters):len(filters)], &hcmv3.HttpFilter{
 			Name:       "envoy.filters.http.router",

@@ -13,7 +13,7 @@ import (
 func statsConfig(in Input) (*metricsv3.StatsConfig, error) {
 	matcher, matcherErr := statsMatcher(in)
 	tags, tagsErr := statsTags(in)
-	buckets, bucketsErr := histogramBuckets(in)
+	buckets, bucketsErr := histogramSettings(in)
 	if err := errors.Join(matcherErr, tagsErr, bucketsErr); err != nil {
 		return nil, err
 	}

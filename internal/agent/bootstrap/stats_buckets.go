@@ -5,12 +5,37 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-const bucketsAnnotation = "sidecar.istio.io/statsHistogramBuckets"
+const (
+	bucketsAnnotation = "sidecar.istio.io/statsHistogramBuckets"
+	binsAnnotation    = "sidecar.istio.io/statsHistogramBins"
+
+	// meshStats is the prefix of the mesh's metrics in Envoy.
+	meshStats = "istio_"
+	// maxBins is Envoy's limit of HistogramBucketSettings.bins.
+	maxBins = 46082
+)
+
+// histogramSettings returns the buckets and bins that the pod's annotations configure. Envoy uses
+// the first entry with buckets and the first with bins that match, so the two are independent.
+func histogramSettings(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
+	list, err := histogramBuckets(in)
+	if err != nil {
+		return nil, err
+	}
+	bins, err := histogramBins(in)
+	if err != nil {
+		return nil, err
+	}
+	return append(list, bins...), nil
+}
 
 // histogramBuckets parses the annotation {"cluster.xds-grpc": [1,5,10], …}: upper bounds of buckets
 // by prefix of statistics names. It fails if bounds are not positive and distinct.
@@ -30,10 +55,58 @@ func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 			return nil, fmt.Errorf("annotation %s: the bounds of %q must be distinct numbers above 0, and at least one",
 				bucketsAnnotation, prefix)
 		}
-		list = append(list, &metricsv3.HistogramBucketSettings{
-			Match:   &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: prefix}},
-			Buckets: bounds,
-		})
+		for _, name := range envoyPrefixes(prefix) {
+			list = append(list, &metricsv3.HistogramBucketSettings{Match: prefixMatch(name), Buckets: bounds})
+		}
 	}
+	// Envoy uses the first prefix that matches, so a longer one must come first.
+	slices.SortStableFunc(list, func(a, b *metricsv3.HistogramBucketSettings) int {
+		return strings.Compare(b.GetMatch().GetPrefix(), a.GetMatch().GetPrefix())
+	})
 	return list, nil
+}
+
+// histogramBins parses the annotation with the initial number of bins of each histogram of the
+// mesh's metrics.
+func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
+	text := strings.TrimSpace(in.Node.Metadata.Annotations[binsAnnotation])
+	if text == "" {
+		return nil, nil
+	}
+	bins, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || bins < 1 || bins > maxBins {
+		return nil, fmt.Errorf("annotation %s: %q is not a number from 1 to %d", binsAnnotation, text, maxBins)
+	}
+	return []*metricsv3.HistogramBucketSettings{{
+		Match: prefixMatch(meshStats), Bins: wrapperspb.UInt32(uint32(bins)),
+	}}, nil
+}
+
+// envoyPrefixes returns the prefixes of statistics in Envoy that a prefix of Istio's names means.
+// Istio's proxy keeps the mesh's metrics as "istiocustom.istio_request_bytes"; here a metric has a
+// short name, which the agent replaces when metrics are scraped.
+func envoyPrefixes(prefix string) []string {
+	const custom = "istiocustom"
+	metric, ok := strings.CutPrefix(prefix, custom+".")
+	switch {
+	case !ok && strings.HasPrefix(custom, prefix) && !strings.HasPrefix(meshStats, prefix), ok && metric == "":
+		return []string{meshStats}
+	case !ok:
+		metric = prefix
+	}
+	list := []string{metric}
+	for _, short := range []struct{ istio, envoy string }{
+		{"istio_request_duration_milliseconds", "istio_ms"},
+		{"istio_request_bytes", "istio_rx"},
+		{"istio_response_bytes", "istio_tx"},
+	} {
+		if strings.HasPrefix(short.istio, metric) && !strings.HasPrefix(short.envoy, metric) {
+			list = append(list, short.envoy)
+		}
+	}
+	return list
+}
+
+func prefixMatch(prefix string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: prefix}}
 }

@@ -87,8 +87,7 @@ func TestRoleAndUnknownFlags(t *testing.T) {
 
 func TestAnnounces(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write(t, "etc/istio/pod/annotations", []byte("sidecar.istio.io/statsHistogramBins=\"{}\"\n"))
-	env := append(good(), "XDS_AUTH_PROVIDER=x", `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","availabilityZone":"z"}`)
+	env := append(good(), "XDS_AUTH_PROVIDER=x", "ENVOY_SECURE_METRICS_PORT=15091", `PROXY_CONFIG={"controlPlaneAuthPolicy":"NONE","availabilityZone":"z"}`)
 	out, _, err := execute(t, env, "proxy", "sidecar")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +97,7 @@ func TestAnnounces(t *testing.T) {
 		"info\teffective proxy configuration: availabilityZone: z\n", "info\teffective proxy configuration: binaryPath: /usr/local/bin/envoy\n",
 		"warn\tproxy configuration field \"availabilityZone\" has no effect: ",
 		"warn\tenvironment variables without effect: XDS_AUTH_PROVIDER\n",
-		"warn\tannotation sidecar.istio.io/statsHistogramBins has no effect: ",
+		"warn\tenvironment variable ENVOY_SECURE_METRICS_PORT has no effect: ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

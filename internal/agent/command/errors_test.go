@@ -86,6 +86,8 @@ func TestErrors(t *testing.T) {
 		}},
 		{name: "an empty prefix", env: `PROXY_CONFIG={` + plaintext + `,"proxyStatsMatcher":{"inclusionPrefixes":[""]}}`, want: []string{"a prefix, suffix or regular expression is empty"}},
 		{name: "too rare a flush", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsFlushInterval="5m"`}, want: []string{"annotation sidecar.istio.io/statsFlushInterval: 5m0s is not less than 5m0s"}},
+		{name: "no number of bins", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsHistogramBins="0"`}, want: []string{`annotation sidecar.istio.io/statsHistogramBins: "0" is not a number from 1 to 46082`}},
+		{name: "no port of metrics", env: "ENVOY_SECURE_METRICS_PORT=65536", want: []string{"ENVOY_SECURE_METRICS_PORT: 65536 is not a port"}},
 		{name: "buckets that are no JSON", files: []string{"etc/istio/pod/annotations", `sidecar.istio.io/statsHistogramBuckets="1,2"`}, want: []string{"annotation sidecar.istio.io/statsHistogramBuckets: want a JSON object of lists of numbers: "}},
 		{name: "an override that is not there", env: "ISTIO_BOOTSTRAP_OVERRIDE=/nowhere.yaml", want: []string{"environment variable ISTIO_BOOTSTRAP_OVERRIDE: open /nowhere.yaml: "}},
 		{name: "an override that is no mapping", env: "ISTIO_BOOTSTRAP_OVERRIDE=o.yaml", files: []string{"o.yaml", "- a\n"}, want: []string{

@@ -54,6 +54,10 @@ type Environment struct {
 	// EnvoyStatusPort and EnvoyPrometheusPort are Envoy's ports for readiness and metrics
 	// (ENVOY_STATUS_PORT, default 15021; ENVOY_PROMETHEUS_PORT, default 15090).
 	EnvoyStatusPort, EnvoyPrometheusPort uint32
+	// EnvoySecureMetricsPort and EnvoySecureMergedMetricsPort are the ports on which Envoy serves
+	// metrics with mutual TLS: its own, and those merged with the agent's and the application's
+	// (ENVOY_SECURE_METRICS_PORT, ENVOY_SECURE_MERGED_METRICS_PORT). If 0, it does not.
+	EnvoySecureMetricsPort, EnvoySecureMergedMetricsPort uint32
 	// MetricsLocalhostOnly serves the metrics of agent and Envoy on loopback only
 	// (METRICS_LOCALHOST_ACCESS_ONLY, default false).
 	MetricsLocalhostOnly bool
@@ -105,10 +109,14 @@ func Parse(vars Variables) (Environment, error) {
 		MinimumDrainDuration:        r.readDuration("MINIMUM_DRAIN_DURATION", 5*time.Second),
 		TerminationDrainDuration:    r.readSeconds("TERMINATION_DRAIN_DURATION_SECONDS", -1),
 
-		CPULimit:             r.readCores("ISTIO_CPU_LIMIT"),
-		SocketMark:           r.readUint32("MESHPILOT_SOCKET_MARK", 0),
-		EnvoyStatusPort:      r.readPort("ENVOY_STATUS_PORT", 15021),
-		EnvoyPrometheusPort:  r.readPort("ENVOY_PROMETHEUS_PORT", 15090),
+		CPULimit:            r.readCores("ISTIO_CPU_LIMIT"),
+		SocketMark:          r.readUint32("MESHPILOT_SOCKET_MARK", 0),
+		EnvoyStatusPort:     r.readPort("ENVOY_STATUS_PORT", 15021),
+		EnvoyPrometheusPort: r.readPort("ENVOY_PROMETHEUS_PORT", 15090),
+
+		EnvoySecureMetricsPort:       r.readOptionalPort("ENVOY_SECURE_METRICS_PORT"),
+		EnvoySecureMergedMetricsPort: r.readOptionalPort("ENVOY_SECURE_MERGED_METRICS_PORT"),
+
 		MetricsLocalhostOnly: r.readBool("METRICS_LOCALHOST_ACCESS_ONLY", false),
 		Application:          r.readApplication("ISTIO_PROMETHEUS_ANNOTATIONS"),
 		Probes:               r.vars["ISTIO_KUBE_APP_PROBERS"],

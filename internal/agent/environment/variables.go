@@ -129,6 +129,14 @@ func (r *reader) readPort(name string, fallback uint32) uint32 {
 	return value
 }
 
+// readOptionalPort is readPort for a port that may be 0, the default.
+func (r *reader) readOptionalPort(name string) uint32 {
+	if r.readUint32(name, 0) == 0 {
+		return 0
+	}
+	return r.readPort(name, 0)
+}
+
 // readCores parses a Kubernetes CPU quantity as the downward API writes it: whole cores, or
 // millicores ("1500m"), which are rounded up.
 func (r *reader) readCores(name string) int {

@@ -57,6 +57,8 @@ func setKnownFields(meta *mesh.NodeMetadata, in Input, addresses []netip.Addr) e
 	meta.Annotations = filterAnnotations(podAnnotations(in))
 	meta.EnvoyStatusPort = int(env.EnvoyStatusPort)
 	meta.EnvoyPrometheusPort = int(env.EnvoyPrometheusPort)
+	meta.EnvoySecureMetricsPort = int(env.EnvoySecureMetricsPort)
+	meta.EnvoySecureMergedMetricsPort = int(env.EnvoySecureMergedMetricsPort)
 	meta.SocketMark = mesh.StringInt(env.SocketMark)
 	config, err := protojson.Marshal(in.Config)
 	if err != nil {

@@ -275,9 +275,13 @@ func TestScrapeTarget(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	in := from(t)
-	in.Annotations = map[string]string{"sidecar.istio.io/statsHistogramBins": "{}"}
-	if got := Warnings(build(t, in)); len(got) != 1 || !strings.Contains(got[0], "sidecar.istio.io/statsHistogramBins") {
-		t.Errorf("got %v", got)
+	in.Environment.EnvoySecureMetricsPort, in.NoIdentity = 15091, true
+	if got := Warnings(build(t, in)); len(got) != 1 || !strings.Contains(got[0], "ENVOY_SECURE_METRICS_PORT has no effect") {
+		t.Errorf("without a certificate: got %v", got)
+	}
+	in.NoIdentity = false
+	if got := Warnings(build(t, in)); got != nil {
+		t.Errorf("with a certificate: got %v, want none", got)
 	}
 	if got := Warnings(build(t, from(t))); got != nil {
 		t.Errorf("got %v, want none", got)

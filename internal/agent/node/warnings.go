@@ -1,13 +1,22 @@
 package node
 
-// Warnings returns a warning for each annotation that is set but not supported.
+// Warnings returns a warning for each port of metrics with mutual TLS that is set although the
+// workload has no certificate.
 func Warnings(n Node) []string {
+	if n.Struct.GetFields()["MESHPILOT_IDENTITY"].GetStringValue() != "none" {
+		return nil
+	}
 	var list []string
-	for _, unsupported := range []struct{ name, why string }{
-		{"sidecar.istio.io/statsHistogramBins", "the buckets of the mesh's histograms cannot be configured"},
+	for _, port := range []struct {
+		variable string
+		number   int
+	}{
+		{"ENVOY_SECURE_METRICS_PORT", n.Metadata.EnvoySecureMetricsPort},
+		{"ENVOY_SECURE_MERGED_METRICS_PORT", n.Metadata.EnvoySecureMergedMetricsPort},
 	} {
-		if _, set := n.Metadata.Annotations[unsupported.name]; set {
-			list = append(list, "annotation "+unsupported.name+" has no effect: "+unsupported.why)
+		if port.number != 0 {
+			list = append(list, "environment variable "+port.variable+
+				" has no effect: the workload has no certificate of the mesh")
 		}
 	}
 	return list

@@ -54,6 +54,10 @@ type NodeMetadata struct {
 	// metrics (15021, 15090).
 	EnvoyStatusPort     int `json:"ENVOY_STATUS_PORT,omitempty"`
 	EnvoyPrometheusPort int `json:"ENVOY_PROMETHEUS_PORT,omitempty"`
+	// EnvoySecureMetricsPort and EnvoySecureMergedMetricsPort are the ports on which Envoy serves
+	// metrics with mutual TLS, 0 for none.
+	EnvoySecureMetricsPort       int `json:"ENVOY_SECURE_METRICS_PORT,omitempty"`
+	EnvoySecureMergedMetricsPort int `json:"ENVOY_SECURE_MERGED_METRICS_PORT,omitempty"`
 	// SocketMark is meshpilot's own key: the SO_MARK of the proxy's upstream connections, if
 	// capture recognizes them by mark instead of by user (see istio-iptables --proxy-mark); 0 sets
 	// none.
