@@ -5,12 +5,12 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // PublishesRoots reports whether the roots are published as ConfigMaps: if there is an authority and
@@ -62,13 +62,7 @@ func (s *Server) revocationLists() []byte {
 // match nothing.
 func isSelected(selectors []*meshconfig.LabelSelector, of map[string]string) bool {
 	for _, x := range selectors {
-		l := &metav1.LabelSelector{MatchLabels: x.GetMatchLabels()}
-		for _, e := range x.GetMatchExpressions() {
-			l.MatchExpressions = append(l.MatchExpressions, metav1.LabelSelectorRequirement{
-				Key: e.GetKey(), Operator: metav1.LabelSelectorOperator(e.GetOperator()), Values: e.GetValues(),
-			})
-		}
-		if selector, err := metav1.LabelSelectorAsSelector(l); err == nil && selector.Matches(labels.Set(of)) {
+		if selector, err := mesh.LabelSelector(x); err == nil && selector.Matches(labels.Set(of)) {
 			return true
 		}
 	}
