@@ -12,6 +12,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // counted counts reviews.
@@ -31,6 +33,7 @@ func (c *counted) Create(
 
 // TestTokensOfAnAPIServer: a real API server reviews the tokens. T-TR.
 func TestTokensOfAnAPIServer(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client := c.Client(t)
 	ns := c.Namespace(t, "tokens", nil)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/pki"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -75,6 +76,7 @@ func (p *published) selects(labels map[string]string) bool {
 }
 
 func TestRootsArePublished(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client := c.Client(t)
 	early := c.Namespace(t, "early", map[string]string{"team": "a"})
@@ -220,6 +222,7 @@ func signer(
 }
 
 func TestRegistration(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client := c.Client(t)
 	root := pki.Authority("external")
@@ -349,6 +352,7 @@ func TestRequestsThatAreNotHandedOn(t *testing.T) {
 // TestNodes: a node's proxy gets certificates for accounts that run on its node only, and other
 // callers get none.
 func TestNodes(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client := c.Client(t)
 	ns := c.Namespace(t, "node", nil)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/pki"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -28,6 +29,7 @@ func stores(t *testing.T) map[string]func(*testing.T) KeyStore {
 			return FileStore{Path: filepath.Join(t.TempDir(), "ca"), PollInterval: poll}
 		},
 		"Secret": func(t *testing.T) KeyStore {
+			longtest.Test(t) // the API server takes seconds to start
 			c := shared.Start(t)
 			return SecretStore{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: SelfSignedSecret}
 		},
@@ -205,6 +207,7 @@ func TestRotationByOperators(t *testing.T) {
 			}
 		},
 		"Secret cacerts": func(t *testing.T) (KeyStore, func(Files)) {
+			longtest.Test(t) // the API server takes seconds to start
 			c := shared.Start(t)
 			s := SecretStore{Client: c.Client(t), Namespace: c.Namespace(t, "ca", nil), Name: PluggedSecret, ReadOnly: true}
 			return s, func(f Files) {

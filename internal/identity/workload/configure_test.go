@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/authenticate"
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 )
 
 // shared is the API server of this package's tests.
@@ -184,6 +185,7 @@ TRUST_DOMAIN=example.com
 }
 
 func TestConfigureWithKubernetes(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client := c.Client(t)
 	control := c.Namespace(t, "istio-system", nil)

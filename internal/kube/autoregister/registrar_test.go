@@ -21,7 +21,6 @@ import (
 )
 
 func TestEntryIsMadeFromTheGroup(t *testing.T) {
-	t.Parallel()
 	test := func(l *lab) {
 		x := l.replica("a")
 		x.connects(l.vm())
@@ -66,11 +65,7 @@ func TestEntryIsMadeFromTheGroup(t *testing.T) {
 			}
 		}
 	}
-	inMemory(t, test)
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		test(newClusterLab(t))
-	})
+	inStores(t, test)
 }
 
 func TestTemplateCountsWhereTheProxySaysNothing(t *testing.T) {

@@ -70,6 +70,7 @@ func newElections(t *testing.T, c kubernetes.Interface, namespace, name string) 
 }
 
 func TestOneOfThreeReplicas(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
 	var s stage
@@ -119,6 +120,7 @@ func TestOneOfThreeReplicas(t *testing.T) {
 }
 
 func TestLeaderThatCannotRenewStops(t *testing.T) {
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client, namespace := c.Client(t), c.Namespace(t, "system", nil)
 	var s stage

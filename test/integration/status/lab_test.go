@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
@@ -38,6 +39,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
+	longtest.Test(t) // the API server takes seconds to start
 	c := shared.Start(t)
 	client, err := kube.NewClient(c.Config())
 	if err != nil {
