@@ -127,6 +127,13 @@ networks: envoy ## two clusters on two networks: gateways between them, remote a
 compat: envoy programs ## run Istio's pilot-agent, istiod and istioctl together with ours; builds them the first time (root; 10 minutes, then 3)
 	MESHPILOT_LONG=true $(GO) test ./test/conformance/compat -v -count=1 -timeout 40m -args -peers
 
+CHANNEL ?= standard
+.PHONY: conformance
+conformance: envoy programs ## run the Gateway API's conformance suite on a cluster (root; 10 minutes; CHANNEL=experimental; RUN='HTTPRoute.*': only these tests; REPORT=file.yaml; KEEP=1; CONFORMANCE='--profiles GATEWAY-GRPC')
+	@$(GO) build -o $(BIN)/ ./test/conformance/gatewayapi/cmd/gwconformance
+	@$(BIN)/gwconformance --channel $(CHANNEL) --report $(or $(REPORT),$(BIN)/conformance-$(CHANNEL).yaml) --log $(BIN)/conformance-$(CHANNEL).log \
+	  $(if $(RUN),--run '$(RUN)') $(if $(KEEP),--keep) $(CONFORMANCE)
+
 .PHONY: identity
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
 	MESHPILOT_LONG=true $(GO) test ./test/integration/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)

@@ -194,6 +194,13 @@ func (c *Cluster) Config() *rest.Config {
 	return rest.CopyConfig(c.admin)
 }
 
+// NodeConfig is that of an administrator's client that runs in the node's network (see NodePID).
+func (c *Cluster) NodeConfig() *rest.Config {
+	config := c.Config()
+	config.Host = c.keys.config(c.innerAddress()).Host
+	return config
+}
+
 // Kubeconfig is the path of an administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
 

@@ -15,7 +15,10 @@ func (c *Cluster) baseImages(ctx context.Context) (image.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := image.Map{{Match: "coredns", Entrypoint: []string{"/coredns"}, Files: map[string]string{"/coredns": dns}}}
+	var images image.Map
+	for _, match := range []string{"coredns", "coredns:*"} {
+		images = append(images, image.Image{Match: match, Entrypoint: []string{"/coredns"}, Files: map[string]string{"/coredns": dns}})
+	}
 	for _, match := range []string{"pause", "pause:*"} {
 		images = append(images, image.Image{Match: match, Entrypoint: []string{"sleep", "infinity"}})
 	}

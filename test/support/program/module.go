@@ -22,6 +22,16 @@ type Module struct {
 // Build returns the path of a program in the user's cache, and builds the package there if it is missing: once, however many
 // processes ask at the same time. It calls building before it builds.
 func (m Module) Build(ctx context.Context, name, pkg, ldflags string, building func()) (string, error) {
+	return m.goBuild(ctx, name, []string{"build", "-buildvcs=false", "-ldflags", ldflags}, pkg, building)
+}
+
+// BuildTest is Build for the test program of a package.
+func (m Module) BuildTest(ctx context.Context, name, pkg, ldflags string, building func()) (string, error) {
+	return m.goBuild(ctx, name, []string{"test", "-c", "-ldflags", ldflags}, pkg, building)
+}
+
+// goBuild returns the path of the program that a go command with these arguments builds.
+func (m Module) goBuild(ctx context.Context, name string, args []string, pkg string, building func()) (string, error) {
 	path, err := m.path(name)
 	if err != nil {
 		return "", err
@@ -41,7 +51,7 @@ func (m Module) Build(ctx context.Context, name, pkg, ldflags string, building f
 		return path, nil // another process has built it
 	}
 	building()
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", ldflags, "-o", path+".tmp", pkg)
+	cmd := exec.CommandContext(ctx, "go", append(args, "-o", path+".tmp", pkg)...)
 	cmd.Dir = m.Dir
 	// The module alone determines the build; flags for the product must not change it.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
