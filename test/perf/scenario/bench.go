@@ -116,10 +116,20 @@ func (b *bench) prepare() error {
 		return err
 	}
 	if b.process, err = b.Plane.Start(b.ctx, b.settings, b.log); err != nil {
-		return fmt.Errorf("%w; its output is in %s", err, b.log.Name())
+		return fmt.Errorf("%w; the end of its output:\n%s", err, b.lastOutput())
 	}
 	b.out.StartMS, b.out.StartCPU = ms(b.process.Started), b.process.StartCPU.Seconds()
 	return b.newFleet()
+}
+
+// lastOutput returns the last 4 KiB of the control plane's output. The file may be removed with the
+// directory of the test.
+func (b *bench) lastOutput() string {
+	text, err := os.ReadFile(b.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4<<10):])
 }
 
 func (b *bench) addresses(dir string) (source string, err error) {
@@ -172,7 +182,7 @@ func (b *bench) play(s Scenario) error {
 	case b.ctx.Err() != nil:
 		return b.ctx.Err()
 	case !b.process.Alive():
-		return fmt.Errorf("%s: the control plane ended during %q; its output is in %s", b.group.Name, s.Name, b.log.Name())
+		return fmt.Errorf("%s: the control plane ended during %q; the end of its output:\n%s", b.group.Name, s.Name, b.lastOutput())
 	}
 	return nil
 }
