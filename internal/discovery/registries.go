@@ -69,6 +69,7 @@ func (s *server) converters() []registry.Converter {
 	s.clusterSets.note(id, services)
 	return []registry.Converter{
 		s.ingresses,
+		s.gateways,
 		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels, Recovery: s.recovery}),
 		services,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/ingest"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/ingress"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/hostname"
@@ -76,6 +77,7 @@ type server struct {
 	names       *hostname.Source // nil if names are not resolved
 	clusterSets *clusterSets
 	ingresses   *ingress.Converter
+	gateways    *gatewayapi.Converter
 	elections   *leader.Elections // nil without an API server
 	status      *statusWriter     // nil without an API server
 	exporter    *export.Exporter  // nil if services are not exported
@@ -111,6 +113,7 @@ func newServer(o Options) (*server, error) {
 			s.status.book.Notify()
 		}
 	}})
+	s.gateways = s.newGateways()
 	s.analysis = s.newAnalysis()
 	s.current.Store(s.builder.Current())
 	for _, part := range []func() error{s.makeReaders, s.makeServers, s.makeWriters, s.openSources} { // Each may use the parts created before it.

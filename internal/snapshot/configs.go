@@ -32,7 +32,14 @@ func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 // objects of other kinds. Such objects are stored for debug pages and status only; a change of one
 // is not part of the Delta.
 func isConvertedKind(kind api.Kind) bool {
-	return kind == api.ServiceEntry || kind == api.WorkloadEntry || kind == api.Ingress || kind == api.IngressClass
+	switch kind {
+	case api.ServiceEntry, api.WorkloadEntry, api.Ingress, api.IngressClass,
+		api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.HTTPRoute, api.GRPCRoute, api.TLSRoute,
+		api.TCPRoute, api.UDPRoute, api.BackendTLSPolicy:
+		return true
+	default:
+		return false
+	}
 }
 
 // compareConfigs orders objects of one kind by namespace and name.

@@ -42,7 +42,14 @@ type gateways struct {
 // selectedGateways contains the Gateways with one selector, oldest first.
 type selectedGateways struct {
 	labels map[string]string
-	list   []*config.Config
+	// namespace is the only namespace whose proxies are selected, or "".
+	namespace string
+	list      []*config.Config
+}
+
+// selects reports whether the Gateways select a proxy.
+func (g *selectedGateways) selects(namespace string, labels map[string]string) bool {
+	return (g.namespace == "" || g.namespace == namespace) && (len(g.labels) == 0 || SelectorMatches(g.labels, labels))
 }
 
 // newGateways returns an index of all Gateways.
@@ -52,10 +59,13 @@ func newGateways(list []*config.Config) *gateways {
 	}
 	groups := map[string]*selectedGateways{}
 	for _, c := range list {
-		labels := config.Spec[*networking.Gateway](c).GetSelector()
-		text := SelectorText(labels)
+		labels, namespace := config.Spec[*networking.Gateway](c).GetSelector(), ""
+		if c.Extension != nil && c.Extension.Gateway != nil && c.Extension.Gateway.OwnNamespace {
+			namespace = c.Namespace
+		}
+		text := SelectorText(labels) + "\x00" + namespace
 		if groups[text] == nil {
-			groups[text] = &selectedGateways{labels: labels}
+			groups[text] = &selectedGateways{labels: labels, namespace: namespace}
 		}
 		groups[text].list = append(groups[text].list, c)
 	}
@@ -74,19 +84,20 @@ func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) Gate
 	if s.gateways == nil {
 		return ""
 	}
-	if !s.Settings.Features.ScopeGateways {
-		namespace = ""
+	only := ""
+	if s.Settings.Features.ScopeGateways {
+		only = namespace
 	}
-	return s.gateways.matchingNames(namespace, labels)
+	return s.gateways.matchingNames(only, namespace, labels)
 }
 
-// matchingNames returns the Gateways that select labels, from the cache if possible. An empty
-// namespace includes Gateways of all namespaces.
-func (x *gateways) matchingNames(namespace string, labels map[string]string) GatewayNames {
-	key := append(make([]byte, 0, 64), namespace+"\x00"...)
+// matchingNames returns the Gateways that select a proxy of a namespace with these labels, from the
+// cache if possible. If only is not empty, Gateways of other namespaces are left out.
+func (x *gateways) matchingNames(only, namespace string, labels map[string]string) GatewayNames {
+	key := append(make([]byte, 0, 64), only+"\x00"...)
 	begin := len(key)
-	for i, g := range x.groups {
-		if len(g.labels) == 0 || SelectorMatches(g.labels, labels) {
+	for i := range x.groups {
+		if x.groups[i].selects(namespace, labels) {
 			key = binary.AppendUvarint(key, uint64(i))
 		}
 	}
@@ -98,7 +109,7 @@ func (x *gateways) matchingNames(namespace string, labels map[string]string) Gat
 	n, ok := x.known[string(key)]
 	x.mu.RUnlock()
 	if !ok {
-		n = x.joinNames(matched, namespace)
+		n = x.joinNames(matched, only)
 		x.mu.Lock()
 		x.known[string(key)] = n
 		x.mu.Unlock()

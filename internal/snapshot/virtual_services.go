@@ -75,6 +75,9 @@ func newVirtualService(c *config.Config, settings *Settings, find findConfig) *V
 	if len(spec.Gateways) == 0 {
 		v.Gateways = []string{MeshGateway}
 	}
+	if c.Extension != nil {
+		v.From = []config.Key{c.Extension.Source, c.Key}
+	}
 	v.inlineDelegates()
 	if len(v.Hosts) > 0 { // the routes of a delegate apply only where they are inlined
 		v.sources = sourceLabels(v.Spec)

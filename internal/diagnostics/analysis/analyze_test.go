@@ -122,12 +122,6 @@ kind: PeerAuthentication
 metadata: {name: x, creationTimestamp: "2021-01-01T00:00:00Z"}
 spec: {mtls: {mode: STRICT}}`,
 			[]string{`spec.selector: has no effect: the older PeerAuthentication/default/older is for the same workloads`}},
-		"a kind without effect": {`
-apiVersion: gateway.networking.k8s.io/v1
-kind: GatewayClass
-metadata: {name: x}
-spec: {controllerName: example.com/a}`,
-			[]string{`: the Gateway API is not followed yet`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := fixture.New(t, []byte(services+tt.object), nil)

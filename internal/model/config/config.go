@@ -43,6 +43,8 @@ type Meta struct {
 	Origin string
 	// Status is nil for most objects.
 	Status *Status
+	// Extension is nil for objects that users wrote.
+	Extension *Extension
 }
 
 // Status contains the parts of an object's status that change generated configuration. The rest of
@@ -65,9 +67,9 @@ type Config struct {
 	// api.KindInfo.NewSpec. For Kubernetes kinds, it is the whole object (*corev1.Service, …).
 	Spec any
 	// Hash covers everything that can change generated configuration: the key, spec, creation time,
-	// Status, and the labels and annotations that can have an effect (hashedMeta). It does not
-	// cover the resource version, generation or origin. Two Configs with equal Keys and Hashes are
-	// interchangeable.
+	// Status, Extension, and the labels and annotations that can have an effect (hashedMeta). It
+	// does not cover the resource version, generation or origin. Two Configs with equal Keys and
+	// Hashes are interchangeable.
 	Hash uint64
 }
 
@@ -82,7 +84,11 @@ func New(meta Meta, spec any) (*Config, error) {
 		Labels, Annotations map[string]string
 		Created             time.Time
 		Status              *Status
-	}{hashedMeta(meta.Kind, meta.Labels), hashedMeta(meta.Kind, meta.Annotations), meta.Created.UTC(), meta.Status})
+		Extension           *Extension `json:",omitempty"`
+	}{
+		hashedMeta(meta.Kind, meta.Labels), hashedMeta(meta.Kind, meta.Annotations), meta.Created.UTC(), meta.Status,
+		meta.Extension,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}

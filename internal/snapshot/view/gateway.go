@@ -79,6 +79,9 @@ type GatewayHost struct {
 type GatewayRoute struct {
 	Name    string
 	Servers []*GatewayServer
+	// Siblings are the other servers of the listener that serve requests, if they are selected by
+	// server name and are listeners of the Gateway API.
+	Siblings []*GatewayServer
 	// QUIC reports whether responses advertise HTTP/3 (alt-svc).
 	QUIC bool
 }
@@ -86,6 +89,11 @@ type GatewayRoute struct {
 // Port returns the port number in the Gateway, which is the port of the Service and not the target
 // port.
 func (s *GatewayServer) Port() uint32 { return s.Spec.GetPort().GetNumber() }
+
+// IsListener reports whether the server is a listener of the Gateway API. It has one host then.
+func (s *GatewayServer) IsListener() bool {
+	return s.Object.Extension != nil && s.Object.Extension.Gateway != nil && len(s.Hosts) == 1
+}
 
 // IsPassthrough reports whether the server forwards TLS connections without terminating them
 // (PASSTHROUGH or AUTO_PASSTHROUGH).
@@ -143,12 +151,8 @@ func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 	if r == nil || o == nil {
 		return r == o
 	}
-	return r.QUIC == o.QUIC &&
-		slices.EqualFunc(
-			r.Servers,
-			o.Servers,
-			func(a, b *GatewayServer) bool { return a.Object == b.Object && a.Index == b.Index },
-		)
+	same := func(a, b *GatewayServer) bool { return a.Object == b.Object && a.Index == b.Index }
+	return r.QUIC == o.QUIC && slices.EqualFunc(r.Servers, o.Servers, same) && slices.EqualFunc(r.Siblings, o.Siblings, same)
 }
 
 // VirtualServicesOf returns the VirtualServices that are bound to a Gateway ("namespace/name") and

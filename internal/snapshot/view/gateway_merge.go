@@ -54,6 +54,7 @@ func mergeGateways(list []*config.Config, key GatewayKey, settings *snapshot.Set
 	}
 	for _, l := range m.listeners {
 		m.out.Listeners = append(m.out.Listeners, l)
+		m.addSiblings(l)
 	}
 	slices.SortFunc(m.out.Listeners, func(a, b *GatewayListener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Bind, b.Bind))
@@ -272,6 +273,20 @@ func (m *gatewayMerge) addRoute(s *GatewayServer, l *GatewayListener) {
 		s.Spec.GetTls().GetMode() == networking.ServerTLSSettings_SIMPLE &&
 		m.acceptsUDP(s.Port()) {
 		r.QUIC, l.QUIC = true, true
+	}
+}
+
+// addSiblings sets the siblings of the RouteConfigurations of a listener.
+func (m *gatewayMerge) addSiblings(l *GatewayListener) {
+	if l.Sharing != ByServerName {
+		return
+	}
+	for _, s := range l.Servers {
+		for _, o := range l.Servers {
+			if s != o && s.Route != "" && s.IsListener() && o.ServesHTTP() && o.IsListener() {
+				m.out.routes[s.Route].Siblings = append(m.out.routes[s.Route].Siblings, o)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // corsFilter is the HTTP filter that answers preflight requests. Every connection manager has it;
@@ -52,4 +55,35 @@ func corsOrigins(in *networking.CorsPolicy) []*matcherv3.StringMatcher {
 		out = append(out, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: o}})
 	}
 	return out
+}
+
+// extendedCORS translates the CORS filter of the Gateway API. Preflight requests of other origins
+// are answered without CORS headers, so browsers refuse them.
+func extendedCORS(in *config.CORSPolicy) *corsv3.CorsPolicy {
+	out := &corsv3.CorsPolicy{
+		AllowMethods:     strings.Join(in.AllowMethods, ","),
+		AllowHeaders:     strings.Join(in.AllowHeaders, ","),
+		ExposeHeaders:    strings.Join(in.ExposeHeaders, ","),
+		AllowCredentials: wrapperspb.Bool(in.AllowCredentials),
+		FilterEnabled: &corev3.RuntimeFractionalPercent{
+			DefaultValue: &typev3.FractionalPercent{Numerator: 100},
+		},
+		ForwardNotMatchingPreflights: wrapperspb.Bool(false),
+	}
+	if in.MaxAge > 0 {
+		out.MaxAge = strconv.FormatInt(int64(in.MaxAge), 10)
+	}
+	for _, o := range in.AllowOrigins {
+		out.AllowOriginStringMatch = append(out.AllowOriginStringMatch, originMatch(o))
+	}
+	return out
+}
+
+// originMatch returns the match of an origin, in which "*" matches any characters.
+func originMatch(origin string) *matcherv3.StringMatcher {
+	if !strings.Contains(origin, "*") {
+		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: origin}}
+	}
+	text := strings.ReplaceAll(regexp.QuoteMeta(origin), `\*`, ".*")
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: regexMatcher(text)}}
 }

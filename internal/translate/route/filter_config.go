@@ -1,10 +1,13 @@
 package route
 
 import (
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
 	networking "istio.io/api/networking/v1alpha3"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
@@ -26,4 +29,17 @@ func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.A
 		}
 	}
 	return configs
+}
+
+// extendFilters adds the configurations of HTTP filters that the extension of a rule has.
+func (t *translation) extendFilters(out *routev3.Route, x *config.HTTPExtension) {
+	if out.TypedPerFilterConfig == nil {
+		out.TypedPerFilterConfig = map[string]*anypb.Any{}
+	}
+	if x.CORS != nil {
+		out.TypedPerFilterConfig[corsFilter] = resource.Pack(extendedCORS(x.CORS))
+	}
+	if x.Session != nil {
+		out.TypedPerFilterConfig[sessionFilter] = resource.Pack(extendedSession(x.Session))
+	}
 }

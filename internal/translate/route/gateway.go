@@ -143,6 +143,8 @@ type gatewayHost struct {
 	port     uint32
 	routes   []*boundRoutes
 	redirect bool
+	// misdirected is set for a host of another server of the port.
+	misdirected bool
 }
 
 // addServer adds the VirtualServices bound to a server. Several VirtualServices of one host are
@@ -165,9 +167,12 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 		}
 		p.from = append(p.from, from...)
 		for _, h := range hosts {
-			p.virtualHost(h, s).addRoutes(r)
+			if !p.isIsolated(s, h) {
+				p.virtualHost(h, s).addRoutes(r)
+			}
 		}
 	}
+	p.isolateListeners(s)
 	if s.RedirectsToHTTPS() {
 		for _, h := range s.Hosts {
 			p.virtualHost(h.Host, s)
@@ -204,6 +209,8 @@ func (p *gatewayPlanner) inputs() []gatewayHostInput {
 			routes:   memo.ListOf(h.routes),
 			redirect: h.redirect,
 			attempts: attempts,
+
+			misdirected: h.misdirected,
 		}
 		if p.route.QUIC {
 			in.quic = h.port

@@ -17,18 +17,41 @@ import (
 
 // boundRoutes are the encoded routes of one VirtualService at a gateway, with the final catch-all
 // route apart in rest. If several VirtualServices share a host, the catch-all routes come last.
-type boundRoutes struct{ some, rest *routes }
+//
+// The routes of a VirtualService with an extension are in ranked instead. Those of all such
+// VirtualServices are merged by their order. They come before the catch-all routes of others.
+type boundRoutes struct {
+	some, rest *routes
+	ranked     []rankedRoute
+}
 
 func boundRoutesOf(in routesInput) *boundRoutes {
+	if in.uses.vs.Config.Extension != nil {
+		return &boundRoutes{new(routes), new(routes), newTranslation(in).rankedRoutes()}
+	}
 	list := newTranslation(in).buildRoutes()
 	n := len(list)
 	if n > 0 && takesAll(list[n-1].GetMatch()) {
 		n-- // Routes after it have been removed.
 	}
-	return &boundRoutes{encodeRoutes(list[:n]), encodeRoutes(list[n:])}
+	return &boundRoutes{encodeRoutes(list[:n]), encodeRoutes(list[n:]), nil}
 }
 
-func (r *boundRoutes) isEmpty() bool { return len(r.some.encoded)+len(r.rest.encoded) == 0 }
+func (r *boundRoutes) isEmpty() bool {
+	return len(r.some.encoded)+len(r.rest.encoded)+len(r.ranked) == 0
+}
+
+// mergeBound returns the ranked routes of several VirtualServices as one list.
+func mergeBound(list memo.List[*boundRoutes]) *routes {
+	var ranked [][]rankedRoute
+	for r := range list.All {
+		ranked = append(ranked, r.ranked)
+	}
+	return mergeRanked(ranked...)
+}
+
+// memoList returns a comparable list.
+func memoList(list []*boundRoutes) memo.List[*boundRoutes] { return memo.ListOf(list) }
 
 // gatewayHostInput is everything that an encoded virtual host of a gateway depends on.
 type gatewayHostInput struct {
@@ -39,6 +62,8 @@ type gatewayHostInput struct {
 	// redirect redirects plaintext requests to HTTPS (Server.tls.httpsRedirect).
 	redirect bool
 	attempts bool
+	// misdirected answers all requests with 421, because another server of the port has the host.
+	misdirected bool
 	// quic is the port of HTTP/3 that responses advertise; 0 for none.
 	quic uint32
 }
@@ -58,8 +83,12 @@ func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	for r := range in.routes.All {
 		all.addRoutes(r.some)
 	}
+	all.addRoutes(mergeBound(in.routes))
 	for r := range in.routes.All {
 		all.addRoutes(r.rest)
+	}
+	if in.misdirected {
+		all = encodeRoutes([]*routev3.Route{misdirectedRoute()})
 	}
 	var h []byte
 	h = appendString(h, hostNameField, operation(string(in.host), in.port))
@@ -104,4 +133,19 @@ func altSvcHeader(port uint32) []byte {
 		panic(fmt.Sprintf("route: encode alt-svc: %v", err)) // generated
 	}
 	return body
+}
+
+// misdirectedStatus is "421 Misdirected Request" (RFC 9110, section 15.5.20).
+const misdirectedStatus = 421
+
+// misdirectedRoute returns the route that refuses requests of a connection with the server name of
+// another host.
+func misdirectedRoute() *routev3.Route {
+	return &routev3.Route{
+		Name:  "misdirected",
+		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: misdirectedStatus,
+		}},
+	}
 }

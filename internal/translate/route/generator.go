@@ -24,6 +24,8 @@ type Generator struct {
 	// bound and gatewayHosts are used for gateways.
 	bound        *memo.Table[routesInput, *boundRoutes]
 	gatewayHosts *memo.Table[gatewayHostInput, *virtualHost]
+	// merged has the routes of several VirtualServices with an extension.
+	merged *memo.Table[memo.List[*boundRoutes], *routes]
 }
 
 // NewGenerator returns a Generator with empty caches.
@@ -38,6 +40,7 @@ func NewGenerator() *Generator {
 
 		bound:        memo.New(boundRoutesOf),
 		gatewayHosts: memo.New(encodeGatewayHost),
+		merged:       memo.New(mergeBound),
 	}
 }
 

@@ -68,7 +68,7 @@ func newTranslation(in routesInput) *translation {
 
 func (t *translation) buildRoutes() []*routev3.Route {
 	var out []*routev3.Route
-	for _, r := range t.uses.vs.Spec.GetHttp() {
+	for i, r := range t.uses.vs.Spec.GetHttp() {
 		matches := r.GetMatch()
 		if len(matches) == 0 {
 			matches = []*networking.HTTPMatchRequest{nil}
@@ -81,6 +81,7 @@ func (t *translation) buildRoutes() []*routev3.Route {
 			if made == nil {
 				continue
 			}
+			t.extend(made, r, i)
 			out = append(out, made)
 			if takesAll(made.GetMatch()) {
 				return out
@@ -136,6 +137,9 @@ func routeName(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) string {
 func (t *translation) metadata() *corev3.Metadata {
 	key := t.uses.vs.Config.Key
 	path := "/apis/networking.istio.io/v1/namespaces/" + key.Namespace + "/virtual-service/" + key.Name
+	if x := t.uses.vs.Config.Extension; x != nil {
+		path = "/apis/gateway.networking.k8s.io/v1/namespaces/" + x.Source.Namespace + "/" + string(x.Source.Kind) + "/" + x.Source.Name
+	}
 	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
 		"istio": {Fields: map[string]*structpb.Value{"config": structpb.NewStringValue(path)}},
 	}}
@@ -159,6 +163,8 @@ func operationPath(m *routev3.RouteMatch) string {
 	switch p := m.GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Path:
 		return p.Path
+	case *routev3.RouteMatch_PathSeparatedPrefix:
+		return p.PathSeparatedPrefix + "*"
 	case *routev3.RouteMatch_SafeRegex:
 		return p.SafeRegex.GetRegex()
 	default:

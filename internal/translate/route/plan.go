@@ -23,6 +23,7 @@ type planned struct {
 	from []config.Key
 	// unused are empty routes. They are referenced so that they stay cached.
 	unused []*routes
+	bound  []*boundRoutes
 }
 
 // planner plans the virtual hosts of one RouteConfiguration.
@@ -34,6 +35,7 @@ type planner struct {
 	// from and unused belong to the current virtual host; see planned.
 	from   []config.Key
 	unused []*routes
+	bound  []*boundRoutes
 }
 
 // planAll plans all virtual hosts of a RouteConfiguration, sorted by name.
@@ -101,7 +103,7 @@ func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	in := p.namesInput(svc.Host, port)
 	in.service, in.reach = svc, reachOf(svc.Host, p.v.Key.Domain)
-	p.from, p.unused = svc.AppendObjects(nil), nil
+	p.from, p.unused, p.bound = svc.AppendObjects(nil), nil, nil
 	if others := p.scope.aliases[svc.Host]; len(others) > 0 {
 		var aliases []alias
 		for _, o := range others {
@@ -110,10 +112,12 @@ func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 		}
 		in.aliases = memo.ListOf(aliases)
 	}
-	var h hostInput
-	for vs := range p.scope.rulesFor(svc.Host) {
-		if h.routes = p.routes(vs, port); h.routes != nil {
-			break
+	h := hostInput{routes: p.extendedRoutes(svc.Host, port)}
+	if h.routes == nil {
+		for vs := range p.scope.rulesFor(svc.Host) {
+			if h.routes = p.routes(vs, port); h.routes != nil {
+				break
+			}
 		}
 	}
 	if h.routes == nil {
@@ -133,7 +137,7 @@ func (p *planner) planUnknown(host mesh.Hostname, port uint32) *planned {
 	if p.scope.hasService(port, host) {
 		return nil
 	}
-	p.from, p.unused = nil, nil
+	p.from, p.unused, p.bound = nil, nil, nil
 	for _, vs := range p.scope.naming.Get(host) {
 		if port != unknownHostPort && !p.scope.concerns(vs, port) {
 			continue
@@ -152,7 +156,7 @@ func (p *planner) namesInput(host mesh.Hostname, port uint32) namesInput {
 func (p *planner) newPlanned(h hostInput, in namesInput) *planned {
 	h.names = p.g.names.Get(in)
 	h.attempts = sendsAttempts(p.v)
-	return &planned{hostInput: h, from: p.from, unused: p.unused}
+	return &planned{hostInput: h, from: p.from, unused: p.unused, bound: p.bound}
 }
 
 // routes returns the routes of a VirtualService, or nil if it has none for the View's proxies.

@@ -125,7 +125,9 @@ func appendClusters(list []string, a *routev3.RouteAction) []string {
 		list = append(list, c)
 	}
 	for _, c := range a.GetWeightedClusters().GetClusters() {
-		list = append(list, c.GetName())
+		if c.GetName() != invalidCluster {
+			list = append(list, c.GetName())
+		}
 	}
 	return list
 }

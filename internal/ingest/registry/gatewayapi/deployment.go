@@ -1,9 +1,12 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"iter"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
@@ -61,3 +64,16 @@ func ServiceName(gateway *config.Config, class string) string {
 
 // nameOverride is the annotation of a Gateway with the name of its Deployment and Service.
 const nameOverride = "gateway.istio.io/name-override"
+
+// servicePort returns the port of a deployed gateway's Service for a listener.
+func servicePort(l *listener) ServicePort {
+	p := ServicePort{
+		Number: uint32(l.spec.Port), Protocol: corev1.ProtocolTCP, //nolint:gosec // validated by the API
+		AppProtocol: strings.ToLower(string(l.spec.Protocol)),
+	}
+	if l.spec.Protocol == gatewayv1.UDPProtocolType {
+		p.Protocol = corev1.ProtocolUDP
+	}
+	p.Name = fmt.Sprintf("%s-%d", p.AppProtocol, p.Number)
+	return p
+}

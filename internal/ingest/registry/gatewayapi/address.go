@@ -1,0 +1,143 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// manualService returns the Service that an address of type Hostname names: the proxies of such a
+// Gateway are deployed by the user. A name without a dot is a Service of the Gateway's namespace.
+func (c *Converter) manualService(g *gateway) (name, bool) {
+	host, found := hostnameAddress(g.spec.Addresses)
+	if !found {
+		return name{}, false
+	}
+	short := strings.TrimSuffix(strings.TrimSuffix(host, "."+c.options.Domain), ".svc")
+	service, namespace, qualified := strings.Cut(short, ".")
+	if !qualified {
+		namespace = g.Namespace
+	}
+	return name{Namespace: namespace, Name: service}, true
+}
+
+// checkParameters sets the verdict about spec.infrastructure.parametersRef and spec.addresses.
+func (c *Converter) checkParameters(g *gateway) {
+	if i := g.spec.Infrastructure; i != nil && i.ParametersRef != nil {
+		ref := i.ParametersRef
+		k := config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: ref.Name}
+		g.references = append(g.references, k)
+		switch {
+		case ref.Group != "" || ref.Kind != "ConfigMap":
+			g.accepted.worse(verdict{
+				string(gatewayv1.GatewayReasonInvalidParameters),
+				fmt.Sprintf("spec.infrastructure.parametersRef: kind %q of group %q is not supported, only ConfigMap", ref.Kind, ref.Group),
+			})
+		case c.options.Deploys && c.objects.all[k] == nil:
+			g.accepted.worse(verdict{
+				string(gatewayv1.GatewayReasonInvalidParameters),
+				fmt.Sprintf("spec.infrastructure.parametersRef: ConfigMap %s does not exist in namespace %s", k.Name, k.Namespace),
+			})
+		}
+	}
+	for i, a := range g.spec.Addresses {
+		if a.Type != nil && *a.Type != gatewayv1.IPAddressType && *a.Type != gatewayv1.HostnameAddressType {
+			g.accepted.worse(verdict{
+				string(gatewayv1.GatewayReasonUnsupportedAddress),
+				fmt.Sprintf("spec.addresses[%d]: type %q is not supported, only IPAddress and Hostname", i, *a.Type),
+			})
+		}
+	}
+}
+
+// addresses returns the addresses of a Gateway, and why it has none or lacks one
+// that it requests.
+func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
+	switch {
+	case g.service != nil:
+		return c.serviceAddresses(g)
+	default:
+		var list []gatewayv1.GatewayStatusAddress
+		for _, a := range g.spec.Addresses {
+			if a.Value != "" {
+				list = append(list, gatewayv1.GatewayStatusAddress{Type: addressType(a.Type), Value: a.Value})
+			}
+		}
+		return list, verdict{}
+	}
+}
+
+func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
+	if t != nil {
+		return t
+	}
+	ip := gatewayv1.IPAddressType
+	return &ip
+}
+
+// serviceAddresses returns the addresses of a Gateway from its Service: those of the load balancer,
+// or else the host of the Service.
+func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
+	s := specOf[*corev1.Service](c.objects.all[serviceKey(*g.service)])
+	if s == nil {
+		return nil, verdict{
+			string(gatewayv1.GatewayReasonAddressNotAssigned),
+			fmt.Sprintf("Service %s does not exist in namespace %s", g.service.Name, g.service.Namespace),
+		}
+	}
+	var list []gatewayv1.GatewayStatusAddress
+	add := func(kind gatewayv1.AddressType, value string) {
+		list = append(list, gatewayv1.GatewayStatusAddress{Type: &kind, Value: value})
+	}
+	if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		add(gatewayv1.HostnameAddressType, fmt.Sprintf("%s.%s.svc.%s", s.Name, s.Namespace, c.options.Domain))
+		return list, c.missingAddresses(g, s, nil)
+	}
+	for _, in := range s.Status.LoadBalancer.Ingress {
+		switch {
+		case in.IP != "":
+			add(gatewayv1.IPAddressType, in.IP)
+		case in.Hostname != "":
+			add(gatewayv1.HostnameAddressType, in.Hostname)
+		}
+	}
+	if len(list) == 0 {
+		return nil, verdict{
+			string(gatewayv1.GatewayReasonAddressNotAssigned),
+			fmt.Sprintf("the load balancer of Service %s has no address yet", s.Name),
+		}
+	}
+	return list, c.missingAddresses(g, s, list)
+}
+
+// missingAddresses returns a failed verdict if a Gateway requests an IP address that its Service
+// does not have.
+func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
+	for i, a := range g.spec.Addresses {
+		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {
+			continue
+		}
+		want, err := netip.ParseAddr(a.Value)
+		found := false
+		for _, h := range have {
+			ip, _ := netip.ParseAddr(h.Value)
+			found = found || err == nil && ip == want
+		}
+		for _, e := range s.Spec.ExternalIPs {
+			found = found || e == a.Value
+		}
+		if !found && s.Spec.ClusterIP != a.Value {
+			return verdict{
+				string(gatewayv1.GatewayReasonAddressNotUsable),
+				fmt.Sprintf("spec.addresses[%d]: %s is not assigned to Service %s", i, a.Value, s.Name),
+			}
+		}
+	}
+	return verdict{}
+}

@@ -1,0 +1,152 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// backend resolves a backendRef of a route to a destination. field is its path in the route. It
+// returns nil, with a verdict, if the backend cannot be used. The objects that it refers to are
+// added to refs.
+func (c *Converter) backend(
+	route config.Key,
+	field string,
+	ref gatewayv1.BackendObjectReference,
+	refs *[]config.Key,
+) (*networking.Destination, verdict) {
+	group, kind := gatewayv1.Group(""), gatewayv1.Kind("Service")
+	if ref.Group != nil {
+		group = *ref.Group
+	}
+	if ref.Kind != nil {
+		kind = *ref.Kind
+	}
+	k := config.Key{Namespace: route.Namespace, Name: string(ref.Name)}
+	if ref.Namespace != nil && *ref.Namespace != "" {
+		k.Namespace = string(*ref.Namespace)
+	}
+	switch {
+	case group == "" && kind == "Service":
+		k.Kind = api.Service
+	case group == "multicluster.x-k8s.io" && kind == "ServiceImport":
+		k.Kind = api.ServiceImport
+	case group == "networking.istio.io" && kind == "ServiceEntry":
+		k.Kind = api.ServiceEntry
+	case group == "networking.istio.io" && kind == "Hostname":
+		return c.hostBackend(field, ref, refs)
+	default:
+		return nil, verdict{
+			string(gatewayv1.RouteReasonInvalidKind), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, kind, group),
+		}
+	}
+	*refs = append(*refs, k)
+	if !c.isGranted(route, k) {
+		return nil, verdict{
+			string(gatewayv1.RouteReasonRefNotPermitted),
+			fmt.Sprintf("%s: no ReferenceGrant in namespace %s allows the reference to %s %s", field, k.Namespace, k.Kind, k.Name),
+		}
+	}
+	hosts, exists := c.meshHosts(k)
+	if !exists || len(hosts) == 0 {
+		return nil, verdict{
+			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+		}
+	}
+	return c.portOf(field, k, string(hosts[0]), ref.Port)
+}
+
+// portOf returns the destination of a port of a backend.
+func (c *Converter) portOf(field string, k config.Key, host string, port *int32) (*networking.Destination, verdict) {
+	if port == nil {
+		return nil, verdict{string(gatewayv1.RouteReasonUnsupportedValue), field + ".port: is required"}
+	}
+	number := uint32(*port) //nolint:gosec // validated by the API
+	if !c.hasPort(k, number) {
+		return nil, verdict{
+			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s.port: %s %s/%s has no port %d", field, k.Kind, k.Namespace, k.Name, number),
+		}
+	}
+	return &networking.Destination{Host: host, Port: &networking.PortSelector{Number: number}}, verdict{}
+}
+
+// hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry.
+func (c *Converter) hostBackend(
+	field string,
+	ref gatewayv1.BackendObjectReference,
+	refs *[]config.Key,
+) (*networking.Destination, verdict) {
+	host := mesh.Hostname(strings.ToLower(string(ref.Name)))
+	*refs = append(*refs, hostKey(host))
+	if ref.Port == nil {
+		return nil, verdict{string(gatewayv1.RouteReasonUnsupportedValue), field + ".port: is required"}
+	}
+	to := &networking.Destination{
+		Host: string(host), Port: &networking.PortSelector{Number: uint32(*ref.Port)}, //nolint:gosec // validated
+	}
+	for range c.objects.hosts.Values(host) {
+		return to, verdict{}
+	}
+	if short, found := strings.CutSuffix(string(host), ".svc."+c.options.Domain); found {
+		service, namespace, _ := strings.Cut(short, ".")
+		k := serviceKey(name{Namespace: namespace, Name: service})
+		*refs = append(*refs, k)
+		if c.objects.all[k] != nil {
+			return to, verdict{}
+		}
+	}
+	return nil, verdict{string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s: no service has the host %q", field, host)}
+}
+
+// meshHosts returns the hosts of a Service, ServiceImport or ServiceEntry, and whether it exists.
+func (c *Converter) meshHosts(k config.Key) ([]mesh.Hostname, bool) {
+	object := c.objects.all[k]
+	if object == nil {
+		return nil, false
+	}
+	switch k.Kind {
+	case api.ServiceEntry:
+		return hostsOf(object), true
+	case api.ServiceImport:
+		return []mesh.Hostname{mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + mesh.ClusterSetDomain)}, true
+	default:
+		return []mesh.Hostname{mesh.Hostname(k.Name + "." + k.Namespace + ".svc." + c.options.Domain)}, true
+	}
+}
+
+// hasPort reports whether a Service, ServiceImport or ServiceEntry has a port.
+func (c *Converter) hasPort(k config.Key, number uint32) bool {
+	object := c.objects.all[k]
+	if object == nil {
+		return false
+	}
+	switch o := object.Spec.(type) {
+	case *corev1.Service:
+		return o.Spec.Type == corev1.ServiceTypeExternalName && len(o.Spec.Ports) == 0 ||
+			slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == int32(number) }) //nolint:gosec // a port
+	case *mcsv1beta1.ServiceImport:
+		return slices.ContainsFunc(o.Spec.Ports, func(p mcsv1beta1.ServicePort) bool { return p.Port == int32(number) }) //nolint:gosec // a port
+	case *networking.ServiceEntry:
+		return slices.ContainsFunc(o.Ports, func(p *networking.ServicePort) bool { return p.GetNumber() == number })
+	default:
+		return false
+	}
+}
+
+// weightOf returns the weight of a backendRef, which is 1 by default.
+func weightOf(w *int32) uint32 {
+	if w == nil {
+		return 1
+	}
+	return uint32(max(*w, 0)) //nolint:gosec // not negative
+}

@@ -1,0 +1,41 @@
+package gatewayapi
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// verdict is the result of a check: a reason of the specification and a message. The zero value is a
+// passed check.
+type verdict struct{ reason, message string }
+
+func (v verdict) ok() bool { return v.reason == "" }
+
+// worse sets v to the verdict of another check, unless v has failed already.
+func (v *verdict) worse(o verdict) {
+	if v.ok() {
+		*v = o
+	}
+}
+
+// conditionList builds the conditions of one object or listener.
+type conditionList struct {
+	generation int64
+	list       []metav1.Condition
+}
+
+// add appends a condition that is true with the reason passed, or false with the reason of the
+// verdict.
+func (c *conditionList) add(kind, passed, message string, v verdict) {
+	status := metav1.ConditionTrue
+	if !v.ok() {
+		status, passed, message = metav1.ConditionFalse, v.reason, v.message
+	}
+	c.set(kind, status, passed, message)
+}
+
+// set appends a condition.
+func (c *conditionList) set(kind string, status metav1.ConditionStatus, reason, message string) {
+	c.list = append(c.list, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.generation,
+	})
+}

@@ -1,0 +1,111 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// Options configure a Converter.
+type Options struct {
+	// Domain is the DNS suffix of services (default "cluster.local").
+	Domain string
+	// Deploys is set if gateways are deployed for Gateways. Their addresses are then those of the
+	// deployed Service. If false, the addresses are those in spec.addresses.
+	Deploys bool
+	// Recovery confines panics to the object that causes them. If nil, they propagate.
+	Recovery *recovery.Recorder
+	// OnStatusesChanged is called with the keys whose Status changed or was deleted, if it is set:
+	// after each batch, from the first Synced of the source on, when Statuses returns the new ones.
+	OnStatusesChanged func(changed []config.Key)
+	// OnDeploymentsChanged is called with the keys of the Gateways whose Deployment changed, as
+	// OnStatusesChanged.
+	OnDeploymentsChanged func(changed []config.Key)
+	// OnReferencesChanged is called with the Secrets and ConfigMaps that objects refer to, sorted,
+	// when they change, if it is set.
+	OnReferencesChanged func(objects []config.Key)
+}
+
+// name is the namespace and name of an object whose kind follows from the context.
+type name = types.NamespacedName
+
+// Converter converts the Gateway API objects of one cluster. It must be used by one goroutine at a
+// time, except for Statuses and Deployments.
+type Converter struct {
+	options Options
+	guard   registry.Guard
+	synced  bool
+
+	objects  objects
+	gateways map[name]*gateway      // of this controller
+	routes   map[config.Key]*routed // of all kinds
+	indexes  indexes
+	dirty    dirty
+	emitted  emitted
+	secrets  secretReferences
+	pending  pendingChanges
+	statuses atomic.Pointer[Statuses]
+	deployed atomic.Pointer[Deployments]
+}
+
+var _ registry.Converter = (*Converter)(nil)
+
+// New returns a Converter without objects.
+func New(o Options) *Converter {
+	o.Domain = cmp.Or(o.Domain, "cluster.local")
+	c := &Converter{
+		options:  o,
+		guard:    registry.Guard{Recovery: o.Recovery, Source: source},
+		objects:  newObjects(),
+		gateways: map[name]*gateway{},
+		routes:   map[config.Key]*routed{},
+		dirty:    newDirty(),
+		emitted:  newEmitted(),
+		secrets:  newSecretReferences(),
+		pending:  newPendingChanges(),
+	}
+	c.statuses.Store(&Statuses{cow.New[config.Key, *Status]()})
+	c.deployed.Store(&Deployments{cow.New[config.Key, *Deployment]()})
+	return c
+}
+
+// source is the source of all events that the Converter creates.
+const source = "Gateway API"
+
+// Statuses returns the desired statuses of all objects. It is safe for concurrent use.
+func (c *Converter) Statuses() *Statuses { return c.statuses.Load() }
+
+// Deployments returns the gateways to deploy. It is safe for concurrent use.
+func (c *Converter) Deployments() *Deployments { return c.deployed.Load() }
+
+// Convert appends to the batch the changes that follow from its objects, at its end and before
+// Synced. All input events are kept.
+func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
+	out := make(mesh.Batch, 0, len(batch))
+	for _, e := range batch {
+		switch {
+		case e.Config != nil && isInput(e.Config.Kind):
+			out, _ = c.guard.Try(
+				out,
+				registry.Read,
+				e.Config.Key,
+				e.Config.Origin,
+				func() { c.storeObject(e.Op, e.Config) },
+			)
+		case e.Op == mesh.Synced:
+			out = c.flush(out)
+			c.synced = true
+		}
+		out = append(out, e)
+	}
+	out = c.flush(out)
+	c.notify()
+	return out
+}

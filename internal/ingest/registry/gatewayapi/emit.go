@@ -1,0 +1,173 @@
+package gatewayapi
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
+)
+
+// emitted contains an Emitter per kind of event, so that only differences are emitted.
+type emitted struct {
+	objects  *registry.Emitter[config.Key, *config.Config]
+	problems *registry.Emitter[string, []config.Problem]
+}
+
+func newEmitted() emitted {
+	same := func(a, b *config.Config) bool { return a.Hash == b.Hash && a.Origin == b.Origin }
+	return emitted{
+		objects:  registry.NewEmitter[config.Key](same),
+		problems: registry.NewEmitter[string](slices.Equal[[]config.Problem]),
+	}
+}
+
+// pendingChanges are the changes of statuses and Deployments since the last call of notify.
+type pendingChanges struct {
+	statuses    map[config.Key]*Status
+	deployments map[config.Key]*Deployment
+	// reported are the keys whose changes have not been reported yet, because the source is not in
+	// sync.
+	reported, reportedDeployments map[config.Key]struct{}
+}
+
+func newPendingChanges() pendingChanges {
+	return pendingChanges{
+		statuses: map[config.Key]*Status{}, deployments: map[config.Key]*Deployment{},
+		reported: map[config.Key]struct{}{}, reportedDeployments: map[config.Key]struct{}{},
+	}
+}
+
+// setStatus sets the desired status of an object; nil deletes it.
+func (p *pendingChanges) setStatus(k config.Key, s *Status) { p.statuses[k] = s }
+
+func sortedKeys(m map[config.Key]struct{}) []config.Key {
+	return slices.SortedFunc(maps.Keys(m), config.Key.Compare)
+}
+
+// notify publishes new statuses and Deployments and calls the callbacks.
+func (c *Converter) notify() {
+	p := &c.pending
+	publish(p.statuses, c.statuses.Load().all, p.reported, func(m *cow.Map[config.Key, *Status]) { c.statuses.Store(&Statuses{m}) })
+	publish(p.deployments, c.deployed.Load().all, p.reportedDeployments,
+		func(m *cow.Map[config.Key, *Deployment]) { c.deployed.Store(&Deployments{m}) })
+	if !c.synced {
+		return
+	}
+	if keys := sortedKeys(p.reported); len(keys) > 0 && c.options.OnStatusesChanged != nil {
+		c.options.OnStatusesChanged(keys)
+	}
+	if keys := sortedKeys(p.reportedDeployments); len(keys) > 0 && c.options.OnDeploymentsChanged != nil {
+		c.options.OnDeploymentsChanged(keys)
+	}
+	clear(p.reported)
+	clear(p.reportedDeployments)
+	if c.secrets.changed && c.options.OnReferencesChanged != nil {
+		c.options.OnReferencesChanged(sortedKeys(c.secrets.referenced()))
+	}
+	c.secrets.changed = false
+}
+
+// publish applies changes to a map, stores the new one, and adds the keys that differ to changed.
+func publish[V any](
+	changes map[config.Key]*V,
+	current *cow.Map[config.Key, *V],
+	changed map[config.Key]struct{},
+	store func(*cow.Map[config.Key, *V]),
+) {
+	if len(changes) == 0 {
+		return
+	}
+	edit := current.Edit()
+	for k, v := range changes {
+		old := edit.Get(k)
+		switch {
+		case v == nil && old == nil, v != nil && old != nil && reflect.DeepEqual(v, old):
+			continue
+		case v == nil:
+			edit.Delete(k)
+		default:
+			edit.Set(k, v)
+		}
+		changed[k] = struct{}{}
+	}
+	clear(changes)
+	store(edit.Done())
+}
+
+// emitObjects emits the objects that an input object is converted to, and deletes those of before
+// that are not among them. It returns the keys of the objects.
+func (c *Converter) emitObjects(out mesh.Batch, before []config.Key, list []*config.Config) (mesh.Batch, []config.Key) {
+	var keys []config.Key
+	for _, o := range list {
+		keys = append(keys, o.Key)
+		c.emitted.objects.Set(o.Key, o)
+	}
+	for _, k := range before {
+		if !slices.Contains(keys, k) {
+			c.emitted.objects.Delete(k)
+		}
+	}
+	for _, x := range c.emitted.objects.Drain() {
+		if x.HasNew {
+			out = append(out, mesh.Event{Source: source, Config: x.New})
+		} else {
+			gone := &config.Config{Meta: config.Meta{Key: x.Key}}
+			out = append(out, mesh.Event{Op: mesh.Delete, Source: source, Config: gone})
+		}
+	}
+	return out, keys
+}
+
+// emitProblems appends the Problems of an object, if they differ from those emitted last.
+func (c *Converter) emitProblems(out mesh.Batch, k config.Key, list []config.Problem) mesh.Batch {
+	scope := k.String()
+	if len(list) == 0 {
+		c.emitted.problems.Delete(scope)
+	} else {
+		c.emitted.problems.Set(scope, list)
+	}
+	for _, x := range c.emitted.problems.Drain() {
+		out = append(out, mesh.Event{Source: source, Problems: &mesh.Problems{Scope: scope, List: x.New}})
+	}
+	return out
+}
+
+// secretReferences counts the references to Secrets and ConfigMaps.
+type secretReferences struct {
+	count   map[config.Key]int
+	changed bool
+}
+
+func newSecretReferences() secretReferences { return secretReferences{count: map[config.Key]int{}} }
+
+// replace replaces the references of one object.
+func (s *secretReferences) replace(was, is []config.Key) {
+	add := func(list []config.Key, n int) {
+		for _, k := range list {
+			if k.Kind != api.Secret && k.Kind != api.ConfigMap {
+				continue
+			}
+			before := s.count[k]
+			if s.count[k] += n; s.count[k] == 0 {
+				delete(s.count, k)
+			}
+			s.changed = s.changed || before == 0 || before+n == 0
+		}
+	}
+	add(is, 1)
+	add(was, -1)
+}
+
+// referenced returns the objects with references.
+func (s *secretReferences) referenced() map[config.Key]struct{} {
+	set := make(map[config.Key]struct{}, len(s.count))
+	for k := range s.count {
+		set[k] = struct{}{}
+	}
+	return set
+}

@@ -1,0 +1,249 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// flush converts what is marked, and appends the events for what changed: classes, then Gateways,
+// then routes, then the statuses of Gateways, which contain the number of attached routes.
+func (c *Converter) flush(out mesh.Batch) mesh.Batch {
+	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
+		c.pending.setStatus(config.Key{Kind: api.GatewayClass, Name: class}, c.classStatus(class))
+	}
+	clear(c.dirty.classes)
+	for _, n := range sortedNames(c.dirty.gateways) {
+		out = c.flushGateway(out, n)
+	}
+	clear(c.dirty.gateways)
+	for _, k := range sortedKeys(c.dirty.routes) {
+		out = c.flushRoute(out, k)
+	}
+	clear(c.dirty.routes)
+	for _, n := range sortedNames(c.dirty.statuses) {
+		out = c.flushGatewayStatus(out, n)
+	}
+	clear(c.dirty.statuses)
+	out = c.flushLoneSets(out)
+	return c.flushPolicies(out)
+}
+
+func sortedNames(set map[name]struct{}) []name {
+	return slices.SortedFunc(maps.Keys(set), func(a, b name) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// flushGateway resolves a Gateway again and emits an object for each listener. It marks its routes
+// if they may be converted differently.
+func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
+	var now *gateway
+	var objects []*config.Config
+	k, old := gatewayKey(n), c.gateways[n]
+	out, converted := c.guard.Try(out, registry.Convert, k, originOf(c.objects.all[k]), func() {
+		if now = c.resolveGateway(n); now == nil {
+			return
+		}
+		for _, l := range now.listeners {
+			if l.isServed() && now.accepted.ok() {
+				objects = append(objects, now.newGateway(l))
+			}
+		}
+	})
+	if !converted {
+		return out
+	}
+	var was, is []config.Key
+	var before []config.Key
+	if old != nil {
+		was, before = old.references, old.outputs
+	}
+	if now != nil {
+		is = now.references
+	}
+	c.setReferences(k, was, is)
+	c.secrets.replace(was, is)
+	alike := old.routesAlike(now)
+	if now == nil {
+		delete(c.gateways, n)
+	} else {
+		c.gateways[n] = now
+		if alike {
+			now.carryAttached(old)
+		}
+	}
+	out, outputs := c.emitObjects(out, before, objects)
+	if now != nil {
+		now.outputs = outputs
+	}
+	if !alike {
+		c.markRoutesOf(k)
+		for s := range c.indexes.sets.Values(n) {
+			c.markRoutesOf(setKey(s))
+			c.dirty.lone[s] = struct{}{}
+		}
+	}
+	if old != nil {
+		for _, s := range old.sets {
+			c.dirty.lone[nameOf(s.object.Key)] = struct{}{}
+		}
+	}
+	c.dirty.statuses[n] = struct{}{}
+	return out
+}
+
+// markRoutesOf marks the routes of a parent.
+func (c *Converter) markRoutesOf(parent config.Key) {
+	for r := range c.indexes.parent.Values(parent) {
+		c.dirty.routes[r] = struct{}{}
+	}
+}
+
+// flushRoute converts a route again.
+func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
+	object, state := c.objects.all[k], c.routes[k]
+	if state == nil {
+		return out
+	}
+	now := &converted{}
+	out, ok := c.guard.Try(out, registry.Convert, k, originOf(object), func() {
+		if object != nil {
+			now = c.convertRoute(object)
+		}
+	})
+	if !ok {
+		return out
+	}
+	c.detachRoute(k, state)
+	c.setReferences(k, state.refs, now.refs)
+	state.attachments, state.refs = now.attachments, now.refs
+	c.attachRoute(k, state)
+	out, state.outputs = c.emitObjects(out, state.outputs, now.objects)
+	c.pending.setStatus(k, now.status)
+	if object == nil {
+		delete(c.routes, k)
+	}
+	return c.emitProblems(out, k, now.problems)
+}
+
+// detachRoute removes a route from the listeners that it was attached to.
+func (c *Converter) detachRoute(k config.Key, state *routed) {
+	for _, a := range state.attachments {
+		if a.gateway == nil {
+			continue
+		}
+		current := c.gateways[a.gateway.name]
+		for _, l := range a.listeners {
+			if current == nil {
+				continue
+			}
+			for _, x := range current.listeners {
+				if x.parent == l.parent && x.spec.Name == l.spec.Name {
+					delete(x.attached, k)
+				}
+			}
+		}
+		c.dirty.statuses[a.gateway.name] = struct{}{}
+	}
+}
+
+// attachRoute adds a route to the listeners of its attachments.
+func (c *Converter) attachRoute(k config.Key, state *routed) {
+	for _, a := range state.attachments {
+		if a.gateway == nil {
+			continue
+		}
+		for _, l := range a.listeners {
+			l.attached[k] = struct{}{}
+		}
+		c.dirty.statuses[a.gateway.name] = struct{}{}
+	}
+}
+
+// flushGatewayStatus computes the statuses of a Gateway and its ListenerSets, its Deployment and its
+// Problems.
+func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
+	k, g := gatewayKey(n), c.gateways[n]
+	if g == nil {
+		c.pending.setStatus(k, nil)
+		c.pending.deployments[k] = nil
+		return c.emitProblems(out, k, nil)
+	}
+	c.pending.setStatus(k, c.gatewayStatus(g))
+	c.pending.deployments[k] = c.deployment(g)
+	out = c.emitProblems(out, k, g.problems(k, g.object, g.accepted, g.backend))
+	for _, s := range g.sets {
+		c.pending.setStatus(s.object.Key, c.setStatus(g, s))
+		out = c.emitProblems(out, s.object.Key, g.problems(s.object.Key, s.object, s.accepted))
+		delete(c.dirty.lone, nameOf(s.object.Key))
+	}
+	return out
+}
+
+// flushLoneSets deletes the statuses of ListenerSets that have no Gateway of this controller.
+func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
+	for _, n := range sortedNames(c.dirty.lone) {
+		c.pending.setStatus(setKey(n), nil)
+		out = c.emitProblems(out, setKey(n), nil)
+	}
+	clear(c.dirty.lone)
+	return out
+}
+
+// problems returns the Problems of a Gateway or ListenerSet: of itself and of its listeners.
+func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verdict) []config.Problem {
+	var list []config.Problem
+	add := func(field string, v verdict) {
+		if !v.ok() {
+			list = append(list, config.Problem{
+				Key: k, Field: field, Reason: v.reason + ": " + v.message, Severity: config.Error, Origin: object.Origin,
+			})
+		}
+	}
+	for _, v := range verdicts {
+		add("", v)
+	}
+	for _, l := range g.listeners {
+		if l.parent == k {
+			add(l.field, l.accepted)
+			add(l.field, l.conflict)
+			add(l.field, l.resolved)
+		}
+	}
+	return list
+}
+
+// originOf returns where an object was read, or "" if object is nil.
+func originOf(object *config.Config) string {
+	if object == nil {
+		return ""
+	}
+	return object.Origin
+}
+
+// deployment returns the Deployment of a Gateway, or nil if none is needed.
+func (c *Converter) deployment(g *gateway) *Deployment {
+	if !g.isDeployed(c.options) || !g.accepted.ok() {
+		return nil
+	}
+	d := &Deployment{Gateway: g.object, Class: string(g.spec.GatewayClassName), ClassObject: g.class.object}
+	seen := map[transport]bool{}
+	for _, l := range g.listeners {
+		p := servicePort(l)
+		at := transport{l.spec.Port, p.Protocol == "UDP"}
+		if l.accepted.ok() && l.conflict.ok() && !seen[at] {
+			seen[at] = true
+			d.Ports = append(d.Ports, p)
+		}
+	}
+	slices.SortFunc(d.Ports, func(a, b ServicePort) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Protocol, b.Protocol))
+	})
+	return d
+}

@@ -1,0 +1,177 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// gateway is a Gateway of this controller, resolved.
+type gateway struct {
+	name
+	object *config.Config
+	spec   *gatewayv1.GatewaySpec
+	class  classInfo
+	// listeners are those of the Gateway, then those of attached ListenerSets in their order of
+	// precedence.
+	listeners []*listener
+	sets      []*listenerSet
+	// selector selects the proxies in the Gateway's namespace.
+	selector map[string]string
+	// service is the Service of its proxies, or nil if there is none.
+	service *name
+	// backend is the verdict about spec.tls.backend, and certificate the SDS name of the client
+	// certificate for backends.
+	backend     verdict
+	certificate string
+	accepted    verdict
+	// references are the referenced objects, and outputs the objects that result from the conversion.
+	references, outputs []config.Key
+}
+
+// listenerSet is a ListenerSet whose parent is a Gateway of this controller.
+type listenerSet struct {
+	object   *config.Config
+	allowed  bool
+	accepted verdict
+}
+
+// resolveGateway resolves a Gateway. It returns nil if the Gateway does not exist or is not of this
+// controller.
+func (c *Converter) resolveGateway(n name) *gateway {
+	object := c.objects.all[gatewayKey(n)]
+	if object == nil {
+		return nil
+	}
+	spec := &config.Spec[*gatewayv1.Gateway](object).Spec
+	class, ours := c.classOf(string(spec.GatewayClassName))
+	if !ours {
+		return nil
+	}
+	g := &gateway{name: n, object: object, spec: spec, class: class}
+	c.selectProxies(g)
+	for i, l := range spec.Listeners {
+		g.listeners = append(g.listeners, c.newListener(g, object.Key, fmt.Sprintf("spec.listeners[%d]", i), l))
+	}
+	c.attachSets(g)
+	findConflicts(g.listeners)
+	c.setClientCertificate(g)
+	c.checkParameters(g)
+	return g
+}
+
+// attachSets adds the listeners of the ListenerSets that refer to a Gateway and that it allows: the
+// oldest first, then by namespace and name.
+func (c *Converter) attachSets(g *gateway) {
+	var list []*config.Config
+	for n := range c.indexes.sets.Values(g.name) {
+		if object := c.objects.all[setKey(n)]; object != nil {
+			list = append(list, object)
+		}
+	}
+	slices.SortFunc(list, func(a, b *config.Config) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, object := range list {
+		s := &listenerSet{object: object, allowed: c.allowsSet(g, object.Namespace)}
+		g.sets = append(g.sets, s)
+		if !s.allowed {
+			s.accepted = verdict{
+				string(gatewayv1.ListenerSetReasonNotAllowed),
+				"spec.allowedListeners of the Gateway does not allow ListenerSets of this namespace",
+			}
+			continue
+		}
+		spec := &config.Spec[*gatewayv1.ListenerSet](object).Spec
+		for i, e := range spec.Listeners {
+			g.listeners = append(g.listeners, c.newListener(g, object.Key, fmt.Sprintf("spec.listeners[%d]", i), gatewayv1.Listener(e)))
+		}
+	}
+}
+
+// allowsSet reports whether a Gateway allows ListenerSets of a namespace. By default it allows none.
+func (c *Converter) allowsSet(g *gateway, namespace string) bool {
+	if g.spec.AllowedListeners == nil || g.spec.AllowedListeners.Namespaces == nil {
+		return false
+	}
+	n := g.spec.AllowedListeners.Namespaces
+	return c.fromNamespaces(g.Namespace, n.From, n.Selector, gatewayv1.NamespacesFromNone)(namespace)
+}
+
+// Labels of the proxies of a Gateway.
+const (
+	gatewayNameLabel    = "gateway.networking.k8s.io/gateway-name"
+	oldGatewayNameLabel = "istio.io/gateway-name"
+)
+
+// selectProxies sets which proxies serve a Gateway: those with its name as label, or those of the
+// Service that an address of type Hostname names.
+func (c *Converter) selectProxies(g *gateway) {
+	g.selector = map[string]string{gatewayNameLabel: g.Name}
+	if manual, found := c.manualService(g); found {
+		g.service = &manual
+		k := serviceKey(manual)
+		g.references = append(g.references, k)
+		if s := specOf[*corev1.Service](c.objects.all[k]); s != nil && len(s.Spec.Selector) > 0 && manual.Namespace == g.Namespace {
+			g.selector = s.Spec.Selector
+		}
+		return
+	}
+	if c.options.Deploys && g.class.deploys {
+		n := name{Namespace: g.Namespace, Name: ServiceName(g.object, string(g.spec.GatewayClassName))}
+		g.service = &n
+		g.references = append(g.references, serviceKey(n))
+	}
+}
+
+// isDeployed reports whether a gateway is to be deployed for g.
+func (g *gateway) isDeployed(o Options) bool {
+	if !o.Deploys || !g.class.deploys {
+		return false
+	}
+	_, manual := hostnameAddress(g.spec.Addresses)
+	return !manual
+}
+
+// hostnameAddress returns the first address of type Hostname.
+func hostnameAddress(list []gatewayv1.GatewaySpecAddress) (host string, found bool) {
+	for _, a := range list {
+		if a.Type != nil && *a.Type == gatewayv1.HostnameAddressType && a.Value != "" {
+			return a.Value, true
+		}
+	}
+	return "", false
+}
+
+func serviceKey(n name) config.Key {
+	return config.Key{Kind: api.Service, Namespace: n.Namespace, Name: n.Name}
+}
+
+// routesAlike reports whether the routes of a Gateway are converted alike for both versions of it.
+func (g *gateway) routesAlike(o *gateway) bool {
+	if g == nil || o == nil {
+		return g == o
+	}
+	return len(g.sets) == 0 && len(o.sets) == 0 && g.certificate == o.certificate &&
+		slices.EqualFunc(g.listeners, o.listeners, func(a, b *listener) bool {
+			return a.spec.Name == b.spec.Name && a.spec.Port == b.spec.Port && a.spec.Protocol == b.spec.Protocol &&
+				a.host == b.host && a.isServed() == b.isServed() && a.isPassthrough() == b.isPassthrough() &&
+				reflect.DeepEqual(a.spec.AllowedRoutes, b.spec.AllowedRoutes)
+		})
+}
+
+// carryAttached copies the attached routes from the previous version of a Gateway, for listeners
+// that routes see as equal.
+func (g *gateway) carryAttached(old *gateway) {
+	for i, l := range g.listeners {
+		l.attached = maps.Clone(old.listeners[i].attached)
+	}
+}

@@ -1,0 +1,146 @@
+package gatewayapi
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// gatewayStatus returns the status of a Gateway.
+func (c *Converter) gatewayStatus(g *gateway) *Status {
+	s := &gatewayv1.GatewayStatus{}
+	addresses, programmed := c.addresses(g)
+	s.Addresses = addresses
+	valid, invalid := 0, 0
+	for _, l := range g.listeners {
+		if l.parent != g.object.Key {
+			continue
+		}
+		if l.isServed() {
+			valid++
+		} else {
+			invalid++
+		}
+		s.Listeners = append(s.Listeners, gatewayv1.ListenerStatus{
+			Name: l.spec.Name, SupportedKinds: l.kinds, AttachedRoutes: int32(len(l.attached)), //nolint:gosec // small
+			Conditions: l.conditions(g.object.Generation, g.accepted),
+		})
+	}
+	list := conditionList{generation: g.object.Generation}
+	accepted, message := string(gatewayv1.GatewayReasonAccepted), "The Gateway is accepted"
+	if invalid > 0 {
+		accepted, message = string(gatewayv1.GatewayReasonListenersNotValid), fmt.Sprintf("%d of %d listeners are not valid", invalid, valid+invalid)
+	}
+	list.add(string(gatewayv1.GatewayConditionAccepted), accepted, message, g.accepted)
+	c.addProgrammed(&list, g, programmed)
+	list.add(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), "All references are resolved", g.backend)
+	for _, l := range g.listeners {
+		if l.clients.optional && l.clients.authority != "" {
+			list.set(string(gatewayv1.GatewayConditionInsecureFrontendValidationMode), metav1.ConditionTrue,
+				string(gatewayv1.GatewayReasonConfigurationChanged), "Client certificates are requested, but not required")
+			break
+		}
+	}
+	s.Conditions = list.list
+	s.AttachedListenerSets = g.attachedSets()
+	return &Status{Generation: g.object.Generation, Value: s}
+}
+
+// addProgrammed adds the condition Programmed of a Gateway.
+func (c *Converter) addProgrammed(list *conditionList, g *gateway, addresses verdict) {
+	v := addresses
+	if !g.accepted.ok() {
+		v = verdict{string(gatewayv1.GatewayReasonInvalid), g.accepted.message}
+	}
+	list.add(string(gatewayv1.GatewayConditionProgrammed), string(gatewayv1.GatewayReasonProgrammed),
+		"The Gateway is served", v)
+}
+
+// attachedSets returns the number of ListenerSets that are attached to a Gateway, or nil if the
+// Gateway allows none.
+func (g *gateway) attachedSets() *int32 {
+	if g.spec.AllowedListeners == nil {
+		return nil
+	}
+	var n int32
+	for _, s := range g.sets {
+		if s.allowed && g.servesAny(s) {
+			n++
+		}
+	}
+	return &n
+}
+
+// servesAny reports whether a listener of a ListenerSet is served.
+func (g *gateway) servesAny(s *listenerSet) bool {
+	for _, l := range g.listeners {
+		if l.parent == s.object.Key && l.isServed() {
+			return true
+		}
+	}
+	return false
+}
+
+// conditions returns the conditions of a listener. parent is the verdict about its Gateway.
+func (l *listener) conditions(generation int64, parent verdict) []metav1.Condition {
+	list := conditionList{generation: generation}
+	accepted := l.accepted
+	accepted.worse(l.conflict)
+	list.add(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), "The listener is accepted", accepted)
+	programmed := accepted
+	if programmed.ok() && !l.isServed() {
+		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), l.resolved.message}
+	}
+	if programmed.ok() && !parent.ok() {
+		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), parent.message}
+	}
+	if !l.accepted.ok() {
+		programmed.reason = string(gatewayv1.ListenerReasonInvalid)
+	}
+	list.add(string(gatewayv1.ListenerConditionProgrammed), string(gatewayv1.ListenerReasonProgrammed), "The listener is served", programmed)
+	if l.conflict.ok() {
+		list.set(string(gatewayv1.ListenerConditionConflicted), metav1.ConditionFalse, string(gatewayv1.ListenerReasonNoConflicts),
+			"No other listener conflicts with it")
+	} else {
+		list.set(string(gatewayv1.ListenerConditionConflicted), metav1.ConditionTrue, l.conflict.reason, l.conflict.message)
+	}
+	list.add(string(gatewayv1.ListenerConditionResolvedRefs), string(gatewayv1.ListenerReasonResolvedRefs), "All references are resolved", l.resolved)
+	return list.list
+}
+
+// setStatus returns the status of a ListenerSet.
+func (c *Converter) setStatus(g *gateway, s *listenerSet) *Status {
+	generation := s.object.Generation
+	out := &gatewayv1.ListenerSetStatus{}
+	valid, total := 0, 0
+	for _, l := range g.listeners {
+		if l.parent != s.object.Key {
+			continue
+		}
+		total++
+		if l.isServed() {
+			valid++
+		}
+		out.Listeners = append(out.Listeners, gatewayv1.ListenerEntryStatus{
+			Name: l.spec.Name, SupportedKinds: l.kinds, AttachedRoutes: int32(len(l.attached)), //nolint:gosec // small
+			Conditions: l.conditions(generation, g.accepted),
+		})
+	}
+	v := s.accepted
+	if v.ok() && !g.accepted.ok() {
+		v = verdict{string(gatewayv1.ListenerSetReasonParentNotAccepted), g.accepted.message}
+	}
+	if v.ok() && valid == 0 {
+		v = verdict{string(gatewayv1.ListenerSetReasonListenersNotValid), "No listener is valid"}
+	}
+	passed, message := string(gatewayv1.ListenerSetReasonAccepted), "The ListenerSet is accepted"
+	if valid < total {
+		passed, message = string(gatewayv1.ListenerSetReasonListenersNotValid), fmt.Sprintf("%d of %d listeners are not valid", total-valid, total)
+	}
+	list := conditionList{generation: generation}
+	list.add(string(gatewayv1.ListenerSetConditionAccepted), passed, message, v)
+	list.add(string(gatewayv1.ListenerSetConditionProgrammed), string(gatewayv1.ListenerSetReasonProgrammed), "The ListenerSet is served", v)
+	out.Conditions = list.list
+	return &Status{Generation: generation, Value: out}
+}

@@ -1,0 +1,111 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// readGRPCRoute converts a GRPCRoute. Requests that cannot be forwarded are answered with the gRPC
+// status UNAVAILABLE, which is 503 in HTTP.
+func (r *routeReader) readGRPCRoute(spec *gatewayv1.GRPCRouteSpec) {
+	for i, rule := range spec.Rules {
+		x := httpRule{
+			field: fmt.Sprintf("spec.rules[%d]", i), name: ruleName(r.object, i, rule.Name), index: i,
+			session: rule.SessionPersistence, failure: 503,
+		}
+		x.filters = r.convertFilters(x.field, httpFilters(rule.Filters))
+		for _, b := range rule.BackendRefs {
+			x.backends = append(x.backends, gatewayv1.HTTPBackendRef{BackendRef: b.BackendRef, Filters: httpFilters(b.Filters)})
+		}
+		matches := rule.Matches
+		if len(matches) == 0 {
+			matches = []gatewayv1.GRPCRouteMatch{{}}
+		}
+		for j, m := range matches {
+			converted, v := convertGRPCMatch(fmt.Sprintf("%s.matches[%d]", x.field, j), m)
+			x.verdict.worse(v)
+			x.matches = append(x.matches, converted)
+		}
+		r.addRule(x)
+	}
+}
+
+// httpFilters returns the equivalent filters of an HTTPRoute.
+func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
+	var out []gatewayv1.HTTPRouteFilter
+	for _, f := range list {
+		out = append(out, gatewayv1.HTTPRouteFilter{
+			Type: gatewayv1.HTTPRouteFilterType(f.Type), RequestHeaderModifier: f.RequestHeaderModifier,
+			ResponseHeaderModifier: f.ResponseHeaderModifier, RequestMirror: f.RequestMirror, ExtensionRef: f.ExtensionRef,
+		})
+	}
+	return out
+}
+
+// convertGRPCMatch converts a match of a GRPCRoute. The path of a gRPC request is
+// "/SERVICE/METHOD". The more characters of both a match has, the more specific it is.
+func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verdict) {
+	out := httpMatch{match: new(networking.HTTPMatchRequest), rank: precedence{path: prefixPath}}
+	v := out.setMethod(field+".method", m.Method)
+	for i, h := range m.Headers {
+		key := strings.ToLower(string(h.Name))
+		if out.match.Headers[key] != nil {
+			continue
+		}
+		s, fault := stringMatch(fmt.Sprintf("%s.headers[%d]", field, i), (*string)(h.Type), h.Value)
+		v.worse(fault)
+		if out.match.Headers == nil {
+			out.match.Headers = map[string]*networking.StringMatch{}
+		}
+		out.match.Headers[key] = s
+	}
+	out.rank.headers = len(out.match.Headers)
+	return out, v
+}
+
+// setMethod sets the match of the path from a service and a method.
+func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdict {
+	service, method, exact := "", "", true
+	if in != nil {
+		if in.Service != nil {
+			service = *in.Service
+		}
+		if in.Method != nil {
+			method = *in.Method
+		}
+		exact = in.Type == nil || *in.Type == gatewayv1.GRPCMethodMatchExact
+		if !exact && *in.Type != gatewayv1.GRPCMethodMatchRegularExpression {
+			return unsupported("%s.type: %q is not supported", field, *in.Type)
+		}
+	}
+	m.rank.length = len(service) + len(method)
+	switch {
+	case service == "" && method == "":
+		m.match.Uri = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: "/"}}
+		return verdict{}
+	case exact && service != "" && method != "":
+		m.rank.path = exactPath
+		m.match.Uri = exactly("/" + service + "/" + method)
+		return verdict{}
+	case exact && method == "":
+		m.match.Uri = &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: "/" + service + "/"}}
+		return verdict{}
+	case exact:
+		method = regexp.QuoteMeta(method)
+	}
+	if service == "" {
+		service = "[^/]+"
+	}
+	if method == "" {
+		method = "[^/]+"
+	}
+	m.rank.path = regexPath
+	text := "/(" + service + ")/(" + method + ")"
+	m.match.Uri = expression(text)
+	return checkExpression(field, text)
+}

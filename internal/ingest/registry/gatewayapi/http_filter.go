@@ -1,0 +1,246 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// filters are the converted filters of a rule, apart from what depends on the match.
+type filters struct {
+	headers  *networking.Headers
+	redirect *gatewayv1.HTTPRequestRedirectFilter
+	rewrite  *gatewayv1.HTTPURLRewriteFilter
+	mirrors  []*networking.HTTPMirrorPolicy
+	cors     *config.CORSPolicy
+	auth     *config.ExternalAuth
+	// supported is the verdict about the filters, and resolved that about their references.
+	supported, resolved verdict
+}
+
+// convertFilters converts the filters of a rule.
+func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFilter) filters {
+	out := filters{}
+	seen := map[gatewayv1.HTTPRouteFilterType]bool{}
+	for i, f := range list {
+		at := fmt.Sprintf("%s.filters[%d]", field, i)
+		if seen[f.Type] && f.Type != gatewayv1.HTTPRouteFilterRequestMirror {
+			out.supported.worse(unsupported("%s: filter %s is repeated", at, f.Type))
+		}
+		seen[f.Type] = true
+		r.addFilter(&out, at, f)
+	}
+	if out.redirect != nil && out.rewrite != nil {
+		out.supported.worse(verdict{
+			string(gatewayv1.RouteReasonIncompatibleFilters), field + ".filters: RequestRedirect and URLRewrite exclude each other",
+		})
+	}
+	return out
+}
+
+// addFilter converts one filter. A filter without its configuration is not supported.
+func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFilter) {
+	switch {
+	case f.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && f.RequestHeaderModifier != nil:
+		out.headers = withHeaders(out.headers)
+		out.headers.Request = headerOperations(f.RequestHeaderModifier)
+	case f.Type == gatewayv1.HTTPRouteFilterResponseHeaderModifier && f.ResponseHeaderModifier != nil:
+		out.headers = withHeaders(out.headers)
+		out.headers.Response = headerOperations(f.ResponseHeaderModifier)
+	case f.Type == gatewayv1.HTTPRouteFilterRequestRedirect && f.RequestRedirect != nil:
+		out.redirect = f.RequestRedirect
+	case f.Type == gatewayv1.HTTPRouteFilterURLRewrite && f.URLRewrite != nil:
+		out.rewrite = f.URLRewrite
+	case f.Type == gatewayv1.HTTPRouteFilterRequestMirror && f.RequestMirror != nil:
+		r.addMirror(out, at+".requestMirror", f.RequestMirror)
+	case f.Type == gatewayv1.HTTPRouteFilterCORS && f.CORS != nil:
+		out.cors = newCORS(f.CORS)
+	case f.Type == gatewayv1.HTTPRouteFilterExternalAuth && f.ExternalAuth != nil:
+		r.addExternalAuth(out, at+".externalAuth", f.ExternalAuth)
+	case f.Type == gatewayv1.HTTPRouteFilterExtensionRef && f.ExtensionRef != nil:
+		out.resolved.worse(verdict{
+			string(gatewayv1.RouteReasonInvalidKind),
+			fmt.Sprintf("%s: kind %q of group %q is not a filter", at, f.ExtensionRef.Kind, f.ExtensionRef.Group),
+		})
+		out.supported.worse(unsupported("%s: filter %s %q is not supported", at, f.ExtensionRef.Kind, f.ExtensionRef.Name))
+	default:
+		out.supported.worse(unsupported("%s: filter %q is not supported", at, f.Type))
+	}
+}
+
+func withHeaders(h *networking.Headers) *networking.Headers {
+	if h == nil {
+		return new(networking.Headers)
+	}
+	return h
+}
+
+// literal escapes a header value, in which Envoy would replace %COMMANDS%.
+func literal(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+
+// headerOperations converts a header modifier. Of several entries for a name, the first counts.
+func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderOperations {
+	convert := func(list []gatewayv1.HTTPHeader) map[string]string {
+		if len(list) == 0 {
+			return nil
+		}
+		out := make(map[string]string, len(list))
+		for _, h := range list {
+			key := strings.ToLower(string(h.Name))
+			if _, seen := out[key]; !seen {
+				out[key] = literal(h.Value)
+			}
+		}
+		return out
+	}
+	out := &networking.Headers_HeaderOperations{Set: convert(f.Set), Add: convert(f.Add)}
+	for _, name := range f.Remove {
+		out.Remove = append(out.Remove, strings.ToLower(name))
+	}
+	return out
+}
+
+// addMirror converts a request mirror. A mirror whose backend cannot be used is left out, because
+// it does not affect the response.
+func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPRequestMirrorFilter) {
+	to, v := r.converter.backend(r.object.Key, at+".backendRef", m.BackendRef, &r.refs)
+	out.resolved.worse(v)
+	if to == nil {
+		return
+	}
+	share := 100.0
+	switch {
+	case m.Percent != nil:
+		share = float64(*m.Percent)
+	case m.Fraction != nil:
+		of := int32(100)
+		if m.Fraction.Denominator != nil {
+			of = max(*m.Fraction.Denominator, 1)
+		}
+		share = 100 * float64(m.Fraction.Numerator) / float64(of)
+	}
+	out.mirrors = append(out.mirrors, &networking.HTTPMirrorPolicy{Destination: to, Percentage: &networking.Percent{Value: share}})
+}
+
+// newCORS converts a CORS filter.
+func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
+	out := &config.CORSPolicy{MaxAge: f.MaxAge, AllowCredentials: f.AllowCredentials != nil && *f.AllowCredentials}
+	for _, o := range f.AllowOrigins {
+		out.AllowOrigins = append(out.AllowOrigins, string(o))
+	}
+	for _, m := range f.AllowMethods {
+		out.AllowMethods = append(out.AllowMethods, string(m))
+	}
+	for _, h := range f.AllowHeaders {
+		out.AllowHeaders = append(out.AllowHeaders, string(h))
+	}
+	for _, h := range f.ExposeHeaders {
+		out.ExposeHeaders = append(out.ExposeHeaders, string(h))
+	}
+	return out
+}
+
+// addExternalAuth converts an external authorization filter. If its backend cannot be used, requests
+// are refused.
+func (r *routeReader) addExternalAuth(out *filters, at string, f *gatewayv1.HTTPExternalAuthFilter) {
+	to, v := r.converter.backend(r.object.Key, at+".backendRef", f.BackendRef, &r.refs)
+	out.resolved.worse(v)
+	if to == nil {
+		out.supported.worse(v)
+		return
+	}
+	auth := &config.ExternalAuth{Host: to.Host, Port: to.Port.Number, GRPC: f.ExternalAuthProtocol == gatewayv1.HTTPRouteExternalAuthGRPCProtocol}
+	if auth.GRPC && f.GRPCAuthConfig != nil {
+		auth.RequestHeaders = f.GRPCAuthConfig.AllowedRequestHeaders
+	}
+	if h := f.HTTPAuthConfig; !auth.GRPC && h != nil {
+		auth.Path, auth.RequestHeaders, auth.ResponseHeaders = h.Path, h.AllowedRequestHeaders, h.AllowedResponseHeaders
+	}
+	if f.ForwardBody != nil {
+		auth.MaxBody = uint32(f.ForwardBody.MaxSize)
+	}
+	out.auth = auth
+}
+
+// setRewrite sets the rewrite of a forwarding rule for one of its matches.
+func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m httpMatch, field string) verdict {
+	if f == nil {
+		return verdict{}
+	}
+	to.Rewrite = new(networking.HTTPRewrite)
+	if f.Hostname != nil {
+		to.Rewrite.Authority = string(*f.Hostname)
+	}
+	if f.Path == nil {
+		return verdict{}
+	}
+	pattern, replacement, v := pathReplacement(f.Path, m, field)
+	if v.ok() {
+		to.Rewrite.UriRegexRewrite = &networking.RegexRewrite{Match: pattern, Rewrite: replacement}
+	}
+	return v
+}
+
+// pathReplacement returns a regular expression and its substitution for a change of the path.
+func pathReplacement(p *gatewayv1.HTTPPathModifier, m httpMatch, field string) (pattern, replacement string, v verdict) {
+	escaped := func(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
+	switch {
+	case p.Type == gatewayv1.FullPathHTTPPathModifier && p.ReplaceFullPath != nil:
+		return "^.*$", escaped(*p.ReplaceFullPath), verdict{}
+	case p.Type == gatewayv1.PrefixMatchHTTPPathModifier && p.ReplacePrefixMatch != nil && m.isPrefix:
+		to := escaped(strings.TrimRight(*p.ReplacePrefixMatch, "/"))
+		if to == "" || m.prefix == "" {
+			return "^" + regexp.QuoteMeta(m.prefix) + "/*(.*)$", to + `/\1`, verdict{}
+		}
+		return "^" + regexp.QuoteMeta(m.prefix), to, verdict{}
+	case p.Type == gatewayv1.PrefixMatchHTTPPathModifier && !m.isPrefix:
+		return "", "", unsupported("%s: ReplacePrefixMatch requires that all matches are of type PathPrefix", field)
+	default:
+		return "", "", unsupported("%s: path modifier %q is not supported", field, p.Type)
+	}
+}
+
+// setRedirect sets the redirect of a rule for one of its matches.
+func setRedirect(
+	to *networking.HTTPRoute,
+	x *config.HTTPExtension,
+	f *gatewayv1.HTTPRequestRedirectFilter,
+	m httpMatch,
+	field string,
+) verdict {
+	r := &networking.HTTPRedirect{RedirectCode: 302}
+	if f.StatusCode != nil {
+		r.RedirectCode = uint32(*f.StatusCode) //nolint:gosec // validated by the API
+	}
+	if f.Hostname != nil {
+		r.Authority = string(*f.Hostname)
+	}
+	switch {
+	case f.Port != nil:
+		r.RedirectPort = &networking.HTTPRedirect_Port{Port: uint32(*f.Port)} //nolint:gosec // validated by the API
+	case f.Scheme != nil:
+		r.RedirectPort = &networking.HTTPRedirect_DerivePort{DerivePort: networking.HTTPRedirect_FROM_PROTOCOL_DEFAULT}
+	default:
+		r.RedirectPort = &networking.HTTPRedirect_DerivePort{DerivePort: networking.HTTPRedirect_FROM_REQUEST_PORT}
+	}
+	if f.Scheme != nil {
+		r.Scheme = *f.Scheme
+	}
+	to.Redirect = r
+	if f.Path == nil {
+		return verdict{}
+	}
+	if f.Path.Type == gatewayv1.FullPathHTTPPathModifier && f.Path.ReplaceFullPath != nil {
+		r.Uri = *f.Path.ReplaceFullPath
+		return verdict{}
+	}
+	var v verdict
+	x.RedirectPattern, x.RedirectTo, v = pathReplacement(f.Path, m, field)
+	return v
+}

@@ -1,0 +1,242 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// routeReader converts one route.
+type routeReader struct {
+	converter *Converter
+	object    *config.Config
+	// refs are the objects that the route refers to.
+	refs []config.Key
+	// resolved is the first failed reference. wrong is the number of rules with a value that is not
+	// supported, and supported the first of them.
+	resolved, supported verdict
+	wrong               int
+
+	http  []*networking.HTTPRoute
+	extra []config.HTTPExtension
+	tcp   []*networking.TCPRoute
+	tls   []*networking.TLSRoute
+}
+
+// httpRule is a rule of an HTTPRoute or GRPCRoute.
+type httpRule struct {
+	field, name string
+	index       int
+	matches     []httpMatch
+	filters     filters
+	backends    []gatewayv1.HTTPBackendRef
+	timeouts    *gatewayv1.HTTPRouteTimeouts
+	retry       *gatewayv1.HTTPRouteRetry
+	session     *gatewayv1.SessionPersistence
+	// verdict is the first value that is not supported. failure is the status of answers to requests
+	// that cannot be forwarded.
+	verdict verdict
+	failure uint32
+}
+
+// readHTTPRoute converts an HTTPRoute.
+func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
+	for i, rule := range spec.Rules {
+		x := httpRule{
+			field: fmt.Sprintf("spec.rules[%d]", i), name: ruleName(r.object, i, rule.Name), index: i, backends: rule.BackendRefs,
+			timeouts: rule.Timeouts, retry: rule.Retry, session: rule.SessionPersistence, failure: 500,
+		}
+		x.filters = r.convertFilters(x.field, rule.Filters)
+		matches := rule.Matches
+		if len(matches) == 0 {
+			matches = []gatewayv1.HTTPRouteMatch{{}}
+		}
+		for j, m := range matches {
+			converted, v := convertMatch(fmt.Sprintf("%s.matches[%d]", x.field, j), m)
+			x.verdict.worse(v)
+			x.matches = append(x.matches, converted)
+		}
+		r.addRule(x)
+	}
+}
+
+// addRule adds an HTTPRoute for each match of a rule. A rule with a value that is not supported
+// answers its requests with an error, and is left out where its match itself is not supported.
+func (r *routeReader) addRule(x httpRule) {
+	r.resolved.worse(x.filters.resolved)
+	matchable := x.verdict
+	x.verdict.worse(x.filters.supported)
+	destinations, invalid := r.destinations(&x)
+	for j, m := range x.matches {
+		to := &networking.HTTPRoute{Name: x.name, Match: []*networking.HTTPMatchRequest{m.match}, Headers: x.filters.headers}
+		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors}
+		v := x.verdict
+		if x.filters.redirect != nil {
+			v.worse(setRedirect(to, &extra, x.filters.redirect, m, x.field))
+		} else {
+			v.worse(r.forward(to, &extra, &x, m, destinations, invalid))
+		}
+		x.verdict.worse(v)
+		if !v.ok() {
+			to = &networking.HTTPRoute{Name: x.name, Match: to.Match, DirectResponse: &networking.HTTPDirectResponse{Status: x.failure}}
+			extra = config.HTTPExtension{Order: extra.Order, PathElements: extra.PathElements}
+		}
+		if matchable.ok() {
+			r.http, r.extra = append(r.http, to), append(r.extra, extra)
+		}
+	}
+	if !x.verdict.ok() {
+		r.wrong++
+		r.supported.worse(x.verdict)
+	}
+}
+
+// destinations returns the destinations of a rule, and the weight of the backends that cannot be
+// used.
+func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDestination, invalid uint32) {
+	for i, b := range x.backends {
+		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
+		to, v := r.converter.backend(r.object.Key, at, b.BackendObjectReference, &r.refs)
+		r.resolved.worse(v)
+		weight := weightOf(b.Weight)
+		f := r.convertFilters(at, b.Filters)
+		r.resolved.worse(f.resolved)
+		if f.redirect != nil || f.rewrite != nil || f.cors != nil || f.auth != nil || len(f.mirrors) > 0 {
+			f.supported.worse(unsupported("%s.filters: only header modifiers are supported for one backend", at))
+		}
+		if !f.supported.ok() {
+			r.supported.worse(f.supported)
+			r.wrong++
+			to = nil
+		}
+		if to == nil {
+			invalid += weight
+			continue
+		}
+		list = append(list, &networking.HTTPRouteDestination{Destination: to, Weight: int32(weight), Headers: f.headers}) //nolint:gosec // limited by the API
+	}
+	return list, invalid
+}
+
+// forward sets the action of a rule that forwards requests.
+func (r *routeReader) forward(
+	to *networking.HTTPRoute,
+	extra *config.HTTPExtension,
+	x *httpRule,
+	m httpMatch,
+	destinations []*networking.HTTPRouteDestination,
+	invalid uint32,
+) verdict {
+	total := uint32(0)
+	for _, d := range destinations {
+		total += uint32(d.GetWeight()) //nolint:gosec // not negative
+	}
+	if total == 0 {
+		to.DirectResponse = &networking.HTTPDirectResponse{Status: x.failure}
+		return verdict{}
+	}
+	to.Route, to.Mirrors = destinations, x.filters.mirrors
+	extra.InvalidWeight, extra.ExternalAuth = invalid, x.filters.auth
+	if invalid > 0 {
+		extra.InvalidStatus = x.failure
+	}
+	v := setRewrite(to, x.filters.rewrite, m, x.field)
+	v.worse(setTimeouts(to, x))
+	v.worse(setSession(extra, x))
+	return v
+}
+
+// Retries of a rule with a retry policy.
+const (
+	// retryConditions are the failures that are always retried: of connections, and of requests that
+	// ended without a response.
+	retryConditions = "connect-failure,refused-stream,reset"
+	defaultAttempts = 2
+)
+
+// setTimeouts sets the timeouts and retries of a forwarding rule.
+func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
+	var request, backend *durationpb.Duration
+	var v verdict
+	if x.timeouts != nil {
+		request = readDuration(x.timeouts.Request, x.field+".timeouts.request", &v)
+		backend = readDuration(x.timeouts.BackendRequest, x.field+".timeouts.backendRequest", &v)
+	}
+	to.Timeout = request
+	if x.retry == nil {
+		if request.AsDuration() == 0 || backend.AsDuration() > 0 && backend.AsDuration() < request.AsDuration() {
+			if backend.AsDuration() > 0 {
+				to.Timeout = backend
+			}
+		}
+		return v
+	}
+	attempts := defaultAttempts
+	if x.retry.Attempts != nil {
+		attempts = *x.retry.Attempts
+	}
+	to.Retries = &networking.HTTPRetry{Attempts: int32(attempts)} //nolint:gosec // small
+	if attempts == 0 {
+		return v
+	}
+	on := []string{retryConditions}
+	for _, code := range x.retry.Codes {
+		on = append(on, strconv.Itoa(int(code)))
+	}
+	to.Retries.RetryOn = strings.Join(on, ",")
+	to.Retries.Backoff = readDuration(x.retry.Backoff, x.field+".retry.backoff", &v)
+	if backend.AsDuration() > 0 {
+		to.Retries.PerTryTimeout = backend
+	}
+	return v
+}
+
+// readDuration parses a duration, which may be nil.
+func readDuration(d *gatewayv1.Duration, field string, v *verdict) *durationpb.Duration {
+	if d == nil {
+		return nil
+	}
+	parsed, err := time.ParseDuration(string(*d))
+	if err != nil || parsed < 0 {
+		v.worse(unsupported("%s: %q is not a duration", field, *d))
+		return nil
+	}
+	return durationpb.New(parsed)
+}
+
+// setSession sets the session persistence of a forwarding rule.
+func setSession(extra *config.HTTPExtension, x *httpRule) verdict {
+	s := x.session
+	if s == nil {
+		return verdict{}
+	}
+	field := x.field + ".sessionPersistence"
+	name := "session-" + strings.NewReplacer(".", "-", "/", "-").Replace(x.name)
+	if s.SessionName != nil && *s.SessionName != "" {
+		name = *s.SessionName
+	}
+	var v verdict
+	lifetime := readDuration(s.AbsoluteTimeout, field+".absoluteTimeout", &v).AsDuration()
+	if s.Type != nil && *s.Type == gatewayv1.HeaderBasedSessionPersistence {
+		if lifetime != 0 {
+			v.worse(unsupported("%s.absoluteTimeout: has no effect for sessions in a header", field))
+		}
+		extra.Session = &config.SessionPersistence{Header: name}
+		return v
+	}
+	extra.Session = &config.SessionPersistence{Cookie: name, Path: "/"}
+	if c := s.CookieConfig; c != nil && c.LifetimeType != nil && *c.LifetimeType == gatewayv1.PermanentCookieLifetimeType {
+		extra.Session.Lifetime = lifetime
+	} else if lifetime != 0 {
+		v.worse(unsupported("%s.absoluteTimeout: has no effect for session cookies", field))
+	}
+	return v
+}

@@ -1,0 +1,172 @@
+package gatewayapi
+
+import (
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// markClass marks a GatewayClass and its Gateways.
+func (c *Converter) markClass(class string) {
+	c.dirty.classes[class] = struct{}{}
+	for n := range c.indexes.class.Values(class) {
+		c.dirty.gateways[n] = struct{}{}
+	}
+}
+
+// markGateway updates the index of classes and marks a Gateway.
+func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
+	if was != nil {
+		c.indexes.class.Remove(string(was.Spec.GatewayClassName), n)
+	}
+	if is != nil {
+		c.indexes.class.Add(string(is.Spec.GatewayClassName), n)
+	}
+	c.dirty.gateways[n] = struct{}{}
+}
+
+// markSet updates the index of ListenerSets and marks their Gateways, before and now.
+func (c *Converter) markSet(n name, was, is *gatewayv1.ListenerSet) {
+	if was != nil {
+		g := parentGateway(was)
+		c.indexes.sets.Remove(g, n)
+		c.dirty.gateways[g] = struct{}{}
+		c.indexes.namespace.Remove(n.Namespace, setKey(n))
+	}
+	if is != nil {
+		g := parentGateway(is)
+		c.indexes.sets.Add(g, n)
+		c.dirty.gateways[g] = struct{}{}
+		c.indexes.namespace.Add(n.Namespace, setKey(n))
+	}
+	c.dirty.lone[n] = struct{}{}
+	for r := range c.indexes.parent.Values(setKey(n)) {
+		c.dirty.routes[r] = struct{}{}
+	}
+}
+
+// parentGateway returns the Gateway of a ListenerSet.
+func parentGateway(s *gatewayv1.ListenerSet) name {
+	n := name{Namespace: s.Namespace, Name: string(s.Spec.ParentRef.Name)}
+	if ns := s.Spec.ParentRef.Namespace; ns != nil && *ns != "" {
+		n.Namespace = string(*ns)
+	}
+	return n
+}
+
+// markGrant stores a ReferenceGrant and marks what refers to its namespace from others.
+func (c *Converter) markGrant(k config.Key, now *config.Config) {
+	list := c.objects.grants[k.Namespace]
+	if now == nil {
+		delete(list, k.Name)
+	} else {
+		if list == nil {
+			list = map[string]*config.Config{}
+			c.objects.grants[k.Namespace] = list
+		}
+		list[k.Name] = now
+	}
+	for x := range c.indexes.foreign.Values(k.Namespace) {
+		c.markKey(x)
+	}
+}
+
+// markNamespace marks the routes and ListenerSets of a namespace, because listeners may select it by
+// its labels.
+func (c *Converter) markNamespace(namespace string) {
+	for x := range c.indexes.namespace.Values(namespace) {
+		c.markKey(x)
+	}
+}
+
+// markHosts updates the index of the hosts of ServiceEntries and marks what refers to them.
+func (c *Converter) markHosts(k config.Key, was, is []mesh.Hostname) {
+	for _, h := range was {
+		c.objects.hosts.Remove(h, k)
+	}
+	for _, h := range is {
+		c.objects.hosts.Add(h, k)
+	}
+	for _, list := range [][]mesh.Hostname{was, is} {
+		for _, h := range list {
+			c.markReferences(hostKey(h))
+		}
+	}
+	c.markReferences(k)
+}
+
+// hostKey returns the key by which references to a hostname are indexed.
+func hostKey(h mesh.Hostname) config.Key { return config.Key{Kind: "Hostname", Name: string(h)} }
+
+// markReferences marks the Gateways and routes that refer to an object, and the routes of which it
+// is a parent.
+func (c *Converter) markReferences(k config.Key) {
+	for x := range c.indexes.reference.Values(k) {
+		c.markKey(x)
+	}
+	for x := range c.indexes.parent.Values(k) {
+		c.dirty.routes[x] = struct{}{}
+	}
+	if k.Kind == api.Service {
+		for p := range c.objects.policies.Values(k) {
+			c.dirty.policies[p] = struct{}{}
+		}
+	}
+}
+
+// markKey marks a Gateway, ListenerSet, policy or route.
+func (c *Converter) markKey(k config.Key) {
+	switch {
+	case k.Kind == api.KubernetesGateway:
+		c.dirty.gateways[nameOf(k)] = struct{}{}
+	case k.Kind == api.ListenerSet:
+		if set := specOf[*gatewayv1.ListenerSet](c.objects.all[k]); set != nil {
+			c.dirty.gateways[parentGateway(set)] = struct{}{}
+		}
+	case k.Kind == api.BackendTLSPolicy:
+		c.dirty.policies[k] = struct{}{}
+	default:
+		c.dirty.routes[k] = struct{}{}
+	}
+}
+
+// markRoute updates the indexes of a route by parents and namespace, and marks it.
+func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config.Key) {
+	if old := c.routes[k]; old != nil {
+		for _, p := range old.parents {
+			c.indexes.parent.Remove(p, k)
+		}
+		old.parents = nil
+	}
+	if now == nil {
+		c.indexes.namespace.Remove(k.Namespace, k)
+	} else {
+		c.indexes.namespace.Add(k.Namespace, k)
+		if c.routes[k] == nil {
+			c.routes[k] = new(routed)
+		}
+		c.routes[k].parents = parents
+		for _, p := range parents {
+			c.indexes.parent.Add(p, k)
+		}
+	}
+	c.dirty.routes[k] = struct{}{}
+}
+
+// references replaces the objects that an object refers to in the indexes.
+func (c *Converter) setReferences(of config.Key, was, is []config.Key) {
+	for _, k := range was {
+		c.indexes.reference.Remove(k, of)
+		if k.Namespace != of.Namespace {
+			c.indexes.foreign.Remove(k.Namespace, of)
+		}
+	}
+	for _, k := range is {
+		c.indexes.reference.Add(k, of)
+		if k.Namespace != of.Namespace {
+			c.indexes.foreign.Add(k.Namespace, of)
+		}
+	}
+}

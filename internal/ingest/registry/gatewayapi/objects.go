@@ -1,0 +1,198 @@
+package gatewayapi
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// isRoute reports whether objects of a kind are routes.
+func isRoute(kind api.Kind) bool {
+	switch kind {
+	case api.HTTPRoute, api.GRPCRoute, api.TLSRoute, api.TCPRoute, api.UDPRoute:
+		return true
+	default:
+		return false
+	}
+}
+
+// isInput reports whether the Converter reads objects of a kind.
+func isInput(kind api.Kind) bool {
+	switch kind {
+	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy,
+		api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
+		return true
+	default:
+		return isRoute(kind)
+	}
+}
+
+// objects are the objects that were read.
+type objects struct {
+	all map[config.Key]*config.Config
+	// grants are the ReferenceGrants by namespace and name.
+	grants map[string]map[string]*config.Config
+	// hosts are the ServiceEntries by each of their hosts.
+	hosts registry.Index[mesh.Hostname, config.Key]
+	// policies are the BackendTLSPolicies by the objects that they target.
+	policies registry.Index[config.Key, config.Key]
+}
+
+func newObjects() objects {
+	return objects{all: map[config.Key]*config.Config{}, grants: map[string]map[string]*config.Config{}}
+}
+
+// indexes find the objects that a change affects. Their values are keys of Gateways and routes.
+type indexes struct {
+	class     registry.Index[string, name]           // Gateways by class
+	sets      registry.Index[name, name]             // ListenerSets by Gateway
+	parent    registry.Index[config.Key, config.Key] // routes by Gateway, ListenerSet, Service or ServiceEntry
+	reference registry.Index[config.Key, config.Key] // Gateways and routes by the objects that they refer to
+	foreign   registry.Index[string, config.Key]     // Gateways and routes by other namespaces that they refer to
+	namespace registry.Index[string, config.Key]     // routes and ListenerSets by their own namespace
+}
+
+// dirty are the objects to convert again.
+type dirty struct {
+	gateways map[name]struct{}
+	routes   map[config.Key]struct{}
+	classes  map[string]struct{}
+	statuses map[name]struct{} // Gateways whose status alone is to be computed again
+	policies map[config.Key]struct{}
+	lone     map[name]struct{} // ListenerSets, whose Gateway may not exist
+}
+
+func newDirty() dirty {
+	return dirty{
+		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
+		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, lone: map[name]struct{}{},
+	}
+}
+
+func nameOf(k config.Key) name { return name{Namespace: k.Namespace, Name: k.Name} }
+
+func gatewayKey(n name) config.Key {
+	return config.Key{Kind: api.KubernetesGateway, Namespace: n.Namespace, Name: n.Name}
+}
+
+func setKey(n name) config.Key {
+	return config.Key{Kind: api.ListenerSet, Namespace: n.Namespace, Name: n.Name}
+}
+
+// storeObject stores the object of an event, and marks what must be converted again.
+func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
+	k, old, now := object.Key, c.objects.all[object.Key], object
+	if op == mesh.Delete {
+		now = nil
+	}
+	if old == nil && now == nil || old != nil && now != nil && old.Hash != 0 && old.Hash == now.Hash &&
+		old.Origin == now.Origin && old.Generation == now.Generation {
+		return
+	}
+	mark := c.change(k, old, now) // panics for an object that cannot be read, before the state changes
+	if now == nil {
+		delete(c.objects.all, k)
+	} else {
+		c.objects.all[k] = now
+	}
+	mark()
+}
+
+// change reads an object and returns a function that updates the indexes and marks what depends on
+// it.
+func (c *Converter) change(k config.Key, old, now *config.Config) func() {
+	switch k.Kind {
+	case api.GatewayClass:
+		_ = specOf[*gatewayv1.GatewayClass](now)
+		return func() { c.markClass(k.Name) }
+	case api.KubernetesGateway:
+		was, is := specOf[*gatewayv1.Gateway](old), specOf[*gatewayv1.Gateway](now)
+		return func() { c.markGateway(nameOf(k), was, is) }
+	case api.ListenerSet:
+		was, is := specOf[*gatewayv1.ListenerSet](old), specOf[*gatewayv1.ListenerSet](now)
+		return func() { c.markSet(nameOf(k), was, is) }
+	case api.ReferenceGrant:
+		_ = specOf[*gatewayv1.ReferenceGrant](now)
+		return func() { c.markGrant(k, now) }
+	case api.Namespace:
+		was, is := specOf[*corev1.Namespace](old), specOf[*corev1.Namespace](now)
+		if was != nil && is != nil && maps.Equal(was.Labels, is.Labels) {
+			return func() {}
+		}
+		return func() { c.markNamespace(k.Name) }
+	case api.ServiceEntry:
+		was, is := hostsOf(old), hostsOf(now)
+		return func() { c.markHosts(k, was, is) }
+	case api.BackendTLSPolicy:
+		was, is := targetsOf(old), targetsOf(now)
+		return func() { c.markPolicy(k, was, is) }
+	case api.Service:
+		_ = specOf[*corev1.Service](now)
+	case api.ServiceImport:
+		_ = specOf[*mcsv1beta1.ServiceImport](now)
+	case api.Secret:
+		_ = specOf[*corev1.Secret](now)
+	case api.ConfigMap:
+		_ = specOf[*corev1.ConfigMap](now)
+	default: // routes
+		refs := routeParents(now)
+		return func() { c.markRoute(k, now, refs) }
+	}
+	return func() { c.markReferences(k) }
+}
+
+// specOf returns the object in c, or nil if c is nil.
+func specOf[T any](c *config.Config) (none T) {
+	if c == nil {
+		return none
+	}
+	return config.Spec[T](c)
+}
+
+// hostsOf returns the hosts of a ServiceEntry.
+func hostsOf(c *config.Config) []mesh.Hostname {
+	var list []mesh.Hostname
+	if c != nil {
+		for _, h := range config.Spec[*networking.ServiceEntry](c).GetHosts() {
+			list = append(list, mesh.Hostname(h))
+		}
+	}
+	return list
+}
+
+// isGranted reports whether a ReferenceGrant in the namespace of to allows an object of kind from
+// in a namespace to refer to it. References within a namespace need no grant.
+func (c *Converter) isGranted(from config.Key, to config.Key) bool {
+	if from.Namespace == to.Namespace {
+		return true
+	}
+	fromGroup, toGroup := groupOf(from.Kind), groupOf(to.Kind)
+	for _, g := range c.objects.grants[to.Namespace] {
+		spec := &config.Spec[*gatewayv1.ReferenceGrant](g).Spec
+		if slices.ContainsFunc(spec.From, func(f gatewayv1.ReferenceGrantFrom) bool {
+			return string(f.Group) == fromGroup && string(f.Kind) == from.Kind.Name() && string(f.Namespace) == from.Namespace
+		}) && slices.ContainsFunc(spec.To, func(t gatewayv1.ReferenceGrantTo) bool {
+			return string(t.Group) == toGroup && string(t.Kind) == to.Kind.Name() &&
+				(t.Name == nil || *t.Name == "" || string(*t.Name) == to.Name)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// groupOf returns the API group of a kind.
+func groupOf(kind api.Kind) string {
+	info, _ := api.Info(kind)
+	return info.Group
+}

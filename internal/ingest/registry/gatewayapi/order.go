@@ -1,0 +1,44 @@
+package gatewayapi
+
+import (
+	"fmt"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// Ranks of paths: an exact path precedes a regular expression, which precedes a prefix.
+const (
+	exactPath = iota
+	regexPath
+	prefixPath
+)
+
+// precedence is how specific a match is. Its order is that of the specification: exact paths, the
+// longest prefix, a method, the number of headers, the number of query parameters.
+type precedence struct {
+	path, length   int
+	method         bool
+	headers, query int
+}
+
+// text returns config.HTTPExtension.Order of a match. Of equally specific matches, those of the
+// oldest route come first, then by namespace and name, then by their position in the route.
+func (p precedence) text(route *config.Config, rule, match int) string {
+	method := 1
+	if p.method {
+		method = 0
+	}
+	const most = 99999
+	return fmt.Sprintf("%d %05d %d %03d %03d %020d %s/%s %03d %03d", p.path, most-min(p.length, most), method,
+		999-min(p.headers, 999), 999-min(p.query, 999), max(route.Created.Unix(), 0), route.Namespace, route.Name, rule, match)
+}
+
+// ruleName returns the name of a rule in routes, logs and explanations: "namespace.route.rule".
+func ruleName(route *config.Config, rule int, own *gatewayv1.SectionName) string {
+	if own != nil && *own != "" {
+		return fmt.Sprintf("%s.%s.%s", route.Namespace, route.Name, *own)
+	}
+	return fmt.Sprintf("%s.%s.%d", route.Namespace, route.Name, rule)
+}

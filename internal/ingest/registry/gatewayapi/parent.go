@@ -1,0 +1,169 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// commonSpec returns the parentRefs and hostnames of a route of any kind.
+func commonSpec(c *config.Config) (gatewayv1.CommonRouteSpec, []gatewayv1.Hostname) {
+	switch r := c.Spec.(type) {
+	case *gatewayv1.HTTPRoute:
+		return r.Spec.CommonRouteSpec, r.Spec.Hostnames
+	case *gatewayv1.GRPCRoute:
+		return r.Spec.CommonRouteSpec, r.Spec.Hostnames
+	case *gatewayv1.TLSRoute:
+		return r.Spec.CommonRouteSpec, r.Spec.Hostnames
+	case *gatewayv1.TCPRoute:
+		return r.Spec.CommonRouteSpec, nil
+	case *gatewayv1.UDPRoute:
+		return r.Spec.CommonRouteSpec, nil
+	default:
+		panic(fmt.Sprintf("gatewayapi: spec of %s is %T", c.Key, c.Spec))
+	}
+}
+
+// parentKey returns the key of a parent of a route in namespace own. ok is false for kinds that
+// are no parents of routes.
+func parentKey(own string, ref gatewayv1.ParentReference) (k config.Key, ok bool) {
+	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")
+	if ref.Group != nil {
+		group = *ref.Group
+	}
+	if ref.Kind != nil {
+		kind = *ref.Kind
+	}
+	k = config.Key{Namespace: own, Name: string(ref.Name)}
+	if ref.Namespace != nil && *ref.Namespace != "" {
+		k.Namespace = string(*ref.Namespace)
+	}
+	switch {
+	case group == gatewayGroup && kind == "Gateway":
+		k.Kind = api.KubernetesGateway
+	case group == gatewayGroup && kind == "ListenerSet":
+		k.Kind = api.ListenerSet
+	case group == "" && kind == "Service":
+		k.Kind = api.Service
+	case group == "networking.istio.io" && kind == "ServiceEntry":
+		k.Kind = api.ServiceEntry
+	default:
+		return k, false
+	}
+	return k, true
+}
+
+// routeParents returns the keys of all parents of a route, without duplicates. c may be nil.
+func routeParents(c *config.Config) []config.Key {
+	if c == nil {
+		return nil
+	}
+	spec, _ := commonSpec(c)
+	var list []config.Key
+	for _, ref := range spec.ParentRefs {
+		if k, ok := parentKey(c.Namespace, ref); ok && !slices.Contains(list, k) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// attachment is a route at one of its parentRefs.
+type attachment struct {
+	ref        gatewayv1.ParentReference
+	controller string
+	parent     config.Key
+	accepted   verdict
+	// gateway and listeners are what the route is attached to, if the parent is a Gateway or
+	// ListenerSet.
+	gateway   *gateway
+	listeners []*listener
+}
+
+// attach resolves a parentRef of a route. It returns nil if the parent is not of this controller.
+func (c *Converter) attach(route *config.Config, ref gatewayv1.ParentReference, hosts []mesh.Hostname) *attachment {
+	k, ok := parentKey(route.Namespace, ref)
+	if !ok {
+		return nil
+	}
+	a := &attachment{ref: ref, parent: k, controller: MeshControllerName}
+	switch k.Kind {
+	case api.KubernetesGateway:
+		a.gateway = c.gateways[nameOf(k)]
+	case api.ListenerSet:
+		set := specOf[*gatewayv1.ListenerSet](c.objects.all[k])
+		if set == nil {
+			return nil
+		}
+		a.gateway = c.gateways[parentGateway(set)]
+	default:
+		return c.attachToMesh(route, a)
+	}
+	if a.gateway == nil {
+		return nil
+	}
+	a.controller = a.gateway.class.controller
+	a.selectListeners(route, hosts)
+	return a
+}
+
+// selectListeners sets the listeners that a route attaches to, or why there are none.
+func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname) {
+	var named, allowed []*listener
+	for _, l := range a.gateway.listeners {
+		if l.parent == a.parent && (a.ref.SectionName == nil || *a.ref.SectionName == "" || *a.ref.SectionName == l.spec.Name) &&
+			(a.ref.Port == nil || *a.ref.Port == l.spec.Port) {
+			named = append(named, l)
+		}
+	}
+	if len(named) == 0 {
+		a.accepted = verdict{string(gatewayv1.RouteReasonNoMatchingParent), "No listener matches sectionName and port of the parentRef"}
+		return
+	}
+	for _, l := range named {
+		if l.allowsKind(route.Kind) && l.namespaces(route.Namespace) {
+			allowed = append(allowed, l)
+		}
+	}
+	if len(allowed) == 0 {
+		a.accepted = verdict{
+			string(gatewayv1.RouteReasonNotAllowedByListeners),
+			fmt.Sprintf("allowedRoutes of the listener does not allow routes of kind %s in namespace %s", route.Kind, route.Namespace),
+		}
+		return
+	}
+	for _, l := range allowed {
+		if len(hosts) == 0 || l.host == "*" || slices.ContainsFunc(hosts, l.host.Matches) {
+			a.listeners = append(a.listeners, l)
+		}
+	}
+	if len(a.listeners) == 0 {
+		a.accepted = verdict{
+			string(gatewayv1.RouteReasonNoMatchingListenerHostname), "No hostname of the route matches the hostname of a listener",
+		}
+	}
+}
+
+// attachToMesh attaches a route to a Service or ServiceEntry.
+func (c *Converter) attachToMesh(route *config.Config, a *attachment) *attachment {
+	_, exists := c.meshHosts(a.parent)
+	switch {
+	case !exists:
+		a.accepted = verdict{
+			string(gatewayv1.RouteReasonNoMatchingParent),
+			fmt.Sprintf("%s %s does not exist in namespace %s", a.parent.Kind, a.parent.Name, a.parent.Namespace),
+		}
+	case a.ref.Port != nil && !c.hasPort(a.parent, uint32(*a.ref.Port)): //nolint:gosec // validated by the API
+		a.accepted = verdict{
+			string(gatewayv1.RouteReasonNoMatchingParent), fmt.Sprintf("%s %s has no port %d", a.parent.Kind, a.parent.Name, *a.ref.Port),
+		}
+	case route.Kind == api.UDPRoute:
+		a.accepted = verdict{string(gatewayv1.RouteReasonUnsupportedValue), "sidecars do not capture UDP"}
+	}
+	return a
+}

@@ -1,0 +1,254 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// routed is a route, converted.
+type routed struct {
+	// parents are the keys of all its parents, and refs the objects that it refers to.
+	parents, refs []config.Key
+	attachments   []*attachment
+	outputs       []config.Key
+}
+
+// readRoute converts a route of any kind, apart from its attachment.
+func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname) *routeReader {
+	r := &routeReader{converter: c, object: object}
+	switch o := object.Spec.(type) {
+	case *gatewayv1.HTTPRoute:
+		r.readHTTPRoute(&o.Spec)
+	case *gatewayv1.GRPCRoute:
+		r.readGRPCRoute(&o.Spec)
+	case *gatewayv1.TLSRoute:
+		r.readTLSRoute(&o.Spec, hosts)
+	case *gatewayv1.TCPRoute:
+		var rules [][]gatewayv1.BackendRef
+		for _, rule := range o.Spec.Rules {
+			rules = append(rules, rule.BackendRefs)
+		}
+		r.readConnections(rules)
+	case *gatewayv1.UDPRoute:
+		var rules [][]gatewayv1.BackendRef
+		for _, rule := range o.Spec.Rules {
+			rules = append(rules, rule.BackendRefs)
+		}
+		r.readConnections(rules)
+	}
+	return r
+}
+
+// hostnames returns the hostnames of a route in lower case.
+func hostnames(list []gatewayv1.Hostname) []mesh.Hostname {
+	var out []mesh.Hostname
+	for _, h := range list {
+		if h := mesh.Hostname(strings.ToLower(string(h))); h != "" && !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// converted is the result of the conversion of a route.
+type converted struct {
+	attachments []*attachment
+	refs        []config.Key
+	objects     []*config.Config
+	status      *Status
+	problems    []config.Problem
+}
+
+// convertRoute converts a route. The status is nil if none of its parents is of this controller.
+func (c *Converter) convertRoute(object *config.Config) *converted {
+	spec, names := commonSpec(object)
+	hosts := hostnames(names)
+	out := &converted{}
+	for i, ref := range spec.ParentRefs {
+		a := c.attach(object, ref, hosts)
+		if a != nil {
+			out.attachments = append(out.attachments, a)
+		} else if k, ok := parentKey(object.Namespace, ref); ok && c.objects.all[k] == nil {
+			out.addProblem(object, fmt.Sprintf("spec.parentRefs[%d]", i), config.Warning, fmt.Sprintf("%s %s/%s does not exist", k.Kind.Name(), k.Namespace, k.Name))
+		}
+	}
+	if len(out.attachments) == 0 {
+		return out
+	}
+	r := c.readRoute(object, hosts)
+	out.refs = r.refs
+	out.objects = c.virtualServices(object, hosts, out.attachments, r)
+	out.status = routeStatus(object, out.attachments, r)
+	out.addProblems(object, r)
+	return out
+}
+
+func (o *converted) addProblem(object *config.Config, field string, severity config.Severity, reason string) {
+	o.problems = append(o.problems, config.Problem{
+		Key: object.Key, Field: field, Reason: reason, Severity: severity, Origin: object.Origin,
+	})
+}
+
+// addProblems adds a Problem for each failed condition.
+func (o *converted) addProblems(object *config.Config, r *routeReader) {
+	for _, a := range o.attachments {
+		if !a.accepted.ok() {
+			o.addProblem(object, "spec.parentRefs", config.Error, a.accepted.reason+": "+a.accepted.message+" ("+a.parent.String()+")")
+		}
+	}
+	if !r.resolved.ok() {
+		o.addProblem(object, "", config.Error, r.resolved.reason+": "+r.resolved.message)
+	}
+	if !r.supported.ok() && r.supported != r.resolved {
+		o.addProblem(object, "", config.Error, r.supported.reason+": "+r.supported.message)
+	}
+}
+
+// rejected returns the verdict about the values of a route if none of its rules can be used.
+func (r *routeReader) rejected() verdict {
+	if r.wrong > 0 && r.wrong >= r.ruleCount() {
+		return r.supported
+	}
+	return verdict{}
+}
+
+// ruleCount returns the number of rules of an HTTPRoute or GRPCRoute.
+func (r *routeReader) ruleCount() int {
+	switch o := r.object.Spec.(type) {
+	case *gatewayv1.HTTPRoute:
+		return len(o.Spec.Rules)
+	case *gatewayv1.GRPCRoute:
+		return len(o.Spec.Rules)
+	default:
+		return 0
+	}
+}
+
+// routeStatus returns the status of a route.
+func routeStatus(object *config.Config, attachments []*attachment, r *routeReader) *Status {
+	s := &gatewayv1.RouteStatus{}
+	for _, a := range attachments {
+		list := conditionList{generation: object.Generation}
+		accepted := a.accepted
+		accepted.worse(r.rejected())
+		list.add(string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteReasonAccepted), "The route is accepted", accepted)
+		list.add(string(gatewayv1.RouteConditionResolvedRefs), string(gatewayv1.RouteReasonResolvedRefs), "All references are resolved", r.resolved)
+		if r.wrong > 0 && accepted.ok() {
+			list.set(string(gatewayv1.RouteConditionPartiallyInvalid), metav1.ConditionTrue, r.supported.reason,
+				"Requests of a rule are answered with an error: "+r.supported.message)
+		}
+		s.Parents = append(s.Parents, gatewayv1.RouteParentStatus{
+			ParentRef: a.ref, ControllerName: gatewayv1.GatewayController(a.controller), Conditions: list.list,
+		})
+	}
+	return &Status{Generation: object.Generation, Value: s}
+}
+
+// virtualServices returns the VirtualServices of a route: one for all Gateways, and one for each
+// parent in the mesh.
+func (c *Converter) virtualServices(
+	object *config.Config,
+	hosts []mesh.Hostname,
+	attachments []*attachment,
+	r *routeReader,
+) []*config.Config {
+	var list []*config.Config
+	var gateways []string
+	kind := strings.ToLower(strings.TrimSuffix(object.Kind.Name(), "Route"))
+	for i, a := range attachments {
+		switch {
+		case !a.accepted.ok():
+		case a.gateway != nil:
+			for _, l := range a.listeners {
+				if g := l.internal.Namespace + "/" + l.internal.Name; l.isServed() && !slices.Contains(gateways, g) {
+					gateways = append(gateways, g)
+				}
+			}
+		default:
+			list = append(list, c.meshVirtualService(object, a, r, object.Name+"~"+kind+"~"+strconv.Itoa(i)))
+		}
+	}
+	if len(gateways) == 0 {
+		return list
+	}
+	vs := &networking.VirtualService{
+		Hosts: []string{"*"}, Gateways: gateways, ExportTo: []string{"*"}, Http: r.http, Tcp: r.tcp, Tls: r.tls,
+	}
+	if len(hosts) > 0 {
+		vs.Hosts = nil
+		for _, h := range hosts {
+			vs.Hosts = append(vs.Hosts, string(h))
+		}
+	}
+	key := config.Key{Kind: api.VirtualService, Namespace: object.Namespace, Name: object.Name + "~" + kind}
+	return append(list, newObject(key, object, vs, &config.Extension{Source: object.Key, HTTP: r.extra}))
+}
+
+// meshVirtualService returns the VirtualService of a route for callers of a Service or ServiceEntry.
+// A route of the parent's namespace applies to all callers, a route of another namespace only to
+// those of its own.
+func (c *Converter) meshVirtualService(object *config.Config, a *attachment, r *routeReader, name string) *config.Config {
+	vs := &networking.VirtualService{Gateways: []string{"mesh"}, ExportTo: []string{"*"}}
+	if object.Namespace != a.parent.Namespace {
+		vs.ExportTo = []string{"."}
+	}
+	hosts, _ := c.meshHosts(a.parent)
+	for _, h := range hosts {
+		vs.Hosts = append(vs.Hosts, string(h))
+	}
+	var port uint32
+	if a.ref.Port != nil {
+		port = uint32(*a.ref.Port) //nolint:gosec // validated by the API
+	}
+	for _, h := range r.http {
+		one := proto.CloneOf(h)
+		for _, m := range one.Match {
+			m.Port = port
+		}
+		vs.Http = append(vs.Http, one)
+	}
+	for _, t := range r.tcp {
+		one := proto.CloneOf(t)
+		if port != 0 {
+			one.Match = []*networking.L4MatchAttributes{{Port: port}}
+		}
+		vs.Tcp = append(vs.Tcp, one)
+	}
+	for _, t := range r.tls {
+		one := proto.CloneOf(t)
+		for _, m := range one.Match {
+			m.Port = port
+		}
+		vs.Tls = append(vs.Tls, one)
+	}
+	if len(vs.Tls) > 0 {
+		vs.Tcp = nil // Sidecars do not terminate the TLS of applications.
+	}
+	key := config.Key{Kind: api.VirtualService, Namespace: object.Namespace, Name: name}
+	return newObject(key, object, vs, &config.Extension{Source: object.Key, HTTP: r.extra, Precedes: true})
+}
+
+// newObject returns an object that an object of the Gateway API was converted to.
+func newObject(key config.Key, from *config.Config, spec proto.Message, x *config.Extension) *config.Config {
+	origin := from.Key.String()
+	if from.Origin != "" {
+		origin += ", " + from.Origin
+	}
+	object, err := config.New(config.Meta{Key: key, Created: from.Created, Origin: origin, Extension: x}, spec)
+	if err != nil {
+		panic(fmt.Sprintf("gatewayapi: %v", err)) // the spec is always encodable
+	}
+	return object
+}

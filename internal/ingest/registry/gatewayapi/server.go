@@ -1,0 +1,44 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// newGateway returns the Gateway that a listener is converted to.
+func (g *gateway) newGateway(l *listener) *config.Config {
+	server := &networking.Server{
+		Hosts: []string{string(l.host)},
+		Port: &networking.Port{
+			Number: uint32(l.spec.Port), Protocol: string(l.spec.Protocol), //nolint:gosec // validated by the API
+			Name: strings.ToLower(fmt.Sprintf("%s-%d-%s", l.spec.Protocol, l.spec.Port, l.spec.Name)),
+		},
+	}
+	x := &config.GatewayExtension{OwnNamespace: true}
+	switch {
+	case l.isPassthrough():
+		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
+	case l.usesCertificates():
+		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialNames: l.certificates}
+		if len(l.certificates) == 1 {
+			server.Tls.CredentialName, server.Tls.CredentialNames = l.certificates[0], nil
+		}
+		if l.clients.authority != "" {
+			server.Tls.Mode, server.Tls.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, l.clients.authority
+			if l.clients.optional {
+				server.Tls.Mode = networking.ServerTLSSettings_OPTIONAL_MUTUAL
+				x.OptionalClientCertificate = true
+			}
+		}
+	case l.spec.Protocol == gatewayv1.UDPProtocolType:
+		x.UDP = true
+	}
+	spec := &networking.Gateway{Selector: g.selector, Servers: []*networking.Server{server}}
+	return newObject(l.internal, g.object, spec, &config.Extension{Source: l.parent, Gateway: x})
+}

@@ -1,0 +1,151 @@
+package route
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// extensionOf returns the extension of the HTTP route at an index of a VirtualService, or nil.
+func extensionOf(vs *snapshot.VirtualService, i int) *config.HTTPExtension {
+	if x := vs.Config.Extension; x != nil && i < len(x.HTTP) {
+		return &x.HTTP[i]
+	}
+	return nil
+}
+
+// extend applies the extension of a rule, if it has one, to its route.
+func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int) {
+	x := extensionOf(t.uses.vs, i)
+	if x == nil {
+		return
+	}
+	if p, ok := out.GetMatch().GetPathSpecifier().(*routev3.RouteMatch_Prefix); ok && x.PathElements {
+		out.Match.PathSpecifier = &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: p.Prefix}
+	}
+	if redirect := out.GetRedirect(); redirect != nil && x.RedirectPattern != "" {
+		redirect.PathRewriteSpecifier = &routev3.RedirectAction_RegexRewrite{RegexRewrite: &matcherv3.RegexMatchAndSubstitute{
+			Pattern: regexMatcher(x.RedirectPattern), Substitution: x.RedirectTo,
+		}}
+	}
+	if action := out.GetRoute(); action != nil {
+		addInvalidShare(action, x, r)
+	}
+	t.extendFilters(out, x)
+}
+
+// invalidCluster is the name of a cluster that never exists. Requests that are routed to it are
+// answered with the status of cluster_not_found_response_code.
+const invalidCluster = "invalid-backend"
+
+// addInvalidShare adds the share of a rule's requests that is answered with an error, because some
+// of its backends cannot be used.
+func addInvalidShare(action *routev3.RouteAction, x *config.HTTPExtension, r *networking.HTTPRoute) {
+	if x.InvalidWeight == 0 {
+		return
+	}
+	clusters := action.GetWeightedClusters()
+	if clusters == nil { // a single destination, whose header operations have been merged with the rule's
+		clusters = &routev3.WeightedCluster{Clusters: []*routev3.WeightedCluster_ClusterWeight{{
+			Name: action.GetCluster(), Weight: wrapperspb.UInt32(uint32(max(r.GetRoute()[0].GetWeight(), 0))), //nolint:gosec // not negative
+		}}}
+		action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: clusters}
+	}
+	clusters.Clusters = append(clusters.Clusters, &routev3.WeightedCluster_ClusterWeight{
+		Name: invalidCluster, Weight: wrapperspb.UInt32(x.InvalidWeight),
+	})
+	action.ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
+	if x.InvalidStatus == 503 {
+		action.ClusterNotFoundResponseCode = routev3.RouteAction_SERVICE_UNAVAILABLE
+	}
+}
+
+// rankedRoute is an encoded route with its position among all routes of a virtual host.
+type rankedRoute struct {
+	order string
+	*routes
+}
+
+// rankedRoutes returns the routes of a VirtualService with an extension, in the order of matching.
+func (t *translation) rankedRoutes() []rankedRoute {
+	var list []rankedRoute
+	for i, r := range t.uses.vs.Spec.GetHttp() {
+		x := extensionOf(t.uses.vs, i)
+		for _, m := range r.GetMatch() {
+			if x == nil || !t.applies(m) {
+				continue
+			}
+			if made := t.newRoute(r, m); made != nil {
+				t.extend(made, r, i)
+				list = append(list, rankedRoute{x.Order, encodeRoutes([]*routev3.Route{made})})
+			}
+		}
+	}
+	sortRanked(list)
+	return list
+}
+
+func sortRanked(list []rankedRoute) {
+	slices.SortStableFunc(list, func(a, b rankedRoute) int {
+		switch {
+		case a.order < b.order:
+			return -1
+		case a.order > b.order:
+			return 1
+		default:
+			return 0
+		}
+	})
+}
+
+// mergeRanked returns the ranked routes of several VirtualServices as one list, in the order of
+// matching.
+func mergeRanked(lists ...[]rankedRoute) *routes {
+	var all []rankedRoute
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	sortRanked(all)
+	out := new(routes)
+	for _, r := range all {
+		out.encoded = append(out.encoded, r.encoded...)
+		out.clusters = append(out.clusters, r.clusters...)
+	}
+	slices.Sort(out.clusters)
+	out.clusters = slices.Compact(out.clusters)
+	return out
+}
+
+// extendedRoutes returns the merged routes of the VirtualServices with an extension for a host, or
+// nil if there are none. They take precedence over VirtualServices that users wrote. Of them, those
+// of the caller's namespace alone take precedence over the others.
+func (p *planner) extendedRoutes(host mesh.Hostname, port uint32) *routes {
+	for _, private := range []bool{true, false} {
+		var lists []*boundRoutes
+		for vs := range p.scope.rulesFor(host) {
+			if x := vs.Config.Extension; x == nil || !x.Precedes || vs.IsPrivate() != private {
+				continue
+			}
+			in, from := p.routesInput(vs, routesInput{port: port})
+			r := p.g.bound.Get(in)
+			p.bound = append(p.bound, r)
+			if r.isEmpty() {
+				continue
+			}
+			lists = append(lists, r)
+			p.from = append(p.from, from...)
+		}
+		if len(lists) > 0 {
+			return p.g.merged.Get(memoList(lists))
+		}
+	}
+	return nil
+}
