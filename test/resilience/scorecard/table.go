@@ -64,7 +64,8 @@ func losslessChecks() []Check {
 			Number: 7, Title: "Byte stability of no-op pushes and restarts",
 			Requirement: "0 modified counters on 1,000 proxies",
 			Tests:       append(withPeer(in(resilience, "TestNoOpPushes")), in(loss, "TestRestartChangesNothing")...),
-			Limits:      "three real sidecars; the other proxies are simulated and count what they are sent",
+			Limits: "three real sidecars; the other proxies are simulated and count what they are sent. istiod 1.31 has no figures: it ends " +
+				"with a panic (config.equals) when an object in a file gets a status",
 		},
 		{
 			Number: 8, Title: "Add a subset and its route in one apply",
