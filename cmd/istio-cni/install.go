@@ -46,10 +46,13 @@ func newInstallCommand(lookup func(string) (string, bool), self func() (string, 
 		logOptions: obs.LogOptions{Out: os.Stdout}, repair: repair.DefaultOptions(),
 	}
 	c := &cobra.Command{
-		Use: "install", Short: "Install the CNI plugin onto a node, and remove it at the end",
+		Use:   "install",
+		Short: "Install the CNI plugin onto a node, and remove it at the end",
 		Long: "install copies this program into the node's directory of CNI plugins, writes a kubeconfig for it, and adds\n" +
 			"it to the node's network configuration. It restores lost parts, and removes everything when it ends.",
-		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
 	}
 	fs := pflag.NewFlagSet(c.Use, pflag.ContinueOnError)
 	f.bindFlags(fs)

@@ -33,9 +33,19 @@ func TestInstallCommand(t *testing.T) {
 		}
 	}
 	variables := map[string]string{
-		"MOUNTED_CNI_NET_DIR": filepath.Join(dir, "net"), "CNI_BIN_TARGET_DIR": filepath.Join(dir, "bin"), "CNI_AGENT_RUN_DIR": filepath.Join(dir, "run"),
-		"SKIP_TLS_VERIFY": "true", "EXCLUDE_NAMESPACES": "a, b,", "POD_NAMESPACE": "istio-system", "HEALTH_ADDRESS": address,
-		"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "SERVICE_ACCOUNT": dir,
+		"MOUNTED_CNI_NET_DIR": filepath.Join(
+			dir,
+			"net",
+		),
+		"CNI_BIN_TARGET_DIR":      filepath.Join(dir, "bin"),
+		"CNI_AGENT_RUN_DIR":       filepath.Join(dir, "run"),
+		"SKIP_TLS_VERIFY":         "true",
+		"EXCLUDE_NAMESPACES":      "a, b,",
+		"POD_NAMESPACE":           "istio-system",
+		"HEALTH_ADDRESS":          address,
+		"KUBERNETES_SERVICE_HOST": "fd00::1",
+		"KUBERNETES_SERVICE_PORT": "443",
+		"SERVICE_ACCOUNT":         dir,
 	}
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("token"), 0o600); err != nil {
 		t.Fatal(err)
@@ -64,7 +74,8 @@ func TestInstallCommand(t *testing.T) {
 		}
 	}
 	entry, err := os.ReadFile(filepath.Join(dir, "net/10-net.conflist"))
-	if err != nil || !strings.Contains(string(entry), `"exclude_namespaces": [`) || !strings.Contains(string(entry), `"pod_namespace": "istio-system"`) {
+	if err != nil || !strings.Contains(string(entry), `"exclude_namespaces": [`) ||
+		!strings.Contains(string(entry), `"pod_namespace": "istio-system"`) {
 		t.Errorf("the entry: %s, error %v", entry, err)
 	}
 	kubeconfig, err := os.ReadFile(filepath.Join(dir, "run", cni.KubeconfigName))

@@ -36,7 +36,11 @@ func newNode(t *testing.T) *node {
 	c := shared.Start(t)
 	n := &node{t: t, c: c, namespace: c.Namespace(t, "cni", nil), dir: t.TempDir()}
 	config := c.ServiceAccountConfig(t, n.namespace, "istio-cni")
-	c.Grant(t, cluster.ServiceAccount(n.namespace, "istio-cni"), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	c.Grant(
+		t,
+		cluster.ServiceAccount(n.namespace, "istio-cni"),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+	)
 	text, err := os.ReadFile(c.KubeconfigOf(t, config))
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +54,12 @@ func newNode(t *testing.T) *node {
 // configuration returns the plugin's configuration with additional keys.
 func (n *node) configuration(more map[string]any) string {
 	c := map[string]any{
-		"cniVersion": "1.0.0", "name": "mynet", "type": cni.Name, "cni_agent_run_dir": n.dir, "plugin_log_level": "debug",
-		"prevResult": json.RawMessage(previous),
+		"cniVersion":        "1.0.0",
+		"name":              "mynet",
+		"type":              cni.Name,
+		"cni_agent_run_dir": n.dir,
+		"plugin_log_level":  "debug",
+		"prevResult":        json.RawMessage(previous),
 	}
 	for k, v := range more {
 		c[k] = v
@@ -74,7 +82,12 @@ func (n *node) create(name string, annotations map[string]string) string {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: all},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Name: "app", Image: "app"},
-			{Name: "istio-proxy", Image: "proxy", Args: []string{"proxy", "sidecar"}, Env: []corev1.EnvVar{{Name: "ISTIO_DUAL_STACK", Value: "true"}}},
+			{
+				Name:  "istio-proxy",
+				Image: "proxy",
+				Args:  []string{"proxy", "sidecar"},
+				Env:   []corev1.EnvVar{{Name: "ISTIO_DUAL_STACK", Value: "true"}},
+			},
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -84,7 +97,12 @@ func (n *node) create(name string, annotations map[string]string) string {
 }
 
 func (n *node) arguments(name, uid string) string {
-	return fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=%s", n.namespace, name, uid)
+	return fmt.Sprintf(
+		"IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=%s",
+		n.namespace,
+		name,
+		uid,
+	)
 }
 
 // TestAdd has a runtime add a pod, sends packets, checks, breaks and removes the rules.
@@ -96,8 +114,27 @@ func TestAdd(t *testing.T) {
 			pod := n.create("web", map[string]string{"traffic.sidecar.istio.io/excludeInboundPorts": "7000"})
 			configuration := n.configuration(more)
 			validation := []string{
-				"-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15021,7000",
-				"--dual-stack", "--run-validation", "--skip-rule-apply", "--probe-timeout", "400ms",
+				"-p",
+				"15001",
+				"-z",
+				"15006",
+				"-u",
+				"1337",
+				"-m",
+				"REDIRECT",
+				"-i",
+				"*",
+				"-x",
+				"",
+				"-b",
+				"*",
+				"-d",
+				"15090,15021,7000",
+				"--dual-stack",
+				"--run-validation",
+				"--skip-rule-apply",
+				"--probe-timeout",
+				"400ms",
 			}
 			if got := validate(t, s.pod, validation); got != 126 {
 				t.Errorf("without the plugin the validation ends with %d, want 126", got)
@@ -140,7 +177,14 @@ func TestAdd(t *testing.T) {
 				t.Errorf("ADD again: %+v", failed)
 			}
 			clean(t, s)
-			if _, failed := call(t, "CHECK", path(s.pod), pod, configuration); failed == nil || !strings.Contains(failed.Msg, "not captured") {
+			if _, failed := call(
+				t,
+				"CHECK",
+				path(s.pod),
+				pod,
+				configuration,
+			); failed == nil ||
+				!strings.Contains(failed.Msg, "not captured") {
 				t.Errorf("CHECK of a pod without rules: %+v, want a failure", failed)
 			}
 			for _, command := range []string{"DEL", "DEL"} {
@@ -230,13 +274,24 @@ func TestFailures(t *testing.T) {
 		})
 	}
 	for _, command := range []string{"STATUS", "GC"} {
-		if out, failed := call(t, command, "", "", n.configuration(map[string]any{"cniVersion": "1.1.0", "prevResult": nil})); failed != nil || out != "" {
+		if out, failed := call(
+			t,
+			command,
+			"",
+			"",
+			n.configuration(map[string]any{"cniVersion": "1.1.0", "prevResult": nil}),
+		); failed != nil ||
+			out != "" {
 			t.Errorf("%s: %q, %+v", command, out, failed)
 		}
 	}
 	out, failed := call(t, "VERSION", "", "", `{"cniVersion": "1.0.0"}`)
 	var versions struct{ SupportedVersions []string }
-	if err := json.Unmarshal([]byte(out), &versions); err != nil || failed != nil || !slices.Contains(versions.SupportedVersions, "1.1.0") {
+	if err := json.Unmarshal(
+		[]byte(out),
+		&versions,
+	); err != nil || failed != nil ||
+		!slices.Contains(versions.SupportedVersions, "1.1.0") {
 		t.Errorf("VERSION: %q, %+v, error %v", out, failed, err)
 	}
 }

@@ -47,7 +47,13 @@ func newSandbox(t *testing.T) sandbox {
 	}
 	err := errors.Join(
 		osthread.Inside(s.pod, func() error {
-			return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0", PeerNamespace: netlink.NsFd(s.host.Fd())})
+			return netlink.LinkAdd(
+				&netlink.Veth{
+					LinkAttrs:     netlink.LinkAttrs{Name: "eth0"},
+					PeerName:      "eth0",
+					PeerNamespace: netlink.NsFd(s.host.Fd()),
+				},
+			)
 		}),
 		osthread.Inside(s.pod, func() error { return configure(podAddress4+"/24", podAddress6+"/64") }),
 		osthread.Inside(s.host, func() error { return configure(hostAddress4+"/24", hostAddress6+"/64") }),
@@ -119,7 +125,10 @@ func ask(network *os.File, uid int, address string, port uint16) (string, error)
 			return err
 		}
 		defer func() { _, _ = unix.SetfsuidRetUid(before) }()
-		conn, err := (&net.Dialer{Timeout: 3 * time.Second}).Dial("tcp", netip.AddrPortFrom(netip.MustParseAddr(address), port).String())
+		conn, err := (&net.Dialer{Timeout: 3 * time.Second}).Dial(
+			"tcp",
+			netip.AddrPortFrom(netip.MustParseAddr(address), port).String(),
+		)
 		if err != nil {
 			return err
 		}
@@ -147,7 +156,15 @@ func call(t *testing.T, command, network, pod, configuration string) (string, *f
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), "CNI_COMMAND="+command, "CNI_CONTAINERID=c1", "CNI_NETNS="+network, "CNI_IFNAME=eth0", "CNI_PATH=/opt/cni/bin", "CNI_ARGS="+pod)
+	cmd.Env = append(
+		os.Environ(),
+		"CNI_COMMAND="+command,
+		"CNI_CONTAINERID=c1",
+		"CNI_NETNS="+network,
+		"CNI_IFNAME=eth0",
+		"CNI_PATH=/opt/cni/bin",
+		"CNI_ARGS="+pod,
+	)
 	cmd.Stdin = strings.NewReader(configuration)
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
@@ -190,7 +207,13 @@ func validate(t *testing.T, network *os.File, args []string) int {
 
 // skelArgs returns the arguments of a call within this process.
 func skelArgs(pod, configuration string) *skel.CmdArgs {
-	return &skel.CmdArgs{ContainerID: "c1", Netns: "/nowhere", IfName: "eth0", Args: pod, StdinData: []byte(configuration)}
+	return &skel.CmdArgs{
+		ContainerID: "c1",
+		Netns:       "/nowhere",
+		IfName:      "eth0",
+		Args:        pod,
+		StdinData:   []byte(configuration),
+	}
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -59,7 +59,14 @@ func startAgent(t *testing.T, s settings) *agent {
 	t.Helper()
 	s.useRealEnvoy(t)
 	p := ports(t, 4)
-	a := &agent{log: filepath.Join(t.TempDir(), "log"), dir: t.TempDir(), status: p[0], admin: p[1], ready: p[2], metrics: p[3]}
+	a := &agent{
+		log:     filepath.Join(t.TempDir(), "log"),
+		dir:     t.TempDir(),
+		status:  p[0],
+		admin:   p[1],
+		ready:   p[2],
+		metrics: p[3],
+	}
 	if s.dir != "" {
 		a.dir = s.dir
 	}
@@ -83,8 +90,16 @@ func environ(t *testing.T, s settings, a *agent) []string {
 		t.Fatal(err)
 	}
 	return append([]string{
-		agentVar + "=1", "PATH=" + os.Getenv("PATH"), "POD_NAME=a", "POD_NAMESPACE=ns", "INSTANCE_IPS=127.0.0.1",
-		"PROXY_CONFIG=" + string(js), "ENVOY_STATUS_PORT=" + strconv.Itoa(a.ready), "ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(a.metrics),
+		agentVar + "=1",
+		"PATH=" + os.Getenv("PATH"),
+		"POD_NAME=a",
+		"POD_NAMESPACE=ns",
+		"INSTANCE_IPS=127.0.0.1",
+		"PROXY_CONFIG=" + string(
+			js,
+		),
+		"ENVOY_STATUS_PORT=" + strconv.Itoa(a.ready),
+		"ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(a.metrics),
 	}, s.env...)
 }
 
@@ -96,7 +111,9 @@ func (a *agent) start(t *testing.T, env, args []string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	a.process, err = envoy.Start(envoy.Command{Path: os.Args[0], Args: args, Env: env, Dir: a.dir, Stdout: log, Stderr: log})
+	a.process, err = envoy.Start(
+		envoy.Command{Path: os.Args[0], Args: args, Env: env, Dir: a.dir, Stdout: log, Stderr: log},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +256,13 @@ func callHost(method, host string, port int, path string, header http.Header) an
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return answer{status: response.StatusCode, body: string(body), header: response.Header, closes: response.Close, err: err}
+	return answer{
+		status: response.StatusCode,
+		body:   string(body),
+		header: response.Header,
+		closes: response.Close,
+		err:    err,
+	}
 }
 
 // want compares an answer with a status and a part of the body.

@@ -50,10 +50,33 @@ func TestServerOfAnother(t *testing.T) {
 	app := newService(t).port
 	p := ports(t, 2)
 	files := t.TempDir()
-	chain, key, roots := filepath.Join(files, "chain.pem"), filepath.Join(files, "key.pem"), filepath.Join(files, "roots.pem")
-	ofFiles := secured(t, listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[1], "in", "app"), "file-cert:"+chain+"~"+key, "file-root:"+roots)
-	m := newSecureMesh(t, cluster("app", "127.0.0.1", app),
-		secured(t, listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[0], "in", "app"), "default", "ROOTCA"), ofFiles)
+	chain, key, roots := filepath.Join(
+		files,
+		"chain.pem",
+	), filepath.Join(
+		files,
+		"key.pem",
+	), filepath.Join(
+		files,
+		"roots.pem",
+	)
+	ofFiles := secured(
+		t,
+		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[1], "in", "app"),
+		"file-cert:"+chain+"~"+key,
+		"file-root:"+roots,
+	)
+	m := newSecureMesh(
+		t,
+		cluster("app", "127.0.0.1", app),
+		secured(
+			t,
+			listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[0], "in", "app"),
+			"default",
+			"ROOTCA",
+		),
+		ofFiles,
+	)
 	spire := pki.Authority("spire")
 	first, second := spire.Issue(leaf()), spire.Issue(leaf())
 	mounted := spire.Issue(leaf())
@@ -123,11 +146,18 @@ func TestMountedCertificates(t *testing.T) {
 		generation++
 		version := fmt.Sprintf("..%d", generation)
 		// The mesh's control plane is verified by the same roots, which therefore include both.
-		m.write(t, filepath.Join("etc/certs", version, "root-cert.pem"), append(root.CertificatePEM(), m.root.CertificatePEM()...))
+		m.write(
+			t,
+			filepath.Join("etc/certs", version, "root-cert.pem"),
+			append(root.CertificatePEM(), m.root.CertificatePEM()...),
+		)
 		m.write(t, filepath.Join("etc/certs", version, "cert-chain.pem"), p.CertificatePEM())
 		m.write(t, filepath.Join("etc/certs", version, "key.pem"), p.KeyPEM())
 		link := filepath.Join(m.dir, "etc/certs/..next")
-		if err := errors.Join(os.Symlink(version, link), os.Rename(link, filepath.Join(m.dir, "etc/certs/..data"))); err != nil {
+		if err := errors.Join(
+			os.Symlink(version, link),
+			os.Rename(link, filepath.Join(m.dir, "etc/certs/..data")),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +216,11 @@ func TestOutputCertificates(t *testing.T) {
 	calls := m.authority.Await(t, 2)
 	last := calls[len(calls)-1]
 	if last.Peer == nil || len(last.Metadata.Get("authorization")) > 0 {
-		t.Errorf("it is asked for with the certificate %v and the token %q", last.Peer, last.Metadata.Get("authorization"))
+		t.Errorf(
+			"it is asked for with the certificate %v and the token %q",
+			last.Peer,
+			last.Metadata.Get("authorization"),
+		)
 	}
 	a.awaitReady(t)
 	text := get(a.status, "/stats/prometheus").body

@@ -40,13 +40,34 @@ func TestCommandLine(t *testing.T) {
 		{"version", "version --short", nil, 0, obs.Version + "\n", ""},
 		{"version for programs", "version -o json", nil, 0, `"clientVersion"`, ""},
 		{"a bad role", "proxy ztunnel", good, 1, "", "pilot-agent: proxy \"ztunnel\": want sidecar or router\n"},
-		{"a bad log level", "proxy --log_output_level=loud", good, 1, "", "pilot-agent: log level \"loud\": unknown level \"loud\" (want none, error, warn, info or debug)\n"},
+		{
+			"a bad log level",
+			"proxy --log_output_level=loud",
+			good,
+			1,
+			"",
+			"pilot-agent: log level \"loud\": unknown level \"loud\" (want none, error, warn, info or debug)\n",
+		},
 		{"no environment", "proxy sidecar", nil, 1, "", "pilot-agent: environment variable POD_NAME: must be set"},
 		{"an unknown command", "prox", nil, 1, "", "pilot-agent: unknown command \"prox\" for \"pilot-agent\"\n"},
-		{"an unknown flag", "version --short --bogus value", nil, 0, obs.Version + "\n", "warning: unknown flag --bogus is ignored\n"},
+		{
+			"an unknown flag",
+			"version --short --bogus value",
+			nil,
+			0,
+			obs.Version + "\n",
+			"warning: unknown flag --bogus is ignored\n",
+		},
 		{"an unknown flag before the command", "--bogus version", nil, 1, "", "pilot-agent: unknown flag: --bogus\n"},
 		{"nobody to ask", "request GET /stats --debug-port 1", nil, 1, "", "connection refused"},
-		{"nobody to wait for", "wait --timeoutSeconds 0 --url http://127.0.0.1:1/", nil, 1, "", "pilot-agent: the proxy is not ready after 0 s: "},
+		{
+			"nobody to wait for",
+			"wait --timeoutSeconds 0 --url http://127.0.0.1:1/",
+			nil,
+			1,
+			"",
+			"pilot-agent: the proxy is not ready after 0 s: ",
+		},
 		{"completion", "completion bash", nil, 0, "__start_pilot-agent", ""},
 		{"completion of roles", "__complete proxy r", nil, 0, "router\n", ""},
 		{"capture with a bad value", "istio-iptables --dry-run -m MAGIC", nil, 1, "", "pilot-agent: "},
@@ -56,7 +77,8 @@ func TestCommandLine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			status, stdout, stderr := pilotAgent(t, test.env, strings.Fields(test.args)...)
-			if status != test.status || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.stderr) {
+			if status != test.status || !strings.Contains(stdout, test.stdout) ||
+				!strings.Contains(stderr, test.stderr) {
 				t.Errorf("pilot-agent %s\nstatus %d, want %d\noutput %q, want %q\nerrors %q, want %q", test.args,
 					status, test.status, stdout, test.stdout, stderr, test.stderr)
 			}
@@ -76,8 +98,19 @@ func TestRequestAndWait(t *testing.T) {
 		{"request GET /server_info", `"state": "LIVE"`},
 		{fmt.Sprintf("request --debug-port=%d POST drain", a.status), "OK"},
 	} {
-		if status, out, errs := pilotAgent(t, env, strings.Fields(test.args)...); status != 0 || !strings.Contains(out, test.want) {
-			t.Errorf("pilot-agent %s: status %d, output %q, errors %q; want %q", test.args, status, out, errs, test.want)
+		if status, out, errs := pilotAgent(
+			t,
+			env,
+			strings.Fields(test.args)...); status != 0 ||
+			!strings.Contains(out, test.want) {
+			t.Errorf(
+				"pilot-agent %s: status %d, output %q, errors %q; want %q",
+				test.args,
+				status,
+				out,
+				errs,
+				test.want,
+			)
 		}
 	}
 	a.awaitLog(t, "request to /drain")
@@ -98,8 +131,27 @@ func TestCapture(t *testing.T) {
 	netns.Require(t)
 	pod := node(t, newNetwork(t), "pod", "10.66.1.1") // has an address, which determines the IP versions
 	args := []string{
-		"istio-iptables", "--dry-run", "--log_output_level=error", "--bogus", "value",
-		"-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*", "-d", "15090,15021,15020",
+		"istio-iptables",
+		"--dry-run",
+		"--log_output_level=error",
+		"--bogus",
+		"value",
+		"-p",
+		"15001",
+		"-z",
+		"15006",
+		"-u",
+		"1337",
+		"-m",
+		"REDIRECT",
+		"-i",
+		"*",
+		"-x",
+		"",
+		"-b",
+		"*",
+		"-d",
+		"15090,15021,15020",
 	}
 	process, err := pod.Start(netns.Command{Path: os.Args[0], Args: args, Env: []string{agentVar + "=1"}})
 	if err != nil {

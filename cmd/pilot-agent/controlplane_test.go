@@ -98,9 +98,13 @@ func (c *controlPlane) setNames(table mesh.NameTable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
-	c.resources[api.NameTableType] = []*discoveryv3.Resource{{
-		Name: "names", Version: fmt.Sprint(c.version), Resource: &anypb.Any{TypeUrl: api.NameTableType, Value: table.Encode()},
-	}}
+	c.resources[api.NameTableType] = []*discoveryv3.Resource{
+		{
+			Name:     "names",
+			Version:  fmt.Sprint(c.version),
+			Resource: &anypb.Any{TypeUrl: api.NameTableType, Value: table.Encode()},
+		},
+	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -126,7 +130,9 @@ func (c *controlPlane) connected() []string {
 }
 
 // DeltaAggregatedResources serves one stream.
-func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (c *controlPlane) DeltaAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	requests := make(chan *discoveryv3.DeltaDiscoveryRequest)
 	failed := make(chan error, 1)
 	go func() {
@@ -174,7 +180,10 @@ func (c *controlPlane) note(r *discoveryv3.DeltaDiscoveryRequest) {
 }
 
 // push sends the resources that the stream has not received, clusters first.
-func (c *controlPlane) push(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, sent map[string]int) (<-chan struct{}, error) {
+func (c *controlPlane) push(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+	sent map[string]int,
+) (<-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, typeURL := range []string{api.ClusterType, api.ExtensionType, api.ListenerType, api.NameTableType} {
@@ -182,7 +191,13 @@ func (c *controlPlane) push(s discoveryv3.AggregatedDiscoveryService_DeltaAggreg
 			continue
 		}
 		sent[typeURL] = c.version
-		err := s.Send(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: fmt.Sprint(c.version), Resources: c.resources[typeURL]})
+		err := s.Send(
+			&discoveryv3.DeltaDiscoveryResponse{
+				TypeUrl:   typeURL,
+				Nonce:     fmt.Sprint(c.version),
+				Resources: c.resources[typeURL],
+			},
+		)
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,11 @@ import (
 // protocols returns how to make one call to an address in each protocol. A call takes a moment.
 func protocols(t *testing.T) map[string]func(ctx context.Context, address string) error {
 	t.Helper()
-	kept, fresh, two := &http.Transport{}, &http.Transport{DisableKeepAlives: true}, &http.Transport{Protocols: new(http.Protocols)}
+	kept, fresh, two := &http.Transport{}, &http.Transport{
+		DisableKeepAlives: true,
+	}, &http.Transport{
+		Protocols: new(http.Protocols),
+	}
 	two.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(func() {
 		for _, transport := range []*http.Transport{kept, fresh, two} {
@@ -42,8 +46,13 @@ func protocols(t *testing.T) map[string]func(ctx context.Context, address string
 		}
 	}
 	return map[string]func(context.Context, string) error{
-		"HTTP/1.1 on a connection that is kept": get(kept), "HTTP/1.1 on new connections": get(fresh), "HTTP/2": get(two),
-		"a gRPC stream": callStream, "TCP": callTCP,
+		"HTTP/1.1 on a connection that is kept": get(
+			kept,
+		),
+		"HTTP/1.1 on new connections": get(fresh),
+		"HTTP/2":                      get(two),
+		"a gRPC stream":               callStream,
+		"TCP":                         callTCP,
 	}
 }
 
@@ -54,7 +63,10 @@ const (
 )
 
 func callStream(ctx context.Context, address string) error {
-	connection, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(
+		"passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	)
 	if err != nil {
 		return err
 	}
@@ -127,14 +139,18 @@ func startWeb(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 && r.Header.Get("Content-Type") == "application/grpc" {
-			rpc.ServeHTTP(w, r)
-			return
-		}
-		time.Sleep(pause)
-		fmt.Fprint(w, "hello")
-	})}
+	server := &http.Server{
+		Protocols:         new(http.Protocols),
+		ReadHeaderTimeout: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor == 2 && r.Header.Get("Content-Type") == "application/grpc" {
+				rpc.ServeHTTP(w, r)
+				return
+			}
+			time.Sleep(pause)
+			fmt.Fprint(w, "hello")
+		}),
+	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = server.Serve(l) }()
@@ -167,11 +183,16 @@ func startEcho(t *testing.T) int {
 // asClients makes a cluster use its client's protocol to the application.
 func asClients(t *testing.T, c *clusterv3.Cluster) *clusterv3.Cluster {
 	t.Helper()
-	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(t, &httpv3.HttpProtocolOptions{
-		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
-			HttpProtocolOptions: &corev3.Http1ProtocolOptions{}, Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
-		}},
-	})}
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{
+		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(t, &httpv3.HttpProtocolOptions{
+			UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
+				UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
+					HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
+					Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
+				},
+			},
+		}),
+	}
 	return c
 }
 
@@ -180,7 +201,12 @@ func asClients(t *testing.T, c *clusterv3.Cluster) *clusterv3.Cluster {
 // time.
 func TestNothingIsLostOnSIGTERM(t *testing.T) {
 	rounds := scorecard.BySize(1, 20, 1000)
-	check := scorecard.Check(t, 13, scorecard.Size("terminations in each of two ways", rounds), scorecard.Size("protocols", len(protocols(t))))
+	check := scorecard.Check(
+		t,
+		13,
+		scorecard.Size("terminations in each of two ways", rounds),
+		scorecard.Size("protocols", len(protocols(t))),
+	)
 	var calls, lost, longest atomic.Int64
 	defer func() {
 		check.Measured("calls", calls.Load())
@@ -199,7 +225,10 @@ func TestNothingIsLostOnSIGTERM(t *testing.T) {
 				if t.Failed() {
 					break
 				}
-				t.Run("once", func(t *testing.T) { longest.Store(max(longest.Load(), int64(drainUnderLoad(t, env, &calls, &lost)))) })
+				t.Run(
+					"once",
+					func(t *testing.T) { longest.Store(max(longest.Load(), int64(drainUnderLoad(t, env, &calls, &lost)))) },
+				)
 			}
 		})
 	}
@@ -216,7 +245,13 @@ func drainUnderLoad(t *testing.T, env []string, calls, lost *atomic.Int64) (took
 	plane := localControlPlane(t,
 		asClients(t, cluster("web", "127.0.0.1", web)), cluster("tcp", "127.0.0.1", tcp),
 		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[0], "in", "web"), bytes)
-	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": plane, "terminationDrainDuration": grace.String()}, env: env})
+	a := startAgent(
+		t,
+		settings{
+			config: map[string]any{"discoveryAddress": plane, "terminationDrainDuration": grace.String()},
+			env:    env,
+		},
+	)
 	a.awaitReady(t)
 
 	var elsewhere atomic.Bool

@@ -51,7 +51,12 @@ func newSecureMesh(t *testing.T, resources ...proto.Message) *secureMesh {
 	m.plane = &controlPlane{t: t, changed: make(chan struct{})}
 	m.plane.set(resources...)
 	m.authority = authority.New(authority.Answer{Root: m.root})
-	m.authority.Serve(t, l, &server, func(s *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, m.plane) })
+	m.authority.Serve(
+		t,
+		l,
+		&server,
+		func(s *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, m.plane) },
+	)
 	m.write(t, "var/run/secrets/istio/root-cert.pem", m.root.CertificatePEM())
 	m.write(t, "var/run/secrets/tokens/istio-token", []byte("token-1\n"))
 	return m
@@ -72,9 +77,15 @@ func (m *secureMesh) write(t *testing.T, path string, content []byte) {
 func (m *secureMesh) start(t *testing.T, env ...string) *agent {
 	t.Helper()
 	return startAgent(t, settings{
-		dir:    m.dir,
-		config: map[string]any{"discoveryAddress": m.address, "controlPlaneAuthPolicy": "MUTUAL_TLS", "terminationDrainDuration": "0s"},
-		env:    append([]string{"SERVICE_ACCOUNT=sa", "ISTIO_META_CLUSTER_ID=c1", "ISTIOD_SAN=istiod.istio-system.svc"}, env...),
+		dir: m.dir,
+		config: map[string]any{
+			"discoveryAddress":         m.address,
+			"controlPlaneAuthPolicy":   "MUTUAL_TLS",
+			"terminationDrainDuration": "0s",
+		},
+		env: append(
+			[]string{"SERVICE_ACCOUNT=sa", "ISTIO_META_CLUSTER_ID=c1", "ISTIOD_SAN=istiod.istio-system.svc"},
+			env...),
 	})
 }
 
@@ -86,7 +97,9 @@ func secured(t *testing.T, l *listenerv3.Listener, certificate, roots string) *l
 		RequireClientCertificate: wrapperspb.Bool(true),
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{fromAgent(certificate)},
-			ValidationContextType:          &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: fromAgent(roots)},
+			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{
+				ValidationContextSdsSecretConfig: fromAgent(roots),
+			},
 		},
 	})
 	if err != nil {
@@ -108,7 +121,9 @@ func fromAgent(name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{
 		ResourceApiVersion: corev3.ApiVersion_V3, InitialFetchTimeout: durationpb.New(0),
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-			ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
+			ApiType:                   corev3.ApiConfigSource_GRPC,
+			TransportApiVersion:       corev3.ApiVersion_V3,
+			SetNodeOnFirstMessageOnly: true,
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: cluster},
 			}}},
@@ -164,7 +179,8 @@ func TestIdentity(t *testing.T) {
 	if got := call.Metadata.Get("clusterid"); len(got) != 1 || got[0] != "c1" {
 		t.Errorf("cluster %q", got)
 	}
-	if len(call.Request.URIs) != 1 || call.Request.URIs[0].String() != "spiffe://cluster.local/ns/ns/sa/sa" || call.Lifetime != 2*time.Hour {
+	if len(call.Request.URIs) != 1 || call.Request.URIs[0].String() != "spiffe://cluster.local/ns/ns/sa/sa" ||
+		call.Lifetime != 2*time.Hour {
 		t.Errorf("asked for %v for %v", call.Request.URIs, call.Lifetime)
 	}
 	client := m.root.Issue(&x509.Certificate{})

@@ -99,7 +99,15 @@ func startIn(t *testing.T, n *netns.Node, dir string, env []string) *netns.Proce
 	a := &agent{status: 15020, admin: 15000, ready: 15021, metrics: 15090}
 	s := settings{config: map[string]any{"discoveryAddress": "10.66.1.1:15010", "configPath": dir}, env: env}
 	s.useRealEnvoy(t)
-	process, err := n.Start(netns.Command{Name: "agent", Path: os.Args[0], Args: []string{"proxy", "sidecar"}, Dir: t.TempDir(), Env: environ(t, s, a)})
+	process, err := n.Start(
+		netns.Command{
+			Name: "agent",
+			Path: os.Args[0],
+			Args: []string{"proxy", "sidecar"},
+			Dir:  t.TempDir(),
+			Env:  environ(t, s, a),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +122,11 @@ func onlyMarked() error {
 	}
 	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "test"})
 	chain := c.AddChain(&nftables.Chain{
-		Name: "output", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter,
+		Name:     "output",
+		Table:    table,
+		Type:     nftables.ChainTypeFilter,
+		Hooknum:  nftables.ChainHookOutput,
+		Priority: nftables.ChainPriorityFilter,
 	})
 	accept := func(key expr.MetaKey, data []byte) {
 		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{

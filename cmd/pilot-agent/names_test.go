@@ -25,26 +25,47 @@ func TestNames(t *testing.T) {
 	a := startAgent(t, settings{
 		config: map[string]any{"discoveryAddress": l.Addr().String()},
 		env: []string{
-			"ISTIO_META_DNS_CAPTURE=true", "DNS_PROXY_ADDR=" + at,
-			fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"/app-health/app/readyz":{"httpGet":{"path":"/","port":%d}}}`, app.port),
+			"ISTIO_META_DNS_CAPTURE=true",
+			"DNS_PROXY_ADDR=" + at,
+			fmt.Sprintf(
+				`ISTIO_KUBE_APP_PROBERS={"/app-health/app/readyz":{"httpGet":{"path":"/","port":%d}}}`,
+				app.port,
+			),
 		},
 	})
 	a.awaitLog(t, "the proxy is not ready: DNS proxy has not received a name table from the control plane")
 	for _, ip := range []string{"10.96.0.1", "10.96.0.2"} {
-		plane.setNames(mesh.NameTable{"web.ns.svc.cluster.local": {IPs: []string{ip}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "ns"}})
+		plane.setNames(
+			mesh.NameTable{
+				"web.ns.svc.cluster.local": {
+					IPs:       []string{ip},
+					Registry:  mesh.Kubernetes,
+					ShortName: "web",
+					Namespace: "ns",
+				},
+			},
+		)
 		serving.Eventually(t, patience, "the name", func() error {
 			reply, err := dns.Exchange(new(dns.Msg).SetQuestion("web.", dns.TypeA), at)
 			if err != nil {
 				return err
 			}
-			if len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != ip { //nolint:forcetypeassert // type A requested
+			if len(reply.Answer) != 1 ||
+				reply.Answer[0].(*dns.A).A.String() != ip { //nolint:forcetypeassert // type A requested
 				return fmt.Errorf("answer %v", reply)
 			}
 			return nil
 		})
 	}
 	a.awaitReady(t)
-	check(t, want(get(a.status, "/debug/ndsz"), 200, `"web.ns.svc.cluster.local":{"ips":["10.96.0.2"],"registry":"Kubernetes","shortname":"web","namespace":"ns"}`))
+	check(
+		t,
+		want(
+			get(a.status, "/debug/ndsz"),
+			200,
+			`"web.ns.svc.cluster.local":{"ips":["10.96.0.2"],"registry":"Kubernetes","shortname":"web","namespace":"ns"}`,
+		),
+	)
 	check(t, want(get(a.status, "/app-health/app/readyz"), 200, "hello"))
 	check(t, want(get(a.status, "/stats/prometheus"), 200, "istio_agent_dns_requests_total"))
 	if len(plane.connected()) != 1 {

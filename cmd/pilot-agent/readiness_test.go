@@ -18,9 +18,16 @@ func TestReadyWithTheFirstConfiguration(t *testing.T) {
 	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": fmt.Sprintf("127.0.0.1:%d", controlPort)}})
 	unready := func(reason string) {
 		t.Helper()
-		serving.Eventually(t, patience, reason, func() error { return want(get(a.status, "/healthz/ready"), 503, reason) })
+		serving.Eventually(
+			t,
+			patience,
+			reason,
+			func() error { return want(get(a.status, "/healthz/ready"), 503, reason) },
+		)
 	}
-	unready("config not received from the control plane: cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected")
+	unready(
+		"config not received from the control plane: cds updates: 0 successful, 0 rejected; lds updates: 0 successful, 0 rejected",
+	)
 	if got := get(a.ready, "/healthz/ready"); got.err == nil {
 		t.Errorf("Envoy's readiness port answers %d before there is configuration", got.status)
 	}
@@ -57,7 +64,9 @@ func TestStaticListeners(t *testing.T) {
 	app := newService(t)
 	a := startAgent(t, settings{
 		config: map[string]any{"discoveryAddress": address},
-		env:    []string{fmt.Sprintf(`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"%d","path":"/metrics"}`, app.port)},
+		env: []string{
+			fmt.Sprintf(`ISTIO_PROMETHEUS_ANNOTATIONS={"scrape":"true","port":"%d","path":"/metrics"}`, app.port),
+		},
 	})
 	a.awaitReady(t)
 	tests := []struct {

@@ -32,13 +32,17 @@ func address(host string, port int) *corev3.Address {
 // cluster returns a static cluster with one endpoint.
 func cluster(name, host string, port int) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
-		Name: name, ConnectTimeout: durationpb.New(5 * time.Second),
+		Name:                 name,
+		ConnectTimeout:       durationpb.New(5 * time.Second),
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{
-			LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
-				Endpoint: &endpointv3.Endpoint{Address: address(host, port)},
-			}}},
-		}}},
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: name,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{
+				LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
+					Endpoint: &endpointv3.Endpoint{Address: address(host, port)},
+				}}},
+			}},
+		},
 	}
 }
 
@@ -53,22 +57,36 @@ func badListener() *listenerv3.Listener {
 }
 
 // listener returns an HTTP listener that routes everything to one cluster.
-func listener(t *testing.T, direction corev3.TrafficDirection, host string, port int, statPrefix, to string) *listenerv3.Listener {
+func listener(
+	t *testing.T,
+	direction corev3.TrafficDirection,
+	host string,
+	port int,
+	statPrefix, to string,
+) *listenerv3.Listener {
 	t.Helper()
 	name := host + "_" + strconv.Itoa(port)
 	manager := &hcmv3.HttpConnectionManager{
 		StatPrefix: statPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
-			Name: strconv.Itoa(port), ValidateClusters: wrapperspb.Bool(false),
-			VirtualHosts: []*routev3.VirtualHost{{Name: "reviews.default.svc.cluster.local:9080", Domains: []string{"*"}, Routes: []*routev3.Route{{
-				StatPrefix: "all",
-				Match:      &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
-				Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-					ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: to}, Timeout: durationpb.New(0),
-				}},
-			}}}},
+			Name:             strconv.Itoa(port),
+			ValidateClusters: wrapperspb.Bool(false),
+			VirtualHosts: []*routev3.VirtualHost{
+				{Name: "reviews.default.svc.cluster.local:9080", Domains: []string{"*"}, Routes: []*routev3.Route{{
+					StatPrefix: "all",
+					Match:      &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+						ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: to}, Timeout: durationpb.New(0),
+					}},
+				}}},
+			},
 		}},
-		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(t, &routerv3.Router{})}}},
+		HttpFilters: []*hcmv3.HttpFilter{
+			{
+				Name:       "envoy.filters.http.router",
+				ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(t, &routerv3.Router{})},
+			},
+		},
 	}
 	return oneFilter(t, name, address(host, port), direction, "envoy.filters.network.http_connection_manager", manager)
 }
@@ -78,10 +96,24 @@ func listener(t *testing.T, direction corev3.TrafficDirection, host string, port
 func tcpListener(t *testing.T, port int, to string) *listenerv3.Listener {
 	t.Helper()
 	proxy := &tcpv3.TcpProxy{StatPrefix: to, ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: to}}
-	return oneFilter(t, fmt.Sprintf("127.0.0.1_%d", port), address("127.0.0.1", port), corev3.TrafficDirection_OUTBOUND, "envoy.filters.network.tcp_proxy", proxy)
+	return oneFilter(
+		t,
+		fmt.Sprintf("127.0.0.1_%d", port),
+		address("127.0.0.1", port),
+		corev3.TrafficDirection_OUTBOUND,
+		"envoy.filters.network.tcp_proxy",
+		proxy,
+	)
 }
 
-func oneFilter(t *testing.T, name string, at *corev3.Address, direction corev3.TrafficDirection, filter string, config proto.Message) *listenerv3.Listener {
+func oneFilter(
+	t *testing.T,
+	name string,
+	at *corev3.Address,
+	direction corev3.TrafficDirection,
+	filter string,
+	config proto.Message,
+) *listenerv3.Listener {
 	t.Helper()
 	return &listenerv3.Listener{
 		Name: name, Address: at, TrafficDirection: direction,
@@ -120,7 +152,10 @@ func newService(t *testing.T) *service {
 		}
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
-	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "app_total 1\n") })
+	mux.HandleFunc(
+		"/metrics",
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "app_total 1\n") },
+	)
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
 	if err != nil {
 		t.Fatal(err)

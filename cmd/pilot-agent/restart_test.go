@@ -88,8 +88,15 @@ func TestHotRestart(t *testing.T) {
 	record := scorecard.Check(t, 14, scorecard.Size("hot restarts", rounds))
 	app := newService(t)
 	inbound := ports(t, 1)[0]
-	plane := localControlPlane(t,
-		cluster("inbound|9080||", "127.0.0.1", app.port), listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", inbound, "in", "inbound|9080||"))
+	plane := localControlPlane(
+		t,
+		cluster(
+			"inbound|9080||",
+			"127.0.0.1",
+			app.port,
+		),
+		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", inbound, "in", "inbound|9080||"),
+	)
 	override := filepath.Join(t.TempDir(), "override.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(override, []byte(text), 0o600); err != nil {

@@ -23,15 +23,27 @@ func TestLabelsOfStatistics(t *testing.T) {
 	// Istio's own control plane ends alternative names by a semicolon.
 	ended := cluster("outbound|80||ended.default.svc.cluster.local", "127.0.0.1", app.port)
 	ended.AltStatName = ended.GetName() + ";"
-	address := localControlPlane(t,
-		cluster(reviews, "127.0.0.1", app.port), ended, cluster("InboundPassthroughCluster", "127.0.0.1", 1),
+	address := localControlPlane(
+		t,
+		cluster(reviews, "127.0.0.1", app.port),
+		ended,
+		cluster("InboundPassthroughCluster", "127.0.0.1", 1),
 		listener(t, corev3.TrafficDirection_OUTBOUND, "0.0.0.0", p[0], "outbound_0.0.0.0_9080;", reviews),
 		listener(t, corev3.TrafficDirection_OUTBOUND, "::", p[1], "outbound_[::]_80;", ended.GetName()),
-		listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[2], "InboundPassthroughCluster", "InboundPassthroughCluster"),
+		listener(
+			t,
+			corev3.TrafficDirection_INBOUND,
+			"127.0.0.1",
+			p[2],
+			"InboundPassthroughCluster",
+			"InboundPassthroughCluster",
+		),
 		tcpListener(t, p[3], reviews),
 	)
 	a := startAgent(t, settings{config: map[string]any{
-		"discoveryAddress": address, "proxyStatsMatcher": map[string]any{"inclusionRegexps": []string{".*"}}, "extraStatTags": []string{"response_code"},
+		"discoveryAddress":  address,
+		"proxyStatsMatcher": map[string]any{"inclusionRegexps": []string{".*"}},
+		"extraStatTags":     []string{"response_code"},
 	}})
 	a.awaitReady(t)
 	check(t, want(get(p[0], "/"), 200, "hello"))
@@ -81,7 +93,11 @@ func TestDefaultStatistics(t *testing.T) {
 	t.Parallel()
 	app := newService(t)
 	port := ports(t, 1)[0]
-	address := localControlPlane(t, cluster("outbound|80||a", "127.0.0.1", app.port), listener(t, corev3.TrafficDirection_OUTBOUND, "127.0.0.1", port, "outbound_127.0.0.1_80;", "outbound|80||a"))
+	address := localControlPlane(
+		t,
+		cluster("outbound|80||a", "127.0.0.1", app.port),
+		listener(t, corev3.TrafficDirection_OUTBOUND, "127.0.0.1", port, "outbound_127.0.0.1_80;", "outbound|80||a"),
+	)
 	a := startAgent(t, settings{config: map[string]any{"discoveryAddress": address}})
 	a.awaitReady(t)
 	check(t, want(get(port, "/"), 200, "hello"))

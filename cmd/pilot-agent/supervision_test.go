@@ -32,7 +32,12 @@ func TestAgentIsKilled(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, settings{})
 	pid := a.envoyPID(t)
-	serving.Eventually(t, patience, "Envoy", func() error { return want(get(a.admin, "/ready"), 503, "PRE_INITIALIZING") })
+	serving.Eventually(
+		t,
+		patience,
+		"Envoy",
+		func() error { return want(get(a.admin, "/ready"), 503, "PRE_INITIALIZING") },
+	)
 	a.signal(t, syscall.SIGKILL)
 	a.awaitExit(t)
 	serving.Eventually(t, patience, "the end of Envoy", func() error {
@@ -85,7 +90,10 @@ func TestEnvoyCannotBeStarted(t *testing.T) {
 		if status := a.awaitExit(t); status != 1 {
 			t.Errorf("%s: status %d, want 1", path, status)
 		}
-		a.awaitLog(t, fmt.Sprintf("pilot-agent: start envoy %q: fork/exec %s: %s (ProxyConfig.binaryPath)", path, path, reason))
+		a.awaitLog(
+			t,
+			fmt.Sprintf("pilot-agent: start envoy %q: fork/exec %s: %s (ProxyConfig.binaryPath)", path, path, reason),
+		)
 	}
 }
 
@@ -103,7 +111,13 @@ func TestStatusPortIsTaken(t *testing.T) {
 	if status := a.awaitExit(t); status != 1 {
 		t.Errorf("status %d, want 1", status)
 	}
-	a.awaitLog(t, fmt.Sprintf("pilot-agent: status port (ProxyConfig.statusPort): listen tcp :%d: bind: address already in use", port))
+	a.awaitLog(
+		t,
+		fmt.Sprintf(
+			"pilot-agent: status port (ProxyConfig.statusPort): listen tcp :%d: bind: address already in use",
+			port,
+		),
+	)
 	if strings.Contains(a.text(), "stand-in called") {
 		t.Error("Envoy was started")
 	}
@@ -114,7 +128,14 @@ func TestStatusPortIsTaken(t *testing.T) {
 func TestEnvoyThatDoesNotEnd(t *testing.T) {
 	longtest.Test(t)
 	t.Parallel()
-	a := startAgent(t, settings{binary: standInPath(t), env: []string{"STAND_IN=stubborn"}, config: map[string]any{"terminationDrainDuration": "0s"}})
+	a := startAgent(
+		t,
+		settings{
+			binary: standInPath(t),
+			env:    []string{"STAND_IN=stubborn"},
+			config: map[string]any{"terminationDrainDuration": "0s"},
+		},
+	)
 	a.awaitLog(t, "stand-in called with -c ")
 	a.signal(t, syscall.SIGTERM)
 	if status := a.awaitExit(t); status != 0 {

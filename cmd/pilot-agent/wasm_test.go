@@ -42,16 +42,30 @@ type plugin struct {
 
 func (p plugin) extension(t *testing.T) *corev3.TypedExtensionConfig {
 	t.Helper()
-	vm := &wasmv3.VmConfig{VmId: p.name, Runtime: "envoy.wasm.runtime.v8", Code: &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Remote{
-		Remote: &corev3.RemoteDataSource{HttpUri: &corev3.HttpUri{Uri: p.url, Timeout: durationpb.New(10 * time.Second)}, Sha256: p.checksum},
-	}}}
+	vm := &wasmv3.VmConfig{
+		VmId:    p.name,
+		Runtime: "envoy.wasm.runtime.v8",
+		Code: &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Remote{
+			Remote: &corev3.RemoteDataSource{
+				HttpUri: &corev3.HttpUri{Uri: p.url, Timeout: durationpb.New(10 * time.Second)},
+				Sha256:  p.checksum,
+			},
+		}},
+	}
 	if p.checksum == "" {
 		vm.GetCode().GetRemote().Sha256 = "nil"
 	}
 	if p.secret != "" {
-		vm.EnvironmentVariables = &wasmv3.EnvironmentVariables{KeyValues: map[string]string{"ISTIO_META_WASM_IMAGE_PULL_SECRET": p.secret}}
+		vm.EnvironmentVariables = &wasmv3.EnvironmentVariables{
+			KeyValues: map[string]string{"ISTIO_META_WASM_IMAGE_PULL_SECRET": p.secret},
+		}
 	}
-	config := &wasmv3.PluginConfig{Name: p.name, RootId: p.name, Vm: &wasmv3.PluginConfig_VmConfig{VmConfig: vm}, FailurePolicy: wasmv3.FailurePolicy_FAIL_CLOSED}
+	config := &wasmv3.PluginConfig{
+		Name:          p.name,
+		RootId:        p.name,
+		Vm:            &wasmv3.PluginConfig_VmConfig{VmConfig: vm},
+		FailurePolicy: wasmv3.FailurePolicy_FAIL_CLOSED,
+	}
 	if p.open {
 		config.FailurePolicy = wasmv3.FailurePolicy_FAIL_OPEN
 	}
@@ -68,14 +82,25 @@ func withPlugins(t *testing.T, l *listenerv3.Listener, plugins ...plugin) *liste
 	}
 	var list []*hcmv3.HttpFilter
 	for _, p := range plugins {
-		list = append(list, &hcmv3.HttpFilter{Name: p.name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
-			ConfigSource: &corev3.ConfigSource{
-				ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)}, ResourceApiVersion: corev3.ApiVersion_V3, InitialFetchTimeout: durationpb.New(0),
+		list = append(
+			list,
+			&hcmv3.HttpFilter{
+				Name: p.name,
+				ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+					ConfigSource: &corev3.ConfigSource{
+						ConfigSourceSpecifier: &corev3.ConfigSource_Ads{
+							Ads: new(corev3.AggregatedConfigSource),
+						},
+						ResourceApiVersion:  corev3.ApiVersion_V3,
+						InitialFetchTimeout: durationpb.New(0),
+					},
+					TypeUrls: []string{
+						"type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm",
+						"type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+					},
+				}},
 			},
-			TypeUrls: []string{
-				"type.googleapis.com/envoy.extensions.filters.http.wasm.v3.Wasm", "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
-			},
-		}}})
+		)
 	}
 	manager.HttpFilters = append(list, manager.GetHttpFilters()...)
 	filter.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: pack(t, manager)}
@@ -136,23 +161,67 @@ func TestWasm(t *testing.T) {
 		headers []string
 	}{
 		{"a file", []plugin{{name: "file", url: "http://" + host + "/file"}}, 200, []string{"file"}},
-		{"a file with its checksum", []plugin{{name: "checked", url: "http://" + host + "/checked", checksum: right}}, 200, []string{"checked"}},
+		{
+			"a file with its checksum",
+			[]plugin{{name: "checked", url: "http://" + host + "/checked", checksum: right}},
+			200,
+			[]string{"checked"},
+		},
 		{"an image", []plugin{{name: "image", url: "oci://" + host + "/open/plugin:v1"}}, 200, []string{"image"}},
-		{"an image behind a password", []plugin{{name: "secret", url: "oci://" + host + "/secret/plugin:v1", secret: secret}}, 200, []string{"secret"}},
+		{
+			"an image behind a password",
+			[]plugin{{name: "secret", url: "oci://" + host + "/secret/plugin:v1", secret: secret}},
+			200,
+			[]string{"secret"},
+		},
 		// Filters process responses in reverse order.
-		{"three in their order", []plugin{
-			{name: "a", url: "http://" + host + "/first"}, {name: "b", url: "http://" + host + "/second"}, {name: "c", url: "oci://" + host + "/open/plugin:v1"},
-		}, 200, []string{"image", "second", "first"}},
-		{"not its checksum, closed", []plugin{{name: "wrong", url: "http://" + host + "/wrong", checksum: wrong}}, 403, nil},
-		{"not its checksum, open", []plugin{{name: "wrong-open", url: "http://" + host + "/wrong-open", checksum: wrong, open: true}}, 200, nil},
+		{
+			"three in their order",
+			[]plugin{
+				{
+					name: "a",
+					url:  "http://" + host + "/first",
+				},
+				{name: "b", url: "http://" + host + "/second"},
+				{name: "c", url: "oci://" + host + "/open/plugin:v1"},
+			},
+			200,
+			[]string{"image", "second", "first"},
+		},
+		{
+			"not its checksum, closed",
+			[]plugin{{name: "wrong", url: "http://" + host + "/wrong", checksum: wrong}},
+			403,
+			nil,
+		},
+		{
+			"not its checksum, open",
+			[]plugin{{name: "wrong-open", url: "http://" + host + "/wrong-open", checksum: wrong, open: true}},
+			200,
+			nil,
+		},
 		{"not there, closed", []plugin{{name: "none", url: "http://" + host + "/none"}}, 403, nil},
-		{"not there, open, before another", []plugin{{name: "none-open", url: "http://" + host + "/none", open: true}, {name: "d", url: "http://" + host + "/other"}}, 200, []string{"other"}},
+		{
+			"not there, open, before another",
+			[]plugin{
+				{name: "none-open", url: "http://" + host + "/none", open: true},
+				{name: "d", url: "http://" + host + "/other"},
+			},
+			200,
+			[]string{"other"},
+		},
 		{"no password", []plugin{{name: "refused", url: "oci://" + host + "/secret/plugin:v1"}}, 403, nil},
 	}
 	p := ports(t, len(tests))
 	resources := []proto.Message{cluster("app", "127.0.0.1", app.port)}
 	for i, test := range tests {
-		resources = append(resources, withPlugins(t, listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[i], "in", "app"), test.plugins...))
+		resources = append(
+			resources,
+			withPlugins(
+				t,
+				listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", p[i], "in", "app"),
+				test.plugins...),
+		)
 		for _, one := range test.plugins {
 			resources = append(resources, one.extension(t))
 		}
@@ -174,5 +243,12 @@ func TestWasm(t *testing.T) {
 			return nil
 		})
 	}
-	check(t, want(get(a.status, "/stats/prometheus"), 200, `istio_agent_wasm_config_conversion_count{result="fetch_failure"} 5`))
+	check(
+		t,
+		want(
+			get(a.status, "/stats/prometheus"),
+			200,
+			`istio_agent_wasm_config_conversion_count{result="fetch_failure"} 5`,
+		),
+	)
 }

@@ -32,15 +32,15 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 		},
 	}
 	env := environment{lookup: lookup}
-	env.apply(&o)
-	env.authority(&o.Authority)
-	env.issuers(&o.Issuers, &o.Features)
+	env.applyTo(&o)
+	env.applyAuthority(&o.Authority)
+	env.applyIssuers(&o.Issuers, &o.Features)
 	if o.PodName == "" {
 		o.PodName, _ = os.Hostname() // Without a name, tools show proxies as not connected.
 	}
 	addFlags(c.Flags(), &o)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		env.cluster(&o)
+		env.applyCluster(&o)
 		plaintextPort(&o, c.Flags().Changed("grpcAddr"))
 		return env.err
 	}
@@ -49,25 +49,65 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 }
 
 func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
-	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr, "xDS in plain text; empty: none (default in a pod: "+discovery.PodGRPCAddr+")")
+	fs.StringVar(
+		&o.GRPCAddr,
+		"grpcAddr",
+		o.GRPCAddr,
+		"xDS in plain text; empty: none (default in a pod: "+discovery.PodGRPCAddr+")",
+	)
 	fs.StringVar(&o.SecureGRPCAddr, "secureGRPCAddr", o.SecureGRPCAddr, "xDS and certificates over TLS")
 	fs.StringVar(&o.HTTPAddr, "httpAddr", o.HTTPAddr, "readiness and debug pages")
 	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks")
 	fs.StringVar(&o.MonitoringAddr, "monitoringAddr", o.MonitoringAddr, "metrics and debug pages; empty: on httpAddr")
 
-	fs.StringVar(&o.ControlZHost, "ctrlz_address", o.ControlZHost, "where log levels may be changed: a loopback address")
+	fs.StringVar(
+		&o.ControlZHost,
+		"ctrlz_address",
+		o.ControlZHost,
+		"where log levels may be changed: a loopback address",
+	)
 	fs.Uint16Var(&o.ControlZPort, "ctrlz_port", o.ControlZPort, "port on which log levels may be changed; 0: none")
 
-	fs.StringVar(&o.ConfigDir, "configDir", o.ConfigDir, "directory of YAML files with config objects and services, watched")
-	fs.StringSliceVar(&o.ConfigClients, "configClients", nil,
-		"SPIFFE IDs of the control planes that are fed config over xDS; one ending in /* is a prefix (default: istiod in the control plane's namespace)")
-	fs.StringVar((*string)(&o.ConfigPlainText), "configPlainText", "", "who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
-	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "", "which gateways are sent private keys without TLS: loopback or anyone (default: none)")
+	fs.StringVar(
+		&o.ConfigDir,
+		"configDir",
+		o.ConfigDir,
+		"directory of YAML files with config objects and services, watched",
+	)
+	fs.StringSliceVar(
+		&o.ConfigClients,
+		"configClients",
+		nil,
+		"SPIFFE IDs of the control planes that are fed config over xDS; one ending in /* is a prefix (default: istiod in the control plane's namespace)",
+	)
+	fs.StringVar(
+		(*string)(&o.ConfigPlainText),
+		"configPlainText",
+		"",
+		"who is fed config over xDS without TLS: loopback or anyone (default: nobody)",
+	)
+	fs.StringVar(
+		(*string)(&o.SecretsPlainText),
+		"secretsPlainText",
+		"",
+		"which gateways are sent private keys without TLS: loopback or anyone (default: none)",
+	)
 	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
-	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")
+	fs.StringVar(
+		&o.Kubernetes.Kubeconfig,
+		"kubeconfig",
+		"",
+		"kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)",
+	)
 	fs.Float32Var(&o.Kubernetes.QPS, "kubernetesApiQPS", 80, "requests a second to the API server")
 	fs.IntVar(&o.Kubernetes.Burst, "kubernetesApiBurst", 160, "requests to the API server at once")
-	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", "", "the one namespace whose objects are read, of an API server or a folder (default: all)")
+	fs.StringVarP(
+		&o.Kubernetes.AppNamespace,
+		"appNamespace",
+		"a",
+		"",
+		"the one namespace whose objects are read, of an API server or a folder (default: all)",
+	)
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
 	fs.StringVar(&o.Domain, "domain", o.Domain, "DNS suffix of services")
@@ -77,16 +117,50 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringSliceVar(&o.ClusterAliases, "clusterAliases", nil, "other names of clusters, as alias=cluster")
 	fs.StringVarP(&o.Namespace, "namespace", "n", o.Namespace, "namespace of the control plane")
 
-	fs.DurationVar(&o.Keepalive.Interval, "keepaliveInterval", o.Keepalive.Interval, "time between pings on a quiet connection")
-	fs.DurationVar(&o.Keepalive.Timeout, "keepaliveTimeout", o.Keepalive.Timeout, "time to wait for the answer to a ping")
-	fs.DurationVar(&o.Keepalive.MaxServerConnectionAge, "keepaliveMaxServerConnectionAge", o.Keepalive.MaxServerConnectionAge,
-		"age at which a connection is closed, so that proxies spread over replicas anew")
-	fs.DurationVar(&o.ShutdownDuration, "shutdownDuration", o.ShutdownDuration, "time that open streams get on shutdown")
+	fs.DurationVar(
+		&o.Keepalive.Interval,
+		"keepaliveInterval",
+		o.Keepalive.Interval,
+		"time between pings on a quiet connection",
+	)
+	fs.DurationVar(
+		&o.Keepalive.Timeout,
+		"keepaliveTimeout",
+		o.Keepalive.Timeout,
+		"time to wait for the answer to a ping",
+	)
+	fs.DurationVar(
+		&o.Keepalive.MaxServerConnectionAge,
+		"keepaliveMaxServerConnectionAge",
+		o.Keepalive.MaxServerConnectionAge,
+		"age at which a connection is closed, so that proxies spread over replicas anew",
+	)
+	fs.DurationVar(
+		&o.ShutdownDuration,
+		"shutdownDuration",
+		o.ShutdownDuration,
+		"time that open streams get on shutdown",
+	)
 	fs.BoolVar(&o.Profile, "profile", o.Profile, "serve /debug/pprof")
-	fs.StringVar(&o.Authority.Dir, "caDir", "", "directory for the root of the mesh and the key of its workload tokens, without Kubernetes; made at the first start (default: no certificate authority)")
-	fs.StringVar(&o.TLSCertFile, "tlsCertFile", "", "certificate of the TLS ports, with its chain, in PEM; read again when it changes")
+	fs.StringVar(
+		&o.Authority.Dir,
+		"caDir",
+		"",
+		"directory for the root of the mesh and the key of its workload tokens, without Kubernetes; made at the first start (default: no certificate authority)",
+	)
+	fs.StringVar(
+		&o.TLSCertFile,
+		"tlsCertFile",
+		"",
+		"certificate of the TLS ports, with its chain, in PEM; read again when it changes",
+	)
 	fs.StringVar(&o.TLSKeyFile, "tlsKeyFile", "", "its private key")
-	fs.StringVar(&o.CACertFile, "caCertFile", "", "roots that client certificates are verified against; empty: clients need none")
+	fs.StringVar(
+		&o.CACertFile,
+		"caCertFile",
+		"",
+		"roots that client certificates are verified against; empty: clients need none",
+	)
 	fs.StringVar(&o.TLSMinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
 	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
 	command.AddLogFlags(fs, &o.Logs)
@@ -98,79 +172,79 @@ type environment struct {
 	err    error
 }
 
-func (e *environment) apply(o *discovery.Options) {
-	e.text("POD_NAMESPACE", &o.Namespace)
-	e.text("POD_NAME", &o.PodName)
-	e.text("REVISION", &o.Revision)
-	e.text("SHARED_MESH_CONFIG", &o.Kubernetes.SharedMeshConfig)
-	e.text("CLUSTER_ID", &o.ClusterID)
+func (e *environment) applyTo(o *discovery.Options) {
+	e.setText("POD_NAMESPACE", &o.Namespace)
+	e.setText("POD_NAME", &o.PodName)
+	e.setText("REVISION", &o.Revision)
+	e.setText("SHARED_MESH_CONFIG", &o.Kubernetes.SharedMeshConfig)
+	e.setText("CLUSTER_ID", &o.ClusterID)
 	if v, _ := e.lookup("ENABLE_XDS_API_GENERATOR_AUTH"); v == "false" {
 		o.ConfigPlainText = feed.PlainTextAnyone
 	}
-	e.text("MESHPILOT_SECRETS_SCOPE", (*string)(&o.SecretsScope))
-	e.duration("PILOT_REMOTE_CLUSTER_TIMEOUT", &o.Remote.Timeout)
+	e.setText("MESHPILOT_SECRETS_SCOPE", (*string)(&o.SecretsScope))
+	e.setDuration("PILOT_REMOTE_CLUSTER_TIMEOUT", &o.Remote.Timeout)
 	if v, ok := e.lookup("PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS"); ok && v != "" {
 		o.Remote.Insecure = strings.Split(v, ",")
 	}
-	o.Remote.External = e.boolean("EXTERNAL_ISTIOD", false)
-	o.Remote.LocalSecrets = e.boolean("LOCAL_CLUSTER_SECRET_WATCHER", false)
-	o.Remote.IgnoreWorkloadEntries = !e.boolean("PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY", true)
-	o.Remote.NoCredentials = !e.boolean("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
-	o.Remote.KeepGatewayNames = !e.boolean("RESOLVE_HOSTNAME_GATEWAYS", true)
-	o.Allocation.OnlyOnRequest = !e.boolean("PILOT_ENABLE_IP_AUTOALLOCATE", true)
+	o.Remote.External = e.boolOr("EXTERNAL_ISTIOD", false)
+	o.Remote.LocalSecrets = e.boolOr("LOCAL_CLUSTER_SECRET_WATCHER", false)
+	o.Remote.IgnoreWorkloadEntries = !e.boolOr("PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY", true)
+	o.Remote.NoCredentials = !e.boolOr("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
+	o.Remote.KeepGatewayNames = !e.boolOr("RESOLVE_HOSTNAME_GATEWAYS", true)
+	o.Allocation.OnlyOnRequest = !e.boolOr("PILOT_ENABLE_IP_AUTOALLOCATE", true)
 	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
-		e.prefix(name, &o.Allocation.Ranges[i])
+		e.setPrefix(name, &o.Allocation.Ranges[i])
 	}
-	e.registry(&o.Registry)
-	e.webhooks(&o.Webhooks)
-	o.Features.ScopeGateways = e.boolean("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
-	o.Features.QUICListeners = e.boolean("PILOT_ENABLE_QUIC_LISTENERS", false)
-	o.Features.AcceptAnyTrustDomain = e.boolean("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
-	o.Features.SendUnhealthy = e.boolean("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
-	o.Features.PersistentSessions = e.boolean("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
-	o.Features.AcceptAnyServer = !e.boolean("VERIFY_CERTIFICATE_AT_CLIENT", true)
+	e.applyRegistry(&o.Registry)
+	e.applyWebhooks(&o.Webhooks)
+	o.Features.ScopeGateways = e.boolOr("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
+	o.Features.QUICListeners = e.boolOr("PILOT_ENABLE_QUIC_LISTENERS", false)
+	o.Features.AcceptAnyTrustDomain = e.boolOr("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
+	o.Features.SendUnhealthy = e.boolOr("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
+	o.Features.PersistentSessions = e.boolOr("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
+	o.Features.AcceptAnyServer = !e.boolOr("VERIFY_CERTIFICATE_AT_CLIENT", true)
 	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
-		if e.number("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {
+		if e.setFloat("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {
 			o.Features.TraceSampling = -1 // 0 means unset, so -1 disables sampling
 		}
 	}
-	o.Features.RedisFilter = e.boolean("PILOT_ENABLE_REDIS_FILTER", false)
+	o.Features.RedisFilter = e.boolOr("PILOT_ENABLE_REDIS_FILTER", false)
 	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
 		o.Features.HTTP10 = true
 	}
 	e.proxySettings(&o.Features)
-	e.duration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
-	e.duration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
-	o.Push.EndpointsAtOnce = !e.boolean("PILOT_ENABLE_EDS_DEBOUNCE", true)
+	e.setDuration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
+	e.setDuration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
+	o.Push.EndpointsAtOnce = !e.boolOr("PILOT_ENABLE_EDS_DEBOUNCE", true)
 	if v, ok := e.lookup("DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES"); ok && v != "" {
 		o.Debug.AllowedNamespaces = strings.Split(v, ",")
 	}
-	o.Debug.AnyNamespace = !e.boolean("ENABLE_DEBUG_ENDPOINT_AUTH", true)
-	o.Debug.Admin = e.boolean("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
-	e.number("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
-	e.limits(o)
-	e.number("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
-	e.writes(o)
+	o.Debug.AnyNamespace = !e.boolOr("ENABLE_DEBUG_ENDPOINT_AUTH", true)
+	o.Debug.Admin = e.boolOr("UNSAFE_ENABLE_ADMIN_ENDPOINTS", false)
+	e.setFloat("PILOT_MAX_REQUESTS_PER_SECOND", &o.Push.MaxRequestsPerSecond)
+	e.applyLimits(o)
+	e.setFloat("MESHPILOT_REBALANCE_PER_HOUR", &o.Push.RebalancePerHour)
+	e.applyWrites(o)
 	throttle := 0.0
-	e.number("PILOT_PUSH_THROTTLE", &throttle)
+	e.setFloat("PILOT_PUSH_THROTTLE", &throttle)
 	o.Push.Throttle = int(throttle)
 }
 
-// limits reads the resource limits for clients of the xDS ports.
-func (e *environment) limits(o *discovery.Options) {
-	e.integer("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
-	e.integer("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
-	e.integer("MESHPILOT_XDS_SMALL_REQUEST_BYTES", &o.Limits.SmallRequest)
-	e.integer("MESHPILOT_XDS_MAX_NAMES", &o.Names.Names)
-	e.integer("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
-	o.Workloads.Plaintext = e.boolean("MESHPILOT_PLAINTEXT_REGISTRATION", false)
+// applyLimits reads the resource limits for clients of the xDS ports.
+func (e *environment) applyLimits(o *discovery.Options) {
+	e.setInt("MESHPILOT_XDS_PENDING_PER_SOURCE", &o.Limits.PendingPerSource)
+	e.setInt("MESHPILOT_XDS_PENDING", &o.Limits.Pending)
+	e.setInt("MESHPILOT_XDS_SMALL_REQUEST_BYTES", &o.Limits.SmallRequest)
+	e.setInt("MESHPILOT_XDS_MAX_NAMES", &o.Names.Names)
+	e.setInt("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
+	o.Workloads.Plaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
-// cluster selects the API server if no flag does. KUBECONFIG takes precedence over the API server
-// of the pod, but is not used with --configDir. A control plane outside of a pod that reads files
-// reads only files. A KUBECONFIG that does not exist is ignored, because Istio's chart sets it in
-// every pod.
-func (e *environment) cluster(o *discovery.Options) {
+// applyCluster selects the API server if no flag does. KUBECONFIG takes precedence over the API
+// server of the pod, but is not used with --configDir. A control plane outside of a pod that reads
+// files reads only files. A KUBECONFIG that does not exist is ignored, because Istio's chart sets
+// it in every pod.
+func (e *environment) applyCluster(o *discovery.Options) {
 	host, _ := e.lookup("KUBERNETES_SERVICE_HOST")
 	o.Kubernetes.InCluster = host != ""
 	file, _ := e.lookup("KUBECONFIG")
@@ -190,79 +264,79 @@ func plaintextPort(o *discovery.Options, set bool) {
 	}
 }
 
-// writes reads which objects are written to an API server, and the rate limits of writes.
-func (e *environment) writes(o *discovery.Options) {
-	o.Status.Off = !e.boolean("PILOT_ENABLE_STATUS", true)
+// applyWrites reads which objects are written to an API server, and the rate limits of writes.
+func (e *environment) applyWrites(o *discovery.Options) {
+	o.Status.Off = !e.boolOr("PILOT_ENABLE_STATUS", true)
 	qps, burst, workers := 0.0, 0.0, 0.0
-	e.number("PILOT_STATUS_QPS", &qps)
-	e.number("PILOT_STATUS_BURST", &burst)
-	e.number("PILOT_STATUS_MAX_WORKERS", &workers)
+	e.setFloat("PILOT_STATUS_QPS", &qps)
+	e.setFloat("PILOT_STATUS_BURST", &burst)
+	e.setFloat("PILOT_STATUS_MAX_WORKERS", &workers)
 	o.Status.Limits.QPS, o.Status.Limits.Burst, o.Status.Limits.Workers = float32(qps), int(burst), int(workers)
-	e.duration("PILOT_STATUS_UPDATE_INTERVAL", &o.Status.Limits.Interval)
-	o.Workloads.NoRegistration = !e.boolean("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", true)
-	o.Workloads.NoHealthChecks = !e.boolean("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", true)
-	o.Workloads.AnyIdentity = !e.boolean("ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY", true)
-	e.duration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", &o.Workloads.Grace)
+	e.setDuration("PILOT_STATUS_UPDATE_INTERVAL", &o.Status.Limits.Interval)
+	o.Workloads.NoRegistration = !e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", true)
+	o.Workloads.NoHealthChecks = !e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", true)
+	o.Workloads.AnyIdentity = !e.boolOr("ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY", true)
+	e.setDuration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", &o.Workloads.Grace)
 }
 
-func (e *environment) boolean(name string, otherwise bool) bool {
+func (e *environment) boolOr(name string, otherwise bool) bool {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
 		return otherwise
 	}
 	on, err := strconv.ParseBool(v)
 	if err != nil {
-		e.bad(name, v, "want true or false")
+		e.addError(name, v, "want true or false")
 		return otherwise
 	}
 	return on
 }
 
-func (e *environment) number(name string, to *float64) {
+func (e *environment) setFloat(name string, to *float64) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
 		return
 	}
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || n < 0 {
-		e.bad(name, v, "want a number that is not negative")
+		e.addError(name, v, "want a number that is not negative")
 	}
 	*to = n
 }
 
-func (e *environment) text(name string, to *string) {
+func (e *environment) setText(name string, to *string) {
 	if v, ok := e.lookup(name); ok && v != "" {
 		*to = v
 	}
 }
 
-func (e *environment) duration(name string, to *time.Duration) {
+func (e *environment) setDuration(name string, to *time.Duration) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
 		return
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil {
-		e.bad(name, v, "want a duration like 100ms")
+		e.addError(name, v, "want a duration like 100ms")
 	}
 	*to = d
 }
 
-// prefix reads an address range. It must be of the same address family as the default in to.
-func (e *environment) prefix(name string, to *netip.Prefix) {
+// setPrefix reads an address range. It must be of the same address family as the default in to.
+func (e *environment) setPrefix(name string, to *netip.Prefix) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
 		return
 	}
 	p, err := netip.ParsePrefix(v)
 	if err != nil || p.Addr().Is4() != to.Addr().Is4() || p.IsSingleIP() {
-		e.bad(name, v, fmt.Sprintf("want a range like %s", to))
+		e.addError(name, v, fmt.Sprintf("want a range like %s", to))
 		return
 	}
 	*to = p
 }
 
-func (e *environment) bad(name, value, reason string) {
+func (e *environment) addError(name, value, reason string) {
 	if e.err == nil {
 		e.err = fmt.Errorf("%s %q: %s", name, value, reason)
 	}

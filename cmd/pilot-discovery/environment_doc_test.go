@@ -15,13 +15,19 @@ import (
 // TestEnvironmentIsDocumented holds docs/ENVIRONMENT.md against the names in this folder: all that
 // are read are there, and of the others none.
 func TestEnvironmentIsDocumented(t *testing.T) {
-	read := document.Names(document.Sources(t), regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|REVISION|KUBECONFIG|PLATFORM)"`))
+	read := document.Names(
+		document.Sources(t),
+		regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|REVISION|KUBECONFIG|PLATFORM)"`),
+	)
 	text, others, found := strings.Cut(document.Content(t, "../../docs/ENVIRONMENT.md"), "## Not read")
 	if !found {
 		t.Fatal("the document has no part about names that are not read")
 	}
 	names := regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(read)), slices.Sorted(maps.Keys(document.Names(text, names)))); diff != "" {
+	if diff := cmp.Diff(
+		slices.Sorted(maps.Keys(read)),
+		slices.Sorted(maps.Keys(document.Names(text, names))),
+	); diff != "" {
 		t.Errorf("docs/ENVIRONMENT.md, read (-is +said):\n%s", diff)
 	}
 	for name := range document.Names(others, names) {

@@ -30,7 +30,7 @@ func TestClusterOfTheEnvironment(t *testing.T) {
 	} {
 		o := test.before
 		env := environment{lookup: func(name string) (string, bool) { v, ok := test.env[name]; return v, ok }}
-		env.cluster(&o)
+		env.applyCluster(&o)
 		if o.Kubernetes.Kubeconfig != test.kubeconfig || o.Kubernetes.InCluster != test.inCluster {
 			t.Errorf("%s: %+v", test.about, o.Kubernetes)
 		}

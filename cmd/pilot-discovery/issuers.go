@@ -7,21 +7,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// issuers reads the settings for fetching the keys of token issuers (JWKS), and whether the control
-// plane or proxies fetch them.
-func (e *environment) issuers(o *discovery.Issuers, f *snapshot.Features) {
-	e.duration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
+// applyIssuers reads the settings for fetching the keys of token issuers (JWKS), and whether the
+// control plane or proxies fetch them.
+func (e *environment) applyIssuers(o *discovery.Issuers, f *snapshot.Features) {
+	e.setDuration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
 	if o.Refresh < 0 {
-		e.bad("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", o.Refresh.String(), "want a duration that is not negative")
+		e.addError("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", o.Refresh.String(), "want a duration that is not negative")
 	}
-	o.Unverified = e.boolean("JWKS_RESOLVER_INSECURE_SKIP_VERIFY", false)
-	o.Loopback = e.boolean("MESHPILOT_JWKS_LOOPBACK", false)
+	o.Unverified = e.boolOr("JWKS_RESOLVER_INSECURE_SKIP_VERIFY", false)
+	o.Loopback = e.boolOr("MESHPILOT_JWKS_LOOPBACK", false)
 	var blocked []string
-	e.list("BLOCKED_CIDRS_IN_JWKS_URIS", &blocked)
+	e.setList("BLOCKED_CIDRS_IN_JWKS_URIS", &blocked)
 	for _, text := range blocked {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			e.bad("BLOCKED_CIDRS_IN_JWKS_URIS", text, "want ranges like 10.0.0.0/8")
+			e.addError("BLOCKED_CIDRS_IN_JWKS_URIS", text, "want ranges like 10.0.0.0/8")
 			continue
 		}
 		o.Blocked = append(o.Blocked, p.Masked())
@@ -34,6 +34,6 @@ func (e *environment) issuers(o *discovery.Issuers, f *snapshot.Features) {
 	case "envoy":
 		f.KeyFetching = snapshot.FetchedByProxies
 	default:
-		e.bad("PILOT_JWT_ENABLE_REMOTE_JWKS", v, "want false, true, hybrid, istiod or envoy")
+		e.addError("PILOT_JWT_ENABLE_REMOTE_JWKS", v, "want false, true, hybrid, istiod or envoy")
 	}
 }

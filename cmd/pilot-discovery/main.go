@@ -15,7 +15,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := root().ExecuteContext(ctx)
+	err := rootCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -23,13 +23,14 @@ func main() {
 	}
 }
 
-func root() *cobra.Command {
+func rootCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pilot-discovery",
 		Short: "The control plane of the mesh",
 		Long:  "pilot-discovery reads services and rules, and serves every proxy its part of them as Envoy configuration.",
 		// A runtime error is not a usage error.
-		SilenceUsage: true, SilenceErrors: true,
+		SilenceUsage:  true,
+		SilenceErrors: true,
 	}
 	c.AddCommand(discoveryCommand(os.LookupEnv), command.Version(),
 		command.Request("Call the control plane's own HTTP port and print the answer", "127.0.0.1:15014"))

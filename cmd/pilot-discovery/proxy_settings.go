@@ -12,16 +12,16 @@ import (
 func (e *environment) proxySettings(f *snapshot.Features) {
 	const name = "MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP"
 	f.AcceptsPerEvent = snapshot.DefaultAcceptsPerEvent
-	switch e.integer(name, &f.AcceptsPerEvent); {
+	switch e.setInt(name, &f.AcceptsPerEvent); {
 	case f.AcceptsPerEvent < 0 || f.AcceptsPerEvent > math.MaxInt32:
-		e.bad(name, strconv.Itoa(f.AcceptsPerEvent), "want a number from 0 to 2147483647")
+		e.addError(name, strconv.Itoa(f.AcceptsPerEvent), "want a number from 0 to 2147483647")
 	case f.AcceptsPerEvent == 0:
 		f.AcceptsPerEvent = -1
 	}
 	f.DNSJitter = snapshot.DefaultDNSJitter
-	if e.duration("PILOT_DNS_JITTER_DURATION", &f.DNSJitter); f.DNSJitter <= 0 {
+	if e.setDuration("PILOT_DNS_JITTER_DURATION", &f.DNSJitter); f.DNSJitter <= 0 {
 		f.DNSJitter = -1
 	}
-	f.AnswerExpectContinue = !e.boolean("ENABLE_100_CONTINUE_HEADERS", true)
-	f.TrackRemaining = !e.boolean("DISABLE_TRACK_REMAINING_CB_METRICS", true)
+	f.AnswerExpectContinue = !e.boolOr("ENABLE_100_CONTINUE_HEADERS", true)
+	f.TrackRemaining = !e.boolOr("DISABLE_TRACK_REMAINING_CB_METRICS", true)
 }

@@ -15,7 +15,7 @@ import (
 func TestRegistryEnvironment(t *testing.T) {
 	read := func(variables map[string]string) (o discovery.Registry) {
 		e := environment{lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
-		e.registry(&o)
+		e.applyRegistry(&o)
 		if e.err != nil {
 			t.Error(e.err)
 		}
@@ -25,20 +25,41 @@ func TestRegistryEnvironment(t *testing.T) {
 		t.Errorf("defaults: -want +got:\n%s", diff)
 	}
 	want := discovery.Registry{
-		IngressNamespace: "edge", ReadyOnly: true, DualStack: true, IgnoreWorkloadEntries: true, IgnorePods: true, Export: true, IgnoreGateways: true,
-		ClusterSet: kube.ClusterSet{Exports: true, Hosts: true, Local: true},
-		Labels:     mesh.Labels{Session: "example.com/session", SessionHeader: mesh.NoLabel, Draining: "example.com/leaving"},
+		IngressNamespace:      "edge",
+		ReadyOnly:             true,
+		DualStack:             true,
+		IgnoreWorkloadEntries: true,
+		IgnorePods:            true,
+		Export:                true,
+		IgnoreGateways:        true,
+		ClusterSet:            kube.ClusterSet{Exports: true, Hosts: true, Local: true},
+		Labels: mesh.Labels{
+			Session:       "example.com/session",
+			SessionHeader: mesh.NoLabel,
+			Draining:      "example.com/leaving",
+		},
 	}
 	got := read(map[string]string{
-		"K8S_INGRESS_NS": "edge", "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false", "ISTIO_DUAL_STACK": "true",
-		"PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES": "false", "PILOT_ENABLE_SERVICEENTRY_SELECT_PODS": "false",
-		"ENABLE_MCS_AUTO_EXPORT": "true", "PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API": "false", "ENABLE_MCS_SERVICE_DISCOVERY": "true", "ENABLE_MCS_HOST": "true", "ENABLE_MCS_CLUSTER_LOCAL": "true",
-		"PILOT_PERSISTENT_SESSION_LABEL": "example.com/session", "PILOT_PERSISTENT_SESSION_HEADER_LABEL": "", "PILOT_DRAINING_LABEL": "example.com/leaving",
+		"K8S_INGRESS_NS":                           "edge",
+		"PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS":      "false",
+		"ISTIO_DUAL_STACK":                         "true",
+		"PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES": "false",
+		"PILOT_ENABLE_SERVICEENTRY_SELECT_PODS":    "false",
+		"ENABLE_MCS_AUTO_EXPORT":                   "true",
+		"PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API": "false",
+		"ENABLE_MCS_SERVICE_DISCOVERY":             "true",
+		"ENABLE_MCS_HOST":                          "true",
+		"ENABLE_MCS_CLUSTER_LOCAL":                 "true",
+		"PILOT_PERSISTENT_SESSION_LABEL":           "example.com/session",
+		"PILOT_PERSISTENT_SESSION_HEADER_LABEL":    "",
+		"PILOT_DRAINING_LABEL":                     "example.com/leaving",
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	both := read(map[string]string{"PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false", "PILOT_SEND_UNHEALTHY_ENDPOINTS": "true"})
+	both := read(
+		map[string]string{"PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false", "PILOT_SEND_UNHEALTHY_ENDPOINTS": "true"},
+	)
 	if both.ReadyOnly {
 		t.Error("PILOT_SEND_UNHEALTHY_ENDPOINTS has not the last word")
 	}

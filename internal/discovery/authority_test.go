@@ -111,7 +111,7 @@ func (l *laptop) dial(own *tls.Certificate) *grpc.ClientConn {
 	return c
 }
 
-// bearing gives a context that bears a token.
+// bearing returns a context that bears a token.
 func bearing(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
@@ -156,7 +156,7 @@ func node(namespace string, fields map[string]any) *corev3.Node {
 	return &corev3.Node{Id: "sidecar~10.0.0.1~web-1." + namespace + "~" + namespace + ".svc.cluster.local", Metadata: md}
 }
 
-// ask opens a stream, asks once, and gives the first answer or the status of the stream.
+// ask opens a stream, asks once, and returns the first answer or the status of the stream.
 func (l *laptop) ask(ctx context.Context, own *tls.Certificate, n *corev3.Node, typeURL string) (*discoveryv3.DiscoveryResponse, error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -21,7 +21,7 @@ type mode struct {
 	*laptop
 	// control is the control plane's namespace. In shop are the accounts web and api; nobody is in bank, which is there.
 	control, shop, bank string
-	// token gives a token of an account of shop for an audience.
+	// token returns a token of an account of shop for an audience.
 	token func(account, audience string) string
 	// ended was a good one once, gone is of an account that is not there any more.
 	ended, gone string

@@ -99,7 +99,7 @@ func (x metrics) Refused(n push.Nack) {
 	}
 }
 
-func (x metrics) Mended(n push.Nack) {
+func (x metrics) RejectionResolved(n push.Nack) {
 	if g := x.m.Rejected[short(n.TypeURL)]; g != nil {
 		g.DeleteLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "")
 	}

@@ -16,7 +16,7 @@ import (
 // cluster. A proxy that claims to be in any other cluster is sent no keys.
 func (o Options) vouch(p *mesh.Proxy, h xds.Hello) (account mesh.Account, vouched bool) {
 	if !h.Secure {
-		return mesh.Account{}, o.SecretsPlainText.Admits(h.Peer)
+		return mesh.Account{}, o.SecretsPlainText.AdmitsPeer(h.Peer)
 	}
 	own := mesh.ClusterID(o.ClusterID)
 	cluster, claimed := mesh.ClusterID(h.Cluster), p.ClusterID

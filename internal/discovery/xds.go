@@ -50,7 +50,7 @@ func (s *server) serveXDS(ctx context.Context) error {
 	ads := xds.New(xds.Options{
 		Pusher: s.pusher, Logger: s.logs.Scope("ads"), Metrics: s.metrics,
 		MaxRequestsPerSecond: o.Push.MaxRequestsPerSecond, Writers: o.Push.Throttle,
-		Evening:    xds.Evening{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), Share: o.Push.RebalancePerHour},
+		Rebalance:  xds.Rebalance{MaxAge: maxAge(o.Keepalive.MaxServerConnectionAge), HourlyShare: o.Push.RebalancePerHour},
 		Identifier: o.PodName, ClusterAliases: aliases(o.ClusterAliases),
 		Generators: map[string]xds.Handler{feed.Generator: s.feed}, Workloads: s.workloads, RegisterPlaintext: o.Workloads.Plaintext, Recovery: s.recovery, Debug: questions{s}, Keys: s.keys,
 		Authenticate: s.authority.Identities, Admit: s.admit,

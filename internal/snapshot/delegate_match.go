@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// intersectMatches returns the matches of a delegate's route restricted by those of the delegating
-// route (root): each leaf match is merged with every root match that contains it. If some leaf
-// match is contained in no root match, the whole route is unusable, and fault describes the
-// conflict.
+// intersectMatches returns the matches of a delegate's route, restricted by the matches of the
+// delegating route (root): each leaf match is merged with every root match that contains it. If
+// some leaf match is contained in no root match, the whole route is unusable, and fault describes
+// the conflict.
 func intersectMatches(
 	root, leaf []*networking.HTTPMatchRequest,
 ) (matches []*networking.HTTPMatchRequest, fault string) {

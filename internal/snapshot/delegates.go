@@ -113,8 +113,8 @@ func (v *VirtualService) inlineDelegates() {
 	v.From = slices.Compact(v.From)
 }
 
-// inlineDelegate appends the routes of a delegate, with their matches restricted to those of the
-// delegating route. Routes that conflict or that delegate further are dropped with a Problem.
+// inlineDelegate appends the routes of a delegate, with their matches restricted by the delegating
+// route's. Routes that conflict or that delegate further are dropped with a Problem.
 func (v *VirtualService) inlineDelegate(at string, root *networking.HTTPRoute, d delegate) {
 	resolveGateways(root.GetMatch(), v.Config.Namespace)
 	for i, r := range config.Spec[*networking.VirtualService](d.config).GetHttp() {

@@ -170,7 +170,7 @@ func (d *destinationRules) addGroup(g ruleGroup, parts []*config.Config, old *de
 	if g.namespace == settings.RootNamespace {
 		merge.existing = append(merge.existing, old.rootOnly.rowsOf(g.host)...)
 	}
-	parts = slices.SortedFunc(slices.Values(parts), config.Older)
+	parts = slices.SortedFunc(slices.Values(parts), config.CompareAge)
 	selected, general := merge.mergeSelected(parts), visibleParts(parts, settings)
 	d.local[g.namespace] = d.local[g.namespace].withRows(
 		g.host,

@@ -191,7 +191,7 @@ func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	return cmp.Or(
 		cmp.Compare(r.spec.GetPriority(), o.spec.GetPriority()),
 		cmp.Compare(own(r), own(o)),
-		config.Older(r.object, o.object),
+		config.CompareAge(r.object, o.object),
 	)
 }
 

@@ -71,7 +71,7 @@ func newGateways(list []*config.Config) *gateways {
 	}
 	x := &gateways{derived: new(Derived), known: map[string]GatewayNames{}}
 	for _, text := range slices.Sorted(maps.Keys(groups)) {
-		slices.SortFunc(groups[text].list, config.Older)
+		slices.SortFunc(groups[text].list, config.CompareAge)
 		x.groups = append(x.groups, *groups[text])
 	}
 	return x
@@ -125,7 +125,7 @@ func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 		matched = matched[size:]
 		list = append(list, x.groups[i].list...)
 	}
-	slices.SortFunc(list, config.Older)
+	slices.SortFunc(list, config.CompareAge)
 	var b strings.Builder
 	for _, c := range list {
 		if namespace == "" || c.Namespace == namespace {

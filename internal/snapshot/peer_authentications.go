@@ -109,7 +109,7 @@ func newPeerAuthentications(list []*config.Config, root string) *peerAuthenticat
 		return nil
 	}
 	p := &peerAuthentications{root: root, byNamespace: map[string]namespacePeers{}}
-	for _, c := range slices.SortedFunc(slices.Values(list), config.Older) {
+	for _, c := range slices.SortedFunc(slices.Values(list), config.CompareAge) {
 		spec := config.Spec[*security.PeerAuthentication](c)
 		selects := len(spec.GetSelector().GetMatchLabels()) > 0
 		of := p.byNamespace[c.Namespace]

@@ -51,5 +51,5 @@ func (s *Snapshot) pluginBefore(a, b *config.Config) bool {
 	if root := s.Settings.RootNamespace; a.Namespace != b.Namespace {
 		return a.Namespace == root
 	}
-	return config.Older(a, b) < 0
+	return config.CompareAge(a, b) < 0
 }

@@ -82,7 +82,7 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 		}
 		p := &policies{root: e.next.Settings.RootNamespace, byNamespace: map[string][]*config.Config{}}
 		for of := range namespaceParts(e.next.Configs(kind)) {
-			p.byNamespace[of[0].Namespace] = slices.SortedFunc(slices.Values(of), config.Older)
+			p.byNamespace[of[0].Namespace] = slices.SortedFunc(slices.Values(of), config.CompareAge)
 		}
 		next[kind] = p
 		e.next.policies = next

@@ -117,8 +117,8 @@ func (b *Builder) applyOrRollBack(events []mesh.Event) (d Delta, err error) {
 	return d, nil
 }
 
-// refuseFailing applies events of which at least one panics. It bisects the list until the failing
-// events are alone, and refuses those.
+// refuseFailing applies a list of events in which at least one panics. It bisects the list until
+// the failing events are alone, and refuses those.
 func (b *Builder) refuseFailing(events []mesh.Event, reason error) Delta {
 	if len(events) == 1 {
 		return b.refuseEvent(events[0], reason)

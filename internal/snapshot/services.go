@@ -56,7 +56,7 @@ func (e *edit) compareDefinitions(a, b *mesh.Service) int {
 }
 
 // joinServices merges the definitions of each changed service and updates the allocated addresses,
-// which can change those of other services too. It removes services from delta.Services whose
+// which can change other services' addresses too. It removes services from delta.Services whose
 // merged definition is unchanged.
 func (e *edit) joinServices() {
 	if len(e.delta.Services) == 0 {

@@ -84,8 +84,9 @@ type Features struct {
 	// AcceptAnyTrustDomain accepts callers of any trust domain whose certificates the mesh's roots
 	// verify (default false; PILOT_SKIP_VALIDATE_TRUST_DOMAIN).
 	AcceptAnyTrustDomain bool
-	// AcceptAnyServer disables the default verification of servers for TLS origination: only what a
-	// DestinationRule requires is verified (default false; VERIFY_CERTIFICATE_AT_CLIENT=false).
+	// AcceptAnyServer disables the default verification of servers for TLS origination: only
+	// verification that a DestinationRule requires is done (default false;
+	// VERIFY_CERTIFICATE_AT_CLIENT=false).
 	AcceptAnyServer bool
 	// KeyFetching selects who fetches the keys of token issuers (default FetchedByControlPlane;
 	// PILOT_JWT_ENABLE_REMOTE_JWKS).
@@ -107,8 +108,8 @@ const (
 )
 
 // WithProxyConfig returns the settings of proxies with overrides: own is an encoded ProxyConfig
-// whose fields replace those of the mesh. Equal arguments return the same pointer. It returns s
-// itself for "".
+// whose fields override the mesh's. Equal arguments return the same pointer. It returns s itself
+// for "".
 func (s *Settings) WithProxyConfig(own string) *Settings {
 	if own == "" || s.others == nil {
 		return s

@@ -157,7 +157,7 @@ func namespaceParts(list []*config.Config) iter.Seq[[]*config.Config] {
 // newNamespaceTelemetries returns the index of the objects of one namespace.
 func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	var n namespaceTelemetries
-	for _, c := range slices.SortedFunc(slices.Values(list), config.Older) {
+	for _, c := range slices.SortedFunc(slices.Values(list), config.CompareAge) {
 		if selector, refs := policyTarget(c); len(selector) == 0 && len(refs) == 0 {
 			n.wide = append(n.wide, c)
 		} else {

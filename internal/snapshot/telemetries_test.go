@@ -26,7 +26,7 @@ func telemetryObject(t testing.TB, namespace, name string, age int, spec string)
 	return object(t, api.Telemetry, namespace, name, age, m)
 }
 
-// names gives the names of what holds for a proxy: the mesh's, the namespace's, the workload's.
+// names returns the names of what holds for a proxy: the mesh's, the namespace's, the workload's.
 func names(k TelemetryKeys) [3]string {
 	return [3]string{k.Mesh.Name, k.Namespace.Name, k.Workload.Name}
 }

@@ -138,14 +138,14 @@ func (v *VirtualService) removeFrom(roots *cow.Edit[config.Key, []config.Key], s
 	}
 }
 
-func byAge(a, b *VirtualService) int { return config.Older(a.Config, b.Config) }
+func byAge(a, b *VirtualService) int { return config.CompareAge(a.Config, b.Config) }
 
 // rowOf returns the row of an indexed object.
 func (x virtualServices) rowOf(c *config.Config) *VirtualService {
 	at, _ := slices.BinarySearchFunc(
 		x.list,
 		c,
-		func(v *VirtualService, c *config.Config) int { return config.Older(v.Config, c) },
+		func(v *VirtualService, c *config.Config) int { return config.CompareAge(v.Config, c) },
 	)
 	return x.list[at]
 }

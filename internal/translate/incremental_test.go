@@ -151,7 +151,7 @@ type follower struct {
 	set   *resource.Set
 }
 
-// move starts anew if the proxy is of another Key now.
+// move starts again if the proxy is of another Key now.
 func (f *follower) move(t *testing.T, before, s *snapshot.Snapshot, d snapshot.Delta) {
 	t.Helper()
 	key := view.KeyFor(s, f.proxy)
@@ -528,7 +528,7 @@ endpoints: [{addresses: [10.1.0.%d], zone: %s, conditions: {%s}}]
 	}
 }
 
-// Namespaces that are hidden bring all their objects when they are not any more, and take them away
+// Namespaces that are hidden bring all their objects when they are no longer, and take them away
 // when they are.
 const (
 	namespacesAreChosen = `

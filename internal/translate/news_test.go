@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// randomNews gives an event about what no object of the config cluster says: services and endpoints
+// randomNews returns an event about what no object of the config cluster says: services and endpoints
 // of another cluster, which account may read Secrets, keys of token issuers, and Secrets; and a
 // text about it.
 func randomNews(r *rand.Rand) (e mesh.Event, text string) {
@@ -86,7 +86,7 @@ func randomNews(r *rand.Rand) (e mesh.Event, text string) {
 	return e, fmt.Sprintf("%s of %+v %+v %+v %+v %+v\n", e.Op, e.Service, e.Shard, e.SecretAccess, e.KeySet, e.Config)
 }
 
-// randomSecret gives a Secret with a certificate, or who may have one of another namespace.
+// randomSecret returns a Secret with a certificate, or who may have one of another namespace.
 func randomSecret(r *rand.Rand) *config.Config {
 	if r.IntN(3) == 0 {
 		meta := config.Meta{Key: config.Key{Kind: api.ReferenceGrant, Namespace: "other", Name: "grant"}}

@@ -211,7 +211,7 @@ func hasError(list []config.Problem, field string) bool {
 	return false
 }
 
-// sentTo gives all that a proxy is sent, as text by type and name.
+// sentTo returns all that a proxy is sent, as text by type and name.
 func sentTo(t *testing.T, m *fixture.Mesh, proxy string) map[string]string {
 	t.Helper()
 	v := m.View(fixture.Proxy(t, []byte(proxy)))

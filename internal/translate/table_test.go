@@ -33,7 +33,7 @@ func TestTableIsWhole(t *testing.T) {
 	}
 }
 
-// generators gives those of a type.
+// generators returns those of a type.
 func (t *Table) generators(typeURL string) []view.Generator {
 	return slices.DeleteFunc(slices.Clone(t.Generators), func(g view.Generator) bool { return g.TypeURL != typeURL })
 }
@@ -229,7 +229,7 @@ proxyConfig:
 	}
 }
 
-// everything gives all that a generator makes, or what it makes of some names that mean something.
+// everything returns all that a generator makes, or what it makes of some names that mean something.
 func everything(g view.Generator, v *view.View) []*resource.Resource {
 	if g.All != nil {
 		return g.All(v)

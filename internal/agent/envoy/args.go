@@ -24,8 +24,7 @@ type Settings struct {
 	HotRestart *HotRestart
 }
 
-// HotRestart identifies one Envoy in a sequence of Envoys, each of which takes over from the one
-// before.
+// HotRestart identifies one Envoy in a sequence of Envoys, each taking over from its predecessor.
 type HotRestart struct {
 	// Epoch is the position in the sequence, from 0.
 	Epoch int

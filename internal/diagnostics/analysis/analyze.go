@@ -32,18 +32,18 @@ func New(u Unhonoured) *Analyzer { return &Analyzer{unhonoured: u} }
 func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a := &analyzer{s: s, known: z.known}
 	a.virtualServices()
-	a.delegation()
-	a.gateways()
+	a.checkDelegation()
+	a.checkGateways()
 	a.gatewaySelectors()
-	a.shadowed()
+	a.checkShadowed()
 	a.destinationRules()
 	a.zoneAwareRouting()
-	a.sidecars()
-	a.networks()
+	a.checkSidecars()
+	a.checkNetworks()
 	a.peerAuthentications()
 	a.authorizationPolicies()
 	a.policyPorts()
-	a.honour(z.unhonoured.Object)
+	a.reportIgnored(z.unhonoured.Object)
 	z.known = a.known
 	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {
 		p.Origin = "mesh configuration"
@@ -61,5 +61,8 @@ type analyzer struct {
 
 // warn reports a Warning for a field of c that has no effect, or another effect than it describes.
 func (a *analyzer) warn(c *config.Config, field, reason string) {
-	a.found = append(a.found, config.Problem{Key: c.Key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning})
+	a.found = append(
+		a.found,
+		config.Problem{Key: c.Key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning},
+	)
 }

@@ -43,9 +43,9 @@ func (a *analyzer) authorizationPolicies() {
 	}
 }
 
-// identities returns the fields of a source that match identities, by name. If not is true, it
+// identityFields returns the fields of a source that match identities, by name. If not is true, it
 // returns the negative fields.
-func identities(s *security.Source, not bool) map[string][]string {
+func identityFields(s *security.Source, not bool) map[string][]string {
 	if not {
 		return map[string][]string{
 			"notPrincipals": s.GetNotPrincipals(), "notNamespaces": s.GetNotNamespaces(),
@@ -53,11 +53,14 @@ func identities(s *security.Source, not bool) map[string][]string {
 		}
 	}
 	return map[string][]string{
-		"principals": s.GetPrincipals(), "namespaces": s.GetNamespaces(), "serviceAccounts": s.GetServiceAccounts(), "trustDomains": s.GetTrustDomains(),
+		"principals":      s.GetPrincipals(),
+		"namespaces":      s.GetNamespaces(),
+		"serviceAccounts": s.GetServiceAccounts(),
+		"trustDomains":    s.GetTrustDomains(),
 	}
 }
 
-func named(lists map[string][]string) (fields []string) {
+func namedFields(lists map[string][]string) (fields []string) {
 	for field, values := range lists {
 		if len(values) > 0 {
 			fields = append(fields, field)
@@ -66,9 +69,9 @@ func named(lists map[string][]string) (fields []string) {
 	return fields
 }
 
-// conditioned reports whether a rule has a condition on identities, and returns its field. If not
-// is true, it checks for negative values.
-func conditioned(r *security.Rule, not bool) (field string, ok bool) {
+// identityCondition reports whether a rule has a condition on identities, and returns its field. If
+// not is true, it checks for negative values.
+func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	for i, w := range r.GetWhen() {
 		values, part := w.GetValues(), "values"
 		if not {
@@ -84,16 +87,16 @@ func conditioned(r *security.Rule, not bool) (field string, ok bool) {
 
 // letsInTheClear reports an ALLOW rule that excludes identities without requiring any.
 func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rule) {
-	if _, asks := conditioned(r, false); asks {
+	if _, asks := identityCondition(r, false); asks {
 		return
 	}
-	field, but := conditioned(r, true)
+	field, but := identityCondition(r, true)
 	for j, from := range r.GetFrom() {
-		if len(named(identities(from.GetSource(), false))) > 0 {
+		if len(namedFields(identityFields(from.GetSource(), false))) > 0 {
 			but = false // this source requires an identity; the condition applies to each source
 			continue
 		}
-		for _, f := range named(identities(from.GetSource(), true)) {
+		for _, f := range namedFields(identityFields(from.GetSource(), true)) {
 			a.warn(c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), letsIn)
 		}
 	}
@@ -104,11 +107,11 @@ func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rul
 
 // missesTheClear reports a DENY rule that matches identities.
 func (a *analyzer) missesTheClear(c *config.Config, rule string, r *security.Rule) {
-	if field, names := conditioned(r, false); names {
+	if field, names := identityCondition(r, false); names {
 		a.warn(c, rule+field, misses)
 	}
 	for j, from := range r.GetFrom() {
-		for _, f := range named(identities(from.GetSource(), false)) {
+		for _, f := range namedFields(identityFields(from.GetSource(), false)) {
 			a.warn(c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), misses)
 		}
 	}

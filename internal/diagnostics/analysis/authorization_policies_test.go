@@ -36,7 +36,11 @@ func TestPoliciesByIdentity(t *testing.T) {
 		"of a gateway": {"targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}], action: DENY, rules: [{from: [{source: {namespaces: [a]}}]}]", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := fixture.New(t, []byte("kind: AuthorizationPolicy\nmetadata: {name: x}\nspec: {"+tt.spec+"}"+tt.beside), nil)
+			m := fixture.New(
+				t,
+				[]byte("kind: AuthorizationPolicy\nmetadata: {name: x}\nspec: {"+tt.spec+"}"+tt.beside),
+				nil,
+			)
 			var got []string
 			for _, p := range New(honoured()).Analyze(m.Snapshot()) {
 				sign := "+" // it lets more in than it says
@@ -77,7 +81,13 @@ func TestPortsOfPolicies(t *testing.T) {
 		"a Gateway that selects all of it": {"istio: edge", `"1"`, gateway + "---\nkind: Gateway\nmetadata: {name: all}\nspec: {servers: [{port: {number: 1, name: http, protocol: HTTP}, hosts: ['*']}]}\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := fixture.New(t, []byte("kind: AuthorizationPolicy\nmetadata: {name: x}\nspec: {action: DENY, selector: {matchLabels: {"+tt.selector+"}}, rules: [{to: [{operation: {ports: ["+tt.ports+"]}}]}]}\n"+tt.beside), nil)
+			m := fixture.New(
+				t,
+				[]byte(
+					"kind: AuthorizationPolicy\nmetadata: {name: x}\nspec: {action: DENY, selector: {matchLabels: {"+tt.selector+"}}, rules: [{to: [{operation: {ports: ["+tt.ports+"]}}]}]}\n"+tt.beside,
+				),
+				nil,
+			)
 			var got []string
 			for _, p := range New(honoured()).Analyze(m.Snapshot()) {
 				if p.Key.Name == "x" {

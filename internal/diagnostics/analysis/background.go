@@ -108,7 +108,7 @@ func (b *Background) Run(ctx context.Context) {
 		}
 		delayed = nil
 		began := time.Now()
-		run := func() error { b.run(checks, current, began); return nil }
+		run := func() error { b.runChecks(checks, current, began); return nil }
 		if err := recovery.Call(ctx, "task", run, "task", "analysis"); err != nil {
 			checks = b.options.NewChecks()
 		}
@@ -120,8 +120,8 @@ func (b *Background) Run(ctx context.Context) {
 	}
 }
 
-// run checks a snapshot, stores the result and reports it.
-func (b *Background) run(checks []Check, s *snapshot.Snapshot, now time.Time) {
+// runChecks checks a snapshot, stores the result and reports it.
+func (b *Background) runChecks(checks []Check, s *snapshot.Snapshot, now time.Time) {
 	var list []config.Problem
 	for _, check := range checks {
 		list = append(list, check(s, now)...)

@@ -16,11 +16,11 @@ import (
 // the same host overrides.
 func (a *analyzer) destinationRules() {
 	older := map[sharedHost][]*config.Config{}
-	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.Older)
+	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.CompareAge)
 	for _, c := range rules {
 		spec := config.Spec[*networking.DestinationRule](c)
 		host := mesh.ResolveShortName(spec.Host, c.Namespace, a.s.Settings.Domain)
-		if host != "" && !host.IsWildcard() && len(a.services(host)) == 0 {
+		if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
 			a.warn(c, "spec.host", fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
 		}
 		shared := sharedHost{namespace: c.Namespace, host: host, selects: spec.WorkloadSelector != nil}
@@ -45,11 +45,26 @@ func (a *analyzer) besideOlder(c *config.Config, older []*config.Config) {
 	for _, o := range older {
 		first := config.Spec[*networking.DestinationRule](o)
 		if spec.TrafficPolicy != nil && first.TrafficPolicy != nil {
-			a.warn(c, "spec.trafficPolicy", fmt.Sprintf("DestinationRule %q is older and has one for this host: clients that see both go by that one", o.Name))
+			a.warn(
+				c,
+				"spec.trafficPolicy",
+				fmt.Sprintf(
+					"DestinationRule %q is older and has one for this host: clients that see both go by that one",
+					o.Name,
+				),
+			)
 		}
 		for i, s := range spec.Subsets {
 			if slices.ContainsFunc(first.Subsets, func(f *networking.Subset) bool { return f.Name == s.Name }) {
-				a.warn(c, fmt.Sprintf("spec.subsets[%d]", i), fmt.Sprintf("DestinationRule %q is older and has a subset %q of this host: clients that see both go by that one", o.Name, s.Name))
+				a.warn(
+					c,
+					fmt.Sprintf("spec.subsets[%d]", i),
+					fmt.Sprintf(
+						"DestinationRule %q is older and has a subset %q of this host: clients that see both go by that one",
+						o.Name,
+						s.Name,
+					),
+				)
 			}
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// honour reports every object and every field that the translation ignores. It reuses the cached
+// reportIgnored reports every object and every field that the translation ignores. It reuses the cached
 // results of unchanged objects.
-func (a *analyzer) honour(unhonoured func(*config.Config) []config.Problem) {
+func (a *analyzer) reportIgnored(unhonoured func(*config.Config) []config.Problem) {
 	known := a.known
 	a.known = make(map[*config.Config][]config.Problem, len(known))
 	for _, kind := range api.Kinds() {

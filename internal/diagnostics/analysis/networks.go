@@ -18,9 +18,9 @@ import (
 // networksOrigin is the Origin of Problems in MeshNetworks.
 const networksOrigin = "mesh networks"
 
-// networks reports settings without effect in MeshNetworks, and in Services that are network
+// checkNetworks reports settings without effect in MeshNetworks, and in Services that are network
 // gateways.
-func (a *analyzer) networks() {
+func (a *analyzer) checkNetworks() {
 	all := a.s.Settings.Networks.GetNetworks()
 	registries, ranges := map[string]string{}, map[netip.Prefix]string{} // the network of each
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -29,7 +29,10 @@ func (a *analyzer) networks() {
 			at := fmt.Sprintf("%s.endpoints[%d]", field, i)
 			if r := e.GetFromRegistry(); r != "" {
 				if other, taken := registries[r]; taken && other != name {
-					a.network(at+".fromRegistry", fmt.Sprintf("registry %q is in network %q already, and stays there", r, other))
+					a.warnNetwork(
+						at+".fromRegistry",
+						fmt.Sprintf("registry %q is in network %q already, and stays there", r, other),
+					)
 				} else {
 					registries[r] = name
 				}
@@ -45,20 +48,26 @@ func (a *analyzer) networks() {
 	a.labelledGateways()
 }
 
-func (a *analyzer) network(field, reason string) {
-	a.found = append(a.found, config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning})
+func (a *analyzer) warnNetwork(field, reason string) {
+	a.found = append(
+		a.found,
+		config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning},
+	)
 }
 
 func (a *analyzer) networkRange(field, network, text string, ranges map[netip.Prefix]string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
-		a.network(field, fmt.Sprintf("%q is not a range of addresses: want one such as 192.168.0.0/16", text))
+		a.warnNetwork(field, fmt.Sprintf("%q is not a range of addresses: want one such as 192.168.0.0/16", text))
 		return
 	}
 	prefix = prefix.Masked()
 	for _, other := range slices.SortedFunc(maps.Keys(ranges), netip.Prefix.Compare) {
 		if other.Overlaps(prefix) && ranges[other] != network {
-			a.network(field, fmt.Sprintf("overlaps with %s of network %q, which has the addresses of both", other, ranges[other]))
+			a.warnNetwork(
+				field,
+				fmt.Sprintf("overlaps with %s of network %q, which has the addresses of both", other, ranges[other]),
+			)
 		}
 	}
 	ranges[prefix] = network
@@ -66,16 +75,19 @@ func (a *analyzer) networkRange(field, network, text string, ranges map[netip.Pr
 
 func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshconfig.Network_IstioNetworkGateway) {
 	if g.GetPort() == 0 || g.GetPort() > 65535 {
-		a.network(field+".port", fmt.Sprintf("%d is not a port number: the gateway is not used", g.GetPort()))
+		a.warnNetwork(field+".port", fmt.Sprintf("%d is not a port number: the gateway is not used", g.GetPort()))
 	}
 	if g.GetLocality() != "" {
-		a.network(field+".locality", "has no effect, as in Istio: a gateway is in the locality of what is reached through it")
+		a.warnNetwork(
+			field+".locality",
+			"has no effect, as in Istio: a gateway is in the locality of what is reached through it",
+		)
 	}
 	switch address, host := g.GetAddress(), mesh.Hostname(g.GetRegistryServiceName()); {
 	case address != "":
 		a.gatewayAddress(field+".address", address)
 	case host == "":
-		a.network(field, "says neither an address nor the name of a service: the gateway is not used")
+		a.warnNetwork(field, "says neither an address nor the name of a service: the gateway is not used")
 	default:
 		a.gatewayService(field+".registryServiceName", of, host)
 	}
@@ -83,7 +95,7 @@ func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshc
 
 func (a *analyzer) gatewayAddress(field, address string) {
 	if _, err := netip.ParseAddr(address); err != nil && !config.IsHostname(address) {
-		a.network(field, fmt.Sprintf("%q is neither an IP address nor a name: the gateway is not used", address))
+		a.warnNetwork(field, fmt.Sprintf("%q is neither an IP address nor a name: the gateway is not used", address))
 	}
 }
 
@@ -99,13 +111,25 @@ func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mes
 	}
 	switch {
 	case found == nil:
-		a.network(field, fmt.Sprintf("there is no service %q: the gateway is not used", host))
+		a.warnNetwork(field, fmt.Sprintf("there is no service %q: the gateway is not used", host))
 	case len(found.External) == 0:
-		a.network(field, fmt.Sprintf("service %q has no addresses outside its cluster yet: the gateway is not used", host))
+		a.warnNetwork(
+			field,
+			fmt.Sprintf("service %q has no addresses outside its cluster yet: the gateway is not used", host),
+		)
 	case found.Labels[label.TopologyNetwork.Name] != "":
-		a.network(field, fmt.Sprintf("service %q has the label %s, which goes before", host, label.TopologyNetwork.Name))
+		a.warnNetwork(
+			field,
+			fmt.Sprintf("service %q has the label %s, which goes before", host, label.TopologyNetwork.Name),
+		)
 	case !slices.ContainsFunc(of.GetEndpoints(), inRegistry):
-		a.network(field, fmt.Sprintf("none of the network's endpoints are from registry %q, where the service is: the gateway is not used", found.Cluster))
+		a.warnNetwork(
+			field,
+			fmt.Sprintf(
+				"none of the network's endpoints are from registry %q, where the service is: the gateway is not used",
+				found.Cluster,
+			),
+		)
 	}
 }
 
@@ -124,16 +148,32 @@ func (a *analyzer) labelledGateways() {
 		if text != "" {
 			n, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
-				a.warn(object, "metadata.labels["+label.NetworkingGatewayPort.Name+"]", fmt.Sprintf("%q is not a port number: %d is taken", text, port))
+				a.warn(
+					object,
+					"metadata.labels["+label.NetworkingGatewayPort.Name+"]",
+					fmt.Sprintf("%q is not a port number: %d is taken", text, port),
+				)
 			} else {
 				port = uint32(n)
 			}
 		}
 		if _, there := s.Port(port); !there {
-			a.warn(object, "metadata.labels["+label.TopologyNetwork.Name+"]", fmt.Sprintf("the service has no port %d, so it is no gateway of network %q", port, network))
+			a.warn(
+				object,
+				"metadata.labels["+label.TopologyNetwork.Name+"]",
+				fmt.Sprintf("the service has no port %d, so it is no gateway of network %q", port, network),
+			)
 		}
 		if a.s.Networks().IsUnresolved(mesh.Network(network)) {
-			a.warn(object, "status.loadBalancer", fmt.Sprintf("no address of a gateway of network %q is known, which nobody reaches: %s was not resolved", network, strings.Join(s.External, ", ")))
+			a.warn(
+				object,
+				"status.loadBalancer",
+				fmt.Sprintf(
+					"no address of a gateway of network %q is known, which nobody reaches: %s was not resolved",
+					network,
+					strings.Join(s.External, ", "),
+				),
+			)
 		}
 	}
 }

@@ -83,7 +83,8 @@ status: {loadBalancer: {ingress: [{hostname: gw.example.com}]}}`,
 			}
 			m.Send(mesh.Event{Settings: &mesh.Settings{Networks: networks}})
 			none := Unhonoured{
-				Object: func(*config.Config) []config.Problem { return nil }, Mesh: func(*meshconfig.MeshConfig) []config.Problem { return nil },
+				Object: func(*config.Config) []config.Problem { return nil },
+				Mesh:   func(*meshconfig.MeshConfig) []config.Problem { return nil },
 			}
 			var got []string
 			for _, p := range New(none).Analyze(m.Snapshot()) {

@@ -14,18 +14,27 @@ import (
 // peerAuthentications reports policies without effect: with a selector in the root namespace, or
 // for the same workloads as an older policy.
 func (a *analyzer) peerAuthentications() {
-	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.Older)
+	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.CompareAge)
 	for i, c := range list {
 		labels := config.Spec[*security.PeerAuthentication](c).GetSelector().GetMatchLabels()
 		if c.Namespace == a.s.Settings.RootNamespace && len(labels) > 0 {
-			a.warn(c, "spec.selector", "selects nothing in the root namespace, where only a policy for all workloads of the mesh has effect")
+			a.warn(
+				c,
+				"spec.selector",
+				"selects nothing in the root namespace, where only a policy for all workloads of the mesh has effect",
+			)
 			continue
 		}
 		older := slices.IndexFunc(list[:i], func(o *config.Config) bool {
-			return o.Namespace == c.Namespace && maps.Equal(labels, config.Spec[*security.PeerAuthentication](o).GetSelector().GetMatchLabels())
+			return o.Namespace == c.Namespace &&
+				maps.Equal(labels, config.Spec[*security.PeerAuthentication](o).GetSelector().GetMatchLabels())
 		})
 		if older >= 0 {
-			a.warn(c, "spec.selector", fmt.Sprintf("has no effect: the older %s is for the same workloads", list[older].Key))
+			a.warn(
+				c,
+				"spec.selector",
+				fmt.Sprintf("has no effect: the older %s is for the same workloads", list[older].Key),
+			)
 		}
 	}
 }

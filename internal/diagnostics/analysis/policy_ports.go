@@ -33,8 +33,14 @@ func (a *analyzer) policyPorts() {
 					if err != nil || listens[uint32(n)] {
 						continue
 					}
-					a.warn(c, fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k),
-						fmt.Sprintf("no Gateway has these proxies listen at port %d: ports are the proxy's own, to which Services lead", n))
+					a.warn(
+						c,
+						fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k),
+						fmt.Sprintf(
+							"no Gateway has these proxies listen at port %d: ports are the proxy's own, to which Services lead",
+							n,
+						),
+					)
 				}
 			}
 		}
@@ -49,12 +55,12 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 	for _, c := range a.s.Configs(api.Gateway) {
 		g := config.Spec[*networking.Gateway](c)
 		selector := g.GetSelector()
-		if a.s.Settings.Features.ScopeGateways && c.Namespace != namespace || contradict(selector, labels) {
+		if a.s.Settings.Features.ScopeGateways && c.Namespace != namespace || labelsContradict(selector, labels) {
 			continue
 		}
 		known = known || len(selector) > 0 && snapshot.SelectorMatches(selector, labels)
 		for _, s := range g.GetServers() {
-			if !a.leads(namespace, labels, s.GetPort().GetNumber(), listens) {
+			if !a.addTargetPorts(namespace, labels, s.GetPort().GetNumber(), listens) {
 				return nil, false
 			}
 		}
@@ -62,12 +68,12 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 	return listens, known
 }
 
-// leads adds the target ports of the proxies' Services for a port, or the port itself if no Service
-// certainly maps it. It returns false if a target port is unknown.
-func (a *analyzer) leads(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
+// addTargetPorts adds the target ports of the proxies' Services for a port, or the port itself if
+// no Service certainly maps it. It returns false if a target port is unknown.
+func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {
-		if contradict(svc.Selector, labels) {
+		if labelsContradict(svc.Selector, labels) {
 			continue
 		}
 		if p, ok := svc.Port(number); ok {
@@ -84,8 +90,8 @@ func (a *analyzer) leads(namespace string, labels map[string]string, number uint
 	return true
 }
 
-// contradict reports whether no workload can have both sets of labels.
-func contradict(a, b map[string]string) bool {
+// labelsContradict reports whether no workload can have both sets of labels.
+func labelsContradict(a, b map[string]string) bool {
 	for k, own := range a {
 		if v, ok := b[k]; ok && v != own {
 			return true

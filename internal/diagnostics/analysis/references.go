@@ -18,48 +18,66 @@ func (a *analyzer) virtualServices() {
 		spec := config.Spec[*networking.VirtualService](vs.Config)
 		for i, r := range spec.Http {
 			for j, d := range r.Route {
-				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
+				a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.http[%d].route[%d].destination", i, j))
 			}
 			if r.Mirror != nil {
-				a.destination(vs, r.Mirror, fmt.Sprintf("spec.http[%d].mirror", i))
+				a.checkDestination(vs, r.Mirror, fmt.Sprintf("spec.http[%d].mirror", i))
 			}
 			for j, m := range r.Mirrors {
-				a.destination(vs, m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
+				a.checkDestination(vs, m.GetDestination(), fmt.Sprintf("spec.http[%d].mirrors[%d].destination", i, j))
 			}
 		}
 		for i, r := range spec.Tcp {
 			for j, d := range r.Route {
-				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.tcp[%d].route[%d].destination", i, j))
+				a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.tcp[%d].route[%d].destination", i, j))
 			}
 		}
 		for i, r := range spec.Tls {
 			for j, d := range r.Route {
-				a.destination(vs, d.GetDestination(), fmt.Sprintf("spec.tls[%d].route[%d].destination", i, j))
+				a.checkDestination(vs, d.GetDestination(), fmt.Sprintf("spec.tls[%d].route[%d].destination", i, j))
 			}
 		}
 	}
 }
 
-// destination reports a destination whose host, port or subset does not exist.
-func (a *analyzer) destination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
+// checkDestination reports a destination whose host, port or subset does not exist.
+func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.Destination, field string) {
 	if d.GetHost() == "" {
 		return // reported by validation
 	}
 	host := vs.ResolveHost(d.Host)
-	services := a.services(host)
+	services := a.servicesFor(host)
 	if len(services) == 0 {
-		a.warn(vs.Config, field+".host", fmt.Sprintf("no service has the host %q: requests that are routed there get 503", host))
+		a.warn(
+			vs.Config,
+			field+".host",
+			fmt.Sprintf("no service has the host %q: requests that are routed there get 503", host),
+		)
 		return
 	}
-	if n := d.GetPort().GetNumber(); n != 0 && !slices.ContainsFunc(services, func(s *mesh.Service) bool { _, ok := s.Port(n); return ok }) {
-		a.warn(vs.Config, field+".port.number", fmt.Sprintf("service %q has no port %d: requests that are routed there get 503", host, n))
+	if n := d.GetPort().
+		GetNumber(); n != 0 &&
+		!slices.ContainsFunc(services, func(s *mesh.Service) bool { _, ok := s.Port(n); return ok }) {
+		a.warn(
+			vs.Config,
+			field+".port.number",
+			fmt.Sprintf("service %q has no port %d: requests that are routed there get 503", host, n),
+		)
 	}
 	if d.Subset != "" && !a.hasSubset(vs.Config.Namespace, services, d.Subset) {
-		a.warn(vs.Config, field+".subset", fmt.Sprintf("no DestinationRule gives %q a subset %q: requests that are routed there get 503", host, d.Subset))
+		a.warn(
+			vs.Config,
+			field+".subset",
+			fmt.Sprintf(
+				"no DestinationRule gives %q a subset %q: requests that are routed there get 503",
+				host,
+				d.Subset,
+			),
+		)
 	}
 }
 
-func (a *analyzer) services(host mesh.Hostname) []*mesh.Service {
+func (a *analyzer) servicesFor(host mesh.Hostname) []*mesh.Service {
 	all := a.s.Services() // sorted by hostname
 	i, _ := slices.BinarySearchFunc(all, host, func(s *mesh.Service, h mesh.Hostname) int {
 		switch {

@@ -11,15 +11,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// sidecars reports Sidecars without effect because an older one applies to the whole namespace, and
-// egress proxies that do not exist.
-func (a *analyzer) sidecars() {
+// checkSidecars reports Sidecars without effect because an older one applies to the whole
+// namespace, and egress proxies that do not exist.
+func (a *analyzer) checkSidecars() {
 	general := map[string]*config.Config{}
-	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.Older) {
+	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {
 		spec := config.Spec[*networking.Sidecar](c)
 		if len(spec.GetWorkloadSelector().GetLabels()) == 0 {
 			if first := general[c.Namespace]; first != nil {
-				a.warn(c, "spec.workloadSelector", fmt.Sprintf("is not set, nor is it in Sidecar %q, which is older: this one has no effect", first.Name))
+				a.warn(
+					c,
+					"spec.workloadSelector",
+					fmt.Sprintf(
+						"is not set, nor is it in Sidecar %q, which is older: this one has no effect",
+						first.Name,
+					),
+				)
 			} else {
 				general[c.Namespace] = c
 			}
@@ -35,11 +42,23 @@ func (a *analyzer) egressProxy(c *config.Config, d *networking.Destination) {
 		return
 	}
 	host := mesh.ResolveShortName(d.Host, c.Namespace, a.s.Settings.Domain)
-	services := a.services(host)
+	services := a.servicesFor(host)
 	switch {
 	case len(services) == 0:
-		a.warn(c, field+".host", fmt.Sprintf("no service has the host %q: connections to unknown destinations fail", host))
+		a.warn(
+			c,
+			field+".host",
+			fmt.Sprintf("no service has the host %q: connections to unknown destinations fail", host),
+		)
 	case d.Subset != "" && !a.hasSubset(c.Namespace, services, d.Subset):
-		a.warn(c, field+".subset", fmt.Sprintf("no DestinationRule gives %q a subset %q: connections to unknown destinations fail", host, d.Subset))
+		a.warn(
+			c,
+			field+".subset",
+			fmt.Sprintf(
+				"no DestinationRule gives %q a subset %q: connections to unknown destinations fail",
+				host,
+				d.Subset,
+			),
+		)
 	}
 }

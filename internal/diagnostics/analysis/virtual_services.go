@@ -13,19 +13,23 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// delegation reports faults in delegation, and delegates that no VirtualService refers to.
-func (a *analyzer) delegation() {
+// checkDelegation reports faults in delegation, and delegates that no VirtualService refers to.
+func (a *analyzer) checkDelegation() {
 	for _, vs := range a.s.VirtualServices() {
 		a.found = append(a.found, vs.Faults...)
 		if len(vs.Hosts) == 0 && len(a.s.Delegators(vs.Config.Key)) == 0 {
-			a.warn(vs.Config, "spec.hosts", "there are none, and no VirtualService delegates to this one: its routes are not in use")
+			a.warn(
+				vs.Config,
+				"spec.hosts",
+				"there are none, and no VirtualService delegates to this one: its routes are not in use",
+			)
 		}
 	}
 }
 
-// gateways reports gateways of VirtualServices that do not exist. It skips delegates, because the
-// delegating VirtualServices determine their gateways.
-func (a *analyzer) gateways() {
+// checkGateways reports gateways of VirtualServices that do not exist. It skips delegates, because
+// the delegating VirtualServices determine their gateways.
+func (a *analyzer) checkGateways() {
 	for _, vs := range a.s.VirtualServices() {
 		if len(vs.Hosts) == 0 {
 			continue
@@ -33,7 +37,11 @@ func (a *analyzer) gateways() {
 		spec := config.Spec[*networking.VirtualService](vs.Config)
 		for i := range spec.Gateways {
 			if g := vs.Gateways[i]; !a.isGateway(g) {
-				a.warn(vs.Config, fmt.Sprintf("spec.gateways[%d]", i), fmt.Sprintf("there is no Gateway %q: the rules are not in use there", g))
+				a.warn(
+					vs.Config,
+					fmt.Sprintf("spec.gateways[%d]", i),
+					fmt.Sprintf("there is no Gateway %q: the rules are not in use there", g),
+				)
 			}
 		}
 		for i, r := range spec.Http {
@@ -58,7 +66,11 @@ func (a *analyzer) gateways() {
 func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gateways []string) {
 	for i, g := range gateways {
 		if full := snapshot.ResolveGateway(g, vs.Config.Namespace); !slices.Contains(vs.Gateways, full) {
-			a.warn(vs.Config, fmt.Sprintf("%s.gateways[%d]", match, i), fmt.Sprintf("the rules are not for gateway %q: the match never holds there", full))
+			a.warn(
+				vs.Config,
+				fmt.Sprintf("%s.gateways[%d]", match, i),
+				fmt.Sprintf("the rules are not for gateway %q: the match never holds there", full),
+			)
 		}
 	}
 }
@@ -71,13 +83,14 @@ func (a *analyzer) isGateway(name string) bool {
 	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
 }
 
-// shadowed reports hosts for which sidecars prefer another VirtualService. At gateways the rules of
-// all VirtualServices are merged.
-func (a *analyzer) shadowed() {
+// checkShadowed reports hosts for which sidecars prefer another VirtualService. At gateways the
+// rules of all VirtualServices are merged.
+func (a *analyzer) checkShadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
 	for _, private := range []bool{true, false} { // in the order of precedence in sidecars
 		for _, vs := range a.s.VirtualServices() {
-			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
+			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 ||
+				!slices.Contains(vs.Gateways, snapshot.MeshGateway) {
 				continue
 			}
 			for i, h := range vs.Hosts {
@@ -85,7 +98,10 @@ func (a *analyzer) shadowed() {
 					first := before[h][at].Config
 					a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
 						"VirtualService \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
-						first.Namespace, first.Name, h))
+						first.Namespace,
+						first.Name,
+						h,
+					))
 				}
 				before[h] = append(before[h], vs)
 			}

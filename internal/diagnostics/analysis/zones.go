@@ -23,7 +23,7 @@ func (a *analyzer) zoneAwareRouting() {
 	}
 	const reason = "has no effect in proxies without " + selfDiscoveryVariable + `: "true", which MeshConfig.defaultConfig.proxyMetadata does not set: ` +
 		"they use all zones of a region alike"
-	if enabled(a.s.Settings.Mesh.GetZoneAwareLbSetting()) {
+	if isEnabled(a.s.Settings.Mesh.GetZoneAwareLbSetting()) {
 		a.found = append(a.found, config.Problem{
 			Field: "zoneAwareLbSetting", Reason: reason, Severity: config.Warning, Origin: "mesh configuration",
 		})
@@ -38,16 +38,16 @@ func (a *analyzer) zoneAwareRouting() {
 // zonesOf reports the settings of one traffic policy and of its ports.
 func (a *analyzer) zonesOf(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
-	if enabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
+	if isEnabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
 		a.warn(c, field+setting, reason)
 	}
 	for i, port := range p.GetPortLevelSettings() {
-		if enabled(port.GetLoadBalancer().GetZoneAwareLbSetting()) {
+		if isEnabled(port.GetLoadBalancer().GetZoneAwareLbSetting()) {
 			a.warn(c, fmt.Sprintf("%s.portLevelSettings[%d]%s", field, i, setting), reason)
 		}
 	}
 }
 
-func enabled(z *networking.ZoneAwareLoadBalancerSetting) bool {
+func isEnabled(z *networking.ZoneAwareLoadBalancerSetting) bool {
 	return z != nil && (z.GetEnabled() == nil || z.GetEnabled().GetValue())
 }

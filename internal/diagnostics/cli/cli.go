@@ -27,14 +27,25 @@ func New(kubeconfig ...string) *cobra.Command {
 		a.kubeconfig = kubeconfig[0]
 	}
 	c := &cobra.Command{
-		Use: "pilotctl", Short: "Ask a control plane what it does", SilenceUsage: true, SilenceErrors: true,
+		Use: "pilotctl", Short: "Inspect a meshpilot control plane", SilenceUsage: true, SilenceErrors: true,
 	}
 	c.PersistentFlags().StringVar(&a.server, "server", "127.0.0.1:8080", "HTTP port of the control plane")
 	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.AddCommand(
-		a.proxyStatus(), a.proxyConfig(), a.problems(), a.nacks(), a.services(), a.endpoints(), a.explain(), a.remoteClusters(), a.inject(), a.workloads(), logLevels(),
-		command.Request("Read a page of the control plane as it is", "127.0.0.1:8080"), command.Version(),
+		a.proxyStatus(),
+		a.proxyConfig(),
+		a.problemsCommand(),
+		a.nacksCommand(),
+		a.servicesCommand(),
+		a.endpointsCommand(),
+		a.explainCommand(),
+		a.remoteClusters(),
+		a.injectCommand(),
+		a.workloadCommand(),
+		logLevels(),
+		command.Request("Read a page of the control plane as it is", "127.0.0.1:8080"),
+		command.Version(),
 	)
 	return c
 }
@@ -52,8 +63,9 @@ type answer struct {
 	none string
 }
 
-// show prints an answer in the format of --output. It returns an error for an unknown format.
-func (a *asker) show(c *cobra.Command, x answer) error {
+// printAnswer prints an answer in the format of --output. It returns an error for an unknown
+// format.
+func (a *asker) printAnswer(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {
 	case "table", "short":
@@ -61,7 +73,7 @@ func (a *asker) show(c *cobra.Command, x answer) error {
 			_, err := fmt.Fprintln(out, x.none)
 			return err
 		}
-		return table(out, x.header, x.rows)
+		return writeTable(out, x.header, x.rows)
 	case "json":
 		b, err := json.MarshalIndent(x.whole, "", "    ")
 		if err != nil {
@@ -81,13 +93,13 @@ func (a *asker) show(c *cobra.Command, x answer) error {
 	}
 }
 
-// page reads a debug page and decodes its JSON into the value that into points to.
-func (a *asker) page(ctx context.Context, name string, query url.Values, into any) error {
+// readPage reads a debug page and decodes its JSON into the value that into points to.
+func (a *asker) readPage(ctx context.Context, name string, query url.Values, into any) error {
 	path := "/debug/" + name
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	body, err := get(ctx, "http://"+a.server+path)
+	body, err := httpGet(ctx, "http://"+a.server+path)
 	if err != nil {
 		return fmt.Errorf("ask the control plane (--server %s): %w", a.server, err)
 	}
@@ -97,12 +109,14 @@ func (a *asker) page(ctx context.Context, name string, query url.Values, into an
 	return nil
 }
 
-// get returns the body of a GET request.
-func get(ctx context.Context, url string) ([]byte, error) { return do(ctx, http.MethodGet, url, nil) }
+// httpGet returns the body of a GET request.
+func httpGet(ctx context.Context, url string) ([]byte, error) {
+	return httpDo(ctx, http.MethodGet, url, nil)
+}
 
-// do sends an HTTP request and returns the body of the response. It returns an error with the body
-// for a status of 400 or above.
-func do(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
+// httpDo sends an HTTP request and returns the body of the response. It returns an error with the
+// body for a status of 400 or above.
+func httpDo(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return nil, err
@@ -122,8 +136,8 @@ func do(ctx context.Context, method, url string, body io.Reader) ([]byte, error)
 	return text, nil
 }
 
-// table writes rows in aligned columns below the header.
-func table(w io.Writer, header string, rows [][]string) error {
+// writeTable writes rows in aligned columns below the header.
+func writeTable(w io.Writer, header string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(t, header)
 	for _, r := range rows {

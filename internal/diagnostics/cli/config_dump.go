@@ -20,8 +20,8 @@ type dump struct {
 // original is the unmodified JSON of a resource.
 type original struct{ raw json.RawMessage }
 
-// keep stores the JSON of the resource.
-func (o *original) keep(raw json.RawMessage) { o.raw = raw }
+// setRaw stores the JSON of the resource.
+func (o *original) setRaw(raw json.RawMessage) { o.raw = raw }
 
 type metadata struct {
 	FilterMetadata struct {
@@ -31,10 +31,10 @@ type metadata struct {
 	} `json:"filterMetadata"`
 }
 
-// object returns the "name.namespace" of the config object in the metadata, which has the form
+// objectName returns the "name.namespace" of the config object in the metadata, which has the form
 // "/apis/networking.istio.io/v1/namespaces/shop/destination-rule/reviews". It returns "" if there
 // is none.
-func (m metadata) object() string {
+func (m metadata) objectName() string {
 	parts := strings.Split(m.FilterMetadata.Istio.Config, "/")
 	if len(parts) < 8 {
 		return ""
@@ -145,7 +145,7 @@ func readDump(body []byte) (*dump, error) {
 	if err := json.Unmarshal(body, &plain); err != nil {
 		return nil, fmt.Errorf("read the config dump: %w", err)
 	}
-	named, err := json.Marshal(camel(plain))
+	named, err := json.Marshal(camelKeys(plain))
 	if err != nil {
 		return nil, fmt.Errorf("read the config dump: %w", err)
 	}
@@ -162,7 +162,7 @@ func readDump(body []byte) (*dump, error) {
 			{"dynamicRouteConfigs", "routeConfig"}, {"staticRouteConfigs", "routeConfig"},
 			{"dynamicEndpointConfigs", "endpointConfig"}, {"staticEndpointConfigs", "endpointConfig"}, {"ecdsFilters", "ecdsFilter"},
 		} {
-			if err := d.add(section[list[0]], list[1]); err != nil {
+			if err := d.addEntries(section[list[0]], list[1]); err != nil {
 				return nil, fmt.Errorf("read the config dump: %s: %w", list[0], err)
 			}
 		}
@@ -170,9 +170,9 @@ func readDump(body []byte) (*dump, error) {
 	return d, nil
 }
 
-// add parses a list of entries and adds their resources to d. field is the name of the resource
-// within each entry, or within its active state. Entries without the field are ignored.
-func (d *dump) add(list json.RawMessage, field string) error {
+// addEntries parses a list of entries and adds their resources to d. field is the name of the
+// resource within each entry, or within its active state. Entries without the field are ignored.
+func (d *dump) addEntries(list json.RawMessage, field string) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -215,29 +215,30 @@ func (d *dump) add(list json.RawMessage, field string) error {
 // appendTo parses a resource, keeps its JSON and appends it to the list.
 func appendTo[T any, P interface {
 	*T
-	keep(json.RawMessage)
+	setRaw(json.RawMessage)
 }](list *[]T, raw json.RawMessage) error {
 	var x T
 	if err := json.Unmarshal(raw, &x); err != nil {
 		return err
 	}
-	P(&x).keep(raw)
+	P(&x).setRaw(raw)
 	*list = append(*list, x)
 	return nil
 }
 
-// camel converts the field names of a JSON value to camel case, as the control plane writes them.
-func camel(v any) any {
+// camelKeys converts the field names of a JSON value to camel case, as the control plane writes
+// them.
+func camelKeys(v any) any {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
-			v[i] = camel(v[i])
+			v[i] = camelKeys(v[i])
 		}
 		return v
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, x := range v {
-			out[camelName(k)] = camel(x)
+			out[camelName(k)] = camelKeys(x)
 		}
 		return out
 	default:

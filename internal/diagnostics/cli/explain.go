@@ -12,12 +12,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// explain returns the command that shows the path of a call and the objects that determine it.
-func (a *asker) explain() *cobra.Command {
+// explainCommand returns the command that shows the path of a call and the objects that determine
+// it.
+func (a *asker) explainCommand() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
 		Use:   "explain NAME[.NAMESPACE] URL",
-		Short: "Where a call of a proxy goes, and which objects decide it",
+		Short: "Explain where a proxy sends a call, and which objects decide it",
 		Long: "Where a call of a proxy goes, step by step, by what that proxy was sent, and which objects decide each step.\n" +
 			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.\n\n" +
 			"With --inbound or --principal it is a call to the workload: who may make it, and which policy says so. Where Envoy answers\n" +
@@ -29,16 +30,16 @@ func (a *asker) explain() *cobra.Command {
 			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers",
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			query, err := q.query(args[0], args[1])
+			query, err := q.queryValues(args[0], args[1])
 			if err != nil {
 				return err
 			}
 			path := new(explain.Path)
-			if err := a.page(c.Context(), "explain", query, path); err != nil {
+			if err := a.readPage(c.Context(), "explain", query, path); err != nil {
 				return err
 			}
 			if a.output != "table" {
-				return a.show(c, answer{whole: path})
+				return a.printAnswer(c, answer{whole: path})
 			}
 			_, err = fmt.Fprint(c.OutOrStdout(), path)
 			return err
@@ -61,21 +62,43 @@ func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
 	fs.BoolVar(&q.inbound, "inbound", false, "the call comes in to the proxy's workload")
 	fs.BoolVar(&q.both, "both", false, "say what becomes of the call at the workload that it goes to, too")
-	fs.StringArrayVar(&q.claims, "claim", nil, "a claim of a token that is taken for valid, name=value, name=value,value or outer.inner=value")
-	fs.StringVar(&q.tokenFile, "token", "", "the file of a token that the request carries; its signature and times are checked")
+	fs.StringArrayVar(
+		&q.claims,
+		"claim",
+		nil,
+		"a claim of a token that is taken for valid, name=value, name=value,value or outer.inner=value",
+	)
+	fs.StringVar(
+		&q.tokenFile,
+		"token",
+		"",
+		"the file of a token that the request carries; its signature and times are checked",
+	)
 	q.said = map[string]*string{
-		"method":     fs.StringP("method", "X", "", "the method of the request (default GET)"),
-		"protocol":   fs.String("protocol", "", "h2c for HTTP/2, http/1.0"),
-		"to":         fs.String("to", "", "where the call is sent, address:port (default: what the URL's host means to the proxy)"),
-		"principal":  fs.String("principal", "", "who calls, by mutual TLS: cluster.local/ns/NAMESPACE/sa/ACCOUNT, or NAMESPACE/ACCOUNT (implies --inbound)"),
-		"from":       fs.String("from", "", "the caller's address"),
-		"authorizer": fs.String("authorizer", "", "what external authorizers say that are asked: allow, deny, or fail for no answer (default allow)"),
+		"method":   fs.StringP("method", "X", "", "the method of the request (default GET)"),
+		"protocol": fs.String("protocol", "", "h2c for HTTP/2, http/1.0"),
+		"to": fs.String(
+			"to",
+			"",
+			"where the call is sent, address:port (default: what the URL's host means to the proxy)",
+		),
+		"principal": fs.String(
+			"principal",
+			"",
+			"who calls, by mutual TLS: cluster.local/ns/NAMESPACE/sa/ACCOUNT, or NAMESPACE/ACCOUNT (implies --inbound)",
+		),
+		"from": fs.String("from", "", "the caller's address"),
+		"authorizer": fs.String(
+			"authorizer",
+			"",
+			"what external authorizers say that are asked: allow, deny, or fail for no answer (default allow)",
+		),
 	}
 }
 
-// query returns the query parameters for the debug page explain. It returns an error if the token
-// file cannot be read.
-func (q *callQuestion) query(proxy, target string) (url.Values, error) {
+// queryValues returns the query parameters for the debug page explain. It returns an error if the
+// token file cannot be read.
+func (q *callQuestion) queryValues(proxy, target string) (url.Values, error) {
 	headers := q.headers
 	if q.tokenFile != "" {
 		text, err := os.ReadFile(q.tokenFile)

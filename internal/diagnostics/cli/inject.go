@@ -33,11 +33,14 @@ type injection struct {
 	configData                          map[string]string // nil until read
 }
 
-// inject returns the command that injects sidecars into the workloads of a manifest.
-func (a *asker) inject() *cobra.Command {
+// injectCommand returns the command that injects sidecars into the workloads of a manifest.
+func (a *asker) injectCommand() *cobra.Command {
 	x := &injection{}
 	c := &cobra.Command{
-		Use: "inject -f FILE", Aliases: []string{"kube-inject"}, Short: "Put sidecars into the workloads of a manifest", Args: cobra.NoArgs,
+		Use:     "inject -f FILE",
+		Aliases: []string{"kube-inject"},
+		Short:   "Inject sidecars into the workloads of a manifest",
+		Args:    cobra.NoArgs,
 		Long: `inject prints a manifest with the sidecar in the pods of its workloads, as the webhook would put it there.
 Everything else in it stays as it is.
 
@@ -54,10 +57,20 @@ and without a cluster (--offline) what pilotctl itself was built with.`,
 	fs := c.Flags()
 	fs.StringVarP(&x.filename, "filename", "f", "", "manifest; - is the standard input")
 	fs.StringVarP(&x.output, "output", "o", "", "file to write; the standard output without")
-	fs.StringVar(&x.configFile, "injectConfigFile", "", "file with the injection configuration (the key config), or one template")
+	fs.StringVar(
+		&x.configFile,
+		"injectConfigFile",
+		"",
+		"file with the injection configuration (the key config), or one template",
+	)
 	fs.StringVar(&x.valuesFile, "valuesFile", "", "file with the values of the installation (the key values)")
 	fs.StringVar(&x.meshFile, "meshConfigFile", "", "file with the mesh configuration")
-	fs.StringVar(&x.configMap, "injectConfigMapName", "istio-sidecar-injector", "ConfigMap with configuration and values")
+	fs.StringVar(
+		&x.configMap,
+		"injectConfigMapName",
+		"istio-sidecar-injector",
+		"ConfigMap with configuration and values",
+	)
 	fs.StringVar(&x.meshConfigMap, "meshConfigMapName", "istio", "ConfigMap with the mesh configuration")
 	fs.StringVarP(&x.revision, "revision", "r", "", "revision of the control plane")
 	fs.StringVarP(&x.istioNamespace, "istioNamespace", "i", "istio-system", "namespace of the control plane")
@@ -79,21 +92,21 @@ and without a cluster (--offline) what pilotctl itself was built with.`,
 // run injects the manifest and writes the result. Configuration that is not in files is read from
 // the cluster, or is built in with --offline. Faults and warnings are printed to standard error.
 func (x *injection) run(c *cobra.Command) error {
-	in, err := x.read(c.InOrStdin())
+	in, err := x.readManifest(c.InOrStdin())
 	if err != nil {
 		return err
 	}
 	s := &inject.Settings{Revision: x.revision}
-	if s.Config, err = x.config(c.Context()); err != nil {
+	if s.Config, err = x.readConfig(c.Context()); err != nil {
 		return err
 	}
 	for _, f := range s.Config.Faults {
-		warn(c, f.Error())
+		printWarning(c, f.Error())
 	}
-	if s.Values, err = x.values(c.Context()); err != nil {
+	if s.Values, err = x.readValues(c.Context()); err != nil {
 		return err
 	}
-	if s.Mesh, err = x.mesh(c.Context()); err != nil {
+	if s.Mesh, err = x.readMesh(c.Context()); err != nil {
 		return err
 	}
 	o := inject.ManifestOptions{Namespace: x.namespace}
@@ -102,7 +115,7 @@ func (x *injection) run(c *cobra.Command) error {
 	}
 	out, warnings, err := s.InjectManifest(in, o)
 	for _, w := range warnings {
-		warn(c, w)
+		printWarning(c, w)
 	}
 	if err != nil {
 		return fmt.Errorf("inject %s: %w", x.filename, err)
@@ -114,33 +127,33 @@ func (x *injection) run(c *cobra.Command) error {
 	return os.WriteFile(x.output, out, 0o644) //nolint:gosec // a manifest is no secret
 }
 
-// warn prints a warning to standard error.
-func warn(c *cobra.Command, text string) {
+// printWarning prints a warning to standard error.
+func printWarning(c *cobra.Command, text string) {
 	_, _ = fmt.Fprintln(c.ErrOrStderr(), "===>", text) // a failed warning is ignored
 }
 
-// read returns the manifest, from standard input if the filename is "-".
-func (x *injection) read(stdin io.Reader) ([]byte, error) {
+// readManifest returns the manifest, from standard input if the filename is "-".
+func (x *injection) readManifest(stdin io.Reader) ([]byte, error) {
 	if x.filename == "-" {
 		return io.ReadAll(stdin)
 	}
 	return os.ReadFile(x.filename)
 }
 
-// suffix returns the suffix of ConfigMap names for the revision. It is empty for the default
-// revision.
-func (x *injection) suffix() string {
+// revisionSuffix returns the suffix of ConfigMap names for the revision. It is empty for the
+// default revision.
+func (x *injection) revisionSuffix() string {
 	if x.revision == "" || x.revision == "default" {
 		return ""
 	}
 	return "-" + x.revision
 }
 
-// config reads the injection configuration. A file may also contain a single template, which is
+// readConfig reads the injection configuration. A file may also contain a single template, which is
 // used as the template of the sidecar.
-func (x *injection) config(ctx context.Context) (*inject.Config, error) {
+func (x *injection) readConfig(ctx context.Context) (*inject.Config, error) {
 	if x.configFile == "" {
-		data, err := x.injector(ctx)
+		data, err := x.injectorData(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -153,17 +166,19 @@ func (x *injection) config(ctx context.Context) (*inject.Config, error) {
 	if c, err := inject.ParseConfig(text, nil); err == nil && len(c.Templates()) > 0 {
 		return c, nil
 	}
-	whole, err := yaml.Marshal(map[string]any{"policy": "enabled", "templates": map[string]string{"sidecar": string(text)}})
+	whole, err := yaml.Marshal(
+		map[string]any{"policy": "enabled", "templates": map[string]string{"sidecar": string(text)}},
+	)
 	if err != nil {
 		return nil, err
 	}
 	return inject.ParseConfig(whole, nil)
 }
 
-// values reads the injection values, from the file if --valuesFile is set.
-func (x *injection) values(ctx context.Context) (inject.Values, error) {
+// readValues reads the injection values, from the file if --valuesFile is set.
+func (x *injection) readValues(ctx context.Context) (inject.Values, error) {
 	if x.valuesFile == "" {
-		data, err := x.injector(ctx)
+		data, err := x.injectorData(ctx)
 		if err != nil {
 			return inject.Values{}, err
 		}
@@ -176,9 +191,9 @@ func (x *injection) values(ctx context.Context) (inject.Values, error) {
 	return inject.ParseValues(text)
 }
 
-// mesh reads the mesh configuration from the file or the cluster. If neither is used, it returns
-// the default.
-func (x *injection) mesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
+// readMesh reads the mesh configuration from the file or the cluster. If neither is used, it
+// returns the default.
+func (x *injection) readMesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	switch {
 	case x.meshFile != "":
 		text, err := os.ReadFile(x.meshFile)
@@ -187,7 +202,7 @@ func (x *injection) mesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
 		}
 		return mesh.ParseMeshConfig(text)
 	case x.fromCluster:
-		data, err := x.get(ctx, x.meshConfigMap+x.suffix(), "--meshConfigFile")
+		data, err := x.configMapData(ctx, x.meshConfigMap+x.revisionSuffix(), "--meshConfigFile")
 		if err != nil {
 			return nil, err
 		}
@@ -196,23 +211,23 @@ func (x *injection) mesh(ctx context.Context) (*meshconfig.MeshConfig, error) {
 	return mesh.DefaultMeshConfig(), nil
 }
 
-// injector returns the data of the ConfigMap istio-sidecar-injector, or the chart's defaults with
-// --offline. The result is cached.
-func (x *injection) injector(ctx context.Context) (map[string]string, error) {
+// injectorData returns the data of the ConfigMap istio-sidecar-injector, or the chart's defaults
+// with --offline. The result is cached.
+func (x *injection) injectorData(ctx context.Context) (map[string]string, error) {
 	if x.configData != nil {
 		return x.configData, nil
 	}
 	var err error
 	if x.fromCluster {
-		x.configData, err = x.get(ctx, x.configMap+x.suffix(), "--injectConfigFile and --valuesFile")
+		x.configData, err = x.configMapData(ctx, x.configMap+x.revisionSuffix(), "--injectConfigFile and --valuesFile")
 	} else {
-		x.configData, err = builtin()
+		x.configData, err = builtinInjector()
 	}
 	return x.configData, err
 }
 
-// builtin returns the default data of the ConfigMap istio-sidecar-injector in the chart.
-func builtin() (map[string]string, error) {
+// builtinInjector returns the default data of the ConfigMap istio-sidecar-injector in the chart.
+func builtinInjector() (map[string]string, error) {
 	templates, err := manifests.InjectionTemplates()
 	if err != nil {
 		return nil, err
@@ -225,28 +240,35 @@ func builtin() (map[string]string, error) {
 	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}, err
 }
 
-// get returns the data of a ConfigMap of the control plane. files names the flags that replace the
-// ConfigMap, for error messages.
-func (x *injection) get(ctx context.Context, name, files string) (map[string]string, error) {
-	client, err := x.kubernetes()
+// configMapData returns the data of a ConfigMap of the control plane. files names the flags that
+// replace the ConfigMap, for error messages.
+func (x *injection) configMapData(ctx context.Context, name, files string) (map[string]string, error) {
+	client, err := x.kubeClient()
 	if err != nil {
 		return nil, fmt.Errorf("%w (give %s or --offline to do without a cluster)", err, files)
 	}
 	m, err := client.CoreV1().ConfigMaps(x.istioNamespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read ConfigMap %s/%s: %w (give %s or --offline to do without)", x.istioNamespace, name, err, files)
+		return nil, fmt.Errorf(
+			"read ConfigMap %s/%s: %w (give %s or --offline to do without)",
+			x.istioNamespace,
+			name,
+			err,
+			files,
+		)
 	}
 	return m.Data, nil
 }
 
-// kubernetes returns the client of the cluster, and creates it on the first call.
-func (x *injection) kubernetes() (kubernetes.Interface, error) {
+// kubeClient returns the client of the cluster, and creates it on the first call.
+func (x *injection) kubeClient() (kubernetes.Interface, error) {
 	if x.client != nil {
 		return x.client, nil
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = x.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: x.context}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: x.context}).
+		ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
@@ -274,5 +296,6 @@ func (x *injection) nodesNative(ctx context.Context) (bool, error) {
 	for i := range nodes.Items {
 		versions[i] = nodes.Items[i].Status.NodeInfo.KubeletVersion
 	}
-	return len(versions) > 0 && !slices.ContainsFunc(versions, func(v string) bool { return !inject.SupportsNativeSidecars(v) }), nil
+	return len(versions) > 0 &&
+		!slices.ContainsFunc(versions, func(v string) bool { return !inject.SupportsNativeSidecars(v) }), nil
 }

@@ -63,21 +63,32 @@ func TestInject(t *testing.T) {
 		"--valuesFile", write(t, `{"greeting": "hello"}`), "--meshConfigFile", write(t, "trustDomain: td"),
 	}
 	t.Run("a configuration", func(t *testing.T) {
-		config := write(t, "policy: enabled\ntemplates:\n  sidecar: |\n    metadata: {labels: {g: \"{{ .Values.greeting }}-{{ .MeshConfig.TrustDomain }}-{{ .Revision }}\"}}\n")
+		config := write(
+			t,
+			"policy: enabled\ntemplates:\n  sidecar: |\n    metadata: {labels: {g: \"{{ .Values.greeting }}-{{ .MeshConfig.TrustDomain }}-{{ .Revision }}\"}}\n",
+		)
 		out, _, err := runInject(t, deployment, append(files, "--injectConfigFile", config, "--revision", "canary")...)
 		if err != nil || !strings.Contains(out, "g: hello-td-canary") {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 	t.Run("a template alone", func(t *testing.T) {
-		out, _, err := runInject(t, deployment, append(files, "--injectConfigFile", write(t, "metadata: {labels: {g: \"{{ .Values.greeting }}\"}}"))...)
+		out, _, err := runInject(
+			t,
+			deployment,
+			append(files, "--injectConfigFile", write(t, "metadata: {labels: {g: \"{{ .Values.greeting }}\"}}"))...)
 		if err != nil || !strings.Contains(out, "g: hello") {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 	t.Run("left alone", func(t *testing.T) {
-		out, said, err := runInject(t, strings.Replace(deployment, "template: {spec: {", "template: {spec: {hostNetwork: true, ", 1), "--offline")
-		if err != nil || strings.Contains(out, "istio-proxy") || !strings.Contains(said, "Deployment web is not injected") {
+		out, said, err := runInject(
+			t,
+			strings.Replace(deployment, "template: {spec: {", "template: {spec: {hostNetwork: true, ", 1),
+			"--offline",
+		)
+		if err != nil || strings.Contains(out, "istio-proxy") ||
+			!strings.Contains(said, "Deployment web is not injected") {
 			t.Errorf("%v %q\n%s", err, said, out)
 		}
 	})

@@ -13,7 +13,10 @@ func listenerTable(d *dump, s selection) answer {
 	x := answer{header: "ADDRESSES\tPORT\tMATCH\tDESTINATION"}
 	list := slices.Clone(d.Listeners)
 	slices.SortStableFunc(list, func(a, b listener) int {
-		return cmp.Or(cmp.Compare(a.Address.SocketAddress.PortValue, b.Address.SocketAddress.PortValue), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(a.Address.SocketAddress.PortValue, b.Address.SocketAddress.PortValue),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
 	whole := []json.RawMessage{}
 	for _, l := range list {
@@ -28,19 +31,25 @@ func listenerTable(d *dump, s selection) answer {
 		whole = append(whole, l.raw)
 		for i := range l.FilterChains {
 			c := &l.FilterChains[i]
-			x.rows = append(x.rows, []string{strings.Join(addresses, ","), number(port), c.match(), c.destination()})
+			x.rows = append(
+				x.rows,
+				[]string{strings.Join(addresses, ","), formatUint(port), c.matchText(), c.destinationText()},
+			)
 		}
 		if c := l.DefaultFilterChain; c != nil {
-			x.rows = append(x.rows, []string{strings.Join(addresses, ","), number(port), "ALL", c.destination()})
+			x.rows = append(
+				x.rows,
+				[]string{strings.Join(addresses, ","), formatUint(port), "ALL", c.destinationText()},
+			)
 		}
 	}
 	x.whole = whole
 	return x
 }
 
-// match describes the connections that a filter chain matches. It returns "ALL" if the chain has no
-// match criteria.
-func (c *filterChain) match() string {
+// matchText describes the connections that a filter chain matches. It returns "ALL" if the chain
+// has no match criteria.
+func (c *filterChain) matchText() string {
 	var parts []string
 	m := c.Match
 	if len(m.ServerNames) > 0 {
@@ -54,11 +63,11 @@ func (c *filterChain) match() string {
 	}
 	port := ""
 	if m.DestinationPort != 0 {
-		port = ":" + number(m.DestinationPort)
+		port = ":" + formatUint(m.DestinationPort)
 	}
 	var addresses []string
 	for _, r := range m.PrefixRanges {
-		addresses = append(addresses, r.AddressPrefix+"/"+number(r.PrefixLen)+port)
+		addresses = append(addresses, r.AddressPrefix+"/"+formatUint(r.PrefixLen)+port)
 	}
 	switch {
 	case len(addresses) > 0:
@@ -71,16 +80,16 @@ func (c *filterChain) match() string {
 	return strings.Join(parts, "; ")
 }
 
-// destination returns the route configuration or clusters that a filter chain forwards to, or "-"
-// if there are none.
-func (c *filterChain) destination() string {
+// destinationText returns the route configuration or clusters that a filter chain forwards to, or
+// "-" if there are none.
+func (c *filterChain) destinationText() string {
 	for _, f := range c.Filters {
 		t := f.TypedConfig
 		switch {
 		case t.RDS.RouteConfigName != "":
 			return "Route: " + t.RDS.RouteConfigName
 		case t.RouteConfig != nil:
-			return "Inline Route: " + t.RouteConfig.targets()
+			return "Inline Route: " + t.RouteConfig.targetClusters()
 		case t.Cluster != "":
 			return "Cluster: " + t.Cluster
 		case len(t.WeightedClusters.Clusters) > 0:
@@ -94,8 +103,8 @@ func (c *filterChain) destination() string {
 	return "-"
 }
 
-// targets returns the clusters of a route configuration, without duplicates.
-func (r *routeConfig) targets() string {
+// targetClusters returns the clusters of a route configuration, without duplicates.
+func (r *routeConfig) targetClusters() string {
 	var names []string
 	for _, h := range r.VirtualHosts {
 		for _, x := range h.Routes {

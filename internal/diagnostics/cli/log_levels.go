@@ -17,11 +17,14 @@ import (
 func logLevels() *cobra.Command {
 	var address, levels string
 	c := &cobra.Command{
-		Use: "log", Aliases: []string{"l"}, Args: cobra.NoArgs, Short: "Show what the control plane logs, or change it while it runs",
+		Use:     "log",
+		Aliases: []string{"l"},
+		Args:    cobra.NoArgs,
+		Short:   "Show or change the log levels of the running control plane",
 		Example: "  pilotctl log --level ads:debug,model:warn",
 		RunE: func(c *cobra.Command, _ []string) error {
 			base := "http://" + address + "/scopej/"
-			body, err := get(c.Context(), base)
+			body, err := httpGet(c.Context(), base)
 			if err != nil {
 				return fmt.Errorf("ask for log scopes (--ctrlz %s): %w", address, err)
 			}
@@ -36,7 +39,7 @@ func logLevels() *cobra.Command {
 			for _, s := range scopes {
 				rows = append(rows, []string{s.Name, s.Description, s.OutputLevel})
 			}
-			return table(c.OutOrStdout(), "ACTIVE SCOPE\tDESCRIPTION\tLOG LEVEL", rows)
+			return writeTable(c.OutOrStdout(), "ACTIVE SCOPE\tDESCRIPTION\tLOG LEVEL", rows)
 		},
 	}
 	c.Flags().StringVar(&address, "ctrlz", "127.0.0.1:9876", "ControlZ port of the control plane")
@@ -61,7 +64,12 @@ func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) erro
 			if err != nil {
 				return fmt.Errorf("set the level of %s: %w", s.Name, err)
 			}
-			if _, err := do(c.Context(), http.MethodPut, base+url.PathEscape(s.Name), strings.NewReader(string(body))); err != nil {
+			if _, err := httpDo(
+				c.Context(),
+				http.MethodPut,
+				base+url.PathEscape(s.Name),
+				strings.NewReader(string(body)),
+			); err != nil {
 				return fmt.Errorf("set the level of %s: %w", s.Name, err)
 			}
 		}

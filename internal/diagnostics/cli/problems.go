@@ -12,21 +12,21 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
-// problems returns the command that lists the Problems of problemz.
-func (a *asker) problems() *cobra.Command {
+// problemsCommand returns the command that lists the Problems of problemz.
+func (a *asker) problemsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "problems", Short: "What is wrong with config objects, or not honoured", Args: cobra.NoArgs,
+		Use: "problems", Short: "List invalid or ignored fields of configuration objects", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			query := url.Values{}
 			if a.namespace != "" {
 				query.Set("namespace", a.namespace)
 			}
 			var list []debug.Problem
-			if err := a.page(c.Context(), "problemz", query, &list); err != nil {
+			if err := a.readPage(c.Context(), "problemz", query, &list); err != nil {
 				return err
 			}
 			if a.output != "table" {
-				return a.show(c, answer{whole: list})
+				return a.printAnswer(c, answer{whole: list})
 			}
 			for _, p := range list {
 				fmt.Fprintln(c.OutOrStdout(), p.String())
@@ -39,13 +39,15 @@ func (a *asker) problems() *cobra.Command {
 	}
 }
 
-// nacks returns the command that lists the rejected resources of nackz.
-func (a *asker) nacks() *cobra.Command {
+// nacksCommand returns the command that lists the rejected resources of nackz.
+func (a *asker) nacksCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "nacks", Short: "What proxies refused, why, since when, and the objects that it came from", Args: cobra.NoArgs,
+		Use:   "nacks",
+		Short: "List resources that proxies rejected (NACK), with the reason and source objects",
+		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var list []debug.Nack
-			if err := a.page(c.Context(), "nackz", nil, &list); err != nil {
+			if err := a.readPage(c.Context(), "nackz", nil, &list); err != nil {
 				return err
 			}
 			var rows [][]string
@@ -55,16 +57,30 @@ func (a *asker) nacks() *cobra.Command {
 					from = append(from, o.String())
 				}
 				rows = append(rows, []string{
-					n.Type, n.Resource, nackState(n), strconv.Itoa(n.Proxies), n.Since.Local().Format(time.DateTime), strings.Join(from, ","), strings.Join(strings.Fields(n.Message), " "),
+					n.Type,
+					n.Resource,
+					nackState(n),
+					strconv.Itoa(n.Proxies),
+					n.Since.Local().Format(time.DateTime),
+					strings.Join(from, ","),
+					strings.Join(strings.Fields(n.Message), " "),
 				})
 			}
-			return a.show(c, answer{whole: list, header: "TYPE\tRESOURCE\tSTATE\tPROXIES\tSINCE\tFROM\tMESSAGE", rows: rows, none: "nothing was refused"})
+			return a.printAnswer(
+				c,
+				answer{
+					whole:  list,
+					header: "TYPE\tRESOURCE\tSTATE\tPROXIES\tSINCE\tFROM\tMESSAGE",
+					rows:   rows,
+					none:   "no resource was rejected",
+				},
+			)
 		},
 	}
 }
 
 // nackState returns the state of a rejected resource: QUARANTINED, REFUSED while the rejection is
-// in effect, otherwise MENDED.
+// in effect, otherwise RESOLVED.
 func nackState(n debug.Nack) string {
 	switch {
 	case n.Quarantined:
@@ -72,6 +88,6 @@ func nackState(n debug.Nack) string {
 	case n.Standing:
 		return "REFUSED"
 	default:
-		return "MENDED"
+		return "RESOLVED"
 	}
 }

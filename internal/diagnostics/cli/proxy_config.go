@@ -27,7 +27,9 @@ type selection struct {
 // resources that the control plane sent, not the proxy's own config_dump.
 func (a *asker) proxyConfig() *cobra.Command {
 	c := &cobra.Command{
-		Use: "proxy-config", Aliases: []string{"pc"}, Short: "What a proxy was sent: clusters, listeners, routes, endpoints, extensions",
+		Use:     "proxy-config",
+		Aliases: []string{"pc"},
+		Short:   "Show the configuration of a proxy: clusters, listeners, routes, endpoints, extensions",
 	}
 	for _, kind := range []struct {
 		use, short, alias string
@@ -41,25 +43,34 @@ func (a *asker) proxyConfig() *cobra.Command {
 	} {
 		var s selection
 		sub := &cobra.Command{
-			Use: kind.use + " [NAME[.NAMESPACE]]", Aliases: []string{kind.alias, kind.use + "s"}, Short: kind.short, Args: cobra.MaximumNArgs(1),
+			Use:     kind.use + " [NAME[.NAMESPACE]]",
+			Aliases: []string{kind.alias, kind.use + "s"},
+			Short:   kind.short,
+			Args:    cobra.MaximumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
-				d, err := a.dump(c, args, s)
+				d, err := a.readDump(c, args, s)
 				if err != nil {
 					return err
 				}
-				return a.show(c, kind.table(d, s))
+				return a.printAnswer(c, kind.table(d, s))
 			},
 		}
-		s.flags(sub)
+		s.addFlags(sub)
 		c.AddCommand(sub)
 	}
 	return c
 }
 
-// flags adds the flags of one proxy-config command, which depend on its name.
-func (s *selection) flags(c *cobra.Command) {
+// addFlags adds the flags of one proxy-config command, which depend on its name.
+func (s *selection) addFlags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVarP(&s.file, "file", "f", "", "read a config dump of Envoy or of the control plane instead, - is the standard input")
+	fs.StringVarP(
+		&s.file,
+		"file",
+		"f",
+		"",
+		"read a config dump of Envoy or of the control plane instead, - is the standard input",
+	)
 	switch c.Name() {
 	case "cluster":
 		fs.StringVar(&s.fqdn, "fqdn", "", "only clusters of this service")
@@ -80,9 +91,9 @@ func (s *selection) flags(c *cobra.Command) {
 	}
 }
 
-// dump reads the config_dump of the proxy in args, or the file of --file. It returns an error if
-// neither is set.
-func (a *asker) dump(c *cobra.Command, args []string, s selection) (*dump, error) {
+// readDump reads the config_dump of the proxy in args, or the file of --file. It returns an error
+// if neither is set.
+func (a *asker) readDump(c *cobra.Command, args []string, s selection) (*dump, error) {
 	switch {
 	case s.file == "-":
 		body, err := io.ReadAll(c.InOrStdin())
@@ -104,14 +115,19 @@ func (a *asker) dump(c *cobra.Command, args []string, s selection) (*dump, error
 		name += "." + a.namespace
 	}
 	var body json.RawMessage
-	if err := a.page(c.Context(), "config_dump", url.Values{"proxyID": {name}, "include_eds": {""}}, &body); err != nil {
+	if err := a.readPage(
+		c.Context(),
+		"config_dump",
+		url.Values{"proxyID": {name}, "include_eds": {""}},
+		&body,
+	); err != nil {
 		return nil, err
 	}
 	return readDump(body)
 }
 
-// number returns n in decimal.
-func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
+// formatUint returns n in decimal.
+func formatUint(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // clusterTable returns the selected clusters, sorted by host, subset and port. A cluster whose name
 // has another format is listed only if no filter is set or --fqdn equals its name.
@@ -131,7 +147,10 @@ func clusterTable(d *dump, s selection) answer {
 		n, err := mesh.ParseClusterName(c.Name)
 		if err != nil {
 			if s == (selection{file: s.file}) || s.fqdn == c.Name {
-				lines = append(lines, line{key{host: c.Name}, []string{c.Name, "-", "-", "-", c.Type, c.Metadata.object()}, c.raw})
+				lines = append(
+					lines,
+					line{key{host: c.Name}, []string{c.Name, "-", "-", "-", c.Type, c.Metadata.objectName()}, c.raw},
+				)
 			}
 			continue
 		}
@@ -141,7 +160,15 @@ func clusterTable(d *dump, s selection) answer {
 		}
 		lines = append(lines, line{
 			key{string(n.Host), n.Subset, n.Port},
-			[]string{string(n.Host), number(n.Port), cmp.Or(n.Subset, "-"), string(n.Direction), cmp.Or(c.Type, "STATIC"), c.Metadata.object()}, c.raw,
+			[]string{
+				string(n.Host),
+				formatUint(n.Port),
+				cmp.Or(n.Subset, "-"),
+				string(n.Direction),
+				cmp.Or(c.Type, "STATIC"),
+				c.Metadata.objectName(),
+			},
+			c.raw,
 		})
 	}
 	slices.SortStableFunc(lines, func(a, b line) int {
@@ -182,17 +209,31 @@ func endpointTable(d *dump, s selection) answer {
 		}
 		list = append(list, a.raw)
 		for _, group := range a.Endpoints {
-			l := mesh.Locality{Region: group.Locality.Region, Zone: group.Locality.Zone, SubZone: group.Locality.SubZone}
+			l := mesh.Locality{
+				Region:  group.Locality.Region,
+				Zone:    group.Locality.Zone,
+				SubZone: group.Locality.SubZone,
+			}
 			for _, e := range group.LbEndpoints {
 				at := e.Endpoint.Address
-				if s.address != "" && at.SocketAddress.Address != s.address || s.port != 0 && at.SocketAddress.PortValue != s.port {
+				if s.address != "" && at.SocketAddress.Address != s.address ||
+					s.port != 0 && at.SocketAddress.PortValue != s.port {
 					continue
 				}
-				text := at.SocketAddress.Address + ":" + number(at.SocketAddress.PortValue)
+				text := at.SocketAddress.Address + ":" + formatUint(at.SocketAddress.PortValue)
 				if at.Pipe.Path != "" {
 					text = "unix://" + at.Pipe.Path
 				}
-				x.rows = append(x.rows, []string{text, cmp.Or(e.HealthStatus, "HEALTHY"), number(cmp.Or(e.Weight, 1)), cmp.Or(l.String(), "-"), a.ClusterName})
+				x.rows = append(
+					x.rows,
+					[]string{
+						text,
+						cmp.Or(e.HealthStatus, "HEALTHY"),
+						formatUint(cmp.Or(e.Weight, 1)),
+						cmp.Or(l.String(), "-"),
+						a.ClusterName,
+					},
+				)
 			}
 		}
 	}

@@ -16,25 +16,34 @@ import (
 func (a *asker) proxyStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),
-		Short: "Who is connected, and whether they took what they were sent",
+		Short: "List connected proxies and whether they acknowledged their configuration",
 		RunE: func(c *cobra.Command, args []string) error {
 			var list []debug.SyncStatus
-			if err := a.page(c.Context(), "syncz", nil, &list); err != nil {
+			if err := a.readPage(c.Context(), "syncz", nil, &list); err != nil {
 				return err
 			}
 			list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool {
 				return a.namespace != "" && !strings.HasSuffix(s.Proxy, "."+a.namespace)
 			})
 			if len(args) == 0 {
-				return a.show(c, answer{whole: list, header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tVERSION", rows: statusRows(list)})
+				return a.printAnswer(
+					c,
+					answer{whole: list, header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tVERSION", rows: statusRows(list)},
+				)
 			}
 			list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool {
 				return s.Proxy != args[0] && !strings.HasPrefix(s.Proxy, args[0]+".")
 			})
 			if len(list) == 0 {
-				return fmt.Errorf("no proxy %q is connected to this control plane; pilotctl proxy-status lists those that are", args[0])
+				return fmt.Errorf(
+					"no proxy %q is connected to this control plane; pilotctl proxy-status lists those that are",
+					args[0],
+				)
 			}
-			return a.show(c, answer{whole: list, header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tERROR", rows: typeRows(list)})
+			return a.printAnswer(
+				c,
+				answer{whole: list, header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tERROR", rows: typeRows(list)},
+			)
 		},
 	}
 }
@@ -45,7 +54,7 @@ func statusRows(list []debug.SyncStatus) [][]string {
 	for _, s := range list {
 		row := []string{s.Proxy, s.ClusterID}
 		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration"} {
-			row = append(row, state(resourceOf(s, t)))
+			row = append(row, syncState(resourceOf(s, t)))
 		}
 		rows = append(rows, append(row, s.IstioVersion))
 	}
@@ -69,15 +78,18 @@ func typeRows(list []debug.SyncStatus) [][]string {
 	for _, s := range list {
 		for _, url := range slices.Sorted(maps.Keys(s.Resources)) {
 			r := s.Resources[url]
-			rows = append(rows, []string{s.Proxy, url[strings.LastIndexByte(url, '.')+1:], state(r), r.Sent, r.Acked, r.LastError})
+			rows = append(
+				rows,
+				[]string{s.Proxy, url[strings.LastIndexByte(url, '.')+1:], syncState(r), r.Sent, r.Acked, r.LastError},
+			)
 		}
 	}
 	return rows
 }
 
-// state compares the nonces of the last sent and the last acknowledged response, and returns the
-// result in istioctl's terms. The result is ERROR if the proxy has reported an error.
-func state(r debug.ResourceStatus) string {
+// syncState compares the nonces of the last sent and the last acknowledged response, and returns
+// the result in istioctl's terms. The result is ERROR if the proxy has reported an error.
+func syncState(r debug.ResourceStatus) string {
 	switch {
 	case r.LastError != "":
 		return "ERROR"

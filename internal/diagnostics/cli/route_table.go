@@ -26,7 +26,10 @@ func routeTable(d *dump, s selection) answer {
 				domains += fmt.Sprintf(" + %d more...", more)
 			}
 			for _, route := range h.Routes {
-				x.rows = append(x.rows, []string{r.Name, h.Name, domains, matchText(route.Match), route.Metadata.object()})
+				x.rows = append(
+					x.rows,
+					[]string{r.Name, h.Name, domains, matchText(route.Match), route.Metadata.objectName()},
+				)
 			}
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
-// services returns the command that lists the services of registryz.
-func (a *asker) services() *cobra.Command {
+// servicesCommand returns the command that lists the services of registryz.
+func (a *asker) servicesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "services", Short: "All services that the control plane knows", Args: cobra.NoArgs,
+		Use: "services", Short: "List all services of the control plane", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all []debug.Service
-			if err := a.page(c.Context(), "registryz", nil, &all); err != nil {
+			if err := a.readPage(c.Context(), "registryz", nil, &all); err != nil {
 				return err
 			}
 			list, rows := []debug.Service{}, [][]string{}
@@ -33,9 +33,21 @@ func (a *asker) services() *cobra.Command {
 					ports = append(ports, fmt.Sprintf("%d/%s", p.Port, protocol))
 				}
 				list = append(list, s)
-				rows = append(rows, []string{s.Hostname, s.Attributes.Namespace, s.Attributes.ServiceRegistry, s.DefaultAddress, strings.Join(ports, ",")})
+				rows = append(
+					rows,
+					[]string{
+						s.Hostname,
+						s.Attributes.Namespace,
+						s.Attributes.ServiceRegistry,
+						s.DefaultAddress,
+						strings.Join(ports, ","),
+					},
+				)
 			}
-			return a.show(c, answer{whole: list, header: "HOSTNAME\tNAMESPACE\tREGISTRY\tADDRESS\tPORTS", rows: rows})
+			return a.printAnswer(
+				c,
+				answer{whole: list, header: "HOSTNAME\tNAMESPACE\tREGISTRY\tADDRESS\tPORTS", rows: rows},
+			)
 		},
 	}
 }
@@ -51,18 +63,20 @@ type endpoint struct {
 	TLSMode      string
 }
 
-// endpoints returns the command that lists the endpoints of all services, or of those whose
+// endpointsCommand returns the command that lists the endpoints of all services, or of those whose
 // hostname starts with the argument.
-func (a *asker) endpoints() *cobra.Command {
+func (a *asker) endpointsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "endpoints [HOSTNAME]", Short: "The endpoints of all services, or of one, as the control plane knows them", Args: cobra.MaximumNArgs(1),
+		Use:   "endpoints [HOSTNAME]",
+		Short: "List the endpoints of all services, or of one service",
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			type servicePort struct {
 				Service   string     `json:"svc"`
 				Endpoints []endpoint `json:"ep"`
 			}
 			var all []servicePort
-			if err := a.page(c.Context(), "endpointz", nil, &all); err != nil {
+			if err := a.readPage(c.Context(), "endpointz", nil, &all); err != nil {
 				return err
 			}
 			list, rows := []servicePort{}, [][]string{}
@@ -76,12 +90,24 @@ func (a *asker) endpoints() *cobra.Command {
 						continue
 					}
 					rows = append(rows, []string{
-						s.Service, strings.Join(e.Addresses, ",") + ":" + strconv.FormatUint(uint64(e.EndpointPort), 10),
-						healthText(e.HealthStatus), e.TLSMode, e.Locality.Label, e.WorkloadName,
+						s.Service,
+						strings.Join(e.Addresses, ",") + ":" + strconv.FormatUint(uint64(e.EndpointPort), 10),
+						healthText(e.HealthStatus),
+						e.TLSMode,
+						e.Locality.Label,
+						e.WorkloadName,
 					})
 				}
 			}
-			return a.show(c, answer{whole: list, header: "SERVICE PORT\tENDPOINT\tSTATUS\tMTLS\tLOCALITY\tWORKLOAD", rows: rows, none: "no endpoints"})
+			return a.printAnswer(
+				c,
+				answer{
+					whole:  list,
+					header: "SERVICE PORT\tENDPOINT\tSTATUS\tMTLS\tLOCALITY\tWORKLOAD",
+					rows:   rows,
+					none:   "no endpoints",
+				},
+			)
 		},
 	}
 }

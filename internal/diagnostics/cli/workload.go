@@ -18,9 +18,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// workloads returns the commands for workloads outside Kubernetes.
-func (a *asker) workloads() *cobra.Command {
-	c := &cobra.Command{Use: "workload", Short: "Have a virtual machine, or a process on a laptop, join the mesh"}
+// workloadCommand returns the commands for workloads outside Kubernetes.
+func (a *asker) workloadCommand() *cobra.Command {
+	c := &cobra.Command{Use: "workload", Short: "Add a virtual machine or a local process to the mesh"}
 	entry := &cobra.Command{Use: "entry", Short: "Workloads"}
 	entry.AddCommand(a.configureEntry())
 	group := &cobra.Command{Use: "group", Short: "WorkloadGroups"}
@@ -35,22 +35,32 @@ type meshFlags struct {
 	audiences                                          []string
 }
 
-// add adds the flags. kubeconfig is the default of --kubeconfig.
-func (f *meshFlags) add(c *cobra.Command, kubeconfig string) {
+// addFlags adds the flags. kubeconfig is the default of --kubeconfig.
+func (f *meshFlags) addFlags(c *cobra.Command, kubeconfig string) {
 	fs := c.Flags()
 	fs.StringVar(&f.caDir, "caDir", "", "directory of the mesh's authority, for a mesh without Kubernetes")
 	fs.StringVar(&f.meshConfig, "meshConfig", "", "file with the mesh configuration, for a mesh without Kubernetes")
-	fs.StringSliceVar(&f.audiences, "audience", []string{"istio-ca"}, "whom the token is for, for a mesh without Kubernetes")
+	fs.StringSliceVar(
+		&f.audiences,
+		"audience",
+		[]string{"istio-ca"},
+		"whom the token is for, for a mesh without Kubernetes",
+	)
 	fs.StringVarP(&f.kubeconfig, "kubeconfig", "c", kubeconfig, "kubeconfig of the mesh's cluster")
 	fs.StringVarP(&f.namespace, "istioNamespace", "i", "istio-system", "namespace of the control plane")
 	fs.StringVarP(&f.revision, "revision", "r", "", "revision of the control plane")
 }
 
-// mesh returns the mesh that the flags select. --caDir takes precedence over --kubeconfig. It
-// returns an error if neither is set.
-func (f *meshFlags) mesh() (workload.Mesh, error) {
+// selectedMesh returns the mesh that the flags select. --caDir takes precedence over --kubeconfig.
+// It returns an error if neither is set.
+func (f *meshFlags) selectedMesh() (workload.Mesh, error) {
 	if f.caDir != "" {
-		return workload.LocalMesh{CADir: f.caDir, MeshConfigFile: f.meshConfig, Audiences: f.audiences, Now: time.Now}, nil
+		return workload.LocalMesh{
+			CADir:          f.caDir,
+			MeshConfigFile: f.meshConfig,
+			Audiences:      f.audiences,
+			Now:            time.Now,
+		}, nil
 	}
 	if f.kubeconfig == "" {
 		return nil, errors.New("which mesh is meant? give --caDir, or --kubeconfig")
@@ -72,8 +82,9 @@ func (a *asker) workloadToken() *cobra.Command {
 	var file, account, out string
 	var lifetime time.Duration
 	c := &cobra.Command{
-		Use: "token", Short: "Sign a token with which a workload proves to the control plane who it is",
-		Long: `Sign a token with which a workload proves to the control plane who it is: to have its first certificate signed.
+		Use:   "token",
+		Short: "Sign a token that identifies a workload to the control plane",
+		Long: `Sign a token that identifies a workload to the control plane, so that its first certificate can be signed.
 
 Without Kubernetes the key is read from the directory of the mesh's authority (--caDir, as pilot-discovery has it), so this takes the right
 to read that. With Kubernetes the API server signs.`,
@@ -90,9 +101,11 @@ to read that. With Kubernetes the API server signs.`,
 				namespace, account = g.Namespace, g.Spec.Template.ServiceAccount
 			}
 			if namespace == "" || account == "" {
-				return errors.New("whose token is it to be? give --namespace and --service-account, or --file with a WorkloadGroup")
+				return errors.New(
+					"whose token is it to be? give --namespace and --service-account, or --file with a WorkloadGroup",
+				)
 			}
-			m, err := flags.mesh()
+			m, err := flags.selectedMesh()
 			if err != nil {
 				return err
 			}
@@ -107,7 +120,7 @@ to read that. With Kubernetes the API server signs.`,
 			return err
 		},
 	}
-	flags.add(c, a.kubeconfig)
+	flags.addFlags(c, a.kubeconfig)
 	c.Flags().StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	c.Flags().StringVarP(&account, "service-account", "s", "", "service account of the workload")
 	c.Flags().DurationVar(&lifetime, "duration", 24*time.Hour, "how long the token is good")
@@ -135,7 +148,8 @@ func (a *asker) configureEntry() *cobra.Command {
 	var file, out string
 	var seconds int64
 	c := &cobra.Command{
-		Use: "configure", Short: "Write the files that a workload needs to join the mesh",
+		Use:   "configure",
+		Short: "Write the files that a workload needs to join the mesh",
 		Long: `Write the files that a workload needs to join the mesh, as istioctl x workload entry configure does: cluster.env, mesh.yaml,
 root-cert.pem, istio-token and hosts.`,
 		Example: `  pilotctl workload entry configure -f workloadgroup.yaml -o vm --caDir ./ca --ingressIP 192.0.2.1
@@ -149,11 +163,13 @@ root-cert.pem, istio-token and hosts.`,
 			if err != nil {
 				return err
 			}
-			m, err := flags.mesh()
+			m, err := flags.selectedMesh()
 			if err != nil {
 				return err
 			}
-			o.Namespace, o.Revision, o.TokenLifetime = flags.namespace, flags.revision, time.Duration(seconds)*time.Second
+			o.Namespace, o.Revision, o.TokenLifetime = flags.namespace, flags.revision, time.Duration(
+				seconds,
+			)*time.Second
 			files, warnings, err := workload.Configure(c.Context(), m, g, o)
 			if err != nil {
 				return err
@@ -164,21 +180,42 @@ root-cert.pem, istio-token and hosts.`,
 			for _, w := range warnings {
 				_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // a failed warning is ignored
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s in %s; %s is a secret\n", strings.Join(slices.Sorted(maps.Keys(files)), ", "), out, filepath.Join(out, workload.TokenFile))
+			_, err = fmt.Fprintf(
+				c.OutOrStdout(),
+				"wrote %s in %s; %s is a secret\n",
+				strings.Join(slices.Sorted(maps.Keys(files)), ", "),
+				out,
+				filepath.Join(out, workload.TokenFile),
+			)
 			return err
 		},
 	}
-	flags.add(c, a.kubeconfig)
+	flags.addFlags(c, a.kubeconfig)
 	fs := c.Flags()
 	fs.StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	fs.StringVarP(&out, "output", "o", "", "directory for the files")
 	fs.Int64Var(&seconds, "tokenDuration", 3600, "how long the token is good, in seconds")
-	fs.StringVar(&o.Cluster, "clusterID", "", "name of the cluster that the workload counts to (default: as sidecars are injected with)")
+	fs.StringVar(
+		&o.Cluster,
+		"clusterID",
+		"",
+		"name of the cluster that the workload counts to (default: as sidecars are injected with)",
+	)
 	fs.StringVar(&o.IngressAddress, "ingressIP", "", "address at which the workload reaches the control plane")
-	fs.StringVar(&o.IngressService, "ingressService", "istio-eastwestgateway", "Service at whose address the workload reaches the control plane, as NAME or NAME.NAMESPACE")
+	fs.StringVar(
+		&o.IngressService,
+		"ingressService",
+		"istio-eastwestgateway",
+		"Service at whose address the workload reaches the control plane, as NAME or NAME.NAMESPACE",
+	)
 	fs.StringVar(&o.InternalAddress, "internalIP", "", "address of the workload within its network")
 	fs.StringVar(&o.ExternalAddress, "externalIP", "", "address of the workload for others")
-	fs.BoolVar(&o.AutoRegister, "autoregister", false, "have the control plane make a WorkloadEntry when the workload connects")
+	fs.BoolVar(
+		&o.AutoRegister,
+		"autoregister",
+		false,
+		"have the control plane make a WorkloadEntry when the workload connects",
+	)
 	fs.BoolVar(&o.CaptureDNS, "capture-dns", true, "have the agent answer the names of services")
 	return c
 }
@@ -188,8 +225,10 @@ func (a *asker) createGroup() *cobra.Command {
 	var name, account string
 	var labels, annotations, ports map[string]string
 	c := &cobra.Command{
-		Use: "create", Short: "Print a WorkloadGroup", Example: "  pilotctl workload group create --name ratings-vm -n bookinfo --labels app=ratings --ports http=9080 -s bookinfo-ratings",
-		Args: cobra.NoArgs,
+		Use:     "create",
+		Short:   "Print a WorkloadGroup",
+		Example: "  pilotctl workload group create --name ratings-vm -n bookinfo --labels app=ratings --ports http=9080 -s bookinfo-ratings",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if name == "" || a.namespace == "" {
 				return errors.New("--name and --namespace are needed")
@@ -214,8 +253,10 @@ func (a *asker) createGroup() *cobra.Command {
 				metadata["annotations"] = annotations
 			}
 			text, err := yaml.Marshal(map[string]any{
-				"apiVersion": "networking.istio.io/v1", "kind": "WorkloadGroup", "metadata": map[string]string{"name": name, "namespace": a.namespace},
-				"spec": map[string]any{"metadata": metadata, "template": template},
+				"apiVersion": "networking.istio.io/v1",
+				"kind":       "WorkloadGroup",
+				"metadata":   map[string]string{"name": name, "namespace": a.namespace},
+				"spec":       map[string]any{"metadata": metadata, "template": template},
 			})
 			if err == nil {
 				_, err = c.OutOrStdout().Write(text)

@@ -50,12 +50,12 @@ type Access struct {
 	AnyNamespace bool
 }
 
-// caller returns the sender of a request. refused is 0, or the HTTP status to refuse the request
+// callerOf returns the sender of a request. refused is 0, or the HTTP status to refuse the request
 // with. It is 403 for a loopback request with a foreign Host header, and 401 for a request that
 // cannot be authenticated.
-func (a Access) caller(r *http.Request) (c Caller, refused int) {
-	if loopback(r.RemoteAddr) {
-		if !local(r.Host) {
+func (a Access) callerOf(r *http.Request) (c Caller, refused int) {
+	if isLoopback(r.RemoteAddr) {
+		if !isLocalHost(r.Host) {
 			return c, http.StatusForbidden
 		}
 		return c, 0
@@ -80,16 +80,16 @@ func (a Access) Identity(namespace string) Caller {
 	return Caller{Namespace: namespace}
 }
 
-// loopback reports whether an "address:port" is on the loopback interface.
-func loopback(address string) bool {
+// isLoopback reports whether an "address:port" is on the loopback interface.
+func isLoopback(address string) bool {
 	a, err := netip.ParseAddrPort(address)
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// local reports whether a Host header is empty, "localhost" or an IP address, with or without a
-// port. It is the defense against DNS rebinding: a foreign site whose name resolves to 127.0.0.1
+// isLocalHost reports whether a Host header is empty, "localhost" or an IP address, with or without
+// a port. It is the defense against DNS rebinding: a foreign site whose name resolves to 127.0.0.1
 // sends its own name as the Host header.
-func local(host string) bool {
+func isLocalHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}

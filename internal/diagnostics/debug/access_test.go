@@ -51,7 +51,13 @@ func guarded(t *testing.T) *Pages {
 func TestWhoMayReadWhat(t *testing.T) {
 	scorecard.Check(t, 39)
 	p := guarded(t)
-	paths := map[string]bool{"/debug": false, "/debug/": false, "/debug/pprof/": false, "/debug/pprof/cmdline": false, "/debug/pprof/symbol": false}
+	paths := map[string]bool{
+		"/debug":               false,
+		"/debug/":              false,
+		"/debug/pprof/":        false,
+		"/debug/pprof/cmdline": false,
+		"/debug/pprof/symbol":  false,
+	}
 	for _, x := range p.table {
 		paths["/debug/"+x.name+"?proxyID=web-1.shop&url=tcp://10.2.0.1:80"] = ownPages()[x.name]
 	}
@@ -129,7 +135,8 @@ func TestAnswersOverHTTP(t *testing.T) {
 	} {
 		w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, method(path), path)
 		body, _ := io.ReadAll(w.Body)
-		if w.Code != want.status || !strings.HasPrefix(w.Header().Get("Content-Type"), want.contentType) || !strings.Contains(string(body), want.body) {
+		if w.Code != want.status || !strings.HasPrefix(w.Header().Get("Content-Type"), want.contentType) ||
+			!strings.Contains(string(body), want.body) {
 			t.Errorf("%s: %d %s %.200s", path, w.Code, w.Header().Get("Content-Type"), body)
 		}
 	}
@@ -184,7 +191,8 @@ func TestChangesNeedPOST(t *testing.T) {
 			w := httptest.NewRecorder()
 			p.ServeHTTP(w, r)
 			changed := pushes > pushed || ended > disconnected
-			if w.Code != c.want || changed && c.want != 200 || !changed && c.want == 200 && !strings.Contains(path, "cachez") {
+			if w.Code != c.want || changed && c.want != 200 ||
+				!changed && c.want == 200 && !strings.Contains(path, "cachez") {
 				t.Errorf("%s, %s: %d, changed %v; want %d", path, c.name, w.Code, changed, c.want)
 			}
 		}
@@ -211,7 +219,8 @@ func TestPageWithoutHTTP(t *testing.T) {
 	} {
 		body, err := p.Page(resource, Caller{Namespace: want.namespace})
 		refusal := Refusal{}
-		if want.status == 0 && (err != nil || len(body) == 0) || want.status != 0 && (!errors.As(err, &refusal) || refusal.Status != want.status) {
+		if want.status == 0 && (err != nil || len(body) == 0) ||
+			want.status != 0 && (!errors.As(err, &refusal) || refusal.Status != want.status) {
 			t.Errorf("%q for %q: %v, want %d", resource, want.namespace, err, want.status)
 		}
 	}
@@ -233,7 +242,12 @@ func TestACallerIsAskedForOnce(t *testing.T) {
 		}
 		return "bank", nil
 	}
-	w := get(New(o), asker{from: "10.0.0.1:9", host: "10.0.0.2:8080"}, http.MethodGet, "/debug/config_dump?proxyID=web-1.shop")
+	w := get(
+		New(o),
+		asker{from: "10.0.0.1:9", host: "10.0.0.2:8080"},
+		http.MethodGet,
+		"/debug/config_dump?proxyID=web-1.shop",
+	)
 	if w.Code != http.StatusNotFound || looks != 1 {
 		t.Errorf("after %d looks the answer is %d", looks, w.Code)
 	}
@@ -244,12 +258,67 @@ func TestACallerIsAskedForOnce(t *testing.T) {
 func TestPagesTakeAnyParameters(t *testing.T) {
 	p := guarded(t)
 	names := []string{
-		"proxyID", "proxyID[]", "resource", "resources", "types", "names", "namespace", "svc", "url", "from", "to", "method", "header", "principal", "claim", "token", "both", "brief", "push",
-		"clear", "sizes", "proxy", "ip", "host", "port", "subset", "cluster", "typeurl", "config", "json", "y", "level",
+		"proxyID",
+		"proxyID[]",
+		"resource",
+		"resources",
+		"types",
+		"names",
+		"namespace",
+		"svc",
+		"url",
+		"from",
+		"to",
+		"method",
+		"header",
+		"principal",
+		"claim",
+		"token",
+		"both",
+		"brief",
+		"push",
+		"clear",
+		"sizes",
+		"proxy",
+		"ip",
+		"host",
+		"port",
+		"subset",
+		"cluster",
+		"typeurl",
+		"config",
+		"json",
+		"y",
+		"level",
 	}
 	values := []string{
-		"", "web-1.shop", "nobody", ".", "..", "/", "a/b/c", "%", "*", "-1", "1e400", "18446744073709551616", "null", "[]", "{", "http://", "tcp://10.2.0.1", "tls://:99999", "https://[::1]:443/%zz", "spiffe://", "\x00",
-		"\xff", "x=y", "=", ":", "GET", strings.Repeat("a", 20_000),
+		"",
+		"web-1.shop",
+		"nobody",
+		".",
+		"..",
+		"/",
+		"a/b/c",
+		"%",
+		"*",
+		"-1",
+		"1e400",
+		"18446744073709551616",
+		"null",
+		"[]",
+		"{",
+		"http://",
+		"tcp://10.2.0.1",
+		"tls://:99999",
+		"https://[::1]:443/%zz",
+		"spiffe://",
+		"\x00",
+		"\xff",
+		"x=y",
+		"=",
+		":",
+		"GET",
+		strings.Repeat("a", 20_000),
 	}
 	asked := 0
 	for _, x := range p.table {
@@ -260,7 +329,12 @@ func TestPagesTakeAnyParameters(t *testing.T) {
 					q.Set("proxyID", "web-1.shop")
 					q.Add(n, v)
 				}
-				w := get(p, asker{from: "127.0.0.1:9", host: "localhost"}, http.MethodGet, "/debug/"+x.name+"?"+q.Encode())
+				w := get(
+					p,
+					asker{from: "127.0.0.1:9", host: "localhost"},
+					http.MethodGet,
+					"/debug/"+x.name+"?"+q.Encode(),
+				)
 				if asked++; w.Code >= http.StatusInternalServerError {
 					t.Errorf("%s?%s=%.40q: %d %.200s", x.name, n, v, w.Code, w.Body)
 				}

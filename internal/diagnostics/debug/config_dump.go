@@ -24,7 +24,7 @@ import (
 // configDump serves config_dump of the proxy in ?proxyID=. With ?types= it returns only the
 // resources of those types. Endpoints are included only with ?include_eds.
 func (p *Pages) configDump(q question) (answer, error) {
-	c, err := p.find(q)
+	c, err := p.findConnection(q)
 	if err != nil {
 		return answer{}, err
 	}
@@ -39,13 +39,13 @@ func (p *Pages) configDump(q question) (answer, error) {
 	for _, x := range dump {
 		configs = append(configs, anyJSON(x))
 	}
-	return written(q, map[string]any{"configs": configs})
+	return jsonAnswer(q, map[string]any{"configs": configs})
 }
 
-// typed returns the function of a page with the resources of one type.
-func (p *Pages) typed(short string) func(question) (answer, error) {
+// typedPage returns the function of a page with the resources of one type.
+func (p *Pages) typedPage(short string) func(question) (answer, error) {
 	return func(q question) (answer, error) {
-		c, err := p.find(q)
+		c, err := p.findConnection(q)
 		if err != nil {
 			return answer{}, err
 		}
@@ -59,17 +59,17 @@ func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	configs := []json.RawMessage{}
 	for _, w := range c.Types {
 		for _, t := range types {
-			if !typed(w.TypeURL, t) {
+			if !matchesType(w.TypeURL, t) {
 				continue
 			}
 			for _, r := range w.Resources() {
 				if strings.Contains(r.Name, q.Get("cluster")) {
-					configs = append(configs, anyJSON(shown(r)))
+					configs = append(configs, anyJSON(redactSecrets(r)))
 				}
 			}
 		}
 	}
-	return written(q, map[string]any{"configs": configs})
+	return jsonAnswer(q, map[string]any{"configs": configs})
 }
 
 // ConfigDump returns the resources that a proxy was sent as the messages of Envoy's config_dump, in
@@ -81,29 +81,51 @@ func ConfigDump(c push.Connection, endpoints bool) ([]*anypb.Any, error) {
 	secrets, extensions := new(adminv3.SecretsConfigDump), new(adminv3.EcdsConfigDump)
 	for _, w := range c.Types {
 		for _, r := range w.Resources() {
-			a := shown(r)
+			a := redactSecrets(r)
 			switch api.ShortType(w.TypeURL) {
 			case "CDS":
-				clusters.DynamicActiveClusters = append(clusters.DynamicActiveClusters, &adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: r.Version, Cluster: a})
+				clusters.DynamicActiveClusters = append(
+					clusters.DynamicActiveClusters,
+					&adminv3.ClustersConfigDump_DynamicCluster{VersionInfo: r.Version, Cluster: a},
+				)
 			case "LDS":
-				listeners.DynamicListeners = append(listeners.DynamicListeners, &adminv3.ListenersConfigDump_DynamicListener{
-					Name: r.Name, ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{VersionInfo: r.Version, Listener: a},
-				})
+				listeners.DynamicListeners = append(
+					listeners.DynamicListeners,
+					&adminv3.ListenersConfigDump_DynamicListener{
+						Name: r.Name,
+						ActiveState: &adminv3.ListenersConfigDump_DynamicListenerState{
+							VersionInfo: r.Version,
+							Listener:    a,
+						},
+					},
+				)
 			case "RDS":
-				routes.DynamicRouteConfigs = append(routes.DynamicRouteConfigs, &adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a})
+				routes.DynamicRouteConfigs = append(
+					routes.DynamicRouteConfigs,
+					&adminv3.RoutesConfigDump_DynamicRouteConfig{VersionInfo: r.Version, RouteConfig: a},
+				)
 			case "EDS":
-				eds.DynamicEndpointConfigs = append(eds.DynamicEndpointConfigs, &adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: r.Version, EndpointConfig: a})
+				eds.DynamicEndpointConfigs = append(
+					eds.DynamicEndpointConfigs,
+					&adminv3.EndpointsConfigDump_DynamicEndpointConfig{VersionInfo: r.Version, EndpointConfig: a},
+				)
 			case "SDS":
-				secrets.DynamicActiveSecrets = append(secrets.DynamicActiveSecrets, &adminv3.SecretsConfigDump_DynamicSecret{Name: r.Name, VersionInfo: r.Version, Secret: a})
+				secrets.DynamicActiveSecrets = append(
+					secrets.DynamicActiveSecrets,
+					&adminv3.SecretsConfigDump_DynamicSecret{Name: r.Name, VersionInfo: r.Version, Secret: a},
+				)
 			case "ECDS":
-				extensions.EcdsFilters = append(extensions.EcdsFilters, &adminv3.EcdsConfigDump_EcdsFilterConfig{VersionInfo: r.Version, EcdsFilter: a})
+				extensions.EcdsFilters = append(
+					extensions.EcdsFilters,
+					&adminv3.EcdsConfigDump_EcdsFilterConfig{VersionInfo: r.Version, EcdsFilter: a},
+				)
 			}
 		}
 	}
-	if w, ok := watch(c, api.ClusterType); ok {
+	if w, ok := watchedType(c, api.ClusterType); ok {
 		clusters.VersionInfo = w.SentVersion
 	}
-	if w, ok := watch(c, api.ListenerType); ok {
+	if w, ok := watchedType(c, api.ListenerType); ok {
 		listeners.VersionInfo = w.SentVersion
 	}
 	parts := []proto.Message{new(adminv3.BootstrapConfigDump), clusters}

@@ -41,9 +41,9 @@ func istioKinds() []api.KindInfo {
 	return list
 }
 
-// version returns the API version that a kind is shown with: v1 if the kind has it, otherwise its
-// first version. The stored version is ignored.
-func version(k api.KindInfo) string {
+// shownVersion returns the API version that a kind is shown with: v1 if the kind has it, otherwise
+// its first version. The stored version is ignored.
+func shownVersion(k api.KindInfo) string {
 	if slices.Contains(k.Versions, "v1") {
 		return "v1"
 	}
@@ -62,13 +62,13 @@ func (p *Pages) configz(q question) (answer, error) {
 			list = append(list, newObject(kind, c))
 		}
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // newObject converts a config object to the form of kubectl's output.
 func newObject(kind api.KindInfo, c *config.Config) object {
 	return object{
-		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + version(kind),
+		Kind: string(kind.Kind), APIVersion: kind.Group + "/" + shownVersion(kind),
 		Metadata: metadata{
 			Name: c.Name, Namespace: c.Namespace, ResourceVersion: c.ResourceVersion, Generation: c.Generation,
 			CreationTimestamp: c.Created, Labels: c.Labels, Annotations: c.Annotations,
@@ -100,23 +100,23 @@ type kind struct {
 func (p *Pages) resourcesz(q question) (answer, error) {
 	list := []kind{}
 	for _, k := range istioKinds() {
-		list = append(list, kind{k.Group, version(k), string(k.Kind)})
+		list = append(list, kind{k.Group, shownVersion(k), string(k.Kind)})
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
-// mesh serves the MeshConfig of the current snapshot.
-func (p *Pages) mesh(q question) (answer, error) {
-	return written(q, protoJSON(p.Snapshot().Settings.Mesh))
+// meshPage serves the MeshConfig of the current snapshot.
+func (p *Pages) meshPage(q question) (answer, error) {
+	return jsonAnswer(q, protoJSON(p.Snapshot().Settings.Mesh))
 }
 
-// inject serves the injection templates by name.
-func (p *Pages) inject(q question) (answer, error) {
+// injectPage serves the injection templates by name.
+func (p *Pages) injectPage(q question) (answer, error) {
 	templates := map[string]string{}
 	if p.Templates != nil {
 		templates = p.Templates()
 	}
-	return written(q, templates)
+	return jsonAnswer(q, templates)
 }
 
 // Cluster is a cluster in istiod's form of clusterz, with additional fields for remote clusters.
@@ -145,7 +145,7 @@ func (p *Pages) clusterz(q question) (answer, error) {
 	if p.Clusters != nil {
 		list = append(list, p.Clusters()...)
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // ClusterSetService is the state of a service of the cluster set in one cluster, in istiod's form
@@ -183,7 +183,7 @@ func (p *Pages) mcsz(q question) (answer, error) {
 	if p.ClusterSet != nil {
 		list = append(list, p.ClusterSet()...)
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // collection lists the objects of one kind in a snapshot, in the shape of krt's debugger. Its
@@ -205,21 +205,21 @@ func (p *Pages) krtz(q question) (answer, error) {
 	services.State.Outputs, endpoints.State.Outputs = map[string]any{}, map[string]any{}
 	for _, svc := range s.Services() {
 		key := svc.Namespace + "/" + string(svc.Host)
-		services.State.Outputs[key] = hash(svc.Hash)
+		services.State.Outputs[key] = formatHash(svc.Hash)
 		e := s.Endpoints(svc.ServiceKey)
-		endpoints.State.Outputs[key] = map[string]any{"hash": hash(e.Hash), "count": len(e.Endpoints)}
+		endpoints.State.Outputs[key] = map[string]any{"hash": formatHash(e.Hash), "count": len(e.Endpoints)}
 	}
 	list := []collection{services, endpoints}
 	for _, k := range istioKinds() {
 		x := collection{Name: string(k.Kind), State: collectionState{map[string]any{}}}
 		for _, c := range s.Configs(k.Kind) {
-			x.State.Outputs[c.Namespace+"/"+c.Name] = hash(c.Hash)
+			x.State.Outputs[c.Namespace+"/"+c.Name] = formatHash(c.Hash)
 		}
 		list = append(list, x)
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
-// hash returns a content hash as hexadecimal text. A JSON number would lose precision, because many
-// JSON readers have numbers of 53 bits.
-func hash(h uint64) string { return strconv.FormatUint(h, 16) }
+// formatHash returns a content hash as hexadecimal text. A JSON number would lose precision,
+// because many JSON readers have numbers of 53 bits.
+func formatHash(h uint64) string { return strconv.FormatUint(h, 16) }

@@ -55,8 +55,13 @@ func watchOf(typeURL, sent, acked string, list ...*resource.Resource) push.Watch
 		panic(err)
 	}
 	w := push.Watch{TypeState: stream.TypeState{
-		TypeURL: typeURL, Wildcard: true, SentNonce: sent, SentVersion: "v" + sent, AckedNonce: acked, AckedVersion: "v" + acked,
-	}, Shelves: []*stream.Shelf{stream.NewShelf(set)}}
+		TypeURL:      typeURL,
+		Wildcard:     true,
+		SentNonce:    sent,
+		SentVersion:  "v" + sent,
+		AckedNonce:   acked,
+		AckedVersion: "v" + acked,
+	}, Groups: []*stream.ResourceGroup{stream.NewResourceGroup(set)}}
 	if sent != "" {
 		w.SentAt = at(3)
 	}
@@ -65,32 +70,62 @@ func watchOf(typeURL, sent, acked string, list ...*resource.Resource) push.Watch
 
 func proxy(name, namespace, ip string) *mesh.Proxy {
 	return &mesh.Proxy{
-		ID: "sidecar~" + ip + "~" + name + "." + namespace + "~" + namespace + ".svc.cluster.local", Type: mesh.SidecarProxy,
-		Name: name, Namespace: namespace, DNSDomain: namespace + ".svc.cluster.local", ClusterID: "Kubernetes",
-		Addresses: []netip.Addr{netip.MustParseAddr(ip)}, Labels: map[string]string{"app": "web"},
-		Locality: mesh.Locality{Region: "r1", Zone: "z1"}, Metadata: mesh.NodeMetadata{IstioVersion: "1.31.0", Namespace: namespace},
+		ID:        "sidecar~" + ip + "~" + name + "." + namespace + "~" + namespace + ".svc.cluster.local",
+		Type:      mesh.SidecarProxy,
+		Name:      name,
+		Namespace: namespace,
+		DNSDomain: namespace + ".svc.cluster.local",
+		ClusterID: "Kubernetes",
+		Addresses: []netip.Addr{netip.MustParseAddr(ip)},
+		Labels:    map[string]string{"app": "web"},
+		Locality: mesh.Locality{
+			Region: "r1",
+			Zone:   "z1",
+		},
+		Metadata: mesh.NodeMetadata{IstioVersion: "1.31.0", Namespace: namespace},
 	}
 }
 
-// twoProxies: web-1 has taken everything; pay-1, of another namespace and at an address where nothing is known, refused
-// a cluster, has not answered for its listeners, and asked for routes that it was not sent.
+// twoProxies: web-1 has taken everything; pay-1, of another namespace and at an address where
+// nothing is known, refused a cluster, has not answered for its listeners, and asked for routes
+// that it was not sent.
 func twoProxies(t testing.TB) fleet {
 	t.Helper()
 	rule := config.Key{Kind: api.DestinationRule, Namespace: "shop", Name: "web"}
-	cluster := encode(t, "outbound|80||web.shop.svc.cluster.local", api.ClusterType, &clusterv3.Cluster{Name: "outbound|80||web.shop.svc.cluster.local"}, rule)
-	endpoints := encode(t, "outbound|80||web.shop.svc.cluster.local", api.EndpointType, &endpointv3.ClusterLoadAssignment{ClusterName: "outbound|80||web.shop.svc.cluster.local"})
+	cluster := encode(
+		t,
+		"outbound|80||web.shop.svc.cluster.local",
+		api.ClusterType,
+		&clusterv3.Cluster{Name: "outbound|80||web.shop.svc.cluster.local"},
+		rule,
+	)
+	endpoints := encode(
+		t,
+		"outbound|80||web.shop.svc.cluster.local",
+		api.EndpointType,
+		&endpointv3.ClusterLoadAssignment{ClusterName: "outbound|80||web.shop.svc.cluster.local"},
+	)
 	listener := encode(t, "0.0.0.0_80", api.ListenerType, &listenerv3.Listener{Name: "0.0.0.0_80"})
 	route := encode(t, "80", api.RouteType, &routev3.RouteConfiguration{Name: "80"})
-	secret := encode(t, "default", api.SecretType, &tlsv3.Secret{Name: "default", Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
-		CertificateChain: inline("certificate"), PrivateKey: inline("top secret"),
-	}}})
+	secret := encode(
+		t,
+		"default",
+		api.SecretType,
+		&tlsv3.Secret{Name: "default", Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+			CertificateChain: inline("certificate"), PrivateKey: inline("top secret"),
+		}}},
+	)
 	refused := watchOf(api.ClusterType, "7", "3", cluster)
 	refused.Message = "bad cluster"
 	eds := watchOf(api.EndpointType, "2", "2", endpoints)
 	eds.Names = []string{endpoints.Name}
-	names := resource.FromBytes("", api.NameTableType, mesh.AppendName(nil, "web.shop.svc.cluster.local", mesh.NameEntry{
-		IPs: []string{"10.96.0.1"}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "shop",
-	}))
+	names := resource.FromBytes(
+		"",
+		api.NameTableType,
+		mesh.AppendName(nil, "web.shop.svc.cluster.local", mesh.NameEntry{
+			IPs: []string{"10.96.0.1"}, Registry: mesh.Kubernetes, ShortName: "web", Namespace: "shop",
+		}),
+	)
 	filter := config.Key{Kind: api.EnvoyFilter, Namespace: "shop", Name: "compress"}
 	web, pay := proxy("web-1", "shop", "10.1.0.1"), proxy("pay-1", "bank", "10.9.9.9")
 	return fleet{
@@ -99,20 +134,62 @@ func twoProxies(t testing.TB) fleet {
 				refused, watchOf(api.ListenerType, "8", ""), watchOf(api.RouteType, "", ""),
 			}},
 			{ID: web.ID + "-1", Proxy: web, Peer: "10.1.0.1:4711", ConnectedAt: at(1), Types: []push.Watch{
-				watchOf(api.ClusterType, "1", "1", cluster), eds, watchOf(api.ListenerType, "3", "3", listener), watchOf(api.RouteType, "4", "4", route),
-				watchOf(api.SecretType, "5", "5", secret), watchOf(api.NameTableType, "6", "6", names),
+				watchOf(
+					api.ClusterType,
+					"1",
+					"1",
+					cluster,
+				),
+				eds,
+				watchOf(api.ListenerType, "3", "3", listener),
+				watchOf(api.RouteType, "4", "4", route),
+				watchOf(api.SecretType, "5", "5", secret),
+				watchOf(api.NameTableType, "6", "6", names),
 			}},
 		},
 		kept: []push.Quarantined{
-			{TypeURL: api.ClusterType, Name: cluster.Name, Version: cluster.Version, Message: "bad cluster", Since: at(4), Replaced: true, From: cluster.From,
-				Witnesses: []string{"spiffe://cluster.local/ns/bank/sa/pay", "spiffe://cluster.local/ns/shop/sa/web"}, Connections: 2, Attempt: 2, Until: at(6)},
-			{TypeURL: api.ListenerType, Name: "0.0.0.0_80", Version: "2", Message: "no such compressor", Since: at(1), Replaced: true, Connections: 1,
-				Suspended: filter, From: []config.Key{filter}, Witnesses: []string{"spiffe://cluster.local/ns/shop/sa/web"}, Attempt: 1, Until: at(2)},
+			{
+				TypeURL:  api.ClusterType,
+				Name:     cluster.Name,
+				Version:  cluster.Version,
+				Message:  "bad cluster",
+				Since:    at(4),
+				Replaced: true,
+				From:     cluster.From,
+				Witnesses: []string{
+					"spiffe://cluster.local/ns/bank/sa/pay",
+					"spiffe://cluster.local/ns/shop/sa/web",
+				},
+				Connections: 2,
+				Attempt:     2,
+				Until:       at(6),
+			},
+			{
+				TypeURL:     api.ListenerType,
+				Name:        "0.0.0.0_80",
+				Version:     "2",
+				Message:     "no such compressor",
+				Since:       at(1),
+				Replaced:    true,
+				Connections: 1,
+				Suspended:   filter,
+				From:        []config.Key{filter},
+				Witnesses:   []string{"spiffe://cluster.local/ns/shop/sa/web"},
+				Attempt:     1,
+				Until:       at(2),
+			},
 			{TypeURL: api.ListenerType, Name: "0.0.0.0_81", Version: "1", Message: "refused long ago", Since: at(0)},
 		},
 		nacks: []push.Nack{
-			{Time: at(5), Connection: pay.ID + "-2", Proxy: pay, TypeURL: api.ClusterType, Message: "bad cluster", Standing: true,
-				Resources: []push.Refused{{Name: cluster.Name, Version: cluster.Version, From: cluster.From}}},
+			{
+				Time:       at(5),
+				Connection: pay.ID + "-2",
+				Proxy:      pay,
+				TypeURL:    api.ClusterType,
+				Message:    "bad cluster",
+				Standing:   true,
+				Resources:  []push.Refused{{Name: cluster.Name, Version: cluster.Version, From: cluster.From}},
+			},
 			{Time: at(4), Connection: web.ID + "-1", Proxy: web, TypeURL: api.ClusterType, Message: "bad cluster",
 				Resources: []push.Refused{{Name: cluster.Name, Version: cluster.Version, From: cluster.From}}},
 			{Time: at(3), Connection: web.ID + "-1", Proxy: web, TypeURL: api.RouteType, Message: "no names in here"},
@@ -129,7 +206,13 @@ func pagesOf(t testing.TB, m *fixture.Mesh, f fleet) *Pages {
 	return New(Options{
 		Snapshot: m.Snapshot, Proxies: f, Cluster: "Kubernetes", Push: func() {}, Profile: true,
 		Conflicts: func(*view.View) []config.Problem {
-			return []config.Problem{{Key: config.Key{Kind: api.Service, Namespace: "shop", Name: "taken"}, Reason: "the port is taken", Severity: config.Warning}}
+			return []config.Problem{
+				{
+					Key:      config.Key{Kind: api.Service, Namespace: "shop", Name: "taken"},
+					Reason:   "the port is taken",
+					Severity: config.Warning,
+				},
+			}
 		},
 		Scopes: func() []Scope { return []Scope{{Name: "ads", OutputLevel: "info", StackTraceLevel: "none"}} },
 		Access: Access{SystemNamespaces: []string{"istio-system"}},

@@ -20,8 +20,8 @@ import (
 // someAddress is the placeholder for an address that only DNS can resolve (RFC 5737, TEST-NET-1).
 const someAddress = "192.0.2.1"
 
-// explain serves the path of a call, computed from the resources that a proxy was sent. The query
-// parameters are:
+// explainPage serves the path of a call, computed from the resources that a proxy was sent. The
+// query parameters are:
 //
 //	proxyID    the proxy whose call is explained (required)
 //	url        (required) "http://host:9080/path?query", "tcp://host:port" or "tls://server-name:port"
@@ -37,34 +37,34 @@ const someAddress = "192.0.2.1"
 //	claim      "groups=a,b", of a token that is assumed to be valid; a token itself is a header
 //	authorizer the answer of external authorizers: "allow", "deny", or "fail" for no answer
 //	text       respond with text instead of JSON
-func (p *Pages) explain(q question) (answer, error) {
-	c, err := p.find(q)
+func (p *Pages) explainPage(q question) (answer, error) {
+	c, err := p.findConnection(q)
 	if err != nil {
 		return answer{}, err
 	}
-	call, err := p.call(q, c.Proxy)
+	call, err := p.parseCall(q, c.Proxy)
 	if err != nil {
 		return answer{}, Refusal{http.StatusBadRequest, err.Error()}
 	}
-	path, err := explain.Explain(p.sent(c), call)
+	path, err := explain.Explain(p.resourcesOf(c), call)
 	if err != nil {
 		return answer{}, err
 	}
 	if q.Has("both") {
-		if path.Callee, err = p.callee(q, c.Proxy, path); err != nil {
+		if path.Callee, err = p.explainCallee(q, c.Proxy, path); err != nil {
 			return answer{}, err
 		}
 	}
 	if q.Has("text") {
 		return answer{"text/plain; charset=utf-8", []byte(path.String())}, nil
 	}
-	return written(q, path)
+	return jsonAnswer(q, path)
 }
 
-// sent returns the resources that a proxy was sent, in the form that explain.Explain reads.
-func (p *Pages) sent(c push.Connection) *explain.Resources {
+// resourcesOf returns the resources that a proxy was sent, in the form that explain.Explain reads.
+func (p *Pages) resourcesOf(c push.Connection) *explain.Resources {
 	of := func(typeURL string) (list []*resource.Resource) {
-		if w, ok := watch(c, typeURL); ok {
+		if w, ok := watchedType(c, typeURL); ok {
 			list = w.Resources()
 		}
 		return list
@@ -84,9 +84,9 @@ func (p *Pages) sent(c push.Connection) *explain.Resources {
 	}
 }
 
-// call parses the call from the query parameters. It returns an error if the URL is missing, has no
-// port or has an unsupported scheme, or if another parameter is malformed.
-func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
+// parseCall parses the call from the query parameters. It returns an error if the URL is missing,
+// has no port or has an unsupported scheme, or if another parameter is malformed.
+func (p *Pages) parseCall(q question, proxy *mesh.Proxy) (explain.Call, error) {
 	call := explain.Call{Direction: explain.Outbound, Carries: explain.Carried(q.Get("protocol"))}
 	if q.Has("inbound") {
 		call.Direction = explain.Inbound
@@ -96,7 +96,9 @@ func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
 	}
 	scheme, rest, ok := strings.Cut(q.Get("url"), "://")
 	if !ok {
-		return call, fmt.Errorf("no call is given: ?url=http://host:port/path, tcp://host:port or tls://server-name:port")
+		return call, fmt.Errorf(
+			"no call is given: ?url=http://host:port/path, tcp://host:port or tls://server-name:port",
+		)
 	}
 	authority, _, _ := strings.Cut(rest, "/")
 	authority, _, _ = strings.Cut(authority, "?")
@@ -119,11 +121,11 @@ func (p *Pages) call(q question, proxy *mesh.Proxy) (explain.Call, error) {
 	default:
 		return call, fmt.Errorf("calls of %s:// are not known here: http, https, tcp or tls", scheme)
 	}
-	if err := p.caller(&call, q); err != nil {
+	if err := p.parseCaller(&call, q); err != nil {
 		return call, err
 	}
 	var err error
-	call.To, err = p.destination(q.Get("to"), scheme, authority, proxy)
+	call.To, err = p.callDestination(q.Get("to"), scheme, authority, proxy)
 	if call.Direction == explain.Inbound && q.Get("to") == "" && err == nil {
 		call.To = p.workloadPort(call.To.Port(), hostOf(authority), proxy)
 	}
@@ -140,17 +142,18 @@ func (p *Pages) workloadPort(port uint16, host string, proxy *mesh.Proxy) netip.
 	s := p.Snapshot()
 	for _, i := range view.Build(s, view.KeyFor(s, proxy)).Inbound {
 		name, _, _ := strings.Cut(string(i.Service.Host), ".")
-		if i.Port.Number == uint32(port) && (strings.EqualFold(host, name) || strings.HasPrefix(strings.ToLower(host), name+".")) {
+		if i.Port.Number == uint32(port) &&
+			(strings.EqualFold(host, name) || strings.HasPrefix(strings.ToLower(host), name+".")) {
 			return netip.AddrPortFrom(at, uint16(i.TargetPort))
 		}
 	}
 	return netip.AddrPortFrom(at, port)
 }
 
-// destination returns the address and port that a call is sent to. It is the address in to if set;
-// otherwise the host is resolved as the proxy would. The default port is 80 for http, and 443 for
-// https and tls. It returns an error for tcp without a port.
-func (p *Pages) destination(to, scheme, authority string, proxy *mesh.Proxy) (netip.AddrPort, error) {
+// callDestination returns the address and port that a call is sent to. It is the address in to if
+// set; otherwise the host is resolved as the proxy would. The default port is 80 for http, and 443
+// for https and tls. It returns an error for tcp without a port.
+func (p *Pages) callDestination(to, scheme, authority string, proxy *mesh.Proxy) (netip.AddrPort, error) {
 	if to != "" {
 		return netip.ParseAddrPort(to)
 	}

@@ -13,18 +13,18 @@ import (
 // peerName is the prefix of the transport description for mutual TLS between proxies of the mesh.
 const peerName = "TLS, server name outbound_."
 
-// callee explains the forwarded call at the first workload that it may reach and whose proxy the
-// caller of the page may see. The call is inbound there. If the calling proxy uses mutual TLS of
-// the mesh, the call has the identity of that proxy. callee returns nil if there is no such
+// explainCallee explains the forwarded call at the first workload that it may reach and whose proxy
+// the caller of the page may see. The call is inbound there. If the calling proxy uses mutual TLS
+// of the mesh, the call has the identity of that proxy. callee returns nil if there is no such
 // workload.
-func (p *Pages) callee(q question, caller *mesh.Proxy, path *explain.Path) (*explain.Path, error) {
+func (p *Pages) explainCallee(q question, caller *mesh.Proxy, path *explain.Path) (*explain.Path, error) {
 	for _, e := range path.Endings {
 		for _, one := range e.Endpoints {
 			to, err := netip.ParseAddrPort(one.Address)
 			if err != nil || e.Kind != explain.Forwarded {
 				continue
 			}
-			c, ok := p.at(q, to.Addr())
+			c, ok := p.connectionAt(q, to.Addr())
 			if !ok {
 				continue
 			}
@@ -42,18 +42,18 @@ func (p *Pages) callee(q question, caller *mesh.Proxy, path *explain.Path) (*exp
 			}
 			if strings.HasPrefix(transport, peerName) {
 				_, call.ServerName, _ = strings.Cut(transport, "server name ")
-				p.identified(&call, accountOf(caller))
+				p.setIdentity(&call, accountOf(caller))
 			}
-			return explain.Explain(p.sent(c), call)
+			return explain.Explain(p.resourcesOf(c), call)
 		}
 	}
 	return nil, nil
 }
 
-// at returns the connection of the sidecar at the address. It ignores proxies that the caller of
-// the page may not see.
-func (p *Pages) at(q question, a netip.Addr) (push.Connection, bool) {
-	list := p.connected(q.caller)
+// connectionAt returns the connection of the sidecar at the address. It ignores proxies that the
+// caller of the page may not see.
+func (p *Pages) connectionAt(q question, a netip.Addr) (push.Connection, bool) {
+	list := p.visibleConnections(q.caller)
 	i := slices.IndexFunc(list, func(c push.Connection) bool {
 		return c.Proxy.Type == mesh.SidecarProxy && slices.Contains(c.Proxy.Addresses, a)
 	})

@@ -8,9 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// caller parses the query parameters that describe the caller, and sets them in call. It returns an
-// error if an address, a claim or the authorizer's answer is malformed.
-func (p *Pages) caller(call *explain.Call, q question) error {
+// parseCaller parses the query parameters that describe the caller, and sets them in call. It
+// returns an error if an address, a claim or the authorizer's answer is malformed.
+func (p *Pages) parseCaller(call *explain.Call, q question) error {
 	if p.Now != nil {
 		call.At = p.Now()
 	}
@@ -18,7 +18,13 @@ func (p *Pages) caller(call *explain.Call, q question) error {
 	switch call.Authorizers {
 	case "", explain.Allows, explain.Denies, explain.Fails:
 	default:
-		return fmt.Errorf("reading authorizer %q: want %s, %s or %s", call.Authorizers, explain.Allows, explain.Denies, explain.Fails)
+		return fmt.Errorf(
+			"reading authorizer %q: want %s, %s or %s",
+			call.Authorizers,
+			explain.Allows,
+			explain.Denies,
+			explain.Fails,
+		)
 	}
 	if text := q.Get("from"); text != "" {
 		a, err := netip.ParseAddr(text)
@@ -38,7 +44,7 @@ func (p *Pages) caller(call *explain.Call, q question) error {
 		setClaim(call.Claims, strings.Split(name, "."), value)
 	}
 	if text := q.Get("principal"); text != "" {
-		p.identified(call, text)
+		p.setIdentity(call, text)
 	}
 	return nil
 }
@@ -67,10 +73,10 @@ func setClaim(claims map[string]any, path []string, value string) {
 	claims[name] = list
 }
 
-// identified makes the call a mutual TLS call by the proxy of a workload with the given identity.
+// setIdentity makes the call a mutual TLS call by the proxy of a workload with the given identity.
 // The principal is "cluster.local/ns/a/sa/b", with or without its scheme, or "a/b" in the mesh's
 // own trust domain. An outbound call becomes inbound.
-func (p *Pages) identified(call *explain.Call, principal string) {
+func (p *Pages) setIdentity(call *explain.Call, principal string) {
 	principal = strings.TrimPrefix(principal, "spiffe://")
 	if namespace, account, ok := strings.Cut(principal, "/"); ok && !strings.Contains(account, "/") {
 		principal = p.Snapshot().Settings.TrustDomains()[0] + "/ns/" + namespace + "/sa/" + account

@@ -81,7 +81,13 @@ func explainedPages(t *testing.T) *Pages {
 	callee := c
 	callee.Proxy = proxy("reviews-v1", "shop", "10.1.0.1")
 	callee.ID = callee.Proxy.ID + "-1"
-	return New(Options{Snapshot: m.Snapshot, Proxies: fleet{list: []push.Connection{c, callee}}, Cluster: mesh.ClusterID("Kubernetes")})
+	return New(
+		Options{
+			Snapshot: m.Snapshot,
+			Proxies:  fleet{list: []push.Connection{c, callee}},
+			Cluster:  mesh.ClusterID("Kubernetes"),
+		},
+	)
 }
 
 func TestExplain(t *testing.T) {
@@ -107,7 +113,10 @@ func TestExplain(t *testing.T) {
 		{"url=tcp://me:8080&principal=shop/web", "closed: access denied"},
 		{"url=http://reviews:9080/reviews&both", "and there, inbound to 10.1.0.1:9080: GET http://reviews:9080/reviews"},
 	} {
-		body, err := p.Page("explain?proxyID=web-1.shop&text&"+strings.ReplaceAll(c.query, "|", "%7C"), Caller{Namespace: "shop"})
+		body, err := p.Page(
+			"explain?proxyID=web-1.shop&text&"+strings.ReplaceAll(c.query, "|", "%7C"),
+			Caller{Namespace: "shop"},
+		)
 		if err != nil || !strings.Contains(string(body), c.want) {
 			t.Errorf("%s: no %q in\n%s%v", c.query, c.want, body, err)
 		}

@@ -25,7 +25,11 @@ type Health struct {
 
 // HealthOf computes the Health of a snapshot. It scans the whole snapshot.
 func HealthOf(s *snapshot.Snapshot) Health {
-	h := Health{NoInstances: len(Empty(s)), DuplicateDomains: duplicateDomains(s), DuplicateSubsets: duplicateSubsets(s)}
+	h := Health{
+		NoInstances:      len(ServicesWithoutEndpoints(s)),
+		DuplicateDomains: duplicateDomains(s),
+		DuplicateSubsets: duplicateSubsets(s),
+	}
 	for _, svc := range s.Services() {
 		list := s.Endpoints(svc.ServiceKey).Endpoints
 		if len(list) == 0 && (svc.Resolution == mesh.DNS || svc.Resolution == mesh.DNSRoundRobin) {
@@ -113,11 +117,11 @@ func (p *Pages) Trouble() Trouble {
 	s, list := p.Snapshot(), p.Proxies.Connections()
 	var t Trouble
 	for _, c := range list {
-		if Orphan(s, c.Proxy) {
+		if IsOrphan(s, c.Proxy) {
 			t.Orphans++
 		}
 	}
-	found := p.problems(list)
+	found := p.collectProblems(list)
 	for _, x := range found.all {
 		if x.Severity == config.Error {
 			t.Errors++

@@ -64,22 +64,22 @@ func (o Object) String() string {
 const maxNames = 10
 
 // nackz serves the rejected and the quarantined resources.
-func (p *Pages) nackz(q question) (answer, error) { return written(q, p.nacks()) }
+func (p *Pages) nackz(q question) (answer, error) { return jsonAnswer(q, p.nackEntries()) }
 
-// nacks returns one entry per rejected resource and reason, newest first. Quarantined resources are
-// always included, regardless of the time of their last rejection.
-func (p *Pages) nacks() []Nack {
+// nackEntries returns one entry per rejected resource and reason, newest first. Quarantined
+// resources are always included, regardless of the time of their last rejection.
+func (p *Pages) nackEntries() []Nack {
 	g := nackGroups{}
 	for _, n := range p.Proxies.Nacks() {
 		for _, r := range n.Resources {
-			g.note(n, r)
+			g.addRejection(n, r)
 		}
 		if len(n.Resources) == 0 {
-			g.note(n, push.Refused{})
+			g.addRejection(n, push.Refused{})
 		}
 	}
 	for _, k := range p.Proxies.Quarantine() {
-		g.quarantined(k)
+		g.addQuarantined(k)
 	}
 	out := []Nack{}
 	for _, e := range g {
@@ -89,7 +89,12 @@ func (p *Pages) nacks() []Nack {
 		out = append(out, e.Nack)
 	}
 	slices.SortFunc(out, func(a, b Nack) int {
-		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(
+			b.Last.Compare(a.Last),
+			cmp.Compare(a.Type, b.Type),
+			cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Message, b.Message),
+		)
 	})
 	return out
 }
@@ -117,7 +122,14 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 	e := g[k]
 	if e == nil {
 		e = &nackGroup{proxies: map[string]bool{}, Nack: Nack{
-			Type: api.ShortType(k.typeURL), Resource: k.resource, Version: k.version, Message: k.message, Since: at, Last: at,
+			Type: api.ShortType(
+				k.typeURL,
+			),
+			Resource: k.resource,
+			Version:  k.version,
+			Message:  k.message,
+			Since:    at,
+			Last:     at,
 		}}
 		for _, f := range from {
 			e.From = append(e.From, Object{string(f.Kind), f.Namespace, f.Name})
@@ -133,8 +145,8 @@ func (g nackGroups) entry(k nackKey, at time.Time, from []config.Key) *nackGroup
 	return e
 }
 
-// quarantined records a resource or an EnvoyFilter that is in quarantine.
-func (g nackGroups) quarantined(k push.Quarantined) {
+// addQuarantined records a resource or an EnvoyFilter that is in quarantine.
+func (g nackGroups) addQuarantined(k push.Quarantined) {
 	e := g.entry(nackKey{k.TypeURL, k.Name, k.Version, k.Message, k.Suspended}, k.Since, k.From)
 	e.Quarantined, e.Witnesses, e.Attempt, e.Proxies = true, k.Witnesses, k.Attempt, k.Connections
 	if !k.Until.IsZero() {
@@ -150,17 +162,21 @@ func (g nackGroups) quarantined(k push.Quarantined) {
 	}
 }
 
-// note records the rejection of the resource r in the NACK n.
-func (g nackGroups) note(n push.Nack, r push.Refused) {
-	e := g.entry(nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.Of(r.Name)}, n.Time, r.From)
-	e.proxies[name(n.Proxy)] = true
+// addRejection records the rejection of the resource r in the NACK n.
+func (g nackGroups) addRejection(n push.Nack, r push.Refused) {
+	e := g.entry(
+		nackKey{typeURL: n.TypeURL, resource: r.Name, version: r.Version, message: n.ReasonFor(r.Name)},
+		n.Time,
+		r.From,
+	)
+	e.proxies[displayName(n.Proxy)] = true
 	e.Times++
 	e.Standing = e.Standing || n.Standing
 }
 
-// reason returns the Reason of a Problem for the rejection. It contains no time, so that status
+// reasonText returns the Reason of a Problem for the rejection. It contains no time, so that status
 // conditions do not change with each retry.
-func (n Nack) reason() string {
+func (n Nack) reasonText() string {
 	text := fmt.Sprintf("proxies refuse the %s resource %q that it shapes", n.Type, n.Resource)
 	if n.Instead != "" {
 		text += ", and are served " + n.Instead
@@ -174,16 +190,17 @@ func (n Nack) reason() string {
 	return text + ": " + strings.Join(strings.Fields(n.Message), " ")
 }
 
-// refusals returns a Problem for each object that a currently rejected or quarantined resource was
-// generated from. The severity is Error if the resource is in quarantine, otherwise Warning.
-func (p *Pages) refusals() []config.Problem {
+// refusalProblems returns a Problem for each object that a currently rejected or quarantined
+// resource was generated from. The severity is Error if the resource is in quarantine, otherwise
+// Warning.
+func (p *Pages) refusalProblems() []config.Problem {
 	s := p.Snapshot()
 	var list []config.Problem
-	for _, n := range p.nacks() {
+	for _, n := range p.nackEntries() {
 		if !n.Standing && !n.Quarantined {
 			continue
 		}
-		x := config.Problem{Severity: config.Warning, Reason: n.reason()}
+		x := config.Problem{Severity: config.Warning, Reason: n.reasonText()}
 		if n.Quarantined {
 			x.Severity = config.Error
 		}

@@ -81,14 +81,14 @@ var _ http.Handler = (*Pages)(nil)
 // error.
 func New(o Options) *Pages {
 	p := &Pages{Options: o, mux: http.NewServeMux()}
-	p.table = p.all()
+	p.table = p.pageTable()
 	for _, x := range p.table {
 		if x.audience == 0 {
 			panic("debug: the page " + x.name + " does not say who may see it")
 		}
-		p.mux.Handle("/debug/"+x.name, p.guard(x.audience, x.changes, p.serve(x)))
+		p.mux.Handle("/debug/"+x.name, p.guardPage(x.audience, x.changes, p.servePage(x)))
 	}
-	index := p.guard(operators, nil, p.serve(page{answer: p.index}))
+	index := p.guardPage(operators, nil, p.servePage(page{answer: p.indexPage}))
 	p.mux.Handle("/debug", index)
 	p.mux.Handle("/debug/{$}", index)
 	p.handleRetired()
@@ -96,7 +96,7 @@ func New(o Options) *Pages {
 		for path, h := range map[string]http.HandlerFunc{
 			"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
 		} {
-			p.mux.Handle("/debug/pprof/"+path, p.guard(operators, nil, h))
+			p.mux.Handle("/debug/pprof/"+path, p.guardPage(operators, nil, h))
 		}
 	}
 	return p
@@ -105,15 +105,15 @@ func New(o Options) *Pages {
 // ServeHTTP serves all paths under /debug.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// guard returns a handler that passes a request to next only if the audience admits its caller. It
-// accepts GET and HEAD to read, and requires POST if changes returns true for the query. If changes
-// is nil, the page is read-only. A page of another site cannot make a browser change anything. A
-// change by GET is refused, and so is a POST whose Sec-Fetch-Site or Origin header names another
-// site. Requests of istioctl over xDS do not pass through guard (see Page).
-func (p *Pages) guard(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
+// guardPage returns a handler that passes a request to next only if the audience admits its caller.
+// It accepts GET and HEAD to read, and requires POST if changes returns true for the query. If
+// changes is nil, the page is read-only. A page of another site cannot make a browser change
+// anything. A change by GET is refused, and so is a POST whose Sec-Fetch-Site or Origin header
+// names another site. Requests of istioctl over xDS do not pass through guard (see Page).
+func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, refused := p.Access.caller(r)
+		c, refused := p.Access.callerOf(r)
 		switch {
 		case refused != 0:
 			http.Error(w, "debug pages are for the machine itself and for authenticated callers", refused)
@@ -143,13 +143,13 @@ func (p *Pages) guard(a audience, changes func(url.Values) bool, next http.Handl
 // second time: the result may differ, because a token can expire in between.
 type callerKey struct{}
 
-// serve returns a handler for a page. A Refusal is returned with its own HTTP status, any other
+// servePage returns a handler for a page. A Refusal is returned with its own HTTP status, any other
 // error with 500.
-func (p *Pages) serve(x page) http.Handler {
+func (p *Pages) servePage(x page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(callerKey{}).(Caller)
 		if !ok {
-			http.Error(w, "nobody has looked at who asks", http.StatusInternalServerError)
+			http.Error(w, "the caller was not authenticated", http.StatusInternalServerError)
 			return
 		}
 		a, err := x.answer(question{r.URL.Query(), c})
@@ -185,7 +185,7 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 		a, err := x.answer(question{u.Query(), c})
 		return a.body, err
 	}
-	return nil, missing(name)
+	return nil, missingPage(name)
 }
 
 // Refusal is the error for a request that is invalid, not permitted, or for something that does not
@@ -211,14 +211,14 @@ type answer struct {
 	body        []byte
 }
 
-// text returns an answer of plain text.
-func text(s string) (answer, error) {
+// textAnswer returns an answer of plain text.
+func textAnswer(s string) (answer, error) {
 	return answer{"text/plain; charset=utf-8", []byte(s)}, nil
 }
 
-// written returns an answer with v as JSON, indented if the query has "pretty". Pass an empty list
-// as a non-nil slice: nil becomes null, which many clients do not expect.
-func written(q question, v any) (answer, error) {
+// jsonAnswer returns an answer with v as JSON, indented if the query has "pretty". Pass an empty
+// list as a non-nil slice: nil becomes null, which many clients do not expect.
+func jsonAnswer(q question, v any) (answer, error) {
 	var b []byte
 	var err error
 	if q.Has("pretty") {

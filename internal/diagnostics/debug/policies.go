@@ -29,21 +29,24 @@ type authorizationPolicy struct {
 func newAuthorizationPolicies(s *snapshot.Snapshot) authorizationPolicies {
 	out := authorizationPolicies{map[string][]authorizationPolicy{}, s.Settings.RootNamespace}
 	for _, c := range s.Configs(api.AuthorizationPolicy) {
-		out.Namespaces[c.Namespace] = append(out.Namespaces[c.Namespace], authorizationPolicy{c.Name, c.Namespace, c.Annotations, specJSON(c)})
+		out.Namespaces[c.Namespace] = append(
+			out.Namespaces[c.Namespace],
+			authorizationPolicy{c.Name, c.Namespace, c.Annotations, specJSON(c)},
+		)
 	}
 	return out
 }
 
 // authorizationz serves all AuthorizationPolicies by namespace.
 func (p *Pages) authorizationz(q question) (answer, error) {
-	return written(q, map[string]any{"authorization_policies": newAuthorizationPolicies(p.Snapshot())})
+	return jsonAnswer(q, map[string]any{"authorization_policies": newAuthorizationPolicies(p.Snapshot())})
 }
 
 // pushContext serves the AuthorizationPolicies and the network gateways, in istiod's form of
 // pushcontext.
 func (p *Pages) pushContext(q question) (answer, error) {
 	s := p.Snapshot()
-	return written(q, struct {
+	return jsonAnswer(q, struct {
 		AuthorizationPolicies authorizationPolicies
 		NetworkGateways       []networkGateway
 		UnresolvedGateways    []networkGateway
@@ -66,14 +69,17 @@ type namespacedName struct{ Namespace, Name string }
 func networkGateways(s *snapshot.Snapshot) []networkGateway {
 	list := []networkGateway{}
 	for _, g := range s.Networks().All() {
-		list = append(list, networkGateway{Network: string(g.Network), Cluster: string(g.Cluster), Addr: g.Address, Port: g.Port})
+		list = append(
+			list,
+			networkGateway{Network: string(g.Network), Cluster: string(g.Cluster), Addr: g.Address, Port: g.Port},
+		)
 	}
 	return list
 }
 
 // networkz serves the gateways between networks.
 func (p *Pages) networkz(q question) (answer, error) {
-	return written(q, networkGateways(p.Snapshot()))
+	return jsonAnswer(q, networkGateways(p.Snapshot()))
 }
 
 type telemetryObject struct {
@@ -91,13 +97,13 @@ func (p *Pages) telemetryz(q question) (answer, error) {
 	}
 	s := p.Snapshot()
 	if given {
-		return written(q, telemetryOf(s, c.Proxy))
+		return jsonAnswer(q, telemetryOf(s, c.Proxy))
 	}
 	namespaces := map[string][]telemetryObject{}
 	for _, c := range s.Configs(api.Telemetry) {
 		namespaces[c.Namespace] = append(namespaces[c.Namespace], telemetryObject{c.Name, c.Namespace, specJSON(c)})
 	}
-	return written(q, map[string]any{"telemetries": map[string]any{
+	return jsonAnswer(q, map[string]any{"telemetries": map[string]any{
 		"namespace_to_telemetries": namespaces, "root_namespace": s.Settings.RootNamespace,
 	}})
 }

@@ -19,9 +19,9 @@ const (
 	notHere      = "Proxy not connected to this Pilot instance. It may be connected to another instance.\n"
 )
 
-// watch returns the state of a type in a stream. It returns false if the stream has not requested
-// the type.
-func watch(c push.Connection, typeURL string) (push.Watch, bool) {
+// watchedType returns the state of a type in a stream. It returns false if the stream has not
+// requested the type.
+func watchedType(c push.Connection, typeURL string) (push.Watch, bool) {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
 			return w, true
@@ -30,17 +30,20 @@ func watch(c push.Connection, typeURL string) (push.Watch, bool) {
 	return push.Watch{}, false
 }
 
-// name returns the name that users know a proxy by: "reviews-v1-abc.default".
-func name(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
+// displayName returns the name that users know a proxy by: "reviews-v1-abc.default".
+func displayName(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
 
-// connected returns the streams of the proxies that the caller may see, sorted by ID.
-func (p *Pages) connected(c Caller) []push.Connection {
-	return slices.DeleteFunc(p.Proxies.Connections(), func(x push.Connection) bool { return !c.sees(x.Proxy.Namespace) })
+// visibleConnections returns the streams of the proxies that the caller may see, sorted by ID.
+func (p *Pages) visibleConnections(c Caller) []push.Connection {
+	return slices.DeleteFunc(
+		p.Proxies.Connections(),
+		func(x push.Connection) bool { return !c.sees(x.Proxy.Namespace) },
+	)
 }
 
-// find returns the stream that ?proxyID= names. It returns a Refusal if the parameter is missing or
-// no stream matches.
-func (p *Pages) find(q question) (push.Connection, error) {
+// findConnection returns the stream that ?proxyID= names. It returns a Refusal if the parameter is
+// missing or no stream matches.
+func (p *Pages) findConnection(q question) (push.Connection, error) {
 	c, given, err := p.lookUp(q)
 	if err == nil && !given {
 		err = Refusal{http.StatusBadRequest, noProxyGiven}
@@ -56,19 +59,19 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 	if id == "" {
 		return c, false, nil
 	}
-	c, found := Find(p.connected(q.caller), id)
+	c, found := FindConnection(p.visibleConnections(q.caller), id)
 	if !found {
 		return c, true, Refusal{http.StatusNotFound, notHere}
 	}
 	return c, true, nil
 }
 
-// Find returns the stream whose ID, or whose proxy's node ID, "name.namespace" or name, equals id.
-// If there is none, a stream whose ID contains id matches, as in istiod. Of several matches it
-// returns the newest.
-func Find(list []push.Connection, id string) (push.Connection, bool) {
+// FindConnection returns the stream whose ID, or whose proxy's node ID, "name.namespace" or name,
+// equals id. If there is none, a stream whose ID contains id matches, as in istiod. Of several
+// matches it returns the newest.
+func FindConnection(list []push.Connection, id string) (push.Connection, bool) {
 	for _, is := range []func(push.Connection) bool{
-		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == name(c.Proxy) },
+		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == displayName(c.Proxy) },
 		func(c push.Connection) bool { return id == c.Proxy.Name },
 		func(c push.Connection) bool { return strings.Contains(c.ID, id) },
 	} {
@@ -113,7 +116,7 @@ type adsClients struct {
 func (p *Pages) adsz(q question) (answer, error) {
 	if q.Get("push") != "" {
 		p.Push()
-		return text("Pushed to " + count(len(p.Proxies.Connections())) + " servers\n")
+		return textAnswer("Pushed to " + formatCount(len(p.Proxies.Connections())) + " servers\n")
 	}
 	one, given, err := p.lookUp(q)
 	if err != nil {
@@ -121,7 +124,7 @@ func (p *Pages) adsz(q question) (answer, error) {
 	}
 	list := []push.Connection{one}
 	if !given {
-		list = p.connected(q.caller)
+		list = p.visibleConnections(q.caller)
 	}
 	out := adsClients{Total: len(list), Clients: []adsClient{}}
 	for _, c := range list {
@@ -137,29 +140,29 @@ func (p *Pages) adsz(q question) (answer, error) {
 		}
 		out.Clients = append(out.Clients, x)
 	}
-	return written(q, out)
+	return jsonAnswer(q, out)
 }
 
-// connections serves the IDs, connection times and addresses of the streams.
-func (p *Pages) connections(q question) (answer, error) {
-	list := p.connected(q.caller)
+// connectionsPage serves the IDs, connection times and addresses of the streams.
+func (p *Pages) connectionsPage(q question) (answer, error) {
+	list := p.visibleConnections(q.caller)
 	out := adsClients{Total: len(list), Clients: []adsClient{}}
 	for _, c := range list {
 		out.Clients = append(out.Clients, adsClient{ConnectionID: c.ID, ConnectedAt: c.ConnectedAt, Address: c.Peer})
 	}
-	return written(q, out)
+	return jsonAnswer(q, out)
 }
 
 // forceDisconnect closes the stream that ?proxyID= names. It returns a Refusal if there is none.
 func (p *Pages) forceDisconnect(q question) (answer, error) {
-	c, err := p.find(q)
+	c, err := p.findConnection(q)
 	if err != nil {
 		return answer{}, err
 	}
 	if !p.Disconnect(c.ID) {
 		return answer{}, Refusal{http.StatusNotFound, notHere}
 	}
-	return text("OK")
+	return textAnswer("OK")
 }
 
 // cachez serves the names of the generated resources that proxies hold, by type. A resource that
@@ -168,18 +171,18 @@ func (p *Pages) forceDisconnect(q question) (answer, error) {
 // changes.
 func (p *Pages) cachez(q question) (answer, error) {
 	if q.Get("clear") != "" {
-		return text("Nothing to clear: what is held is what proxies have\n")
+		return textAnswer("Nothing to clear: what is held is what proxies have\n")
 	}
-	shelves, seen := map[any]bool{}, map[*resource.Resource]bool{} // thousands of proxies share few shelves of resources
+	groups, seen := map[any]bool{}, map[*resource.Resource]bool{} // thousands of proxies share few groups of resources
 	names, sizes, total := map[string][]string{}, map[string]int{}, 0
 	for _, c := range p.Proxies.Connections() {
 		for _, w := range c.Types {
-			for _, shelf := range w.Shelves {
-				if shelves[shelf] {
+			for _, group := range w.Groups {
+				if groups[group] {
 					continue
 				}
-				shelves[shelf] = true
-				for _, r := range shelf.Set().List() {
+				groups[group] = true
+				for _, r := range group.Set().List() {
 					if seen[r] {
 						continue
 					}
@@ -196,12 +199,12 @@ func (p *Pages) cachez(q question) (answer, error) {
 		for t, n := range sizes {
 			out[t] = byteCount(n)
 		}
-		return written(q, out)
+		return jsonAnswer(q, out)
 	}
 	for t := range names {
 		slices.Sort(names[t])
 	}
-	return written(q, names)
+	return jsonAnswer(q, names)
 }
 
 // Scope is a log scope in the form of ControlZ.
@@ -219,7 +222,7 @@ func (p *Pages) scopez(q question) (answer, error) {
 	if p.Scopes != nil {
 		list = p.Scopes()
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // asJSON returns v as JSON. v must be a value that can be marshalled; otherwise the result is a
@@ -232,7 +235,7 @@ func asJSON(v any) json.RawMessage {
 	return b
 }
 
-// typed reports whether short identifies the type URL: "eds", "EDS" or the URL itself.
-func typed(typeURL, short string) bool {
+// matchesType reports whether short identifies the type URL: "eds", "EDS" or the URL itself.
+func matchesType(typeURL, short string) bool {
 	return strings.EqualFold(api.ShortType(typeURL), short) || typeURL == short
 }

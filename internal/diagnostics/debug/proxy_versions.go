@@ -30,9 +30,13 @@ func (p *Pages) unmatchedVersions(list []push.Connection) []config.Problem {
 	var found []config.Problem
 	for _, patch := range p.Snapshot().PatchesOfNoVersion(versions) {
 		found = append(found, config.Problem{
-			Key: patch.Filter.Key, Origin: patch.Filter.Origin, Severity: config.Warning,
-			Field:  fmt.Sprintf("spec.configPatches[%d].match.proxy.proxyVersion", patch.Index),
-			Reason: "matches no proxy that is connected to this control plane, so the patch has no effect; their ISTIO_VERSION is " + shownVersions(versions),
+			Key:      patch.Filter.Key,
+			Origin:   patch.Filter.Origin,
+			Severity: config.Warning,
+			Field:    fmt.Sprintf("spec.configPatches[%d].match.proxy.proxyVersion", patch.Index),
+			Reason: "matches no proxy that is connected to this control plane, so the patch has no effect; their ISTIO_VERSION is " + shownVersions(
+				versions,
+			),
 		})
 	}
 	return found

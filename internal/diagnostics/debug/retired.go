@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// successors returns the debug pages that Istio had, with a description of the pages that replace
+// retiredPages returns the debug pages that Istio had, with a description of the pages that replace
 // them.
-func successors() map[string]string {
+func retiredPages() map[string]string {
 	return map[string]string{
 		"authenticationz": "/debug/configz?kind=PeerAuthentication and ?kind=RequestAuthentication have the policies, " +
 			"/debug/explain?proxyID=&url= which of them apply to a call",
@@ -16,10 +16,10 @@ func successors() map[string]string {
 	}
 }
 
-// missing returns the Refusal for a page name that does not exist: 410 Gone with the successor if
-// the page is retired, otherwise 404 Not Found.
-func missing(name string) Refusal {
-	if successor, retired := successors()[name]; retired {
+// missingPage returns the Refusal for a page name that does not exist: 410 Gone with the successor
+// if the page is retired, otherwise 404 Not Found.
+func missingPage(name string) Refusal {
+	if successor, retired := retiredPages()[name]; retired {
 		return Refusal{http.StatusGone, fmt.Sprintf("there is no debug page %q any more: %s", name, successor)}
 	}
 	return Refusal{http.StatusNotFound, fmt.Sprintf("there is no debug page %q", name)}
@@ -28,10 +28,13 @@ func missing(name string) Refusal {
 // handleRetired registers handlers that answer requests for retired pages with the name of the
 // successor.
 func (p *Pages) handleRetired() {
-	for name := range successors() {
-		p.mux.Handle("/debug/"+name, p.guard(operators, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			r := missing(name)
-			http.Error(w, r.Reason, r.Status)
-		})))
+	for name := range retiredPages() {
+		p.mux.Handle(
+			"/debug/"+name,
+			p.guardPage(operators, nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				r := missingPage(name)
+				http.Error(w, r.Reason, r.Status)
+			})),
+		)
 	}
 }

@@ -112,12 +112,30 @@ func newPort(p mesh.Port) Port {
 func newService(s *mesh.Service) Service {
 	out := Service{
 		Attributes: Attributes{
-			ServiceRegistry: string(s.Provider), Name: s.Name, Namespace: s.Namespace, Labels: s.Labels, LabelSelectors: s.Selector,
-			ExternalName: string(s.AliasOf), NodeLocal: s.NodeLocal, TrafficDistribution: distributionNumber(s.TrafficDistribution),
-			ObjectName: s.From.Name, PublishNotReadyAddresses: s.PublishNotReady,
+			ServiceRegistry: string(
+				s.Provider,
+			),
+			Name:           s.Name,
+			Namespace:      s.Namespace,
+			Labels:         s.Labels,
+			LabelSelectors: s.Selector,
+			ExternalName: string(
+				s.AliasOf,
+			),
+			NodeLocal:                s.NodeLocal,
+			TrafficDistribution:      distributionNumber(s.TrafficDistribution),
+			ObjectName:               s.From.Name,
+			PublishNotReadyAddresses: s.PublishNotReady,
 		},
-		ServiceAccounts: s.Accounts, CreationTime: s.Created.UTC(), Hostname: string(s.Host),
-		DefaultAddress: cmp.Or(s.Address(), unspecified), Resolution: resolutionNumber(s.Resolution), MeshExternal: s.MeshExternal,
+		ServiceAccounts: s.Accounts,
+		CreationTime:    s.Created.UTC(),
+		Hostname:        string(s.Host),
+		DefaultAddress: cmp.Or(
+			s.Address(),
+			unspecified,
+		),
+		Resolution:   resolutionNumber(s.Resolution),
+		MeshExternal: s.MeshExternal,
 	}
 	if s.Provider == mesh.External {
 		out.Attributes.Name = string(s.Host)
@@ -156,7 +174,7 @@ func (p *Pages) registryz(q question) (answer, error) {
 	for _, s := range p.Snapshot().Services() {
 		list = append(list, newService(s))
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // endpoint is an endpoint in istiod's form of endpointShardz.
@@ -197,10 +215,23 @@ func healthNumber(h mesh.Health) int {
 // newEndpoint converts an endpoint of the service s to istiod's form of endpointShardz.
 func newEndpoint(s *mesh.Service, e *mesh.Endpoint) endpoint {
 	out := endpoint{
-		Labels: e.Labels, Addresses: append([]string{e.Address}, e.MoreAddresses...), ServicePortName: e.ServicePort,
-		ServiceAccount: e.Account, Network: string(e.Network), Locality: endpointLocality{e.Locality.String(), string(e.Cluster)},
-		EndpointPort: e.Port, LbWeight: e.Weight, TLSMode: "disabled", Namespace: e.Namespace,
-		WorkloadName: cmp.Or(e.Owner, e.Workload), HostName: e.Hostname, HealthStatus: healthNumber(e.Health), NodeName: e.Node,
+		Labels:          e.Labels,
+		Addresses:       append([]string{e.Address}, e.MoreAddresses...),
+		ServicePortName: e.ServicePort,
+		ServiceAccount:  e.Account,
+		Network:         string(e.Network),
+		Locality:        endpointLocality{e.Locality.String(), string(e.Cluster)},
+		EndpointPort:    e.Port,
+		LbWeight:        e.Weight,
+		TLSMode:         "disabled",
+		Namespace:       e.Namespace,
+		WorkloadName: cmp.Or(
+			e.Owner,
+			e.Workload,
+		),
+		HostName:     e.Hostname,
+		HealthStatus: healthNumber(e.Health),
+		NodeName:     e.Node,
 	}
 	if e.Hostname != "" {
 		out.SubDomain = s.Name
@@ -231,16 +262,21 @@ func (p *Pages) endpointz(q question) (answer, error) {
 		byPort := map[string][]endpoint{}
 		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
 			byPort[e.ServicePort] = append(byPort[e.ServicePort], newEndpoint(svc, e))
-			brief.WriteString(string(svc.Host) + ":" + e.ServicePort + " " + e.HostPort() + " " + e.Locality.String() + "\n")
+			brief.WriteString(
+				string(svc.Host) + ":" + e.ServicePort + " " + e.HostPort() + " " + e.Locality.String() + "\n",
+			)
 		}
 		for _, x := range svc.Ports {
-			list = append(list, servicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]endpoint{}, byPort[x.Name])})
+			list = append(
+				list,
+				servicePort{string(svc.Host) + ":" + x.Name, slices.Concat([]endpoint{}, byPort[x.Name])},
+			)
 		}
 	}
 	if q.Has("brief") {
-		return text(brief.String())
+		return textAnswer(brief.String())
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // shards are the endpoints of one service by the registry and cluster that report them, as in
@@ -250,8 +286,8 @@ type shards struct {
 	ServiceAccounts map[string]struct{}   `json:"ServiceAccounts"`
 }
 
-// add adds an endpoint of svc to a shard, and its account to the service accounts.
-func (x shards) add(svc *mesh.Service, shard string, e *mesh.Endpoint) {
+// addEndpoint adds an endpoint of svc to a shard, and its account to the service accounts.
+func (x shards) addEndpoint(svc *mesh.Service, shard string, e *mesh.Endpoint) {
 	x.Shards[shard] = append(x.Shards[shard], newEndpoint(svc, e))
 	if e.Account != "" {
 		x.ServiceAccounts[e.Account] = struct{}{}
@@ -270,12 +306,12 @@ func (p *Pages) endpointShardz(q question) (answer, error) {
 		for _, shard := range s.Shards(svc.ServiceKey) {
 			for _, e := range shard.Endpoints {
 				listed[e] = true
-				x.add(svc, string(shard.Key.Provider)+"/"+string(shard.Key.Cluster), e)
+				x.addEndpoint(svc, string(shard.Key.Provider)+"/"+string(shard.Key.Cluster), e)
 			}
 		}
 		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
 			if !listed[e] { // found by selector
-				x.add(svc, string(svc.Provider)+"/"+string(e.Cluster), e)
+				x.addEndpoint(svc, string(svc.Provider)+"/"+string(e.Cluster), e)
 			}
 		}
 		if out[string(svc.Host)] == nil {
@@ -283,7 +319,7 @@ func (p *Pages) endpointShardz(q question) (answer, error) {
 		}
 		out[string(svc.Host)][svc.Namespace] = x
 	}
-	return written(q, out)
+	return jsonAnswer(q, out)
 }
 
 // sortedKeys returns the keys of m, sorted.

@@ -20,9 +20,9 @@ const redacted = "[redacted]"
 // image of a Wasm module.
 const pullSecretVariable = "ISTIO_META_WASM_IMAGE_PULL_SECRET"
 
-// shown returns a resource without private keys and pull secrets. If a resource that may contain
-// secrets cannot be decoded, only its type URL is returned.
-func shown(r *resource.Resource) *anypb.Any {
+// redactSecrets returns a resource without private keys and pull secrets. If a resource that may
+// contain secrets cannot be decoded, only its type URL is returned.
+func redactSecrets(r *resource.Resource) *anypb.Any {
 	var m proto.Message
 	switch r.TypeURL {
 	case api.SecretType:

@@ -15,7 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestPullSecretsAreNotShown: what the image of a module is pulled with is on no page, all else of the extension is.
+// TestPullSecretsAreNotShown: what the image of a module is pulled with is on no page, all else of
+// the extension is.
 func TestPullSecretsAreNotShown(t *testing.T) {
 	extension := func(variables map[string]string, filter func(*wasmv3.PluginConfig) proto.Message) *resource.Resource {
 		packed, err := anypb.New(filter(&wasmv3.PluginConfig{Name: "shop.plugin", Vm: &wasmv3.PluginConfig_VmConfig{
@@ -24,7 +25,11 @@ func TestPullSecretsAreNotShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := resource.Encode("plugin", api.ExtensionType, &corev3.TypedExtensionConfig{Name: "plugin", TypedConfig: packed})
+		r, err := resource.Encode(
+			"plugin",
+			api.ExtensionType,
+			&corev3.TypedExtensionConfig{Name: "plugin", TypedConfig: packed},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,19 +39,21 @@ func TestPullSecretsAreNotShown(t *testing.T) {
 		"http":    func(c *wasmv3.PluginConfig) proto.Message { return &httpwasmv3.Wasm{Config: c} },
 		"network": func(c *wasmv3.PluginConfig) proto.Message { return &networkwasmv3.Wasm{Config: c} },
 	} {
-		got := shown(extension(map[string]string{pullSecretVariable: "password", "A": "for-the-module"}, filter)).Value
+		got := redactSecrets(
+			extension(map[string]string{pullSecretVariable: "password", "A": "for-the-module"}, filter),
+		).Value
 		for text, there := range map[string]bool{"password": false, redacted: true, "for-the-module": true, "shop.plugin": true} {
 			if bytes.Contains(got, []byte(text)) != there {
 				t.Errorf("%s: %q is shown: %v", name, text, !there)
 			}
 		}
 		plain := extension(map[string]string{"A": "b"}, filter)
-		if !bytes.Equal(shown(plain).Value, plain.Body) {
+		if !bytes.Equal(redactSecrets(plain).Value, plain.Body) {
 			t.Errorf("%s: an extension without a secret is not shown as it is", name)
 		}
 	}
 	unknown := resource.FromBytes("x", api.ExtensionType, []byte{0xff}) // cannot be read
-	if len(shown(unknown).Value) != 0 {
+	if len(redactSecrets(unknown).Value) != 0 {
 		t.Error("what cannot be read is shown")
 	}
 }

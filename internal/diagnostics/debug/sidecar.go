@@ -31,17 +31,22 @@ type appliedRule struct {
 
 // sidecarz serves the services and rules that are visible to the proxy in ?proxyID=.
 func (p *Pages) sidecarz(q question) (answer, error) {
-	c, err := p.find(q)
+	c, err := p.findConnection(q)
 	if err != nil {
 		return answer{}, err
 	}
 	s := p.Snapshot()
 	v := view.Build(s, view.KeyFor(s, c.Proxy))
 	out := sidecarScope{
-		Name: "default-sidecar", Namespace: c.Proxy.Namespace, Version: strconv.FormatUint(s.Version, 10),
-		OutboundTrafficPolicy: map[string]string{"mode": "REGISTRY_ONLY"},
-		Services:              []Service{}, ServicesByHostname: map[string]Service{}, EgressListenerServices: [][]Service{},
-		DestinationRules: map[string][]appliedRule{}, VirtualServices: []namespacedName{},
+		Name:                   "default-sidecar",
+		Namespace:              c.Proxy.Namespace,
+		Version:                strconv.FormatUint(s.Version, 10),
+		OutboundTrafficPolicy:  map[string]string{"mode": "REGISTRY_ONLY"},
+		Services:               []Service{},
+		ServicesByHostname:     map[string]Service{},
+		EgressListenerServices: [][]Service{},
+		DestinationRules:       map[string][]appliedRule{},
+		VirtualServices:        []namespacedName{},
 	}
 	if v.Sidecar != nil {
 		out.Name, out.Sidecar = v.Sidecar.Name, specJSON(v.Sidecar)
@@ -54,7 +59,11 @@ func (p *Pages) sidecarz(q question) (answer, error) {
 		out.Services = append(out.Services, x)
 		out.ServicesByHostname[x.Hostname] = x
 		if r := v.DestinationRule(svc.Host); r != nil {
-			rule := appliedRule{Rule: asJSON(map[string]any{"name": r.From[0].Name, "namespace": r.Namespace, "Spec": protoJSON(r.Spec)})}
+			rule := appliedRule{
+				Rule: asJSON(
+					map[string]any{"name": r.From[0].Name, "namespace": r.Namespace, "Spec": protoJSON(r.Spec)},
+				),
+			}
 			for _, k := range r.From {
 				rule.From = append(rule.From, namespacedName{k.Namespace, k.Name})
 			}
@@ -71,7 +80,7 @@ func (p *Pages) sidecarz(q question) (answer, error) {
 			out.VirtualServices = append(out.VirtualServices, namespacedName{vs.Config.Namespace, vs.Config.Name})
 		}
 	}
-	return written(q, out)
+	return jsonAnswer(q, out)
 }
 
 // target is one service port that a workload serves, in istiod's form of instancesz.
@@ -90,14 +99,14 @@ type targetPort struct {
 func (p *Pages) instancesz(q question) (answer, error) {
 	s := p.Snapshot()
 	out := map[string][]target{}
-	for _, c := range p.connected(q.caller) {
+	for _, c := range p.visibleConnections(q.caller) {
 		list := []target{}
 		if c.Proxy.Type == mesh.SidecarProxy {
 			for _, i := range view.Build(s, view.KeyFor(s, c.Proxy)).Inbound {
 				list = append(list, target{newService(i.Service), targetPort{newPort(i.Port), i.TargetPort}})
 			}
 		}
-		out[name(c.Proxy)] = list
+		out[displayName(c.Proxy)] = list
 	}
-	return written(q, out)
+	return jsonAnswer(q, out)
 }

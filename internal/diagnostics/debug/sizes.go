@@ -2,13 +2,13 @@ package debug
 
 import "strconv"
 
-// count returns n in decimal.
-func count(n int) string { return strconv.Itoa(n) }
+// formatCount returns n in decimal.
+func formatCount(n int) string { return strconv.Itoa(n) }
 
 // byteCount returns a size in istiod's format, in powers of 1000: "434B", "6.8kB".
 func byteCount(n int) string {
 	if n < 1000 {
-		return count(n) + "B"
+		return formatCount(n) + "B"
 	}
 	size, units := float64(n)/1000, "kMGTPE"
 	for size >= 1000 && len(units) > 1 {

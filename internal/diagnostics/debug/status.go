@@ -35,7 +35,7 @@ func (p Problem) String() string {
 // problemz serves all Problems. ?namespace= limits the list to objects of one namespace.
 func (p *Pages) problemz(q question) (answer, error) {
 	list := []Problem{}
-	for _, x := range p.problems(p.Proxies.Connections()).all {
+	for _, x := range p.collectProblems(p.Proxies.Connections()).all {
 		if want := q.Get("namespace"); want != "" && want != x.Key.Namespace {
 			continue
 		}
@@ -44,7 +44,7 @@ func (p *Pages) problemz(q question) (answer, error) {
 			Field: x.Field, Reason: x.Reason, Severity: string(x.Severity),
 		})
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }
 
 // FoundInViews returns the Problems that depend on connected proxies: conflicts in their Views,
@@ -52,12 +52,12 @@ func (p *Pages) problemz(q question) (answer, error) {
 // the View of each distinct Key.
 func (p *Pages) FoundInViews() []config.Problem {
 	list := p.Proxies.Connections()
-	return slices.Concat(p.conflicts(list), p.unserved(list), p.unmatchedVersions(list))
+	return slices.Concat(p.viewConflicts(list), p.unservedSettings(list), p.unmatchedVersions(list))
 }
 
 // Refusals returns the currently rejected or quarantined resources as Problems of the objects that
 // they were generated from.
-func (p *Pages) Refusals() []config.Problem { return p.refusals() }
+func (p *Pages) Refusals() []config.Problem { return p.refusalProblems() }
 
 // problems are all known Problems, sorted and without duplicates.
 type problems struct {
@@ -66,10 +66,16 @@ type problems struct {
 	conflicts int
 }
 
-// problems returns the Problems of the snapshot, the connections and Analysis.
-func (p *Pages) problems(list []push.Connection) problems {
-	conflicts := p.conflicts(list)
-	all := slices.Concat(p.Snapshot().Problems(), conflicts, p.unserved(list), p.unmatchedVersions(list), p.refusals())
+// collectProblems returns the Problems of the snapshot, the connections and Analysis.
+func (p *Pages) collectProblems(list []push.Connection) problems {
+	conflicts := p.viewConflicts(list)
+	all := slices.Concat(
+		p.Snapshot().Problems(),
+		conflicts,
+		p.unservedSettings(list),
+		p.unmatchedVersions(list),
+		p.refusalProblems(),
+	)
 	if p.Analysis != nil {
 		all = append(all, p.Analysis()...)
 	}
@@ -77,9 +83,9 @@ func (p *Pages) problems(list []push.Connection) problems {
 	return problems{slices.Compact(all), len(conflicts)}
 }
 
-// conflicts returns the conflicts in the Views of the connections, sorted and without duplicates.
-// It builds one View per distinct Key.
-func (p *Pages) conflicts(list []push.Connection) []config.Problem {
+// viewConflicts returns the conflicts in the Views of the connections, sorted and without
+// duplicates. It builds one View per distinct Key.
+func (p *Pages) viewConflicts(list []push.Connection) []config.Problem {
 	if p.Conflicts == nil {
 		return nil
 	}
@@ -100,9 +106,9 @@ func (p *Pages) conflicts(list []push.Connection) []config.Problem {
 	return slices.Compact(out)
 }
 
-// unserved returns the Problems of settings that are not served to connected proxyless clients,
-// sorted and without duplicates.
-func (p *Pages) unserved(list []push.Connection) []config.Problem {
+// unservedSettings returns the Problems of settings that are not served to connected proxyless
+// clients, sorted and without duplicates.
+func (p *Pages) unservedSettings(list []push.Connection) []config.Problem {
 	if p.Unserved == nil {
 		return nil
 	}
@@ -110,7 +116,7 @@ func (p *Pages) unserved(list []push.Connection) []config.Problem {
 	var out []config.Problem
 	for _, c := range list {
 		if k := view.KeyFor(s, c.Proxy); k.Proxyless {
-			out = append(out, p.Unserved(view.Build(s, k), c.Proxy, c.Asked)...)
+			out = append(out, p.Unserved(view.Build(s, k), c.Proxy, c.SubscribedNames)...)
 		}
 	}
 	slices.SortFunc(out, config.Problem.Compare)
@@ -135,33 +141,37 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 	}
 	for _, n := range p.Proxies.Nacks() {
 		if n.Standing {
-			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), event{name(n.Proxy), n.Message})
+			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), event{displayName(n.Proxy), n.Message})
 		}
 	}
 	connections := p.Proxies.Connections()
-	for _, c := range p.conflicts(connections) {
+	for _, c := range p.viewConflicts(connections) {
 		note("pilot_conflict_outbound_listener", c.Key.String(), event{Message: c.Reason})
 	}
 	s := p.Snapshot()
 	for _, c := range connections {
-		if Orphan(s, c.Proxy) {
-			note("pilot_no_ip", name(c.Proxy), event{name(c.Proxy), "no workload or endpoint is known at the proxy's address"})
+		if IsOrphan(s, c.Proxy) {
+			note(
+				"pilot_no_ip",
+				displayName(c.Proxy),
+				event{displayName(c.Proxy), "no workload or endpoint is known at the proxy's address"},
+			)
 		}
 	}
-	for _, svc := range Empty(s) {
+	for _, svc := range ServicesWithoutEndpoints(s) {
 		note("pilot_eds_no_instances", string(svc.Host), event{Message: "the service has no endpoints"})
 	}
-	return written(q, out)
+	return jsonAnswer(q, out)
 }
 
-// Orphan reports whether the snapshot has neither a workload nor an endpoint at any of the proxy's
-// addresses.
-func Orphan(s *snapshot.Snapshot, p *mesh.Proxy) bool {
+// IsOrphan reports whether the snapshot has neither a workload nor an endpoint at any of the
+// proxy's addresses.
+func IsOrphan(s *snapshot.Snapshot, p *mesh.Proxy) bool {
 	return !slices.ContainsFunc(p.Addresses, func(a netip.Addr) bool { return s.Address(a) != nil })
 }
 
-// Empty returns the services with static resolution that have no endpoints.
-func Empty(s *snapshot.Snapshot) []*mesh.Service {
+// ServicesWithoutEndpoints returns the services with static resolution that have no endpoints.
+func ServicesWithoutEndpoints(s *snapshot.Snapshot) []*mesh.Service {
 	var list []*mesh.Service
 	for _, svc := range s.Services() {
 		if svc.Resolution == mesh.Static && len(s.Endpoints(svc.ServiceKey).Endpoints) == 0 {

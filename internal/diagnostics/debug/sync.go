@@ -45,7 +45,7 @@ type ResourceStatus struct {
 // newSyncStatus returns the synchronization state of a stream's proxy.
 func newSyncStatus(c push.Connection) SyncStatus {
 	s := SyncStatus{
-		ClusterID: string(c.Proxy.ClusterID), Proxy: name(c.Proxy), ProxyType: string(c.Proxy.Type),
+		ClusterID: string(c.Proxy.ClusterID), Proxy: displayName(c.Proxy), ProxyType: string(c.Proxy.Type),
 		IstioVersion: c.Proxy.Metadata.IstioVersion, Resources: map[string]ResourceStatus{},
 	}
 	for _, w := range c.Types {
@@ -74,10 +74,10 @@ func newSyncStatus(c push.Connection) SyncStatus {
 func (p *Pages) syncz(q question) (answer, error) {
 	namespace := q.Get("namespace")
 	list := []SyncStatus{}
-	for _, c := range p.connected(q.caller) {
+	for _, c := range p.visibleConnections(q.caller) {
 		if namespace == "" || c.Proxy.Namespace == namespace {
 			list = append(list, newSyncStatus(c))
 		}
 	}
-	return written(q, list)
+	return jsonAnswer(q, list)
 }

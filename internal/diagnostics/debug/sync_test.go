@@ -14,11 +14,11 @@ func TestFind(t *testing.T) {
 	for id, want := range map[string]string{
 		"web-1": list[1].ID, "web-1.shop": list[1].ID, list[1].Proxy.ID: list[1].ID, older.ID: older.ID, "pay": list[0].ID, "nobody": "",
 	} {
-		if c, _ := Find(list, id); c.ID != want {
+		if c, _ := FindConnection(list, id); c.ID != want {
 			t.Errorf("%q finds %q, want %q", id, c.ID, want)
 		}
 	}
-	if _, found := Find([]push.Connection{}, ""); found {
+	if _, found := FindConnection([]push.Connection{}, ""); found {
 		t.Error("found a proxy where there is none")
 	}
 }

@@ -25,27 +25,27 @@ const (
 	authorizerPrefix = "istio_ext_authz_"
 )
 
-// access evaluates an HTTP RBAC filter. It returns nil if the request continues and a 403 ending if
-// it is denied. A per-route configuration without rules disables the filter. Matchers are
+// evaluateRBAC evaluates an HTTP RBAC filter. It returns nil if the request continues and a 403
+// ending if it is denied. A per-route configuration without rules disables the filter. Matchers are
 // unsupported.
-func (x *exchange) access(name string, f *httprbacv3.RBAC) []Ending {
-	if p, ok := unpack(x.perRoute(name), new(httprbacv3.RBACPerRoute)); ok {
+func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
+	if p, ok := unpackAny(x.perRoute(name), new(httprbacv3.RBACPerRoute)); ok {
 		if f = p.GetRbac(); f == nil {
 			return nil // disabled for this route
 		}
 	}
 	a := asked{x.walk, x.request}
 	if f.GetMatcher() != nil || f.GetShadowMatcher() != nil {
-		return x.unsupported(name, "the rules are a matcher, which is not followed")
+		return x.endUnsupported(name, "the rules are a matcher, which is not supported")
 	}
-	if end := a.try(httpAccess, name, f.GetShadowRules(), f.GetShadowRulesStatPrefix()); end != nil {
+	if end := a.tryShadowRules(httpAccess, name, f.GetShadowRules(), f.GetShadowRulesStatPrefix()); end != nil {
 		return end
 	}
-	details, end := a.enforce(httpAccess, name, f.GetRules(), f.GetRulesStatPrefix())
+	details, end := a.enforceRules(httpAccess, name, f.GetRules(), f.GetRulesStatPrefix())
 	if details == "" || end != nil {
 		return end
 	}
-	e := x.reply(http.StatusForbidden, deniedBody, "access denied")
+	e := x.localReply(http.StatusForbidden, deniedBody, "access denied")
 	e.Details = details
 	return []Ending{e}
 }
@@ -55,42 +55,44 @@ func (x *exchange) access(name string, f *httprbacv3.RBAC) []Ending {
 // is not denied. Matchers are unsupported.
 func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 	if f.GetMatcher() != nil || f.GetShadowMatcher() != nil {
-		return w.unsupported(name, "the rules are a matcher, which is not followed")
+		return w.endUnsupported(name, "the rules are a matcher, which is not supported")
 	}
-	if w.call.carries() == Silence {
-		w.note(StageAccess, name, "judges the connection at the caller's first bytes, and lets it be until then")
+	if w.call.carriedProtocol() == Silence {
+		w.addNote(StageAccess, name, "evaluates the connection at the caller's first bytes, and allows it until then")
 		return nil
 	}
 	a := asked{w, new(Request)}
-	if end := a.try(tcpAccess, name, f.GetShadowRules(), f.GetShadowRulesStatPrefix()); end != nil {
+	if end := a.tryShadowRules(tcpAccess, name, f.GetShadowRules(), f.GetShadowRulesStatPrefix()); end != nil {
 		return end
 	}
-	details, end := a.enforce(tcpAccess, name, f.GetRules(), "")
+	details, end := a.enforceRules(tcpAccess, name, f.GetRules(), "")
 	if details == "" || end != nil {
 		return end
 	}
 	return []Ending{{Share: 1, Kind: Closed, Reason: "access denied", Details: details}}
 }
 
-// enforce evaluates the rules in force and adds a step. details is empty unless the call is denied.
-// end is not nil if a condition of the rules is unsupported.
-func (a asked) enforce(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
+// enforceRules evaluates the rules in force and adds a step. details is empty unless the call is
+// denied. end is not nil if a condition of the rules is unsupported.
+func (a asked) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
 	if rules == nil {
 		return "", nil
 	}
-	j, err := a.judge(rules)
+	j, err := a.evaluateRules(rules)
 	if err != nil {
-		return "", a.unsupported(name, "%v", err)
+		return "", a.endUnsupported(name, "%v", err)
 	}
 	if filter == httpAccess { // the network filter stores results of shadow rules only
-		a.say(filter, j.result(prefix+"enforced_"))
+		a.mergeMetadata(filter, j.resultMetadata(prefix+"enforced_"))
 	}
-	rule, then := verdict(rules, j)
+	rule, then := describeVerdict(rules, j)
 	by := policyObjects(rules, j.policy)
 	if filter == tcpAccess && !j.allowed && a.asksOfRequests(by) {
-		then += "; what the rule says of requests is left out, for this is a raw connection"
+		then += "; conditions on HTTP requests are ignored, because this is a TCP connection"
 	}
-	a.step(Step{Stage: StageAccess, Resource: name, Matched: j.why, Decided: rule + ": " + then, By: by, Missed: j.misses})
+	a.addStep(
+		Step{Stage: StageAccess, Resource: name, Matched: j.why, Decided: rule + ": " + then, By: by, Missed: j.misses},
+	)
 	if j.allowed {
 		return "", nil
 	}
@@ -101,8 +103,9 @@ func (a asked) enforce(filter, name string, rules *rbacv3.RBAC, prefix string) (
 	return deniedDetails + "[" + matched + "]", nil
 }
 
-// verdict describes the result of the rules and the consequence for the call if they are enforced.
-func verdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
+// describeVerdict describes the result of the rules and the consequence for the call if they are
+// enforced.
+func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	kind := map[rbacv3.RBAC_Action]string{rbacv3.RBAC_ALLOW: "ALLOW", rbacv3.RBAC_DENY: "DENY", rbacv3.RBAC_LOG: "AUDIT"}[rules.GetAction()]
 	rule = "no " + kind + " rule matches"
 	if j.policy != "" {
@@ -110,43 +113,52 @@ func verdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	}
 	switch {
 	case !j.allowed:
-		return rule, "refused"
+		return rule, "denied"
 	case rules.GetAction() == rbacv3.RBAC_LOG && j.policy != "":
-		return rule, "noted, and goes on"
+		return rule, "logged (AUDIT), continues"
 	default:
-		return rule, "goes on"
+		return rule, "continues"
 	}
 }
 
-// try evaluates shadow rules, which never deny a call. It stores their result in the dynamic
-// metadata for later filters and adds a step. It returns endings only if a condition is
+// tryShadowRules evaluates shadow rules, which never deny a call. It stores their result in the
+// dynamic metadata for later filters and adds a step. It returns endings only if a condition is
 // unsupported.
-func (a asked) try(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
+func (a asked) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
 	if rules == nil {
 		return nil
 	}
-	j, err := a.judge(rules)
+	j, err := a.evaluateRules(rules)
 	if err != nil {
-		return a.unsupported(name, "%v", err)
+		return a.endUnsupported(name, "%v", err)
 	}
-	a.say(filter, j.result(prefix+"shadow_"))
-	rule, then := verdict(rules, j)
-	decided := "is only tried: " + rule + ": " + then
+	a.mergeMetadata(filter, j.resultMetadata(prefix+"shadow_"))
+	rule, then := describeVerdict(rules, j)
+	decided := "shadow rules, not enforced: " + rule + ": " + then
 	switch provider, asks := strings.CutPrefix(prefix, authorizerPrefix); {
 	case asks && j.policy == "":
-		decided = "no CUSTOM rule matches: the authorizer " + strings.TrimSuffix(provider, "_") + " is not asked"
+		decided = "no CUSTOM rule matches: the authorizer " + strings.TrimSuffix(provider, "_") + " is not called"
 	case asks:
-		decided = "a CUSTOM rule matches: the authorizer " + strings.TrimSuffix(provider, "_") + " is asked"
+		decided = "a CUSTOM rule matches: the authorizer " + strings.TrimSuffix(provider, "_") + " is called"
 	case strings.HasPrefix(prefix, dryRunPrefix):
-		decided = "dry run, decides nothing: " + rule + ", in force the call would be " + map[bool]string{true: "let through", false: "refused"}[j.allowed]
+		decided = "dry run, not enforced: " + rule + ", if enforced the call would be " + map[bool]string{true: "allowed", false: "denied"}[j.allowed]
 	}
-	a.step(Step{Stage: StageAccess, Resource: name, Matched: j.why, Decided: decided, By: policyObjects(rules, j.policy), Missed: j.misses})
+	a.addStep(
+		Step{
+			Stage:    StageAccess,
+			Resource: name,
+			Matched:  j.why,
+			Decided:  decided,
+			By:       policyObjects(rules, j.policy),
+			Missed:   j.misses,
+		},
+	)
 	return nil
 }
 
-// result returns the dynamic metadata that an RBAC filter emits for later filters and access logs:
-// the engine result, and the policy that matched, if any.
-func (j judgement) result(prefix string) *structpb.Struct {
+// resultMetadata returns the dynamic metadata that an RBAC filter emits for later filters and
+// access logs: the engine result, and the policy that matched, if any.
+func (j judgement) resultMetadata(prefix string) *structpb.Struct {
 	text := "denied"
 	if j.allowed {
 		text = "allowed"

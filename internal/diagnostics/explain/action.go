@@ -11,25 +11,25 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// act executes the action of the matched route. It answers 404 if no route matched, and actions of
-// unknown types are unsupported.
-func (x *exchange) act() []Ending {
+// runAction executes the action of the matched route. It answers 404 if no route matched, and
+// actions of unknown types are unsupported.
+func (x *exchange) runAction() []Ending {
 	r := x.routed.route
 	if r == nil {
-		return []Ending{x.reply(http.StatusNotFound, "", "no route")}
+		return []Ending{x.localReply(http.StatusNotFound, "", "no route")}
 	}
 	switch a := r.GetAction().(type) {
 	case *routev3.Route_Redirect:
-		return x.redirect(a.Redirect)
+		return x.redirectEnding(a.Redirect)
 	case *routev3.Route_DirectResponse:
-		e := x.reply(int(a.DirectResponse.GetStatus()), dataText(a.DirectResponse.GetBody()), "direct response")
-		x.step(Step{Stage: StageAction, Decided: "answers " + e.text(), By: x.routeObjects(r)})
+		e := x.localReply(int(a.DirectResponse.GetStatus()), dataText(a.DirectResponse.GetBody()), "direct response")
+		x.addStep(Step{Stage: StageAction, Decided: "answers " + e.describe(), By: x.routeObjects(r)})
 		e.Response = x.responseChanges(nil)
 		return []Ending{e}
 	case *routev3.Route_Route:
-		return x.forward(a.Route)
+		return x.forwardRequest(a.Route)
 	default:
-		return x.unsupported(r.GetName(), "the action %T is not followed", a)
+		return x.endUnsupported(r.GetName(), "the action %T is not supported", a)
 	}
 }
 
@@ -55,15 +55,21 @@ type choice struct {
 	weight  *routev3.WeightedCluster_ClusterWeight // nil if it is the only cluster
 }
 
-// choices returns the clusters of a route action and a text that describes the selection. The error
-// reports an unsupported cluster specifier.
-func (x *exchange) choices(a *routev3.RouteAction) (list []choice, text string, err error) {
+// clusterChoices returns the clusters of a route action and a text that describes the selection.
+// The error reports an unsupported cluster specifier.
+func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text string, err error) {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:
 		return []choice{{cluster: s.Cluster, share: 1}}, "forwards to " + s.Cluster, nil
 	case *routev3.RouteAction_ClusterHeader:
-		name, _ := x.request.value(s.ClusterHeader)
-		return []choice{{cluster: name, share: 1}}, fmt.Sprintf("forwards to the cluster that the header %s names, %q", s.ClusterHeader, name), nil
+		name, _ := x.request.headerValue(s.ClusterHeader)
+		return []choice{
+				{cluster: name, share: 1},
+			}, fmt.Sprintf(
+				"forwards to cluster %[2]q, which header %[1]s names",
+				s.ClusterHeader,
+				name,
+			), nil
 	case *routev3.RouteAction_WeightedClusters:
 		total := 0.0
 		for _, c := range s.WeightedClusters.GetClusters() {
@@ -73,30 +79,30 @@ func (x *exchange) choices(a *routev3.RouteAction) (list []choice, text string, 
 		for _, c := range s.WeightedClusters.GetClusters() {
 			share := float64(c.GetWeight().GetValue()) / total
 			list = append(list, choice{c.GetName(), share, c})
-			parts = append(parts, percent(share)+" "+c.GetName())
+			parts = append(parts, formatPercent(share)+" "+c.GetName())
 		}
 		return list, "forwards " + strings.Join(parts, ", "), nil
 	default:
-		return nil, "", fmt.Errorf("the cluster is chosen in a way that is not followed (%T)", s)
+		return nil, "", fmt.Errorf("the cluster specifier %T is not supported", s)
 	}
 }
 
-// forward resolves the clusters of a route action and returns an ending for each of them. It skips
-// clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests.
-func (x *exchange) forward(a *routev3.RouteAction) []Ending {
-	choices, text, err := x.choices(a)
+// forwardRequest resolves the clusters of a route action and returns an ending for each of them. It
+// skips clusters with share 0 and adds the timeout, retries and mirrors to forwarded requests.
+func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
+	choices, text, err := x.clusterChoices(a)
 	if err != nil {
-		return x.unsupported(x.routed.route.GetName(), "%v", err)
+		return x.endUnsupported(x.routed.route.GetName(), "%v", err)
 	}
-	x.step(Step{Stage: StageAction, Decided: text, By: x.routeObjects(x.routed.route)})
-	timeout, perTry, retries := x.policies(a)
-	mirrors := x.mirrors(a)
+	x.addStep(Step{Stage: StageAction, Decided: text, By: x.routeObjects(x.routed.route)})
+	timeout, perTry, retries := x.routePolicies(a)
+	mirrors := x.mirrorClusters(a)
 	var out []Ending
 	for _, c := range choices {
 		if c.share == 0 {
 			continue
 		}
-		e := x.to(c, a)
+		e := x.forwardTo(c, a)
 		if e.Kind == Forwarded {
 			e.Timeout, e.PerTry, e.Retries, e.Mirrors = timeout, perTry, retries, mirrors
 		}
@@ -106,11 +112,11 @@ func (x *exchange) forward(a *routev3.RouteAction) []Ending {
 	return out
 }
 
-// to returns the ending of the request in cluster c. It is an answer of the proxy if the cluster is
-// missing or has no usable endpoint.
-func (x *exchange) to(c choice, a *routev3.RouteAction) Ending {
-	upstream := x.upstream(c, a)
-	t, end := x.cluster(c.cluster)
+// forwardTo returns the ending of the request in cluster c. It is an answer of the proxy if the
+// cluster is missing or has no usable endpoint.
+func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
+	upstream := x.upstreamRequest(c, a)
+	t, end := x.resolveCluster(c.cluster)
 	switch {
 	case len(end) > 0:
 		return end[0]
@@ -122,38 +128,45 @@ func (x *exchange) to(c choice, a *routev3.RouteAction) Ending {
 		case routev3.RouteAction_INTERNAL_SERVER_ERROR:
 			status = http.StatusInternalServerError
 		}
-		return x.reply(status, "", "there is no cluster "+c.cluster)
+		return x.localReply(status, "", "there is no cluster "+c.cluster)
 	case len(t.endpoints) == 0:
-		e := x.reply(http.StatusServiceUnavailable, "no healthy upstream", "the cluster has no endpoint to use")
+		e := x.localReply(http.StatusServiceUnavailable, "no healthy upstream", "the cluster has no usable endpoint")
 		e.Cluster = c.cluster
 		return e
 	}
 	return Ending{
-		Kind: Forwarded, Cluster: c.cluster, Route: x.routed.route.GetName(), Endpoints: t.endpoints, Transport: t.transport,
-		Protocol: t.protocol, Upstream: upstream, Response: x.responseChanges(c.weight),
+		Kind:      Forwarded,
+		Cluster:   c.cluster,
+		Route:     x.routed.route.GetName(),
+		Endpoints: t.endpoints,
+		Transport: t.transport,
+		Protocol:  t.protocol,
+		Upstream:  upstream,
+		Response:  x.responseChanges(c.weight),
 	}
 }
 
 // defaultTimeout is Envoy's default for RouteAction.timeout.
 const defaultTimeout = 15 * time.Second
 
-// policies returns the timeout of the request, the timeout per try and the retries of a route
+// routePolicies returns the timeout of the request, the timeout per try and the retries of a route
 // action. It adds a step for them and for hash policies. The header grpc-timeout overrides the
 // route's timeout if the route has max_grpc_timeout. The header x-envoy-upstream-rq-timeout-ms
 // overrides both. A virtual host's retry policy applies if the route has none.
-func (x *exchange) policies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
+func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
 	timeout = defaultTimeout
 	if a.GetTimeout() != nil {
 		timeout = a.GetTimeout().AsDuration()
 	}
-	if x.request.grpc() && a.GetMaxGrpcTimeout() != nil { //nolint:staticcheck // Envoy still goes by it, and so do generated routes
+	if x.request.isGRPC() &&
+		a.GetMaxGrpcTimeout() != nil { //nolint:staticcheck // Envoy still goes by it, and so do generated routes
 		own, most := x.grpcTimeout(), a.GetMaxGrpcTimeout().AsDuration() //nolint:staticcheck // the same
 		timeout = own
 		if most > 0 && (own == 0 || own > most) {
 			timeout = most
 		}
 	}
-	if ms, ok := x.request.value("x-envoy-upstream-rq-timeout-ms"); ok {
+	if ms, ok := x.request.headerValue("x-envoy-upstream-rq-timeout-ms"); ok {
 		if n, err := strconv.Atoi(ms); err == nil {
 			timeout = time.Duration(n) * time.Millisecond
 		}
@@ -172,7 +185,7 @@ func (x *exchange) policies(a *routev3.RouteAction) (timeout, perTry time.Durati
 			retries.Attempts = p.GetNumRetries().GetValue()
 		}
 		perTry = p.GetPerTryTimeout().AsDuration()
-		text := fmt.Sprintf("tries %d times more on %s", retries.Attempts, p.GetRetryOn())
+		text := fmt.Sprintf("retries %d times on %s", retries.Attempts, p.GetRetryOn())
 		if perTry > 0 {
 			text += ", each for " + perTry.String()
 		}
@@ -182,7 +195,7 @@ func (x *exchange) policies(a *routev3.RouteAction) (timeout, perTry time.Durati
 		parts = append(parts, "keeps requests together by "+hashText(h))
 	}
 	if len(parts) > 0 {
-		x.note(StagePolicy, "", "%s", strings.Join(parts, "; "))
+		x.addNote(StagePolicy, "", "%s", strings.Join(parts, "; "))
 	}
 	return timeout, perTry, retries
 }
@@ -198,37 +211,51 @@ func hashText(h *routev3.RouteAction_HashPolicy) string {
 	case *routev3.RouteAction_HashPolicy_ConnectionProperties_:
 		return "the client's address"
 	default:
-		return "what is not followed"
+		return "what is not supported"
 	}
 }
 
 // grpcTimeout parses the header grpc-timeout: "100m" is 100 milliseconds. It returns 0 if the
 // header is missing or invalid.
 func (x *exchange) grpcTimeout() time.Duration {
-	text, ok := x.request.value("grpc-timeout")
+	text, ok := x.request.headerValue("grpc-timeout")
 	if !ok || len(text) < 2 {
 		return 0
 	}
 	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
-	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+	units := map[byte]time.Duration{
+		'H': time.Hour,
+		'M': time.Minute,
+		'S': time.Second,
+		'm': time.Millisecond,
+		'u': time.Microsecond,
+		'n': time.Nanosecond,
+	}
 	if err != nil {
 		return 0
 	}
 	return time.Duration(n) * units[text[len(text)-1]]
 }
 
-// mirrors returns the clusters that receive copies of the request, with their shares and endpoints,
-// and adds a step for each.
-func (x *exchange) mirrors(a *routev3.RouteAction) []Mirror {
+// mirrorClusters returns the clusters that receive copies of the request, with their shares and
+// endpoints, and adds a step for each.
+func (x *exchange) mirrorClusters(a *routev3.RouteAction) []Mirror {
 	var out []Mirror
 	for _, m := range a.GetRequestMirrorPolicies() {
 		share := 1.0
 		if m.GetRuntimeFraction() != nil {
-			share = fraction(m.GetRuntimeFraction().GetDefaultValue())
+			share = fractionOf(m.GetRuntimeFraction().GetDefaultValue())
 		}
-		x.step(Step{Stage: StageMirror, Resource: m.GetCluster(), Decided: percent(share) + " of requests are copied there", By: x.routeObjects(x.routed.route)})
+		x.addStep(
+			Step{
+				Stage:    StageMirror,
+				Resource: m.GetCluster(),
+				Decided:  formatPercent(share) + " of requests are mirrored there",
+				By:       x.routeObjects(x.routed.route),
+			},
+		)
 		mirror := Mirror{Cluster: m.GetCluster(), Share: share}
-		if t, _ := x.cluster(m.GetCluster()); t != nil {
+		if t, _ := x.resolveCluster(m.GetCluster()); t != nil {
 			mirror.Endpoints = t.endpoints
 		}
 		out = append(out, mirror)

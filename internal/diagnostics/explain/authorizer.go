@@ -27,21 +27,21 @@ const (
 	authorizerFailed = "ext_authz_error"
 )
 
-// authorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues. A denied
-// request is answered 403. If the authorizer fails, status_on_error overrides the status. Filters
-// enabled for a fraction of requests are unsupported.
-func (x *exchange) authorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
-	if p, ok := unpack(x.perRoute(name), new(httpauthzv3.ExtAuthzPerRoute)); ok && p.GetDisabled() {
+// evaluateAuthorizer evaluates an HTTP ext_authz filter. It returns nil if the request continues. A
+// denied request is answered 403. If the authorizer fails, status_on_error overrides the status.
+// Filters enabled for a fraction of requests are unsupported.
+func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
+	if p, ok := unpackAny(x.perRoute(name), new(httpauthzv3.ExtAuthzPerRoute)); ok && p.GetDisabled() {
 		return nil
 	}
-	if f.GetFilterEnabled() != nil && fraction(f.GetFilterEnabled().GetDefaultValue()) < 1 {
-		return x.unsupported(name, "only a share of the requests is asked about, which is not followed")
+	if f.GetFilterEnabled() != nil && fractionOf(f.GetFilterEnabled().GetDefaultValue()) < 1 {
+		return x.endUnsupported(name, "the filter is enabled for a fraction of requests, which is not supported")
 	}
 	at := f.GetHttpService().GetServerUri().GetCluster()
 	if g := f.GetGrpcService(); g != nil {
 		at = grpcCluster(g)
 	}
-	details, end := x.ask(name, at, f.GetFilterEnabledMetadata(), f.GetFailureModeAllow())
+	details, end := x.askAuthorizer(name, at, f.GetFilterEnabledMetadata(), f.GetFailureModeAllow())
 	if details == "" || end != nil {
 		return end
 	}
@@ -49,7 +49,7 @@ func (x *exchange) authorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 	if details == authorizerFailed && f.GetStatusOnError() != nil {
 		status = int(f.GetStatusOnError().GetCode())
 	}
-	e := x.reply(status, "", "the authorizer does not allow it")
+	e := x.localReply(status, "", "denied by the external authorizer")
 	e.Details = details
 	return []Ending{e}
 }
@@ -57,11 +57,16 @@ func (x *exchange) authorizer(name string, f *httpauthzv3.ExtAuthz) []Ending {
 // connectionAuthorizer evaluates a network ext_authz filter. It returns nil if the connection
 // continues and a Closed ending if it is denied.
 func (w *walk) connectionAuthorizer(name string, f *tcpauthzv3.ExtAuthz) []Ending {
-	details, end := w.ask(name, grpcCluster(f.GetGrpcService()), f.GetFilterEnabledMetadata(), f.GetFailureModeAllow())
+	details, end := w.askAuthorizer(
+		name,
+		grpcCluster(f.GetGrpcService()),
+		f.GetFilterEnabledMetadata(),
+		f.GetFailureModeAllow(),
+	)
 	if details == "" || end != nil {
 		return end
 	}
-	return []Ending{{Share: 1, Kind: Closed, Reason: "the authorizer does not allow it", Details: details}}
+	return []Ending{{Share: 1, Kind: Closed, Reason: "denied by the external authorizer", Details: details}}
 }
 
 func grpcCluster(g *corev3.GrpcService) string {
@@ -71,32 +76,46 @@ func grpcCluster(g *corev3.GrpcService) string {
 	return g.GetGoogleGrpc().GetTargetUri()
 }
 
-// ask adds a step with the assumed answer of an authorizer. details is empty unless the call is
-// denied. The filter is skipped if the metadata does not match only. failOpen lets the call
+// askAuthorizer adds a step with the assumed answer of an authorizer. details is empty unless the
+// call is denied. The filter is skipped if the metadata does not match only. failOpen lets the call
 // continue if the authorizer fails.
-func (w *walk) ask(name, cluster string, only *matcherv3.MetadataMatcher, failOpen bool) (details string, end []Ending) {
+func (w *walk) askAuthorizer(
+	name, cluster string,
+	only *matcherv3.MetadataMatcher,
+	failOpen bool,
+) (details string, end []Ending) {
 	if only != nil {
-		f, err := asked{walk: w}.said(only)
+		f, err := asked{walk: w}.evalMetadata(only)
 		switch {
 		case err != nil:
-			return "", w.unsupported(name, "%v", err)
+			return "", w.endUnsupported(name, "%v", err)
 		case !f.ok:
 			return "", nil // the preceding shadow rules have added a step for this
 		}
 	}
 	switch {
 	case w.call.Authorizers == Denies:
-		w.note(StageAccess, name, "asks the authorizer at %s, which does not allow it: refused", cluster)
+		w.addNote(StageAccess, name, "the authorizer at %s denies the request: denied", cluster)
 		return authorizerDenied, nil
 	case w.call.Authorizers == Fails && failOpen:
-		w.note(StageAccess, name, "asks the authorizer at %s, which does not answer: goes on, as its provider says (failOpen)", cluster)
+		w.addNote(
+			StageAccess,
+			name,
+			"the authorizer at %s does not respond: allowed, because its provider has failOpen",
+			cluster,
+		)
 	case w.call.Authorizers == Fails:
-		w.note(StageAccess, name, "asks the authorizer at %s, which does not answer: refused", cluster)
+		w.addNote(StageAccess, name, "the authorizer at %s does not respond: denied", cluster)
 		return authorizerFailed, nil
 	case w.call.Authorizers == Allows:
-		w.note(StageAccess, name, "asks the authorizer at %s, which allows it: goes on", cluster)
+		w.addNote(StageAccess, name, "the authorizer at %s allows the request: continues", cluster)
 	default:
-		w.note(StageAccess, name, "asks the authorizer at %s, and goes on if that allows it, as is taken here", cluster)
+		w.addNote(
+			StageAccess,
+			name,
+			"calls the authorizer at %s, which is assumed to allow the request: continues",
+			cluster,
+		)
 	}
 	return "", nil
 }

@@ -65,8 +65,8 @@ type Call struct {
 	Request *Request `json:"request,omitempty"`
 }
 
-// carries returns the protocol of the first bytes, with the default applied.
-func (c *Call) carries() Carried {
+// carriedProtocol returns the protocol of the first bytes, with the default applied.
+func (c *Call) carriedProtocol() Carried {
 	switch {
 	case c.Carries != "":
 		return c.Carries
@@ -77,11 +77,11 @@ func (c *Call) carries() Carried {
 	}
 }
 
-// spoken returns the HTTP version of the call. For TLS it is derived from ALPN.
-func (c *Call) spoken() Carried {
+// httpVersion returns the HTTP version of the call. For TLS it is derived from ALPN.
+func (c *Call) httpVersion() Carried {
 	switch {
-	case c.carries() != TLS:
-		return c.carries()
+	case c.carriedProtocol() != TLS:
+		return c.carriedProtocol()
 	case slices.Contains(c.ALPN, "h2"): // a proxy that terminates TLS prefers it
 		return HTTP2
 	default:
@@ -165,21 +165,22 @@ func (r *Request) Values(name string) []string {
 	return values
 }
 
-// value returns a header as matchers see it, with several lines joined by commas. ok is false if it
-// is missing.
-func (r *Request) value(name string) (string, bool) {
+// headerValue returns a header as matchers see it, with several lines joined by commas. ok is false
+// if it is missing.
+func (r *Request) headerValue(name string) (string, bool) {
 	values := r.Values(strings.ToLower(name))
 	return strings.Join(values, ","), len(values) > 0
 }
 
-// path returns the path without the query, and the query without its question mark.
-func (r *Request) path() (path, query string) {
+// splitPath returns the path without the query, and the query without its question mark.
+func (r *Request) splitPath() (path, query string) {
 	path, query, _ = strings.Cut(r.Path, "?")
 	return path, query
 }
 
-// grpc reports whether the content type is a gRPC type.
-func (r *Request) grpc() bool {
-	t, _ := r.value("content-type")
-	return t == "application/grpc" || strings.HasPrefix(t, "application/grpc+") || strings.HasPrefix(t, "application/grpc;")
+// isGRPC reports whether the content type is a gRPC type.
+func (r *Request) isGRPC() bool {
+	t, _ := r.headerValue("content-type")
+	return t == "application/grpc" || strings.HasPrefix(t, "application/grpc+") ||
+		strings.HasPrefix(t, "application/grpc;")
 }

@@ -9,10 +9,10 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// unfolded returns the enabled HTTP filters of a connection manager in order. Filters that use ECDS
-// are replaced by the received configuration. A filter chain filter is replaced by the filters in
-// it. end is not nil if a required extension is missing.
-func (x *exchange) unfolded() (list []*hcmv3.HttpFilter, end []Ending) {
+// enabledFilters returns the enabled HTTP filters of a connection manager in order. Filters that
+// use ECDS are replaced by the received configuration. A filter chain filter is replaced by the
+// filters in it. end is not nil if a required extension is missing.
+func (x *exchange) enabledFilters() (list []*hcmv3.HttpFilter, end []Ending) {
 	for _, f := range x.manager.GetHttpFilters() {
 		if f.GetDisabled() {
 			continue
@@ -21,36 +21,47 @@ func (x *exchange) unfolded() (list []*hcmv3.HttpFilter, end []Ending) {
 		if end != nil {
 			return nil, end
 		}
-		chain, ok := unpack(packed, new(filterchainv3.FilterChainConfig))
+		chain, ok := unpackAny(packed, new(filterchainv3.FilterChainConfig))
 		if !ok {
-			list = append(list, typed(&corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: packed}))
+			list = append(list, typedFilter(&corev3.TypedExtensionConfig{Name: f.GetName(), TypedConfig: packed}))
 			continue
 		}
 		filters := chain.GetDefaultFilterChain().GetFilters()
 		if len(filters) > 0 {
-			x.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: "stands for filters that come by ECDS", By: x.few(from)})
+			x.addStep(
+				Step{
+					Stage:    StageFilter,
+					Resource: f.GetName(),
+					Decided:  "replaced by filters received over ECDS",
+					By:       x.fewObjects(from),
+				},
+			)
 		}
 		for _, one := range filters {
-			list = append(list, typed(one))
+			list = append(list, typedFilter(one))
 		}
 	}
 	return list, nil
 }
 
-func typed(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: c.GetName(), ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: c.GetTypedConfig()}}
+func typedFilter(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{
+		Name:       c.GetName(),
+		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: c.GetTypedConfig()},
+	}
 }
 
-// mutate applies a header_mutation filter to the request. Only the removal of headers is supported.
-func (x *exchange) mutate(name string, f *headermutationv3.HeaderMutation) {
+// mutateHeaders applies a header_mutation filter to the request. Only the removal of headers is
+// supported.
+func (x *exchange) mutateHeaders(name string, f *headermutationv3.HeaderMutation) {
 	for _, m := range f.GetMutations().GetRequestMutations() {
 		if m.GetRemove() == "" {
-			x.note(StageUnsupported, name, "what it does to headers is not followed: %s", fmt.Sprintf("%T", m.GetAction()))
+			x.addNote(StageUnsupported, name, "header mutation %s is not supported", fmt.Sprintf("%T", m.GetAction()))
 			continue
 		}
 		if len(x.request.Values(m.GetRemove())) > 0 {
-			x.note(StageHeaders, name, "takes the caller's header %s out", m.GetRemove())
+			x.addNote(StageHeaders, name, "removes request header %s", m.GetRemove())
 		}
-		x.request.remove(m.GetRemove())
+		x.request.removeHeader(m.GetRemove())
 	}
 }

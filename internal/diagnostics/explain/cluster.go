@@ -18,35 +18,42 @@ type destination struct {
 	protocol  string // HTTP version
 }
 
-// cluster resolves a cluster by name and adds steps for it and its endpoints. It returns nil
+// resolveCluster resolves a cluster by name and adds steps for it and its endpoints. It returns nil
 // without endings if the cluster does not exist. Endings are returned if the cluster cannot be
 // decoded or is unsupported.
-func (w *walk) cluster(name string) (*destination, []Ending) {
-	c, ok, err := w.Resources.cluster(name)
+func (w *walk) resolveCluster(name string) (*destination, []Ending) {
+	c, ok, err := w.Resources.decodeCluster(name)
 	switch {
 	case err != nil:
-		return nil, w.fail(err)
+		return nil, w.failWith(err)
 	case !ok:
-		w.note(StageCluster, name, "the proxy has no such cluster")
+		w.addNote(StageCluster, name, "the proxy has no cluster of this name")
 		return nil, nil
 	}
 	transport, known := transportOf(c.message.GetTransportSocket())
 	if !known {
-		w.note(StageUnsupported, name, "its transport %s is not followed", c.message.GetTransportSocket().GetName())
+		w.addNote(StageUnsupported, name, "its transport %s is not supported", c.message.GetTransportSocket().GetName())
 	}
 	if len(c.message.GetTransportSocketMatches()) > 0 {
 		transport = byEndpoint
 	}
-	w.step(Step{Stage: StageCluster, Resource: name, Decided: clusterKind(c.message) + "; " + transport, By: w.clusterObjects(c)})
+	w.addStep(
+		Step{
+			Stage:    StageCluster,
+			Resource: name,
+			Decided:  clusterKind(c.message) + "; " + transport,
+			By:       w.clusterObjects(c),
+		},
+	)
 	if c.message.GetLbSubsetConfig() != nil {
-		return nil, w.unsupported(name, "it chooses subsets by metadata, which is not followed")
+		return nil, w.endUnsupported(name, "subset selection by metadata is not supported")
 	}
-	endpoints, end := w.endpoints(c.message)
+	endpoints, end := w.clusterEndpoints(c.message)
 	if end != nil {
 		return nil, end
 	}
 	if transport == byEndpoint {
-		endpoints, transport = w.transports(c.message, endpoints)
+		endpoints, transport = w.setTransports(c.message, endpoints)
 	}
 	return &destination{endpoints, transport, w.upstreamProtocol(c.message)}, nil
 }
@@ -56,10 +63,10 @@ const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
 // upstreamProtocol returns the HTTP version for requests to the endpoints of c.
 func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
-	o, _ := unpack(c.GetTypedExtensionProtocolOptions()[httpOptions], new(upstreamsv3.HttpProtocolOptions))
+	o, _ := unpackAny(c.GetTypedExtensionProtocolOptions()[httpOptions], new(upstreamsv3.HttpProtocolOptions))
 	switch {
 	case o.GetExplicitHttpConfig().GetHttp2ProtocolOptions() != nil,
-		o.GetUseDownstreamProtocolConfig() != nil && w.call.spoken() == HTTP2,
+		o.GetUseDownstreamProtocolConfig() != nil && w.call.httpVersion() == HTTP2,
 		o.GetUpstreamProtocolOptions() == nil && c.GetHttp2ProtocolOptions() != nil: //nolint:staticcheck // the older field, which EnvoyFilters may still use
 		return "HTTP/2"
 	case o.GetExplicitHttpConfig().GetHttp3ProtocolOptions() != nil:
@@ -81,7 +88,7 @@ func clusterKind(c *clusterv3.Cluster) string {
 		return "told its endpoints (EDS), " + c.GetLbPolicy().String()
 	case clusterv3.Cluster_ORIGINAL_DST:
 		if o := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); o != nil {
-			return fmt.Sprintf("goes where the connection was going, port %d", o.GetValue())
+			return fmt.Sprintf("original destination, port %d", o.GetValue())
 		}
 		return "goes where the connection was going"
 	case clusterv3.Cluster_STRICT_DNS, clusterv3.Cluster_LOGICAL_DNS:
@@ -97,7 +104,7 @@ func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	case "", "raw_buffer":
 		return "plain text", true
 	case "tls":
-		t, ok := unpack(s.GetTypedConfig(), new(tlsv3.UpstreamTlsContext))
+		t, ok := unpackAny(s.GetTypedConfig(), new(tlsv3.UpstreamTlsContext))
 		switch {
 		case !ok:
 			return "TLS", false
@@ -108,7 +115,7 @@ func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 		}
 		return "TLS, server name " + t.GetSni(), true
 	case "upstream_proxy_protocol":
-		p, ok := unpack(s.GetTypedConfig(), new(proxyprotocolv3.ProxyProtocolUpstreamTransport))
+		p, ok := unpackAny(s.GetTypedConfig(), new(proxyprotocolv3.ProxyProtocolUpstreamTransport))
 		inner, known := transportOf(p.GetTransportSocket())
 		return "PROXY protocol, then " + inner, ok && known
 	default:
@@ -116,56 +123,60 @@ func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	}
 }
 
-// endpoints returns the endpoints of c with a share above 0. It returns endings if the cluster type
-// is unsupported or the assignment cannot be decoded.
-func (w *walk) endpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
+// clusterEndpoints returns the endpoints of c with a share above 0. It returns endings if the
+// cluster type is unsupported or the assignment cannot be decoded.
+func (w *walk) clusterEndpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 	if c.GetClusterType().GetName() == dynamicCluster {
 		return w.dynamicEndpoints(c), nil
 	}
 	if c.GetClusterType() != nil {
-		return nil, w.unsupported(c.GetName(), "clusters of the type %s are not followed", c.GetClusterType().GetName())
+		return nil, w.endUnsupported(
+			c.GetName(),
+			"clusters of the type %s are not supported",
+			c.GetClusterType().GetName(),
+		)
 	}
 	switch c.GetType() {
 	case clusterv3.Cluster_ORIGINAL_DST:
 		to := w.call.To
 		if o := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); o != nil {
-			return w.original(fmt.Sprintf("%s:%d", bracketed(to.Addr().String()), o.GetValue())), nil
+			return w.originalEndpoint(fmt.Sprintf("%s:%d", bracketHost(to.Addr().String()), o.GetValue())), nil
 		}
-		return w.original(to.String()), nil
+		return w.originalEndpoint(to.String()), nil
 	case clusterv3.Cluster_EDS:
 		name := c.GetEdsClusterConfig().GetServiceName()
 		if name == "" {
 			name = c.GetName()
 		}
-		a, ok, err := w.assignment(name)
+		a, ok, err := w.decodeAssignment(name)
 		if err != nil {
-			return nil, w.fail(err)
+			return nil, w.failWith(err)
 		}
 		if !ok {
-			w.note(StageEndpoints, name, "no assignment has come, so it has no endpoints")
+			w.addNote(StageEndpoints, name, "no ClusterLoadAssignment was received, so the cluster has no endpoints")
 			return nil, nil
 		}
-		return w.balanced(name, a.message, c), nil
+		return w.balancedEndpoints(name, a.message, c), nil
 	default:
-		return w.balanced(c.GetName(), c.GetLoadAssignment(), c), nil
+		return w.balancedEndpoints(c.GetName(), c.GetLoadAssignment(), c), nil
 	}
 }
 
-func (w *walk) original(address string) []Endpoint {
+func (w *walk) originalEndpoint(address string) []Endpoint {
 	if w.call.Direction == Direct && !w.known {
-		w.note(StageEndpoints, "", "the connection was not captured, so there is no original destination")
+		w.addNote(StageEndpoints, "", "the connection was not captured, so there is no original destination")
 		return nil
 	}
-	w.note(StageEndpoints, "", "%s, the original destination", address)
+	w.addNote(StageEndpoints, "", "%s, the original destination", address)
 	return []Endpoint{{Address: address, Share: 1}}
 }
 
-// balanced returns the endpoints of an assignment with a share above 0. It adds a step with their
-// shares and the number of other endpoints.
-func (w *walk) balanced(name string, a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
+// balancedEndpoints returns the endpoints of an assignment with a share above 0. It adds a step
+// with their shares and the number of other endpoints.
+func (w *walk) balancedEndpoints(name string, a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
 	var used []Endpoint
 	idle := 0
-	for _, e := range loads(a, c) {
+	for _, e := range endpointShares(a, c) {
 		if e.Share == 0 {
 			idle++
 			continue
@@ -177,8 +188,8 @@ func (w *walk) balanced(name string, a *endpointv3.ClusterLoadAssignment, c *clu
 		text = "none to use"
 	}
 	if idle > 0 {
-		text += fmt.Sprintf("; %d more wait for these to fail, or are not healthy", idle)
+		text += fmt.Sprintf("; %d more are of lower priority or unhealthy", idle)
 	}
-	w.note(StageEndpoints, name, "%s", text)
+	w.addNote(StageEndpoints, name, "%s", text)
 	return used
 }

@@ -16,29 +16,30 @@ func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	if packed == nil {
 		return nil
 	}
-	p, ok := unpack(packed, new(corsv3.CorsPolicy))
+	p, ok := unpackAny(packed, new(corsv3.CorsPolicy))
 	if !ok {
-		x.note(StageUnsupported, f.GetName(), "its configuration %s is not followed", packed.GetTypeUrl())
+		x.addNote(StageUnsupported, f.GetName(), "its configuration %s is not supported", packed.GetTypeUrl())
 		return nil
 	}
-	origin, there := x.request.value("origin")
-	if !there || origin == "" || p.GetFilterEnabled() != nil && fraction(p.GetFilterEnabled().GetDefaultValue()) == 0 {
+	origin, there := x.request.headerValue("origin")
+	if !there || origin == "" ||
+		p.GetFilterEnabled() != nil && fractionOf(p.GetFilterEnabled().GetDefaultValue()) == 0 {
 		return nil
 	}
 	allowed := false
 	for _, m := range p.GetAllowOriginStringMatch() {
 		ok, err := stringMatches(m, origin)
 		if err != nil {
-			x.note(StageUnsupported, f.GetName(), "%v", err)
+			x.addNote(StageUnsupported, f.GetName(), "%v", err)
 		}
 		allowed = allowed || ok
 	}
-	wanted, preflight := x.request.value("access-control-request-method")
+	wanted, preflight := x.request.headerValue("access-control-request-method")
 	preflight = preflight && wanted != "" && x.request.Method == http.MethodOptions
 	switch {
 	case preflight && (allowed || !p.GetForwardNotMatchingPreflights().GetValue() && p.GetForwardNotMatchingPreflights() != nil):
 		x.corsStep(f.GetName(), origin, allowed, "answers the preflight")
-		return x.preflight(p, origin, allowed)
+		return x.preflightEnding(p, origin, allowed)
 	case allowed:
 		x.corsStep(f.GetName(), origin, allowed, "says so in the response")
 		x.cors = corsChanges(p, origin)
@@ -53,10 +54,12 @@ func (x *exchange) corsStep(name, origin string, allowed bool, decided string) {
 	if allowed {
 		text = "origin " + origin + " is allowed"
 	}
-	x.step(Step{Stage: StageFilter, Resource: name, Matched: text, Decided: decided, By: x.routeObjects(x.routed.route)})
+	x.addStep(
+		Step{Stage: StageFilter, Resource: name, Matched: text, Decided: decided, By: x.routeObjects(x.routed.route)},
+	)
 }
 
-func (x *exchange) preflight(p *corsv3.CorsPolicy, origin string, allowed bool) *Ending {
+func (x *exchange) preflightEnding(p *corsv3.CorsPolicy, origin string, allowed bool) *Ending {
 	e := &Ending{Share: 1, Kind: Answered, Status: http.StatusOK, Reason: "CORS preflight"}
 	if !allowed {
 		return e

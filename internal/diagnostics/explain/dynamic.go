@@ -18,7 +18,7 @@ const dynamicCluster = "envoy.clusters.dynamic_forward_proxy"
 // otherwise.
 func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 	if w.dynamic == "" {
-		w.note(StageEndpoints, c.GetName(), "no filter has looked a name up, so there is none")
+		w.addNote(StageEndpoints, c.GetName(), "no filter has resolved a name, so there is no endpoint")
 		return nil
 	}
 	host, port := w.dynamic, "80"
@@ -29,7 +29,7 @@ func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 		host, port = h, p
 	}
 	address := net.JoinHostPort(host, port)
-	w.note(StageEndpoints, c.GetName(), "%s, as the proxy resolves the name", address)
+	w.addNote(StageEndpoints, c.GetName(), "%s, as the proxy resolves the name", address)
 	return []Endpoint{{Address: address, Share: 1}}
 }
 
@@ -37,12 +37,12 @@ func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 // overrides it with a literal or a header.
 func (x *exchange) dynamicByHost(filter string) {
 	x.dynamic = x.request.Authority
-	if p, ok := unpack(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {
+	if p, ok := unpackAny(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {
 		switch {
 		case p.GetHostRewriteLiteral() != "":
 			x.dynamic = p.GetHostRewriteLiteral()
 		case p.GetHostRewriteHeader() != "":
-			x.dynamic, _ = x.request.value(p.GetHostRewriteHeader())
+			x.dynamic, _ = x.request.headerValue(p.GetHostRewriteHeader())
 		}
 	}
 }

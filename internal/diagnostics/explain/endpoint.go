@@ -18,12 +18,12 @@ func endpointAddress(e *endpointv3.LbEndpoint) string {
 	case a.GetEnvoyInternalAddress() != nil:
 		return "internal " + a.GetEnvoyInternalAddress().GetServerListenerName()
 	default:
-		return fmt.Sprintf("%s:%d", bracketed(a.GetSocketAddress().GetAddress()), a.GetSocketAddress().GetPortValue())
+		return fmt.Sprintf("%s:%d", bracketHost(a.GetSocketAddress().GetAddress()), a.GetSocketAddress().GetPortValue())
 	}
 }
 
-// bracketed encloses an IPv6 address in brackets, for use before a port.
-func bracketed(host string) string {
+// bracketHost encloses an IPv6 address in brackets, for use before a port.
+func bracketHost(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
 	}
@@ -46,7 +46,7 @@ func endpointsText(list []Endpoint) string {
 		}
 		text := e.Address
 		if len(list) > 1 {
-			text = percent(e.Share) + " " + text
+			text = formatPercent(e.Share) + " " + text
 		}
 		var more []string
 		if e.Locality != "" {
@@ -66,7 +66,7 @@ func endpointsText(list []Endpoint) string {
 	return strings.Join(parts, ", ")
 }
 
-// percent formats a share: "25%", "33.3%".
-func percent(share float64) string {
+// formatPercent formats a share: "25%", "33.3%".
+func formatPercent(share float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.1f", 100*share), "0"), ".") + "%"
 }

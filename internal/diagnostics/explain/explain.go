@@ -16,11 +16,11 @@ import (
 // cannot be decoded. Everything else that stops the walk is reported as a step.
 func Explain(r *Resources, call Call) (*Path, error) {
 	w := &walk{Resources: r, call: call, path: &Path{Call: call}, remote: call.From.Addr()}
-	endings := w.connection()
+	endings := w.followConnection()
 	if w.err != nil {
 		return nil, w.err
 	}
-	w.path.Endings = merged(endings)
+	w.path.Endings = mergeEndings(endings)
 	for filter, s := range w.metadata {
 		if w.path.Metadata == nil {
 			w.path.Metadata = map[string]map[string]any{}
@@ -62,64 +62,65 @@ type walk struct {
 	own  bool
 }
 
-// step appends a step to the path.
-func (w *walk) step(s Step) { w.path.Steps = append(w.path.Steps, s) }
+// addStep appends a step to the path.
+func (w *walk) addStep(s Step) { w.path.Steps = append(w.path.Steps, s) }
 
-// note appends a step without source objects.
-func (w *walk) note(stage Stage, resource, format string, args ...any) {
-	w.step(Step{Stage: stage, Resource: resource, Decided: fmt.Sprintf(format, args...)})
+// addNote appends a step without source objects.
+func (w *walk) addNote(stage Stage, resource, format string, args ...any) {
+	w.addStep(Step{Stage: stage, Resource: resource, Decided: fmt.Sprintf(format, args...)})
 }
 
-// unsupported appends a StageUnsupported step and returns an Unknown ending with the same reason.
-func (w *walk) unsupported(resource, format string, args ...any) []Ending {
+// endUnsupported appends a StageUnsupported step and returns an Unknown ending with the same
+// reason.
+func (w *walk) endUnsupported(resource, format string, args ...any) []Ending {
 	reason := fmt.Sprintf(format, args...)
-	w.step(Step{Stage: StageUnsupported, Resource: resource, Decided: reason})
+	w.addStep(Step{Stage: StageUnsupported, Resource: resource, Decided: reason})
 	return []Ending{{Share: 1, Kind: Unknown, Reason: reason}}
 }
 
-// fail records the first error and returns an ending that stops the walk.
-func (w *walk) fail(err error) []Ending {
+// failWith records the first error and returns an ending that stops the walk.
+func (w *walk) failWith(err error) []Ending {
 	if w.err == nil {
 		w.err = err
 	}
-	return ended(Unknown, err.Error())
+	return singleEnding(Unknown, err.Error())
 }
 
-// ended returns the single ending of a call that is not forwarded.
-func ended(kind Kind, reason string) []Ending {
+// singleEnding returns the single ending of a call that is not forwarded.
+func singleEnding(kind Kind, reason string) []Ending {
 	return []Ending{{Share: 1, Kind: kind, Reason: reason}}
 }
 
-// connection follows the call through its listener and filter chain, and returns its endings.
-func (w *walk) connection() []Ending {
-	l, endings := w.listener()
+// followConnection follows the call through its listener and filter chain, and returns its endings.
+func (w *walk) followConnection() []Ending {
+	l, endings := w.selectListener()
 	if l.message == nil || endings != nil {
 		return endings
 	}
-	chain, endings := w.chain(l)
+	chain, endings := w.selectChain(l)
 	if endings != nil {
 		return endings
 	}
-	return w.network(chain)
+	return w.runNetworkFilters(chain)
 }
 
-// chain runs the listener filters of l and returns the filter chain that matches. Endings are
+// selectChain runs the listener filters of l and returns the filter chain that matches. Endings are
 // returned if the call stops here. A filter chain matcher is unsupported.
-func (w *walk) chain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
+func (w *walk) selectChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	w.from = l.from
 	at, _ := socketAddress(l.message.GetAddress())
 	w.own = at.Port() == w.call.To.Port()
-	if endings := w.inspect(l.message); endings != nil {
+	if endings := w.runListenerFilters(l.message); endings != nil {
 		return nil, endings
 	}
 	if l.message.GetFilterChainMatcher() != nil {
-		return nil, w.unsupported(l.message.GetName(), "the listener has a matcher for its filter chains, which is not followed")
+		return nil, w.endUnsupported(l.message.GetName(), "filter_chain_matcher of the listener is not supported")
 	}
 	return w.filterChain(l)
 }
 
-// scaled returns copies of the endings with their shares multiplied by a factor.
-func scaled(endings []Ending, by float64) []Ending {
+// scaleShares returns copies of the endings with their shares multiplied by a factor.
+func scaleShares(endings []Ending, by float64) []Ending {
 	out := make([]Ending, 0, len(endings))
 	for _, e := range endings {
 		e.Share *= by
@@ -128,8 +129,8 @@ func scaled(endings []Ending, by float64) []Ending {
 	return out
 }
 
-// merged removes the endings with share 0.
-func merged(endings []Ending) []Ending {
+// mergeEndings removes the endings with share 0.
+func mergeEndings(endings []Ending) []Ending {
 	out := endings[:0]
 	for _, e := range endings {
 		if e.Share > 0 {

@@ -24,35 +24,49 @@ func (x *exchange) perRoute(filter string) *anypb.Any {
 	return nil
 }
 
-// fault evaluates the fault filter, which injects delays and errors. It returns the endings of
-// aborted requests and the branches that continue.
-func (x *exchange) fault(f *hcmv3.HttpFilter, open []branch) (answered []Ending, rest []branch) {
+// evaluateFault evaluates the fault filter, which injects delays and errors. It returns the endings
+// of aborted requests and the branches that continue.
+func (x *exchange) evaluateFault(f *hcmv3.HttpFilter, open []branch) (answered []Ending, rest []branch) {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {
 		packed = f.GetTypedConfig()
 	}
-	c, ok := unpack(packed, new(faultv3.HTTPFault))
+	c, ok := unpackAny(packed, new(faultv3.HTTPFault))
 	if !ok {
-		x.note(StageUnsupported, f.GetName(), "its configuration %s is not followed", packed.GetTypeUrl())
+		x.addNote(StageUnsupported, f.GetName(), "its configuration %s is not supported", packed.GetTypeUrl())
 		return nil, open
 	}
-	if !x.faulty(f.GetName(), c) {
+	if !x.faultApplies(f.GetName(), c) {
 		return nil, open
 	}
 	if share, delay := faultDelay(c.GetDelay()); share > 0 {
-		x.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: percent(share) + " of requests wait " + delay.String(), By: x.faultObjects()})
-		open = delayed(open, share, delay)
+		x.addStep(
+			Step{
+				Stage:    StageFilter,
+				Resource: f.GetName(),
+				Decided:  formatPercent(share) + " of requests are delayed by " + delay.String(),
+				By:       x.faultObjects(),
+			},
+		)
+		open = splitDelayed(open, share, delay)
 	}
-	share := fraction(c.GetAbort().GetPercentage())
+	share := fractionOf(c.GetAbort().GetPercentage())
 	if c.GetAbort() == nil || share == 0 {
 		return nil, open
 	}
-	answer := x.abort(c.GetAbort())
-	x.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: percent(share) + " of requests are answered " + answer.text(), By: x.faultObjects()})
+	answer := x.abortEnding(c.GetAbort())
+	x.addStep(
+		Step{
+			Stage:    StageFilter,
+			Resource: f.GetName(),
+			Decided:  formatPercent(share) + " of requests are answered " + answer.describe(),
+			By:       x.faultObjects(),
+		},
+	)
 	for _, b := range open {
 		one := answer
 		one.Delay = b.delay
-		answered = append(answered, scaled([]Ending{one}, b.share*share)...)
+		answered = append(answered, scaleShares([]Ending{one}, b.share*share)...)
 		if share < 1 {
 			rest = append(rest, branch{b.share * (1 - share), b.delay})
 		}
@@ -60,13 +74,13 @@ func (x *exchange) fault(f *hcmv3.HttpFilter, open []branch) (answered []Ending,
 	return answered, rest
 }
 
-// faulty reports whether a fault applies to this request. It checks the headers and the upstream
-// cluster, and adds a step for unsupported fields.
-func (x *exchange) faulty(name string, c *faultv3.HTTPFault) bool {
+// faultApplies reports whether a fault applies to this request. It checks the headers and the
+// upstream cluster, and adds a step for unsupported fields.
+func (x *exchange) faultApplies(name string, c *faultv3.HTTPFault) bool {
 	for _, h := range c.GetHeaders() {
 		ok, err := headerMatches(h, x.request)
 		if err != nil {
-			x.note(StageUnsupported, name, "%v", err)
+			x.addNote(StageUnsupported, name, "%v", err)
 		}
 		if err != nil || !ok {
 			return false
@@ -75,8 +89,13 @@ func (x *exchange) faulty(name string, c *faultv3.HTTPFault) bool {
 	if c.GetUpstreamCluster() != "" && c.GetUpstreamCluster() != x.routed.route.GetRoute().GetCluster() {
 		return false
 	}
-	if len(c.GetDownstreamNodes()) > 0 || c.GetResponseRateLimit() != nil || c.GetDelay().GetHeaderDelay() != nil || c.GetAbort().GetHeaderAbort() != nil {
-		x.note(StageUnsupported, name, "faults by node, by header, or of the response's pace are not followed")
+	if len(c.GetDownstreamNodes()) > 0 || c.GetResponseRateLimit() != nil || c.GetDelay().GetHeaderDelay() != nil ||
+		c.GetAbort().GetHeaderAbort() != nil {
+		x.addNote(
+			StageUnsupported,
+			name,
+			"faults by downstream node, by header, and response rate limits are not supported",
+		)
 	}
 	return true
 }
@@ -93,11 +112,12 @@ func faultDelay(d *faultcommonv3.FaultDelay) (share float64, delay time.Duration
 	if d.GetFixedDelay() == nil {
 		return 0, 0
 	}
-	return fraction(d.GetPercentage()), d.GetFixedDelay().AsDuration()
+	return fractionOf(d.GetPercentage()), d.GetFixedDelay().AsDuration()
 }
 
-// delayed splits each branch into a delayed and an undelayed part, and removes parts with share 0.
-func delayed(open []branch, share float64, delay time.Duration) []branch {
+// splitDelayed splits each branch into a delayed and an undelayed part, and removes parts with
+// share 0.
+func splitDelayed(open []branch, share float64, delay time.Duration) []branch {
 	var out []branch
 	for _, b := range open {
 		out = append(out, branch{b.share * share, b.delay + delay})
@@ -111,14 +131,14 @@ func delayed(open []branch, share float64, delay time.Duration) []branch {
 // faultBody is the response body of an aborted request.
 const faultBody = "fault filter abort"
 
-func (x *exchange) abort(a *faultv3.FaultAbort) Ending {
+func (x *exchange) abortEnding(a *faultv3.FaultAbort) Ending {
 	switch e := a.GetErrorType().(type) {
 	case *faultv3.FaultAbort_HttpStatus:
-		return x.reply(int(e.HttpStatus), faultBody, "fault")
+		return x.localReply(int(e.HttpStatus), faultBody, "fault")
 	case *faultv3.FaultAbort_GrpcStatus:
-		answer := x.reply(http.StatusOK, faultBody, "fault") // status 200 applies to clients without gRPC, too
-		return answer.withGRPC(x.request.grpc(), e.GrpcStatus, faultBody)
+		answer := x.localReply(http.StatusOK, faultBody, "fault") // status 200 applies to clients without gRPC, too
+		return answer.withGRPC(x.request.isGRPC(), e.GrpcStatus, faultBody)
 	default:
-		return x.reply(http.StatusServiceUnavailable, faultBody, "fault")
+		return x.localReply(http.StatusServiceUnavailable, faultBody, "fault")
 	}
 }

@@ -23,26 +23,49 @@ type criterion struct {
 	value string
 }
 
-// criteria returns the criteria in the order that the documentation of FilterChainMatch defines.
-func (w *walk) criteria() []criterion {
+// matchCriteria returns the criteria in the order that the documentation of FilterChainMatch
+// defines.
+func (w *walk) matchCriteria() []criterion {
 	from := w.call.From.Addr()
 	return []criterion{
 		{"destination port", func(m *listenerv3.FilterChainMatch) int {
-			return equalOrAny(m.GetDestinationPort() == nil, m.GetDestinationPort().GetValue() == uint32(w.call.To.Port()))
+			return equalOrAny(
+				m.GetDestinationPort() == nil,
+				m.GetDestinationPort().GetValue() == uint32(w.call.To.Port()),
+			)
 		}, fmt.Sprint(w.call.To.Port())},
-		{"destination address", func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetPrefixRanges(), w.call.To.Addr()) }, w.call.To.Addr().String()},
-		{"server name", func(m *listenerv3.FilterChainMatch) int { return bestServerName(m.GetServerNames(), w.call.ServerName) }, w.call.ServerName},
+		{
+			"destination address",
+			func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetPrefixRanges(), w.call.To.Addr()) },
+			w.call.To.Addr().String(),
+		},
+		{
+			"server name",
+			func(m *listenerv3.FilterChainMatch) int { return bestServerName(m.GetServerNames(), w.call.ServerName) },
+			w.call.ServerName,
+		},
 		{"transport", func(m *listenerv3.FilterChainMatch) int {
 			return equalOrAny(m.GetTransportProtocol() == "", m.GetTransportProtocol() == w.transport)
 		}, w.transport},
 		{"application protocol", func(m *listenerv3.FilterChainMatch) int {
 			return firstProtocol(m.GetApplicationProtocols(), w.protocols)
 		}, strings.Join(w.protocols, ",")},
-		{"direct source", func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetDirectSourcePrefixRanges(), from) }, from.String()},
+		{
+			"direct source",
+			func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetDirectSourcePrefixRanges(), from) },
+			from.String(),
+		},
 		{"source type", w.sourceType, ""},
-		{"source", func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetSourcePrefixRanges(), from) }, from.String()},
+		{
+			"source",
+			func(m *listenerv3.FilterChainMatch) int { return longestPrefix(m.GetSourcePrefixRanges(), from) },
+			from.String(),
+		},
 		{"source port", func(m *listenerv3.FilterChainMatch) int {
-			return equalOrAny(len(m.GetSourcePorts()) == 0, slices.Contains(m.GetSourcePorts(), uint32(w.call.From.Port())))
+			return equalOrAny(
+				len(m.GetSourcePorts()) == 0,
+				slices.Contains(m.GetSourcePorts(), uint32(w.call.From.Port())),
+			)
 		}, fmt.Sprint(w.call.From.Port())},
 	}
 }
@@ -127,12 +150,15 @@ func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
 func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	left := slices.Clone(l.message.GetFilterChains())
 	var matched []string
-	for _, c := range w.criteria() {
+	for _, c := range w.matchCriteria() {
 		best := 0
 		for _, chain := range left {
 			best = max(best, c.best(chain.GetFilterChainMatch()))
 		}
-		left = slices.DeleteFunc(left, func(f *listenerv3.FilterChain) bool { return best == 0 || c.best(f.GetFilterChainMatch()) != best })
+		left = slices.DeleteFunc(
+			left,
+			func(f *listenerv3.FilterChain) bool { return best == 0 || c.best(f.GetFilterChainMatch()) != best },
+		)
 		if best > 1 {
 			matched = append(matched, strings.TrimSpace(c.name+" "+c.value))
 		}
@@ -144,52 +170,74 @@ func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterC
 	chain := l.message.GetDefaultFilterChain()
 	what := "is the default"
 	if len(left) > 0 {
-		chain, what = left[0], "takes the connection"
+		chain, what = left[0], "handles the connection"
 	}
 	if chain == nil {
-		w.step(Step{Stage: StageFilterChain, Resource: l.message.GetName(), Matched: strings.Join(matched, "; "), Decided: "no chain matches and there is no default, so the connection is closed"})
-		return nil, ended(Closed, "no filter chain matches")
+		w.addStep(
+			Step{
+				Stage:    StageFilterChain,
+				Resource: l.message.GetName(),
+				Matched:  strings.Join(matched, "; "),
+				Decided:  "no filter chain matches and there is no default filter chain, so the connection is closed",
+			},
+		)
+		return nil, singleEnding(Closed, "no filter chain matches")
 	}
-	w.step(Step{Stage: StageFilterChain, Resource: chain.GetName(), Matched: strings.Join(matched, "; "), Decided: what})
-	return chain, w.handshake(chain)
+	w.addStep(
+		Step{Stage: StageFilterChain, Resource: chain.GetName(), Matched: strings.Join(matched, "; "), Decided: what},
+	)
+	return chain, w.terminateTLS(chain)
 }
 
-// handshake terminates TLS if the chain has a TLS transport socket, and sets w.secured. It returns
-// endings if the client sends no TLS, lacks a required certificate or has an identity that the
-// chain rejects.
-func (w *walk) handshake(chain *listenerv3.FilterChain) []Ending {
+// terminateTLS terminates TLS if the chain has a TLS transport socket, and sets w.secured. It
+// returns endings if the client sends no TLS, lacks a required certificate or has an identity that
+// the chain rejects.
+func (w *walk) terminateTLS(chain *listenerv3.FilterChain) []Ending {
 	s := chain.GetTransportSocket()
 	if s == nil || filterKind(s.GetName()) == rawBuffer {
 		return nil
 	}
-	t, ok := unpack(s.GetTypedConfig(), new(tlsv3.DownstreamTlsContext))
+	t, ok := unpackAny(s.GetTypedConfig(), new(tlsv3.DownstreamTlsContext))
 	if !ok {
-		return w.unsupported(chain.GetName(), "its transport %s is not followed", s.GetName())
+		return w.endUnsupported(chain.GetName(), "its transport %s is not supported", s.GetName())
 	}
-	if w.call.carries() != TLS {
-		w.note(StageFilterChain, chain.GetName(), "wants TLS, which the client does not speak, so the connection is closed")
-		return ended(Closed, "no TLS")
+	if w.call.carriedProtocol() != TLS {
+		w.addNote(
+			StageFilterChain,
+			chain.GetName(),
+			"requires TLS, which the client does not send, so the connection is closed",
+		)
+		return singleEnding(Closed, "no TLS")
 	}
 	if t.GetRequireClientCertificate().GetValue() && !w.call.Certificate && w.call.Identity == "" {
-		w.note(StageFilterChain, chain.GetName(), "ends TLS, and wants a certificate, which the client has not, so the connection is closed")
-		return ended(Closed, "no client certificate")
+		w.addNote(
+			StageFilterChain,
+			chain.GetName(),
+			"terminates TLS and requires a client certificate, which the client does not have, so the connection is closed",
+		)
+		return singleEnding(Closed, "no client certificate")
 	}
 	w.secured = true
 	if w.call.Identity == "" {
-		w.note(StageFilterChain, chain.GetName(), "ends TLS")
+		w.addNote(StageFilterChain, chain.GetName(), "ends TLS")
 		return nil
 	}
-	if !believed(t.GetCommonTlsContext(), w.call.Identity) {
-		w.note(StageFilterChain, chain.GetName(), "ends TLS, and does not take the identity %s, so the connection is closed", w.call.Identity)
-		return ended(Closed, "an identity of another trust domain")
+	if !acceptsIdentity(t.GetCommonTlsContext(), w.call.Identity) {
+		w.addNote(
+			StageFilterChain,
+			chain.GetName(),
+			"terminates TLS and rejects the identity %s, so the connection is closed",
+			w.call.Identity,
+		)
+		return singleEnding(Closed, "identity of another trust domain")
 	}
-	w.note(StageFilterChain, chain.GetName(), "ends mutual TLS: the caller is %s", w.call.Identity)
+	w.addNote(StageFilterChain, chain.GetName(), "terminates mutual TLS: the caller is %s", w.call.Identity)
 	return nil
 }
 
-// believed reports whether the subject alternative name matchers of a chain accept an identity.
-// Without matchers, every identity that the roots sign is accepted.
-func believed(t *tlsv3.CommonTlsContext, identity string) bool {
+// acceptsIdentity reports whether the subject alternative name matchers of a chain accept an
+// identity. Without matchers, every identity that the roots sign is accepted.
+func acceptsIdentity(t *tlsv3.CommonTlsContext, identity string) bool {
 	v := t.GetCombinedValidationContext().GetDefaultValidationContext()
 	if v == nil {
 		v = t.GetValidationContext()

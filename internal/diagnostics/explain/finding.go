@@ -22,14 +22,14 @@ type finding struct {
 // Distances of a call from a condition. A rule for another port is unlikely to be meant for the
 // call, so its distance is large.
 const (
-	near     = 1
-	elsewhat = 2
-	elsehost = 3
-	elseport = 4
+	near                 = 1
+	mismatchMethodOrPath = 2
+	mismatchHost         = 3
+	mismatchPort         = 4
 )
 
-// everything returns the finding of a condition that always holds.
-func everything() finding { return finding{ok: true, why: "anything"} }
+// alwaysHolds returns the finding of a condition that always holds.
+func alwaysHolds() finding { return finding{ok: true, why: "anything"} }
 
 // not inverts a finding and keeps its reason. A finding that no longer holds has distance near.
 func (f finding) not() finding {
@@ -43,7 +43,7 @@ const maxReasons = 3
 // allOf evaluates conditions that must all hold. If any fail, the reasons and distances of all
 // failed conditions are combined.
 func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
-	held, broken := everything(), finding{}
+	held, broken := alwaysHolds(), finding{}
 	for _, one := range list {
 		f, err := find(one)
 		switch {
@@ -52,7 +52,7 @@ func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 		case f.ok:
 			held = held.and(f)
 		default:
-			broken = finding{why: joined(broken.why, f.why), miss: broken.miss + f.miss}
+			broken = finding{why: joinReasons(broken.why, f.why), miss: broken.miss + f.miss}
 		}
 	}
 	if broken.miss > 0 {
@@ -63,16 +63,16 @@ func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 
 // and combines two findings that hold, and omits the reason of an unconditional one.
 func (f finding) and(g finding) finding {
-	switch everything().why {
+	switch alwaysHolds().why {
 	case f.why:
 		return g
 	case g.why:
 		return f
 	}
-	return finding{ok: true, why: joined(f.why, g.why)}
+	return finding{ok: true, why: joinReasons(f.why, g.why)}
 }
 
-func joined(a, b string) string {
+func joinReasons(a, b string) string {
 	if a == "" {
 		return b
 	}
@@ -102,9 +102,9 @@ func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	return finding{why: strings.Join(why, " or "), miss: max(miss, near)}, nil
 }
 
-// found returns a finding about a part of the call, such as "the caller". Its text contains the
-// value and, on a mismatch, the wanted value.
-func found(what, value, wanted string, ok bool) finding {
+// newFinding returns a finding about a part of the call, such as "the caller". Its text contains
+// the value and, on a mismatch, the wanted value.
+func newFinding(what, value, wanted string, ok bool) finding {
 	switch {
 	case ok && wanted == "is "+value:
 		return finding{ok: true, why: what + " " + wanted}
@@ -120,7 +120,7 @@ func textFinding(what, value string, m *matcherv3.StringMatcher) (finding, error
 	if value == "" {
 		value = "empty"
 	}
-	return found(what, value, stringText(m), ok), err
+	return newFinding(what, value, stringText(m), ok), err
 }
 
 // addressFinding reports whether an address is in range r.
@@ -130,7 +130,7 @@ func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 	if a.IsValid() {
 		value = a.String()
 	}
-	return found(what, value, fmt.Sprintf("is in %s/%d", r.GetAddressPrefix(), r.GetPrefixLen().GetValue()), ok)
+	return newFinding(what, value, fmt.Sprintf("is in %s/%d", r.GetAddressPrefix(), r.GetPrefixLen().GetValue()), ok)
 }
 
 // portFinding reports whether the destination port is between from and to. A mismatch has distance
@@ -140,7 +140,7 @@ func portFinding(port uint16, from, to uint32) finding {
 	if to != from {
 		wanted = fmt.Sprintf("is %d to %d", from, to)
 	}
-	f := found("the port", fmt.Sprint(port), wanted, uint32(port) >= from && uint32(port) <= to)
-	f.miss *= elseport
+	f := newFinding("the port", fmt.Sprint(port), wanted, uint32(port) >= from && uint32(port) <= to)
+	f.miss *= mismatchPort
 	return f
 }

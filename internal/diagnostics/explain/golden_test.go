@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/xdsdump"
 )
 
-// TestExplain shows what is told of calls. A line of "calls" is "DIRECTION ADDRESS WHAT", where WHAT is "METHOD URL [NAME=VALUE …]",
+// TestExplain shows what receives calls. A line of "calls" is "DIRECTION ADDRESS WHAT", where WHAT is "METHOD URL [NAME=VALUE …]",
 // "bytes", "silence" or "tls NAME". A value "as=NAMESPACE/ACCOUNT" is not a header, but who calls by mutual TLS.
 func TestExplain(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
@@ -31,7 +31,10 @@ func TestExplain(t *testing.T) {
 			}
 			fmt.Fprintln(&out, path)
 			back := new(explain.Path)
-			if js, err := json.Marshal(path); err != nil || json.Unmarshal(js, back) != nil || back.String() != path.String() {
+			if js, err := json.Marshal(
+				path,
+			); err != nil || json.Unmarshal(js, back) != nil ||
+				back.String() != path.String() {
 				t.Errorf("%s: JSON does not hold all of the path: %s, %v", line, js, err)
 			}
 		}

@@ -26,16 +26,18 @@ const (
 func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{
-		changes(w.GetRequestHeadersToAdd(), w.GetRequestHeadersToRemove()),
-		changes(r.GetRequestHeadersToAdd(), r.GetRequestHeadersToRemove()),
-		changes(vh.GetRequestHeadersToAdd(), vh.GetRequestHeadersToRemove()),
-		changes(c.GetRequestHeadersToAdd(), c.GetRequestHeadersToRemove()),
+		headerChanges(w.GetRequestHeadersToAdd(), w.GetRequestHeadersToRemove()),
+		headerChanges(r.GetRequestHeadersToAdd(), r.GetRequestHeadersToRemove()),
+		headerChanges(vh.GetRequestHeadersToAdd(), vh.GetRequestHeadersToRemove()),
+		headerChanges(c.GetRequestHeadersToAdd(), c.GetRequestHeadersToRemove()),
 	}
 	if c.GetMostSpecificHeaderMutationsWins() {
 		slices.Reverse(levels[1:])
 	}
 	if text := changesText(slices.Concat(levels...)); text != "" {
-		x.step(Step{Stage: StageHeaders, Resource: w.GetName(), Decided: "of the request: " + text, By: x.routeObjects(r)})
+		x.addStep(
+			Step{Stage: StageHeaders, Resource: w.GetName(), Decided: "of the request: " + text, By: x.routeObjects(r)},
+		)
 	}
 	return levels
 }
@@ -45,25 +47,36 @@ func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]
 func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{
-		changes(w.GetResponseHeadersToAdd(), w.GetResponseHeadersToRemove()),
-		changes(r.GetResponseHeadersToAdd(), r.GetResponseHeadersToRemove()),
-		changes(vh.GetResponseHeadersToAdd(), vh.GetResponseHeadersToRemove()),
-		changes(c.GetResponseHeadersToAdd(), c.GetResponseHeadersToRemove()),
+		headerChanges(w.GetResponseHeadersToAdd(), w.GetResponseHeadersToRemove()),
+		headerChanges(r.GetResponseHeadersToAdd(), r.GetResponseHeadersToRemove()),
+		headerChanges(vh.GetResponseHeadersToAdd(), vh.GetResponseHeadersToRemove()),
+		headerChanges(c.GetResponseHeadersToAdd(), c.GetResponseHeadersToRemove()),
 	}
 	if c.GetMostSpecificHeaderMutationsWins() {
 		slices.Reverse(levels[1:])
 	}
 	// Proxies use this header among themselves to report lost requests. It is no header of an
 	// application, so it is omitted.
-	all := slices.DeleteFunc(slices.Concat(levels...), func(c HeaderChange) bool { return c.Name == mesh.LostRequestHeader })
+	all := slices.DeleteFunc(
+		slices.Concat(levels...),
+		func(c HeaderChange) bool { return c.Name == mesh.LostRequestHeader },
+	)
 	if text := changesText(all); text != "" {
-		x.step(Step{Stage: StageHeaders, Resource: w.GetName(), Decided: "of the response: " + text, By: x.routeObjects(r)})
+		x.addStep(
+			Step{
+				Stage:    StageHeaders,
+				Resource: w.GetName(),
+				Decided:  "of the response: " + text,
+				By:       x.routeObjects(r),
+			},
+		)
 	}
 	return all
 }
 
-// changes returns the changes of one level in Envoy's order: removals, replacements, additions.
-func changes(add []*corev3.HeaderValueOption, remove []string) []HeaderChange {
+// headerChanges returns the changes of one level in Envoy's order: removals, replacements,
+// additions.
+func headerChanges(add []*corev3.HeaderValueOption, remove []string) []HeaderChange {
 	var out, added []HeaderChange
 	for _, name := range remove {
 		out = append(out, HeaderChange{Do: doRemove, Name: strings.ToLower(name)})
@@ -102,23 +115,23 @@ func changeOf(o *corev3.HeaderValueOption) string {
 	}
 }
 
-// apply executes the changes of one level. Format strings are evaluated against the request before
-// these changes.
-func (r *Request) apply(changes []HeaderChange) {
+// applyChanges executes the changes of one level. Format strings are evaluated against the request
+// before these changes.
+func (r *Request) applyChanges(changes []HeaderChange) {
 	before := r.clone()
 	for _, c := range changes {
-		r.Header = Apply(r.Header, HeaderChange{c.Do, c.Name, formatted(c.Value, before)})
+		r.Header = ApplyChange(r.Header, HeaderChange{c.Do, c.Name, expandFormat(c.Value, before)})
 	}
 }
 
-// set replaces all lines of a header with one value.
-func (r *Request) set(name, value string) {
-	r.Header = Apply(r.Header, HeaderChange{doSet, name, value})
+// setHeader replaces all lines of a header with one value.
+func (r *Request) setHeader(name, value string) {
+	r.Header = ApplyChange(r.Header, HeaderChange{doSet, name, value})
 }
 
-// Apply returns headers with the change applied. It may modify the slice, so callers must use only
-// the result.
-func Apply(headers []Header, c HeaderChange) []Header {
+// ApplyChange returns headers with the change applied. It may modify the slice, so callers must use
+// only the result.
+func ApplyChange(headers []Header, c HeaderChange) []Header {
 	is := func(h Header) bool { return strings.EqualFold(h.Name, c.Name) }
 	there := slices.ContainsFunc(headers, is)
 	if c.Do == doRemove || c.Do == doSet || c.Do == doReplace && there {
@@ -130,9 +143,9 @@ func Apply(headers []Header, c HeaderChange) []Header {
 	return append(headers, Header{c.Name, c.Value})
 }
 
-// formatted replaces the Envoy format commands %REQ(name?other)% and "%%" in value. All other
+// expandFormat replaces the Envoy format commands %REQ(name?other)% and "%%" in value. All other
 // commands, including %REQ with a length, remain unchanged.
-func formatted(value string, r *Request) string {
+func expandFormat(value string, r *Request) string {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(value, "%")
@@ -158,7 +171,7 @@ func formatted(value string, r *Request) string {
 
 func requestField(names string, r *Request) string {
 	for name := range strings.SplitSeq(names, "?") {
-		if v, ok := r.value(strings.ToLower(name)); ok {
+		if v, ok := r.headerValue(strings.ToLower(name)); ok {
 			return v
 		}
 	}
@@ -177,7 +190,7 @@ func changesText(list []HeaderChange) string {
 	return strings.Join(parts, ", ")
 }
 
-// remove deletes all lines of a header.
-func (r *Request) remove(name string) {
+// removeHeader deletes all lines of a header.
+func (r *Request) removeHeader(name string) {
 	r.Header = slices.DeleteFunc(r.Header, func(h Header) bool { return strings.EqualFold(h.Name, name) })
 }

@@ -59,9 +59,9 @@ func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	case *routev3.HeaderMatcher_ContainsMatch:
 		return strings.Contains(value, s.ContainsMatch), nil
 	case *routev3.HeaderMatcher_SafeRegexMatch:
-		return wholly(s.SafeRegexMatch.GetRegex(), value)
+		return matchesWhole(s.SafeRegexMatch.GetRegex(), value)
 	default:
-		return false, fmt.Errorf("the header matcher %T is not followed", s)
+		return false, fmt.Errorf("the header matcher %T is not supported", s)
 	}
 }
 
@@ -87,7 +87,7 @@ func headerText(h *routev3.HeaderMatcher) string {
 // queryMatches evaluates a QueryParameterMatcher. It compares the first value of the parameter,
 // without decoding it.
 func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
-	_, query := r.path()
+	_, query := r.splitPath()
 	value, there := queryValue(query, q.GetName())
 	switch s := q.GetQueryParameterMatchSpecifier().(type) {
 	case nil:
@@ -100,7 +100,7 @@ func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
 		}
 		return stringMatches(s.StringMatch, value)
 	default:
-		return false, fmt.Errorf("the query matcher %T is not followed", s)
+		return false, fmt.Errorf("the query matcher %T is not supported", s)
 	}
 }
 

@@ -34,33 +34,33 @@ type exchange struct {
 	cors []HeaderChange
 }
 
-// http handles a connection in a connection manager and returns its endings. A call without HTTP is
-// answered 400, and a silent client waits.
-func (w *walk) http(m *hcmv3.HttpConnectionManager) []Ending {
+// handleHTTP handles a connection in a connection manager and returns its endings. A call without
+// HTTP is answered 400, and a silent client waits.
+func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 	switch {
-	case w.call.carries() == Silence:
-		return ended(Waiting, "the proxy waits for a request")
-	case w.call.carries() == TLS && !w.secured, w.call.Request == nil:
-		w.note(StageFilter, "http_connection_manager", "what comes is no HTTP, and is refused")
+	case w.call.carriedProtocol() == Silence:
+		return singleEnding(Waiting, "the proxy waits for a request")
+	case w.call.carriedProtocol() == TLS && !w.secured, w.call.Request == nil:
+		w.addNote(StageFilter, "http_connection_manager", "the bytes are not HTTP, so the request is rejected")
 		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP"}}
 	}
 	x := &exchange{walk: w, manager: m, request: w.call.Request.clone()}
-	if end := x.prepare(); end != nil {
+	if end := x.normalizeRequest(); end != nil {
 		return end
 	}
 	var end []Ending
-	if x.routes, end = x.configuration(); end != nil {
+	if x.routes, end = x.selectRouteConfiguration(); end != nil {
 		return end
 	}
-	if end := x.route(x.routes); end != nil {
+	if end := x.lookupRoute(x.routes); end != nil {
 		return end
 	}
-	return x.filters()
+	return x.runFilters()
 }
 
-// prepare normalizes the request before the route lookup: scheme, client address, host without
-// port, path. It returns an ending if the path or an upgrade is rejected.
-func (x *exchange) prepare() []Ending {
+// normalizeRequest normalizes the request before the route lookup: scheme, client address, host
+// without port, path. It returns an ending if the path or an upgrade is rejected.
+func (x *exchange) normalizeRequest() []Ending {
 	r := x.request
 	x.setScheme()
 	x.originalAddress(x.manager)
@@ -69,16 +69,29 @@ func (x *exchange) prepare() []Ending {
 	}
 	path, rejected := normalPath(x.manager, r.Path)
 	if rejected {
-		x.note(StageFilter, "http_connection_manager", "the path %s has what makes no canonical path (a fragment, a zero byte, or escaped slashes where those are not let in), and is refused", r.Path)
-		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "bad path", Details: "path_normalization_failed"}}
+		x.addNote(
+			StageFilter,
+			"http_connection_manager",
+			"the path %s cannot be normalized (a fragment, a NUL byte, or escaped slashes where they are rejected), so the request is rejected",
+			r.Path,
+		)
+		return []Ending{
+			{
+				Share:   1,
+				Kind:    Answered,
+				Status:  http.StatusBadRequest,
+				Reason:  "bad path",
+				Details: "path_normalization_failed",
+			},
+		}
 	}
 	if path != r.Path {
-		x.note(StageFilter, "http_connection_manager", "makes the path canonical: %s", path)
+		x.addNote(StageFilter, "http_connection_manager", "normalizes the path: %s", path)
 		r.Path = path
 	}
-	if upgrade, ok := r.value("upgrade"); ok && x.call.spoken() == HTTP1 && !x.upgrades(upgrade) {
-		x.note(StageFilter, "http_connection_manager", "upgrades to %s are off", upgrade)
-		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusForbidden, Reason: "upgrade refused"}}
+	if upgrade, ok := r.headerValue("upgrade"); ok && x.call.httpVersion() == HTTP1 && !x.allowsUpgrade(upgrade) {
+		x.addNote(StageFilter, "http_connection_manager", "upgrades to %s are disabled", upgrade)
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusForbidden, Reason: "upgrade rejected"}}
 	}
 	return nil
 }
@@ -87,7 +100,7 @@ func (x *exchange) prepare() []Ending {
 // the proxy trusts that header. HTTP/2 requests keep their own scheme.
 func (x *exchange) setScheme() {
 	r := x.request
-	if x.call.spoken() == HTTP2 && r.Scheme != "" {
+	if x.call.httpVersion() == HTTP2 && r.Scheme != "" {
 		return
 	}
 	r.Scheme = "http"
@@ -97,12 +110,12 @@ func (x *exchange) setScheme() {
 	if x.manager.GetUseRemoteAddress().GetValue() {
 		return // x-forwarded-proto of clients is not trusted
 	}
-	if proto, ok := r.value("x-forwarded-proto"); ok && (proto == "http" || proto == "https") {
+	if proto, ok := r.headerValue("x-forwarded-proto"); ok && (proto == "http" || proto == "https") {
 		r.Scheme = proto
 	}
 }
 
-func (x *exchange) upgrades(to string) bool {
+func (x *exchange) allowsUpgrade(to string) bool {
 	for _, u := range x.manager.GetUpgradeConfigs() {
 		if strings.EqualFold(u.GetUpgradeType(), to) && (u.GetEnabled() == nil || u.GetEnabled().GetValue()) {
 			return true
@@ -111,57 +124,57 @@ func (x *exchange) upgrades(to string) bool {
 	return false
 }
 
-// configuration returns the RouteConfiguration of the connection manager, inline or from RDS. It
-// returns a Refused ending if RDS has not delivered it. Other sources are unsupported.
-func (x *exchange) configuration() (decoded[*routev3.RouteConfiguration], []Ending) {
+// selectRouteConfiguration returns the RouteConfiguration of the connection manager, inline or from
+// RDS. It returns a Refused ending if RDS has not delivered it. Other sources are unsupported.
+func (x *exchange) selectRouteConfiguration() (decoded[*routev3.RouteConfiguration], []Ending) {
 	var none decoded[*routev3.RouteConfiguration]
 	switch s := x.manager.GetRouteSpecifier().(type) {
 	case *hcmv3.HttpConnectionManager_RouteConfig:
-		x.note(StageRoutes, s.RouteConfig.GetName(), "are in the listener")
+		x.addNote(StageRoutes, s.RouteConfig.GetName(), "inline in the listener")
 		return decoded[*routev3.RouteConfiguration]{s.RouteConfig, x.from}, nil
 	case *hcmv3.HttpConnectionManager_Rds:
 		name := s.Rds.GetRouteConfigName()
 		d, ok, err := x.routeConfiguration(name)
 		if err != nil {
-			return none, x.fail(err)
+			return none, x.failWith(err)
 		}
 		if !ok {
-			x.note(StageRoutes, name, "there are none of this name: the listener waits for them")
-			return none, ended(Refused, "routes "+name+" have not come")
+			x.addNote(StageRoutes, name, "no RouteConfiguration of this name was received: the listener waits for it")
+			return none, singleEnding(Refused, "route configuration "+name+" was not received")
 		}
-		x.note(StageRoutes, name, "come by RDS")
+		x.addNote(StageRoutes, name, "received over RDS")
 		return d, nil
 	default:
-		return none, x.unsupported("http_connection_manager", "its routes come in a way that is not followed (%T)", s)
+		return none, x.endUnsupported("http_connection_manager", "the route specifier %T is not supported", s)
 	}
 }
 
-// filters runs the HTTP filters in order until one answers all requests or the router is reached.
-// Unsupported filters add a step and are skipped.
-func (x *exchange) filters() []Ending {
+// runFilters runs the HTTP filters in order until one answers all requests or the router is
+// reached. Unsupported filters add a step and are skipped.
+func (x *exchange) runFilters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
-	list, end := x.unfolded()
+	list, end := x.enabledFilters()
 	if end != nil {
 		return end
 	}
 	for _, f := range list {
-		end, known := x.guard(f)
+		end, known := x.runAccessFilter(f)
 		switch {
 		case end != nil:
-			return append(out, spread(end, open)...)
+			return append(out, combineBranches(end, open)...)
 		case known:
 			continue
 		}
 		switch kind := filterKind(f.GetName()); kind {
 		case "router":
-			return append(out, x.router(open)...)
+			return append(out, x.runRouter(open)...)
 		case "fault":
-			answered, rest := x.fault(f, open)
+			answered, rest := x.evaluateFault(f, open)
 			out, open = append(out, answered...), rest
 		case "cors":
 			if answer := x.corsFilter(f); answer != nil {
-				return append(out, spread([]Ending{*answer}, open)...)
+				return append(out, combineBranches([]Ending{*answer}, open)...)
 			}
 		case "grpc_web":
 			x.grpcWeb()
@@ -169,17 +182,22 @@ func (x *exchange) filters() []Ending {
 			x.dynamicByHost(f.GetName())
 		case "grpc_stats", "set_filter_state", "stats", "alpn", "metadata_exchange", "peer_metadata":
 		default:
-			x.note(StageUnsupported, f.GetName(), "this HTTP filter is not followed: it may answer, or change the request")
+			x.addNote(
+				StageUnsupported,
+				f.GetName(),
+				"this HTTP filter is not supported: it may respond, or change the request",
+			)
 		}
 	}
-	return append(out, ended(Closed, "the connection manager has no router")...)
+	return append(out, singleEnding(Closed, "the connection manager has no router")...)
 }
 
-// spread returns the endings for each open branch, with shares multiplied and delays added.
-func spread(endings []Ending, open []branch) []Ending {
+// combineBranches returns the endings for each open branch, with shares multiplied and delays
+// added.
+func combineBranches(endings []Ending, open []branch) []Ending {
 	var out []Ending
 	for _, b := range open {
-		for _, e := range scaled(endings, b.share) {
+		for _, e := range scaleShares(endings, b.share) {
 			e.Delay += b.delay
 			out = append(out, e)
 		}
@@ -187,22 +205,22 @@ func spread(endings []Ending, open []branch) []Ending {
 	return out
 }
 
-// guard runs a filter for access control, or a filter that prepares data for it. known is false for
-// all other filters. end is not nil if the filter ends the request.
-func (x *exchange) guard(f *hcmv3.HttpFilter) (end []Ending, known bool) {
+// runAccessFilter runs a filter for access control, or a filter that prepares data for it. known is
+// false for all other filters. end is not nil if the filter ends the request.
+func (x *exchange) runAccessFilter(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	message, err := f.GetTypedConfig().UnmarshalNew()
 	if err != nil {
 		return nil, false
 	}
 	switch m := message.(type) {
 	case *httprbacv3.RBAC:
-		return x.access(f.GetName(), m), true
+		return x.evaluateRBAC(f.GetName(), m), true
 	case *httpauthzv3.ExtAuthz:
-		return x.authorizer(f.GetName(), m), true
+		return x.evaluateAuthorizer(f.GetName(), m), true
 	case *jwtauthnv3.JwtAuthentication:
-		return x.authenticate(f.GetName(), m), true
+		return x.evaluateJWT(f.GetName(), m), true
 	case *headermutationv3.HeaderMutation:
-		x.mutate(f.GetName(), m)
+		x.mutateHeaders(f.GetName(), m)
 		return nil, true
 	case *setmetadatav3.Config:
 		x.setMetadata(m)
@@ -212,16 +230,16 @@ func (x *exchange) guard(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	}
 }
 
-// router executes the route action and returns its endings for each open branch. The changes of the
-// CORS filter are added to the response.
-func (x *exchange) router(open []branch) []Ending {
+// runRouter executes the route action and returns its endings for each open branch. The changes of
+// the CORS filter are added to the response.
+func (x *exchange) runRouter(open []branch) []Ending {
 	if len(open) == 0 {
 		return nil
 	}
-	endings := x.act()
+	endings := x.runAction()
 	var out []Ending
 	for _, b := range open {
-		for _, e := range scaled(endings, b.share) {
+		for _, e := range scaleShares(endings, b.share) {
 			e.Delay += b.delay
 			e.Response = append(e.Response[:len(e.Response):len(e.Response)], x.cors...)
 			out = append(out, e)
@@ -232,13 +250,13 @@ func (x *exchange) router(open []branch) []Ending {
 
 // grpcWeb converts a gRPC-Web request to a gRPC request, as Envoy's filter does.
 func (x *exchange) grpcWeb() {
-	t, _ := x.request.value("content-type")
+	t, _ := x.request.headerValue("content-type")
 	if !strings.HasPrefix(t, "application/grpc-web") {
 		return
 	}
-	x.note(StageFilter, "grpc_web", "makes gRPC of the gRPC-Web request")
-	x.request.set("content-type", "application/grpc")
-	x.request.set("te", "trailers")
+	x.addNote(StageFilter, "grpc_web", "converts the gRPC-Web request to gRPC")
+	x.request.setHeader("content-type", "application/grpc")
+	x.request.setHeader("te", "trailers")
 }
 
 // objectsOf returns the object in the route's metadata, with the rule that produced the route. For

@@ -22,9 +22,9 @@ const (
 	detectionTimeout = 15 * time.Second
 )
 
-// inspect runs the listener filters and sets the transport and application protocols for filter
-// chain matching. It returns endings if the call stops here. Unsupported filters add a step.
-func (w *walk) inspect(l *listenerv3.Listener) []Ending {
+// runListenerFilters runs the listener filters and sets the transport and application protocols for
+// filter chain matching. It returns endings if the call stops here. Unsupported filters add a step.
+func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 	w.transport, w.protocols = "", nil
 	for _, f := range l.GetListenerFilters() {
 		kind := filterKind(f.GetName())
@@ -33,21 +33,21 @@ func (w *walk) inspect(l *listenerv3.Listener) []Ending {
 			continue
 		case tlsInspectorFilter, httpInspectorFilter:
 		default:
-			w.note(StageUnsupported, f.GetName(), "this listener filter is not followed")
+			w.addNote(StageUnsupported, f.GetName(), "this listener filter is not supported")
 			continue
 		}
-		off, known := w.disabled(f.GetFilterDisabled())
+		off, known := w.isDisabled(f.GetFilterDisabled())
 		if !known {
-			w.note(StageUnsupported, f.GetName(), "when this filter is off is said in a way that is not followed")
+			w.addNote(StageUnsupported, f.GetName(), "its filter_disabled predicate is not supported")
 		}
 		if off {
-			w.note(StageInspector, f.GetName(), "does not look at connections to port %d", w.call.To.Port())
+			w.addNote(StageInspector, f.GetName(), "is disabled for connections to port %d", w.call.To.Port())
 			continue
 		}
-		if w.call.carries() == Silence {
-			return w.silence(l, f.GetName())
+		if w.call.carriedProtocol() == Silence {
+			return w.handleSilence(l, f.GetName())
 		}
-		w.look(kind, f.GetName())
+		w.detectProtocols(kind, f.GetName())
 	}
 	if w.transport == "" {
 		w.transport = rawBuffer
@@ -59,16 +59,22 @@ func (w *walk) inspect(l *listenerv3.Listener) []Ending {
 // and "tls_inspector" are in use.
 func filterKind(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// look sets the protocols that an inspector detects in the first bytes.
-func (w *walk) look(kind, name string) {
-	c := w.call.carries()
+// detectProtocols sets the protocols that an inspector detects in the first bytes.
+func (w *walk) detectProtocols(kind, name string) {
+	c := w.call.carriedProtocol()
 	if kind == tlsInspectorFilter {
 		if c != TLS {
-			w.note(StageInspector, name, "sees no TLS")
+			w.addNote(StageInspector, name, "detects no TLS")
 			return
 		}
 		w.transport, w.protocols = tlsTransport, w.call.ALPN
-		w.note(StageInspector, name, "sees TLS, server name %q, application protocols %q", w.call.ServerName, w.call.ALPN)
+		w.addNote(
+			StageInspector,
+			name,
+			"detects TLS, server name %q, application protocols %q",
+			w.call.ServerName,
+			w.call.ALPN,
+		)
 		return
 	}
 	if w.transport == tlsTransport {
@@ -77,53 +83,58 @@ func (w *walk) look(kind, name string) {
 	switch c {
 	case HTTP1, HTTP10, HTTP2:
 		w.protocols = []string{string(c)}
-		w.note(StageInspector, name, "sees HTTP: %s", c)
+		w.addNote(StageInspector, name, "detects HTTP: %s", c)
 	default:
-		w.note(StageInspector, name, "sees no HTTP in the clear")
+		w.addNote(StageInspector, name, "detects no plaintext HTTP")
 	}
 }
 
-// silence handles a client that waits for the server to speak first. It returns endings unless the
-// listener continues after the timeout of listener filters.
-func (w *walk) silence(l *listenerv3.Listener, filter string) []Ending {
+// handleSilence handles a client that waits for the server to speak first. It returns endings
+// unless the listener continues after the timeout of listener filters.
+func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 	timeout := detectionTimeout
 	if d := l.GetListenerFiltersTimeout(); d != nil {
 		timeout = d.AsDuration()
 	}
 	switch {
 	case timeout == 0:
-		w.note(StageInspector, filter, "waits for the client's first bytes, as long as it takes")
-		return ended(Waiting, "the proxy waits for the client to speak first")
+		w.addNote(StageInspector, filter, "waits for the client's first bytes without a timeout")
+		return singleEnding(Waiting, "the proxy waits for the client to speak first")
 	case !l.GetContinueOnListenerFiltersTimeout():
-		w.note(StageInspector, filter, "waits %s for the client's first bytes, and then closes the connection", timeout)
-		return ended(Closed, "no first bytes in time")
+		w.addNote(
+			StageInspector,
+			filter,
+			"waits %s for the client's first bytes, and then closes the connection",
+			timeout,
+		)
+		return singleEnding(Closed, "no first bytes in time")
 	}
-	w.note(StageInspector, filter, "waits %s for the client's first bytes, and then goes on without", timeout)
+	w.addNote(StageInspector, filter, "waits %s for the client's first bytes, and then goes on without", timeout)
 	w.transport, w.waited = rawBuffer, timeout
 	return nil
 }
 
-// disabled evaluates a filter's filter_disabled predicate. known is false if the predicate is
+// isDisabled evaluates a filter's filter_disabled predicate. known is false if the predicate is
 // unsupported.
-func (w *walk) disabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
+func (w *walk) isDisabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
 	switch r := p.GetRule().(type) {
 	case nil:
 		return false, true
 	case *listenerv3.ListenerFilterChainMatchPredicate_AnyMatch:
 		return r.AnyMatch, true
 	case *listenerv3.ListenerFilterChainMatchPredicate_NotMatch:
-		off, known = w.disabled(r.NotMatch)
+		off, known = w.isDisabled(r.NotMatch)
 		return !off, known
 	case *listenerv3.ListenerFilterChainMatchPredicate_OrMatch:
 		for _, one := range r.OrMatch.GetRules() {
-			if off, known = w.disabled(one); off || !known {
+			if off, known = w.isDisabled(one); off || !known {
 				return off, known
 			}
 		}
 		return false, true
 	case *listenerv3.ListenerFilterChainMatchPredicate_AndMatch:
 		for _, one := range r.AndMatch.GetRules() {
-			if off, known = w.disabled(one); !off || !known {
+			if off, known = w.isDisabled(one); !off || !known {
 				return off, known
 			}
 		}

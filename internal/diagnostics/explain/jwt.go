@@ -28,74 +28,85 @@ type authentication struct {
 	good map[string]token
 }
 
-// authenticate evaluates a jwt_authn filter. It returns nil if the request continues, and a 401 or
+// evaluateJWT evaluates a jwt_authn filter. It returns nil if the request continues, and a 401 or
 // 403 ending if a required token is missing or invalid. Providers that fetch their keys remotely
 // are unsupported.
-func (x *exchange) authenticate(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
-	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions && len(x.request.Values("access-control-request-method")) > 0 {
+func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
+	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions &&
+		len(x.request.Values("access-control-request-method")) > 0 {
 		return nil
 	}
-	r, found, err := x.requirement(f)
+	r, found, err := x.matchRequirement(f)
 	if err != nil {
-		return x.unsupported(name, "%v", err)
+		return x.endUnsupported(name, "%v", err)
 	}
 	if !found {
-		x.note(StageAccess, name, "no rule asks for tokens of this request")
+		x.addNote(StageAccess, name, "no rule requires a token for this request")
 		return nil
 	}
 	a := &authentication{x, f, map[string]token{}}
-	err = a.meets(r)
+	err = a.checkRequirement(r)
 	if errors.Is(err, errRemote) {
-		return x.unsupported(name, "the proxy fetches the keys itself, and they are not known here")
+		return x.endUnsupported(name, "the proxy fetches the JWKS itself, so the keys are not known here")
 	}
-	a.use()
+	a.applyTokens()
 	if err == nil {
-		a.tell(name)
-		return a.again(name)
+		a.addTokenSteps(name)
+		return a.repeatRouteLookup(name)
 	}
 	status := http.StatusUnauthorized
 	if errors.Is(err, errAudience) { // valid, but for another audience
 		status = http.StatusForbidden
 	}
-	x.step(Step{Stage: StageAccess, Resource: name, Matched: err.Error(), Decided: "refused: " + http.StatusText(status)})
-	e := x.reply(status, err.Error(), "no valid token")
+	x.addStep(
+		Step{Stage: StageAccess, Resource: name, Matched: err.Error(), Decided: "refused: " + http.StatusText(status)},
+	)
+	e := x.localReply(status, err.Error(), "no valid token")
 	e.Details = tokenDetails + "{" + strings.ReplaceAll(err.Error(), " ", "_") + "}"
 	return []Ending{e}
 }
 
-// again repeats the route lookup if the provider of a valid token sets clear_route_cache, because
-// routes may match claims.
-func (a *authentication) again(name string) []Ending {
+// repeatRouteLookup repeats the route lookup if the provider of a valid token sets
+// clear_route_cache, because routes may match claims.
+func (a *authentication) repeatRouteLookup(name string) []Ending {
 	for provider := range a.good {
 		if a.filter.GetProviders()[provider].GetClearRouteCache() {
-			a.note(StageAccess, name, "routes may ask for what is in the token, so they are looked at again")
-			return a.route(a.routes)
+			a.addNote(StageAccess, name, "routes may match claims of the token, so the route lookup is repeated")
+			return a.lookupRoute(a.routes)
 		}
 	}
 	return nil
 }
 
-// tell adds a step for each valid token, or one step if the request has none.
-func (a *authentication) tell(name string) {
+// addTokenSteps adds a step for each valid token, or one step if the request has none.
+func (a *authentication) addTokenSteps(name string) {
 	if len(a.good) == 0 {
-		a.note(StageAccess, name, "the request has no token, and goes on as nobody's in particular")
+		a.addNote(StageAccess, name, "the request has no token: continues without a request principal")
 		return
 	}
 	for _, provider := range slices.Sorted(maps.Keys(a.good)) {
 		claims := a.good[provider].claims.GetFields()
-		a.note(StageAccess, name, "the token of %s/%s is valid: goes on", claims["iss"].GetStringValue(), claims["sub"].GetStringValue())
+		a.addNote(
+			StageAccess,
+			name,
+			"the token of %s/%s is valid: continues",
+			claims["iss"].GetStringValue(),
+			claims["sub"].GetStringValue(),
+		)
 	}
 }
 
-// requirement returns the requirement of the first rule that matches the request. found is false if
-// no rule matches, or if the rule has no requirement.
-func (x *exchange) requirement(f *jwtauthnv3.JwtAuthentication) (r *jwtauthnv3.JwtRequirement, found bool, err error) {
+// matchRequirement returns the requirement of the first rule that matches the request. found is
+// false if no rule matches, or if the rule has no requirement.
+func (x *exchange) matchRequirement(
+	f *jwtauthnv3.JwtAuthentication,
+) (r *jwtauthnv3.JwtRequirement, found bool, err error) {
 	for _, rule := range f.GetRules() {
 		match := rule.GetMatch()
 		if match == nil {
 			match = &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 		}
-		ok, _, _, err := matches(match, x.request)
+		ok, _, _, err := matchRoute(match, x.request)
 		if err != nil {
 			return nil, false, err
 		}
@@ -111,41 +122,41 @@ func (x *exchange) requirement(f *jwtauthnv3.JwtAuthentication) (r *jwtauthnv3.J
 	return nil, false, nil
 }
 
-// meets verifies the tokens of the request against a requirement. It returns nil if the requirement
-// is fulfilled.
-func (a *authentication) meets(r *jwtauthnv3.JwtRequirement) error {
+// checkRequirement verifies the tokens of the request against a requirement. It returns nil if the
+// requirement is fulfilled.
+func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:
 		return nil
 	case *jwtauthnv3.JwtRequirement_ProviderName:
-		return a.provided(t.ProviderName, nil)
+		return a.verifyProvider(t.ProviderName, nil)
 	case *jwtauthnv3.JwtRequirement_ProviderAndAudiences:
-		return a.provided(t.ProviderAndAudiences.GetProviderName(), t.ProviderAndAudiences.GetAudiences())
+		return a.verifyProvider(t.ProviderAndAudiences.GetProviderName(), t.ProviderAndAudiences.GetAudiences())
 	case *jwtauthnv3.JwtRequirement_RequiresAny:
-		return a.any(t.RequiresAny.GetRequirements())
+		return a.checkAny(t.RequiresAny.GetRequirements())
 	case *jwtauthnv3.JwtRequirement_RequiresAll:
 		for _, one := range t.RequiresAll.GetRequirements() {
-			if err := a.meets(one); err != nil {
+			if err := a.checkRequirement(one); err != nil {
 				return err
 			}
 		}
 		return nil
 	case *jwtauthnv3.JwtRequirement_AllowMissing:
-		return a.all()
+		return a.verifyAll()
 	case *jwtauthnv3.JwtRequirement_AllowMissingOrFailed:
-		_ = a.all()
+		_ = a.verifyAll()
 		return nil
 	default:
-		return fmt.Errorf("the requirement %T is not followed", t)
+		return fmt.Errorf("the requirement %T is not supported", t)
 	}
 }
 
-// any is fulfilled by one of several requirements. Otherwise it returns the first error other than
-// errMissing and errIssuer, if there is one.
-func (a *authentication) any(list []*jwtauthnv3.JwtRequirement) error {
+// checkAny is fulfilled by one of several requirements. Otherwise it returns the first error other
+// than errMissing and errIssuer, if there is one.
+func (a *authentication) checkAny(list []*jwtauthnv3.JwtRequirement) error {
 	var wrong error
 	for _, one := range list {
-		err := a.meets(one)
+		err := a.checkRequirement(one)
 		if err == nil {
 			return nil
 		}
@@ -156,21 +167,21 @@ func (a *authentication) any(list []*jwtauthnv3.JwtRequirement) error {
 	return wrong
 }
 
-// provided verifies all tokens in a provider's token locations and records them in good. It returns
-// errMissing if there are none. audiences, if any, override the provider's.
-func (a *authentication) provided(name string, audiences []string) error {
+// verifyProvider verifies all tokens in a provider's token locations and records them in good. It
+// returns errMissing if there are none. audiences, if any, override the provider's.
+func (a *authentication) verifyProvider(name string, audiences []string) error {
 	p := a.filter.GetProviders()[name]
 	if len(audiences) > 0 {
 		p = proto.CloneOf(p)
 		p.Audiences = audiences
 	}
-	texts := a.texts(p)
-	own, claimed := a.claimed(p)
+	texts := a.requestTokens(p)
+	own, claimed := a.assumedToken(p)
 	if len(texts) == 0 && !claimed {
 		return errMissing
 	}
 	if claimed {
-		if err := own.verify(p, a.call.At); err != nil {
+		if err := own.verifyClaims(p, a.call.At); err != nil {
 			return err
 		}
 		a.good[name] = own
@@ -178,7 +189,7 @@ func (a *authentication) provided(name string, audiences []string) error {
 	for _, text := range texts {
 		t, err := readToken(text)
 		if err == nil {
-			err = t.verify(p, a.call.At)
+			err = t.verifyClaims(p, a.call.At)
 		}
 		if err != nil {
 			return err
@@ -188,9 +199,9 @@ func (a *authentication) provided(name string, audiences []string) error {
 	return nil
 }
 
-// claimed returns Call.Claims as an assumed token. Without an issuer it gets the provider's. ok is
-// false if there are no claims or their issuer is another one.
-func (a *authentication) claimed(p *jwtauthnv3.JwtProvider) (token, bool) {
+// assumedToken returns Call.Claims as an assumed token. Without an issuer it gets the provider's.
+// ok is false if there are no claims or their issuer is another one.
+func (a *authentication) assumedToken(p *jwtauthnv3.JwtProvider) (token, bool) {
 	if a.call.Claims == nil {
 		return token{}, false
 	}
@@ -204,11 +215,11 @@ func (a *authentication) claimed(p *jwtauthnv3.JwtProvider) (token, bool) {
 	return token{claims: s, taken: true}, s.GetFields()["iss"].GetStringValue() == p.GetIssuer()
 }
 
-// all verifies the tokens in the locations of any provider, each against the provider of its
+// verifyAll verifies the tokens in the locations of any provider, each against the provider of its
 // issuer. It returns the first error.
-func (a *authentication) all() error {
+func (a *authentication) verifyAll() error {
 	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
-		for _, text := range a.texts(a.filter.GetProviders()[name]) {
+		for _, text := range a.requestTokens(a.filter.GetProviders()[name]) {
 			t, err := readToken(text)
 			if err == nil {
 				err = a.ofItsIssuer(t)
@@ -217,7 +228,7 @@ func (a *authentication) all() error {
 				return err
 			}
 		}
-		if own, ok := a.claimed(a.filter.GetProviders()[name]); ok {
+		if own, ok := a.assumedToken(a.filter.GetProviders()[name]); ok {
 			if err := a.ofItsIssuer(own); err != nil {
 				return err
 			}
@@ -232,7 +243,7 @@ func (a *authentication) ofItsIssuer(t token) error {
 		if p.GetIssuer() != "" && p.GetIssuer() != t.issuer() {
 			continue
 		}
-		err := t.verify(p, a.call.At)
+		err := t.verifyClaims(p, a.call.At)
 		if err == nil {
 			a.good[name] = t
 		}
@@ -241,20 +252,25 @@ func (a *authentication) ofItsIssuer(t token) error {
 	return errIssuer
 }
 
-// use applies the effects of valid tokens: dynamic metadata for later filters, request headers, and
-// the removal of tokens that are not forwarded.
-func (a *authentication) use() {
+// applyTokens applies the effects of valid tokens: dynamic metadata for later filters, request
+// headers, and the removal of tokens that are not forwarded.
+func (a *authentication) applyTokens() {
 	for _, name := range slices.Sorted(maps.Keys(a.good)) {
 		p, t := a.filter.GetProviders()[name], a.good[name]
 		if key := p.GetPayloadInMetadata(); key != "" {
-			a.say(tokenFilter, &structpb.Struct{Fields: map[string]*structpb.Value{key: structpb.NewStructValue(normalized(t.claims, p))}})
+			a.mergeMetadata(
+				tokenFilter,
+				&structpb.Struct{
+					Fields: map[string]*structpb.Value{key: structpb.NewStructValue(normalizeClaims(t.claims, p))},
+				},
+			)
 		}
 		if p.GetForwardPayloadHeader() != "" && t.text != "" {
-			a.request.set(p.GetForwardPayloadHeader(), strings.Split(t.text, ".")[1])
+			a.request.setHeader(p.GetForwardPayloadHeader(), strings.Split(t.text, ".")[1])
 		}
 		for _, c := range p.GetClaimToHeaders() {
 			if v, ok := claimAt(t.claims, c.GetClaimName()); ok {
-				a.request.set(c.GetHeaderName(), v)
+				a.request.setHeader(c.GetHeaderName(), v)
 			}
 		}
 		if !p.GetForward() {
@@ -263,9 +279,9 @@ func (a *authentication) use() {
 	}
 }
 
-// normalized returns a copy of claims with space-delimited claims split into lists
+// normalizeClaims returns a copy of claims with space-delimited claims split into lists
 // (JwtProvider.normalize_payload_in_metadata).
-func normalized(claims *structpb.Struct, p *jwtauthnv3.JwtProvider) *structpb.Struct {
+func normalizeClaims(claims *structpb.Struct, p *jwtauthnv3.JwtProvider) *structpb.Struct {
 	out := proto.CloneOf(claims)
 	for _, name := range p.GetNormalizePayloadInMetadata().GetSpaceDelimitedClaims() {
 		if text, ok := out.GetFields()[name].GetKind().(*structpb.Value_StringValue); ok {

@@ -17,16 +17,16 @@ const (
 	virtualInbound  = "virtualInbound"
 )
 
-// listener selects the listener that handles the connection. A captured connection starts at
+// selectListener selects the listener that handles the connection. A captured connection starts at
 // virtualOutbound or virtualInbound, which hands it off to the listener of its original
 // destination, if there is one. It returns a Refused ending if no listener is found.
-func (w *walk) listener() (taken decoded[*listenerv3.Listener], end []Ending) {
-	all, err := w.listeners()
+func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Ending) {
+	all, err := w.decodeListeners()
 	if err != nil {
-		return taken, w.fail(err)
+		return taken, w.failWith(err)
 	}
 	if w.call.Direction == Direct {
-		return w.bound(all)
+		return w.boundListener(all)
 	}
 	name := virtualOutbound
 	if w.call.Direction == Inbound {
@@ -34,30 +34,58 @@ func (w *walk) listener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	}
 	first := byName(all, name)
 	if first.message == nil {
-		w.note(StageListener, name, "there is no such listener, so captured connections find nobody")
-		return first, ended(Refused, "no listener "+name)
+		w.addNote(StageListener, name, "the listener does not exist, so captured connections are refused")
+		return first, singleEnding(Refused, "no listener "+name)
 	}
 	if !first.message.GetUseOriginalDst().GetValue() {
-		w.step(Step{Stage: StageListener, Resource: name, Matched: "captured " + string(w.call.Direction), Decided: "takes the connection itself, and knows that it went to " + w.call.To.String()})
+		w.addStep(
+			Step{
+				Stage:    StageListener,
+				Resource: name,
+				Matched:  "captured " + string(w.call.Direction),
+				Decided:  "handles the connection itself; its original destination is " + w.call.To.String(),
+			},
+		)
 		return first, nil
 	}
-	w.step(Step{Stage: StageListener, Resource: name, Matched: "captured " + string(w.call.Direction), Decided: "hands the connection on to the listener of its original destination " + w.call.To.String()})
+	w.addStep(
+		Step{
+			Stage:    StageListener,
+			Resource: name,
+			Matched:  "captured " + string(w.call.Direction),
+			Decided:  "hands the connection off to the listener of its original destination " + w.call.To.String(),
+		},
+	)
 	next, matched := listenerAt(all, w.call.To, false)
 	switch {
 	case next.message == nil:
-		w.note(StageListener, name, "no listener for %s, nor for its port on all addresses, so %s keeps it", w.call.To, name)
+		w.addNote(
+			StageListener,
+			name,
+			"no listener for %s, nor for its port on all addresses, so %s keeps it",
+			w.call.To,
+			name,
+		)
 		return first, nil
 	case next.message.GetName() == name:
-		w.note(StageListener, name, "%s is its own port, so it keeps the connection", w.call.To)
+		w.addNote(StageListener, name, "%s is its own port, so it handles the connection itself", w.call.To)
 		return first, nil
 	}
-	w.step(Step{Stage: StageListener, Resource: next.message.GetName(), Matched: matched, Decided: "takes the connection", By: w.listenerObjects(next)})
+	w.addStep(
+		Step{
+			Stage:    StageListener,
+			Resource: next.message.GetName(),
+			Matched:  matched,
+			Decided:  "handles the connection",
+			By:       w.listenerObjects(next),
+		},
+	)
 	return next, nil
 }
 
-// bound selects the listener that is bound to the destination address or socket of a Direct call.
-// It returns a Refused ending if there is none.
-func (w *walk) bound(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.Listener], []Ending) {
+// boundListener selects the listener that is bound to the destination address or socket of a Direct
+// call. It returns a Refused ending if there is none.
+func (w *walk) boundListener(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.Listener], []Ending) {
 	where := w.call.To.String()
 	var l decoded[*listenerv3.Listener]
 	matched := "the address that it listens at"
@@ -72,10 +100,23 @@ func (w *walk) bound(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.L
 		l, matched = listenerAt(all, w.call.To, true)
 	}
 	if l.message == nil {
-		w.note(StageListener, "", "the proxy does not listen at %s, so the connection is refused, or is somebody else's", where)
-		return l, ended(Refused, "nothing listens at "+where)
+		w.addNote(
+			StageListener,
+			"",
+			"the proxy does not listen at %s, so the connection is refused or reaches another process",
+			where,
+		)
+		return l, singleEnding(Refused, "nothing listens at "+where)
 	}
-	w.step(Step{Stage: StageListener, Resource: l.message.GetName(), Matched: matched, Decided: "takes the connection", By: w.listenerObjects(l)})
+	w.addStep(
+		Step{
+			Stage:    StageListener,
+			Resource: l.message.GetName(),
+			Matched:  matched,
+			Decided:  "handles the connection",
+			By:       w.listenerObjects(l),
+		},
+	)
 	return l, nil
 }
 
@@ -84,9 +125,12 @@ func (w *walk) bound(all []decoded[*listenerv3.Listener]) (decoded[*listenerv3.L
 func (w *walk) listenerObjects(l decoded[*listenerv3.Listener]) []Object {
 	keys := l.from
 	if at, ok := socketAddress(l.message.GetAddress()); ok && at.Addr().IsUnspecified() {
-		keys = slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return k.Kind == api.Service || k.Kind == api.ServiceEntry })
+		keys = slices.DeleteFunc(
+			slices.Clone(keys),
+			func(k config.Key) bool { return k.Kind == api.Service || k.Kind == api.ServiceEntry },
+		)
 	}
-	return w.few(keys)
+	return w.fewObjects(keys)
 }
 
 func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listenerv3.Listener]) {
@@ -101,7 +145,11 @@ func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listen
 // listenerAt selects a listener in the same way as Envoy's connection handler: by address and port,
 // and otherwise by port on the wildcard address of the family. really skips listeners that are not
 // bound to their port.
-func listenerAt(all []decoded[*listenerv3.Listener], to netip.AddrPort, really bool) (l decoded[*listenerv3.Listener], matched string) {
+func listenerAt(
+	all []decoded[*listenerv3.Listener],
+	to netip.AddrPort,
+	really bool,
+) (l decoded[*listenerv3.Listener], matched string) {
 	any4, any6 := netip.IPv4Unspecified(), netip.IPv6Unspecified()
 	wildcard := any6
 	if to.Addr().Is4() {
@@ -112,7 +160,7 @@ func listenerAt(all []decoded[*listenerv3.Listener], to netip.AddrPort, really b
 		if really && d.message.GetBindToPort() != nil && !d.message.GetBindToPort().GetValue() {
 			continue
 		}
-		for _, a := range addresses(d.message) {
+		for _, a := range listenerAddresses(d.message) {
 			at, ok := socketAddress(a)
 			switch {
 			case !ok || at.Port() != to.Port():
@@ -123,10 +171,12 @@ func listenerAt(all []decoded[*listenerv3.Listener], to netip.AddrPort, really b
 			}
 		}
 	}
-	return wild, "port " + netip.AddrPortFrom(wildcard, to.Port()).String() + ", for there is none at the address itself"
+	return wild, "port " + netip.AddrPortFrom(wildcard, to.Port()).
+		String() +
+		", for there is none at the address itself"
 }
 
-func addresses(l *listenerv3.Listener) []*corev3.Address {
+func listenerAddresses(l *listenerv3.Listener) []*corev3.Address {
 	list := []*corev3.Address{l.GetAddress()}
 	for _, a := range l.GetAdditionalAddresses() {
 		list = append(list, a.GetAddress())

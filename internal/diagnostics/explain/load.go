@@ -24,11 +24,12 @@ type priority struct {
 	panics     bool
 }
 
-// loads returns all endpoints of an assignment with their shares. It balances over priorities and
-// localities like Envoy (documentation: "Priority levels", "Locality weighted load balancing",
-// "Panic threshold"). Health is taken from the assignment, and unused endpoints have share 0.
-func loads(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
-	list := priorities(a)
+// endpointShares returns all endpoints of an assignment with their shares. It balances over
+// priorities and localities like Envoy (documentation: "Priority levels", "Locality weighted load
+// balancing", "Panic threshold"). Health is taken from the assignment, and unused endpoints have
+// share 0.
+func endpointShares(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint {
+	list := splitPriorities(a)
 	over := uint32(defaultOverprovisioning)
 	if v := a.GetPolicy().GetOverprovisioningFactor(); v != nil {
 		over = v.GetValue()
@@ -37,12 +38,12 @@ func loads(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) []Endpoint
 	byLocality := c.GetCommonLbConfig().GetLocalityWeightedLbConfig() != nil
 	var out []Endpoint
 	for i, p := range list {
-		out = append(out, p.endpoints(uint32(i), share[i], over, byLocality)...)
+		out = append(out, p.shareEndpoints(uint32(i), share[i], over, byLocality)...)
 	}
 	return out
 }
 
-func priorities(a *endpointv3.ClusterLoadAssignment) []priority {
+func splitPriorities(a *endpointv3.ClusterLoadAssignment) []priority {
 	var list []priority
 	for _, l := range a.GetEndpoints() {
 		for len(list) <= int(l.GetPriority()) {
@@ -52,7 +53,7 @@ func priorities(a *endpointv3.ClusterLoadAssignment) []priority {
 		p.localities = append(p.localities, l)
 		for _, e := range l.GetLbEndpoints() {
 			p.all++
-			if healthy(e) {
+			if isHealthy(e) {
 				p.healthy++
 			}
 		}
@@ -104,17 +105,17 @@ func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	return shares
 }
 
-// endpoints returns the endpoints of priority level and distributes its share, in percent, over
-// localities and weights. Unhealthy endpoints get share 0 except in panic mode.
-func (p priority) endpoints(level uint32, share float64, over uint32, byLocality bool) []Endpoint {
+// shareEndpoints returns the endpoints of priority level and distributes its share, in percent,
+// over localities and weights. Unhealthy endpoints get share 0 except in panic mode.
+func (p priority) shareEndpoints(level uint32, share float64, over uint32, byLocality bool) []Endpoint {
 	weights := make([]float64, len(p.localities))
 	total := 0.0
 	for i, l := range p.localities {
 		sum, sound, all := 0.0, 0, 0
 		for _, e := range l.GetLbEndpoints() {
 			all++
-			if p.panics || healthy(e) {
-				sum += weight(e)
+			if p.panics || isHealthy(e) {
+				sum += endpointWeight(e)
 				sound++
 			}
 		}
@@ -129,14 +130,19 @@ func (p priority) endpoints(level uint32, share float64, over uint32, byLocality
 	for i, l := range p.localities {
 		sum := 0.0
 		for _, e := range l.GetLbEndpoints() {
-			if p.panics || healthy(e) {
-				sum += weight(e)
+			if p.panics || isHealthy(e) {
+				sum += endpointWeight(e)
 			}
 		}
 		for _, e := range l.GetLbEndpoints() {
-			one := Endpoint{Address: endpointAddress(e), Locality: localityText(l.GetLocality()), Priority: level, peer: isPeer(e)}
-			if sum > 0 && total > 0 && (p.panics || healthy(e)) {
-				one.Share = share / 100 * weights[i] / total * weight(e) / sum
+			one := Endpoint{
+				Address:  endpointAddress(e),
+				Locality: localityText(l.GetLocality()),
+				Priority: level,
+				peer:     isPeer(e),
+			}
+			if sum > 0 && total > 0 && (p.panics || isHealthy(e)) {
+				one.Share = share / 100 * weights[i] / total * endpointWeight(e) / sum
 			}
 			out = append(out, one)
 		}
@@ -144,13 +150,13 @@ func (p priority) endpoints(level uint32, share float64, over uint32, byLocality
 	return out
 }
 
-func weight(e *endpointv3.LbEndpoint) float64 {
+func endpointWeight(e *endpointv3.LbEndpoint) float64 {
 	if w := e.GetLoadBalancingWeight(); w != nil {
 		return float64(w.GetValue())
 	}
 	return 1
 }
 
-func healthy(e *endpointv3.LbEndpoint) bool {
+func isHealthy(e *endpointv3.LbEndpoint) bool {
 	return e.GetHealthStatus() == corev3.HealthStatus_UNKNOWN || e.GetHealthStatus() == corev3.HealthStatus_HEALTHY
 }

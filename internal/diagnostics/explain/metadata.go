@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// say merges fields into the dynamic metadata of a filter, for later filters.
-func (w *walk) say(filter string, s *structpb.Struct) {
+// mergeMetadata merges fields into the dynamic metadata of a filter, for later filters.
+func (w *walk) mergeMetadata(filter string, s *structpb.Struct) {
 	if w.metadata == nil {
 		w.metadata = map[string]*structpb.Struct{}
 	}
@@ -25,16 +25,16 @@ func (w *walk) say(filter string, s *structpb.Struct) {
 	}
 }
 
-// sourced evaluates SourcedMetadata. Only dynamic metadata is supported.
-func (a asked) sourced(m *rbacv3.SourcedMetadata) (finding, error) {
+// evalSourcedMetadata evaluates SourcedMetadata. Only dynamic metadata is supported.
+func (a asked) evalSourcedMetadata(m *rbacv3.SourcedMetadata) (finding, error) {
 	if m.GetMetadataSource() != rbacv3.MetadataSource_DYNAMIC {
-		return finding{}, errors.New("metadata of the route is asked for, which is not followed")
+		return finding{}, errors.New("route metadata is not supported")
 	}
-	return a.said(m.GetMetadataMatcher())
+	return a.evalMetadata(m.GetMetadataMatcher())
 }
 
-// said evaluates a MetadataMatcher against the dynamic metadata.
-func (a asked) said(m *matcherv3.MetadataMatcher) (finding, error) {
+// evalMetadata evaluates a MetadataMatcher against the dynamic metadata.
+func (a asked) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
 	var keys []string
 	value := structpb.NewStructValue(a.metadata[m.GetFilter()])
 	for _, p := range m.GetPath() {
@@ -53,7 +53,7 @@ func (a asked) said(m *matcherv3.MetadataMatcher) (finding, error) {
 	if claim, isClaim := strings.CutPrefix(what, "payload."); isClaim {
 		what = "the token's " + claim
 	}
-	return found(what, text, valueWanted(m.GetValue()), ok), err
+	return newFinding(what, text, valueWanted(m.GetValue()), ok), err
 }
 
 // valueMatches evaluates a ValueMatcher. A missing value matches only a matcher for its absence.
@@ -79,7 +79,7 @@ func valueMatches(m *matcherv3.ValueMatcher, v *structpb.Value) (bool, error) {
 		return false, nil
 	case *matcherv3.ValueMatcher_ListMatch:
 		if p.ListMatch.GetOneOf() == nil {
-			return false, fmt.Errorf("the list matcher %T is not followed", p.ListMatch.GetMatchPattern())
+			return false, fmt.Errorf("the list matcher %T is not supported", p.ListMatch.GetMatchPattern())
 		}
 		for _, one := range v.GetListValue().GetValues() {
 			if ok, err := valueMatches(p.ListMatch.GetOneOf(), one); ok || err != nil {
@@ -88,7 +88,7 @@ func valueMatches(m *matcherv3.ValueMatcher, v *structpb.Value) (bool, error) {
 		}
 		return false, nil
 	default:
-		return false, fmt.Errorf("the value matcher %T is not followed", p)
+		return false, fmt.Errorf("the value matcher %T is not supported", p)
 	}
 }
 
@@ -122,9 +122,9 @@ func valueWanted(m *matcherv3.ValueMatcher) string {
 // metadata.
 func (x *exchange) setMetadata(f *setmetadatav3.Config) {
 	if f.GetMetadataNamespace() != "" { //nolint:staticcheck // the older form
-		x.say(f.GetMetadataNamespace(), f.GetValue()) //nolint:staticcheck // the same
+		x.mergeMetadata(f.GetMetadataNamespace(), f.GetValue()) //nolint:staticcheck // the same
 	}
 	for _, m := range f.GetMetadata() {
-		x.say(m.GetMetadataNamespace(), m.GetValue())
+		x.mergeMetadata(m.GetMetadataNamespace(), m.GetValue())
 	}
 }

@@ -12,16 +12,21 @@ import (
 // mutual TLS. This is an inbound plain text connection that a PeerAuthentication routes to the
 // black hole cluster. For all other connections it returns nil.
 func (w *walk) onlyMutual(cluster string) (end []Ending) {
-	if w.call.Direction != Inbound || cluster != mesh.BlackHoleCluster || w.secured || w.own { // the own port is always closed
+	if w.call.Direction != Inbound || cluster != mesh.BlackHoleCluster || w.secured ||
+		w.own { // the own port is always closed
 		return nil
 	}
-	modes := objects(slices.DeleteFunc(slices.Clone(w.from), func(k config.Key) bool { return k.Kind != api.PeerAuthentication }))
+	modes := objectsOf(
+		slices.DeleteFunc(slices.Clone(w.from), func(k config.Key) bool { return k.Kind != api.PeerAuthentication }),
+	)
 	if len(modes) == 0 {
 		return nil
 	}
-	w.step(Step{
-		Stage: StageAccess, Resource: cluster, By: modes,
-		Decided: "the workload takes only mutual TLS of the mesh at this port (STRICT), which the call is not by: the connection is closed",
+	w.addStep(Step{
+		Stage:    StageAccess,
+		Resource: cluster,
+		By:       modes,
+		Decided:  "the workload accepts only mutual TLS at this port (STRICT), and the call does not use it: the connection is closed",
 	})
-	return ended(Closed, "mutual TLS of the mesh is wanted (STRICT)")
+	return singleEnding(Closed, "mutual TLS is required (STRICT)")
 }

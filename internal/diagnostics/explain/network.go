@@ -21,29 +21,37 @@ import (
 // transparentNetworkFilter reports whether a network filter only observes the connection.
 func transparentNetworkFilter(kind string) bool {
 	switch kind {
-	case "mongo_proxy", "mysql_proxy", "postgres_proxy", "zookeeper_proxy", "kafka_broker", "metadata_exchange", "connection_limit":
+	case "mongo_proxy",
+		"mysql_proxy",
+		"postgres_proxy",
+		"zookeeper_proxy",
+		"kafka_broker",
+		"metadata_exchange",
+		"connection_limit":
 		return true
 	}
 	return false
 }
 
-// network runs the network filters of a chain and returns the endings of the connection. A chain
-// without a terminal filter closes it.
-func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
+// runNetworkFilters runs the network filters of a chain and returns the endings of the connection.
+// A chain without a terminal filter closes it.
+func (w *walk) runNetworkFilters(chain *listenerv3.FilterChain) []Ending {
 	for _, f := range chain.GetFilters() {
 		packed, from, end := w.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())
 		if end != nil {
 			return end
 		}
 		if f.GetConfigDiscovery() != nil {
-			w.step(Step{Stage: StageFilter, Resource: f.GetName(), Decided: "comes by ECDS", By: w.few(from)})
+			w.addStep(
+				Step{Stage: StageFilter, Resource: f.GetName(), Decided: "received over ECDS", By: w.fewObjects(from)},
+			)
 		}
 		message, err := packed.UnmarshalNew()
 		if err != nil {
 			if transparentNetworkFilter(filterKind(f.GetName())) {
 				continue
 			}
-			return w.unsupported(f.GetName(), "its configuration %s is not known here", packed.GetTypeUrl())
+			return w.endUnsupported(f.GetName(), "its configuration %s is not known here", packed.GetTypeUrl())
 		}
 		switch m := message.(type) {
 		case *tcpv3.TcpProxy:
@@ -51,7 +59,7 @@ func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 			return w.tcpProxy(m)
 		case *hcmv3.HttpConnectionManager:
 			w.from = from
-			return w.http(m)
+			return w.handleHTTP(m)
 		case *networkstatev3.Config:
 			w.known = w.known || setsDestination(m)
 			continue
@@ -70,11 +78,15 @@ func (w *walk) network(chain *listenerv3.FilterChain) []Ending {
 			continue
 		}
 		if !transparentNetworkFilter(filterKind(f.GetName())) {
-			w.note(StageUnsupported, f.GetName(), "this network filter is not followed: it may do more than watch")
+			w.addNote(
+				StageUnsupported,
+				f.GetName(),
+				"this network filter is not supported: it may change or close the connection",
+			)
 		}
 	}
-	w.note(StageFilterChain, chain.GetName(), "has no filter that ends it, so the connection is closed")
-	return ended(Closed, "the chain has no end")
+	w.addNote(StageFilterChain, chain.GetName(), "has no terminal filter, so the connection is closed")
+	return singleEnding(Closed, "the filter chain has no terminal filter")
 }
 
 // setsDestination reports whether a filter uses the connection's local address as its original
@@ -88,25 +100,29 @@ func setsDestination(m *networkstatev3.Config) bool {
 
 // extensionConfig returns a filter's configuration and source objects, from ECDS if the filter uses
 // it. It falls back to the default configuration, and returns a Refused ending if there is none.
-func (w *walk) extensionConfig(name string, own *anypb.Any, discovery *corev3.ExtensionConfigSource) (packed *anypb.Any, from []config.Key, end []Ending) {
+func (w *walk) extensionConfig(
+	name string,
+	own *anypb.Any,
+	discovery *corev3.ExtensionConfigSource,
+) (packed *anypb.Any, from []config.Key, end []Ending) {
 	if discovery == nil {
 		return own, w.from, nil
 	}
-	d, ok, err := w.extension(name)
+	d, ok, err := w.decodeExtension(name)
 	switch {
 	case err != nil:
-		return nil, nil, w.fail(err)
+		return nil, nil, w.failWith(err)
 	case !ok && discovery.GetDefaultConfig() != nil:
 		return discovery.GetDefaultConfig(), w.from, nil
 	case !ok:
-		w.note(StageFilter, name, "this extension is not there: the listener waits for it")
-		return nil, nil, ended(Refused, "extension "+name+" has not come")
+		w.addNote(StageFilter, name, "the extension configuration was not received: the listener waits for it")
+		return nil, nil, singleEnding(Refused, "extension "+name+" was not received")
 	}
 	return d.message.GetTypedConfig(), d.from, nil
 }
 
-// unpack decodes a into m. ok is false if a is nil, of another type or invalid.
-func unpack[T proto.Message](a *anypb.Any, m T) (T, bool) {
+// unpackAny decodes a into m. ok is false if a is nil, of another type or invalid.
+func unpackAny[T proto.Message](a *anypb.Any, m T) (T, bool) {
 	if a == nil || !a.MessageIs(m) || a.UnmarshalTo(m) != nil {
 		return m, false
 	}

@@ -16,15 +16,15 @@ import (
 // port as sources.
 const maxObjects = 4
 
-// few returns the objects of keys, or nil if there are more than maxObjects.
-func (w *walk) few(keys []config.Key) []Object {
+// fewObjects returns the objects of keys, or nil if there are more than maxObjects.
+func (w *walk) fewObjects(keys []config.Key) []Object {
 	if len(keys) > maxObjects {
 		return nil
 	}
-	return objects(keys)
+	return objectsOf(keys)
 }
 
-func objects(keys []config.Key) []Object {
+func objectsOf(keys []config.Key) []Object {
 	var list []Object
 	for _, k := range keys {
 		list = append(list, Object{Key: k})
@@ -36,10 +36,10 @@ func objects(keys []config.Key) []Object {
 // "<host>:<port>".
 func (w *walk) ownersOf(virtualHost string, keys []config.Key) []Object {
 	host, _, _ := strings.Cut(virtualHost, ":")
-	return objects(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return !w.owns(k, host) }))
+	return objectsOf(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return !w.ownsHost(k, host) }))
 }
 
-func (w *walk) owns(k config.Key, host string) bool {
+func (w *walk) ownsHost(k config.Key, host string) bool {
 	switch k.Kind {
 	case api.Service:
 		return strings.HasPrefix(host, k.Name+"."+k.Namespace+".svc.")
@@ -51,7 +51,10 @@ func (w *walk) owns(k config.Key, host string) bool {
 		if c == nil {
 			return false
 		}
-		return slices.ContainsFunc(config.Spec[*networking.ServiceEntry](c).GetHosts(), func(h string) bool { return strings.EqualFold(h, host) })
+		return slices.ContainsFunc(
+			config.Spec[*networking.ServiceEntry](c).GetHosts(),
+			func(h string) bool { return strings.EqualFold(h, host) },
+		)
 	default:
 		return false
 	}
@@ -60,7 +63,7 @@ func (w *walk) owns(k config.Key, host string) bool {
 // clusterObjects returns the source objects of a cluster. For a DestinationRule it includes the
 // subset of the cluster.
 func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
-	list := w.few(c.from)
+	list := w.fewObjects(c.from)
 	subset := c.message.GetMetadata().GetFilterMetadata()["istio"].GetFields()["subset"].GetStringValue()
 	for i, o := range list {
 		if o.Kind == api.DestinationRule && subset != "" && w.Object != nil {

@@ -25,7 +25,8 @@ func parsed[M proto.Message](t *testing.T, m M, text string) M {
 	return m
 }
 
-// TestFilterChainsAreNeverGoneBackTo: each criterion narrows for good, so a chain that fits in all may lose to nobody.
+// TestFilterChainsAreNeverGoneBackTo: each criterion narrows for good, so a chain that fits in all
+// may lose to nobody.
 func TestFilterChainsAreNeverGoneBackTo(t *testing.T) {
 	l := parsed(t, new(listenerv3.Listener), `
 		name: "l"
@@ -80,7 +81,7 @@ func TestLoads(t *testing.T) {
 			`common_lb_config { locality_weighted_lb_config {} }`, map[string]float64{"1.1.1.1:1": 0.25, "1.1.1.2:1": 0.375, "1.1.1.3:1": 0.375}},
 	} {
 		got := map[string]float64{}
-		for _, e := range loads(parsed(t, new(endpointv3.ClusterLoadAssignment), c.assignment), parsed(t, new(clusterv3.Cluster), c.cluster)) {
+		for _, e := range endpointShares(parsed(t, new(endpointv3.ClusterLoadAssignment), c.assignment), parsed(t, new(clusterv3.Cluster), c.cluster)) {
 			if e.Share > 0 {
 				got[e.Address] = e.Share
 			}
@@ -99,7 +100,11 @@ func TestLoads(t *testing.T) {
 func TestNormalPath(t *testing.T) {
 	base := &hcmv3.HttpConnectionManager{NormalizePath: wrapperspb.Bool(true)}
 	merge := &hcmv3.HttpConnectionManager{NormalizePath: wrapperspb.Bool(true), MergeSlashes: true}
-	decode := &hcmv3.HttpConnectionManager{NormalizePath: wrapperspb.Bool(true), MergeSlashes: true, PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD}
+	decode := &hcmv3.HttpConnectionManager{
+		NormalizePath:                wrapperspb.Bool(true),
+		MergeSlashes:                 true,
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD,
+	}
 	none := new(hcmv3.HttpConnectionManager)
 	for _, c := range []struct {
 		manager    *hcmv3.HttpConnectionManager
@@ -126,14 +131,18 @@ func TestSubstituted(t *testing.T) {
 		{"(o)", `\\\1\0`, "fo", `f\oo`},
 		{"x", "y", "foo", "foo"},
 	} {
-		s := &matcherv3.RegexMatchAndSubstitute{Pattern: &matcherv3.RegexMatcher{Regex: c.expression}, Substitution: c.substitution}
-		if got := substituted(s, c.text); got != c.want {
+		s := &matcherv3.RegexMatchAndSubstitute{
+			Pattern:      &matcherv3.RegexMatcher{Regex: c.expression},
+			Substitution: c.substitution,
+		}
+		if got := substituteRegex(s, c.text); got != c.want {
 			t.Errorf("%+v: got %s", c, got)
 		}
 	}
 }
 
-// TestUnknownMatchersAreNotGuessed: what cannot be evaluated ends the walk with a step that says so.
+// TestUnknownMatchersAreNotGuessed: what cannot be evaluated ends the walk with a step that says
+// so.
 func TestUnknownMatchersAreNotGuessed(t *testing.T) {
 	for _, match := range []string{
 		`path_match_policy { name: "x" }`,
@@ -144,9 +153,16 @@ func TestUnknownMatchersAreNotGuessed(t *testing.T) {
 		`prefix: "/" headers { name: "x" string_match {} }`,
 		`prefix: "/" runtime_fraction { default_value { numerator: 50 } }`,
 	} {
-		c := parsed(t, new(routev3.RouteConfiguration), `virtual_hosts { name: "v" domains: "*" routes { match { `+match+` } } }`)
-		x := &exchange{walk: &walk{Resources: &Resources{}, path: new(Path)}, request: &Request{Method: "GET", Authority: "a", Path: "/", Header: []Header{{"x", "1"}}}}
-		end := x.route(decoded[*routev3.RouteConfiguration]{message: c})
+		c := parsed(
+			t,
+			new(routev3.RouteConfiguration),
+			`virtual_hosts { name: "v" domains: "*" routes { match { `+match+` } } }`,
+		)
+		x := &exchange{
+			walk:    &walk{Resources: &Resources{}, path: new(Path)},
+			request: &Request{Method: "GET", Authority: "a", Path: "/", Header: []Header{{"x", "1"}}},
+		}
+		end := x.lookupRoute(decoded[*routev3.RouteConfiguration]{message: c})
 		if len(end) != 1 || end[0].Kind != Unknown || x.path.Supported() {
 			t.Errorf("%s: got %v, %v", match, end, x.path)
 		}
@@ -154,7 +170,12 @@ func TestUnknownMatchersAreNotGuessed(t *testing.T) {
 }
 
 func TestRouteMatches(t *testing.T) {
-	r := &Request{Method: "GET", Authority: "a", Path: "/Aa/b?x=1&y", Header: []Header{{"n", "42"}, {"m", "one"}, {"m", "two"}, {"content-type", "application/grpc"}}}
+	r := &Request{
+		Method:    "GET",
+		Authority: "a",
+		Path:      "/Aa/b?x=1&y",
+		Header:    []Header{{"n", "42"}, {"m", "one"}, {"m", "two"}, {"content-type", "application/grpc"}},
+	}
 	for match, want := range map[string]bool{
 		`prefix: "/Aa"`: true, `prefix: "/aa"`: false, `prefix: "/aa" case_sensitive {}`: true,
 		`path: "/Aa/b"`: true, `path: "/Aa"`: false, `path_separated_prefix: "/Aa"`: true, `path_separated_prefix: "/A"`: false,
@@ -175,14 +196,15 @@ func TestRouteMatches(t *testing.T) {
 		`prefix: "/" query_parameters { name: "y" present_match: true }`:                                  true,
 		`prefix: "/" query_parameters { name: "z" }`:                                                      false,
 	} {
-		got, _, _, err := matches(parsed(t, new(routev3.RouteMatch), match), r)
+		got, _, _, err := matchRoute(parsed(t, new(routev3.RouteMatch), match), r)
 		if err != nil || got != want {
 			t.Errorf("%s: got %v, %v", match, got, err)
 		}
 	}
 }
 
-// TestVirtualHosts: an exact domain goes before the longest suffix, that before the longest prefix, and "*" comes last.
+// TestVirtualHosts: an exact domain goes before the longest suffix, that before the longest prefix,
+// and "*" comes last.
 func TestVirtualHosts(t *testing.T) {
 	const config = `
 		virtual_hosts { name: "exact" domains: "a.example.com" domains: "[::1]" }
@@ -205,10 +227,16 @@ func TestVirtualHosts(t *testing.T) {
 		{"a.example.org", "prefix", true},
 		{"x.y", "", true},
 	} {
-		x := &exchange{walk: &walk{Resources: &Resources{}, path: new(Path)}, request: &Request{Authority: c.authority, Path: "/"}}
+		x := &exchange{
+			walk:    &walk{Resources: &Resources{}, path: new(Path)},
+			request: &Request{Authority: c.authority, Path: "/"},
+		}
 		r := parsed(t, new(routev3.RouteConfiguration), config)
 		r.IgnorePortInHostMatching = c.ignorePort
-		if end := x.route(decoded[*routev3.RouteConfiguration]{message: r}); end != nil || x.routed.host.GetName() != c.want {
+		if end := x.lookupRoute(
+			decoded[*routev3.RouteConfiguration]{message: r},
+		); end != nil ||
+			x.routed.host.GetName() != c.want {
 			t.Errorf("%+v: got %q, %v", c, x.routed.host.GetName(), end)
 		}
 	}
@@ -235,7 +263,7 @@ func TestHeaderChanges(t *testing.T) {
 		request_headers_to_add { header { key: "p" value: "%REQ(:path)% 100%% %REQ(none?d)% %UNKNOWN%" } }
 		request_headers_to_add { header { key: "empty" } }`)
 	r := &Request{Path: "/x", Header: []Header{{"gone", "1"}, {"a", "old"}, {"d", "old"}}}
-	r.apply(changes(w.GetRequestHeadersToAdd(), w.GetRequestHeadersToRemove()))
+	r.applyChanges(headerChanges(w.GetRequestHeadersToAdd(), w.GetRequestHeadersToRemove()))
 	want := []Header{{"d", "old"}, {"a", "0"}, {"a", "1"}, {"p", "/x 100% old %UNKNOWN%"}}
 	if len(r.Header) != len(want) {
 		t.Fatalf("got %v, want %v", r.Header, want)

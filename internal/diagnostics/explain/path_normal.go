@@ -65,7 +65,7 @@ func unescapeUnreserved(path string) string {
 		if path[i] == '%' && i+2 < len(path) {
 			high, ok1 := hexDigit(path[i+1])
 			low, ok2 := hexDigit(path[i+2])
-			if c := high<<4 | low; ok1 && ok2 && unreserved(c) {
+			if c := high<<4 | low; ok1 && ok2 && isUnreserved(c) {
 				b.WriteByte(c)
 				i += 2
 				continue
@@ -101,7 +101,7 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-func unreserved(c byte) bool {
+func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 

@@ -16,69 +16,73 @@ type asked struct {
 	request *Request
 }
 
-// permission evaluates a Permission, which matches the requested operation. The error reports an
-// unsupported condition.
-func (a asked) permission(p *rbacv3.Permission) (finding, error) {
+// evalPermission evaluates a Permission, which matches the requested operation. The error reports
+// an unsupported condition.
+func (a asked) evalPermission(p *rbacv3.Permission) (finding, error) {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_Any:
-		return everything(), nil
+		return alwaysHolds(), nil
 	case *rbacv3.Permission_AndRules:
-		return allOf(r.AndRules.GetRules(), a.permission)
+		return allOf(r.AndRules.GetRules(), a.evalPermission)
 	case *rbacv3.Permission_OrRules:
-		return anyOf(r.OrRules.GetRules(), a.permission)
+		return anyOf(r.OrRules.GetRules(), a.evalPermission)
 	case *rbacv3.Permission_NotRule:
-		f, err := a.permission(r.NotRule)
+		f, err := a.evalPermission(r.NotRule)
 		return f.not(), err
 	case *rbacv3.Permission_Header:
-		return a.header(r.Header)
+		return a.evalHeader(r.Header)
 	case *rbacv3.Permission_UrlPath:
-		return a.path(r.UrlPath)
+		return a.evalPath(r.UrlPath)
 	case *rbacv3.Permission_DestinationIp:
 		return addressFinding("the destination", a.call.To.Addr(), r.DestinationIp), nil
 	case *rbacv3.Permission_DestinationPort:
 		return portFinding(a.call.To.Port(), r.DestinationPort, r.DestinationPort), nil
 	case *rbacv3.Permission_DestinationPortRange: // the end of the range is exclusive
-		return portFinding(a.call.To.Port(), uint32(r.DestinationPortRange.GetStart()), uint32(r.DestinationPortRange.GetEnd())-1), nil
+		return portFinding(
+			a.call.To.Port(),
+			uint32(r.DestinationPortRange.GetStart()),
+			uint32(r.DestinationPortRange.GetEnd())-1,
+		), nil
 	case *rbacv3.Permission_RequestedServerName:
 		return textFinding("the server name", a.serverName(), r.RequestedServerName)
 	case *rbacv3.Permission_Metadata:
-		return a.said(r.Metadata) //nolint:staticcheck // EnvoyFilters may still use it
+		return a.evalMetadata(r.Metadata) //nolint:staticcheck // EnvoyFilters may still use it
 	case *rbacv3.Permission_SourcedMetadata:
-		return a.sourced(r.SourcedMetadata)
+		return a.evalSourcedMetadata(r.SourcedMetadata)
 	case *rbacv3.Permission_UriTemplate:
-		t, ok := unpack(r.UriTemplate.GetTypedConfig(), new(uritemplatev3.UriTemplateMatchConfig))
+		t, ok := unpackAny(r.UriTemplate.GetTypedConfig(), new(uritemplatev3.UriTemplateMatchConfig))
 		if !ok {
-			return finding{}, fmt.Errorf("the path is compared by %s, which is not followed", r.UriTemplate.GetName())
+			return finding{}, fmt.Errorf("the path is compared by %s, which is not supported", r.UriTemplate.GetName())
 		}
-		return a.template(t.GetPathTemplate())
+		return a.evalTemplate(t.GetPathTemplate())
 	default:
-		return finding{}, fmt.Errorf("the permission %T is not followed", r)
+		return finding{}, fmt.Errorf("the permission %T is not supported", r)
 	}
 }
 
-// header evaluates a HeaderMatcher. A mismatch of the host has distance elsehost.
-func (a asked) header(h *routev3.HeaderMatcher) (finding, error) {
+// evalHeader evaluates a HeaderMatcher. A mismatch of the host has distance elsehost.
+func (a asked) evalHeader(h *routev3.HeaderMatcher) (finding, error) {
 	ok, err := headerMatches(h, a.request)
 	if ok {
 		return finding{ok: true, why: headerText(h)}, err
 	}
-	value, there := a.request.value(h.GetName())
+	value, there := a.request.headerValue(h.GetName())
 	if !there || value == "" {
 		value = "not there"
 	}
 	miss := near
 	if h.GetName() == ":authority" {
-		miss = elsehost
+		miss = mismatchHost
 	}
 	wanted := strings.TrimPrefix(headerText(h), h.GetName()+" ")
 	return finding{why: h.GetName() + " is " + value + " (wanted: " + wanted + ")", miss: miss}, err
 }
 
-// path compares the path without the query. A mismatch has distance elsewhat.
-func (a asked) path(m *matcherv3.PathMatcher) (finding, error) {
-	path, _ := a.request.path()
+// evalPath compares the path without the query. A mismatch has distance elsewhat.
+func (a asked) evalPath(m *matcherv3.PathMatcher) (finding, error) {
+	path, _ := a.request.splitPath()
 	f, err := textFinding("the path", path, m.GetPath())
-	f.miss *= elsewhat
+	f.miss *= mismatchMethodOrPath
 	return f, err
 }
 

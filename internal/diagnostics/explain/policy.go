@@ -27,16 +27,16 @@ type judgement struct {
 // maxMisses limits the number of reported near misses.
 const maxMisses = 3
 
-// judge evaluates RBAC rules. The error reports an unsupported condition.
-func (a asked) judge(rules *rbacv3.RBAC) (judgement, error) {
+// evaluateRules evaluates RBAC rules. The error reports an unsupported condition.
+func (a asked) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
 	var misses []finding
 	for _, name := range slices.Sorted(maps.Keys(rules.GetPolicies())) {
-		f, err := a.policy(rules.GetPolicies()[name])
+		f, err := a.evalPolicy(rules.GetPolicies()[name])
 		switch {
 		case err != nil:
 			return judgement{}, fmt.Errorf("%s: %w", policyText(name), err)
 		case f.ok:
-			if f.why == everything().why {
+			if f.why == alwaysHolds().why {
 				f.why = ""
 			}
 			return judgement{allowed: rules.GetAction() != rbacv3.RBAC_DENY, policy: name, why: f.why}, nil
@@ -50,18 +50,19 @@ func (a asked) judge(rules *rbacv3.RBAC) (judgement, error) {
 		j.misses = append(j.misses, f.why)
 	}
 	if n := len(misses) - maxMisses; n > 0 {
-		j.misses = append(j.misses, fmt.Sprintf("%d more that fit less", n))
+		j.misses = append(j.misses, fmt.Sprintf("%d more with larger differences", n))
 	}
 	return j, nil
 }
 
-// policy reports whether a policy matches the call, as a finding. CEL conditions are unsupported.
-func (a asked) policy(p *rbacv3.Policy) (finding, error) {
+// evalPolicy reports whether a policy matches the call, as a finding. CEL conditions are
+// unsupported.
+func (a asked) evalPolicy(p *rbacv3.Policy) (finding, error) {
 	if p.GetCondition() != nil || p.GetCheckedCondition() != nil {
-		return finding{}, errors.New("it has a condition in CEL, which is not followed")
+		return finding{}, errors.New("CEL conditions are not supported")
 	}
-	who := func() (finding, error) { return anyOf(p.GetPrincipals(), a.principal) }
-	what := func() (finding, error) { return anyOf(p.GetPermissions(), a.permission) }
+	who := func() (finding, error) { return anyOf(p.GetPrincipals(), a.evalPrincipal) }
+	what := func() (finding, error) { return anyOf(p.GetPermissions(), a.evalPermission) }
 	return allOf([]func() (finding, error){who, what}, func(f func() (finding, error)) (finding, error) { return f() })
 }
 
@@ -75,7 +76,10 @@ func policyObject(name string) (Object, bool) {
 	if m == nil {
 		return Object{}, false
 	}
-	return Object{config.Key{Kind: api.AuthorizationPolicy, Namespace: m[1], Name: m[2]}, "spec.rules[" + m[3] + "]"}, true
+	return Object{
+		config.Key{Kind: api.AuthorizationPolicy, Namespace: m[1], Name: m[2]},
+		"spec.rules[" + m[3] + "]",
+	}, true
 }
 
 func policyText(name string) string {

@@ -26,7 +26,16 @@ func (w *walk) asksOfRequests(rules []Object) bool {
 func ofRequests(r *security.Rule) bool {
 	for _, to := range r.GetTo() {
 		o := to.GetOperation()
-		if len(slices.Concat(o.GetHosts(), o.GetNotHosts(), o.GetMethods(), o.GetNotMethods(), o.GetPaths(), o.GetNotPaths())) > 0 {
+		if len(
+			slices.Concat(
+				o.GetHosts(),
+				o.GetNotHosts(),
+				o.GetMethods(),
+				o.GetNotMethods(),
+				o.GetPaths(),
+				o.GetNotPaths(),
+			),
+		) > 0 {
 			return true
 		}
 	}
@@ -35,5 +44,8 @@ func ofRequests(r *security.Rule) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.GetWhen(), func(c *security.Condition) bool { return strings.HasPrefix(c.GetKey(), "request.") })
+	return slices.ContainsFunc(
+		r.GetWhen(),
+		func(c *security.Condition) bool { return strings.HasPrefix(c.GetKey(), "request.") },
+	)
 }

@@ -8,13 +8,17 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// redirect answers the request with a redirect.
-func (x *exchange) redirect(d *routev3.RedirectAction) []Ending {
+// redirectEnding answers the request with a redirect.
+func (x *exchange) redirectEnding(d *routev3.RedirectAction) []Ending {
 	e := Ending{
-		Share: 1, Kind: Answered, Status: redirectStatus(d.GetResponseCode()), Reason: "redirect", Route: x.routed.route.GetName(),
-		Header: []Header{{"location", x.location(d)}},
+		Share:  1,
+		Kind:   Answered,
+		Status: redirectStatus(d.GetResponseCode()),
+		Reason: "redirect",
+		Route:  x.routed.route.GetName(),
+		Header: []Header{{"location", x.redirectLocation(d)}},
 	}
-	x.step(Step{Stage: StageAction, Decided: "answers " + e.text(), By: x.routeObjects(x.routed.route)})
+	x.addStep(Step{Stage: StageAction, Decided: "answers " + e.describe(), By: x.routeObjects(x.routed.route)})
 	e.Response = x.responseChanges(nil)
 	return []Ending{e}
 }
@@ -34,8 +38,8 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	}
 }
 
-// location returns the URL of a redirect.
-func (x *exchange) location(d *routev3.RedirectAction) string {
+// redirectLocation returns the URL of a redirect.
+func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {
 	case d.GetHttpsRedirect():
@@ -54,7 +58,9 @@ func (x *exchange) location(d *routev3.RedirectAction) string {
 		given := strings.TrimPrefix(host, bare)
 		// The port of the request remains, unless the redirect sets one or it was the default port
 		// of a changed scheme.
-		if port != "" || scheme != x.request.Scheme && (x.request.Scheme == "http" && given == ":80" || x.request.Scheme == "https" && given == ":443") {
+		if port != "" ||
+			scheme != x.request.Scheme &&
+				(x.request.Scheme == "http" && given == ":80" || x.request.Scheme == "https" && given == ":443") {
 			host = bare
 		}
 	}
@@ -62,7 +68,7 @@ func (x *exchange) location(d *routev3.RedirectAction) string {
 }
 
 func (x *exchange) redirectPath(d *routev3.RedirectAction) string {
-	path, query := x.request.path()
+	path, query := x.request.splitPath()
 	switch p := d.GetPathRewriteSpecifier().(type) {
 	case *routev3.RedirectAction_PathRedirect:
 		if strings.Contains(p.PathRedirect, "?") {
@@ -72,7 +78,7 @@ func (x *exchange) redirectPath(d *routev3.RedirectAction) string {
 	case *routev3.RedirectAction_PrefixRewrite:
 		path = p.PrefixRewrite + strings.TrimPrefix(path, x.routed.matched)
 	case *routev3.RedirectAction_RegexRewrite:
-		path = substituted(p.RegexRewrite, path)
+		path = substituteRegex(p.RegexRewrite, path)
 	}
 	if query == "" || d.GetStripQuery() {
 		return path

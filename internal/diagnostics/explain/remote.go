@@ -27,7 +27,7 @@ func (x *exchange) remoteAddress() netip.Addr {
 }
 
 func forwardedFor(r *Request, skip int) (netip.Addr, bool) {
-	text, there := r.value("x-forwarded-for")
+	text, there := r.headerValue("x-forwarded-for")
 	parts := strings.Split(text, ",")
 	if !there || skip >= len(parts) {
 		return netip.Addr{}, false
@@ -39,10 +39,19 @@ func forwardedFor(r *Request, skip int) (netip.Addr, bool) {
 // originalAddress sets x.remote, and adds a step if it differs from the address of the connection.
 func (x *exchange) originalAddress(m *hcmv3.HttpConnectionManager) {
 	if len(m.GetOriginalIpDetectionExtensions()) > 0 {
-		x.note(StageUnsupported, "http_connection_manager", "how it finds out the first caller's address is not followed")
+		x.addNote(
+			StageUnsupported,
+			"http_connection_manager",
+			"the detection of the original client address is not supported",
+		)
 	}
 	x.remote = x.remoteAddress()
 	if x.remote != x.call.From.Addr() {
-		x.note(StageFilter, "http_connection_manager", "takes %s for the first caller, by x-forwarded-for", x.remote)
+		x.addNote(
+			StageFilter,
+			"http_connection_manager",
+			"uses %s as the original client address, from x-forwarded-for",
+			x.remote,
+		)
 	}
 }

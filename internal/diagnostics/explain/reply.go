@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// reply returns a local reply of the proxy. For gRPC clients it is converted to status 200 with
-// grpc-status.
-func (x *exchange) reply(status int, body, reason string) Ending {
+// localReply returns a local reply of the proxy. For gRPC clients it is converted to status 200
+// with grpc-status.
+func (x *exchange) localReply(status int, body, reason string) Ending {
 	e := Ending{Share: 1, Kind: Answered, Status: status, Body: body, Reason: reason}
 	if x.routed.route != nil {
 		e.Route = x.routed.route.GetName()
 	}
-	return e.withGRPC(x.request.grpc(), grpcOfHTTP(status), body)
+	return e.withGRPC(x.request.isGRPC(), grpcOfHTTP(status), body)
 }
 
 // withGRPC converts an answer to a gRPC response if grpc is true.

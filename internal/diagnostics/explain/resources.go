@@ -33,18 +33,18 @@ type decoded[T proto.Message] struct {
 	from    []config.Key
 }
 
-// decode unmarshals a resource into m.
-func decode[T proto.Message](r *resource.Resource, m T) (decoded[T], error) {
+// decodeResource unmarshals a resource into m.
+func decodeResource[T proto.Message](r *resource.Resource, m T) (decoded[T], error) {
 	if err := proto.Unmarshal(r.Body, m); err != nil {
 		return decoded[T]{}, fmt.Errorf("decoding %s %q: %w", api.ShortType(r.TypeURL), r.Name, err)
 	}
 	return decoded[T]{m, r.From}, nil
 }
 
-func (r *Resources) listeners() ([]decoded[*listenerv3.Listener], error) {
+func (r *Resources) decodeListeners() ([]decoded[*listenerv3.Listener], error) {
 	list := make([]decoded[*listenerv3.Listener], len(r.Listeners))
 	for i, l := range r.Listeners {
-		d, err := decode(l, new(listenerv3.Listener))
+		d, err := decodeResource(l, new(listenerv3.Listener))
 		if err != nil {
 			return nil, err
 		}
@@ -53,20 +53,20 @@ func (r *Resources) listeners() ([]decoded[*listenerv3.Listener], error) {
 	return list, nil
 }
 
-// cluster decodes the cluster with a name. ok is false if it does not exist or is invalid.
-func (r *Resources) cluster(name string) (c decoded[*clusterv3.Cluster], ok bool, err error) {
+// decodeCluster decodes the cluster with a name. ok is false if it does not exist or is invalid.
+func (r *Resources) decodeCluster(name string) (c decoded[*clusterv3.Cluster], ok bool, err error) {
 	for _, res := range r.Clusters {
 		if res.Name == name {
-			c, err = decode(res, new(clusterv3.Cluster))
+			c, err = decodeResource(res, new(clusterv3.Cluster))
 			return c, err == nil, err
 		}
 	}
 	return c, false, nil
 }
 
-// named decodes the resource with a type and name into m. ok is false if it does not exist or is
-// invalid.
-func named[T proto.Message](r *Resources, typeURL, name string, m T) (d decoded[T], ok bool, err error) {
+// decodeNamed decodes the resource with a type and name into m. ok is false if it does not exist or
+// is invalid.
+func decodeNamed[T proto.Message](r *Resources, typeURL, name string, m T) (d decoded[T], ok bool, err error) {
 	if r.Named == nil {
 		return d, false, nil
 	}
@@ -74,18 +74,18 @@ func named[T proto.Message](r *Resources, typeURL, name string, m T) (d decoded[
 	if res == nil {
 		return d, false, nil
 	}
-	d, err = decode(res, m)
+	d, err = decodeResource(res, m)
 	return d, err == nil, err
 }
 
 func (r *Resources) routeConfiguration(name string) (decoded[*routev3.RouteConfiguration], bool, error) {
-	return named(r, api.RouteType, name, new(routev3.RouteConfiguration))
+	return decodeNamed(r, api.RouteType, name, new(routev3.RouteConfiguration))
 }
 
-func (r *Resources) assignment(name string) (decoded[*endpointv3.ClusterLoadAssignment], bool, error) {
-	return named(r, api.EndpointType, name, new(endpointv3.ClusterLoadAssignment))
+func (r *Resources) decodeAssignment(name string) (decoded[*endpointv3.ClusterLoadAssignment], bool, error) {
+	return decodeNamed(r, api.EndpointType, name, new(endpointv3.ClusterLoadAssignment))
 }
 
-func (r *Resources) extension(name string) (decoded[*corev3.TypedExtensionConfig], bool, error) {
-	return named(r, api.ExtensionType, name, new(corev3.TypedExtensionConfig))
+func (r *Resources) decodeExtension(name string) (decoded[*corev3.TypedExtensionConfig], bool, error) {
+	return decodeNamed(r, api.ExtensionType, name, new(corev3.TypedExtensionConfig))
 }

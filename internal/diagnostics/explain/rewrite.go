@@ -8,12 +8,12 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// upstream returns the request that an endpoint of the cluster receives. It applies header changes
-// first, and then rewrites the host and the path.
-func (x *exchange) upstream(c choice, a *routev3.RouteAction) *Request {
+// upstreamRequest returns the request that an endpoint of the cluster receives. It applies header
+// changes first, and then rewrites the host and the path.
+func (x *exchange) upstreamRequest(c choice, a *routev3.RouteAction) *Request {
 	r := x.request.clone()
 	for _, changes := range x.requestChanges(c.weight) {
-		r.apply(changes)
+		r.applyChanges(changes)
 	}
 	host, path := r.Authority, r.Path
 	if literal := c.weight.GetHostRewriteLiteral(); literal != "" {
@@ -30,7 +30,14 @@ func (x *exchange) upstream(c choice, a *routev3.RouteAction) *Request {
 		parts = append(parts, "path becomes "+r.Path)
 	}
 	if len(parts) > 0 {
-		x.step(Step{Stage: StageRewrite, Resource: c.cluster, Decided: strings.Join(parts, ", "), By: x.routeObjects(x.routed.route)})
+		x.addStep(
+			Step{
+				Stage:    StageRewrite,
+				Resource: c.cluster,
+				Decided:  strings.Join(parts, ", "),
+				By:       x.routeObjects(x.routed.route),
+			},
+		)
 	}
 	return r
 }
@@ -40,15 +47,15 @@ func (x *exchange) rewriteHost(r *Request, a *routev3.RouteAction) {
 	case *routev3.RouteAction_HostRewriteLiteral:
 		r.Authority = h.HostRewriteLiteral
 	case *routev3.RouteAction_HostRewriteHeader:
-		if v, ok := r.value(h.HostRewriteHeader); ok {
+		if v, ok := r.headerValue(h.HostRewriteHeader); ok {
 			r.Authority = v
 		}
 	case *routev3.RouteAction_HostRewritePathRegex:
-		path, _ := r.path()
-		r.Authority = substituted(h.HostRewritePathRegex, path)
+		path, _ := r.splitPath()
+		r.Authority = substituteRegex(h.HostRewritePathRegex, path)
 	case *routev3.RouteAction_AutoHostRewrite:
 		if h.AutoHostRewrite.GetValue() {
-			x.note(StageUnsupported, "", "the host becomes the endpoint's name, which is not followed")
+			x.addNote(StageUnsupported, "", "host rewriting to the endpoint's hostname is not supported")
 		}
 	}
 }
@@ -59,11 +66,11 @@ func (x *exchange) rewritePath(r *Request, a *routev3.RouteAction) {
 	case a.GetPrefixRewrite() != "":
 		path = a.GetPrefixRewrite() + strings.TrimPrefix(path, x.routed.matched)
 	case a.GetRegexRewrite() != nil:
-		path = substituted(a.GetRegexRewrite(), path)
+		path = substituteRegex(a.GetRegexRewrite(), path)
 	case a.GetPathRewritePolicy() != nil:
-		x.note(StageUnsupported, "", "paths are rewritten by an extension, which is not followed")
+		x.addNote(StageUnsupported, "", "path rewriting by an extension is not supported")
 	case a.GetPathRewrite() != "":
-		x.note(StageUnsupported, "", "paths are rewritten by a format, which is not followed")
+		x.addNote(StageUnsupported, "", "path rewriting by a format string is not supported")
 	}
 	r.Path = path
 	if hasQuery {
@@ -71,9 +78,9 @@ func (x *exchange) rewritePath(r *Request, a *routev3.RouteAction) {
 	}
 }
 
-// substituted replaces every match of a regular expression. Substitutions refer to groups in RE2
-// syntax: \1. It returns text unchanged if the expression is invalid.
-func substituted(s *matcherv3.RegexMatchAndSubstitute, text string) string {
+// substituteRegex replaces every match of a regular expression. Substitutions refer to groups in
+// RE2 syntax: \1. It returns text unchanged if the expression is invalid.
+func substituteRegex(s *matcherv3.RegexMatchAndSubstitute, text string) string {
 	re, err := regexp.Compile(s.GetPattern().GetRegex())
 	if err != nil {
 		return text

@@ -9,31 +9,31 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
-// takes reports whether a route matches the request, including dynamic metadata. Its results are
-// the results of matches.
-func (x *exchange) takes(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
-	ok, matched, why, err = matches(m, x.request)
+// matchesRoute reports whether a route matches the request, including dynamic metadata. Its results
+// are the results of matches.
+func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
+	ok, matched, why, err = matchRoute(m, x.request)
 	for _, d := range m.GetDynamicMetadata() {
 		if err != nil || !ok {
 			break
 		}
 		var f finding
-		f, err = asked{x.walk, x.request}.said(d)
+		f, err = asked{x.walk, x.request}.evalMetadata(d)
 		ok, why = f.ok, why+", "+f.why
 	}
 	return ok, matched, why, err
 }
 
-// matches reports whether a RouteMatch accepts a request. matched is the part of the path that
+// matchRoute reports whether a RouteMatch accepts a request. matched is the part of the path that
 // rewrites replace, and why describes the conditions. The error reports an unsupported matcher.
-func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
-	path, _ := r.path()
+func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
+	path, _ := r.splitPath()
 	ok, matched, why, err = pathMatches(m, r, path)
 	if err != nil || !ok {
 		return false, "", "", err
 	}
 	reasons := []string{why}
-	if m.GetGrpc() != nil && !r.grpc() {
+	if m.GetGrpc() != nil && !r.isGRPC() {
 		return false, "", "", nil
 	}
 	for _, h := range m.GetHeaders() {
@@ -50,11 +50,11 @@ func matches(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, e
 	}
 	switch {
 	case m.GetTlsContext() != nil:
-		return false, "", "", fmt.Errorf("the route asks for properties of the client's certificate, which is not followed")
+		return false, "", "", fmt.Errorf("route matching on the client certificate is not supported")
 	case len(m.GetFilterState()) > 0:
-		return false, "", "", fmt.Errorf("the route asks for filter state, which is not followed")
+		return false, "", "", fmt.Errorf("route matching on filter state is not supported")
 	case len(m.GetCookies()) > 0:
-		return false, "", "", fmt.Errorf("the route asks for cookies, which is not followed")
+		return false, "", "", fmt.Errorf("route matching on cookies is not supported")
 	}
 	return true, matched, strings.Join(reasons, ", "), nil
 }
@@ -80,19 +80,20 @@ func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, match
 		return same(path) == same(p.Path), path, "path is " + p.Path + manner, nil
 	case *routev3.RouteMatch_PathSeparatedPrefix:
 		rest, has := strings.CutPrefix(same(path), same(p.PathSeparatedPrefix))
-		return has && (rest == "" || rest[0] == '/'), path[:min(len(p.PathSeparatedPrefix), len(path))], "path is " + p.PathSeparatedPrefix + ", or below it" + manner, nil
+		return has &&
+			(rest == "" || rest[0] == '/'), path[:min(len(p.PathSeparatedPrefix), len(path))], "path is " + p.PathSeparatedPrefix + ", or below it" + manner, nil
 	case *routev3.RouteMatch_SafeRegex:
-		ok, err = wholly(p.SafeRegex.GetRegex(), path)
+		ok, err = matchesWhole(p.SafeRegex.GetRegex(), path)
 		return ok, path, "path matches " + p.SafeRegex.GetRegex(), err
 	case *routev3.RouteMatch_ConnectMatcher_:
 		return r.Method == http.MethodConnect, "", "method is CONNECT", nil
 	default:
-		return false, "", "", fmt.Errorf("the path matcher %T is not followed", p)
+		return false, "", "", fmt.Errorf("the path matcher %T is not supported", p)
 	}
 }
 
-// fraction converts a FractionalPercent to a number between 0 and 1.
-func fraction(p *typev3.FractionalPercent) float64 {
+// fractionOf converts a FractionalPercent to a number between 0 and 1.
+func fractionOf(p *typev3.FractionalPercent) float64 {
 	of := 100.0
 	switch p.GetDenominator() {
 	case typev3.FractionalPercent_TEN_THOUSAND:

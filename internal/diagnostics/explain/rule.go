@@ -24,7 +24,12 @@ type rule struct {
 // ruleOf returns the rule of a VirtualService that produced a route, or nil if none is found.
 // Routes have the order of their rules, and rules for other proxies produce none. So each route
 // belongs to the next rule that resembles it.
-func ruleOf(c *config.Config, object func(config.Key) *config.Config, routes []*routev3.Route, wanted *routev3.Route) []Object {
+func ruleOf(
+	c *config.Config,
+	object func(config.Key) *config.Config,
+	routes []*routev3.Route,
+	wanted *routev3.Route,
+) []Object {
 	if c == nil || c.Kind != api.VirtualService {
 		return nil
 	}
@@ -34,7 +39,7 @@ func ruleOf(c *config.Config, object func(config.Key) *config.Config, routes []*
 		if key, ok := metadataKey(r.GetMetadata()); !ok || key != c.Key {
 			continue
 		}
-		for at < len(rules) && !rules[at].resembles(r) {
+		for at < len(rules) && !rules[at].couldCreate(r) {
 			at++
 		}
 		if at == len(rules) {
@@ -56,12 +61,16 @@ func rulesOf(c *config.Config, object func(config.Key) *config.Config) []rule {
 			list = append(list, own...)
 			continue
 		}
-		key := config.Key{Kind: api.VirtualService, Namespace: h.GetDelegate().GetNamespace(), Name: h.GetDelegate().GetName()}
+		key := config.Key{
+			Kind:      api.VirtualService,
+			Namespace: h.GetDelegate().GetNamespace(),
+			Name:      h.GetDelegate().GetName(),
+		}
 		if key.Namespace == "" {
 			key.Namespace = c.Namespace
 		}
 		if d := object(key); d != nil {
-			list = append(list, delegated(own, d)...)
+			list = append(list, delegateRules(own, d)...)
 		}
 	}
 	return list
@@ -80,22 +89,25 @@ func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
 	return list
 }
 
-// delegated returns the rules of a delegate, combined with the rules of the delegating route.
-func delegated(own []rule, d *config.Config) []rule {
+// delegateRules returns the rules of a delegate, combined with the rules of the delegating route.
+func delegateRules(own []rule, d *config.Config) []rule {
 	var list []rule
 	for i, h := range config.Spec[*networking.VirtualService](d).GetHttp() {
 		for _, root := range own {
 			for _, leaf := range matchesOf(d.Key, i, h) {
-				list = append(list, rule{by: append(leaf.by, root.by...), match: within(root.match, leaf.match), route: h})
+				list = append(
+					list,
+					rule{by: append(leaf.by, root.by...), match: mergeMatches(root.match, leaf.match), route: h},
+				)
 			}
 		}
 	}
 	return list
 }
 
-// within merges the matches of a delegating rule and of its delegate, limited to the fields that
-// resembles compares. The delegate's fields override.
-func within(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
+// mergeMatches merges the matches of a delegating rule and of its delegate, limited to the fields
+// that resembles compares. The delegate's fields override.
+func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	switch {
 	case root == nil:
 		return leaf
@@ -103,9 +115,14 @@ func within(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchReques
 		return root
 	}
 	out := &networking.HTTPMatchRequest{
-		Name: leaf.GetName(), Uri: leaf.GetUri(), Method: leaf.GetMethod(), Authority: leaf.GetAuthority(), Scheme: leaf.GetScheme(),
-		Headers: map[string]*networking.StringMatch{}, WithoutHeaders: map[string]*networking.StringMatch{},
-		QueryParams: map[string]*networking.StringMatch{},
+		Name:           leaf.GetName(),
+		Uri:            leaf.GetUri(),
+		Method:         leaf.GetMethod(),
+		Authority:      leaf.GetAuthority(),
+		Scheme:         leaf.GetScheme(),
+		Headers:        map[string]*networking.StringMatch{},
+		WithoutHeaders: map[string]*networking.StringMatch{},
+		QueryParams:    map[string]*networking.StringMatch{},
 	}
 	for _, own := range []struct {
 		to   **networking.StringMatch
@@ -123,15 +140,21 @@ func within(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchReques
 	return out
 }
 
-// resembles reports whether a route may come from the rule. It compares names, the path, the names
-// of headers and parameters, and the action.
-func (u rule) resembles(r *routev3.Route) bool {
+// couldCreate reports whether a route may come from the rule. It compares names, the path, the
+// names of headers and parameters, and the action.
+func (u rule) couldCreate(r *routev3.Route) bool {
 	named := strings.Contains(r.GetName(), u.route.GetName()) && strings.Contains(r.GetName(), u.match.GetName())
-	return named && u.headersResemble(r.GetMatch()) && u.queryResembles(r.GetMatch()) && u.pathResembles(r.GetMatch()) && u.endResembles(r)
+	return named && u.headersResemble(r.GetMatch()) && u.queryResembles(r.GetMatch()) &&
+		u.pathResembles(r.GetMatch()) &&
+		u.endResembles(r)
 }
 
 func (u rule) headersResemble(m *routev3.RouteMatch) bool {
-	own := map[string]bool{":method": u.match.GetMethod() != nil, ":authority": u.match.GetAuthority() != nil, ":scheme": u.match.GetScheme() != nil}
+	own := map[string]bool{
+		":method":    u.match.GetMethod() != nil,
+		":authority": u.match.GetAuthority() != nil,
+		":scheme":    u.match.GetScheme() != nil,
+	}
 	for _, h := range m.GetHeaders() {
 		name := h.GetName()
 		_, with := u.match.GetHeaders()[name]
@@ -175,7 +198,11 @@ func (u rule) endResembles(r *routev3.Route) bool {
 	}
 	for _, n := range names {
 		c, err := mesh.ParseClusterName(n)
-		if err == nil && !slices.ContainsFunc(u.route.GetRoute(), func(d *networking.HTTPRouteDestination) bool { return d.GetDestination().GetSubset() == c.Subset }) {
+		if err == nil &&
+			!slices.ContainsFunc(
+				u.route.GetRoute(),
+				func(d *networking.HTTPRouteDestination) bool { return d.GetDestination().GetSubset() == c.Subset },
+			) {
 			return false
 		}
 	}

@@ -28,9 +28,9 @@ func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
 	case *matcherv3.StringMatcher_Contains:
 		return strings.Contains(value, same(p.Contains)), nil
 	case *matcherv3.StringMatcher_SafeRegex:
-		return wholly(p.SafeRegex.GetRegex(), value)
+		return matchesWhole(p.SafeRegex.GetRegex(), value)
 	default:
-		return false, fmt.Errorf("the string matcher %T is not followed", p)
+		return false, fmt.Errorf("the string matcher %T is not supported", p)
 	}
 }
 
@@ -52,9 +52,9 @@ func stringText(m *matcherv3.StringMatcher) string {
 	}
 }
 
-// wholly reports whether a regular expression matches the whole text. Envoy and Go both use RE2
-// syntax.
-func wholly(expression, text string) (bool, error) {
+// matchesWhole reports whether a regular expression matches the whole text. Envoy and Go both use
+// RE2 syntax.
+func matchesWhole(expression, text string) (bool, error) {
 	re, err := regexp.Compile(`\A(?:` + expression + `)\z`)
 	if err != nil {
 		return false, fmt.Errorf("the regular expression %q cannot be read: %w", expression, err)

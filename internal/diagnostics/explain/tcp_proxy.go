@@ -10,20 +10,20 @@ import (
 // tcpProxy forwards the connection to the clusters of a TCP proxy, and returns an ending for each.
 func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	if len(p.GetHashPolicy()) > 0 {
-		w.note(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")
+		w.addNote(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")
 	}
 	if d := p.GetMaxDownstreamConnectionDuration(); d != nil {
-		w.note(StagePolicy, "tcp_proxy", "connections are closed at the age of %s", d.AsDuration())
+		w.addNote(StagePolicy, "tcp_proxy", "connections are closed at the age of %s", d.AsDuration())
 	}
 	if p.GetTunnelingConfig() != nil {
-		w.note(StageAction, "tcp_proxy", "tunnels through HTTP CONNECT to %s", p.GetTunnelingConfig().GetHostname())
+		w.addNote(StageAction, "tcp_proxy", "tunnels through HTTP CONNECT to %s", p.GetTunnelingConfig().GetHostname())
 	}
 	if end := w.onlyMutual(p.GetCluster()); end != nil {
 		return end
 	}
 	weighted := p.GetWeightedClusters()
 	if weighted == nil {
-		w.note(StageAction, "tcp_proxy", "forwards bytes to %s", p.GetCluster())
+		w.addNote(StageAction, "tcp_proxy", "forwards bytes to %s", p.GetCluster())
 		return w.bytesTo(p.GetCluster())
 	}
 	total := 0.0
@@ -32,12 +32,12 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	}
 	var parts []string
 	for _, c := range weighted.GetClusters() {
-		parts = append(parts, fmt.Sprintf("%s %s", percent(float64(c.GetWeight())/total), c.GetName()))
+		parts = append(parts, fmt.Sprintf("%s %s", formatPercent(float64(c.GetWeight())/total), c.GetName()))
 	}
-	w.note(StageAction, "tcp_proxy", "forwards bytes, by connection: %s", strings.Join(parts, ", "))
+	w.addNote(StageAction, "tcp_proxy", "forwards bytes, by connection: %s", strings.Join(parts, ", "))
 	var out []Ending
 	for _, c := range weighted.GetClusters() {
-		out = append(out, scaled(w.bytesTo(c.GetName()), float64(c.GetWeight())/total)...)
+		out = append(out, scaleShares(w.bytesTo(c.GetName()), float64(c.GetWeight())/total)...)
 	}
 	return out
 }
@@ -45,14 +45,14 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 // bytesTo returns the ending of a connection in a cluster. It is Closed if the cluster is missing
 // or has no usable endpoint.
 func (w *walk) bytesTo(name string) []Ending {
-	t, end := w.cluster(name)
+	t, end := w.resolveCluster(name)
 	switch {
 	case end != nil:
 		return end
 	case t == nil:
-		return ended(Closed, "there is no cluster "+name)
+		return singleEnding(Closed, "no cluster "+name)
 	case len(t.endpoints) == 0:
-		return []Ending{{Share: 1, Kind: Closed, Cluster: name, Reason: "the cluster has no endpoint to use"}}
+		return []Ending{{Share: 1, Kind: Closed, Cluster: name, Reason: "the cluster has no usable endpoint"}}
 	}
 	return []Ending{{Share: 1, Kind: Forwarded, Cluster: name, Endpoints: t.endpoints, Transport: t.transport}}
 }

@@ -12,8 +12,8 @@ const (
 	textGlob    = "[a-zA-Z0-9-._~%!$&'()*+,;:@=/]*"
 )
 
-// template compares the path without the query with a template such as "/a/*/b/**".
-func (a asked) template(text string) (finding, error) {
+// evalTemplate compares the path without the query with a template such as "/a/*/b/**".
+func (a asked) evalTemplate(text string) (finding, error) {
 	var expression strings.Builder
 	for segment := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
 		expression.WriteByte('/')
@@ -26,7 +26,7 @@ func (a asked) template(text string) (finding, error) {
 			expression.WriteString(regexp.QuoteMeta(segment))
 		}
 	}
-	path, _ := a.request.path()
-	ok, err := wholly(expression.String(), path)
-	return found("the path", path, "is as "+text, ok), err
+	path, _ := a.request.splitPath()
+	ok, err := matchesWhole(expression.String(), path)
+	return newFinding("the path", path, "is as "+text, ok), err
 }

@@ -31,11 +31,11 @@ func (c Call) String() string {
 	if c.Socket != "" {
 		to = c.Socket
 	}
-	what := string(c.carries())
+	what := string(c.carriedProtocol())
 	switch {
 	case c.Request != nil:
 		what = c.Request.String()
-	case c.carries() == TLS:
+	case c.carriedProtocol() == TLS:
 		what = fmt.Sprintf("TLS, server name %q", c.ServerName)
 	}
 	return fmt.Sprintf("%s to %s: %s", c.Direction, to, what)
@@ -82,18 +82,18 @@ func (o Object) String() string {
 
 // String formats an ending in one line.
 func (e Ending) String() string {
-	text := e.text()
+	text := e.describe()
 	if e.Delay > 0 {
 		text = "after " + e.Delay.String() + " " + text
 	}
 	if e.Share < 1 {
-		text = percent(e.Share) + " " + text
+		text = formatPercent(e.Share) + " " + text
 	}
 	return text
 }
 
-// because returns the reason and details of an ending as a suffix.
-func (e Ending) because() string {
+// reasonSuffix returns the reason and details of an ending as a suffix.
+func (e Ending) reasonSuffix() string {
 	text := e.Reason
 	if e.Details != "" {
 		text += ": " + e.Details
@@ -108,8 +108,8 @@ func (e Ending) because() string {
 	}
 }
 
-// text formats an ending without its share and delay.
-func (e Ending) text() string {
+// describe formats an ending without its share and delay.
+func (e Ending) describe() string {
 	switch e.Kind {
 	case Forwarded:
 		text := e.Cluster + " at " + endpointsText(e.Endpoints) + ", in " + e.Transport
@@ -125,8 +125,8 @@ func (e Ending) text() string {
 		if e.Body != "" {
 			text += fmt.Sprintf(", %.80q", e.Body)
 		}
-		return text + e.because()
+		return text + e.reasonSuffix()
 	default:
-		return string(e.Kind) + e.because()
+		return string(e.Kind) + e.reasonSuffix()
 	}
 }

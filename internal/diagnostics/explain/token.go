@@ -17,15 +17,33 @@ import (
 
 // Response bodies of Envoy for missing and invalid tokens.
 var (
-	errMissing   = errors.New("Jwt is missing")                                                                  //nolint:staticcheck // Envoy's words
-	errForm      = errors.New("Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections") //nolint:staticcheck // Envoy's words
-	errIssuer    = errors.New("Jwt issuer is not configured")                                                    //nolint:staticcheck // Envoy's words
-	errExpired   = errors.New("Jwt is expired")                                                                  //nolint:staticcheck // Envoy's words
-	errEarly     = errors.New("Jwt not yet valid")                                                               //nolint:staticcheck // Envoy's words
-	errAudience  = errors.New("Audiences in Jwt are not allowed")                                                //nolint:staticcheck // Envoy's words
-	errSignature = errors.New("Jwt verification fails")                                                          //nolint:staticcheck // Envoy's words
-	errKeys      = errors.New("Jwks doesn't have key to match kid or alg from Jwt")                              //nolint:staticcheck // Envoy's words
-	errRemote    = errors.New("Jwks remote fetch is failed")                                                     //nolint:staticcheck // Envoy's words
+	errMissing = errors.New(
+		"Jwt is missing",
+	) //nolint:staticcheck // Envoy's words
+	errForm = errors.New(
+		"Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections",
+	) //nolint:staticcheck // Envoy's words
+	errIssuer = errors.New(
+		"Jwt issuer is not configured",
+	) //nolint:staticcheck // Envoy's words
+	errExpired = errors.New(
+		"Jwt is expired",
+	) //nolint:staticcheck // Envoy's words
+	errEarly = errors.New(
+		"Jwt not yet valid",
+	) //nolint:staticcheck // Envoy's words
+	errAudience = errors.New(
+		"Audiences in Jwt are not allowed",
+	) //nolint:staticcheck // Envoy's words
+	errSignature = errors.New(
+		"Jwt verification fails",
+	) //nolint:staticcheck // Envoy's words
+	errKeys = errors.New(
+		"Jwks doesn't have key to match kid or alg from Jwt",
+	) //nolint:staticcheck // Envoy's words
+	errRemote = errors.New(
+		"Jwks remote fetch is failed",
+	) //nolint:staticcheck // Envoy's words
 )
 
 // clockSkew is the default for JwtProvider.clock_skew_seconds.
@@ -74,17 +92,21 @@ func bareAudience(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// verify checks issuer, lifetime, audience and signature against a provider. at is the current
-// time; if zero, the lifetime is not checked. It returns errRemote if the keys are not in the
-// provider.
-func (t token) verify(p *jwtauthnv3.JwtProvider, at time.Time) error {
+// verifyClaims checks issuer, lifetime, audience and signature against a provider. at is the
+// current time; if zero, the lifetime is not checked. It returns errRemote if the keys are not in
+// the provider.
+func (t token) verifyClaims(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if p.GetIssuer() != "" && t.issuer() != p.GetIssuer() {
 		return errIssuer
 	}
-	if err := t.timely(p, at); err != nil {
+	if err := t.checkLifetime(p, at); err != nil {
 		return err
 	}
-	if len(p.GetAudiences()) > 0 && !slices.ContainsFunc(p.GetAudiences(), func(a string) bool { return slices.Contains(t.audiences(), bareAudience(a)) }) {
+	if len(p.GetAudiences()) > 0 &&
+		!slices.ContainsFunc(
+			p.GetAudiences(),
+			func(a string) bool { return slices.Contains(t.audiences(), bareAudience(a)) },
+		) {
 		return errAudience
 	}
 	if t.taken {
@@ -93,10 +115,10 @@ func (t token) verify(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if p.GetRemoteJwks() != nil {
 		return errRemote
 	}
-	return t.signed(dataText(p.GetLocalJwks()))
+	return t.verifySignature(dataText(p.GetLocalJwks()))
 }
 
-func (t token) timely(p *jwtauthnv3.JwtProvider, at time.Time) error {
+func (t token) checkLifetime(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if at.IsZero() {
 		return nil
 	}
@@ -113,22 +135,34 @@ func (t token) timely(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	return nil
 }
 
-// signed verifies the signature with a JSON Web Key Set (JWKS, RFC 7517).
-func (t token) signed(keys string) error {
+// verifySignature verifies the signature with a JSON Web Key Set (JWKS, RFC 7517).
+func (t token) verifySignature(keys string) error {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal([]byte(keys), &set); err != nil {
 		return errKeys
 	}
 	s, err := jose.ParseSignedCompact(t.text, []jose.SignatureAlgorithm{
-		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
-		jose.HS256, jose.HS384, jose.HS512,
+		jose.RS256,
+		jose.RS384,
+		jose.RS512,
+		jose.PS256,
+		jose.PS384,
+		jose.PS512,
+		jose.ES256,
+		jose.ES384,
+		jose.ES512,
+		jose.EdDSA,
+		jose.HS256,
+		jose.HS384,
+		jose.HS512,
 	})
 	if err != nil {
 		return errForm
 	}
 	header := s.Signatures[0].Header
 	fitting := slices.DeleteFunc(slices.Clone(set.Keys), func(k jose.JSONWebKey) bool {
-		return header.KeyID != "" && k.KeyID != "" && k.KeyID != header.KeyID || k.Algorithm != "" && k.Algorithm != header.Algorithm
+		return header.KeyID != "" && k.KeyID != "" && k.KeyID != header.KeyID ||
+			k.Algorithm != "" && k.Algorithm != header.Algorithm
 	})
 	if len(fitting) == 0 {
 		return errKeys

@@ -17,8 +17,8 @@ const (
 	tokenParam  = "access_token"
 )
 
-// places returns the token locations of a provider, with defaults applied.
-func places(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params, cookies []string) {
+// tokenLocations returns the token locations of a provider, with defaults applied.
+func tokenLocations(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params, cookies []string) {
 	headers, params, cookies = p.GetFromHeaders(), p.GetFromParams(), p.GetFromCookies()
 	if len(headers)+len(params)+len(cookies) == 0 {
 		return []*jwtauthnv3.JwtHeader{{Name: tokenHeader, ValuePrefix: tokenScheme}}, []string{tokenParam}, nil
@@ -26,18 +26,18 @@ func places(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params,
 	return headers, params, cookies
 }
 
-// texts returns the tokens of the request in a provider's token locations.
-func (x *exchange) texts(p *jwtauthnv3.JwtProvider) []string {
-	headers, params, cookies := places(p)
+// requestTokens returns the tokens of the request in a provider's token locations.
+func (x *exchange) requestTokens(p *jwtauthnv3.JwtProvider) []string {
+	headers, params, cookies := tokenLocations(p)
 	var list []string
 	for _, h := range headers {
-		if value, there := x.request.value(h.GetName()); there {
-			if text, ok := prefixed(value, h.GetValuePrefix()); ok {
+		if value, there := x.request.headerValue(h.GetName()); there {
+			if text, ok := trimTokenPrefix(value, h.GetValuePrefix()); ok {
 				list = append(list, text)
 			}
 		}
 	}
-	_, query := x.request.path()
+	_, query := x.request.splitPath()
 	for _, name := range params {
 		if text, there := queryValue(query, name); there {
 			list = append(list, text)
@@ -54,9 +54,9 @@ func (x *exchange) texts(p *jwtauthnv3.JwtProvider) []string {
 	return list
 }
 
-// prefixed returns the token after a prefix, which may occur anywhere in the value. The token ends
-// at the first character that is invalid in a token.
-func prefixed(value, prefix string) (string, bool) {
+// trimTokenPrefix returns the token after a prefix, which may occur anywhere in the value. The
+// token ends at the first character that is invalid in a token.
+func trimTokenPrefix(value, prefix string) (string, bool) {
 	i := strings.Index(value, prefix)
 	if i < 0 {
 		return "", false
@@ -78,11 +78,11 @@ func prefixed(value, prefix string) (string, bool) {
 // takeOut removes the tokens in a provider's headers and parameters from the request, to hide them
 // from the application.
 func (x *exchange) takeOut(p *jwtauthnv3.JwtProvider) {
-	headers, params, _ := places(p)
+	headers, params, _ := tokenLocations(p)
 	for _, h := range headers {
-		x.request.remove(h.GetName())
+		x.request.removeHeader(h.GetName())
 	}
-	path, query := x.request.path()
+	path, query := x.request.splitPath()
 	if query == "" {
 		return
 	}

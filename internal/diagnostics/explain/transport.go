@@ -22,9 +22,9 @@ func isPeer(e *endpointv3.LbEndpoint) bool {
 	return e.GetMetadata().GetFilterMetadata()[transportMetadata].GetFields()[transportMode].GetStringValue() == peerMode
 }
 
-// transports sets the transport of each endpoint. If all endpoints have the same, it returns that
-// as the common transport and leaves the endpoints' empty.
-func (w *walk) transports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, string) {
+// setTransports sets the transport of each endpoint. If all endpoints have the same, it returns
+// that as the common transport and leaves the endpoints' empty.
+func (w *walk) setTransports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, string) {
 	out := make([]Endpoint, len(list))
 	alike := true
 	for i, e := range list {
@@ -46,12 +46,12 @@ func (w *walk) transports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, st
 // differ only in ALPN.
 func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 	for _, m := range c.GetTransportSocketMatches() {
-		if !fits(m.GetMatch(), peer) {
+		if !matchesTransport(m.GetMatch(), peer) {
 			continue
 		}
 		text, known := transportOf(m.GetTransportSocket())
 		if !known {
-			w.note(StageUnsupported, c.GetName(), "its transport %s is not followed", m.GetName())
+			w.addNote(StageUnsupported, c.GetName(), "its transport %s is not supported", m.GetName())
 		}
 		return text
 	}
@@ -59,7 +59,7 @@ func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 	return text
 }
 
-func fits(match *structpb.Struct, peer bool) bool {
+func matchesTransport(match *structpb.Struct, peer bool) bool {
 	for name, value := range match.GetFields() {
 		if name != transportMode || value.GetStringValue() != peerMode || !peer {
 			return false

@@ -20,17 +20,21 @@ type routed struct {
 	from    []config.Key
 }
 
-// route looks up the virtual host and the route of the request and stores them in x.routed. It
-// returns endings for a redirect to TLS and for unsupported features. Without a match it returns
+// lookupRoute looks up the virtual host and the route of the request and stores them in x.routed.
+// It returns endings for a redirect to TLS and for unsupported features. Without a match it returns
 // nil, and the router answers 404.
-func (x *exchange) route(d decoded[*routev3.RouteConfiguration]) []Ending {
+func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending {
 	c := d.message
 	x.routed = routed{config: c, from: d.from}
 	if c.GetVhds() != nil {
-		return x.unsupported(c.GetName(), "virtual hosts come on demand, which is not followed")
+		return x.endUnsupported(c.GetName(), "VHDS is not supported")
 	}
 	if c.GetVhostHeader() != "" {
-		return x.unsupported(c.GetName(), "the virtual host is chosen by the header %s, which is not followed", c.GetVhostHeader())
+		return x.endUnsupported(
+			c.GetName(),
+			"virtual host selection by header %s (vhost_header) is not supported",
+			c.GetVhostHeader(),
+		)
 	}
 	host := strings.ToLower(x.request.Authority)
 	if c.GetIgnorePortInHostMatching() {
@@ -38,22 +42,22 @@ func (x *exchange) route(d decoded[*routev3.RouteConfiguration]) []Ending {
 	}
 	vh, domain := virtualHost(c, host)
 	if vh == nil {
-		x.note(StageVirtualHost, c.GetName(), "none has the host %s, so it is answered 404", host)
+		x.addNote(StageVirtualHost, c.GetName(), "no virtual host matches host %s, so the response is 404", host)
 		return nil
 	}
 	x.routed.host = vh
-	x.step(Step{
+	x.addStep(Step{
 		Stage: StageVirtualHost, Resource: vh.GetName(), Matched: fmt.Sprintf("host %s by domain %s", host, domain),
 		Decided: "takes the request", By: x.ownersOf(vh.GetName(), d.from),
 	})
 	if vh.GetMatcher() != nil {
-		return x.unsupported(vh.GetName(), "it has a matcher in place of routes, which is not followed")
+		return x.endUnsupported(vh.GetName(), "a matcher in place of routes is not supported")
 	}
 	if vh.GetRequireTls() == routev3.VirtualHost_ALL && x.request.Scheme != "https" {
 		return x.toTLS(vh)
 	}
 	if vh.GetRequireTls() == routev3.VirtualHost_EXTERNAL_ONLY {
-		return x.unsupported(vh.GetName(), "it wants TLS of requests from outside, which is not followed")
+		return x.endUnsupported(vh.GetName(), "require_tls EXTERNAL_ONLY is not supported")
 	}
 	return x.firstRoute(vh)
 }
@@ -62,29 +66,57 @@ func (x *exchange) route(d decoded[*routev3.RouteConfiguration]) []Ending {
 // before the route lookup.
 func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 	location := "https://" + x.request.Authority + x.request.Path
-	x.step(Step{Stage: StageVirtualHost, Resource: vh.GetName(), Matched: "no TLS", Decided: "sends the request to " + location, By: x.few(x.routed.from)})
-	return []Ending{{Share: 1, Kind: Answered, Status: http.StatusMovedPermanently, Reason: "TLS is wanted", Header: []Header{{"location", location}}}}
+	x.addStep(
+		Step{
+			Stage:    StageVirtualHost,
+			Resource: vh.GetName(),
+			Matched:  "no TLS",
+			Decided:  "redirects the request to " + location,
+			By:       x.fewObjects(x.routed.from),
+		},
+	)
+	return []Ending{
+		{
+			Share:  1,
+			Kind:   Answered,
+			Status: http.StatusMovedPermanently,
+			Reason: "TLS is required",
+			Header: []Header{{"location", location}},
+		},
+	}
 }
 
 // firstRoute selects the first route of a virtual host that matches. A route for a fraction of the
 // requests is unsupported.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	for i, r := range vh.GetRoutes() {
-		ok, matched, why, err := x.takes(r.GetMatch())
+		ok, matched, why, err := x.matchesRoute(r.GetMatch())
 		if err != nil {
-			return x.unsupported(routeName(r, i), "%v", err)
+			return x.endUnsupported(routeName(r, i), "%v", err)
 		}
 		if !ok {
 			continue
 		}
-		if f := r.GetMatch().GetRuntimeFraction(); f != nil && fraction(f.GetDefaultValue()) < 1 {
-			return x.unsupported(routeName(r, i), "takes only %s of the requests that match it, which is not followed", percent(fraction(f.GetDefaultValue())))
+		if f := r.GetMatch().GetRuntimeFraction(); f != nil && fractionOf(f.GetDefaultValue()) < 1 {
+			return x.endUnsupported(
+				routeName(r, i),
+				"runtime_fraction of %s is not supported",
+				formatPercent(fractionOf(f.GetDefaultValue())),
+			)
 		}
 		x.routed.route, x.routed.matched = r, matched
-		x.step(Step{Stage: StageRoute, Resource: routeName(r, i), Matched: why, Decided: fmt.Sprintf("takes the request, as the %s of %d", ordinal(i+1), len(vh.GetRoutes())), By: x.routeObjects(r)})
+		x.addStep(
+			Step{
+				Stage:    StageRoute,
+				Resource: routeName(r, i),
+				Matched:  why,
+				Decided:  fmt.Sprintf("route matched, %s of %d", ordinal(i+1), len(vh.GetRoutes())),
+				By:       x.routeObjects(r),
+			},
+		)
 		return nil
 	}
-	x.note(StageRoute, vh.GetName(), "none of its %d routes matches, so the request is answered 404", len(vh.GetRoutes()))
+	x.addNote(StageRoute, vh.GetName(), "none of its %d routes matches, so the response is 404", len(vh.GetRoutes()))
 	return nil
 }
 

@@ -163,7 +163,7 @@ func (l *lab) replica(name string) *replica {
 	return x
 }
 
-// entries gives all entries as config, as a control plane has them.
+// entries returns all entries as config, as a control plane has them.
 func (l *lab) entries() []*config.Config {
 	var out []*config.Config
 	add := func(e *Entry) {

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzAnnotations gives a pod an annotation of Istio's with any value. It is refused, or what is injected are the same containers,
+// FuzzAnnotations returns a pod an annotation of Istio's with any value. It is refused, or what is injected are the same containers,
 // init containers and volumes as ever, with the same privileges: an annotation changes values, and adds nothing that it is not
 // there to add.
 func FuzzAnnotations(f *testing.F) {

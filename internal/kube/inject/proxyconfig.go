@@ -32,7 +32,7 @@ func EffectiveProxyConfig(
 	if d := m.GetDefaultConfig(); d != nil {
 		c = proto.CloneOf(d)
 	}
-	objects = slices.SortedFunc(slices.Values(objects), config.Older)
+	objects = slices.SortedFunc(slices.Values(objects), config.CompareAge)
 	if root := m.GetRootNamespace(); root != "" {
 		mergeProxyConfig(c, firstMatching(objects, root, nil))
 	}

@@ -46,7 +46,7 @@ func (s *stage) do(ctx context.Context) {
 	s.doing.Add(-1)
 }
 
-// goes runs elections in the background, and gives what ends them and waits for that.
+// goes runs elections in the background, and returns what ends them and waits for that.
 func goes(t *testing.T, e *Elections, task string, do func(context.Context)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -140,7 +140,7 @@ func TestPodsAreInjected(t *testing.T) {
 	})
 }
 
-// offline gives a pod as it becomes without an API server.
+// offline returns a pod as it becomes without an API server.
 func offline(t *testing.T, f *fixture, namespace string, p *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}

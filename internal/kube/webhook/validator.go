@@ -108,7 +108,7 @@ func (v *Validator) validateObject(r *admissionv1.AdmissionRequest) validationRe
 		return validationResult{warnings: retiredWarnings(d)}
 	}
 	out := validationResult{reason: reasonInvalid}
-	if d.Unreadable() {
+	if d.IsUnreadable() {
 		out.reason = reasonUnknownType
 	}
 	for _, p := range d.Problems {

@@ -55,9 +55,9 @@ func hostOrIPFault(text string) string {
 	return fmt.Sprintf("%q is neither a host name nor an IP address", text)
 }
 
-// subnets reports the items of list that are neither an IP address nor a CIDR block.
-func (r *report) subnets(at path, list []string) {
+// checkSubnets reports the items of list that are neither an IP address nor a CIDR block.
+func (r *report) checkSubnets(at path, list []string) {
 	for i, text := range list {
-		r.fault(at.Index(i), subnetFault(text))
+		r.addFault(at.Index(i), subnetFault(text))
 	}
 }

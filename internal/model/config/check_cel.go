@@ -15,10 +15,19 @@ import (
 // maxExpression is the maximum length of a CEL expression in bytes.
 const maxExpression = 4096
 
-// attributes returns the root names of Envoy's attributes, which expressions can reference.
-func attributes() []string {
+// celAttributes returns the root names of Envoy's attributes, which expressions can reference.
+func celAttributes() []string {
 	return []string{
-		"request", "response", "connection", "upstream", "source", "destination", "metadata", "filter_state", "upstream_filter_state", "xds",
+		"request",
+		"response",
+		"connection",
+		"upstream",
+		"source",
+		"destination",
+		"metadata",
+		"filter_state",
+		"upstream_filter_state",
+		"xds",
 	}
 }
 
@@ -28,7 +37,7 @@ func attributes() []string {
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	subset := env.NewLibrarySubset().AddIncludedMacros("has").AddExcludedFunctions(env.NewFunction("string"))
 	options := []cel.EnvOption{cel.StdLib(cel.StdLibSubset(subset))}
-	for _, name := range attributes() {
+	for _, name := range celAttributes() {
 		options = append(options, cel.Variable(name, cel.DynType))
 	}
 	text := func(name string, arguments int) cel.EnvOption {
@@ -81,7 +90,8 @@ func withoutString(expression string) string {
 		return expression
 	}
 	root := parsed.NativeRep().Expr()
-	if root.Kind() != ast.CallKind || root.AsCall().IsMemberFunction() || root.AsCall().FunctionName() != "string" || len(root.AsCall().Args()) != 1 {
+	if root.Kind() != ast.CallKind || root.AsCall().IsMemberFunction() || root.AsCall().FunctionName() != "string" ||
+		len(root.AsCall().Args()) != 1 {
 		return expression
 	}
 	inner, err := cel.ExprToString(root.AsCall().Args()[0], parsed.NativeRep().SourceInfo())
@@ -104,8 +114,16 @@ func celType(expression string) (*cel.Type, string) {
 	checked, issues := e.Compile(expression)
 	if issues.Err() != nil {
 		first := issues.Errors()[0]
-		message, _, _ := strings.Cut(strings.NewReplacer("\n", " ", " (in container '')", "").Replace(first.Message), " expecting ")
-		return nil, fmt.Sprintf("is no expression that proxies can evaluate: at column %d: %s%s", first.Location.Column()+1, message, celHint(message))
+		message, _, _ := strings.Cut(
+			strings.NewReplacer("\n", " ", " (in container '')", "").Replace(first.Message),
+			" expecting ",
+		)
+		return nil, fmt.Sprintf(
+			"is no expression that proxies can evaluate: at column %d: %s%s",
+			first.Location.Column()+1,
+			message,
+			celHint(message),
+		)
 	}
 	return checked.OutputType(), patternFault(checked)
 }

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// duration checks an optional duration that must be positive. Proxies count in milliseconds, so it
-// must be at least 1ms and a whole number of milliseconds.
-func (r *report) duration(at path, d *durationpb.Duration) {
+// checkDuration checks an optional duration that must be positive. Proxies count in milliseconds,
+// so it must be at least 1ms and a whole number of milliseconds.
+func (r *report) checkDuration(at path, d *durationpb.Duration) {
 	if d == nil {
 		return
 	}

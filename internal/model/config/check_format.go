@@ -86,7 +86,11 @@ func commandFault(name, parameters, length string) string {
 		if length != "" {
 			return fmt.Sprintf("command %s takes no length", name)
 		}
-		if option, _, _ := strings.Cut(strings.Trim(parameters, "()"), ":"); name == "PATH" && !slices.Contains([]string{"", "WQ", "NQ"}, option) {
+		if option, _, _ := strings.Cut(
+			strings.Trim(parameters, "()"),
+			":",
+		); name == "PATH" &&
+			!slices.Contains([]string{"", "WQ", "NQ"}, option) {
 			return fmt.Sprintf("command PATH%s has an option other than WQ and NQ", parameters)
 		}
 	case !among(bareCommands):
@@ -106,11 +110,16 @@ func parameterFault(name, given string) string {
 		}
 	case "METADATA":
 		if kind, _, _ := strings.Cut(given, ":"); !slices.Contains(metadataKinds(), kind) {
-			return fmt.Sprintf("command METADATA(%s) asks for metadata of something other than %s", given, strings.Join(metadataKinds(), ", "))
+			return fmt.Sprintf(
+				"command METADATA(%s) asks for metadata of something other than %s",
+				given,
+				strings.Join(metadataKinds(), ", "),
+			)
 		}
 	case "FILTER_STATE", "UPSTREAM_FILTER_STATE":
 		parts := strings.Split(given, ":")
-		if len(parts) > 1 && !slices.Contains([]string{"PLAIN", "TYPED", "FIELD"}, parts[1]) || len(parts) == 2 && parts[1] == "FIELD" {
+		if len(parts) > 1 && !slices.Contains([]string{"PLAIN", "TYPED", "FIELD"}, parts[1]) ||
+			len(parts) == 2 && parts[1] == "FIELD" {
 			return fmt.Sprintf("command %s(%s) wants KEY, KEY:PLAIN, KEY:TYPED or KEY:FIELD:NAME", name, given)
 		}
 	case "COMMON_DURATION":

@@ -22,11 +22,24 @@ import (
 )
 
 func goodFormats() []string {
-	return append(config.BareFormats(),
-		"", "plain", "100%%", "%REQ(X?Y):10% %RESP(a)%", "%START_TIME(%Y-%m-%dT%H:%M:%S%z)%", "%REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)%",
-		"%DYNAMIC_METADATA(a:b):5%", "%FILTER_STATE(a:PLAIN)%", "%FILTER_STATE(a:FIELD:b)%", "%PATH(NQ)% %PATH%", "%METADATA(ROUTE:a:b)%",
-		"%CEL(request.path)%", "%CEL(request.headers['a'].matches('b+') && true)%", `%CEL(re.extract(request.path, '^/(.*)$', '\\1'))%`,
-		"%COMMON_DURATION(US_RX_BEG:US_RX_END:ms)%", "%REQ(a)%%%%REQ(b)%",
+	return append(
+		config.BareFormats(),
+		"",
+		"plain",
+		"100%%",
+		"%REQ(X?Y):10% %RESP(a)%",
+		"%START_TIME(%Y-%m-%dT%H:%M:%S%z)%",
+		"%REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH)%",
+		"%DYNAMIC_METADATA(a:b):5%",
+		"%FILTER_STATE(a:PLAIN)%",
+		"%FILTER_STATE(a:FIELD:b)%",
+		"%PATH(NQ)% %PATH%",
+		"%METADATA(ROUTE:a:b)%",
+		"%CEL(request.path)%",
+		"%CEL(request.headers['a'].matches('b+') && true)%",
+		`%CEL(re.extract(request.path, '^/(.*)$', '\\1'))%`,
+		"%COMMON_DURATION(US_RX_BEG:US_RX_END:ms)%",
+		"%REQ(a)%%%%REQ(b)%",
 	)
 }
 
@@ -47,10 +60,17 @@ func TestFormatFault(t *testing.T) {
 			t.Errorf("%q: found %q, want %q", f, fault, want)
 		}
 	}
-	if fault := config.FormatsFault(map[string]any{"a": "%RESPONSE_CODE%", "b": []any{"%REQ(a)%", map[string]any{"c": 1, "d": nil}}}); fault != "" {
+	if fault := config.FormatsFault(
+		map[string]any{"a": "%RESPONSE_CODE%", "b": []any{"%REQ(a)%", map[string]any{"c": 1, "d": nil}}},
+	); fault != "" {
 		t.Error(fault)
 	}
-	if fault := config.FormatsFault(map[string]any{"a": []any{"x", map[string]any{"b": "5%"}}}); !strings.Contains(fault, "begins no command") {
+	if fault := config.FormatsFault(
+		map[string]any{"a": []any{"x", map[string]any{"b": "5%"}}},
+	); !strings.Contains(
+		fault,
+		"begins no command",
+	) {
 		t.Errorf("found %q", fault)
 	}
 }
@@ -70,13 +90,31 @@ func TestEnvoyTakesWhatHasNoFault(t *testing.T) {
 
 func goodConditions() []string {
 	return []string{
-		"response.code >= 400", "connection.mtls && request.url_path.contains('v1beta3')",
+		"response.code >= 400",
+		"connection.mtls && request.url_path.contains('v1beta3')",
 		`!has(request.useragent) || !(request.useragent.startsWith("Amazon-Route53-Health-Check-Service"))`,
-		"request.headers['x'] == 'a'", "destination.port == 80", "xds.node.metadata['NAME'] != ''", `re.extract(request.path, '^/(.*)$', '\\1') == 'x'`,
-		"request.time < timestamp('2030-01-01T00:00:00Z')", "true", "request.path in ['/a', '/b']", "size(request.path) > 3 && request.path.matches('a+')",
-		"request.path + 'a' == 'b'", "int('1') + 2 == 3", "duration('1s') < request.duration", "type(request.path) == string", "bool('true') ? true : false",
-		"upstream_filter_state['a'] == b'x'", "{'a': 1}['a'] == 1", "double(1) > 0.5", "uint(1) == 1u", "bytes('a') == b'a'", "dyn(1) == 1",
-		"request.time.getFullYear() > 2000", "5 % 2 == 1", "request == null",
+		"request.headers['x'] == 'a'",
+		"destination.port == 80",
+		"xds.node.metadata['NAME'] != ''",
+		`re.extract(request.path, '^/(.*)$', '\\1') == 'x'`,
+		"request.time < timestamp('2030-01-01T00:00:00Z')",
+		"true",
+		"request.path in ['/a', '/b']",
+		"size(request.path) > 3 && request.path.matches('a+')",
+		"request.path + 'a' == 'b'",
+		"int('1') + 2 == 3",
+		"duration('1s') < request.duration",
+		"type(request.path) == string",
+		"bool('true') ? true : false",
+		"upstream_filter_state['a'] == b'x'",
+		"{'a': 1}['a'] == 1",
+		"double(1) > 0.5",
+		"uint(1) == 1u",
+		"bytes('a') == b'a'",
+		"dyn(1) == 1",
+		"request.time.getFullYear() > 2000",
+		"5 % 2 == 1",
+		"request == null",
 	}
 }
 
@@ -100,27 +138,45 @@ func packed(t *testing.T, m proto.Message) *anypb.Any {
 // logging is a listener that logs in a format, under a condition.
 func logging(t *testing.T, n int, format, condition string) *listenerv3.Listener {
 	t.Helper()
-	log := &accesslogv3.AccessLog{Name: "log", ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(t, &filelogv3.FileAccessLog{
-		Path: "/dev/null", AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
-			Formatters: []*corev3.TypedExtensionConfig{{Name: "req", TypedConfig: packed(t, new(reqwithoutqueryv3.ReqWithoutQuery))}},
-			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
-				Specifier: &corev3.DataSource_InlineString{InlineString: format + "\n"},
+	log := &accesslogv3.AccessLog{
+		Name: "log",
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(t, &filelogv3.FileAccessLog{
+			Path: "/dev/null",
+			AccessLogFormat: &filelogv3.FileAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
+				Formatters: []*corev3.TypedExtensionConfig{
+					{Name: "req", TypedConfig: packed(t, new(reqwithoutqueryv3.ReqWithoutQuery))},
+				},
+				Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+					Specifier: &corev3.DataSource_InlineString{InlineString: format + "\n"},
+				}},
 			}},
-		}},
-	})}}
+		})},
+	}
 	if condition != "" {
-		log.Filter = &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{
-			Name: "cel", ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: packed(t, &celv3.ExpressionFilter{Expression: condition})},
-		}}}
+		log.Filter = &accesslogv3.AccessLogFilter{
+			FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{ExtensionFilter: &accesslogv3.ExtensionFilter{
+				Name: "cel",
+				ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{
+					TypedConfig: packed(t, &celv3.ExpressionFilter{Expression: condition}),
+				},
+			}},
+		}
 	}
 	return &listenerv3.Listener{
 		Name: fmt.Sprint(n),
 		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: fmt.Sprintf("127.1.%d.%d", n>>8, n&255), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
+			Address: fmt.Sprintf(
+				"127.1.%d.%d",
+				n>>8,
+				n&255,
+			),
+			PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 80},
 		}}},
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name: "tcp", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(t, &tcpv3.TcpProxy{
-				StatPrefix: "tcp", AccessLog: []*accesslogv3.AccessLog{log}, ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: "any"},
+				StatPrefix:       "tcp",
+				AccessLog:        []*accesslogv3.AccessLog{log},
+				ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: "any"},
 			})},
 		}}}},
 	}

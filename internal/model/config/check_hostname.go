@@ -29,8 +29,12 @@ func domainFault(name string) string {
 	labels := strings.Split(strings.TrimSuffix(name, "."), ".")
 	for _, label := range labels {
 		if !isHostLabel(label) {
-			return fmt.Sprintf("%q is not a host name: %q must be 1 to %d letters, digits or \"-\", beginning and ending with a letter or digit",
-				name, label, maxLabelLength)
+			return fmt.Sprintf(
+				"%q is not a host name: %q must be 1 to %d letters, digits or \"-\", beginning and ending with a letter or digit",
+				name,
+				label,
+				maxLabelLength,
+			)
 		}
 	}
 	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
@@ -71,9 +75,9 @@ func wildcardFault(host string) string {
 	return ""
 }
 
-// overlapping reports whether some name matches both hosts. Each is exact or begins with a
+// hostsOverlap reports whether some name matches both hosts. Each is exact or begins with a
 // wildcard.
-func overlapping(a, b string) bool {
+func hostsOverlap(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	ra, wa := strings.CutPrefix(a, "*")
 	rb, wb := strings.CutPrefix(b, "*")
@@ -89,9 +93,9 @@ func overlapping(a, b string) bool {
 	}
 }
 
-// covers reports whether outer matches every name that inner matches. Each is exact or begins with
-// a wildcard.
-func covers(outer, inner string) bool {
+// hostCovers reports whether outer matches every name that inner matches. Each is exact or begins
+// with a wildcard.
+func hostCovers(outer, inner string) bool {
 	outer, inner = strings.ToLower(outer), strings.ToLower(inner)
 	rest, wildcard := strings.CutPrefix(outer, "*")
 	if !wildcard {
@@ -113,7 +117,7 @@ func (r *report) namespacedHost(at path, namespace, host string, special ...stri
 		// A short name would never match, because services have fully qualified names.
 		fault = fmt.Sprintf("short name %q is not allowed, write the fully qualified name", host)
 	}
-	r.fault(at, fault)
+	r.addFault(at, fault)
 }
 
 // exportTo checks the namespaces to which an object is exported (exportTo of the networking kinds).

@@ -28,8 +28,8 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// methods returns the HTTP methods of RFC 9110 and RFC 5789.
-func methods() []string {
+// httpMethods returns the HTTP methods of RFC 9110 and RFC 5789.
+func httpMethods() []string {
 	return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 }
 
@@ -65,8 +65,11 @@ func headerValueFault(value string) string {
 		}
 		n := commandLength(after)
 		if n == 0 {
-			return fmt.Sprintf("%q: the \"%%\" at position %d begins no command such as %%REQ(name)%%; a percent sign itself is written \"%%%%\"",
-				value, len(value)-len(rest)+len(before)+1)
+			return fmt.Sprintf(
+				"%q: the \"%%\" at position %d begins no command such as %%REQ(name)%%; a percent sign itself is written \"%%%%\"",
+				value,
+				len(value)-len(rest)+len(before)+1,
+			)
 		}
 		rest = after[n:]
 	}
@@ -105,15 +108,20 @@ func commandLength(text string) int {
 // headerNames reports the items of a list that are not header names.
 func (r *report) headerNames(at path, names []string) {
 	for i, name := range names {
-		r.fault(at.Index(i), headerNameFault(name))
+		r.addFault(at.Index(i), headerNameFault(name))
 	}
 }
 
 // httpMethods reports the items of a list that are not HTTP methods. "*" matches all methods.
 func (r *report) httpMethods(at path, list []string) {
 	for i, method := range list {
-		if method != "*" && !slices.Contains(methods(), method) {
-			r.errorf(at.Index(i), "%q is not an HTTP method, must be \"*\" or one of %s", method, strings.Join(methods(), ", "))
+		if method != "*" && !slices.Contains(httpMethods(), method) {
+			r.errorf(
+				at.Index(i),
+				"%q is not an HTTP method, must be \"*\" or one of %s",
+				method,
+				strings.Join(httpMethods(), ", "),
+			)
 		}
 	}
 }

@@ -9,11 +9,23 @@ import (
 
 const maxPort = 65535
 
-// protocols returns the protocols that a port of a ServiceEntry, Sidecar or Gateway may have, in
-// upper case.
-func protocols() []string {
+// portProtocols returns the protocols that a port of a ServiceEntry, Sidecar or Gateway may have,
+// in upper case.
+func portProtocols() []string {
 	return []string{
-		"HTTP", "HTTPS", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "GRPC-WEB-TEXT", "TCP", "TLS", "UDP", "MONGO", "REDIS", "MYSQL",
+		"HTTP",
+		"HTTPS",
+		"HTTP2",
+		"HTTP_PROXY",
+		"GRPC",
+		"GRPC-WEB",
+		"GRPC-WEB-TEXT",
+		"TCP",
+		"TLS",
+		"UDP",
+		"MONGO",
+		"REDIS",
+		"MYSQL",
 	}
 }
 
@@ -31,11 +43,11 @@ func (r *report) optionalPort(at path, number uint32) {
 	}
 }
 
-// protocol checks the name of a protocol, in any case. It may be empty; then the proxy detects the
-// protocol.
-func (r *report) protocol(at path, name string) {
-	if name != "" && !slices.Contains(protocols(), strings.ToUpper(name)) {
-		r.errorf(at, "unknown protocol %q, must be one of %s", name, strings.Join(protocols(), ", "))
+// checkProtocol checks the name of a protocol, in any case. It may be empty; then the proxy detects
+// the protocol.
+func (r *report) checkProtocol(at path, name string) {
+	if name != "" && !slices.Contains(portProtocols(), strings.ToUpper(name)) {
+		r.errorf(at, "unknown protocol %q, must be one of %s", name, strings.Join(portProtocols(), ", "))
 	}
 }
 
@@ -47,12 +59,19 @@ func isTLS(protocol string) bool {
 
 // isHTTP reports whether proxies parse the requests to a port with this protocol.
 func isHTTP(protocol string) bool {
-	return slices.Contains([]string{"HTTP", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "GRPC-WEB-TEXT"}, strings.ToUpper(protocol))
+	return slices.Contains(
+		[]string{"HTTP", "HTTP2", "HTTP_PROXY", "GRPC", "GRPC-WEB", "GRPC-WEB-TEXT"},
+		strings.ToUpper(protocol),
+	)
 }
 
 // portName reports a name that a service's port cannot have.
 func (r *report) portName(at path, name string) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		r.errorf(at, "%q is not a port name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)", name)
+		r.errorf(
+			at,
+			"%q is not a port name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)",
+			name,
+		)
 	}
 }

@@ -29,11 +29,17 @@ func regexpFault(expr string) (groups int, fault string) {
 	}
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		return 0, "invalid regular expression (RE2 syntax): " + strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		return 0, "invalid regular expression (RE2 syntax): " + strings.TrimPrefix(
+			err.Error(),
+			"error parsing regexp: ",
+		)
 	}
 	if size := programSize(tree); size > maxRegexpProgram {
-		return 0, fmt.Sprintf("the regular expression is too complex: it compiles to about %d instructions, at most %d are allowed",
-			size, maxRegexpProgram)
+		return 0, fmt.Sprintf(
+			"the regular expression is too complex: it compiles to about %d instructions, at most %d are allowed",
+			size,
+			maxRegexpProgram,
+		)
 	}
 	return tree.MaxCap(), ""
 }
@@ -64,10 +70,10 @@ func programSize(re *syntax.Regexp) int {
 	}
 }
 
-// regexp reports an expression that cannot be used.
-func (r *report) regexp(at path, expr string) {
+// checkRegexp reports an expression that cannot be used.
+func (r *report) checkRegexp(at path, expr string) {
 	_, fault := regexpFault(expr)
-	r.fault(at, fault)
+	r.addFault(at, fault)
 }
 
 // rewriteFault returns why text cannot replace the match of an expression with this number of

@@ -27,10 +27,10 @@ func withoutExample(reason string) string {
 	return reason
 }
 
-// labels reports the labels that are not valid Kubernetes labels.
-func (r *report) labels(at path, labels map[string]string) {
+// checkLabels reports the labels that are not valid Kubernetes labels.
+func (r *report) checkLabels(at path, labels map[string]string) {
 	for _, key := range sortedKeys(labels) {
-		r.fault(at.Key(key), labelFault(key, labels[key]))
+		r.addFault(at.Key(key), labelFault(key, labels[key]))
 	}
 }
 
@@ -49,13 +49,13 @@ func (r *report) matchLabels(at path, labels map[string]string, there bool) {
 		case strings.Contains(key, "*") || strings.Contains(value, "*"):
 			r.errorf(at.Key(key), "wildcards are not supported in a selector")
 		default:
-			r.unmatchable(at.Key(key), key, value)
+			r.checkMatchable(at.Key(key), key, value)
 		}
 	}
 }
 
-// unmatchable adds a Warning for a selector's label that no workload can have.
-func (r *report) unmatchable(at path, key, value string) {
+// checkMatchable adds a Warning for a selector's label that no workload can have.
+func (r *report) checkMatchable(at path, key, value string) {
 	if fault := labelFault(key, value); fault != "" {
 		r.warnf(at, "no workload can be selected: %s", fault)
 	}
@@ -97,7 +97,7 @@ func (r *report) targetRefs(at path, refs []*v1beta1.PolicyTargetReference) {
 // targetRef checks a policy's target reference. Its kind must be one to which policies can be
 // attached, and it must not have a namespace.
 func (r *report) targetRef(at path, ref *v1beta1.PolicyTargetReference) {
-	r.required(at.Child("name"), ref.GetName())
+	r.requireValue(at.Child("name"), ref.GetName())
 	if ref.GetNamespace() != "" {
 		r.errorf(at.Child("namespace"), "must not be set: references to other namespaces are not supported")
 	}
@@ -106,7 +106,12 @@ func (r *report) targetRef(at path, ref *v1beta1.PolicyTargetReference) {
 		"gateway.networking.k8s.io/Gateway", "gateway.networking.k8s.io/GatewayClass",
 	}
 	if kind := ref.GetGroup() + "/" + ref.GetKind(); !slices.Contains(kinds, kind) {
-		r.errorf(at.Child("kind"), "kind %q of group %q cannot be a target, only Service, ServiceEntry (networking.istio.io), "+
-			"Gateway and GatewayClass (gateway.networking.k8s.io)", ref.GetKind(), ref.GetGroup())
+		r.errorf(
+			at.Child("kind"),
+			"kind %q of group %q cannot be a target, only Service, ServiceEntry (networking.istio.io), "+
+				"Gateway and GatewayClass (gateway.networking.k8s.io)",
+			ref.GetKind(),
+			ref.GetGroup(),
+		)
 	}
 }

@@ -76,7 +76,7 @@ type Config struct {
 // New returns a Config with its hash. It returns an error if the spec cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
-	body, err := canonical(spec)
+	body, err := canonicalJSON(spec)
 	if err != nil {
 		return nil, fmt.Errorf("hash %s: %w", meta.Key, err)
 	}
@@ -117,15 +117,16 @@ func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	rest := make(map[string]string, len(entries))
 	for k, v := range entries {
 		domain, _, _ := strings.Cut(k, "/")
-		if k != lastApplied && (!own || k == RequiredAnnotation || domain == "istio.io" || strings.HasSuffix(domain, ".istio.io")) {
+		if k != lastApplied &&
+			(!own || k == RequiredAnnotation || domain == "istio.io" || strings.HasSuffix(domain, ".istio.io")) {
 			rest[k] = v
 		}
 	}
 	return rest
 }
 
-// canonical encodes a spec. Equal specs have equal encodings within one process.
-func canonical(spec any) ([]byte, error) {
+// canonicalJSON encodes a spec. Equal specs have equal encodings within one process.
+func canonicalJSON(spec any) ([]byte, error) {
 	switch m := spec.(type) {
 	case proto.Message:
 		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
@@ -146,8 +147,8 @@ func Spec[T any](c *Config) T {
 	return s
 }
 
-// Older compares Configs by age: creation time, then name, then namespace. Conflicts between
+// CompareAge compares Configs by age: creation time, then name, then namespace. Conflicts between
 // objects of one kind are always resolved in this order.
-func Older(a, b *Config) int {
+func CompareAge(a, b *Config) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }

@@ -23,7 +23,7 @@ func (f Fields) Covers(path string) bool {
 // "spec.http[0].mirror".
 func (f Fields) Unhonoured(spec proto.Message) []Problem {
 	w := &fieldWalk{honoured: f}
-	w.message("", "spec", spec.ProtoReflect())
+	w.walkMessage("", "spec", spec.ProtoReflect())
 	return w.found
 }
 
@@ -32,9 +32,9 @@ type fieldWalk struct {
 	found    []Problem
 }
 
-// message visits the fields that are set. plain is the path in the form of Fields, and shown is the
-// path with indices for the Warning.
-func (w *fieldWalk) message(plain, shown string, m protoreflect.Message) {
+// walkMessage visits the fields that are set. plain is the path in the form of Fields, and shown is
+// the path with indices for the Warning.
+func (w *fieldWalk) walkMessage(plain, shown string, m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
@@ -45,11 +45,11 @@ func (w *fieldWalk) message(plain, shown string, m protoreflect.Message) {
 		if plain != "" {
 			p = plain + "." + p
 		}
-		w.field(p, s, fd, m.Get(fd))
+		w.walkField(p, s, fd, m.Get(fd))
 	}
 }
 
-func (w *fieldWalk) field(plain, shown string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
+func (w *fieldWalk) walkField(plain, shown string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if w.honoured.Covers(plain) {
 		return
 	}
@@ -62,22 +62,22 @@ func (w *fieldWalk) field(plain, shown string, fd protoreflect.FieldDescriptor, 
 	switch {
 	case fd.IsList() && fd.Message() != nil:
 		for i := range v.List().Len() {
-			w.message(plain, fmt.Sprintf("%s[%d]", shown, i), v.List().Get(i).Message())
+			w.walkMessage(plain, fmt.Sprintf("%s[%d]", shown, i), v.List().Get(i).Message())
 		}
 	case fd.Message() != nil && !fd.IsMap():
-		w.message(plain, shown, v.Message())
+		w.walkMessage(plain, shown, v.Message())
 	}
 }
 
-// Leaves returns the paths of all fields of a message type that contain values instead of other
+// LeafPaths returns the paths of all fields of a message type that contain values instead of other
 // fields, in the form of Fields. Messages of other packages than the API's (durations, wrappers)
 // are leaves. A message type inside itself is a leaf too. Tests use it to verify that no field is
 // missing.
-func Leaves(m proto.Message) []string {
-	return leaves("", m.ProtoReflect().Descriptor(), nil)
+func LeafPaths(m proto.Message) []string {
+	return leafPaths("", m.ProtoReflect().Descriptor(), nil)
 }
 
-func leaves(prefix string, d protoreflect.MessageDescriptor, above []protoreflect.FullName) []string {
+func leafPaths(prefix string, d protoreflect.MessageDescriptor, above []protoreflect.FullName) []string {
 	var out []string
 	fields := d.Fields()
 	for i := range fields.Len() {
@@ -87,11 +87,12 @@ func leaves(prefix string, d protoreflect.MessageDescriptor, above []protoreflec
 			path = prefix + "." + path
 		}
 		sub := fd.Message()
-		if sub == nil || fd.IsMap() || !strings.HasPrefix(string(sub.FullName()), "istio.") || slices.Contains(above, sub.FullName()) {
+		if sub == nil || fd.IsMap() || !strings.HasPrefix(string(sub.FullName()), "istio.") ||
+			slices.Contains(above, sub.FullName()) {
 			out = append(out, path)
 			continue
 		}
-		out = append(out, leaves(path, sub, append(slices.Clone(above), d.FullName()))...)
+		out = append(out, leafPaths(path, sub, append(slices.Clone(above), d.FullName()))...)
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func TestUnhonouredFieldsAreNamed(t *testing.T) {
 }
 
 func TestLeavesReachEveryLevel(t *testing.T) {
-	got := Leaves(new(networking.VirtualService))
+	got := LeafPaths(new(networking.VirtualService))
 	for _, want := range []string{"hosts", "http.match.uri.exact", "http.timeout", "http.route.headers.request.set", "tls.match.sniHosts"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not among the %d leaves", want, len(got))

@@ -15,7 +15,15 @@ import (
 // TestHash says which edits of metadata count as a change.
 func TestHash(t *testing.T) {
 	hash := func(kind api.Kind, spec proto.Message, labels, annotations map[string]string) uint64 {
-		c, err := New(Meta{Key: Key{Kind: kind, Namespace: "shop", Name: "web"}, ResourceVersion: "1", Labels: labels, Annotations: annotations}, spec)
+		c, err := New(
+			Meta{
+				Key:             Key{Kind: kind, Namespace: "shop", Name: "web"},
+				ResourceVersion: "1",
+				Labels:          labels,
+				Annotations:     annotations,
+			},
+			spec,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +44,17 @@ func TestHash(t *testing.T) {
 		{"labels of a service", api.ServiceEntry, new(networking.ServiceEntry), map[string]string{"app": "web"}, nil, true},
 		{"what kubectl repeats", api.ServiceEntry, new(networking.ServiceEntry), nil, map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}, false},
 	} {
-		if counts := hash(tc.kind, tc.spec, nil, nil) != hash(tc.kind, tc.spec, tc.labels, tc.annotations); counts != tc.counts {
+		if counts := hash(
+			tc.kind,
+			tc.spec,
+			nil,
+			nil,
+		) != hash(
+			tc.kind,
+			tc.spec,
+			tc.labels,
+			tc.annotations,
+		); counts != tc.counts {
 			t.Errorf("%s: a change: %v, want %v", tc.what, counts, tc.counts)
 		}
 	}
@@ -50,7 +68,10 @@ func TestHashOfKubernetesKinds(t *testing.T) {
 			selector[fmt.Sprint("key-", i)] = "x"
 		}
 		selector["app"] = app
-		c, err := New(Meta{Key: Key{Kind: api.Service, Namespace: "a", Name: "b"}}, &corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}})
+		c, err := New(
+			Meta{Key: Key{Kind: api.Service, Namespace: "a", Name: "b"}},
+			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,9 @@ import (
 // onlyLuaJIT matches syntax that Envoy's Lua (LuaJIT 2.1) accepts and Lua 5.1 does not. This
 // includes 64-bit and imaginary numbers, hexadecimal floating-point numbers, escapes in strings,
 // and names with letters outside ASCII.
-var onlyLuaJIT = regexp.MustCompile(`(?i)[0-9a-f](u?ll|i)\b|\b0x[0-9a-f]*(\.|p)|\\[xzu]|[^\x00-\x7f]`) //nolint:gochecknoglobals // a constant
+var onlyLuaJIT = regexp.MustCompile(
+	`(?i)[0-9a-f](u?ll|i)\b|\b0x[0-9a-f]*(\.|p)|\\[xzu]|[^\x00-\x7f]`,
+) //nolint:gochecknoglobals // a constant
 
 // luaFault returns the syntax error of a Lua script, or nil. If there is an error, sure reports
 // whether Envoy refuses the script too. It is false if the script contains syntax that LuaJIT may

@@ -44,7 +44,13 @@ func TestLuaAsEnvoyReadsIt(t *testing.T) {
 		"x = '\\x41\\z  b'":   false,
 		"größe = 1":           false,
 	} {
-		found := validated(t, info, &extensions.TrafficExtension{FilterConfig: &extensions.TrafficExtension_Lua{Lua: &extensions.LuaConfig{InlineCode: text}}})
+		found := validated(
+			t,
+			info,
+			&extensions.TrafficExtension{
+				FilterConfig: &extensions.TrafficExtension_Lua{Lua: &extensions.LuaConfig{InlineCode: text}},
+			},
+		)
 		refused := slices.ContainsFunc(found, func(p config.Problem) bool { return p.Severity == config.Error })
 		said := lua(t, binary, text)
 		if (said == "") == broken {
@@ -56,24 +62,28 @@ func TestLuaAsEnvoyReadsIt(t *testing.T) {
 	}
 }
 
-// lua gives what Envoy says of a script, "" if it takes it.
+// lua returns what Envoy says of a script, "" if it takes it.
 func lua(t *testing.T, binary, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	document := fmt.Sprintf(`{"static_resources": {"listeners": [{"name": "l", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}}, "filter_chains": [{"filters": [{
+	document := fmt.Sprintf(
+		`{"static_resources": {"listeners": [{"name": "l", "address": {"socket_address": {"address": "127.0.0.1", "port_value": 1}}, "filter_chains": [{"filters": [{
 		"name": "hcm", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", "stat_prefix": "s", "route_config": {},
 		"http_filters": [
 			{"name": "lua", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua", "default_source_code": {"inline_string": %s}}},
 			{"name": "router", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
-		]}}]}]}]}}`, quoted)
+		]}}]}]}]}}`,
+		quoted,
+	)
 	file := filepath.Join(t.TempDir(), "envoy.json")
 	if err := os.WriteFile(file, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "critical", "-c", file).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), binary, "--mode", "validate", "-l", "critical", "-c", file).
+		CombinedOutput()
 	if err == nil {
 		return ""
 	}

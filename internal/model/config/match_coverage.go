@@ -27,9 +27,9 @@ type matchOfRoute struct {
 	route int
 }
 
-// find returns the index of an earlier route with a match that covers m, or -1 if there is none.
-// key is matchKey(m). same reports whether the two matches are equal.
-func (e *earlierMatches) find(key string, m *networking.HTTPMatchRequest) (route int, same bool) {
+// findCovering returns the index of an earlier route with a match that covers m, or -1 if there is
+// none. key is matchKey(m). same reports whether the two matches are equal.
+func (e *earlierMatches) findCovering(key string, m *networking.HTTPMatchRequest) (route int, same bool) {
 	if route, same = e.equal[key]; same {
 		return route, true
 	}
@@ -43,9 +43,9 @@ func (e *earlierMatches) find(key string, m *networking.HTTPMatchRequest) (route
 	return -1, false
 }
 
-// add records a match of a route. key is matchKey(m). A list of maxCompared matches takes no more;
-// further matches are then only found by their key.
-func (e *earlierMatches) add(key string, m *networking.HTTPMatchRequest, route int) {
+// addMatch records a match of a route. key is matchKey(m). A list of maxCompared matches takes no
+// more; further matches are then only found by their key.
+func (e *earlierMatches) addMatch(key string, m *networking.HTTPMatchRequest, route int) {
 	e.equal[key] = route
 	path := m.GetUri().GetExact()
 	switch {
@@ -130,7 +130,10 @@ func lowerMatch(m *networking.StringMatch) *networking.StringMatch {
 
 // conditionsCover reports whether later has each condition of earlier, by name, in a form that the
 // earlier one covers.
-func conditionsCover(earlier, later map[string]*networking.StringMatch, covers func(a, b *networking.StringMatch) bool) bool {
+func conditionsCover(
+	earlier, later map[string]*networking.StringMatch,
+	covers func(a, b *networking.StringMatch) bool,
+) bool {
 	for name, a := range earlier {
 		if b, there := later[name]; !there || !covers(a, b) {
 			return false
@@ -151,5 +154,6 @@ func labelsCover(earlier, later map[string]string) bool {
 // gatewaysCover reports whether earlier contains all gateways in later. An empty list contains all
 // gateways of the VirtualService.
 func gatewaysCover(earlier, later []string) bool {
-	return len(earlier) == 0 || len(later) > 0 && !slices.ContainsFunc(later, func(g string) bool { return !slices.Contains(earlier, g) })
+	return len(earlier) == 0 ||
+		len(later) > 0 && !slices.ContainsFunc(later, func(g string) bool { return !slices.Contains(earlier, g) })
 }

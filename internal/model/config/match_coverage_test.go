@@ -47,7 +47,14 @@ func sampleRequests() (list []sampleRequest) {
 				for _, port := range []uint32{80, 81} {
 					for _, value := range []string{"", "x", "xy"} {
 						for _, label := range []string{"", "v1"} {
-							r := sampleRequest{path: path, method: method, gateway: gateway, port: port, headers: map[string]string{}, labels: map[string]string{}}
+							r := sampleRequest{
+								path:    path,
+								method:  method,
+								gateway: gateway,
+								port:    port,
+								headers: map[string]string{},
+								labels:  map[string]string{},
+							}
 							if value != "" {
 								r.headers["h"] = value
 							}

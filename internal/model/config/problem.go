@@ -21,7 +21,8 @@ const (
 type Problem struct {
 	// Key of the object. It is zero if the key could not be read (see Origin).
 	Key Key
-	// Field is the path inside the object in the API's JSON names: "spec.http[0].route[1].destination.subset".
+	// Field is the path inside the object in the API's JSON names:
+	// "spec.http[0].route[1].destination.subset".
 	Field    string
 	Reason   string
 	Severity Severity
@@ -32,16 +33,16 @@ type Problem struct {
 // String returns the Problem in one line for logs: everything that a user needs to find and fix it,
 // except the severity.
 func (p Problem) String() string {
-	s := p.subject()
+	s := p.subjectText()
 	if p.Field != "" {
 		s += ": " + p.Field
 	}
 	return s + ": " + p.Reason
 }
 
-// subject returns the object that the Problem is about, with its origin. If the Key is zero, it
+// subjectText returns the object that the Problem is about, with its origin. If the Key is zero, it
 // returns the source or file, or "unreadable object" with its position.
-func (p Problem) subject() string {
+func (p Problem) subjectText() string {
 	what := p.Key.String()
 	if p.Key == (Key{}) {
 		if what = "unreadable object"; p.Origin != "" && !strings.Contains(p.Origin, "#") {

@@ -25,28 +25,28 @@ type report struct {
 }
 
 func (r *report) errorf(at path, format string, args ...any) {
-	r.add(Error, at, fmt.Sprintf(format, args...))
+	r.addProblem(Error, at, fmt.Sprintf(format, args...))
 }
 
 func (r *report) warnf(at path, format string, args ...any) {
-	r.add(Warning, at, fmt.Sprintf(format, args...))
+	r.addProblem(Warning, at, fmt.Sprintf(format, args...))
 }
 
-func (r *report) add(s Severity, at path, reason string) {
+func (r *report) addProblem(s Severity, at path, reason string) {
 	r.problems = append(r.problems, Problem{
 		Key: r.object.Key, Field: at.String(), Reason: reason, Severity: s, Origin: r.object.Origin,
 	})
 }
 
-// fault reports reason as an Error, unless it is empty.
-func (r *report) fault(at path, reason string) {
+// addFault reports reason as an Error, unless it is empty.
+func (r *report) addFault(at path, reason string) {
 	if reason != "" {
-		r.add(Error, at, reason)
+		r.addProblem(Error, at, reason)
 	}
 }
 
-// required reports an empty value as an Error.
-func (r *report) required(at path, value string) {
+// requireValue reports an empty value as an Error.
+func (r *report) requireValue(at path, value string) {
 	if value == "" {
 		r.errorf(at, "is required")
 	}
@@ -59,8 +59,8 @@ func (r *report) maxItems(at path, length, limit int) {
 	}
 }
 
-// meta checks the metadata that all objects have.
-func (r *report) meta() {
+// checkMeta checks the metadata that all objects have.
+func (r *report) checkMeta() {
 	c, at := r.object, field.NewPath("metadata")
 	if c.Name == "" {
 		r.errorf(at.Child("name"), "is required")

@@ -22,7 +22,7 @@ import (
 // metadata; the registry that reads their specs checks these.
 func Validate(c *Config) []Problem {
 	r := &report{object: c}
-	r.meta()
+	r.checkMeta()
 	at := field.NewPath("spec")
 	switch spec := c.Spec.(type) {
 	case *networking.VirtualService:
@@ -30,7 +30,7 @@ func Validate(c *Config) []Problem {
 	case *networking.DestinationRule:
 		r.destinationRule(at, spec)
 	case *networking.Gateway:
-		r.gateway(at, spec)
+		r.checkGateway(at, spec)
 	case *networking.ServiceEntry:
 		r.serviceEntry(at, spec)
 	case *networking.WorkloadEntry:
@@ -38,7 +38,7 @@ func Validate(c *Config) []Problem {
 	case *networking.WorkloadGroup:
 		r.workloadGroup(at, spec)
 	case *networking.Sidecar:
-		r.sidecar(at, spec)
+		r.checkSidecar(at, spec)
 	case *networking.EnvoyFilter:
 		r.envoyFilter(at, spec)
 	case *networkingv1beta1.ProxyConfig:
@@ -50,7 +50,7 @@ func Validate(c *Config) []Problem {
 	case *security.RequestAuthentication:
 		r.requestAuthentication(at, spec)
 	case *telemetry.Telemetry:
-		r.telemetry(at, spec)
+		r.checkTelemetry(at, spec)
 	case *extensions.WasmPlugin:
 		r.wasmPlugin(at, spec)
 	case *extensions.TrafficExtension:

@@ -24,7 +24,11 @@ func (r *report) authorizationPolicy(at path, policy *security.AuthorizationPoli
 		r.errorf(at.Child("provider"), "is allowed for action CUSTOM only, not for %s", action)
 	}
 	if len(policy.GetRules()) == 0 && (custom || action == security.AuthorizationPolicy_DENY) {
-		r.errorf(at.Child("rules"), "without rules action %s never applies: write \"rules: [{}]\" for every request", action)
+		r.errorf(
+			at.Child("rules"),
+			"without rules action %s never applies: write \"rules: [{}]\" for every request",
+			action,
+		)
 	}
 	r.maxItems(at.Child("rules"), len(policy.GetRules()), 512)
 	for i, rule := range policy.GetRules() {
@@ -57,7 +61,7 @@ func (r *report) valueLists(at path, lists []namedValues) {
 	for _, list := range lists {
 		for i, value := range list.values {
 			empty = false
-			r.required(at.Child(list.name).Index(i), value)
+			r.requireValue(at.Child(list.name).Index(i), value)
 		}
 	}
 	if empty {
@@ -67,13 +71,23 @@ func (r *report) valueLists(at path, lists []namedValues) {
 
 func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 	r.valueLists(at, []namedValues{
-		{"principals", source.GetPrincipals()}, {"notPrincipals", source.GetNotPrincipals()},
-		{"requestPrincipals", source.GetRequestPrincipals()}, {"notRequestPrincipals", source.GetNotRequestPrincipals()},
-		{"namespaces", source.GetNamespaces()}, {"notNamespaces", source.GetNotNamespaces()},
-		{"serviceAccounts", source.GetServiceAccounts()}, {"notServiceAccounts", source.GetNotServiceAccounts()},
-		{"ipBlocks", source.GetIpBlocks()}, {"notIpBlocks", source.GetNotIpBlocks()},
-		{"remoteIpBlocks", source.GetRemoteIpBlocks()}, {"notRemoteIpBlocks", source.GetNotRemoteIpBlocks()},
-		{"trustDomains", source.GetTrustDomains()}, {"notTrustDomains", source.GetNotTrustDomains()},
+		{"principals", source.GetPrincipals()},
+		{"notPrincipals", source.GetNotPrincipals()},
+		{
+			"requestPrincipals",
+			source.GetRequestPrincipals(),
+		},
+		{"notRequestPrincipals", source.GetNotRequestPrincipals()},
+		{"namespaces", source.GetNamespaces()},
+		{"notNamespaces", source.GetNotNamespaces()},
+		{"serviceAccounts", source.GetServiceAccounts()},
+		{"notServiceAccounts", source.GetNotServiceAccounts()},
+		{"ipBlocks", source.GetIpBlocks()},
+		{"notIpBlocks", source.GetNotIpBlocks()},
+		{"remoteIpBlocks", source.GetRemoteIpBlocks()},
+		{"notRemoteIpBlocks", source.GetNotRemoteIpBlocks()},
+		{"trustDomains", source.GetTrustDomains()},
+		{"notTrustDomains", source.GetNotTrustDomains()},
 	})
 	for _, blocks := range []namedValues{
 		{"ipBlocks", source.GetIpBlocks()}, {"notIpBlocks", source.GetNotIpBlocks()},
@@ -101,14 +115,25 @@ func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 func (r *report) valuesAre(at path, values []string, fault func(string) string) {
 	for i, value := range values {
 		if value != "" {
-			r.fault(at.Index(i), fault(value))
+			r.addFault(at.Index(i), fault(value))
 		}
 	}
 }
 
 func (r *report) serviceAccounts(at path, source *security.Source) {
-	lists := []namedValues{{"serviceAccounts", source.GetServiceAccounts()}, {"notServiceAccounts", source.GetNotServiceAccounts()}}
-	others := len(source.GetPrincipals()) + len(source.GetNotPrincipals()) + len(source.GetNamespaces()) + len(source.GetNotNamespaces())
+	lists := []namedValues{
+		{"serviceAccounts", source.GetServiceAccounts()},
+		{"notServiceAccounts", source.GetNotServiceAccounts()},
+	}
+	others := len(
+		source.GetPrincipals(),
+	) + len(
+		source.GetNotPrincipals(),
+	) + len(
+		source.GetNamespaces(),
+	) + len(
+		source.GetNotNamespaces(),
+	)
 	for _, list := range lists {
 		if len(list.values) > 0 && others > 0 {
 			r.errorf(at.Child(list.name), "must not be set together with principals or namespaces")

@@ -26,7 +26,7 @@ func (r *report) ruleCondition(at path, condition *security.Condition, custom bo
 	}
 	for _, list := range lists {
 		for i, value := range list.values {
-			r.required(at.Child(list.name).Index(i), value)
+			r.requireValue(at.Child(list.name).Index(i), value)
 		}
 		switch key {
 		case "source.ip", "remote.ip", "destination.ip":
@@ -35,9 +35,10 @@ func (r *report) ruleCondition(at path, condition *security.Condition, custom bo
 			r.valuesAre(at.Child(list.name), list.values, portFault)
 		}
 	}
-	if custom && slices.ContainsFunc([]string{"source.namespace", "source.principal", "request.auth."}, func(p string) bool {
-		return strings.HasPrefix(key, p)
-	}) {
+	if custom &&
+		slices.ContainsFunc([]string{"source.namespace", "source.principal", "request.auth."}, func(p string) bool {
+			return strings.HasPrefix(key, p)
+		}) {
 		r.errorf(at.Child("key"), "%q is not supported for action CUSTOM", key)
 	}
 }

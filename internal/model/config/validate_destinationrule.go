@@ -6,17 +6,17 @@ import (
 )
 
 func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
-	r.fault(at.Child("host"), wildcardFault(rule.GetHost()))
+	r.addFault(at.Child("host"), wildcardFault(rule.GetHost()))
 	r.trafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
 	seen := map[string]bool{}
 	for i, subset := range rule.GetSubsets() {
 		here := at.Child("subsets").Index(i)
-		r.fault(here.Child("name"), subsetFault(subset.GetName()))
+		r.addFault(here.Child("name"), subsetFault(subset.GetName()))
 		if seen[subset.GetName()] {
 			r.errorf(here.Child("name"), "subset %q is there twice", subset.GetName())
 		}
 		seen[subset.GetName()] = true
-		r.labels(here.Child("labels"), subset.GetLabels())
+		r.checkLabels(here.Child("labels"), subset.GetLabels())
 		r.trafficPolicy(here.Child("trafficPolicy"), subset.GetTrafficPolicy())
 	}
 	r.exportTo(at.Child("exportTo"), rule.GetExportTo(), false)
@@ -24,7 +24,11 @@ func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
 	if rule.GetWorkloadSelector() != nil {
 		for i, namespace := range rule.GetExportTo() {
 			if namespace != "." && namespace != r.object.Namespace {
-				r.errorf(at.Child("exportTo").Index(i), "with workloadSelector the rule is for clients of its own namespace and cannot be exported to %q", namespace)
+				r.errorf(
+					at.Child("exportTo").Index(i),
+					"with workloadSelector the rule is for clients of its own namespace and cannot be exported to %q",
+					namespace,
+				)
 			}
 		}
 	}
@@ -46,7 +50,7 @@ func (r *report) trafficPolicy(at path, policy *networking.TrafficPolicy) {
 	}
 	r.portPolicy(at, policy)
 	r.portLevelSettings(at.Child("portLevelSettings"), policy.GetPortLevelSettings())
-	r.tunnel(at.Child("tunnel"), policy.GetTunnel())
+	r.checkTunnel(at.Child("tunnel"), policy.GetTunnel())
 	if policy.GetTunnel() != nil && policy.GetProxyProtocol() != nil {
 		r.errorf(at.Child("proxyProtocol"), "must not be set together with tunnel")
 	}
@@ -82,27 +86,29 @@ func (r *report) portLevelSettings(at path, settings []*networking.TrafficPolicy
 			r.warnf(here.Child("port", "number"), "port %d has settings before, which count", number)
 		}
 		seen[policy.GetPort().GetNumber()] = true
-		if policy.GetLoadBalancer() == nil && policy.GetConnectionPool() == nil && policy.GetOutlierDetection() == nil && policy.GetTls() == nil {
+		if policy.GetLoadBalancer() == nil && policy.GetConnectionPool() == nil &&
+			policy.GetOutlierDetection() == nil &&
+			policy.GetTls() == nil {
 			r.errorf(here, "at least one field besides port is required")
 		}
 		r.portPolicy(here, policy)
 	}
 }
 
-func (r *report) tunnel(at path, tunnel *networking.TrafficPolicy_TunnelSettings) {
+func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSettings) {
 	if tunnel == nil {
 		return
 	}
 	if p := tunnel.GetProtocol(); p != "" && p != "CONNECT" && p != "POST" {
 		r.errorf(at.Child("protocol"), "%q must be \"CONNECT\" or \"POST\"", p)
 	}
-	r.fault(at.Child("targetHost"), hostOrIPFault(tunnel.GetTargetHost()))
+	r.addFault(at.Child("targetHost"), hostOrIPFault(tunnel.GetTargetHost()))
 	r.portNumber(at.Child("targetPort"), tunnel.GetTargetPort())
 }
 
 func (r *report) retryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
 	if budget.GetPercent() != nil {
-		r.percent(at.Child("percent"), budget.GetPercent().GetValue())
+		r.checkPercent(at.Child("percent"), budget.GetPercent().GetValue())
 	}
 	r.durationOrZero(at.Child("budgetInterval"), budget.GetBudgetInterval())
 }

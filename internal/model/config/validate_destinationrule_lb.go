@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxMaglevTable and maxRingSize are the limits of Envoy's load balancers (MaglevLbConfig.table_size,
-	// RingHashLbConfig.minimum_ring_size).
+	// maxMaglevTable and maxRingSize are the limits of Envoy's load balancers
+	// (MaglevLbConfig.table_size, RingHashLbConfig.minimum_ring_size).
 	maxMaglevTable = 5000011
 	maxRingSize    = 8 << 20
 )
@@ -28,7 +28,7 @@ func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outl
 			r.errorf(at.Child("warmupDurationSecs"), "must not be set together with warmup, which replaces it")
 		}
 	}
-	r.warmup(at.Child("warmup"), lb)
+	r.checkWarmup(at.Child("warmup"), lb)
 	r.localityLB(at.Child("localityLbSetting"), lb.GetLocalityLbSetting(), outlier)
 	r.zoneAwareLB(at.Child("zoneAwareLbSetting"), lb.GetZoneAwareLbSetting(), outlier)
 	if lb.GetLocalityLbSetting() != nil && lb.GetZoneAwareLbSetting() != nil {
@@ -36,7 +36,7 @@ func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outl
 	}
 }
 
-func (r *report) warmup(at path, lb *networking.LoadBalancerSettings) {
+func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	warmup := lb.GetWarmup()
 	if warmup == nil {
 		return
@@ -44,9 +44,9 @@ func (r *report) warmup(at path, lb *networking.LoadBalancerSettings) {
 	if warmup.GetDuration() == nil {
 		r.errorf(at.Child("duration"), "is required")
 	}
-	r.duration(at.Child("duration"), warmup.GetDuration())
+	r.checkDuration(at.Child("duration"), warmup.GetDuration())
 	if warmup.GetMinimumPercent() != nil {
-		r.percent(at.Child("minimumPercent"), warmup.GetMinimumPercent().GetValue())
+		r.checkPercent(at.Child("minimumPercent"), warmup.GetMinimumPercent().GetValue())
 	}
 	if aggression := warmup.GetAggression(); aggression != nil && !(aggression.GetValue() > 0) {
 		r.errorf(at.Child("aggression"), "%g must be greater than 0", aggression.GetValue())
@@ -61,15 +61,15 @@ func (r *report) warmup(at path, lb *networking.LoadBalancerSettings) {
 func (r *report) consistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	switch key := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
-		r.fault(at.Child("httpHeaderName"), headerNameFault(key.HttpHeaderName))
+		r.addFault(at.Child("httpHeaderName"), headerNameFault(key.HttpHeaderName))
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpQueryParameterName:
-		r.required(at.Child("httpQueryParameterName"), key.HttpQueryParameterName)
+		r.requireValue(at.Child("httpQueryParameterName"), key.HttpQueryParameterName)
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
 		cookie := at.Child("httpCookie")
-		r.required(cookie.Child("name"), key.HttpCookie.GetName())
+		r.requireValue(cookie.Child("name"), key.HttpCookie.GetName())
 		r.durationOrZero(cookie.Child("ttl"), key.HttpCookie.GetTtl()) // 0s makes a session cookie
 		for i, attribute := range key.HttpCookie.GetAttributes() {
-			r.required(cookie.Child("attributes").Index(i).Child("name"), attribute.GetName())
+			r.requireValue(cookie.Child("attributes").Index(i).Child("name"), attribute.GetName())
 		}
 	case *networking.LoadBalancerSettings_ConsistentHashLB_UseSourceIp:
 		if !key.UseSourceIp {

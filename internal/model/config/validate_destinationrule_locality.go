@@ -22,19 +22,19 @@ func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting,
 	var sources []string
 	for i, distribute := range lb.GetDistribute() {
 		here := at.Child("distribute").Index(i)
-		sources = r.locality(here.Child("from"), distribute.GetFrom(), sources)
+		sources = r.checkLocality(here.Child("from"), distribute.GetFrom(), sources)
 		r.localityWeights(here.Child("to"), distribute.GetTo())
 	}
 	var failover []regionPair
 	for _, f := range lb.GetFailover() {
 		failover = append(failover, f)
 	}
-	r.failover(at, failover, lb.GetFailoverPriority(), outlier)
+	r.checkFailover(at, failover, lb.GetFailoverPriority(), outlier)
 }
 
-// locality checks a locality, which may end in "*". It reports an Error if an earlier one in seen
-// covers it. It returns seen with the locality appended.
-func (r *report) locality(at path, locality string, seen []string) []string {
+// checkLocality checks a locality, which may end in "*". It reports an Error if an earlier one in
+// seen covers it. It returns seen with the locality appended.
+func (r *report) checkLocality(at path, locality string, seen []string) []string {
 	parts := strings.Split(locality, "/")
 	switch star := slices.Index(parts, "*"); {
 	case slices.Contains(parts, "") && locality != "":
@@ -61,7 +61,7 @@ func (r *report) localityWeights(at path, to map[string]uint32) {
 	var sum uint64
 	var seen []string
 	for _, locality := range sortedKeys(to) {
-		seen = r.locality(at.Key(locality), locality, seen)
+		seen = r.checkLocality(at.Key(locality), locality, seen)
 		weight := to[locality]
 		if weight < 1 || weight > 100 {
 			r.errorf(at.Key(locality), "weight %d is not in the range 1..100", weight)
@@ -79,8 +79,8 @@ type regionPair interface {
 	GetTo() string
 }
 
-// failover checks the fields that both kinds of locality settings share.
-func (r *report) failover(at path, pairs []regionPair, priority []string, outlier bool) {
+// checkFailover checks the fields that both kinds of locality settings share.
+func (r *report) checkFailover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
 		r.warnf(at, "nothing fails over without outlierDetection beside it: no endpoint is found unhealthy")
 	}
@@ -116,11 +116,18 @@ func (r *report) zoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSettin
 	for _, f := range lb.GetFailover() {
 		failover = append(failover, f)
 	}
-	r.failover(at, failover, lb.GetFailoverPriority(), outlier)
+	r.checkFailover(at, failover, lb.GetFailoverPriority(), outlier)
 	for i, label := range lb.GetFailoverPriority() {
 		key, _, _ := strings.Cut(label, "=")
-		if slices.Contains([]string{"topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.istio.io/subzone"}, key) {
-			r.errorf(at.Child("failoverPriority").Index(i), "%q must not be listed: zone-aware balancing sees to it", key)
+		if slices.Contains(
+			[]string{"topology.kubernetes.io/region", "topology.kubernetes.io/zone", "topology.istio.io/subzone"},
+			key,
+		) {
+			r.errorf(
+				at.Child("failoverPriority").Index(i),
+				"%q must not be listed: zone-aware balancing sees to it",
+				key,
+			)
 		}
 	}
 	if size := lb.GetMinClusterSize(); size != nil && size.GetValue() < 1 {

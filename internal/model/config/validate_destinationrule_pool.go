@@ -15,11 +15,11 @@ func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings
 	if tcp := pool.GetTcp(); tcp != nil {
 		at := at.Child("tcp")
 		r.nonNegative(at.Child("maxConnections"), tcp.GetMaxConnections())
-		r.duration(at.Child("connectTimeout"), tcp.GetConnectTimeout())
-		r.duration(at.Child("maxConnectionDuration"), tcp.GetMaxConnectionDuration())
+		r.checkDuration(at.Child("connectTimeout"), tcp.GetConnectTimeout())
+		r.checkDuration(at.Child("maxConnectionDuration"), tcp.GetMaxConnectionDuration())
 		r.durationOrZero(at.Child("idleTimeout"), tcp.GetIdleTimeout()) // 0s disables it
-		r.duration(at.Child("tcpKeepalive", "time"), tcp.GetTcpKeepalive().GetTime())
-		r.duration(at.Child("tcpKeepalive", "interval"), tcp.GetTcpKeepalive().GetInterval())
+		r.checkDuration(at.Child("tcpKeepalive", "time"), tcp.GetTcpKeepalive().GetTime())
+		r.checkDuration(at.Child("tcpKeepalive", "interval"), tcp.GetTcpKeepalive().GetInterval())
 	}
 	if http := pool.GetHttp(); http != nil {
 		r.httpPool(at.Child("http"), http)
@@ -32,8 +32,9 @@ func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPS
 	r.nonNegative(at.Child("maxRequestsPerConnection"), http.GetMaxRequestsPerConnection())
 	r.nonNegative(at.Child("maxRetries"), http.GetMaxRetries())
 	r.nonNegative(at.Child("maxConcurrentStreams"), http.GetMaxConcurrentStreams())
-	r.duration(at.Child("idleTimeout"), http.GetIdleTimeout())
-	if http.GetUseClientProtocol() && http.GetH2UpgradePolicy() == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE {
+	r.checkDuration(at.Child("idleTimeout"), http.GetIdleTimeout())
+	if http.GetUseClientProtocol() &&
+		http.GetH2UpgradePolicy() == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE {
 		r.errorf(at.Child("useClientProtocol"), "must not be true when h2UpgradePolicy is UPGRADE")
 	}
 	if keepalive := http.GetHttp2KeepAlive(); keepalive != nil {
@@ -44,8 +45,8 @@ func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPS
 		if keepalive.GetTimeout() == nil {
 			r.errorf(at.Child("timeout"), "is required")
 		}
-		r.duration(at.Child("interval"), keepalive.GetInterval())
-		r.duration(at.Child("timeout"), keepalive.GetTimeout())
+		r.checkDuration(at.Child("interval"), keepalive.GetInterval())
+		r.checkDuration(at.Child("timeout"), keepalive.GetTimeout())
 	}
 }
 
@@ -60,12 +61,15 @@ func (r *report) outlierDetection(at path, outlier *networking.OutlierDetection)
 		r.nonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
 	}
 	if !outlier.GetSplitExternalLocalOriginErrors() && outlier.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
-		r.errorf(at.Child("consecutiveLocalOriginFailures"), "has no effect unless splitExternalLocalOriginErrors is true")
+		r.errorf(
+			at.Child("consecutiveLocalOriginFailures"),
+			"has no effect unless splitExternalLocalOriginErrors is true",
+		)
 	}
-	r.duration(at.Child("interval"), outlier.GetInterval())
-	r.duration(at.Child("baseEjectionTime"), outlier.GetBaseEjectionTime())
-	r.percent(at.Child("maxEjectionPercent"), float64(outlier.GetMaxEjectionPercent()))
-	r.percent(at.Child("minHealthPercent"), float64(outlier.GetMinHealthPercent()))
+	r.checkDuration(at.Child("interval"), outlier.GetInterval())
+	r.checkDuration(at.Child("baseEjectionTime"), outlier.GetBaseEjectionTime())
+	r.checkPercent(at.Child("maxEjectionPercent"), float64(outlier.GetMaxEjectionPercent()))
+	r.checkPercent(at.Child("minHealthPercent"), float64(outlier.GetMinHealthPercent()))
 	for i, code := range outlier.GetOutlierDetectionHttpErrorCodes() {
 		if code < 100 || code > 599 {
 			r.errorf(at.Child("outlierDetectionHttpErrorCodes").Index(i), "%d is not in the range 100..599", code)

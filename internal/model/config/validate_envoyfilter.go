@@ -31,7 +31,8 @@ func (r *report) envoyFilter(at path, filter *networking.EnvoyFilter) {
 
 func (r *report) envoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
-	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known || applyTo == networking.EnvoyFilter_INVALID {
+	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known ||
+		applyTo == networking.EnvoyFilter_INVALID {
 		r.errorf(at.Child("applyTo"), "is required")
 		return
 	}
@@ -53,7 +54,7 @@ func (r *report) envoyPatch(at path, patch *filterPatch) {
 	}
 	switch {
 	case slices.Contains(operationsOn(applyTo), operation):
-	case slices.Contains(insertions(), operation) && unordered(applyTo):
+	case slices.Contains(insertOperations(), operation) && ignoresOrder(applyTo):
 		r.warnf(here.Child("operation"), "%s is the same as ADD for %s: their order means nothing", operation, applyTo)
 	default:
 		r.warnf(here.Child("operation"), "%s cannot be applied to %s, so the patch has no effect", operation, applyTo)
@@ -68,16 +69,21 @@ func (r *report) envoyPatch(at path, patch *filterPatch) {
 	}
 }
 
-func insertions() []networking.EnvoyFilter_Patch_Operation {
+func insertOperations() []networking.EnvoyFilter_Patch_Operation {
 	return []networking.EnvoyFilter_Patch_Operation{
-		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER, networking.EnvoyFilter_Patch_INSERT_FIRST,
+		networking.EnvoyFilter_Patch_INSERT_BEFORE,
+		networking.EnvoyFilter_Patch_INSERT_AFTER,
+		networking.EnvoyFilter_Patch_INSERT_FIRST,
 	}
 }
 
-// unordered reports whether the order of such objects has no effect in Envoy.
-func unordered(applyTo networking.EnvoyFilter_ApplyTo) bool {
+// ignoresOrder reports whether the order of such objects has no effect in Envoy.
+func ignoresOrder(applyTo networking.EnvoyFilter_ApplyTo) bool {
 	switch applyTo {
-	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_CLUSTER:
+	case networking.EnvoyFilter_LISTENER,
+		networking.EnvoyFilter_FILTER_CHAIN,
+		networking.EnvoyFilter_VIRTUAL_HOST,
+		networking.EnvoyFilter_CLUSTER:
 		return true
 	default:
 		return false
@@ -104,7 +110,9 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 		return []networking.EnvoyFilter_Patch_Operation{add, replace}
 	case networking.EnvoyFilter_VIRTUAL_HOST:
 		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, replace}
-	case networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_LISTENER_FILTER:
+	case networking.EnvoyFilter_HTTP_FILTER,
+		networking.EnvoyFilter_NETWORK_FILTER,
+		networking.EnvoyFilter_LISTENER_FILTER:
 		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, before, after, first, replace}
 	case networking.EnvoyFilter_HTTP_ROUTE:
 		return []networking.EnvoyFilter_Patch_Operation{merge, lists, add, remove, before, after, first}
@@ -117,10 +125,11 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 // applies to: as an Error, or as a Warning if applyTo ignores such matches.
 func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
-		r.regexp(at.Child("proxy", "proxyVersion"), version)
+		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)
 	}
 	waypoint := match.GetContext() == networking.EnvoyFilter_WAYPOINT
-	if _, there := match.GetObjectTypes().(*networking.EnvoyFilter_EnvoyConfigObjectMatch_Waypoint); there != waypoint && match.GetObjectTypes() != nil {
+	if _, there := match.GetObjectTypes().(*networking.EnvoyFilter_EnvoyConfigObjectMatch_Waypoint); there != waypoint &&
+		match.GetObjectTypes() != nil {
 		r.errorf(at, "context WAYPOINT and the match on waypoint go together")
 		return
 	}
@@ -133,7 +142,8 @@ func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, mat
 		r.errorf(at.Child(found), "cannot be matched for applyTo %s, only %s", applyTo, wanted)
 	}
 	r.optionalPort(at.Child("cluster", "portNumber"), match.GetCluster().GetPortNumber())
-	if c := match.GetCluster(); c.GetName() != "" && (c.GetPortNumber() != 0 || c.GetService() != "" || c.GetSubset() != "") {
+	if c := match.GetCluster(); c.GetName() != "" &&
+		(c.GetPortNumber() != 0 || c.GetService() != "" || c.GetSubset() != "") {
 		r.warnf(at.Child("cluster"), "beside name, the other fields are ignored")
 	}
 	r.envoyListenerMatch(at.Child("listener"), applyTo, match.GetListener())
@@ -163,7 +173,9 @@ func patchedClass(applyTo networking.EnvoyFilter_ApplyTo) string {
 	case networking.EnvoyFilter_LISTENER, networking.EnvoyFilter_FILTER_CHAIN, networking.EnvoyFilter_NETWORK_FILTER,
 		networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_LISTENER_FILTER:
 		return "listener"
-	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST, networking.EnvoyFilter_HTTP_ROUTE:
+	case networking.EnvoyFilter_ROUTE_CONFIGURATION,
+		networking.EnvoyFilter_VIRTUAL_HOST,
+		networking.EnvoyFilter_HTTP_ROUTE:
 		return "routeConfiguration"
 	case networking.EnvoyFilter_CLUSTER:
 		return "cluster"

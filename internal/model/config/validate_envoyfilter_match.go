@@ -9,7 +9,11 @@ import (
 // connectionManagerName is the name of the network filter that contains the HTTP filters.
 const connectionManagerName = "envoy.filters.network.http_connection_manager"
 
-func (r *report) envoyListenerMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *networking.EnvoyFilter_ListenerMatch) {
+func (r *report) envoyListenerMatch(
+	at path,
+	applyTo networking.EnvoyFilter_ApplyTo,
+	match *networking.EnvoyFilter_ListenerMatch,
+) {
 	if match == nil {
 		return
 	}
@@ -29,13 +33,17 @@ func (r *report) envoyListenerMatch(at path, applyTo networking.EnvoyFilter_Appl
 }
 
 // envoyFilterMatch checks a match on a filter of a chain, and on a filter inside it.
-func (r *report) envoyFilterMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *networking.EnvoyFilter_ListenerMatch_FilterMatch) {
+func (r *report) envoyFilterMatch(
+	at path,
+	applyTo networking.EnvoyFilter_ApplyTo,
+	match *networking.EnvoyFilter_ListenerMatch_FilterMatch,
+) {
 	switch applyTo {
 	case networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_HTTP_FILTER:
 	default:
 		r.warnf(at, "has no effect for applyTo %s", applyTo)
 	}
-	r.required(at.Child("name"), match.GetName())
+	r.requireValue(at.Child("name"), match.GetName())
 	r.filterName(at.Child("name"), match.GetName())
 	sub := match.GetSubFilter()
 	if sub == nil {
@@ -48,7 +56,7 @@ func (r *report) envoyFilterMatch(at path, applyTo networking.EnvoyFilter_ApplyT
 	case match.GetName() != "" && match.GetName() != connectionManagerName:
 		r.errorf(at, "only %q has filters inside", connectionManagerName)
 	default:
-		r.required(at.Child("name"), sub.GetName())
+		r.requireValue(at.Child("name"), sub.GetName())
 		r.filterName(at.Child("name"), sub.GetName())
 	}
 }
@@ -86,7 +94,12 @@ func renamedFilter(name string) string {
 		return "envoy.filters.http." + strings.TrimPrefix(name, "envoy.")
 	case "envoy.rate_limit":
 		return "envoy.filters.http.ratelimit"
-	case "envoy.http_connection_manager", "envoy.client_ssl_auth", "envoy.echo", "envoy.mongo_proxy", "envoy.redis_proxy", "envoy.tcp_proxy":
+	case "envoy.http_connection_manager",
+		"envoy.client_ssl_auth",
+		"envoy.echo",
+		"envoy.mongo_proxy",
+		"envoy.redis_proxy",
+		"envoy.tcp_proxy":
 		return "envoy.filters.network." + strings.TrimPrefix(name, "envoy.")
 	case "envoy.listener.http_inspector", "envoy.listener.original_dst", "envoy.listener.original_src",
 		"envoy.listener.proxy_protocol", "envoy.listener.tls_inspector":

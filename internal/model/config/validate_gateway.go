@@ -8,9 +8,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func (r *report) gateway(at path, gateway *networking.Gateway) {
+func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	for _, key := range sortedKeys(gateway.GetSelector()) {
-		r.unmatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
+		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
 	}
 	servers := at.Child("servers")
 	if len(gateway.GetServers()) == 0 {
@@ -20,7 +20,7 @@ func (r *report) gateway(at path, gateway *networking.Gateway) {
 	listeners := map[string]string{} // bind and port → protocol family
 	for i, server := range gateway.GetServers() {
 		here := servers.Index(i)
-		r.server(here, server)
+		r.checkServer(here, server)
 		if name := server.GetPort().GetName(); name != "" && portNames[name] {
 			r.errorf(here.Child("port", "name"), "port name %q is there twice", name)
 		}
@@ -48,11 +48,16 @@ func (r *report) sharedPort(at path, server *networking.Server, listeners map[st
 	case !taken:
 		listeners[listener] = family
 	case before != family:
-		r.warnf(at, "port %d is already served with %s by a server before this one, which is not served", server.GetPort().GetNumber(), before)
+		r.warnf(
+			at,
+			"port %d is already served with %s by a server before this one, which is not served",
+			server.GetPort().GetNumber(),
+			before,
+		)
 	}
 }
 
-func (r *report) server(at path, server *networking.Server) {
+func (r *report) checkServer(at path, server *networking.Server) {
 	hosts := at.Child("hosts")
 	if len(server.GetHosts()) == 0 {
 		r.errorf(hosts, "at least one host is required")
@@ -68,9 +73,9 @@ func (r *report) server(at path, server *networking.Server) {
 	}
 	unix := isUnix(server.GetBind())
 	if bind := server.GetBind(); unix {
-		r.fault(at.Child("bind"), unixFault(bind))
+		r.addFault(at.Child("bind"), unixFault(bind))
 	} else if bind != "" {
-		r.fault(at.Child("bind"), ipFault(bind))
+		r.addFault(at.Child("bind"), ipFault(bind))
 	}
 	r.serverPort(at.Child("port"), server.GetPort(), unix)
 	if server.GetTls() != nil {
@@ -92,9 +97,9 @@ func (r *report) serverPort(at path, port *networking.Port, unix bool) {
 		r.errorf(at, "is required")
 		return
 	}
-	r.required(at.Child("name"), port.GetName())
-	r.required(at.Child("protocol"), port.GetProtocol())
-	r.protocol(at.Child("protocol"), port.GetProtocol())
+	r.requireValue(at.Child("name"), port.GetName())
+	r.requireValue(at.Child("protocol"), port.GetProtocol())
+	r.checkProtocol(at.Child("protocol"), port.GetProtocol())
 	switch {
 	case !unix:
 		r.portNumber(at.Child("number"), port.GetNumber())
@@ -113,7 +118,8 @@ func (r *report) tlsFitsProtocol(at path, server *networking.Server) {
 	if protocol == "" {
 		return
 	}
-	redirectOnly := tls.GetHttpsRedirect() && tls.GetMode() == networking.ServerTLSSettings_PASSTHROUGH && !serverCertificates(tls).any()
+	redirectOnly := tls.GetHttpsRedirect() && tls.GetMode() == networking.ServerTLSSettings_PASSTHROUGH &&
+		!serverCertificates(tls).any()
 	switch {
 	case isTLS(protocol):
 		if tls == nil {

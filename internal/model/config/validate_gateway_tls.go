@@ -62,12 +62,15 @@ func KnownCipherSuites(names []string) []string {
 func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
-		r.errorf(at, "only one of serverCertificate with privateKey, tlsCertificates, credentialName and credentialNames may be set")
+		r.errorf(
+			at,
+			"only one of serverCertificate with privateKey, tlsCertificates, credentialName and credentialNames may be set",
+		)
 	}
 	r.maxItems(at.Child("credentialNames"), len(tls.GetCredentialNames()), 2)
 	r.maxItems(at.Child("tlsCertificates"), len(tls.GetTlsCertificates()), 2)
 	for i, name := range tls.GetCredentialNames() {
-		r.required(at.Child("credentialNames").Index(i), name)
+		r.requireValue(at.Child("credentialNames").Index(i), name)
 	}
 	switch tls.GetMode() {
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH: // see idleTLS
@@ -90,23 +93,40 @@ func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 // idleTLS adds Warnings for fields that have no effect in the mode.
 func (r *report) idleTLS(at path, tls *networking.ServerTLSSettings) {
 	clients := []tlsField{
-		{"caCertificates", tls.GetCaCertificates() != ""}, {"caCertCredentialName", tls.GetCaCertCredentialName() != ""},
-		{"caCrl", tls.GetCaCrl() != ""}, {"subjectAltNames", len(tls.GetSubjectAltNames()) > 0},
-		{"verifyCertificateSpki", len(tls.GetVerifyCertificateSpki()) > 0}, {"verifyCertificateHash", len(tls.GetVerifyCertificateHash()) > 0},
+		{
+			"caCertificates",
+			tls.GetCaCertificates() != "",
+		},
+		{"caCertCredentialName", tls.GetCaCertCredentialName() != ""},
+		{"caCrl", tls.GetCaCrl() != ""},
+		{"subjectAltNames", len(tls.GetSubjectAltNames()) > 0},
+		{
+			"verifyCertificateSpki",
+			len(tls.GetVerifyCertificateSpki()) > 0,
+		},
+		{"verifyCertificateHash", len(tls.GetVerifyCertificateHash()) > 0},
 		{"insecureSkipVerify", tls.GetInsecureSkipVerify() != nil},
 	}
 	handshake := []tlsField{
-		{"minProtocolVersion", tls.GetMinProtocolVersion() != 0}, {"maxProtocolVersion", tls.GetMaxProtocolVersion() != 0},
+		{
+			"minProtocolVersion",
+			tls.GetMinProtocolVersion() != 0,
+		},
+		{"maxProtocolVersion", tls.GetMaxProtocolVersion() != 0},
 		{"cipherSuites", len(tls.GetCipherSuites()) > 0},
 	}
 	switch mode := tls.GetMode(); mode {
 	case networking.ServerTLSSettings_SIMPLE:
-		r.idle(at, clients, "mode SIMPLE asks clients for no certificate")
+		r.warnIdle(at, clients, "mode SIMPLE asks clients for no certificate")
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
 		certificates := []tlsField{{"the certificates", serverCertificates(tls).any()}}
-		r.idle(at, slices.Concat(certificates, clients, handshake), fmt.Sprintf("mode %s does not terminate TLS", mode))
+		r.warnIdle(
+			at,
+			slices.Concat(certificates, clients, handshake),
+			fmt.Sprintf("mode %s does not terminate TLS", mode),
+		)
 	case networking.ServerTLSSettings_ISTIO_MUTUAL:
-		r.idle(at, append(clients[4:], handshake...), "mode ISTIO_MUTUAL is as the mesh has it")
+		r.warnIdle(at, append(clients[4:], handshake...), "mode ISTIO_MUTUAL is as the mesh has it")
 	}
 }
 
@@ -116,8 +136,8 @@ type tlsField struct {
 	set  bool
 }
 
-// idle adds one Warning for all fields that are set, because the mode is their common cause.
-func (r *report) idle(at path, fields []tlsField, reason string) {
+// warnIdle adds one Warning for all fields that are set, because the mode is their common cause.
+func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 	var names []string
 	for _, f := range fields {
 		if f.set {
@@ -138,28 +158,42 @@ func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sour
 	if sources.list {
 		for i, certificate := range tls.GetTlsCertificates() {
 			here := at.Child("tlsCertificates").Index(i)
-			r.required(here.Child("serverCertificate"), certificate.GetServerCertificate())
-			r.required(here.Child("privateKey"), certificate.GetPrivateKey())
+			r.requireValue(here.Child("serverCertificate"), certificate.GetServerCertificate())
+			r.requireValue(here.Child("privateKey"), certificate.GetPrivateKey())
 		}
 	} else {
-		r.required(at.Child("serverCertificate"), tls.GetServerCertificate())
-		r.required(at.Child("privateKey"), tls.GetPrivateKey())
+		r.requireValue(at.Child("serverCertificate"), tls.GetServerCertificate())
+		r.requireValue(at.Child("privateKey"), tls.GetPrivateKey())
 	}
 	inList := slices.ContainsFunc(tls.GetTlsCertificates(), func(c *networking.ServerTLSSettings_TLSCertificate) bool {
 		return c.GetCaCertificates() != ""
 	})
 	if mutual && tls.GetCaCertificates() == "" && tls.GetCaCertCredentialName() == "" && !inList {
-		r.errorf(at.Child("caCertificates"), "is required for mode %s, to check the certificates of clients", tls.GetMode())
+		r.errorf(
+			at.Child("caCertificates"),
+			"is required for mode %s, to check the certificates of clients",
+			tls.GetMode(),
+		)
 	}
 }
 
 func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
 	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
 	if lowest != 0 && highest != 0 && lowest > highest {
-		r.warnf(at.Child("minProtocolVersion"), "%s is above maxProtocolVersion %s: no client can connect", lowest, highest)
+		r.warnf(
+			at.Child("minProtocolVersion"),
+			"%s is above maxProtocolVersion %s: no client can connect",
+			lowest,
+			highest,
+		)
 	}
-	if (lowest == networking.ServerTLSSettings_TLSV1_0 || lowest == networking.ServerTLSSettings_TLSV1_1) && len(tls.GetCipherSuites()) == 0 {
-		r.warnf(at.Child("minProtocolVersion"), "%s needs cipherSuites: none of the default ones is for versions below TLSV1_2", lowest)
+	if (lowest == networking.ServerTLSSettings_TLSV1_0 || lowest == networking.ServerTLSSettings_TLSV1_1) &&
+		len(tls.GetCipherSuites()) == 0 {
+		r.warnf(
+			at.Child("minProtocolVersion"),
+			"%s needs cipherSuites: none of the default ones is for versions below TLSV1_2",
+			lowest,
+		)
 	}
 	seen := map[string]bool{}
 	for i, suite := range tls.GetCipherSuites() {

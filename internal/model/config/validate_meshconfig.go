@@ -18,17 +18,17 @@ func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	r.signedPort(at("proxyListenPort"), m.GetProxyListenPort(), false)
 	r.signedPort(at("proxyInboundListenPort"), m.GetProxyInboundListenPort(), false)
 	r.signedPort(at("proxyHttpPort"), m.GetProxyHttpPort(), true)
-	r.duration(at("connectTimeout"), m.GetConnectTimeout())
-	r.duration(at("dnsRefreshRate"), m.GetDnsRefreshRate())
+	r.checkDuration(at("connectTimeout"), m.GetConnectTimeout())
+	r.checkDuration(at("dnsRefreshRate"), m.GetDnsRefreshRate())
 	r.durationOrZero(at("protocolDetectionTimeout"), m.GetProtocolDetectionTimeout())
-	r.fault(at("trustDomain"), trustDomainFault(m.GetTrustDomain()))
+	r.addFault(at("trustDomain"), trustDomainFault(m.GetTrustDomain()))
 	for i, alias := range m.GetTrustDomainAliases() {
-		r.fault(at("trustDomainAliases").Index(i), trustDomainFault(alias))
+		r.addFault(at("trustDomainAliases").Index(i), trustDomainFault(alias))
 	}
 	r.localityLB(at("localityLbSetting"), m.GetLocalityLbSetting(), true)
 	for i, settings := range m.GetServiceSettings() {
 		for j, host := range settings.GetHosts() {
-			r.fault(at("serviceSettings").Index(i).Child("hosts").Index(j), wildcardFault(host))
+			r.addFault(at("serviceSettings").Index(i).Child("hosts").Index(j), wildcardFault(host))
 		}
 	}
 	r.proxyDefaults(at("defaultConfig"), m.GetDefaultConfig())

@@ -24,7 +24,7 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 		{"spaceDelimitedClaims", rule.GetSpaceDelimitedClaims()},
 	} {
 		for i, value := range list.values {
-			r.required(at.Child(list.name).Index(i), value)
+			r.requireValue(at.Child(list.name).Index(i), value)
 		}
 	}
 	r.maxItems(at.Child("spaceDelimitedClaims"), len(rule.GetSpaceDelimitedClaims()), 64)
@@ -32,27 +32,30 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 		r.errorf(at.Child("issuer"), "is required, unless jwksUri is set")
 	}
 	if uri := rule.GetJwksUri(); uri != "" {
-		r.fault(at.Child("jwksUri"), httpURLFault(uri))
+		r.addFault(at.Child("jwksUri"), httpURLFault(uri))
 		if rule.GetJwks() != "" {
 			r.errorf(at.Child("jwks"), "must not be set together with jwksUri")
 		}
 	}
 	if rule.GetJwks() != "" {
 		if fault := keySetFault(rule.GetJwks()); fault != "" {
-			r.fault(at.Child("jwks"), fault)
+			r.addFault(at.Child("jwks"), fault)
 		} else if hasPrivateHalf(rule.GetJwks()) {
-			r.warnf(at.Child("jwks"), "has the private half of a key: whoever can read this object can sign tokens; tokens are checked with the public one")
+			r.warnf(
+				at.Child("jwks"),
+				"has the private half of a key: whoever can read this object can sign tokens; tokens are checked with the public one",
+			)
 		}
 	}
 	for i, header := range rule.GetFromHeaders() {
 		here := at.Child("fromHeaders").Index(i)
-		r.fault(here.Child("name"), fieldNameFault(header.GetName()))
+		r.addFault(here.Child("name"), fieldNameFault(header.GetName()))
 		if strings.ContainsAny(header.GetPrefix(), "\x00\r\n") {
 			r.errorf(here.Child("prefix"), "is not what a header can begin with")
 		}
 	}
 	r.tokenOutputs(at, rule)
-	r.duration(at.Child("timeout"), rule.GetTimeout())
+	r.checkDuration(at.Child("timeout"), rule.GetTimeout())
 }
 
 // tokenOutputs checks the headers to which tokens and claims are copied. It adds a Warning if two
@@ -60,7 +63,7 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
 	taken := map[string]bool{}
 	output := func(here path, header string) {
-		r.fault(here, fieldNameFault(header))
+		r.addFault(here, fieldNameFault(header))
 		if name := strings.ToLower(header); taken[name] {
 			r.warnf(here, "%q is set twice: which value it has is not defined", header)
 		} else {
@@ -73,7 +76,7 @@ func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
 	for i, claim := range rule.GetOutputClaimToHeaders() {
 		here := at.Child("outputClaimToHeaders").Index(i)
 		output(here.Child("header"), claim.GetHeader())
-		r.required(here.Child("claim"), claim.GetClaim())
+		r.requireValue(here.Child("claim"), claim.GetClaim())
 	}
 }
 

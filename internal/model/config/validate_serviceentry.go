@@ -19,7 +19,7 @@ func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
 		if host == "*" {
 			fault = "\"*\" is too wide: the host of a service must not be a bare wildcard"
 		}
-		r.fault(hosts.Index(i), fault)
+		r.addFault(hosts.Index(i), fault)
 	}
 	r.serviceAddresses(at.Child("addresses"), entry)
 	ports := r.servicePorts(at.Child("ports"), entry)
@@ -33,7 +33,7 @@ func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
 			r.warnf(at.Child("workloadSelector"), "has no effect with resolution DYNAMIC_DNS")
 		}
 	}
-	r.resolution(at, entry, ports)
+	r.checkResolution(at, entry, ports)
 	for i, name := range entry.GetSubjectAltNames() {
 		if name == "" {
 			r.warnf(at.Child("subjectAltNames").Index(i), "the empty name matches no certificate")
@@ -51,7 +51,7 @@ func (r *report) serviceAddresses(at path, entry *networking.ServiceEntry) {
 		if fault == "" && strings.Contains(address, "/") && !blocks {
 			fault = "CIDR blocks are allowed only with resolution NONE or STATIC"
 		}
-		r.fault(at.Index(i), fault)
+		r.addFault(at.Index(i), fault)
 	}
 }
 
@@ -65,11 +65,15 @@ func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[strin
 	for i, port := range entry.GetPorts() {
 		here := at.Index(i)
 		r.portNumber(here.Child("number"), port.GetNumber())
-		r.protocol(here.Child("protocol"), port.GetProtocol())
+		r.checkProtocol(here.Child("protocol"), port.GetProtocol())
 		r.portName(here.Child("name"), port.GetName())
 		r.optionalPort(here.Child("targetPort"), port.GetTargetPort())
-		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS && isHTTP(port.GetProtocol()) {
-			r.warnf(here.Child("targetPort"), "has no effect on requests with resolution DYNAMIC_DNS, which go to the port of their host")
+		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS &&
+			isHTTP(port.GetProtocol()) {
+			r.warnf(
+				here.Child("targetPort"),
+				"has no effect on requests with resolution DYNAMIC_DNS, which go to the port of their host",
+			)
 		}
 		if names[port.GetName()] {
 			r.errorf(here.Child("name"), "port name %q is there twice", port.GetName())
@@ -92,14 +96,22 @@ func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port
 	switch {
 	case !tcp || len(entry.GetAddresses()) > 0:
 	case entry.GetResolution() == networking.ServiceEntry_NONE:
-		r.warnf(at, "a TCP port without addresses and with resolution NONE matches every connection to port %d, to any address", port.GetNumber())
+		r.warnf(
+			at,
+			"a TCP port without addresses and with resolution NONE matches every connection to port %d, to any address",
+			port.GetNumber(),
+		)
 	case refused:
-		r.warnf(at, "a TCP port without addresses, of which the object wants none, is told from others by its number %d alone", port.GetNumber())
+		r.warnf(
+			at,
+			"a TCP port without addresses, of which the object wants none, is told from others by its number %d alone",
+			port.GetNumber(),
+		)
 	}
 }
 
-// resolution checks hosts and endpoints against the resolution mode.
-func (r *report) resolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
+// checkResolution checks hosts and endpoints against the resolution mode.
+func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	endpoints := at.Child("endpoints")
 	switch entry.GetResolution() {
 	case networking.ServiceEntry_NONE:
@@ -134,7 +146,11 @@ func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports 
 		}
 	}
 	if unix && len(entry.GetPorts()) != 1 {
-		r.errorf(at, "endpoints on Unix domain sockets need exactly one port in spec.ports, found %d", len(entry.GetPorts()))
+		r.errorf(
+			at,
+			"endpoints on Unix domain sockets need exactly one port in spec.ports, found %d",
+			len(entry.GetPorts()),
+		)
 	}
 }
 
@@ -144,7 +160,12 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
 		for i, host := range entry.GetHosts() {
 			if strings.HasPrefix(host, "*") && host != "*" {
-				r.errorf(at.Child("hosts").Index(i), "wildcard %q cannot be resolved: resolution %s needs endpoints", host, resolution)
+				r.errorf(
+					at.Child("hosts").Index(i),
+					"wildcard %q cannot be resolved: resolution %s needs endpoints",
+					host,
+					resolution,
+				)
 			}
 		}
 	}
@@ -160,9 +181,13 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 		r.endpointDetails(here, endpoint)
 		r.endpointPorts(here.Child("ports"), endpoint, ports)
 		if address := endpoint.GetAddress(); address != "" {
-			r.fault(here.Child("address"), hostOrIPFault(address))
+			r.addFault(here.Child("address"), hostOrIPFault(address))
 		} else if endpoint.GetNetwork() != "" {
-			r.errorf(here.Child("address"), "is required with resolution %s: the gateways of a network are no names to resolve", resolution)
+			r.errorf(
+				here.Child("address"),
+				"is required with resolution %s: the gateways of a network are no names to resolve",
+				resolution,
+			)
 		}
 	}
 	r.hostsOfOneAddress(at, entry)
@@ -175,7 +200,10 @@ func (r *report) hostsOfOneAddress(at path, entry *networking.ServiceEntry) {
 		return p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP")
 	}
 	if len(entry.GetHosts()) > 1 && len(entry.GetAddresses()) > 0 && slices.ContainsFunc(entry.GetPorts(), tcp) {
-		r.warnf(at.Child("addresses"), "all hosts have the same addresses: connections to TCP ports go to the first of them")
+		r.warnf(
+			at.Child("addresses"),
+			"all hosts have the same addresses: connections to TCP ports go to the first of them",
+		)
 	}
 }
 
@@ -197,7 +225,12 @@ func (r *report) dynamicDNS(at path, entry *networking.ServiceEntry) {
 	}
 	for i, port := range entry.GetPorts() {
 		if p := port.GetProtocol(); !isHTTP(p) && !isTLS(p) {
-			r.errorf(at.Child("ports").Index(i).Child("protocol"), "%q does not tell the host that is meant: only HTTP and TLS protocols are allowed with %s", p, name)
+			r.errorf(
+				at.Child("ports").Index(i).Child("protocol"),
+				"%q does not tell the host that is meant: only HTTP and TLS protocols are allowed with %s",
+				p,
+				name,
+			)
 		}
 	}
 }

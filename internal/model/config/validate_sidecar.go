@@ -9,8 +9,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func (r *report) sidecar(at path, sidecar *networking.Sidecar) {
-	if len(sidecar.GetIngress())+len(sidecar.GetEgress()) == 0 && sidecar.GetOutboundTrafficPolicy() == nil && sidecar.GetInboundConnectionPool() == nil {
+func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
+	if len(sidecar.GetIngress())+len(sidecar.GetEgress()) == 0 && sidecar.GetOutboundTrafficPolicy() == nil &&
+		sidecar.GetInboundConnectionPool() == nil {
 		r.errorf(at, "is empty, one of ingress, egress, outboundTrafficPolicy and inboundConnectionPool is required")
 	}
 	if selector := sidecar.GetWorkloadSelector(); selector != nil {
@@ -34,7 +35,7 @@ func (r *report) ingressListeners(at path, listeners []*networking.IstioIngressL
 			r.uniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
 		}
 		if bind := listener.GetBind(); bind != "" {
-			r.fault(here.Child("bind"), ipFault(bind)) // sockets are for egress only
+			r.addFault(here.Child("bind"), ipFault(bind)) // sockets are for egress only
 		}
 		if endpoint := listener.GetDefaultEndpoint(); endpoint != "" {
 			r.ingressEndpoint(here.Child("defaultEndpoint"), endpoint)
@@ -54,7 +55,7 @@ func (r *report) uniquePort(at path, number uint32, seen map[uint32]bool) {
 }
 
 func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
-	r.protocol(at.Child("protocol"), port.GetProtocol())
+	r.checkProtocol(at.Child("protocol"), port.GetProtocol())
 	//nolint:staticcheck // the deprecated field is still read
 	if port.GetTargetPort() != 0 {
 		r.warnf(at.Child("targetPort"), "has no effect in a Sidecar")
@@ -66,7 +67,7 @@ func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
 // address and port.
 func (r *report) ingressEndpoint(at path, endpoint string) {
 	if isUnix(endpoint) {
-		r.fault(at, unixFault(endpoint))
+		r.addFault(at, unixFault(endpoint))
 		return
 	}
 	host, port, err := net.SplitHostPort(endpoint)
@@ -123,12 +124,12 @@ func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
 	case number != 0:
 		r.portNumber(at.Child("port", "number"), number)
 		if bind != "" {
-			r.fault(at.Child("bind"), ipFault(bind))
+			r.addFault(at.Child("bind"), ipFault(bind))
 		}
 	case !isUnix(bind):
 		r.errorf(at.Child("port", "number"), "0 is allowed only when bind is a Unix domain socket")
 	default:
-		r.fault(at.Child("bind"), unixFault(bind))
+		r.addFault(at.Child("bind"), unixFault(bind))
 		if listener.GetCaptureMode() == networking.CaptureMode_IPTABLES {
 			r.errorf(at.Child("captureMode"), "must be DEFAULT or NONE for a Unix domain socket")
 		}
@@ -179,8 +180,8 @@ func (r *report) egressProxy(at path, policy *networking.OutboundTrafficPolicy) 
 	if proxy.GetPort() == nil {
 		r.errorf(at.Child("port"), "is required")
 	}
-	r.destination(at, proxy)
+	r.checkDestination(at, proxy)
 	if fault := domainFault(proxy.GetHost()); fault != "" && wildcardFault(proxy.GetHost()) == "" {
-		r.fault(at.Child("host"), fault)
+		r.addFault(at.Child("host"), fault)
 	}
 }

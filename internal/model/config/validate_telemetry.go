@@ -6,13 +6,13 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 )
 
-func (r *report) telemetry(at path, policy *telemetry.Telemetry) {
+func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
 	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	for i, tracing := range policy.GetTracing() {
-		r.tracing(at.Child("tracing").Index(i), tracing)
+		r.checkTracing(at.Child("tracing").Index(i), tracing)
 	}
 	for i, metrics := range policy.GetMetrics() {
-		r.metrics(at.Child("metrics").Index(i), metrics)
+		r.checkMetrics(at.Child("metrics").Index(i), metrics)
 	}
 	for i, logging := range policy.GetAccessLogging() {
 		r.accessLogging(at.Child("accessLogging").Index(i), logging)
@@ -20,29 +20,30 @@ func (r *report) telemetry(at path, policy *telemetry.Telemetry) {
 }
 
 func (r *report) accessLogging(at path, logging *telemetry.AccessLogging) {
-	r.providers(at.Child("providers"), logging.GetProviders())
+	r.checkProviders(at.Child("providers"), logging.GetProviders())
 	filter := logging.GetFilter()
 	switch {
 	case filter == nil:
 	case filter.GetExpression() == "":
 		r.warnf(at.Child("filter", "expression"), "is empty, so everything is logged")
 	default:
-		r.fault(at.Child("filter", "expression"), conditionFault(filter.GetExpression()))
+		r.addFault(at.Child("filter", "expression"), conditionFault(filter.GetExpression()))
 	}
 }
 
-func (r *report) providers(at path, providers []*telemetry.ProviderRef) {
+func (r *report) checkProviders(at path, providers []*telemetry.ProviderRef) {
 	for i, provider := range providers {
-		r.required(at.Index(i).Child("name"), provider.GetName())
+		r.requireValue(at.Index(i).Child("name"), provider.GetName())
 	}
 }
 
-func (r *report) tracing(at path, tracing *telemetry.Tracing) {
-	r.providers(at.Child("providers"), tracing.GetProviders())
+func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
+	r.checkProviders(at.Child("providers"), tracing.GetProviders())
 	if len(tracing.GetProviders()) > 1 {
 		r.warnf(at.Child("providers"), "only one provider is supported, the others have no effect")
 	}
-	if share := tracing.GetRandomSamplingPercentage(); share != nil && !(share.GetValue() >= 0 && share.GetValue() <= 100) {
+	if share := tracing.GetRandomSamplingPercentage(); share != nil &&
+		!(share.GetValue() >= 0 && share.GetValue() <= 100) {
 		r.errorf(at.Child("randomSamplingPercentage"), "%g is not in the range 0..100", share.GetValue())
 	}
 	for _, name := range sortedKeys(tracing.GetCustomTags()) {
@@ -56,26 +57,26 @@ func (r *report) customTag(at path, name string, tag *telemetry.Tracing_CustomTa
 	}
 	switch kind := tag.GetType().(type) {
 	case *telemetry.Tracing_CustomTag_Literal:
-		r.required(at.Child("literal", "value"), kind.Literal.GetValue())
+		r.requireValue(at.Child("literal", "value"), kind.Literal.GetValue())
 	case *telemetry.Tracing_CustomTag_Environment:
-		r.required(at.Child("environment", "name"), kind.Environment.GetName())
+		r.requireValue(at.Child("environment", "name"), kind.Environment.GetName())
 	case *telemetry.Tracing_CustomTag_Header:
-		r.fault(at.Child("header", "name"), headerNameFault(kind.Header.GetName()))
+		r.addFault(at.Child("header", "name"), headerNameFault(kind.Header.GetName()))
 	case *telemetry.Tracing_CustomTag_Formatter:
-		r.required(at.Child("formatter", "value"), kind.Formatter.GetValue())
-		r.fault(at.Child("formatter", "value"), FormatFault(kind.Formatter.GetValue()))
+		r.requireValue(at.Child("formatter", "value"), kind.Formatter.GetValue())
+		r.addFault(at.Child("formatter", "value"), FormatFault(kind.Formatter.GetValue()))
 	default:
 		r.warnf(at, "has neither literal, environment, header nor formatter and does nothing")
 	}
 }
 
-func (r *report) metrics(at path, metrics *telemetry.Metrics) {
-	r.providers(at.Child("providers"), metrics.GetProviders())
-	r.duration(at.Child("reportingInterval"), metrics.GetReportingInterval())
+func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
+	r.checkProviders(at.Child("providers"), metrics.GetProviders())
+	r.checkDuration(at.Child("reportingInterval"), metrics.GetReportingInterval())
 	for i, override := range metrics.GetOverrides() {
 		here := at.Child("overrides").Index(i)
 		if custom, ok := override.GetMatch().GetMetricMatch().(*telemetry.MetricSelector_CustomMetric); ok {
-			r.required(here.Child("match", "customMetric"), custom.CustomMetric)
+			r.requireValue(here.Child("match", "customMetric"), custom.CustomMetric)
 		}
 		for _, tag := range sortedKeys(override.GetTagOverrides()) {
 			r.tagOverride(here.Child("tagOverrides").Key(tag), tag, override.GetTagOverrides()[tag])
@@ -94,7 +95,7 @@ func (r *report) tagOverride(at path, tag string, override *telemetry.MetricsOve
 		r.errorf(at.Child("value"), "is required")
 	case !removed:
 		_, fault := TagExpression(override.GetValue())
-		r.fault(at.Child("value"), fault)
+		r.addFault(at.Child("value"), fault)
 	}
 }
 

@@ -36,7 +36,7 @@ func specCases(section []byte) []specCase {
 	return out
 }
 
-// kindOf gives the kind that a golden file is about: "VirtualService-http.txtar" is about VirtualService.
+// kindOf returns the kind that a golden file is about: "VirtualService-http.txtar" is about VirtualService.
 func kindOf(t *testing.T, file string) api.KindInfo {
 	t.Helper()
 	kind, _, _ := strings.Cut(file, "-")
@@ -173,7 +173,7 @@ func istioKinds() []api.KindInfo {
 	return kinds
 }
 
-// seedSpecs gives the specs of a kind's golden files.
+// seedSpecs returns the specs of a kind's golden files.
 func seedSpecs(f *testing.F, info api.KindInfo) []proto.Message {
 	f.Helper()
 	files, err := filepath.Glob("testdata/validate/" + string(info.Kind) + "*.txtar")
@@ -209,7 +209,8 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("yes: %t, %v", tried, err)
 	}
 	problems := config.Validate(c)
-	if len(problems) != 1 || problems[0].Severity != config.Warning || problems[0].Field != "metadata.annotations[istio.io/dry-run]" {
+	if len(problems) != 1 || problems[0].Severity != config.Warning ||
+		problems[0].Field != "metadata.annotations[istio.io/dry-run]" {
 		t.Errorf("problems %v", problems)
 	}
 }

@@ -12,12 +12,12 @@ func (r *report) trafficExtension(at path, extension *extensions.TrafficExtensio
 	case *extensions.TrafficExtension_Lua:
 		const maxCode = 64 << 10
 		code := at.Child("lua", "inlineCode")
-		r.required(code, filter.Lua.GetInlineCode())
+		r.requireValue(code, filter.Lua.GetInlineCode())
 		if size := len(filter.Lua.GetInlineCode()); size > maxCode {
 			r.errorf(code, "has %d bytes, at most %d are allowed", size, maxCode)
 			break
 		}
-		r.lua(code, filter.Lua.GetInlineCode())
+		r.checkLua(code, filter.Lua.GetInlineCode())
 	default:
 		r.errorf(at, "one of wasm and lua is required")
 	}
@@ -26,10 +26,10 @@ func (r *report) trafficExtension(at path, extension *extensions.TrafficExtensio
 	}
 }
 
-// lua checks the syntax of a script. Envoy would refuse an invalid script, and then respond with
-// 500 to all requests that pass through the plugin. The Problem is an Error only if Envoy is
+// checkLua checks the syntax of a script. Envoy would refuse an invalid script, and then respond
+// with 500 to all requests that pass through the plugin. The Problem is an Error only if Envoy is
 // certain to refuse the script.
-func (r *report) lua(at path, text string) {
+func (r *report) checkLua(at path, text string) {
 	switch fault, sure := luaFault(text); {
 	case fault == nil:
 	case sure:

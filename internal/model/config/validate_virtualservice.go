@@ -65,7 +65,7 @@ func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
 		if host == "*" && toMesh {
 			fault = "\"*\" is allowed only for gateways, not for the mesh"
 		}
-		r.fault(at.Index(i), fault)
+		r.addFault(at.Index(i), fault)
 		allValid = allValid && fault == ""
 	}
 	if !allValid {
@@ -73,7 +73,7 @@ func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
 	}
 	for i, host := range hosts {
 		for _, before := range hosts[:i] {
-			if overlapping(before, host) {
+			if hostsOverlap(before, host) {
 				r.errorf(at.Index(i), "%q overlaps with %q of the same VirtualService", host, before)
 			}
 		}
@@ -94,7 +94,12 @@ func (r *report) gatewayNames(at path, names []string) {
 		case !qualified && strings.Contains(gateway, ".") && domainFault(gateway) == "":
 			r.warnf(at.Index(i), "%q: names with dots are an old form, write namespace/name", name)
 		case len(validation.IsDNS1123Label(gateway)) > 0:
-			r.errorf(at.Index(i), "%q is not a gateway's name: it must be name, namespace/name or %q", name, meshGateway)
+			r.errorf(
+				at.Index(i),
+				"%q is not a gateway's name: it must be name, namespace/name or %q",
+				name,
+				meshGateway,
+			)
 		}
 	}
 }

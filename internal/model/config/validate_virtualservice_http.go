@@ -22,20 +22,20 @@ func (r *report) httpRoute(at path, route *networking.HTTPRoute, inDelegate bool
 	}
 	r.httpDestinations(at.Child("route"), route.GetRoute())
 	if redirect := route.GetRedirect(); redirect != nil {
-		r.redirect(at.Child("redirect"), redirect)
+		r.checkRedirect(at.Child("redirect"), redirect)
 	}
 	if response := route.GetDirectResponse(); response != nil {
 		r.directResponse(at.Child("directResponse"), response)
 	}
 	if rewrite := route.GetRewrite(); rewrite != nil {
-		r.rewrite(at.Child("rewrite"), rewrite)
+		r.checkRewrite(at.Child("rewrite"), rewrite)
 	}
-	r.duration(at.Child("timeout"), route.GetTimeout())
-	r.retries(at.Child("retries"), route)
+	r.checkDuration(at.Child("timeout"), route.GetTimeout())
+	r.checkRetries(at.Child("retries"), route)
 	r.faultInjection(at.Child("fault"), route.GetFault())
-	r.mirrors(at, route)
-	r.cors(at.Child("corsPolicy"), route.GetCorsPolicy())
-	r.headers(at.Child("headers"), route.GetHeaders())
+	r.checkMirrors(at, route)
+	r.checkCORS(at.Child("corsPolicy"), route.GetCorsPolicy())
+	r.checkHeaders(at.Child("headers"), route.GetHeaders())
 }
 
 // httpAction checks that a route has exactly one action: forward, redirect, respond directly, or
@@ -63,7 +63,7 @@ func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate boo
 		r.errorf(at, "only one of route, redirect, directResponse and delegate may be set, found %q", actions)
 	}
 	if d := route.GetDelegate(); d != nil {
-		r.delegate(at.Child("delegate"), d)
+		r.checkDelegate(at.Child("delegate"), d)
 	}
 	if inDelegate && route.GetDelegate() != nil {
 		r.errorf(at.Child("delegate"), "a delegate (a VirtualService without hosts) must not delegate further")
@@ -78,9 +78,9 @@ func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate boo
 	}
 }
 
-// delegate checks the reference to another VirtualService.
-func (r *report) delegate(at path, d *networking.Delegate) {
-	r.required(at.Child("name"), d.GetName())
+// checkDelegate checks the reference to another VirtualService.
+func (r *report) checkDelegate(at path, d *networking.Delegate) {
+	r.requireValue(at.Child("name"), d.GetName())
 	for _, reason := range validation.IsDNS1123Subdomain(d.GetName()) {
 		if d.GetName() != "" {
 			r.errorf(at.Child("name"), "%q: %s", d.GetName(), withoutExample(reason))
@@ -91,7 +91,7 @@ func (r *report) delegate(at path, d *networking.Delegate) {
 	}
 }
 
-func (r *report) redirect(at path, redirect *networking.HTTPRedirect) {
+func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 	if redirect.GetUri() == "" && redirect.GetPrefixRewrite() == "" && redirect.GetAuthority() == "" &&
 		redirect.GetScheme() == "" && redirect.GetRedirectPort() == nil {
 		r.errorf(at, "one of uri, prefixRewrite, authority, scheme, port and derivePort is required")
@@ -125,7 +125,7 @@ func (r *report) directResponse(at path, response *networking.HTTPDirectResponse
 	}
 }
 
-func (r *report) rewrite(at path, rewrite *networking.HTTPRewrite) {
+func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	regex := rewrite.GetUriRegexRewrite()
 	if rewrite.GetUri() == "" && rewrite.GetAuthority() == "" && regex == nil {
 		r.errorf(at, "one of uri, uriRegexRewrite and authority is required")
@@ -138,21 +138,21 @@ func (r *report) rewrite(at path, rewrite *networking.HTTPRewrite) {
 		r.errorf(at, "must not be set together with uri")
 	}
 	groups, fault := regexpFault(regex.GetMatch())
-	r.fault(at.Child("match"), fault)
-	r.required(at.Child("rewrite"), regex.GetRewrite())
+	r.addFault(at.Child("match"), fault)
+	r.requireValue(at.Child("rewrite"), regex.GetRewrite())
 	if fault == "" {
-		r.fault(at.Child("rewrite"), rewriteFault(regex.GetRewrite(), groups))
+		r.addFault(at.Child("rewrite"), rewriteFault(regex.GetRewrite(), groups))
 	}
 }
 
 func (r *report) httpDestinations(at path, routes []*networking.HTTPRouteDestination) {
 	weights := make([]int32, len(routes))
 	for i, route := range routes {
-		r.destination(at.Index(i).Child("destination"), route.GetDestination())
-		r.headers(at.Index(i).Child("headers"), route.GetHeaders())
+		r.checkDestination(at.Index(i).Child("destination"), route.GetDestination())
+		r.checkHeaders(at.Index(i).Child("headers"), route.GetHeaders())
 		weights[i] = route.GetWeight()
 	}
-	r.weights(at, weights)
+	r.checkWeights(at, weights)
 }
 
 // unreachableHTTP adds a Warning for each route or match that no request can reach, because an
@@ -168,13 +168,17 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 		}
 		for j, match := range route.GetMatch() {
 			key := matchKey(match)
-			switch first, same := earlier.find(key, match); {
+			switch first, same := earlier.findCovering(key, match); {
 			case first >= 0 && first != i && same:
 				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
 			case first >= 0 && first != i:
-				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] takes every request that it matches", first)
+				r.warnf(
+					at.Index(i).Child("match").Index(j),
+					"is never reached: http[%d] takes every request that it matches",
+					first,
+				)
 			case route.GetDelegate() == nil:
-				earlier.add(key, match, i)
+				earlier.addMatch(key, match, i)
 			}
 		}
 		if len(route.GetMatch()) == 0 && route.GetDelegate() == nil {
@@ -187,7 +191,7 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 // keys match the same requests.
 func matchKey(match *networking.HTTPMatchRequest) string {
 	named, prefix := match.GetName(), match.GetStatPrefix()
-	body, err := canonical(match)
+	body, err := canonicalJSON(match)
 	if err != nil { // unreachable: the match was decoded from JSON
 		return fmt.Sprintf("%p", match)
 	}

@@ -15,9 +15,9 @@ func (r *report) tlsRoute(at path, route *networking.TLSRoute, hosts []string) {
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)
 		r.sniHosts(here.Child("sniHosts"), match.GetSniHosts(), hosts)
-		r.subnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
+		r.checkSubnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
 		r.optionalPort(here.Child("port"), match.GetPort())
-		r.labels(here.Child("sourceLabels"), match.GetSourceLabels())
+		r.checkLabels(here.Child("sourceLabels"), match.GetSourceLabels())
 		r.gatewayNames(here.Child("gateways"), match.GetGateways())
 		r.sourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
 	}
@@ -37,7 +37,7 @@ func (r *report) sniHosts(at path, names, hosts []string) {
 		}
 		covered := len(hosts) == 0
 		for _, host := range hosts {
-			covered = covered || covers(host, name)
+			covered = covered || hostCovers(host, name)
 		}
 		if !covered {
 			r.errorf(at.Index(i), "%q is covered by none of the VirtualService's hosts %q", name, hosts)
@@ -48,12 +48,12 @@ func (r *report) sniHosts(at path, names, hosts []string) {
 func (r *report) tcpRoute(at path, route *networking.TCPRoute) {
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)
-		r.subnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
+		r.checkSubnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
 		r.optionalPort(here.Child("port"), match.GetPort())
 		if subnet := match.GetSourceSubnet(); subnet != "" {
-			r.fault(here.Child("sourceSubnet"), subnetFault(subnet))
+			r.addFault(here.Child("sourceSubnet"), subnetFault(subnet))
 		}
-		r.labels(here.Child("sourceLabels"), match.GetSourceLabels())
+		r.checkLabels(here.Child("sourceLabels"), match.GetSourceLabels())
 		r.gatewayNames(here.Child("gateways"), match.GetGateways())
 		r.sourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
 	}
@@ -80,14 +80,14 @@ func (r *report) routeDestinations(at path, routes []*networking.RouteDestinatio
 	}
 	weights := make([]int32, len(routes))
 	for i, route := range routes {
-		r.destination(at.Index(i).Child("destination"), route.GetDestination())
+		r.checkDestination(at.Index(i).Child("destination"), route.GetDestination())
 		weights[i] = route.GetWeight()
 	}
-	r.weights(at, weights)
+	r.checkWeights(at, weights)
 }
 
-// destination checks the destination of requests, connections or mirrored requests.
-func (r *report) destination(at path, destination *networking.Destination) {
+// checkDestination checks the destination of requests, connections or mirrored requests.
+func (r *report) checkDestination(at path, destination *networking.Destination) {
 	if destination == nil {
 		r.errorf(at, "is required")
 		return
@@ -96,9 +96,9 @@ func (r *report) destination(at path, destination *networking.Destination) {
 	if destination.GetHost() == "*" {
 		fault = "\"*\" is not a destination"
 	}
-	r.fault(at.Child("host"), fault)
+	r.addFault(at.Child("host"), fault)
 	if subset := destination.GetSubset(); subset != "" {
-		r.fault(at.Child("subset"), subsetFault(subset))
+		r.addFault(at.Child("subset"), subsetFault(subset))
 	}
 	if destination.GetPort() != nil {
 		r.portNumber(at.Child("port", "number"), destination.GetPort().GetNumber())
@@ -111,14 +111,17 @@ func subsetFault(name string) string {
 		return "a subset name is required"
 	}
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		return fmt.Sprintf("%q is not a subset name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)", name)
+		return fmt.Sprintf(
+			"%q is not a subset name: it must be a DNS label (lower-case letters, digits and \"-\", at most 63 characters)",
+			name,
+		)
 	}
 	return ""
 }
 
-// weights checks the weights of all destinations of a route. A single destination receives all
+// checkWeights checks the weights of all destinations of a route. A single destination receives all
 // traffic, whatever its weight.
-func (r *report) weights(at path, weights []int32) {
+func (r *report) checkWeights(at path, weights []int32) {
 	var sum int64
 	for i, weight := range weights {
 		r.nonNegative(at.Index(i).Child("weight"), weight)

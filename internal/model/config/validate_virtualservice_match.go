@@ -37,12 +37,17 @@ func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 			r.errorf(at.Child("queryParams").Key(name), "a parameter name is required")
 		}
 		if len(name) > maxParameter {
-			r.errorf(at.Child("queryParams"), "a parameter name has %d bytes, at most %d are allowed", len(name), maxParameter)
+			r.errorf(
+				at.Child("queryParams"),
+				"a parameter name has %d bytes, at most %d are allowed",
+				len(name),
+				maxParameter,
+			)
 		}
 		r.stringMatch(at.Child("queryParams").Key(name), match.GetQueryParams()[name], false)
 	}
 	r.optionalPort(at.Child("port"), match.GetPort())
-	r.labels(at.Child("sourceLabels"), match.GetSourceLabels())
+	r.checkLabels(at.Child("sourceLabels"), match.GetSourceLabels())
 	r.gatewayNames(at.Child("gateways"), match.GetGateways())
 	r.sourceNamespace(at.Child("sourceNamespace"), match.GetSourceNamespace())
 }
@@ -66,7 +71,7 @@ func (r *report) headerMatches(at path, matches map[string]*networking.StringMat
 		case slices.Contains([]string{"uri", "scheme", "method", "authority"}, name):
 			r.warnf(here, "is ignored as the name of a header: use the field %q of the match", name)
 		default:
-			r.fault(here, headerNameFault(name))
+			r.addFault(here, headerNameFault(name))
 		}
 		if matches[name].GetRegex() == "*" && without {
 			continue // not RE2, but Istio has always accepted it as any value
@@ -84,6 +89,6 @@ func (r *report) stringMatch(at path, match *networking.StringMatch, emptyPrefix
 			r.errorf(at.Child("prefix"), "is empty")
 		}
 	case *networking.StringMatch_Regex:
-		r.regexp(at.Child("regex"), m.Regex)
+		r.checkRegexp(at.Child("regex"), m.Regex)
 	}
 }

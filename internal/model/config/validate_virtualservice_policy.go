@@ -13,13 +13,26 @@ import (
 // They are the values of Envoy's x-envoy-retry-on and x-envoy-retry-grpc-on.
 func retryConditions() []string {
 	return []string{
-		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx",
-		"refused-stream", "retriable-status-codes", "retriable-headers", "http3-post-connect-failure",
-		"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
+		"5xx",
+		"gateway-error",
+		"reset",
+		"reset-before-request",
+		"connect-failure",
+		"envoy-ratelimited",
+		"retriable-4xx",
+		"refused-stream",
+		"retriable-status-codes",
+		"retriable-headers",
+		"http3-post-connect-failure",
+		"cancelled",
+		"deadline-exceeded",
+		"internal",
+		"resource-exhausted",
+		"unavailable",
 	}
 }
 
-func (r *report) retries(at path, route *networking.HTTPRoute) {
+func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	retries := route.GetRetries()
 	if retries == nil {
 		return
@@ -29,8 +42,8 @@ func (r *report) retries(at path, route *networking.HTTPRoute) {
 		retries.GetRetryRemoteLocalities() != nil || retries.GetRetryIgnorePreviousHosts() != nil || retries.GetBackoff() != nil) {
 		r.errorf(at.Child("attempts"), "0 switches retries off, so nothing else of the policy may be set")
 	}
-	r.duration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
-	r.duration(at.Child("backoff"), retries.GetBackoff())
+	r.checkDuration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
+	r.checkDuration(at.Child("backoff"), retries.GetBackoff())
 	if timeout := route.GetTimeout(); timeout != nil && timeout.AsDuration() > 0 &&
 		retries.GetPerTryTimeout().AsDuration() > timeout.AsDuration() {
 		r.warnf(at.Child("perTryTimeout"), "is longer than the timeout of the route, which ends the request first")
@@ -43,7 +56,12 @@ func (r *report) retries(at path, route *networking.HTTPRoute) {
 			continue
 		}
 		if !slices.Contains(retryConditions(), word) {
-			r.errorf(at.Child("retryOn"), "%q is neither an HTTP status code nor one of %s", word, strings.Join(retryConditions(), ", "))
+			r.errorf(
+				at.Child("retryOn"),
+				"%q is neither an HTTP status code nor one of %s",
+				word,
+				strings.Join(retryConditions(), ", "),
+			)
 		}
 	}
 }
@@ -66,7 +84,7 @@ func (r *report) faultInjection(at path, fault *networking.HTTPFaultInjection) {
 func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay) {
 	switch kind := delay.GetHttpDelayType().(type) {
 	case *networking.HTTPFaultInjection_Delay_FixedDelay:
-		r.duration(at.Child("fixedDelay"), kind.FixedDelay)
+		r.checkDuration(at.Child("fixedDelay"), kind.FixedDelay)
 	case *networking.HTTPFaultInjection_Delay_ExponentialDelay:
 		r.errorf(at.Child("exponentialDelay"), "is not supported, use fixedDelay")
 	default:
@@ -76,7 +94,7 @@ func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay)
 	percent := delay.GetPercent()
 	if percent != 0 {
 		r.warnf(at.Child("percent"), "is deprecated, use percentage")
-		r.percent(at.Child("percent"), float64(percent))
+		r.checkPercent(at.Child("percent"), float64(percent))
 	}
 	r.faultPercentage(at, delay.GetPercentage(), percent != 0)
 }
@@ -87,7 +105,12 @@ func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort)
 		r.httpStatus(at.Child("httpStatus"), int64(kind.HttpStatus))
 	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
 		if !slices.Contains(grpcStatuses(), kind.GrpcStatus) {
-			r.errorf(at.Child("grpcStatus"), "%q must be one of %s", kind.GrpcStatus, strings.Join(grpcStatuses(), ", "))
+			r.errorf(
+				at.Child("grpcStatus"),
+				"%q must be one of %s",
+				kind.GrpcStatus,
+				strings.Join(grpcStatuses(), ", "),
+			)
 		}
 	case *networking.HTTPFaultInjection_Abort_Http2Error:
 		r.errorf(at.Child("http2Error"), "is not supported, use httpStatus or grpcStatus")
@@ -100,7 +123,7 @@ func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort)
 func (r *report) faultPercentage(at path, percentage *networking.Percent, otherwise bool) {
 	switch {
 	case percentage != nil:
-		r.percent(at.Child("percentage", "value"), percentage.GetValue())
+		r.checkPercent(at.Child("percentage", "value"), percentage.GetValue())
 	case !otherwise:
 		r.warnf(at.Child("percentage"), "is not set, so no request is affected")
 	}
@@ -115,35 +138,35 @@ func grpcStatuses() []string {
 	}
 }
 
-// mirrors checks all fields of a route that mirror requests.
-func (r *report) mirrors(at path, route *networking.HTTPRoute) {
+// checkMirrors checks all fields of a route that mirror requests.
+func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirror() != nil {
-		r.destination(at.Child("mirror"), route.GetMirror())
+		r.checkDestination(at.Child("mirror"), route.GetMirror())
 		if len(route.GetMirrors()) > 0 {
 			r.errorf(at.Child("mirrors"), "must not be set together with mirror")
 		}
 	}
 	for i, mirror := range route.GetMirrors() {
 		here := at.Child("mirrors").Index(i)
-		r.destination(here.Child("destination"), mirror.GetDestination())
+		r.checkDestination(here.Child("destination"), mirror.GetDestination())
 		if mirror.GetPercentage() != nil {
-			r.percent(here.Child("percentage", "value"), mirror.GetPercentage().GetValue())
+			r.checkPercent(here.Child("percentage", "value"), mirror.GetPercentage().GetValue())
 		}
 	}
 	//nolint:staticcheck // the deprecated field is still read
 	if percent := route.GetMirrorPercent(); percent != nil {
 		r.warnf(at.Child("mirrorPercent"), "is deprecated, use mirrorPercentage")
-		r.percent(at.Child("mirrorPercent"), float64(percent.GetValue()))
+		r.checkPercent(at.Child("mirrorPercent"), float64(percent.GetValue()))
 	}
 	if route.GetMirrorPercentage() != nil {
-		r.percent(at.Child("mirrorPercentage", "value"), route.GetMirrorPercentage().GetValue())
+		r.checkPercent(at.Child("mirrorPercentage", "value"), route.GetMirrorPercentage().GetValue())
 		if route.GetMirror() == nil {
 			r.warnf(at.Child("mirrorPercentage"), "does nothing without mirror")
 		}
 	}
 }
 
-func (r *report) cors(at path, cors *networking.CorsPolicy) {
+func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 	if cors == nil {
 		return
 	}
@@ -161,13 +184,13 @@ func (r *report) cors(at path, cors *networking.CorsPolicy) {
 	r.httpMethods(at.Child("allowMethods"), cors.GetAllowMethods())
 	r.headerNames(at.Child("allowHeaders"), cors.GetAllowHeaders())
 	r.headerNames(at.Child("exposeHeaders"), cors.GetExposeHeaders())
-	r.duration(at.Child("maxAge"), cors.GetMaxAge())
+	r.checkDuration(at.Child("maxAge"), cors.GetMaxAge())
 	if cors.GetMaxAge().AsDuration()%time.Second != 0 {
 		r.errorf(at.Child("maxAge"), "must be whole seconds, as Access-Control-Max-Age is")
 	}
 }
 
-func (r *report) headers(at path, headers *networking.Headers) {
+func (r *report) checkHeaders(at path, headers *networking.Headers) {
 	r.headerOperations(at.Child("request"), headers.GetRequest(), true)
 	r.headerOperations(at.Child("response"), headers.GetResponse(), false)
 }
@@ -183,11 +206,11 @@ func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperati
 		} else {
 			r.changedHeader(at.Child("set").Key(name), name)
 		}
-		r.fault(at.Child("set").Key(name), headerValueFault(ops.GetSet()[name]))
+		r.addFault(at.Child("set").Key(name), headerValueFault(ops.GetSet()[name]))
 	}
 	for _, name := range sortedKeys(ops.GetAdd()) {
 		r.changedHeader(at.Child("add").Key(name), name)
-		r.fault(at.Child("add").Key(name), headerValueFault(ops.GetAdd()[name]))
+		r.addFault(at.Child("add").Key(name), headerValueFault(ops.GetAdd()[name]))
 	}
 	for i, name := range ops.GetRemove() {
 		r.changedHeader(at.Child("remove").Index(i), name)

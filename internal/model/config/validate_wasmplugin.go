@@ -48,7 +48,7 @@ func (r *report) wasmCode(at path, code wasmSource) {
 	seen := map[string]bool{}
 	for i, variable := range code.GetVmConfig().GetEnv() {
 		here := env.Index(i)
-		r.required(here.Child("name"), variable.GetName())
+		r.requireValue(here.Child("name"), variable.GetName())
 		if seen[variable.GetName()] {
 			r.errorf(here.Child("name"), "variable %q is there twice", variable.GetName())
 		}

@@ -7,7 +7,7 @@ import (
 func (r *report) workloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.endpointDetails(at, entry)
 	if address := entry.GetAddress(); address != "" && !isUnix(address) {
-		r.fault(at.Child("address"), hostOrIPFault(address))
+		r.addFault(at.Child("address"), hostOrIPFault(address))
 	}
 	r.endpointPorts(at.Child("ports"), entry, nil)
 }
@@ -20,14 +20,18 @@ func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
 	case address == "" && entry.GetNetwork() == "":
 		r.errorf(at.Child("address"), "is required (or network, for workloads behind a network's gateway)")
 	case address == "":
-		r.warnf(at.Child("address"), "is not set: the workload is reached only through the gateway of network %q", entry.GetNetwork())
+		r.warnf(
+			at.Child("address"),
+			"is not set: the workload is reached only through the gateway of network %q",
+			entry.GetNetwork(),
+		)
 	case isUnix(address):
-		r.fault(at.Child("address"), unixFault(address))
+		r.addFault(at.Child("address"), unixFault(address))
 		if len(entry.GetPorts()) > 0 {
 			r.errorf(at.Child("ports"), "must not be set for a Unix domain socket")
 		}
 	}
-	r.labels(at.Child("labels"), entry.GetLabels())
+	r.checkLabels(at.Child("labels"), entry.GetLabels())
 	for _, text := range []struct {
 		name, value string
 		limit       int

@@ -5,13 +5,13 @@ import (
 )
 
 func (r *report) workloadGroup(at path, group *networking.WorkloadGroup) {
-	r.labels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
+	r.checkLabels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
 	template := at.Child("template")
 	if group.GetTemplate() == nil {
 		r.errorf(template, "is required")
 	} else {
 		// The address of each workload is set when it connects.
-		r.labels(template.Child("labels"), group.GetTemplate().GetLabels())
+		r.checkLabels(template.Child("labels"), group.GetTemplate().GetLabels())
 		r.endpointPorts(template.Child("ports"), group.GetTemplate(), nil)
 		if group.GetTemplate().GetAddress() != "" {
 			r.warnf(template.Child("address"), "is ignored: each workload has its own")
@@ -36,7 +36,7 @@ func (r *report) readinessProbe(at path, probe *networking.ReadinessProbe) {
 			r.errorf(at.Child("scheme"), "%q must be \"HTTP\" or \"HTTPS\"", s)
 		}
 		for i, header := range check.HttpGet.GetHttpHeaders() {
-			r.fault(at.Child("httpHeaders").Index(i).Child("name"), headerNameFault(header.GetName()))
+			r.addFault(at.Child("httpHeaders").Index(i).Child("name"), headerNameFault(header.GetName()))
 		}
 	case *networking.ReadinessProbe_TcpSocket:
 		r.portNumber(at.Child("tcpSocket", "port"), check.TcpSocket.GetPort())

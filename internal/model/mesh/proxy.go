@@ -40,7 +40,7 @@ type Proxy struct {
 	Metadata  NodeMetadata
 	// Keys is set if the proxy may be sent private keys of its namespace, because the server has
 	// verified its namespace by its certificate or by the connection's source. It does not depend
-	// on what the proxy claims.
+	// on claims of the proxy.
 	Keys bool
 	// Account is the authenticated service account of the proxy, in the cluster that it claims. If
 	// it is set, Keys additionally requires that the account may read Secrets there (SecretAccess).

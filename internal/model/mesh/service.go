@@ -150,7 +150,7 @@ func (s *Service) AppendObjects(list []config.Key) []config.Key {
 }
 
 // Port returns the port with a number. If two ports have the number, as for DNS over UDP and TCP,
-// it returns the one that proxies handle.
+// it returns the port that proxies handle.
 func (s *Service) Port(number uint32) (Port, bool) {
 	found := -1
 	for i, p := range s.Ports {

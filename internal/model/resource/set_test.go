@@ -34,7 +34,7 @@ func TestSetWithoutAnythingHasTheVersionOfNone(t *testing.T) {
 	}
 }
 
-// What With gives is what NewSet gives of the same resources, whatever the way there.
+// What With returns is what NewSet returns of the same resources, whatever the way there.
 func TestWithIsAsMadeAnew(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	s, want := (*Set)(nil), map[string]*Resource{}

@@ -212,7 +212,8 @@ func (s *GatewayServer) ServesHostOf(vs *snapshot.VirtualService) bool {
 	return len(s.ServedHosts(vs)) > 0
 }
 
-// isGatewayAffectedBy reports whether a change of the object may have changed what a router serves.
+// isGatewayAffectedBy reports whether a change of the object may have changed the listeners or
+// routes of a router.
 func (v *View) isGatewayAffectedBy(k config.Key) bool {
 	return k.Kind == api.Gateway && v.Key.Gateway.Names.Has(k)
 }

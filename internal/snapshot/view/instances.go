@@ -28,8 +28,8 @@ type instanceRef struct {
 // workloadInstances returns the service ports that a proxy's workload serves, sorted. They come
 // from services whose selector matches its labels, and from endpoints with its address. A selected
 // pod need not be ready: it becomes ready only after its listeners exist. Only services of the
-// proxy's namespace are used. Otherwise a ServiceEntry in any namespace could change what the proxy
-// serves.
+// proxy's namespace are used. Otherwise a ServiceEntry in any namespace could change the proxy's
+// inbound listeners.
 func workloadInstances(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []instanceRef {
 	w := findWorkload(s, p)
 	var refs []instanceRef

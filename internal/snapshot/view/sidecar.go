@@ -23,7 +23,7 @@ func sidecarFor(s *snapshot.Snapshot, namespace string, labels map[string]string
 					list = append(list, c)
 				}
 			}
-			slices.SortFunc(list, config.Older)
+			slices.SortFunc(list, config.CompareAge)
 			return list
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FuzzPool: whatever comes and goes, everybody has the address that the plain way gives
+// FuzzPool: whatever comes and goes, everybody has the address that the plain way returns
 // (bySeniority), nobody one that is reserved, and no two the same.
 func FuzzPool(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 200, 3, 17})

@@ -53,7 +53,7 @@ func TestNamesMatchThemselvesAlone(t *testing.T) {
 	})
 }
 
-// matches says whether one of the identities that a principal is about is a text.
+// matches reports whether one of the identities that a principal is about is a text.
 func matches(t *rapid.T, p *rbacv3.Principal, text string) bool {
 	if list := p.GetOrIds().GetIds(); list != nil {
 		for _, one := range list {

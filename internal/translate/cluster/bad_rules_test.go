@@ -73,13 +73,13 @@ func TestBadRulesHarmNobody(t *testing.T) {
 	t.Run("load", func(t *testing.T) { envoy.Validate(t, accepted) })
 }
 
-// applies says whether a rule is for the host of a cluster.
+// applies reports whether a rule is for the host of a cluster.
 func applies(spec *networking.DestinationRule, cluster string) bool {
 	n, err := mesh.ParseClusterName(cluster)
 	return err == nil && mesh.Hostname(spec.GetHost()).Covers(n.Host)
 }
 
-// specsOfValidation gives the specs of the cases of validation in JSON, by what they show.
+// specsOfValidation returns the specs of the cases of validation in JSON, by what they show.
 func specsOfValidation(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("../../model/config/testdata/validate/DestinationRule*.txtar")

@@ -43,7 +43,7 @@ func entry(name, policy string, endpoints ...string) string {
 // cluster80 is the cluster of an entry.
 func cluster80(name string) string { return "outbound|80||" + name + ".lab" }
 
-// says serves a text on loopback, and gives its address.
+// says serves a text on loopback, and returns its address.
 func says(t *testing.T, status int, text string) string {
 	t.Helper()
 	return serves(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -61,7 +61,7 @@ func sizes(b *testing.B, f func(b *testing.B, m *fixture.Mesh)) {
 	}
 }
 
-// viewOf gives the View of a sidecar in a namespace of its own.
+// viewOf returns the View of a sidecar in a namespace of its own.
 func viewOf(b *testing.B, m *fixture.Mesh, i int) *view.View {
 	return m.View(fixture.Proxy(b, fmt.Appendf(nil, "namespace: n%d", i)))
 }

@@ -34,7 +34,7 @@ spec: {host: a.example.com, subsets: [{name: v1, labels: {version: v1}}]}
 // outboundClusters is how many clusters threeServices make.
 const outboundClusters = 4
 
-// sidecars gives the Views of n sidecars, each of a namespace and a locality of its own.
+// sidecars returns the Views of n sidecars, each of a namespace and a locality of its own.
 func sidecars(t testing.TB, m *fixture.Mesh, n int) []*view.View {
 	t.Helper()
 	list := make([]*view.View, n)

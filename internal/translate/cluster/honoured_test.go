@@ -19,14 +19,14 @@ import (
 // TestEveryFieldOfDestinationRule: of every field of the API a case shows what is made of it.
 func TestEveryFieldOfDestinationRule(t *testing.T) {
 	shown := fieldsOfCases(t, "testdata/*.txtar", "../endpoint/testdata/*.txtar")
-	for _, path := range config.Leaves(new(networking.DestinationRule)) {
+	for _, path := range config.LeafPaths(new(networking.DestinationRule)) {
 		if !shown[groupPath(path)] {
 			t.Errorf("no case sets %s", path)
 		}
 	}
 }
 
-// groupPath gives the path of a field in the policy of the host. What a policy says is followed by
+// groupPath returns the path of a field in the policy of the host. What a policy says is followed by
 // the same code at all four levels; that the levels count as they should is shown by the cases
 // subsets and port_level_settings.
 func groupPath(path string) string {

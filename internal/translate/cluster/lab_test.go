@@ -68,7 +68,7 @@ func labGenerators() []view.Generator {
 	}
 }
 
-// serve runs the control plane, and gives its address.
+// serve runs the control plane, and returns its address.
 func (l *lab) serve() string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -49,7 +49,7 @@ func TestEnvoyTakesWhatIsValid(t *testing.T) {
 		rules = append(rules, protojson.Format(rule))
 		m.Send(mesh.Event{Service: randomService(i, mesh.Hostname(host))}, mesh.Event{Config: c})
 	}
-	for _, path := range config.Leaves(new(networking.DestinationRule)) {
+	for _, path := range config.LeafPaths(new(networking.DestinationRule)) {
 		if path != "exportTo" && used[groupPath(path)] < 3 {
 			t.Errorf(
 				"%s is set in %d of %d random rules: the test shows nothing of it",
@@ -147,7 +147,7 @@ func refused(c *config.Config) bool {
 	return false
 }
 
-// randomService gives services of every resolution and protocol in turn.
+// randomService returns services of every resolution and protocol in turn.
 func randomService(i int, host mesh.Hostname) *mesh.Service {
 	resolutions := []mesh.Resolution{
 		mesh.Static, mesh.DNS, mesh.DNSRoundRobin, mesh.Passthrough, mesh.DynamicDNS,
@@ -230,7 +230,7 @@ func scalar(random *rand.Rand, f protoreflect.FieldDescriptor) protoreflect.Valu
 	}
 }
 
-// word gives a string that fits the field's meaning often enough.
+// word returns a string that fits the field's meaning often enough.
 func word(random *rand.Rand, f protoreflect.FieldDescriptor) string {
 	switch name := strings.ToLower(string(f.Name())); {
 	case strings.HasSuffix(name, "certificate"), strings.HasSuffix(name, "certificates"), strings.HasSuffix(name, "key"):

@@ -20,7 +20,7 @@ func (a *authority) issue() *pki.Pair {
 	return a.Issue(&x509.Certificate{DNSNames: []string{"example.com"}})
 }
 
-// serves gives the Secret of a server's certificate.
+// serves returns the Secret of a server's certificate.
 func (a *authority) serves() *tlsv3.Secret {
 	p := a.issue()
 	return &tlsv3.Secret{Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
@@ -28,7 +28,7 @@ func (a *authority) serves() *tlsv3.Secret {
 	}}}
 }
 
-// isTrusted gives the Secret that trusts the authority.
+// isTrusted returns the Secret that trusts the authority.
 func (a *authority) isTrusted() *tlsv3.Secret {
 	return &tlsv3.Secret{Type: &tlsv3.Secret_ValidationContext{ValidationContext: &tlsv3.CertificateValidationContext{
 		TrustedCa: inline(a.CertificatePEM()),
@@ -39,7 +39,7 @@ func inline(text []byte) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: text}}
 }
 
-// client gives the TLS of somebody who calls: "anybody" without a certificate, a "client" whose certificate is trusted, or
+// client returns the TLS of somebody who calls: "anybody" without a certificate, a "client" whose certificate is trusted, or
 // a "stranger" whose is not.
 func (a *authority) client(who string) *tls.Config {
 	c := &tls.Config{RootCAs: a.Pool(), ServerName: "example.com", NextProtos: []string{"http/1.1"}}
@@ -60,12 +60,12 @@ func (a *authority) client(who string) *tls.Config {
 	return c
 }
 
-// identity gives a certificate of a workload in a trust domain.
+// identity returns a certificate of a workload in a trust domain.
 func (a *authority) identity(domain string) *pki.Pair {
 	return a.Issue(&x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: domain, Path: "/ns/default/sa/client"}}})
 }
 
-// peer gives the TLS of another proxy, which offers these protocols.
+// peer returns the TLS of another proxy, which offers these protocols.
 func (a *authority) peer(who string, protocols ...string) *tls.Config {
 	c := a.client(who)
 	c.NextProtos = protocols

@@ -61,7 +61,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// call makes one call and gives the answer, for which it waits that long.
+// call makes one call and returns the answer, for which it waits that long.
 func (e *runningEnvoy) call(text string, wait time.Duration) (string, error) {
 	words := strings.Fields(text)
 	if len(words) < 3 {
@@ -144,7 +144,7 @@ func payload(what []string) ([]byte, error) {
 	}
 }
 
-// clientHello gives the first message of a TLS client that asks for the name, and offers HTTP.
+// clientHello returns the first message of a TLS client that asks for the name, and offers HTTP.
 func clientHello(name string) ([]byte, error) {
 	client, server := net.Pipe()
 	defer server.Close()
@@ -166,7 +166,7 @@ const (
 // nothingYet is the answer that there is none while the client is silent.
 const nothingYet = "nothing yet"
 
-// h2c gives the first bytes of an HTTP/2 client: the preface and a request (RFC 9113, section 3.4).
+// h2c returns the first bytes of an HTTP/2 client: the preface and a request (RFC 9113, section 3.4).
 func h2c() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(http2.ClientPreface)
@@ -185,7 +185,7 @@ func h2c() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// exchange sends and gives what comes back: the text of an answering route or of a cluster's server.
+// exchange sends and returns what comes back: the text of an answering route or of a cluster's server.
 func exchange(conn net.Conn, payload []byte) (string, error) {
 	if len(payload) > 0 {
 		if _, err := conn.Write(payload); err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// listenersOf gives the listeners of a View with their extensions in place, for an Envoy that nobody sends any.
+// listenersOf returns the listeners of a View with their extensions in place, for an Envoy that nobody sends any.
 func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listener {
 	t.Helper()
 	var out []*listenerv3.Listener
@@ -58,7 +58,7 @@ func listenersOf(t testing.TB, g *Generator, v *view.View) []*listenerv3.Listene
 	return out
 }
 
-// extensionNamed gives an extension of a View; nil if there is none of the name.
+// extensionNamed returns an extension of a View; nil if there is none of the name.
 func extensionNamed(g *Generator, v *view.View, name string) *resource.Resource {
 	if r := g.Policies(v, name); r != nil {
 		return r
@@ -170,7 +170,7 @@ func (s *stage) listener(l *listenerv3.Listener) *listenerv3.Listener {
 	return l
 }
 
-// tls gives the secrets that a chain names, as if they had come by SDS.
+// tls returns the secrets that a chain names, as if they had come by SDS.
 func (s *stage) tls(socket *corev3.TransportSocket) {
 	if socket == nil {
 		return

@@ -100,7 +100,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 		}
 		return ""
 	}
-	others := config.Fields(slices.DeleteFunc(config.Leaves(m), func(leaf string) bool { return reason(leaf) != "" }))
+	others := config.Fields(slices.DeleteFunc(config.LeafPaths(m), func(leaf string) bool { return reason(leaf) != "" }))
 	found := others.Unhonoured(m)
 	for i := range found {
 		found[i].Field = strings.TrimPrefix(found[i].Field, "spec.")

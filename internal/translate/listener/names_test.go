@@ -54,7 +54,7 @@ func clustersOf(c *Chain) []string {
 	return names
 }
 
-// owed says whether a cluster must be there: all but those of hosts and ports that no service has.
+// owed reports whether a cluster must be there: all but those of hosts and ports that no service has.
 func owed(v *view.View, name string) bool {
 	n, err := mesh.ParseClusterName(name)
 	if err != nil || n.Direction == mesh.Inbound {

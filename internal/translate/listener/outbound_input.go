@@ -126,8 +126,8 @@ func (e *egressInput) byAge() iter.Seq[serviceInput] {
 	}
 }
 
-// target is a host that a TCP or TLS route references, after aliases were followed, with what the
-// route's TCP proxy depends on.
+// target is a host that a TCP or TLS route references, after aliases were followed, with the inputs
+// of the route's TCP proxy.
 type target struct {
 	host mesh.Hostname
 	// rule is nil if the host has none with settings for TCP connections.

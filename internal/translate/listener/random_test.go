@@ -44,7 +44,7 @@ func oneOf(r *rapid.T, what string, values ...string) string {
 	return rapid.SampledFrom(values).Draw(r, what)
 }
 
-// someOf gives one to most of the values, perhaps some of them twice, as a YAML list.
+// someOf returns one to most of the values, perhaps some of them twice, as a YAML list.
 func someOf(r *rapid.T, what string, most int, values ...string) string {
 	return "[" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(values), 1, most).Draw(r, what), ", ") + "]"
 }

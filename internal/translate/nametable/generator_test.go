@@ -308,7 +308,7 @@ func TestScopeLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAnyHistoryEndsInTheSameTable: what a generator gives after many changes is what a new one
+// TestAnyHistoryEndsInTheSameTable: what a generator returns after many changes is what a new one
 // gives, and what the protobuf library would encode.
 func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -118,7 +118,7 @@ func (s *subject) DeltaAggregatedResources(
 	}
 }
 
-// send sends a response and gives its nonce.
+// send sends a response and returns its nonce.
 func (s *subject) send(typeURL string, updated []*resource.Resource, removed []string) string {
 	s.nonces++
 	r := &discoveryv3.DeltaDiscoveryResponse{
@@ -138,7 +138,7 @@ func (s *subject) send(typeURL string, updated []*resource.Resource, removed []s
 	return r.Nonce
 }
 
-// staged gives the resource fit for a test: the listeners of captured connections listen on sockets
+// staged returns the resource fit for a test: the listeners of captured connections listen on sockets
 // in a directory.
 func (s *subject) staged(r *resource.Resource) *resource.Resource {
 	if r.Name != virtualInbound && r.Name != virtualOutbound {
@@ -156,7 +156,7 @@ func (s *subject) staged(r *resource.Resource) *resource.Resource {
 	return resource.FromBytes(r.Name, r.TypeURL, body)
 }
 
-// change sends all that differs between two lots of resources, and gives what was refused.
+// change sends all that differs between two lots of resources, and returns what was refused.
 func (s *subject) change(from, to map[string]*resource.Set) []string {
 	s.t.Helper()
 	s.named = map[string]map[string]*resource.Resource{}
@@ -173,7 +173,7 @@ func (s *subject) change(from, to map[string]*resource.Set) []string {
 }
 
 // push sends a change of one type and waits until Envoy has answered it, and whatever it asks for
-// because of it. It gives what was refused.
+// because of it. It returns what was refused.
 func (s *subject) push(typeURL string, d resource.Diff) []string {
 	s.t.Helper()
 	if d.Empty() {
@@ -219,7 +219,7 @@ func (s *subject) offer(r *resource.Resource) {
 	s.named[r.TypeURL][r.Name] = r
 }
 
-// assignment gives no endpoints for a cluster, if it is one of EDS.
+// assignment returns no endpoints for a cluster, if it is one of EDS.
 func (s *subject) assignment(name string) *resource.Resource {
 	c := new(clusterv3.Cluster)
 	r := s.named[api.ClusterType][name]
@@ -253,7 +253,7 @@ func (s *subject) wait(pending map[string]bool) {
 	}
 }
 
-// take looks at a request, and gives the nonce of the response that it got.
+// take looks at a request, and returns the nonce of the response that it got.
 func (s *subject) take(r *discoveryv3.DeltaDiscoveryRequest) string {
 	if e := r.GetErrorDetail(); e != nil {
 		s.refusals = append(s.refusals, api.ShortType(r.GetTypeUrl())+": "+e.GetMessage())

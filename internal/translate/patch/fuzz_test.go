@@ -17,7 +17,7 @@ import (
 )
 
 // FuzzPatch applies EnvoyFilters of arbitrary bytes. None may panic, change what it is applied to,
-// or give other bytes the second time; and what it gives can be read.
+// or give other bytes the second time; and what it returns can be read.
 func FuzzPatch(f *testing.F) {
 	for _, spec := range specs(f) {
 		body, err := proto.Marshal(spec)
@@ -61,7 +61,7 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-// specs gives the EnvoyFilters of all cases.
+// specs returns the EnvoyFilters of all cases.
 func specs(t testing.TB) []*networking.EnvoyFilter {
 	t.Helper()
 	var texts [][]byte

@@ -109,7 +109,7 @@ func (w *world) generated() Generated {
 	}
 }
 
-// patched gives all that the proxy gets. Routes are those that its listeners ask for, extensions
+// patched returns all that the proxy gets. Routes are those that its listeners ask for, extensions
 // those that any patch defines.
 func (w *world) patched() (clusters, listeners, routes, extensions []*resource.Resource) {
 	v, names, g := w.view(), w.names(), w.generated()
@@ -131,7 +131,7 @@ func (w *world) patched() (clusters, listeners, routes, extensions []*resource.R
 	return clusters, listeners, routes, extensions
 }
 
-// changes gives what is different from the resources of a mesh without EnvoyFilters.
+// changes returns what is different from the resources of a mesh without EnvoyFilters.
 func (w *world) changes() []byte {
 	var out bytes.Buffer
 	clusters, listeners, routes, extensions := w.patched()

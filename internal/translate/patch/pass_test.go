@@ -210,7 +210,7 @@ func TestShortcutsChangeNothing(t *testing.T) {
 	})
 }
 
-// everyName gives all names that patches of a set look for.
+// everyName returns all names that patches of a set look for.
 func everyName(s *set) []byte {
 	b := []byte(connectionManager)
 	for _, p := range s.patches {

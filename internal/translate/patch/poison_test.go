@@ -17,7 +17,7 @@ import (
 
 const poisons = "testdata/poison/*.yaml"
 
-// TestPoisonIsRefused gives one running Envoy the resources of a sidecar, each EnvoyFilter of
+// TestPoisonIsRefused returns one running Envoy the resources of a sidecar, each EnvoyFilter of
 // testdata/poison on top of them, and the good ones again. Nothing that is known here tells that
 // Envoy refuses them: their use is to test what happens then. The first line of a file says what it
 // is, the second begins with "# refused: " and has a part of what Envoy says.

@@ -28,7 +28,7 @@ func certificate(name string, authority bool) string {
 	}).CertificatePEM())
 }
 
-// made gives the ProxyConfig of a mesh with these settings.
+// made returns the ProxyConfig of a mesh with these settings.
 func made(t testing.TB, g *Generator, m *meshconfig.MeshConfig) *resource.Resource {
 	t.Helper()
 	text, err := protojson.Marshal(m)
@@ -140,7 +140,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestRootsThatAreComing: who is told of fewer authorities than there are would refuse those who
+// TestRootsThatAreComing: who receives fewer authorities than there are would refuse those who
 // have certificates of the others.
 func TestRootsThatAreComing(t *testing.T) {
 	m, g := fixture.New(t, nil, nil), NewGenerator()

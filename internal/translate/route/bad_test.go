@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// TestBadVirtualServices gives wrong objects to the mesh as if nobody had checked them. Each is
+// TestBadVirtualServices returns wrong objects to the mesh as if nobody had checked them. Each is
 // told of, naming the field, and the routes of another service stay as they are without it. Names
 // that nobody has are the business of package analysis.
 func TestBadVirtualServices(t *testing.T) {
@@ -155,7 +155,7 @@ func TestBadVirtualServices(t *testing.T) {
 	}
 }
 
-// fieldsToldOf gives the fields of an object that there are Problems about.
+// fieldsToldOf returns the fields of an object that there are Problems about.
 func fieldsToldOf(w *world, e mesh.Event) []string {
 	found := append(config.Validate(e.Config), Unhonoured(config.Spec[*networking.VirtualService](e.Config))...)
 	for _, row := range w.builder.Current().VirtualServices() {
@@ -170,7 +170,7 @@ func fieldsToldOf(w *world, e mesh.Event) []string {
 	return fields
 }
 
-// servedBy gives the virtual hosts of a service.
+// servedBy returns the virtual hosts of a service.
 func servedBy(t *testing.T, w *world, name, service string) []*routev3.VirtualHost {
 	t.Helper()
 	hosts := decoded(t, NewGenerator().Named(w.view(), name)).GetVirtualHosts()

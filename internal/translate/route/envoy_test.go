@@ -100,7 +100,7 @@ func TestEnvoyAgrees(t *testing.T) {
 
 func socket(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("%d.sock", i)) }
 
-// ask sends a request to a socket, and gives the place of the route that took it or else the
+// ask sends a request to a socket, and returns the place of the route that took it or else the
 // status.
 func ask(t *testing.T, path string, r *explain.Request) string {
 	t.Helper()

@@ -118,7 +118,7 @@ spec: {ports: [{name: http, port: 9081}]}
 	}
 }
 
-// TestAffected names which RouteConfigurations are made anew after a change. That they are enough
+// TestAffected names which RouteConfigurations are made again after a change. That they are enough
 // is shown by TestChangesAddUpToTheWhole of the room above.
 func TestAffected(t *testing.T) {
 	names := []string{"80", "9080", "http_proxy", "reviews.default.svc.cluster.local:9080"}
@@ -190,7 +190,7 @@ func TestRoutersHaveNoRoutesYet(t *testing.T) {
 	}
 }
 
-// TestMemoChangesNothing makes random edits and holds what a Generator with a past gives against
+// TestMemoChangesNothing makes random edits and holds what a Generator with a past returns against
 // what a new one gives.
 func TestMemoChangesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

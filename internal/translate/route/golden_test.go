@@ -65,7 +65,7 @@ func rendered(t testing.TB, r *resource.Resource) []byte {
 	return golden.Resources(t, []*resource.Resource{r})
 }
 
-// decoded gives the message, and fails if the bytes are not those that canonical encoding of the
+// decoded returns the message, and fails if the bytes are not those that canonical encoding of the
 // message gives.
 func decoded(t testing.TB, r *resource.Resource) *routev3.RouteConfiguration {
 	t.Helper()

@@ -161,7 +161,7 @@ func fill(r *rand.Rand, m protoreflect.Message, likely float64) {
 	}
 }
 
-// random gives a value of a scalar field that has a fair chance to be valid.
+// random returns a value of a scalar field that has a fair chance to be valid.
 func random(r *rand.Rand, f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:

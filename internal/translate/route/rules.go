@@ -27,7 +27,7 @@ type rules struct {
 // compareRules orders VirtualServices of one host by precedence, as in the View: private ones of a
 // namespace first, then the oldest.
 func compareRules(a, b *snapshot.VirtualService) int {
-	return cmp.Or(boolRank(b.IsPrivate())-boolRank(a.IsPrivate()), config.Older(a.Config, b.Config))
+	return cmp.Or(boolRank(b.IsPrivate())-boolRank(a.IsPrivate()), config.CompareAge(a.Config, b.Config))
 }
 
 // newRules indexes the VirtualServices of a View, which are sorted by compareRules.

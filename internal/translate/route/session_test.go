@@ -69,7 +69,7 @@ func TestSessionOfADestination(t *testing.T) {
 	}
 }
 
-// session gives the session of the first route that leads to callee.
+// session returns the session of the first route that leads to callee.
 func session(t *testing.T, c *routev3.RouteConfiguration) string {
 	t.Helper()
 	for _, h := range c.GetVirtualHosts() {

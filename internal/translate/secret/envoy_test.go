@@ -211,7 +211,7 @@ func (l *lab) apply(config string) {
 	l.pusher.Publish(s, d)
 }
 
-// moreListeners says whether there are listeners that were not published.
+// moreListeners reports whether there are listeners that were not published.
 func (l *lab) moreListeners() bool {
 	n := len(*l.listeners.Load())
 	more := n > l.served

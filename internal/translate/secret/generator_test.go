@@ -44,7 +44,7 @@ func message(t testing.TB, r *resource.Resource) *tlsv3.Secret {
 	return m
 }
 
-// said gives what a Secret holds, for tests: "chain key staple" or "trusts anchors revoked", each
+// said returns what a Secret holds, for tests: "chain key staple" or "trusts anchors revoked", each
 // by what the test calls it.
 func said(t testing.TB, r *resource.Resource, names map[string]string) string {
 	t.Helper()
@@ -201,7 +201,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// TestRotation: a Secret that changes is made anew under the names that mean it, and under no
+// TestRotation: a Secret that changes is made again under the names that mean it, and under no
 // others; one that comes or goes is found or lost.
 func TestRotation(t *testing.T) {
 	a, key := newAuthority("a"), pki.NewKey()

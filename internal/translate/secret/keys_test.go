@@ -69,7 +69,7 @@ func newAuthority(name string) *authority {
 	return a
 }
 
-// leaf gives a certificate for localhost, in PEM.
+// leaf returns a certificate for localhost, in PEM.
 func (a *authority) leaf(key crypto.Signer, notBefore, notAfter time.Time) string {
 	return string(a.IssueTo(key, &x509.Certificate{
 		Subject: pkix.Name{

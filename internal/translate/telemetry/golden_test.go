@@ -20,8 +20,8 @@ import (
 const cases = "testdata/*.txtar"
 
 // TestGolden runs every case: what a user wrote is in config.yaml and mesh.yaml, the proxy in
-// proxy.yaml. "client" and "server" are what is told of each side, "problems" what users are told,
-// "mesh problems" what they are told of the MeshConfig whatever proxies there are.
+// proxy.yaml. "client" and "server" are what receives each side, "problems" what users are told,
+// "mesh problems" what they receive the MeshConfig whatever proxies there are.
 func TestGolden(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
 		v := caseView(t, c)

@@ -107,7 +107,7 @@ func (g *generated) named(t *testing.T, typeURL, name string) proto.Message {
 	return nil
 }
 
-// chain gives a filter chain of a listener as a listener of its own at an address: the first that
+// chain returns a filter chain of a listener as a listener of its own at an address: the first that
 // is chosen.
 func (g *generated) chain(
 	t *testing.T,
@@ -224,7 +224,7 @@ func (p *proxy) metrics(t *testing.T, w node.Node) string {
 	return answer.Body.String()
 }
 
-// series waits for a series of a metric that has all the labels, or ends so, and gives its labels
+// series waits for a series of a metric that has all the labels, or ends so, and returns its labels
 // and value.
 func (p *proxy) series(t *testing.T, w node.Node, metric string, has ...string) string {
 	t.Helper()

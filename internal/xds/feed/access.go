@@ -38,32 +38,43 @@ const (
 	PlainTextAnyone PlainText = "anyone"
 )
 
-// check returns nil if the client may connect, and otherwise the gRPC status that refuses it. The
-// status is Unauthenticated for a missing identity and PermissionDenied for a wrong one.
-func (a Access) check(h server.Hello) error {
+// checkClient returns nil if the client may connect, and otherwise the gRPC status that refuses it.
+// The status is Unauthenticated for a missing identity and PermissionDenied for a wrong one.
+func (a Access) checkClient(h server.Hello) error {
 	if !h.Secure {
-		if a.PlainText.Admits(h.Peer) {
+		if a.PlainText.AdmitsPeer(h.Peer) {
 			return nil
 		}
-		return status.Error(codes.Unauthenticated, "config is served to control planes only: connect by TLS, with a control plane's certificate")
+		return status.Error(
+			codes.Unauthenticated,
+			"configuration is served only to control planes: connect over TLS with a control plane's certificate",
+		)
 	}
 	if len(h.Identities) == 0 {
-		return status.Error(codes.Unauthenticated, "config is served to control planes only: a client certificate is needed")
+		return status.Error(
+			codes.Unauthenticated,
+			"configuration is served only to control planes: a client certificate is required",
+		)
 	}
 	for _, id := range h.Identities {
-		if slices.ContainsFunc(a.Identities, func(allowed string) bool { return matches(allowed, id) }) {
+		if slices.ContainsFunc(a.Identities, func(allowed string) bool { return matchesIdentity(allowed, id) }) {
 			return nil
 		}
 	}
-	return status.Errorf(codes.PermissionDenied, "config is served to control planes only, and %s is none", strings.Join(h.Identities, ", "))
+	return status.Errorf(
+		codes.PermissionDenied,
+		"configuration is served only to control planes; %s is not an accepted identity",
+		strings.Join(h.Identities, ", "),
+	)
 }
 
-// Admits reports whether a client without TLS is accepted that connects from peer ("host:port").
-func (p PlainText) Admits(peer string) bool {
+// AdmitsPeer reports whether a client without TLS is accepted that connects from peer
+// ("host:port").
+func (p PlainText) AdmitsPeer(peer string) bool {
 	return p == PlainTextAnyone || p == PlainTextLoopback && isLoopback(peer)
 }
 
-func matches(allowed, id string) bool {
+func matchesIdentity(allowed, id string) bool {
 	if prefix, wild := strings.CutSuffix(allowed, "*"); wild && strings.HasSuffix(prefix, "/") {
 		return strings.HasPrefix(id, prefix) && len(id) > len(prefix)
 	}

@@ -15,7 +15,11 @@ func TestAccess(t *testing.T) {
 		return server.Hello{Secure: true, Peer: "127.0.0.1:1", Identities: list}
 	}
 	plain := func(peer string) server.Hello { return server.Hello{Peer: peer} }
-	one, all := Access{Identities: []string{istiod}}, Access{Identities: []string{"spiffe://cluster.local/ns/istio-system/sa/*"}}
+	one, all := Access{
+		Identities: []string{istiod},
+	}, Access{
+		Identities: []string{"spiffe://cluster.local/ns/istio-system/sa/*"},
+	}
 	for _, tt := range []struct {
 		shows  string
 		access Access
@@ -42,7 +46,7 @@ func TestAccess(t *testing.T) {
 		{"loopback is no way around TLS", Access{PlainText: PlainTextLoopback}, ids(), codes.Unauthenticated},
 		{"anyone", Access{PlainText: PlainTextAnyone}, plain("10.0.0.1:40000"), codes.OK},
 	} {
-		if got := status.Code(tt.access.check(tt.hello)); got != tt.want {
+		if got := status.Code(tt.access.checkClient(tt.hello)); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.shows, got, tt.want)
 		}
 	}

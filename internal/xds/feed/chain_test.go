@@ -42,7 +42,12 @@ func newDownstream(t *testing.T, c *meshconfig.ConfigSource) *downstream {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &downstream{t: t, out: make(chan mesh.Batch), objects: map[config.Key]*config.Config{}, problems: map[string][]config.Problem{}}
+	d := &downstream{
+		t:        t,
+		out:      make(chan mesh.Batch),
+		objects:  map[config.Key]*config.Config{},
+		problems: map[string][]config.Problem{},
+	}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, d.out) }()
 	t.Cleanup(func() {
@@ -172,7 +177,12 @@ func TestRestartOfTheFeed(t *testing.T) {
 			listen(t, again, at, nil)
 			d.want("delete vs")
 			d.compare(list[1:])
-			serving.Until(t, 10*time.Second, "every type is answered", func() bool { return counts.types() == len(kinds()) })
+			serving.Until(
+				t,
+				10*time.Second,
+				"every type is answered",
+				func() bool { return counts.types() == len(kinds()) },
+			)
 			if n := counts.total(); mode == "delta" && n != 0 {
 				t.Errorf("%d resources were sent again to a client that had them", n)
 			}
@@ -219,7 +229,8 @@ func TestMutualTLS(t *testing.T) {
 
 	other := newDownstream(t, source("reviews"))
 	other.until("it is refused", func() bool { return len(other.problems) > 0 })
-	if reason := other.problems["xds://"+at][0].Reason; !strings.Contains(reason, "sa/reviews is none") || len(other.objects) > 0 {
+	if reason := other.problems["xds://"+at][0].Reason; !strings.Contains(reason, "sa/reviews is none") ||
+		len(other.objects) > 0 {
 		t.Errorf("reason %q, %d objects", reason, len(other.objects))
 	}
 }
@@ -229,7 +240,13 @@ func TestTwoClientsInTheirOwnWays(t *testing.T) {
 	f := New(plain())
 	k := newKeeper(f, list...)
 	at, _ := listen(t, f, "127.0.0.1:0", nil)
-	a, b := newDownstream(t, &meshconfig.ConfigSource{Address: "xds://" + at}), newDownstream(t, &meshconfig.ConfigSource{Address: "xds://" + at + "?mode=delta"})
+	a, b := newDownstream(
+		t,
+		&meshconfig.ConfigSource{Address: "xds://" + at},
+	), newDownstream(
+		t,
+		&meshconfig.ConfigSource{Address: "xds://" + at + "?mode=delta"},
+	)
 	for _, d := range []*downstream{a, b} {
 		d.until("sync", func() bool { return d.synced })
 		d.events = nil

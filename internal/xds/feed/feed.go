@@ -61,7 +61,15 @@ var _ server.Handler = (*Feed)(nil)
 
 // New returns a Feed. It sends no resources before the first Publish.
 func New(o Options) *Feed {
-	f := &Feed{access: o.Access, log: o.Logger, metrics: o.Metrics, clock: o.Clock, recovery: o.Recovery, types: newTypes(), changed: make(chan struct{})}
+	f := &Feed{
+		access:   o.Access,
+		log:      o.Logger,
+		metrics:  o.Metrics,
+		clock:    o.Clock,
+		recovery: o.Recovery,
+		types:    newTypes(),
+		changed:  make(chan struct{}),
+	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
@@ -84,10 +92,10 @@ func (f *Feed) Publish(s *snapshot.Snapshot) {
 	f.changed = make(chan struct{})
 }
 
-// world returns the World of the newest snapshot, and a channel that is closed when a newer
-// snapshot is published. The World is nil before the first snapshot. It creates the library if
-// there is none.
-func (f *Feed) world() (*stream.World, <-chan struct{}) {
+// currentResources returns the ResourceSnapshot of the newest snapshot, and a channel that is
+// closed when a newer snapshot is published. The ResourceSnapshot is nil before the first snapshot.
+// It creates the library if there is none.
+func (f *Feed) currentResources() (*stream.ResourceSnapshot, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.newest == nil {
@@ -96,10 +104,10 @@ func (f *Feed) world() (*stream.World, <-chan struct{}) {
 	if f.library == nil {
 		f.library = newLibrary(f.types, f.log)
 	}
-	return f.library.of(f.newest), f.changed
+	return f.library.resourcesOf(f.newest), f.changed
 }
 
-func (f *Feed) connected(n int) {
+func (f *Feed) addClients(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.clients += n; f.clients == 0 {
@@ -110,30 +118,38 @@ func (f *Feed) connected(n int) {
 // ServeSotW serves a stream of the state-of-the-world variant until it ends. It returns a gRPC
 // status if the client is refused.
 func (f *Feed) ServeSotW(ctx context.Context, h server.Hello, s server.SotWStream) error {
-	return f.serve(ctx, h, stream.SotW, sotwWire{s})
+	return f.serveStream(ctx, h, stream.SotW, sotwWire{s})
 }
 
 // ServeDelta serves a stream of the incremental variant until it ends. It returns a gRPC status if
 // the client is refused.
 func (f *Feed) ServeDelta(ctx context.Context, h server.Hello, s server.DeltaStream) error {
-	return f.serve(ctx, h, stream.Delta, deltaWire{s})
+	return f.serveStream(ctx, h, stream.Delta, deltaWire{s})
 }
 
-func (f *Feed) serve(ctx context.Context, h server.Hello, mode stream.Mode, w wire) error {
+func (f *Feed) serveStream(ctx context.Context, h server.Hello, mode stream.Mode, w wire) error {
 	log := f.log.With("client", h.Node.GetId(), "address", h.Peer, "identities", h.Identities)
-	if err := f.access.check(h); err != nil {
-		log.Warn("config is refused to a client", "error", err)
+	if err := f.access.checkClient(h); err != nil {
+		log.Warn("configuration client refused", "error", err)
 		return err
 	}
-	f.connected(+1)
-	defer f.connected(-1)
-	log.Info("feeding config to a client", "mode", mode.String())
+	f.addClients(+1)
+	defer f.addClients(-1)
+	log.Info("serving configuration to a client", "mode", mode.String())
 	x := &session{
-		f: f, log: log, wire: w, machine: stream.New(stream.Options{Mode: mode, Types: f.types}),
-		requests: make(chan stream.Request), ended: make(chan error, 1), over: make(chan struct{}), written: make(chan error, 1),
+		f:       f,
+		log:     log,
+		wire:    w,
+		machine: stream.New(stream.Options{Mode: mode, Types: f.types}),
+		requests: make(
+			chan stream.Request,
+		),
+		ended:   make(chan error, 1),
+		over:    make(chan struct{}),
+		written: make(chan error, 1),
 	}
 	err := x.run(ctx)
-	log.Info("a client of config is gone", "reason", err)
+	log.Info("configuration client disconnected", "reason", err)
 	return err
 }
 

@@ -26,24 +26,24 @@ const (
 	meshType   = "type.googleapis.com/istio.mesh.v1alpha1.MeshConfig"
 )
 
-// library converts snapshots to Worlds. Parts that do not change between two snapshots are shared
-// by their Worlds.
+// library converts snapshots to ResourceSnapshots. Parts that do not change between two snapshots
+// are shared by their ResourceSnapshots.
 type library struct {
-	types    *stream.Types
-	log      *slog.Logger
-	sections []*section
-	mesh     *meshconfig.MeshConfig // the input of shelf
-	shelf    *stream.Shelf
-	world    *stream.World
-	encoded  int // number of objects encoded since the library was created
+	types     *stream.Types
+	log       *slog.Logger
+	sections  []*section
+	mesh      *meshconfig.MeshConfig // the input of group
+	group     *stream.ResourceGroup
+	resources *stream.ResourceSnapshot
+	encoded   int // number of objects encoded since the library was created
 }
 
-// section contains the objects of one kind and the Shelf made from them.
+// section contains the objects of one kind and the ResourceGroup made from them.
 type section struct {
 	kind  api.KindInfo
-	list  []*config.Config // the input of shelf
+	list  []*config.Config // the input of group
 	rows  map[config.Key]*config.Config
-	shelf *stream.Shelf
+	group *stream.ResourceGroup
 }
 
 func newLibrary(types *stream.Types, log *slog.Logger) *library {
@@ -54,36 +54,37 @@ func newLibrary(types *stream.Types, log *slog.Logger) *library {
 	return l
 }
 
-// of returns the World of a snapshot. It returns the previous World if no served object and no mesh
-// config changed.
-func (l *library) of(s *snapshot.Snapshot) *stream.World {
-	changed := l.world == nil
-	if m := s.Settings.Mesh; l.shelf == nil || m != l.mesh {
+// resourcesOf returns the ResourceSnapshot of a snapshot. It returns the previous ResourceSnapshot
+// if no served object and no mesh config changed.
+func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
+	changed := l.resources == nil
+	if m := s.Settings.Mesh; l.group == nil || m != l.mesh {
 		l.mesh, changed = m, true
-		l.shelf = stream.NewShelf(new(resource.Set).With(l.encodeMesh(m), nil))
+		l.group = stream.NewResourceGroup(new(resource.Set).With(l.encodeMesh(m), nil))
 	}
 	for _, x := range l.sections {
-		if l.update(x, s.Configs(x.kind.Kind)) {
+		if l.updateSection(x, s.Configs(x.kind.Kind)) {
 			changed = true
 		}
 	}
 	if !changed {
-		return l.world
+		return l.resources
 	}
-	shelves := map[string][]*stream.Shelf{meshConfigType: {l.shelf}}
+	groups := map[string][]*stream.ResourceGroup{meshConfigType: {l.group}}
 	for _, x := range l.sections {
 		for _, url := range typeURLs(x.kind) {
-			shelves[url] = []*stream.Shelf{x.shelf}
+			groups[url] = []*stream.ResourceGroup{x.group}
 		}
 	}
-	l.world = stream.MakeWorld(stream.Contents{Types: l.types, Shelves: shelves})
-	return l.world
+	l.resources = stream.BuildResourceSnapshot(stream.Contents{Types: l.types, Groups: groups})
+	return l.resources
 }
 
-// update replaces the objects of a section with list and reports whether its Shelf changed. It
-// encodes only objects whose row changed. An object that cannot be encoded is logged and skipped.
-func (l *library) update(x *section, list []*config.Config) bool {
-	if x.shelf != nil && sameList(x.list, list) {
+// updateSection replaces the objects of a section with list and reports whether its ResourceGroup
+// changed. It encodes only objects whose row changed. An object that cannot be encoded is logged
+// and skipped.
+func (l *library) updateSection(x *section, list []*config.Config) bool {
+	if x.group != nil && sameList(x.list, list) {
 		return false
 	}
 	var updated []*resource.Resource
@@ -94,9 +95,15 @@ func (l *library) update(x *section, list []*config.Config) bool {
 		if x.rows[c.Key] == c {
 			continue
 		}
-		r, err := encode(c)
+		r, err := encodeObject(c)
 		if err != nil {
-			l.log.Error("an object cannot be fed to other control planes", "object", c.Key.String(), "error", err)
+			l.log.Error(
+				"object cannot be encoded for other control planes; skipped",
+				"object",
+				c.Key.String(),
+				"error",
+				err,
+			)
 			continue
 		}
 		l.encoded++
@@ -108,15 +115,15 @@ func (l *library) update(x *section, list []*config.Config) bool {
 		}
 	}
 	before := new(resource.Set)
-	if x.shelf != nil {
-		before = x.shelf.Set()
+	if x.group != nil {
+		before = x.group.Set()
 	}
 	x.list, x.rows = list, rows
 	set := before.With(updated, removed)
-	if x.shelf != nil && set == before {
+	if x.group != nil && set == before {
 		return false
 	}
-	x.shelf = stream.NewShelf(set)
+	x.group = stream.NewResourceGroup(set)
 	return true
 }
 
@@ -133,13 +140,13 @@ func nameOf(k config.Key) string { return k.Namespace + "/" + k.Name }
 // whole object a second time.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// encode converts an object to a resource. Its version is the hash of its content. The
+// encodeObject converts an object to a resource. Its version is the hash of its content. The
 // resourceVersion of an API server is not used: it changes with the status too, and differs between
 // clusters.
-func encode(c *config.Config) (*resource.Resource, error) {
+func encodeObject(c *config.Config) (*resource.Resource, error) {
 	spec, ok := c.Spec.(proto.Message)
 	if !ok {
-		return nil, fmt.Errorf("its spec is a %T, which is no protobuf message", c.Spec)
+		return nil, fmt.Errorf("its spec has type %T, which is not a protobuf message", c.Spec)
 	}
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(spec)
 	if err != nil {
@@ -155,7 +162,10 @@ func encode(c *config.Config) (*resource.Resource, error) {
 		m.Annotations = maps.Clone(m.Annotations)
 		delete(m.Annotations, lastApplied)
 	}
-	body := &anypb.Any{TypeUrl: "type.googleapis.com/" + string(spec.ProtoReflect().Descriptor().FullName()), Value: value}
+	body := &anypb.Any{
+		TypeUrl: "type.googleapis.com/" + string(spec.ProtoReflect().Descriptor().FullName()),
+		Value:   value,
+	}
 	return resource.Encode(m.Name, objectType, &mcp.Resource{Metadata: m, Body: body}, c.Key)
 }
 
@@ -169,7 +179,7 @@ func (l *library) encodeMesh(m *meshconfig.MeshConfig) []*resource.Resource {
 	}
 	r, err := resource.Encode("mesh", meshType, m)
 	if err != nil {
-		l.log.Error("the mesh config cannot be fed to other control planes", "error", err)
+		l.log.Error("mesh configuration cannot be encoded for other control planes; skipped", "error", err)
 		return nil
 	}
 	return []*resource.Resource{r}

@@ -36,14 +36,14 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func set(w *stream.World, typeURL string) *resource.Set { return w.Shelves(typeURL)[0].Set() }
+func set(w *stream.ResourceSnapshot, typeURL string) *resource.Set { return w.Groups(typeURL)[0].Set() }
 
 func TestObjectsAreEncodedOnce(t *testing.T) {
 	l := newLibrary(newTypes(), slog.New(slog.DiscardHandler))
 	b := snapshot.NewBuilder(snapshot.Options{})
 	list := objects(t, everyKind)
 	s, _ := b.Apply(upserts(list...)...)
-	first := l.of(s)
+	first := l.resourcesOf(s)
 	if l.encoded != len(list) || len(list) != len(kinds()) {
 		t.Fatalf("%d objects encoded, of %d of %d kinds", l.encoded, len(list), len(kinds()))
 	}
@@ -56,19 +56,24 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 	}
 
 	// Another kind of change, and the same objects once more.
-	s, _ = b.Apply(mesh.Event{Source: "test", Service: mesh.Service{ServiceKey: mesh.ServiceKey{Namespace: "ns", Host: "h"}}.Sealed()})
-	if l.of(s) != first {
-		t.Error("another World, though no object changed")
+	s, _ = b.Apply(
+		mesh.Event{
+			Source:  "test",
+			Service: mesh.Service{ServiceKey: mesh.ServiceKey{Namespace: "ns", Host: "h"}}.Sealed(),
+		},
+	)
+	if l.resourcesOf(s) != first {
+		t.Error("another ResourceSnapshot, though no object changed")
 	}
 	s, _ = b.Apply(upserts(objects(t, everyKind)...)...)
-	if l.of(s) != first || l.encoded != len(list) {
+	if l.resourcesOf(s) != first || l.encoded != len(list) {
 		t.Errorf("equal objects were encoded again: %d", l.encoded)
 	}
 
 	changed := *list[1]
 	changed.Hash++
 	s, _ = b.Apply(upserts(&changed)...)
-	second := l.of(s)
+	second := l.resourcesOf(s)
 	if l.encoded != len(list)+1 {
 		t.Errorf("%d objects encoded after one changed, want one more than %d", l.encoded, len(list))
 	}
@@ -78,17 +83,18 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 	}
 
 	s, _ = b.Apply(mesh.Event{Op: mesh.Delete, Source: "test", Config: &changed})
-	if n := set(l.of(s), rules).Len(); n != 0 {
+	if n := set(l.resourcesOf(s), rules).Len(); n != 0 {
 		t.Errorf("%d rules after the only one went", n)
 	}
 }
 
-// TestVersionsAreOfTheContent holds two replicas that were told of the same objects in other orders to the same versions.
+// TestVersionsAreOfTheContent holds two replicas that were told of the same objects in other orders
+// to the same versions.
 func TestVersionsAreOfTheContent(t *testing.T) {
 	versions := func(list []*config.Config) map[string]string {
 		m := map[string]string{}
 		s, _ := snapshot.NewBuilder(snapshot.Options{}).Apply(upserts(list...)...)
-		w := newLibrary(newTypes(), slog.New(slog.DiscardHandler)).of(s)
+		w := newLibrary(newTypes(), slog.New(slog.DiscardHandler)).resourcesOf(s)
 		for _, url := range newTypes().URLs() {
 			m[url] = set(w, url).Version()
 		}
@@ -108,7 +114,7 @@ func TestVersionsAreOfTheContent(t *testing.T) {
 }
 
 func TestMetadata(t *testing.T) {
-	r, err := encode(objects(t, everyKind)[0])
+	r, err := encodeObject(objects(t, everyKind)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +122,8 @@ func TestMetadata(t *testing.T) {
 	if err := proto.Unmarshal(r.Body, &m); err != nil {
 		t.Fatal(err)
 	}
-	if r.Name != "ns/vs" || m.Metadata.Name != "ns/vs" || m.Metadata.Labels["team"] != "a" || m.Metadata.CreateTime.AsTime().Year() != 2024 {
+	if r.Name != "ns/vs" || m.Metadata.Name != "ns/vs" || m.Metadata.Labels["team"] != "a" ||
+		m.Metadata.CreateTime.AsTime().Year() != 2024 {
 		t.Errorf("resource %q: metadata %v", r.Name, m.Metadata)
 	}
 	if diff := cmp.Diff(map[string]string{"note": "b"}, m.Metadata.Annotations); diff != "" {
@@ -131,8 +138,9 @@ func TestMeshConfigIsServedWithoutItsSources(t *testing.T) {
 	settings := mesh.DefaultMeshConfig()
 	settings.TrustDomain = "example.com"
 	settings.ConfigSources = []*meshconfig.ConfigSource{{Address: "xds://upstream:15010"}}
-	s, _ := snapshot.NewBuilder(snapshot.Options{}).Apply(mesh.Event{Source: "test", Settings: &mesh.Settings{Mesh: settings}})
-	list := set(newLibrary(newTypes(), slog.New(slog.DiscardHandler)).of(s), meshConfigType).List()
+	s, _ := snapshot.NewBuilder(snapshot.Options{}).
+		Apply(mesh.Event{Source: "test", Settings: &mesh.Settings{Mesh: settings}})
+	list := set(newLibrary(newTypes(), slog.New(slog.DiscardHandler)).resourcesOf(s), meshConfigType).List()
 	if len(list) != 1 || list[0].TypeURL != meshType {
 		t.Fatalf("resources %v", list)
 	}
@@ -162,7 +170,7 @@ spec: {hosts: [a-%d.example.com], resolution: DNS, ports: [{number: 80, name: ht
 	builder := snapshot.NewBuilder(snapshot.Options{})
 	s, _ := builder.Apply(upserts(list...)...)
 	l := newLibrary(newTypes(), slog.New(slog.DiscardHandler))
-	l.of(s)
+	l.resourcesOf(s)
 	changed := *list[2000]
 	b.ReportAllocs()
 	for b.Loop() {
@@ -171,6 +179,6 @@ spec: {hosts: [a-%d.example.com], resolution: DNS, ports: [{number: 80, name: ht
 		c := changed
 		s, _ := builder.Apply(upserts(&c)...)
 		b.StartTimer()
-		l.of(s)
+		l.resourcesOf(s)
 	}
 }

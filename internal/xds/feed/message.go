@@ -35,14 +35,14 @@ func (w sotwWire) receive() (stream.Request, int, error) {
 func (w sotwWire) send(s *stream.Send) (int, error) {
 	m := &discoveryv3.DiscoveryResponse{TypeUrl: s.TypeURL, VersionInfo: s.Version, Nonce: s.Nonce}
 	for _, p := range s.Parts {
-		list, _ := p.Form(stream.SotW, anys).([]*anypb.Any) // the type that anys returns
+		list, _ := p.Form(stream.SotW, sotwForm).([]*anypb.Any) // the type that anys returns
 		m.Resources = append(m.Resources, list...)
 	}
 	return proto.Size(m), w.Send(m)
 }
 
-// anys returns resources in the form of a SotW response. All clients share the result.
-func anys(list []*resource.Resource) any {
+// sotwForm returns resources in the form of a SotW response. All clients share the result.
+func sotwForm(list []*resource.Resource) any {
 	out := make([]*anypb.Any, len(list))
 	for i, r := range list {
 		out[i] = &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}
@@ -58,25 +58,41 @@ func (w deltaWire) receive() (stream.Request, int, error) {
 		return stream.Request{}, 0, err
 	}
 	return stream.Request{
-		TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Subscribe: m.ResourceNamesSubscribe, Unsubscribe: m.ResourceNamesUnsubscribe,
-		Held: stream.HoldingsOf(m.InitialResourceVersions), Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
+		TypeURL:     m.TypeUrl,
+		Nonce:       m.ResponseNonce,
+		Subscribe:   m.ResourceNamesSubscribe,
+		Unsubscribe: m.ResourceNamesUnsubscribe,
+		Held: stream.HoldingsOf(
+			m.InitialResourceVersions,
+		),
+		Rejected: m.ErrorDetail != nil,
+		Message:  m.ErrorDetail.GetMessage(),
 	}, proto.Size(m), nil
 }
 
 func (w deltaWire) send(s *stream.Send) (int, error) {
-	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: s.TypeURL, SystemVersionInfo: s.Version, Nonce: s.Nonce, RemovedResources: s.Removed}
+	m := &discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl:           s.TypeURL,
+		SystemVersionInfo: s.Version,
+		Nonce:             s.Nonce,
+		RemovedResources:  s.Removed,
+	}
 	for _, p := range s.Parts {
-		list, _ := p.Form(stream.Delta, resources).([]*discoveryv3.Resource) // the type that resources returns
+		list, _ := p.Form(stream.Delta, deltaForm).([]*discoveryv3.Resource) // the type that resources returns
 		m.Resources = append(m.Resources, list...)
 	}
 	return proto.Size(m), w.Send(m)
 }
 
-// resources returns resources in the form of a delta response. All clients share the result.
-func resources(list []*resource.Resource) any {
+// deltaForm returns resources in the form of a delta response. All clients share the result.
+func deltaForm(list []*resource.Resource) any {
 	out := make([]*discoveryv3.Resource, len(list))
 	for i, r := range list {
-		out[i] = &discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}}
+		out[i] = &discoveryv3.Resource{
+			Name:     r.Name,
+			Version:  r.Version,
+			Resource: &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body},
+		}
 	}
 	return out
 }

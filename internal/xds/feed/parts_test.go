@@ -159,11 +159,15 @@ func hello(ctx context.Context) server.Hello {
 	return h
 }
 
-func (a *adapter) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+func (a *adapter) StreamAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
 	return a.feed.ServeSotW(s.Context(), hello(s.Context()), s)
 }
 
-func (a *adapter) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (a *adapter) DeltaAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	return a.feed.ServeDelta(s.Context(), hello(s.Context()), s)
 }
 

@@ -15,11 +15,11 @@ import (
 // requests, and a third one writes while there is a response to write. So requests are read even
 // while a response cannot be written.
 type session struct {
-	f       *Feed
-	log     *slog.Logger
-	wire    wire
-	machine *stream.Machine
-	world   *stream.World
+	f         *Feed
+	log       *slog.Logger
+	wire      wire
+	machine   *stream.Machine
+	resources *stream.ResourceSnapshot
 
 	requests chan stream.Request
 	ended    chan error    // receives the error that ended reading
@@ -45,43 +45,49 @@ const overdue = time.Second
 func (x *session) run(ctx context.Context) error {
 	defer close(x.over)
 	go func() {
-		if err := x.f.recovery.Call("xds", func() error { x.read(); return nil }, "doing", "read a config client"); err != nil {
+		if err := x.f.recovery.Call(
+			"xds",
+			func() error { x.readRequests(); return nil },
+			"doing",
+			"read a config client",
+		); err != nil {
 			x.ended <- err
 		}
 	}()
 	tick := x.f.clock.After(overdue)
 	for {
-		world, changed := x.f.world()
-		if world != x.world {
-			x.world = world
-			x.step(stream.Ready{World: world})
+		resources, changed := x.f.currentResources()
+		if resources != x.resources {
+			x.resources = resources
+			x.applyEvent(stream.Ready{Resources: resources})
 		}
 		if x.broken != nil {
 			return x.broken
 		}
-		x.write()
+		x.writeNext()
 		select {
 		case r := <-x.requests:
-			x.step(r)
+			x.applyEvent(r)
 		case err := <-x.ended:
 			return err
 		case err := <-x.written:
 			if err != nil {
 				return err
 			}
-			x.sent()
+			x.completeWrite()
 		case <-changed:
 		case <-tick:
 			tick = x.f.clock.After(overdue)
-			x.step(stream.Overdue{})
+			x.applyEvent(stream.Overdue{})
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// read receives requests and passes them to run until receiving fails or the session is over.
-func (x *session) read() {
+// readRequests receives requests and passes them to run until receiving fails or the session is
+// over.
+func (x *session) readRequests() {
 	for {
 		r, size, err := x.wire.receive()
 		if err != nil {
@@ -97,9 +103,9 @@ func (x *session) read() {
 	}
 }
 
-// write starts to write the next response. It does nothing if a write is in progress or the queue
-// is empty.
-func (x *session) write() {
+// writeNext starts to write the next response. It does nothing if a write is in progress or the
+// queue is empty.
+func (x *session) writeNext() {
 	if x.writing || len(x.queue) == 0 {
 		return
 	}
@@ -108,7 +114,12 @@ func (x *session) write() {
 	go func() {
 		began := x.f.clock.Now()
 		var size int
-		err := x.f.recovery.Call("xds", func() (err error) { size, err = x.wire.send(next); return err }, "doing", "write to a config client")
+		err := x.f.recovery.Call(
+			"xds",
+			func() (err error) { size, err = x.wire.send(next); return err },
+			"doing",
+			"write to a config client",
+		)
 		if err == nil {
 			x.f.metrics.Sent(next.TypeURL, next.Resources(), size, x.f.clock.Now().Sub(began))
 		}
@@ -116,25 +127,33 @@ func (x *session) write() {
 	}()
 }
 
-// sent removes the first response of the queue after it was written, and reports it to the machine
-// unless it is foreign.
-func (x *session) sent() {
+// completeWrite removes the first response of the queue after it was written, and reports it to the
+// machine unless it is foreign.
+func (x *session) completeWrite() {
 	done := x.queue[0]
 	x.queue, x.writing = x.queue[1:], false
-	x.log.Debug("config sent", "type", done.send.TypeURL, "resources", done.send.Resources(), "removed", len(done.send.Removed))
+	x.log.Debug(
+		"config sent",
+		"type",
+		done.send.TypeURL,
+		"resources",
+		done.send.Resources(),
+		"removed",
+		len(done.send.Removed),
+	)
 	if !done.foreign {
-		x.step(stream.Sent{})
+		x.applyEvent(stream.Sent{})
 	}
 }
 
-// step applies an event to the machine and carries out the resulting actions.
-func (x *session) step(e stream.Event) {
+// applyEvent applies an event to the machine and carries out the resulting actions.
+func (x *session) applyEvent(e stream.Event) {
 	for _, a := range x.machine.Step(e) {
 		switch a := a.(type) {
 		case stream.Send:
 			x.queue = append(x.queue, outgoing{send: &a})
 		case stream.Nack:
-			x.log.Warn("a client refuses config", "type", a.TypeURL, "error", a.Message)
+			x.log.Warn("client rejected configuration", "type", a.TypeURL, "error", a.Message)
 		case stream.Unknown:
 			// Istio's clients wait for a response for every type. The response for this type is
 			// empty.

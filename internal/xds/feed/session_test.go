@@ -48,7 +48,9 @@ func TestIstiodsDialect(t *testing.T) {
 	node := &corev3.Node{Id: "sidecar~1.1.1.1~istiod.istio-system~istio-system.svc.cluster.local"}
 	ask := func(typeURL, version, nonce string) {
 		t.Helper()
-		if err := st.Send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: typeURL, VersionInfo: version, ResponseNonce: nonce}); err != nil {
+		if err := st.Send(
+			&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: typeURL, VersionInfo: version, ResponseNonce: nonce},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +61,14 @@ func TestIstiodsDialect(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.TypeUrl != typeURL || len(r.Resources) != resources || r.Nonce == "" {
-			t.Fatalf("%d resources of %s with nonce %q, want %d of %s", len(r.Resources), r.TypeUrl, r.Nonce, resources, typeURL)
+			t.Fatalf(
+				"%d resources of %s with nonce %q, want %d of %s",
+				len(r.Resources),
+				r.TypeUrl,
+				r.Nonce,
+				resources,
+				typeURL,
+			)
 		}
 		ask(r.TypeUrl, r.VersionInfo, r.Nonce)
 	}
@@ -95,12 +104,24 @@ func TestRefusedConfigIsNotSentAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	send(&discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: "x"}, TypeUrl: entries, ResourceNamesSubscribe: []string{"*"}})
+	send(
+		&discoveryv3.DeltaDiscoveryRequest{
+			Node:                   &corev3.Node{Id: "x"},
+			TypeUrl:                entries,
+			ResourceNamesSubscribe: []string{"*"},
+		},
+	)
 	r, err := st.Recv()
 	if err != nil {
 		t.Fatal(err)
 	}
-	send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: entries, ResponseNonce: r.Nonce, ErrorDetail: &status.Status{Message: "I do not like ns/se"}})
+	send(
+		&discoveryv3.DeltaDiscoveryRequest{
+			TypeUrl:       entries,
+			ResponseNonce: r.Nonce,
+			ErrorDetail:   &status.Status{Message: "I do not like ns/se"},
+		},
+	)
 	k.remove(objects(t, everyKind)[3].Key)
 	if r, err = st.Recv(); err != nil {
 		t.Fatal(err)
@@ -181,13 +202,22 @@ func (c *tally) copy() map[string]int {
 	return maps.Clone(c.m)
 }
 
-// secured gives the settings of a server on 127.0.0.1 that wants client certificates.
+// secured returns the settings of a server on 127.0.0.1 that wants client certificates.
 func secured(ca *pki.Pair) *tls.Config {
-	own := ca.Issue(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	return &tls.Config{Certificates: []tls.Certificate{own.TLS()}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
+	own := ca.Issue(
+		&x509.Certificate{
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		},
+	)
+	return &tls.Config{
+		Certificates: []tls.Certificate{own.TLS()},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    ca.Pool(),
+	}
 }
 
-// clientFiles writes the certificate of a service account of the control plane's namespace, and gives its paths.
+// clientFiles writes the certificate of a service account of the control plane's namespace, and returns its paths.
 func clientFiles(t *testing.T, ca *pki.Pair, account string) (cert, key string) {
 	t.Helper()
 	cert, key = filepath.Join(t.TempDir(), account+".pem"), filepath.Join(t.TempDir(), account+"-key.pem")

@@ -18,7 +18,7 @@ func typeURLs(k api.KindInfo) []string {
 	return urls
 }
 
-// kinds returns the kinds that are served: the Istio kinds, all of which have a protobuf spec.
+// kinds returns the kinds that are served: the Istio kinds; each has a protobuf spec.
 func kinds() []api.KindInfo {
 	var list []api.KindInfo
 	for _, k := range api.Kinds() {

@@ -104,7 +104,9 @@ func BenchmarkDistribution(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("%dobjects", n), func(b *testing.B) {
 			for b.Loop() {
-				if d := p.Distribution(objects); d.Reach[service] != (push.Reach{Proxies: streams, Acknowledged: streams}) {
+				if d := p.Distribution(
+					objects,
+				); d.Reach[service] != (push.Reach{Proxies: streams, Acknowledged: streams}) {
 					b.Fatalf("it reaches %+v", d.Reach[service])
 				}
 			}

@@ -22,7 +22,7 @@ func (c *Client) Request(r stream.Request) {
 			"rejected", r.Rejected, "names", len(r.Names), "subscribe", len(r.Subscribe),
 			"unsubscribe", len(r.Unsubscribe), "held", r.Held.Len())
 	}
-	c.step(r)
+	c.applyEvent(r)
 }
 
 // Next waits for the next response and returns it. After writing it, the caller must call Sent
@@ -31,7 +31,7 @@ func (c *Client) Request(r stream.Request) {
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
 		if o := c.mailbox.Swap(nil); o != nil {
-			c.accept(o)
+			c.acceptOffer(o)
 		}
 		c.mu.Lock()
 		out, ended := c.out, c.ended
@@ -51,20 +51,20 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	}
 }
 
-// accept replaces the World of the stream by an offered one and applies it to the machine. It also
-// ends refusals that the new World makes obsolete.
-func (c *Client) accept(o *offer) {
+// acceptOffer replaces the ResourceSnapshot of the stream by an offered one and applies it to the
+// machine. It also ends refusals that the new ResourceSnapshot makes obsolete.
+func (c *Client) acceptOffer(o *offer) {
 	c.mu.Lock()
 	if c.ended == nil {
-		c.world, c.offered = o.world, o
+		c.resources, c.offered = o.resources, o
 		if c.changed.IsZero() {
 			c.changed, c.sending = o.changed, false
 		}
 	}
 	c.mu.Unlock()
 	c.env.metrics.Queued(c.env.clock.Now().Sub(o.made))
-	c.step(stream.Ready{World: o.world})
-	c.env.nacks.endOutdated(c.id, o.world)
+	c.applyEvent(stream.Ready{Resources: o.resources})
+	c.env.nacks.endOutdated(c.id, o.resources)
 }
 
 // Sent records that the last response of Next was written, with its size in bytes and the time that
@@ -90,7 +90,7 @@ func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	}
 	c.sent[s.TypeURL] = c.env.clock.Now()
 	c.mu.Unlock()
-	c.step(stream.Sent{})
+	c.applyEvent(stream.Sent{})
 }
 
 // byteCount formats a size as istiod's logs do: "434B", "6.8kB".
@@ -111,9 +111,9 @@ func (c *Client) Close() {
 	if !c.unregister() {
 		return
 	}
-	c.end(ErrClosed)
+	c.endSession(ErrClosed)
 	c.env.events.add(rollout.Disconnected{Client: &c.handle})
-	c.secrets.end()
+	c.secrets.reportClosed()
 	c.env.nacks.endAll(c.id)
 	c.env.metrics.Connected(-1, c.node.Metadata.IstioVersion)
 	c.env.log.Info("ADS: "+c.id+" terminated", "lasted", c.env.clock.Now().Sub(c.connected))

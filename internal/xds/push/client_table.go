@@ -66,14 +66,14 @@ func (t *clientTable) get(handle *rollout.Client) *Client {
 	return t.clients[handle]
 }
 
-// deliver puts an offer into the mailbox of each open stream in to. Streams that have ended are
-// skipped.
-func (t *clientTable) deliver(o *offer, to []*rollout.Client) {
+// deliverOffer puts an offer into the mailbox of each open stream in to. Streams that have ended
+// are skipped.
+func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, handle := range to {
 		if c := t.clients[handle]; c != nil {
-			c.deliver(o)
+			c.setOffer(o)
 		}
 	}
 }

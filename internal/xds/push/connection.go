@@ -30,22 +30,22 @@ type Watch struct {
 	stream.TypeState
 	// SentAt is when the newest response of the type was written; zero if none was.
 	SentAt time.Time
-	// Shelves contain the resources of the type for the whole class. Of a type that is subscribed
+	// Groups contain the resources of the type for the whole class. Of a type that is subscribed
 	// by name, the proxy receives only the names in its subscription.
-	Shelves []*stream.Shelf
+	Groups []*stream.ResourceGroup
 }
 
 // Resources returns the resources of the type that the proxy should have, sorted by name within a
-// Shelf. The caller owns the list.
+// ResourceGroup. The caller owns the list.
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
-	for _, shelf := range w.Shelves {
+	for _, group := range w.Groups {
 		if w.Wildcard {
-			list = append(list, shelf.Set().List()...)
+			list = append(list, group.Set().List()...)
 			continue
 		}
 		for _, n := range w.Names {
-			if r := shelf.Set().Get(n); r != nil {
+			if r := group.Set().Get(n); r != nil {
 				list = append(list, r)
 			}
 		}
@@ -53,9 +53,9 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
-// Asked returns the names of a type that the stream subscribes to, sorted. It returns nil if the
-// stream does not subscribe to the type. The caller must not change the list.
-func (c Connection) Asked(typeURL string) []string {
+// SubscribedNames returns the names of a type that the stream subscribes to, sorted. It returns nil
+// if the stream does not subscribe to the type. The caller must not change the list.
+func (c Connection) SubscribedNames(typeURL string) []string {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
 			return w.Names
@@ -77,11 +77,11 @@ func (p *Pusher) Connections() []Connection {
 
 func stateOf(c *Client) Connection {
 	c.mu.Lock()
-	types, world, sent := c.machine.State(), c.world, maps.Clone(c.sent)
+	types, resources, sent := c.machine.State(), c.resources, maps.Clone(c.sent)
 	c.mu.Unlock()
 	x := Connection{ID: c.id, Proxy: c.node, Mode: c.mode, Peer: c.peer, ConnectedAt: c.connected}
 	for _, t := range types {
-		x.Types = append(x.Types, Watch{TypeState: t, SentAt: sent[t.TypeURL], Shelves: world.Shelves(t.TypeURL)})
+		x.Types = append(x.Types, Watch{TypeState: t, SentAt: sent[t.TypeURL], Groups: resources.Groups(t.TypeURL)})
 	}
 	return x
 }
@@ -96,14 +96,14 @@ type Sharing struct {
 	Total int64
 }
 
-// Sharing returns the current sizes. It reads the resources of each Shelf once.
+// Sharing returns the current sizes. It reads the resources of each ResourceGroup once.
 func (p *Pusher) Sharing() Sharing {
-	var clients map[*stream.Shelf]int
-	p.query(func(r *rollout.Rollout) { clients = r.Shelves() })
+	var clients map[*stream.ResourceGroup]int
+	p.queryRollout(func(r *rollout.Rollout) { clients = r.Groups() })
 	var x Sharing
 	seen := map[*resource.Resource]bool{}
-	for shelf, n := range clients {
-		for _, r := range shelf.Set().List() {
+	for group, n := range clients {
+		for _, r := range group.Set().List() {
 			size := int64(len(r.Body))
 			x.Total += size * int64(n)
 			if n > 0 && !seen[r] {
@@ -135,7 +135,7 @@ type Stats struct {
 // Stats returns the current numbers.
 func (p *Pusher) Stats() Stats {
 	var n rollout.Counts
-	p.query(func(r *rollout.Rollout) { n = r.Counts() })
+	p.queryRollout(func(r *rollout.Rollout) { n = r.Counts() })
 	return Stats{
 		Clients: n.Clients, Classes: n.Classes, Producers: n.Producers, Snapshot: p.counts.snapshot.Load(),
 		Turns: p.counts.turns.Load(), Panics: p.counts.panics.Load(), Generated: p.counts.generatedByType(),
@@ -146,7 +146,7 @@ func (p *Pusher) Stats() Stats {
 // EnvoyFilter, time and version.
 func (p *Pusher) Quarantine() []Quarantined {
 	var list []Quarantined
-	p.query(func(r *rollout.Rollout) { list = r.Quarantined() })
+	p.queryRollout(func(r *rollout.Rollout) { list = r.Quarantined() })
 	slices.SortFunc(list, func(a, b Quarantined) int {
 		return cmp.Or(cmp.Compare(a.TypeURL, b.TypeURL), cmp.Compare(a.Name, b.Name), a.Suspended.Compare(b.Suspended),
 			a.Since.Compare(b.Since), cmp.Compare(a.Version, b.Version))

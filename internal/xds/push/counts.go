@@ -35,8 +35,8 @@ func (c *counts) generatedByType() map[string]uint64 {
 }
 
 // needs states which events the rollout currently needs from streams. The owner updates it before
-// it offers a World that depends on it. Streams read it without a lock, so that an acknowledgement
-// that the rollout does not need costs nothing.
+// it offers a ResourceSnapshot that depends on it. Streams read it without a lock, so that an
+// acknowledgement that the rollout does not need costs nothing.
 type needs struct {
 	progress atomic.Bool
 	// refusals is set while refusals are observed. Then every acknowledgement of a voter is needed.
@@ -57,7 +57,7 @@ func newNeeds(generators []view.Generator) *needs {
 	return n
 }
 
-func (n *needs) update(r *rollout.Rollout) {
+func (n *needs) updateCounts(r *rollout.Rollout) {
 	n.progress.Store(r.NeedsProgress())
 	n.refusals.Store(r.ObservesRefusals())
 	for typeURL, needed := range n.accepted {

@@ -30,7 +30,7 @@ func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 		return d
 	}
 	var members []rollout.Members
-	p.query(func(r *rollout.Rollout) { members, d.Snapshot = r.Members(), p.counts.snapshot.Load() })
+	p.queryRollout(func(r *rollout.Rollout) { members, d.Snapshot = r.Members(), p.counts.snapshot.Load() })
 	found := map[*resource.Set]generatedFrom{}
 	for _, m := range members {
 		resources := generatedFrom{}
@@ -68,14 +68,15 @@ func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generated
 }
 
 // addReach adds the proxies of a class to the reach of the objects of resources. A proxy is counted
-// as acknowledged if it has acknowledged the whole World, or all resources of the object.
+// as acknowledged if it has acknowledged the whole ResourceSnapshot, or all resources of the
+// object.
 func (t *clientTable) addReach(m rollout.Members, resources generatedFrom, to map[config.Key]Reach) {
 	complete := 0 // proxies that have acknowledged everything
 	var behind []*Client
 	for _, handle := range m.Clients {
 		switch c := t.get(handle); {
 		case c == nil: // the stream has ended
-		case c.hasWorld(m.World):
+		case c.hasResources(m.Resources):
 			complete++
 		default:
 			behind = append(behind, c)

@@ -43,7 +43,9 @@ func TestDistributionCountsWhoHasAcknowledged(t *testing.T) {
 		f.settle()
 		f.wantReach(map[config.Key]push.Reach{service: {Proxies: 2, Acknowledged: 2}, edited: {Proxies: 2}})
 		a.read()
-		f.wantReach(map[config.Key]push.Reach{service: {Proxies: 2, Acknowledged: 2}, edited: {Proxies: 2, Acknowledged: 1}})
+		f.wantReach(
+			map[config.Key]push.Reach{service: {Proxies: 2, Acknowledged: 2}, edited: {Proxies: 2, Acknowledged: 1}},
+		)
 
 		// The other one is late for a change that this object has nothing to do with.
 		b.read()

@@ -11,7 +11,8 @@
 //
 // One goroutine, in Run, owns the rollout.Rollout. It takes all events that have been added,
 // applies them in one Step and carries out the actions. Workers run generators. Each stream has a
-// mailbox with room for one World. A newer World replaces an older one in the mailbox.
+// mailbox with room for one ResourceSnapshot. A newer ResourceSnapshot replaces an older one in the
+// mailbox.
 //
 // Streams run their machines (xds/stream) in the goroutines that call Request, Next and Sent, under
 // a lock of their own. They report to the owner only the events that the rollout currently needs

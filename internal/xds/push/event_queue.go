@@ -32,7 +32,7 @@ func (q *eventQueue) add(events ...rollout.Event) {
 	q.mu.Lock()
 	q.events = append(q.events, events...)
 	q.mu.Unlock()
-	q.signal()
+	q.wakeOwner()
 }
 
 // publish stores a snapshot. If another one is not processed yet, it is replaced and the Deltas are
@@ -45,19 +45,19 @@ func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Ti
 	q.published.Snapshot, q.published.Last = s, now
 	q.published.Delta.Merge(d)
 	q.mu.Unlock()
-	q.signal()
+	q.wakeOwner()
 }
 
-func (q *eventQueue) signal() {
+func (q *eventQueue) wakeOwner() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take removes and returns all events. A published snapshot is the last of them. The list is valid
-// until the next call.
-func (q *eventQueue) take() []rollout.Event {
+// drainEvents removes and returns all events. A published snapshot is the last of them. The list is
+// valid until the next call.
+func (q *eventQueue) drainEvents() []rollout.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.published.Snapshot != nil {

@@ -38,7 +38,9 @@ func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 	t.Helper()
 	inBubble(t, 2, push.Options{}, func(f *fixture) {
 		s := &siege{fixture: f, random: rand.New(rand.NewPCG(seed, 1)), determined: seed%2 == 0}
-		calm := push.New(push.Options{Generators: new(pushtest.Generators).Table(), Logger: slog.New(slog.DiscardHandler)})
+		calm := push.New(
+			push.Options{Generators: new(pushtest.Generators).Table(), Logger: slog.New(slog.DiscardHandler)},
+		)
 		done := make(chan struct{})
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { calm.Run(ctx); close(done) }()
@@ -51,7 +53,10 @@ func withSiege(t *testing.T, seed uint64, test func(*siege)) {
 		undisturbed := &fixture{t: t, p: calm}
 		s.reference = undisturbed.connect(pushtest.Proxy(99, "default"))
 		for i := range 1 + s.random.IntN(3) {
-			s.honest = append(s.honest, f.connect(pushtest.Identified(pushtest.Proxy(i, "default"), fmt.Sprint("honest", s.random.IntN(2)))))
+			s.honest = append(
+				s.honest,
+				f.connect(pushtest.Identified(pushtest.Proxy(i, "default"), fmt.Sprint("honest", s.random.IntN(2)))),
+			)
 			s.slow = append(s.slow, 1+s.random.IntN(15))
 		}
 		for i := range 2 + s.random.IntN(4) {

@@ -15,7 +15,7 @@ type Metrics interface {
 	Generated(typeURL string, resources int, took time.Duration)
 	// Classes sets the number of classes of proxies.
 	Classes(n int)
-	// Queued observes the time from the offer of a World until the stream takes it.
+	// Queued observes the time from the offer of a ResourceSnapshot until the stream takes it.
 	Queued(d time.Duration)
 	// Converged observes the time from a change until a proxy has answered every response for it.
 	Converged(d time.Duration)
@@ -27,7 +27,7 @@ type Metrics interface {
 	// Refused counts a NACK. Mended counts the end of one. A NACK ends when the proxy accepts a
 	// later response of the type, no longer has to accept it, or disconnects.
 	Refused(n Nack)
-	Mended(n Nack)
+	RejectionResolved(n Nack)
 	// Quarantined sets the number of resources that are withheld from proxies.
 	Quarantined(n int)
 	// Late counts resources that were sent although the proxy had not shown in time that it has
@@ -56,7 +56,7 @@ func (NoMetrics) Sent(string, int, int, time.Duration) {}
 func (NoMetrics) Received(int)                         {}
 func (NoMetrics) Acked(string)                         {}
 func (NoMetrics) Refused(Nack)                         {}
-func (NoMetrics) Mended(Nack)                          {}
+func (NoMetrics) RejectionResolved(Nack)               {}
 func (NoMetrics) Quarantined(int)                      {}
 func (NoMetrics) Late(string)                          {}
 func (NoMetrics) ExpiredNonce(string)                  {}

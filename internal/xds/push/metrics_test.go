@@ -49,12 +49,12 @@ func (r *recorder) Connected(d int, version string) { r.count("connected %+d %q"
 func (r *recorder) Sent(typeURL string, _, _ int, _ time.Duration) {
 	r.count("sent %s", api.ShortType(typeURL))
 }
-func (r *recorder) Acked(typeURL string)        { r.count("acked %s", api.ShortType(typeURL)) }
-func (r *recorder) Refused(n push.Nack)         { r.count("refused %s", api.ShortType(n.TypeURL)) }
-func (r *recorder) Mended(n push.Nack)          { r.count("mended %s", api.ShortType(n.TypeURL)) }
-func (r *recorder) ExpiredNonce(typeURL string) { r.count("expired %s", api.ShortType(typeURL)) }
-func (r *recorder) Converged(d time.Duration)   { r.count("converged %v", d) }
-func (r *recorder) Queued(time.Duration)        { r.count("queued") }
+func (r *recorder) Acked(typeURL string)          { r.count("acked %s", api.ShortType(typeURL)) }
+func (r *recorder) Refused(n push.Nack)           { r.count("refused %s", api.ShortType(n.TypeURL)) }
+func (r *recorder) RejectionResolved(n push.Nack) { r.count("mended %s", api.ShortType(n.TypeURL)) }
+func (r *recorder) ExpiredNonce(typeURL string)   { r.count("expired %s", api.ShortType(typeURL)) }
+func (r *recorder) Converged(d time.Duration)     { r.count("converged %v", d) }
+func (r *recorder) Queued(time.Duration)          { r.count("queued") }
 func (r *recorder) Published(_ time.Duration, triggers []string) {
 	r.count("published %v", triggers)
 }
@@ -80,7 +80,14 @@ func TestMetrics(t *testing.T) {
 		f.mesh.SetEndpoints("s1", "10.7.7.7")
 		f.settle() // the proxy takes its time, 600 ms
 		x.read()
-		want("acked EDS x1", "classes 1 x1", "converged 600ms x1", "published [endpoint] x1", "queued x1", "sent EDS x1")
+		want(
+			"acked EDS x1",
+			"classes 1 x1",
+			"converged 600ms x1",
+			"published [endpoint] x1",
+			"queued x1",
+			"sent EDS x1",
+		)
 
 		f.mesh.EditRoutes()
 		f.settle()
@@ -89,8 +96,18 @@ func TestMetrics(t *testing.T) {
 		x.c.Request(stream.Request{TypeURL: api.RouteType, Nonce: "junk"})
 		f.decide()
 		x.read()
-		want("acked RDS x1", "classes 1 x1", "converged 600ms x1", "expired RDS x1", "mended RDS x1", "published [config] x1",
-			"quarantined 1 x1", "queued x2", "refused RDS x1", "sent RDS x2")
+		want(
+			"acked RDS x1",
+			"classes 1 x1",
+			"converged 600ms x1",
+			"expired RDS x1",
+			"mended RDS x1",
+			"published [config] x1",
+			"quarantined 1 x1",
+			"queued x2",
+			"refused RDS x1",
+			"sent RDS x2",
+		)
 
 		x.c.Close()
 		synctest.Wait()

@@ -23,7 +23,9 @@ const (
 // modes makes a listener that contains the mutual TLS modes which a proxy accepts.
 func modes() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
-		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Easing()))}
+		return []*resource.Resource{
+			resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Easing())),
+		}
 	}}
 }
 
@@ -45,7 +47,11 @@ func withPeers(t *testing.T, first security.PeerAuthentication_MutualTLS_Mode, t
 		f.mesh.SetPeers(first)
 		f.mesh.SetMutualTLS("s0", pushtest.Proxy(0, "default").Addresses[0].String())
 		f.settle()
-		p := &peers{f, f.connect(securely(pushtest.Proxy(0, "default"))), f.connect(securely(pushtest.Proxy(1, "other")))}
+		p := &peers{
+			f,
+			f.connect(securely(pushtest.Proxy(0, "default"))),
+			f.connect(securely(pushtest.Proxy(1, "other"))),
+		}
 		p.takes(first)
 		test(p)
 	})

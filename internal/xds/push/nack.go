@@ -44,21 +44,22 @@ func refusedOf(list []*resource.Resource) []Refused {
 	return out
 }
 
-// blamed returns the resources that the message names. If it names none, it returns all candidates.
-func (n *Nack) blamed() []Refused {
+// blamedResources returns the resources that the message names. If it names none, it returns all
+// candidates.
+func (n *Nack) blamedResources() []Refused {
 	if len(n.Resources) > 0 {
 		return n.Resources
 	}
 	return n.candidates
 }
 
-// Of returns the part of the message that is about a resource. If there is no such part, the
+// ReasonFor returns the part of the message that is about a resource. If there is no such part, the
 // message is about all resources that it names, and Of returns the whole message.
 //
 // Envoy refuses several listeners with "Error adding/updating listener(s) NAME: why", then a line
 // "NAME: why" for each of the others. gRPC writes `resource "NAME": why`, and ";" with a line break
 // between them. A reason may have several lines.
-func (n *Nack) Of(name string) string {
+func (n *Nack) ReasonFor(name string) string {
 	if _, list, ok := strings.Cut(n.Message, "listener(s) "); ok {
 		if _, why, ok := strings.Cut("\n"+list, "\n"+name+": "); ok {
 			return strings.TrimSpace(n.untilOther(why))
@@ -73,7 +74,7 @@ func (n *Nack) Of(name string) string {
 
 // untilOther returns the text before the first line about another refused resource.
 func (n *Nack) untilOther(text string) string {
-	for _, r := range n.blamed() {
+	for _, r := range n.blamedResources() {
 		text, _, _ = strings.Cut(text, "\n"+r.Name+": ")
 	}
 	return text

@@ -47,13 +47,13 @@ func (l *nackLog) endType(connection, typeURL string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL })
 }
 
-// endOutdated ends the stream's refusals whose resources are all absent from the World in the
-// refused version. It is needed because Envoy does not always unsubscribe from an extension that it
-// no longer uses.
-func (l *nackLog) endOutdated(connection string, w *stream.World) {
+// endOutdated ends the stream's refusals whose resources are all absent from the ResourceSnapshot
+// in the refused version. It is needed because Envoy does not always unsubscribe from an extension
+// that it no longer uses.
+func (l *nackLog) endOutdated(connection string, w *stream.ResourceSnapshot) {
 	l.endWhere(func(n *Nack) bool {
-		return n.Connection == connection && !slices.ContainsFunc(n.blamed(), func(r Refused) bool {
-			return slices.ContainsFunc(w.Shelves(n.TypeURL), func(s *stream.Shelf) bool {
+		return n.Connection == connection && !slices.ContainsFunc(n.blamedResources(), func(r Refused) bool {
+			return slices.ContainsFunc(w.Groups(n.TypeURL), func(s *stream.ResourceGroup) bool {
 				now := s.Set().Get(r.Name)
 				return now != nil && now.Version == r.Version
 			})
@@ -76,7 +76,7 @@ func (l *nackLog) endWhere(matches func(*Nack) bool) {
 		if n := &l.list[i]; n.Standing && matches(n) {
 			n.Standing = false
 			l.standing--
-			l.metrics.Mended(*n)
+			l.metrics.RejectionResolved(*n)
 		}
 	}
 }

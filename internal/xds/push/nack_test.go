@@ -11,8 +11,11 @@ func TestWhatARefusalSaysOfOneResource(t *testing.T) {
 		{three, "0.0.0.0_8", three},
 		{"Only unique values for domains are permitted", "80", "Only unique values for domains are permitted"},
 	} {
-		n := Nack{Message: c.message, Resources: []Refused{{Name: "0.0.0.0_80"}, {Name: "virtualInbound"}, {Name: "10.0.0.1_80"}}}
-		if got := n.Of(c.name); got != c.want {
+		n := Nack{
+			Message:   c.message,
+			Resources: []Refused{{Name: "0.0.0.0_80"}, {Name: "virtualInbound"}, {Name: "10.0.0.1_80"}},
+		}
+		if got := n.ReasonFor(c.name); got != c.want {
 			t.Errorf("of %s it says %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -25,7 +25,7 @@ func TestNackOf(t *testing.T) {
 		{&grpc, "b:2", "two"},
 		{&other, "c", other.Message},
 	} {
-		if got := tc.nack.Of(tc.name); got != tc.want {
+		if got := tc.nack.ReasonFor(tc.name); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}

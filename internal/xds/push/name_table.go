@@ -30,9 +30,9 @@ func newNameTable() *nameTable {
 	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
 }
 
-// intern returns the shared list of the names: sorted, without duplicates and empty names. names
-// may be in any order. The caller must hold the second result while it uses the list.
-func (t *nameTable) intern(names []string) ([]string, any) {
+// internNames returns the shared list of the names: sorted, without duplicates and empty names.
+// names may be in any order. The caller must hold the second result while it uses the list.
+func (t *nameTable) internNames(names []string) ([]string, any) {
 	if len(names) == 0 {
 		return nil, nil
 	}

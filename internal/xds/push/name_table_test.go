@@ -17,21 +17,21 @@ func TestNameTable(t *testing.T) {
 		return l
 	}
 	table := newNameTable()
-	a, keepA := table.intern(list())
+	a, keepA := table.internNames(list())
 	backwards := list()
 	slices.Reverse(backwards)
-	b, keepB := table.intern(backwards)
+	b, keepB := table.internNames(backwards)
 	if !slices.IsSorted(a) {
 		t.Error("a list is not in order")
 	}
 	if &a[0] != &b[0] {
 		t.Error("equal lists have two places")
 	}
-	other, keepOther := table.intern(list()[1:])
+	other, keepOther := table.internNames(list()[1:])
 	if len(other) != 99 || &a[0] == &other[0] {
 		t.Error("different lists are mixed up")
 	}
-	if none, _ := table.intern(nil); none != nil {
+	if none, _ := table.internNames(nil); none != nil {
 		t.Error("no names are not nil")
 	}
 	runtime.KeepAlive(keepA)

@@ -20,21 +20,21 @@ const overduePeriod = time.Second
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for range p.workers {
-		running.Go(func() { p.generate(ctx) })
+		running.Go(func() { p.runJobs(ctx) })
 	}
 	running.Go(func() { p.ageStreams(ctx) })
 	r := <-p.idle
-	p.own(ctx, r)
+	p.runOwner(ctx, r)
 	p.idle <- r
 	running.Wait()
 }
 
-// own processes events, queries and timers until the context ends.
-func (p *Pusher) own(ctx context.Context, r *rollout.Rollout) {
+// runOwner processes events, queries and timers until the context ends.
+func (p *Pusher) runOwner(ctx context.Context, r *rollout.Rollout) {
 	var at time.Time // the time at which due fires
 	var due <-chan time.Time
 	for {
-		p.process(r)
+		p.processEvents(r)
 		if next := r.Next(); !next.Equal(at) {
 			at, due = next, p.clock.After(next.Sub(p.clock.Now()))
 		}
@@ -45,19 +45,19 @@ func (p *Pusher) own(ctx context.Context, r *rollout.Rollout) {
 		case <-due:
 			at = time.Time{}
 		case q := <-p.queries:
-			p.process(r)
+			p.processEvents(r)
 			q.read(r)
 			close(q.done)
 		}
 	}
 }
 
-// process applies all events, at least a Tick, and carries out the resulting actions. It repeats
-// this while the actions add events.
-func (p *Pusher) process(r *rollout.Rollout) {
+// processEvents applies all events, at least a Tick, and carries out the resulting actions. It
+// repeats this while the actions add events.
+func (p *Pusher) processEvents(r *rollout.Rollout) {
 	for {
-		actions := r.Step(p.clock.Now(), p.events.take()...)
-		p.needs.update(r)
+		actions := r.Step(p.clock.Now(), p.events.drainEvents()...)
+		p.needs.updateCounts(r)
 		for _, a := range actions {
 			p.carryOut(a)
 		}
@@ -73,7 +73,7 @@ func (p *Pusher) carryOut(a rollout.Action) {
 	case rollout.Generate:
 		p.jobs <- a.Job
 	case rollout.Offer:
-		p.clients.deliver(&offer{world: a.World, changed: a.Changed, made: p.clock.Now()}, a.Clients)
+		p.clients.deliverOffer(&offer{resources: a.Resources, changed: a.Changed, made: p.clock.Now()}, a.Clients)
 	case rollout.FindAcknowledged:
 		p.events.add(rollout.Answered{Question: a.Question, By: p.clients.findAcknowledged(a.Candidates)})
 	case rollout.ReportProgress:
@@ -112,10 +112,10 @@ func (p *Pusher) logRecord(a rollout.Action) {
 			"until", q.Until, "attempt", q.Attempt, "from", q.From, "message", q.Message,
 		}
 		if q.Suspended == (config.Key{}) {
-			p.log.Warn("resource quarantined: proxies refuse it", about...)
+			p.log.Warn("resource quarantined: proxies reject it", about...)
 			return
 		}
-		p.log.Warn("EnvoyFilter suspended: proxies refuse what it changes",
+		p.log.Warn("EnvoyFilter suspended: proxies reject resources that it patches",
 			append(about, "filter", q.Suspended, "proxies", q.Scope.Type, "namespace", q.Scope.Namespace)...)
 	case rollout.QuarantineEnded:
 		message := "quarantine ended"
@@ -127,15 +127,15 @@ func (p *Pusher) logRecord(a rollout.Action) {
 	}
 }
 
-// query calls read with the rollout, after all events that were added before. The owner's goroutine
-// calls it if Run is active, and the caller's goroutine otherwise.
-func (p *Pusher) query(read func(*rollout.Rollout)) {
+// queryRollout calls read with the rollout, after all events that were added before. The owner's
+// goroutine calls it if Run is active, and the caller's goroutine otherwise.
+func (p *Pusher) queryRollout(read func(*rollout.Rollout)) {
 	q := query{read: read, done: make(chan struct{})}
 	select {
 	case p.queries <- q:
 		<-q.done
 	case r := <-p.idle:
-		p.process(r)
+		p.processEvents(r)
 		read(r)
 		p.idle <- r
 	}
@@ -150,7 +150,7 @@ func (p *Pusher) ageStreams(ctx context.Context) {
 		case <-p.clock.After(overduePeriod):
 		}
 		for _, c := range p.clients.all() {
-			c.step(stream.Overdue{})
+			c.applyEvent(stream.Overdue{})
 		}
 	}
 }

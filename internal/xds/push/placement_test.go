@@ -102,7 +102,10 @@ func TestComingAndGoing(t *testing.T) {
 // some.
 func TestWhatOthersKeptUpToDateIsNew(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		f.mesh.SetEndpoints("s1", pushtest.Proxy(0, "").Addresses[0].String()) // so that proxy 0 is of a class of its own
+		f.mesh.SetEndpoints(
+			"s1",
+			pushtest.Proxy(0, "").Addresses[0].String(),
+		) // so that proxy 0 is of a class of its own
 		f.settle()
 		f.connect(pushtest.Proxy(0, "default")).c.Close()
 		f.connect(pushtest.Proxy(1, "default"))

@@ -124,7 +124,7 @@ func (p *Pusher) PushAll() {
 		p.Publish(s, snapshot.Delta{All: true})
 	}
 	for _, c := range p.clients.all() {
-		c.step(stream.Again{})
+		c.applyEvent(stream.Again{})
 	}
 }
 
@@ -134,15 +134,20 @@ func (p *Pusher) PushAll() {
 func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Client {
 	c := &Client{
 		session: session{
-			env: &p.environment, node: proxy, mode: mode, wake: make(chan struct{}, 1),
-			id:      proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.clients.nextID(), 10),
-			machine: stream.New(stream.Options{Mode: mode, Intern: p.names.intern, Names: p.limits, Drain: drainEvents(proxy)}),
+			env:  &p.environment,
+			node: proxy,
+			mode: mode,
+			wake: make(chan struct{}, 1),
+			id:   proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.clients.nextID(), 10),
+			machine: stream.New(
+				stream.Options{Mode: mode, Intern: p.names.internNames, Names: p.limits, Drain: drainEvents(proxy)},
+			),
 		},
 		peer: peer, connected: p.clock.Now(), secrets: secretSubscription{report: p.secrets},
 	}
 	c.handle = rollout.Client{ID: c.id, Proxy: proxy}
 	c.unregister = func() bool { return p.clients.remove(c) }
-	c.secrets.begin(c.id, proxy)
+	c.secrets.reportOpened(c.id, proxy)
 	p.clients.add(c)
 	p.events.add(rollout.Connected{Client: &c.handle})
 	p.metrics.Connected(1, proxy.Metadata.IstioVersion)

@@ -83,7 +83,13 @@ func (f *fixture) connect(who *mesh.Proxy) *proxy { return f.join(who, "") }
 
 // join connects a proxy that refuses responses of a type.
 func (f *fixture) join(who *mesh.Proxy, nak string) *proxy {
-	x := &proxy{f: f, who: who, c: f.p.Connect(who, stream.Delta, "test"), has: map[string]map[string]string{}, nak: nak}
+	x := &proxy{
+		f:   f,
+		who: who,
+		c:   f.p.Connect(who, stream.Delta, "test"),
+		has: map[string]map[string]string{},
+		nak: nak,
+	}
 	x.c.Request(stream.Request{TypeURL: api.ClusterType})
 	x.read()
 	x.watch()
@@ -263,7 +269,11 @@ func TestServiceComesAndGoes(t *testing.T) {
 
 		f.mesh.RemoveService("new")
 		f.settle()
-		f.want(x.read(), "RDS +1 -0", "CDS +0 -1") // the cluster goes after the route to it, and keeps its endpoints till then
+		f.want(
+			x.read(),
+			"RDS +1 -0",
+			"CDS +0 -1",
+		) // the cluster goes after the route to it, and keeps its endpoints till then
 		x.c.Request(stream.Request{TypeURL: api.EndpointType, Unsubscribe: []string{pushtest.ClusterName("new")}})
 		f.settle()
 		f.want(x.read())
@@ -276,7 +286,7 @@ func TestNothingChangedIsSilent(t *testing.T) {
 		before := f.calls()
 		f.mesh.AddService("s1")                     // is there already
 		f.mesh.SetEndpoints("s1", "10.1.0.1")       // has them already
-		f.p.Publish(f.mesh.Current(), everything()) // everything made anew, with nothing different
+		f.p.Publish(f.mesh.Current(), everything()) // everything made again, with nothing different
 		f.settle()
 		f.want(x.read())
 		f.wantCalls(before, 1, 5, 1, 1)
@@ -381,7 +391,7 @@ func TestClientMovesToAnotherClass(t *testing.T) {
 	})
 }
 
-func TestPanicKeepsTheLastWorld(t *testing.T) {
+func TestPanicKeepsTheLastResources(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		var broken atomic.Bool
@@ -393,7 +403,7 @@ func TestPanicKeepsTheLastWorld(t *testing.T) {
 		broken.Store(true)
 		f.mesh.AddService("new")
 		f.settle()
-		f.want(x.read()) // not even the clusters, which came out well: half a World is none
+		f.want(x.read()) // not even the clusters, which came out well: half a ResourceSnapshot is none
 		if n := f.p.Stats().Panics; n != 1 {
 			t.Errorf("%d panics counted, want 1", n)
 		}
@@ -425,7 +435,8 @@ func TestNacksAreKept(t *testing.T) {
 			t.Fatalf("nacks %v, want 1", nacks)
 		}
 		n := nacks[0]
-		if n.Message != "no 80" || n.Standing || n.Proxy.Name != "p0" || len(n.Resources) != 1 || n.Resources[0].Name != "80" {
+		if n.Message != "no 80" || n.Standing || n.Proxy.Name != "p0" || len(n.Resources) != 1 ||
+			n.Resources[0].Name != "80" {
 			t.Errorf("nack %+v", n)
 		}
 		if from := n.Resources[0].From; len(from) != 1 || from[0].Kind != api.VirtualService {
@@ -446,7 +457,16 @@ func TestConnections(t *testing.T) {
 		}
 		var types []string
 		for _, w := range list[0].Types {
-			types = append(types, fmt.Sprintf("%s names=%d resources=%d acked=%t", api.ShortType(w.TypeURL), len(w.Names), len(w.Resources()), w.SentNonce == w.AckedNonce))
+			types = append(
+				types,
+				fmt.Sprintf(
+					"%s names=%d resources=%d acked=%t",
+					api.ShortType(w.TypeURL),
+					len(w.Names),
+					len(w.Resources()),
+					w.SentNonce == w.AckedNonce,
+				),
+			)
 		}
 		want := []string{
 			"CDS names=0 resources=3 acked=true", "EDS names=2 resources=2 acked=true",

@@ -43,9 +43,14 @@ func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 		f.settle()
 		f.want(x.read(), "EDS +1 -0", "RDS +1 -0", "RDS +1 -0") // at once, for there is nobody else
 		q := f.kept(1)[0]
-		if q.Name != "80" || q.Message != "no 80" || !q.Replaced || len(q.From) != 1 || q.Attempt != 1 || len(q.Witnesses) != 1 ||
-			q.Witnesses[0] != x.who.Identity || q.Until.Sub(q.Since) != quarantine.DefaultRetry {
-			t.Fatalf("in quarantine is %+v, want the RouteConfiguration with its VirtualService, the witness and the proxy's words", q)
+		if q.Name != "80" || q.Message != "no 80" || !q.Replaced || len(q.From) != 1 || q.Attempt != 1 ||
+			len(q.Witnesses) != 1 ||
+			q.Witnesses[0] != x.who.Identity ||
+			q.Until.Sub(q.Since) != quarantine.DefaultRetry {
+			t.Fatalf(
+				"in quarantine is %+v, want the RouteConfiguration with its VirtualService, the witness and the proxy's words",
+				q,
+			)
 		}
 		if x.route() != good {
 			t.Error("the proxy does not have the last good route")
@@ -129,7 +134,13 @@ func TestAFastClientFreezesNothing(t *testing.T) {
 // ones is asked again, and its word ends the quarantine for good.
 func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+		x, a, b := f.connect(
+			pushtest.Proxy(0, "default"),
+		), f.connect(
+			pushtest.Proxy(1, "default"),
+		), f.connect(
+			pushtest.Proxy(2, "default"),
+		)
 		before := x.route()
 		a.refuse("RDS")
 		b.refuse("RDS")
@@ -139,7 +150,7 @@ func TestTwoHostileIdentitiesFreezeNothingForLong(t *testing.T) {
 		b.read()
 		f.decide()
 		f.kept(1)
-		f.want(x.read()) // its World has the route that it has
+		f.want(x.read()) // its ResourceSnapshot has the route that it has
 		time.Sleep(quarantine.DefaultRetry)
 		synctest.Wait()
 		f.kept(0)
@@ -331,7 +342,9 @@ func TestARouteThatIsAskedForFirstIsNotTakenAway(t *testing.T) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.refuse("RDS")
 		x.c.Request(stream.Request{
-			TypeURL: api.RouteType, Subscribe: []string{"other"}, Held: stream.HoldingsOf(map[string]string{"other": "an older one"}),
+			TypeURL:   api.RouteType,
+			Subscribe: []string{"other"},
+			Held:      stream.HoldingsOf(map[string]string{"other": "an older one"}),
 		})
 		x.read()
 		f.decide()
@@ -350,7 +363,13 @@ func TestARouteThatIsAskedForFirstIsNotTakenAway(t *testing.T) {
 // keep it from that one.
 func TestTheFirstToAnswerDoesNotDecide(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, odd, mad := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(3, "default"))
+		x, odd, mad := f.connect(
+			pushtest.Proxy(0, "default"),
+		), f.connect(
+			pushtest.Proxy(1, "default"),
+		), f.connect(
+			pushtest.Proxy(3, "default"),
+		)
 		late := f.connect(pushtest.Proxy(2, "default"))
 		odd.refuse("RDS")
 		mad.refuse("RDS")
@@ -490,7 +509,13 @@ func TestAnAcceptanceCountsThoughNobodyLookedForIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, push.Options{}, func(f *fixture) {
-				x, a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+				x, a, b := f.connect(
+					pushtest.Proxy(0, "default"),
+				), f.connect(
+					pushtest.Proxy(1, "default"),
+				), f.connect(
+					pushtest.Proxy(2, "default"),
+				)
 				a.refuse("RDS")
 				b.refuse("RDS")
 				change(f.mesh)

@@ -19,7 +19,9 @@ import (
 
 func newRecorder() (r *recovery.Recorder, log *strings.Builder, panics *int) {
 	log, panics = new(strings.Builder), new(int)
-	return recovery.New(recovery.Options{Log: slog.New(slog.NewTextHandler(log, nil)), Count: func(string) { *panics++ }}), log, panics
+	return recovery.New(
+		recovery.Options{Log: slog.New(slog.NewTextHandler(log, nil)), Count: func(string) { *panics++ }},
+	), log, panics
 }
 
 // TestMachineThatPanics: the stream ends with ErrInternal, others of its class are served, and so
@@ -35,14 +37,22 @@ func TestMachineThatPanics(t *testing.T) {
 		}
 		x.c.Request(stream.Request{TypeURL: api.ClusterType}) // one that was on its way
 		x.c.Close()
-		if *panics != 1 || !strings.Contains(log.String(), "proxy="+x.who.ID) || !strings.Contains(log.String(), "stack=") {
+		if *panics != 1 || !strings.Contains(log.String(), "proxy="+x.who.ID) ||
+			!strings.Contains(log.String(), "stack=") {
 			t.Errorf("%d panics, log %s", *panics, log)
 		}
 		f.mesh.AddService("new")
 		f.settle()
 		other.follow()
-		if again := f.connect(pushtest.Proxy(0, "default")); len(again.has[api.ClusterType]) != len(other.has[api.ClusterType]) || len(other.has[api.ClusterType]) != 5 {
-			t.Errorf("the other has %d clusters, the one that came again %d, want 5", len(other.has[api.ClusterType]), len(again.has[api.ClusterType]))
+		if again := f.connect(
+			pushtest.Proxy(0, "default"),
+		); len(again.has[api.ClusterType]) != len(other.has[api.ClusterType]) ||
+			len(other.has[api.ClusterType]) != 5 {
+			t.Errorf(
+				"the other has %d clusters, the one that came again %d, want 5",
+				len(other.has[api.ClusterType]),
+				len(again.has[api.ClusterType]),
+			)
 		}
 		if s := f.p.Stats(); s.Clients != 2 {
 			t.Errorf("%d clients", s.Clients)
@@ -67,7 +77,11 @@ func TestKeyThatPanics(t *testing.T) {
 			t.Fatalf("%d panics, log %s", *panics, log)
 		}
 		if len(other.has[api.ClusterType]) != 5 || len(x.has[api.ClusterType]) == 0 {
-			t.Errorf("the other has %d clusters, the proxy %d", len(other.has[api.ClusterType]), len(x.has[api.ClusterType]))
+			t.Errorf(
+				"the other has %d clusters, the proxy %d",
+				len(other.has[api.ClusterType]),
+				len(x.has[api.ClusterType]),
+			)
 		}
 		late := f.p.Connect(pushtest.Proxy(2, "default"), stream.Delta, "test")
 		defer late.Close()

@@ -26,8 +26,8 @@ type secretSubscription struct {
 	last Subscription
 }
 
-// begin reports a new stream without names.
-func (s *secretSubscription) begin(id string, proxy *mesh.Proxy) {
+// reportOpened reports a new stream without names.
+func (s *secretSubscription) reportOpened(id string, proxy *mesh.Proxy) {
 	s.last = Subscription{Stream: id, Proxy: proxy}
 	if s.report != nil {
 		s.report(s.last)
@@ -48,8 +48,8 @@ func (s *secretSubscription) setNames(names []string) {
 	s.report(s.last)
 }
 
-// end reports that the stream has ended.
-func (s *secretSubscription) end() {
+// reportClosed reports that the stream has ended.
+func (s *secretSubscription) reportClosed() {
 	if s.report == nil {
 		return
 	}

@@ -15,7 +15,9 @@ import (
 // inbound makes a listener that describes what a proxy serves.
 func inbound() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
-		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(fmt.Sprint(v.Key.Inbound)))}
+		return []*resource.Resource{
+			resource.FromBytes("virtualInbound", api.ListenerType, []byte(fmt.Sprint(v.Key.Inbound))),
+		}
 	}}
 }
 
@@ -56,7 +58,10 @@ func TestServersThatDoNotAnswerAreNotWaitedForLong(t *testing.T) {
 func TestEndpointsOfHeldClustersStay(t *testing.T) {
 	inBubble(t, 3, push.Options{Generators: []view.Generator{inbound()}}, func(f *fixture) {
 		server, client := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
-		f.mesh.Apply(pushtest.EndpointsEvent("s1", pushtest.Proxy(0, "default").Addresses[0].String()), pushtest.RemovalEvent("s2"))
+		f.mesh.Apply(
+			pushtest.EndpointsEvent("s1", pushtest.Proxy(0, "default").Addresses[0].String()),
+			pushtest.RemovalEvent("s2"),
+		)
 		time.Sleep(100 * time.Millisecond)
 		f.want(client.read(), "EDS +1 -0") // of s1 alone
 		f.want(server.read(), "EDS +1 -0", "LDS +1 -0", "RDS +1 -0", "CDS +0 -1")
@@ -89,7 +94,10 @@ func TestEndpointsWaitForHeldClusters(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		}
-		f.mesh.Apply(pushtest.EndpointsEvent("s1", pushtest.Proxy(0, "default").Addresses[0].String()), pushtest.RemovalEvent("s2"))
+		f.mesh.Apply(
+			pushtest.EndpointsEvent("s1", pushtest.Proxy(0, "default").Addresses[0].String()),
+			pushtest.RemovalEvent("s2"),
+		)
 		time.Sleep(25 * time.Millisecond) // the endpoints are there, the clusters are not
 		f.want(client.read())
 		f.want(server.read())

@@ -28,23 +28,24 @@ type ProtocolError struct {
 // Error returns the reason.
 func (e ProtocolError) Error() string { return e.Reason }
 
-// session is the state of one stream: its protocol machine, and a mailbox for the newest World.
+// session is the state of one stream: its protocol machine, and a mailbox for the newest
+// ResourceSnapshot.
 type session struct {
 	env  *environment
 	id   string
 	node *mesh.Proxy
 	mode stream.Mode
 
-	mailbox atomic.Pointer[offer] // the newest World that the stream has not taken
+	mailbox atomic.Pointer[offer] // the newest ResourceSnapshot that the stream has not taken
 	wake    chan struct{}         // holds one token when Next may have something to return
 
-	mu      sync.Mutex
-	machine *stream.Machine
-	offered *offer               // the newest offer that was taken; nil before the first
-	world   *stream.World        // of that offer
-	out     *stream.Send         // the response for Next; the machine produces one at a time
-	sent    map[string]time.Time // when the newest response of each type was written
-	ended   error
+	mu        sync.Mutex
+	machine   *stream.Machine
+	offered   *offer                   // the newest offer that was taken; nil before the first
+	resources *stream.ResourceSnapshot // of that offer
+	out       *stream.Send             // the response for Next; the machine produces one at a time
+	sent      map[string]time.Time     // when the newest response of each type was written
+	ended     error
 	// changed is when the oldest change was published that the proxy has not answered completely.
 	// It is zero if there is none.
 	changed time.Time
@@ -52,11 +53,11 @@ type session struct {
 	sending bool
 }
 
-// offer is a World in a mailbox. All streams of a class share it.
+// offer is a ResourceSnapshot in a mailbox. All streams of a class share it.
 type offer struct {
-	world   *stream.World
-	changed time.Time // when the change behind it was published; zero if there is none
-	made    time.Time
+	resources *stream.ResourceSnapshot
+	changed   time.Time // when the change behind it was published; zero if there is none
+	made      time.Time
 	// accepted is the newest response part whose acceptance was reported. acceptedAll is the newest
 	// part that was reported together with the acceptance of everything of its type. Similar
 	// streams share parts, and one report is enough.
@@ -76,33 +77,34 @@ func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	return o.acceptedAll.Load() == parts[0] || o.accepted.Swap(parts[0]) == parts[0]
 }
 
-// deliver puts an offer into the mailbox and replaces an offer that was not taken yet. It keeps the
-// time of the older change.
-func (s *session) deliver(o *offer) {
+// setOffer puts an offer into the mailbox and replaces an offer that was not taken yet. It keeps
+// the time of the older change.
+func (s *session) setOffer(o *offer) {
 	old := s.mailbox.Swap(o)
 	if old != nil && !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
-		s.mailbox.CompareAndSwap(o, &offer{world: o.world, changed: old.changed, made: old.made})
+		s.mailbox.CompareAndSwap(o, &offer{resources: o.resources, changed: old.changed, made: old.made})
 	}
-	s.signal()
+	s.wakeClient()
 }
 
-func (s *session) signal() {
+func (s *session) wakeClient() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// end makes Next return err, closes the machine and discards the World and the pending response.
-func (s *session) end(err error) {
+// endSession makes Next return err, closes the machine and discards the ResourceSnapshot and the
+// pending response.
+func (s *session) endSession(err error) {
 	s.mu.Lock()
 	if s.ended == nil {
 		s.stepMachine(stream.Close{})
 	}
-	s.ended, s.out, s.world, s.offered = err, nil, nil, nil
+	s.ended, s.out, s.resources, s.offered = err, nil, nil, nil
 	s.mu.Unlock()
 	s.mailbox.Store(nil)
-	s.signal()
+	s.wakeClient()
 }
 
 // stepMachine calls Machine.Step. If that panics, the stream ends with ErrInternal, and a closed
@@ -116,12 +118,23 @@ func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []
 			return
 		}
 		if v := recover(); v != nil {
-			_ = s.env.recovery.Record(v, "xds", "proxy", s.node.ID, "connection", s.id, "event", eventName(e), "doing", "step")
-			s.machine = stream.New(stream.Options{Mode: s.mode, Intern: s.env.names.intern})
+			_ = s.env.recovery.Record(
+				v,
+				"xds",
+				"proxy",
+				s.node.ID,
+				"connection",
+				s.id,
+				"event",
+				eventName(e),
+				"doing",
+				"step",
+			)
+			s.machine = stream.New(stream.Options{Mode: s.mode, Intern: s.env.names.internNames})
 			s.machine.Step(stream.Close{})
-			s.ended, s.out, s.world, s.offered = ErrInternal, nil, nil, nil
+			s.ended, s.out, s.resources, s.offered = ErrInternal, nil, nil, nil
 			actions = nil
-			s.signal()
+			s.wakeClient()
 		}
 	}()
 	if r, ok := e.(stream.Request); ok {
@@ -150,20 +163,21 @@ func eventName(e stream.Event) string {
 // NACKs of voters only.
 func (s *session) isVoter() bool { return s.node.Identity != "" }
 
-// subscribed returns the names of a type that the proxy subscribes to. The caller must not change
-// the list.
-func (s *session) subscribed(typeURL string) []string {
+// subscribedNames returns the names of a type that the proxy subscribes to. The caller must not
+// change the list.
+func (s *session) subscribedNames(typeURL string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Names(typeURL)
 }
 
-// newestWorld returns the newest World that the stream has taken. acknowledged is true if the proxy
-// has acknowledged everything of it and no newer World is in the mailbox.
-func (s *session) newestWorld() (w *stream.World, acknowledged bool) {
+// newestResources returns the newest ResourceSnapshot that the stream has taken. acknowledged is
+// true if the proxy has acknowledged everything of it and no newer ResourceSnapshot is in the
+// mailbox.
+func (s *session) newestResources() (w *stream.ResourceSnapshot, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.world, s.mailbox.Load() == nil && s.machine.Converged()
+	return s.resources, s.mailbox.Load() == nil && s.machine.HasConverged()
 }
 
 // hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged this
@@ -171,7 +185,7 @@ func (s *session) newestWorld() (w *stream.World, acknowledged bool) {
 func (s *session) hasAcknowledged(r *resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.machine.Acknowledged(r.TypeURL, r)
+	return s.machine.HasAckedSubscribed(r.TypeURL, r)
 }
 
 // hasAll reports whether the proxy has acknowledged all resources of the list that it subscribes
@@ -180,19 +194,19 @@ func (s *session) hasAll(list []*resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range list {
-		if !s.machine.Has(r.TypeURL, r) {
+		if !s.machine.HasAcked(r.TypeURL, r) {
 			return false
 		}
 	}
 	return true
 }
 
-// hasWorld reports whether w is the stream's current World and the proxy has acknowledged
-// everything of it.
-func (s *session) hasWorld(w *stream.World) bool {
+// hasResources reports whether w is the stream's current ResourceSnapshot and the proxy has
+// acknowledged everything of it.
+func (s *session) hasResources(w *stream.ResourceSnapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return w != nil && s.world == w && s.machine.TookAll()
+	return w != nil && s.resources == w && s.machine.AckedAll()
 }
 
 // Client is one connected stream. Requests, responses and Close may each be handled by a goroutine

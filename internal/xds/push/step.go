@@ -11,7 +11,7 @@ import (
 
 // progress is the result of one Step of the machine.
 type progress struct {
-	world *stream.World
+	resources *stream.ResourceSnapshot
 	// sent is true if Next has something to return.
 	sent bool
 	// accepted is the event for a voter's acknowledgement; nil if the rollout does not need it.
@@ -19,20 +19,20 @@ type progress struct {
 	// converged is when the change was published that the proxy has now answered completely; zero
 	// if it has not.
 	converged time.Time
-	// acknowledged is true if the proxy has acknowledged everything of world and the rollout needs
-	// that information.
+	// acknowledged is true if the proxy has acknowledged everything of resources and the rollout
+	// needs that information.
 	acknowledged bool
 	// subscribed is true if names differ from the names before the Step.
 	subscribed bool
 	names      []string
-	// given are types of which the proxy has acknowledged everything after it unsubscribed from
+	// given are the types whose resources the proxy has all acknowledged after it unsubscribed from
 	// names.
 	given []string
 }
 
-// step applies an event to the stream's machine and carries out the actions. It does nothing after
-// the stream has ended.
-func (c *Client) step(e stream.Event) {
+// applyEvent applies an event to the stream's machine and carries out the actions. It does nothing
+// after the stream has ended.
+func (c *Client) applyEvent(e stream.Event) {
 	c.mu.Lock()
 	if c.ended != nil {
 		c.mu.Unlock()
@@ -43,31 +43,31 @@ func (c *Client) step(e stream.Event) {
 		c.mu.Unlock()
 		return
 	}
-	p := c.observe(actions)
+	p := c.recordActions(actions)
 	r, isRequest := e.(stream.Request)
 	if isRequest {
 		p.names = c.machine.Names(r.TypeURL)
 		p.subscribed = c.env.needs.named[r.TypeURL] && !sameNames(before, p.names)
 		if len(r.Unsubscribe) > 0 && c.env.nacks.hasStanding(c.id) {
-			p.given = c.machine.Taken()
+			p.given = c.machine.AckedTypes()
 		}
 	}
 	c.mu.Unlock()
 
 	if p.sent {
-		c.signal()
+		c.wakeClient()
 	}
 	if p.subscribed {
 		c.env.events.add(rollout.Subscribed{Client: &c.handle, TypeURL: r.TypeURL, Names: p.names})
 	}
 	if isRequest && r.TypeURL == api.SecretType {
-		c.secrets.setNames(c.subscribed(api.SecretType))
+		c.secrets.setNames(c.subscribedNames(api.SecretType))
 	}
 	if !p.converged.IsZero() {
 		c.env.metrics.Converged(c.env.clock.Now().Sub(p.converged))
 	}
 	for _, a := range actions {
-		c.report(a)
+		c.reportAction(a)
 	}
 	for _, typeURL := range p.given {
 		c.env.nacks.endType(c.id, typeURL)
@@ -76,7 +76,7 @@ func (c *Client) step(e stream.Event) {
 		c.env.events.add(p.accepted)
 	}
 	if p.acknowledged {
-		c.env.events.add(rollout.Acknowledged{Client: &c.handle, World: p.world})
+		c.env.events.add(rollout.Acknowledged{Client: &c.handle, Resources: p.resources})
 	}
 }
 
@@ -86,10 +86,10 @@ func sameNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// observe records the actions of a Step in the session and returns their consequences. session.mu
-// must be held.
-func (c *Client) observe(actions []stream.Action) progress {
-	p := progress{world: c.world}
+// recordActions records the actions of a Step in the session and returns their consequences.
+// session.mu must be held.
+func (c *Client) recordActions(actions []stream.Action) progress {
+	p := progress{resources: c.resources}
 	for _, a := range actions {
 		switch a := a.(type) {
 		case stream.Send:
@@ -98,14 +98,14 @@ func (c *Client) observe(actions []stream.Action) progress {
 			c.ended, p.sent = ProtocolError{a.Reason, a.Limit}, true
 		case stream.Ack:
 			if c.isVoter() && c.env.needs.needsAccepted(a.TypeURL) {
-				p.accepted = c.acceptance(a)
+				p.accepted = c.acceptedEvent(a)
 			}
 		}
 	}
 	if c.env.needs.progress.Load() && c.mailbox.Load() == nil {
-		p.acknowledged = c.machine.Converged()
+		p.acknowledged = c.machine.HasConverged()
 	}
-	if !c.changed.IsZero() && c.machine.Converged() {
+	if !c.changed.IsZero() && c.machine.HasConverged() {
 		if c.sending {
 			p.converged = c.changed
 		}
@@ -114,19 +114,25 @@ func (c *Client) observe(actions []stream.Action) progress {
 	return p
 }
 
-// acceptance returns the event for an acknowledgement, or nil if another stream of the class has
+// acceptedEvent returns the event for an acknowledgement, or nil if another stream of the class has
 // reported the same one. While refusals are observed, every acknowledgement is reported. session.mu
 // must be held.
-func (c *Client) acceptance(a stream.Ack) rollout.Event {
-	everything := c.machine.Took(a.TypeURL)
+func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
+	everything := c.machine.AckedType(a.TypeURL)
 	if c.offered != nil && !c.env.needs.refusals.Load() && c.offered.isReported(a.Parts, everything) {
 		return nil
 	}
-	return rollout.Accepted{Client: &c.handle, TypeURL: a.TypeURL, Parts: a.Parts, World: c.world, Everything: everything}
+	return rollout.Accepted{
+		Client:     &c.handle,
+		TypeURL:    a.TypeURL,
+		Parts:      a.Parts,
+		Resources:  c.resources,
+		Everything: everything,
+	}
 }
 
-// report logs and counts an action. It forwards NACKs and wanted names to the rollout.
-func (c *Client) report(a stream.Action) {
+// reportAction logs and counts an action. It forwards NACKs and wanted names to the rollout.
+func (c *Client) reportAction(a stream.Action) {
 	env := c.env
 	switch a := a.(type) {
 	case stream.Ack:
@@ -138,8 +144,15 @@ func (c *Client) report(a stream.Action) {
 		env.metrics.ExpiredNonce(a.TypeURL)
 	case stream.Late:
 		env.metrics.Late(a.TypeURL)
-		env.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": sent to "+c.id+" although it has not shown that it has the clusters",
-			"resources", a.Names, "clusters", a.Clusters)
+		env.log.Warn(
+			"ADS:"+api.ShortType(
+				a.TypeURL,
+			)+": sent to "+c.id+" although it has not acknowledged the clusters within the deadline",
+			"resources",
+			a.Names,
+			"clusters",
+			a.Clusters,
+		)
 	case stream.Unknown:
 		env.log.Warn("ADS: unknown type", "connection", c.id, "type", a.TypeURL)
 	case stream.Want:
@@ -148,8 +161,8 @@ func (c *Client) report(a stream.Action) {
 }
 
 // reportNack records a refusal, and reports it to the rollout if the proxy is a voter. If the
-// current World no longer contains the refused resources, the refusal ends at once, because no
-// later response of the type may follow that would end it.
+// current ResourceSnapshot no longer contains the refused resources, the refusal ends at once,
+// because no later response of the type may follow that would end it.
 func (c *Client) reportNack(a stream.Nack) {
 	env := c.env
 	n := Nack{
@@ -162,25 +175,25 @@ func (c *Client) reportNack(a stream.Nack) {
 		e := rollout.Refused{Client: &c.handle, TypeURL: n.TypeURL}
 		for _, r := range n.Resources {
 			e.Resources = append(e.Resources, rollout.RefusedResource{
-				Name: r.Name, Version: r.Version, Message: n.Of(r.Name), From: r.From,
+				Name: r.Name, Version: r.Version, Message: n.ReasonFor(r.Name), From: r.From,
 			})
 		}
 		env.events.add(e)
 	}
 	env.metrics.Refused(n)
 	env.log.Warn("ADS:"+api.ShortType(a.TypeURL)+": ACK ERROR "+c.id, "resources", n.Resources, "message", a.Message)
-	if len(n.blamed()) == 0 {
+	if len(n.blamedResources()) == 0 {
 		return
 	}
-	if w, _ := c.newestWorld(); w != nil {
+	if w, _ := c.newestResources(); w != nil {
 		env.nacks.endOutdated(c.id, w)
 	}
 }
 
-// reportProgress reports the newest World to the rollout if the proxy has acknowledged everything
-// of it.
+// reportProgress reports the newest ResourceSnapshot to the rollout if the proxy has acknowledged
+// everything of it.
 func (c *Client) reportProgress() {
-	if w, acknowledged := c.newestWorld(); w != nil && acknowledged {
-		c.env.events.add(rollout.Acknowledged{Client: &c.handle, World: w})
+	if w, acknowledged := c.newestResources(); w != nil && acknowledged {
+		c.env.events.add(rollout.Acknowledged{Client: &c.handle, Resources: w})
 	}
 }

@@ -28,7 +28,8 @@ func TestAnEnvoyFilterIsSuspended(t *testing.T) {
 		f.settle()
 		f.want(x.read(), "RDS +1 -0", "RDS +1 -0") // at once, for there is nobody else
 		want := config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: "bad"}
-		if q := f.kept(1)[0]; q.Suspended != want || q.Name != "80" || len(q.Witnesses) != 1 || len(q.From) != 1 || q.From[0] != want {
+		if q := f.kept(1)[0]; q.Suspended != want || q.Name != "80" || len(q.Witnesses) != 1 || len(q.From) != 1 ||
+			q.From[0] != want {
 			t.Fatalf("in quarantine is %+v, want the EnvoyFilter", q)
 		}
 		x.refuse("")
@@ -108,7 +109,13 @@ func TestAnAnonymousClientSuspendsNothing(t *testing.T) {
 // the EnvoyFilter when the suspension expires, and keep it.
 func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+		x, a, b := f.connect(
+			pushtest.Proxy(0, "default"),
+		), f.connect(
+			pushtest.Proxy(1, "default"),
+		), f.connect(
+			pushtest.Proxy(2, "default"),
+		)
 		a.refuse("LDS")
 		b.refuse("LDS")
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})
@@ -138,7 +145,13 @@ func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 // is taken, has it back at once.
 func TestALateAcceptanceEndsASuspension(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
-		x, a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default")), f.connect(pushtest.Proxy(2, "default"))
+		x, a, b := f.connect(
+			pushtest.Proxy(0, "default"),
+		), f.connect(
+			pushtest.Proxy(1, "default"),
+		), f.connect(
+			pushtest.Proxy(2, "default"),
+		)
 		a.refuse("LDS")
 		b.refuse("LDS")
 		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "good"})
@@ -206,7 +219,13 @@ func TestAFilterThatIsMarkedOptionalIsSuspended(t *testing.T) {
 	inBubble(t, 3, push.Options{}, func(f *fixture) {
 		x := f.connect(pushtest.Proxy(0, "default"))
 		x.refuse("LDS")
-		f.mesh.SetEnvoyFilter(pushtest.EnvoyFilter{Name: "guard", Protects: true, Annotations: map[string]string{config.RequiredAnnotation: "false"}})
+		f.mesh.SetEnvoyFilter(
+			pushtest.EnvoyFilter{
+				Name:        "guard",
+				Protects:    true,
+				Annotations: map[string]string{config.RequiredAnnotation: "false"},
+			},
+		)
 		f.settle()
 		x.read()
 		f.decide()

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
 
-// generate runs jobs and adds their results to the event queue until the context ends.
-func (p *Pusher) generate(ctx context.Context) {
+// runJobs runs jobs and adds their results to the event queue until the context ends.
+func (p *Pusher) runJobs(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -32,12 +32,30 @@ func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 		result = rollout.GeneratorFailed{Job: job}
 		env.counts.panics.Add(1)
 		if env.recovery != nil {
-			_ = env.recovery.Record(v, "generator", "type", job.TypeURL(), "class", job.Scope()) // Record counts the panic
+			_ = env.recovery.Record(
+				v,
+				"generator",
+				"type",
+				job.TypeURL(),
+				"class",
+				job.Scope(),
+			) // Record counts the panic
 		} else {
 			env.metrics.InternalError()
 		}
-		env.log.Error("a generator panicked; its proxies keep what they have", "type", api.ShortType(job.TypeURL()),
-			"view", job.Scope(), "change", job.Task(), "classes", job.Classes(), "err", fmt.Sprintf("panic: %v\n%s", v, debug.Stack()))
+		env.log.Error(
+			"generator panicked; its proxies keep their configuration",
+			"type",
+			api.ShortType(job.TypeURL()),
+			"view",
+			job.Scope(),
+			"change",
+			job.Task(),
+			"classes",
+			job.Classes(),
+			"err",
+			fmt.Sprintf("panic: %v\n%s", v, debug.Stack()),
+		)
 	}()
 	began := env.clock.Now()
 	r := job.Run()
@@ -45,7 +63,13 @@ func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	env.metrics.Generated(job.TypeURL(), r.Resources, env.clock.Now().Sub(began))
 	if r.Err != nil { // a bug of the generator, but its resources can be used
 		env.metrics.InternalError()
-		env.log.Error("a generator broke its contract", "type", api.ShortType(job.TypeURL()), "err", r.Err)
+		env.log.Error(
+			"generator returned invalid resources; they are used as far as possible",
+			"type",
+			api.ShortType(job.TypeURL()),
+			"err",
+			r.Err,
+		)
 	}
 	return rollout.Generated{Job: job, Product: r.Product}
 }

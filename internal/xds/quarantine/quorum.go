@@ -67,11 +67,11 @@ func (e *electorate) remove(connection string) {
 	}
 }
 
-// quorum reports whether the witnesses suffice to quarantine, given the present members.
+// isQuorum reports whether the witnesses suffice to quarantine, given the present members.
 //
 // Two identities always suffice. Witnesses of one identity suffice only if no member has another
 // identity: then two connections are needed, or the only connection of the scope.
-func (e *electorate) quorum(w witnesses) bool {
+func (e *electorate) isQuorum(w witnesses) bool {
 	identities := w.identities()
 	switch len(identities) {
 	case 0:

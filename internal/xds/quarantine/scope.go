@@ -77,33 +77,33 @@ func (s *Scope) Step(now time.Time, e Event) []Decision {
 	switch e := e.(type) {
 	case Joined:
 		s.voters.add(e.Member)
-		s.each(now, s.reviewQuarantine)
+		s.forEachEntry(now, s.reviewQuarantine)
 	case Left:
 		s.voters.remove(e.Connection)
-		s.each(now, func(_ time.Time, _ string, x *entry) {
+		s.forEachEntry(now, func(_ time.Time, _ string, x *entry) {
 			if x.quarantine == nil {
 				delete(x.refused, e.Connection)
 			}
 		})
-		s.each(now, s.decide)
+		s.forEachEntry(now, s.decideEntry)
 	case Refused:
-		s.refuse(now, e)
+		s.recordRefusal(now, e)
 	case Accepted:
-		s.accept(now, e)
+		s.recordAcceptance(now, e)
 	case Offered:
 		if x := s.entries[e.Name]; x != nil && x.version != e.Version {
-			s.release(now, e.Name, x, Outdated)
+			s.releaseEntry(now, e.Name, x, Outdated)
 			delete(s.entries, e.Name)
 		}
 	case Tick:
-		s.each(now, s.expire)
-		s.each(now, s.decide)
+		s.forEachEntry(now, s.expireEntry)
+		s.forEachEntry(now, s.decideEntry)
 	}
 	return s.out
 }
 
-// each calls do for every entry, in the order of their names.
-func (s *Scope) each(now time.Time, do func(time.Time, string, *entry)) {
+// forEachEntry calls do for every entry, in the order of their names.
+func (s *Scope) forEachEntry(now time.Time, do func(time.Time, string, *entry)) {
 	if len(s.entries) == 0 {
 		return
 	}
@@ -112,7 +112,7 @@ func (s *Scope) each(now time.Time, do func(time.Time, string, *entry)) {
 	}
 }
 
-func (s *Scope) refuse(now time.Time, e Refused) {
+func (s *Scope) recordRefusal(now time.Time, e Refused) {
 	identity, member := s.voters.members[e.Connection]
 	if _, good := s.accepted[e.Candidate]; !member || good {
 		return
@@ -120,35 +120,35 @@ func (s *Scope) refuse(now time.Time, e Refused) {
 	x := s.entries[e.Name]
 	if x == nil || x.version != e.Version {
 		if x != nil {
-			s.release(now, e.Name, x, Outdated)
+			s.releaseEntry(now, e.Name, x, Outdated)
 		}
 		x = &entry{version: e.Version}
 		s.entries[e.Name] = x
 	}
 	if len(x.refused) == 0 {
-		x.decide = now.Add(s.window(x))
+		x.decide = now.Add(s.windowOf(x))
 	}
 	x.refused = x.refused.add(Member{e.Connection, identity})
 	if x.quarantine != nil {
 		x.quarantine.Witnesses, x.quarantine.Connections = x.refused.identities(), len(x.refused)
 	}
-	s.decide(now, e.Name, x)
+	s.decideEntry(now, e.Name, x)
 }
 
-func (s *Scope) accept(now time.Time, e Accepted) {
+func (s *Scope) recordAcceptance(now time.Time, e Accepted) {
 	if _, member := s.voters.members[e.Connection]; !member {
 		return
 	}
 	if x := s.entries[e.Name]; x != nil && x.version == e.Version {
-		s.release(now, e.Name, x, AcceptedByMember)
+		s.releaseEntry(now, e.Name, x, AcceptedByMember)
 		delete(s.entries, e.Name)
 	}
-	s.remember(e.Candidate)
+	s.recordAccepted(e.Candidate)
 }
 
-// remember records that a candidate must not be quarantined again. It evicts the oldest accepted
-// candidate if there are maxAccepted.
-func (s *Scope) remember(c Candidate) {
+// recordAccepted records that a candidate must not be quarantined again. It evicts the oldest
+// accepted candidate if there are maxAccepted.
+func (s *Scope) recordAccepted(c Candidate) {
 	if _, known := s.accepted[c]; known {
 		return
 	}
@@ -160,10 +160,10 @@ func (s *Scope) remember(c Candidate) {
 	s.order = append(s.order, c)
 }
 
-// decide quarantines a candidate if its refusals form a quorum, and either its window is over or
-// all members have refused it. A candidate without refusals becomes idle. It does nothing if the
+// decideEntry quarantines a candidate if its refusals form a quorum, and either its window is over
+// or all members have refused it. A candidate without refusals becomes idle. It does nothing if the
 // candidate is quarantined already.
-func (s *Scope) decide(now time.Time, name string, x *entry) {
+func (s *Scope) decideEntry(now time.Time, name string, x *entry) {
 	switch {
 	case x.quarantine != nil:
 		return
@@ -174,24 +174,28 @@ func (s *Scope) decide(now time.Time, name string, x *entry) {
 		return
 	}
 	x.idle = time.Time{}
-	if now.Before(x.decide) && len(x.refused) < len(s.voters.members) || !s.voters.quorum(x.refused) {
+	if now.Before(x.decide) && len(x.refused) < len(s.voters.members) || !s.voters.isQuorum(x.refused) {
 		return
 	}
 	x.lasts = min(max(2*x.lasts, s.options.Retry), s.options.MaxRetry)
 	x.attempts++
 	x.quarantine = &Status{
-		Witnesses: x.refused.identities(), Connections: len(x.refused), Since: now, Until: now.Add(x.lasts), Attempt: x.attempts,
+		Witnesses:   x.refused.identities(),
+		Connections: len(x.refused),
+		Since:       now,
+		Until:       now.Add(x.lasts),
+		Attempt:     x.attempts,
 	}
 	s.out = append(s.out, Quarantine{Candidate{name, x.version}, *x.quarantine})
 }
 
-// expire releases a candidate whose quarantine is over. It deletes a candidate that has been idle
-// for MaxRetry.
-func (s *Scope) expire(now time.Time, name string, x *entry) {
+// expireEntry releases a candidate whose quarantine is over. It deletes a candidate that has been
+// idle for MaxRetry.
+func (s *Scope) expireEntry(now time.Time, name string, x *entry) {
 	switch {
 	case x.quarantine != nil && !now.Before(x.quarantine.Until):
 		x.refused = nil // all members are offered the candidate again
-		s.release(now, name, x, Expired)
+		s.releaseEntry(now, name, x, Expired)
 	case !x.idle.IsZero() && now.Sub(x.idle) >= s.options.MaxRetry:
 		delete(s.entries, name)
 	}
@@ -200,7 +204,7 @@ func (s *Scope) expire(now time.Time, name string, x *entry) {
 // reviewQuarantine ends a quarantine whose witnesses are no longer a quorum. It drops witnesses
 // that have left and starts a new window for the others.
 func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
-	if x.quarantine == nil || s.voters.quorum(x.refused) {
+	if x.quarantine == nil || s.voters.isQuorum(x.refused) {
 		return
 	}
 	for connection := range x.refused {
@@ -208,20 +212,20 @@ func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 			delete(x.refused, connection)
 		}
 	}
-	x.decide = now.Add(s.window(x))
-	s.release(now, name, x, QuorumLost)
+	x.decide = now.Add(s.windowOf(x))
+	s.releaseEntry(now, name, x, QuorumLost)
 }
 
 // slowShare is the minimum length of the next observation window, as a divisor of the quarantine's
 // duration.
 const slowShare = 10
 
-// window returns how long refusals of a candidate are collected.
-func (s *Scope) window(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
+// windowOf returns how long refusals of a candidate are collected.
+func (s *Scope) windowOf(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
 
-// release ends the quarantine of x and emits a Release with the reason why. It does nothing if x is
-// not quarantined.
-func (s *Scope) release(now time.Time, name string, x *entry, why Reason) {
+// releaseEntry ends the quarantine of x and emits a Release with the reason why. It does nothing if
+// x is not quarantined.
+func (s *Scope) releaseEntry(now time.Time, name string, x *entry, why Reason) {
 	if x.quarantine == nil {
 		return
 	}
@@ -232,9 +236,9 @@ func (s *Scope) release(now time.Time, name string, x *entry, why Reason) {
 	s.out = append(s.out, Release{Candidate{name, x.version}, why})
 }
 
-// Knows reports whether the scope has state of this candidate: it was refused or accepted, and has
-// not been deleted or evicted since.
-func (s *Scope) Knows(c Candidate) bool {
+// HasState reports whether the scope has state of this candidate: it was refused or accepted, and
+// has not been deleted or evicted since.
+func (s *Scope) HasState(c Candidate) bool {
 	x := s.entries[c.Name]
 	return x != nil && x.version == c.Version || s.Accepted(c)
 }

@@ -16,12 +16,12 @@ type Action interface{ action() }
 // Generate has a generator run. A Generated or GeneratorFailed must follow.
 type Generate struct{ Job *Job }
 
-// Offer gives clients a World in place of any earlier one.
+// Offer replaces the ResourceSnapshot of the clients.
 type Offer struct {
-	Clients []*Client
-	World   *stream.World
-	// Changed is when the change behind the World was published; zero if it is not the result of a
-	// change.
+	Clients   []*Client
+	Resources *stream.ResourceSnapshot
+	// Changed is when the change behind the ResourceSnapshot was published; zero if it is not the
+	// result of a change.
 	Changed time.Time
 }
 
@@ -46,7 +46,7 @@ type Question struct {
 }
 
 // ReportProgress asks for an Acknowledged of each of the clients that has acknowledged everything
-// of its newest World.
+// of its newest ResourceSnapshot.
 type ReportProgress struct{ Clients []*Client }
 
 // TurnEnded records that all classes have been brought up to a snapshot.
@@ -61,8 +61,8 @@ type TurnEnded struct {
 	Proxies, Classes int
 }
 
-// BarrierTimedOut records that clients are updated although servers have not acknowledged what they
-// serve.
+// BarrierTimedOut records that clients are updated although servers have not acknowledged their new
+// inbound configuration.
 type BarrierTimedOut struct{ Servers int }
 
 // TransitionTimedOut records that servers accept only the new mutual TLS mode although clients have

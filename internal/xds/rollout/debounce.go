@@ -5,9 +5,9 @@ import "time"
 // Debounce decides how long changes are collected before a turn begins.
 //
 // If After is zero, the first change after a quiet time begins a turn at once. Changes during a
-// turn wait for the next one. The pause between two turns is twice what the first took, so that at
-// most about a third of the time is spent on turns. It is bounded, with a lower bound for endpoints
-// than for configuration.
+// turn wait for the next one. The pause between two turns is twice the duration of the first turn,
+// so that at most about a third of the time is spent on turns. It is bounded, with a lower bound
+// for endpoints than for configuration.
 type Debounce struct {
 	// After, if not zero, is the quiet time before a turn (PILOT_DEBOUNCE_AFTER).
 	After time.Duration
@@ -38,15 +38,15 @@ type gathering struct {
 	endpointsOnly bool
 }
 
-// lastTurn is what the pause before the next turn depends on.
+// lastTurn is the input for the pause before the next turn.
 type lastTurn struct {
 	ended   time.Time
 	took    time.Duration
-	proxies int // that were offered a new World
+	proxies int // that were offered a new ResourceSnapshot
 }
 
-// due returns when the turn for the changes may begin.
-func (d Debounce) due(g gathering, t lastTurn) time.Time {
+// dueTime returns when the turn for the changes may begin.
+func (d Debounce) dueTime(g gathering, t lastTurn) time.Time {
 	if d.After > 0 && !(g.endpointsOnly && d.EndpointsAtOnce) {
 		longest := d.Max
 		if longest <= 0 {

@@ -35,7 +35,7 @@ type Subscribed struct {
 	Names   []string
 }
 
-// NamesWanted asks for names that the World of a client does not know. They are sorted.
+// NamesWanted asks for names that the ResourceSnapshot of a client does not know. They are sorted.
 type NamesWanted struct {
 	Client  *Client
 	TypeURL string
@@ -48,14 +48,14 @@ type Generated struct {
 	Product Product
 }
 
-// GeneratorFailed means that the generator of a Job panicked. Its clients keep what they have.
+// GeneratorFailed means that the generator of a Job panicked. Its clients keep their configuration.
 type GeneratorFailed struct{ Job *Job }
 
-// Acknowledged means that a client has acknowledged everything of a World. It is needed only while
-// [Rollout.NeedsProgress] is true.
+// Acknowledged means that a client has acknowledged everything of a ResourceSnapshot. It is needed
+// only while [Rollout.NeedsProgress] is true.
 type Acknowledged struct {
-	Client *Client
-	World  *stream.World
+	Client    *Client
+	Resources *stream.ResourceSnapshot
 }
 
 // Accepted means that a client has acknowledged one response. It is needed only from clients with
@@ -63,11 +63,11 @@ type Acknowledged struct {
 type Accepted struct {
 	Client  *Client
 	TypeURL string
-	// Parts are what the response contained.
+	// Parts are the content of the response.
 	Parts []*stream.Payload
-	// World is the newest that the client has received. Everything means that it has acknowledged
-	// all of the type in it.
-	World      *stream.World
+	// ResourceSnapshot is the newest that the client has received. Everything means that it has
+	// acknowledged all of the type in it.
+	Resources  *stream.ResourceSnapshot
 	Everything bool
 }
 

@@ -26,12 +26,12 @@ func isDroppable(c *config.Config) bool {
 	}
 	patches := config.Spec[*networking.EnvoyFilter](c).GetConfigPatches()
 	return !slices.ContainsFunc(patches, func(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
-		return !harmless(p)
+		return !isHarmless(p)
 	})
 }
 
-// harmless reports whether a patch can be left out without weakening any protection.
-func harmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
+// isHarmless reports whether a patch can be left out without weakening any protection.
+func isHarmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	value := p.GetPatch().GetValue()
 	switch p.GetPatch().GetOperation() {
 	case networking.EnvoyFilter_Patch_MERGE:
@@ -129,11 +129,27 @@ func harmlessFilters() []string {
 // Fields that select endpoints, configure their connections, or break circuits are excluded.
 func harmlessClusterFields() []string {
 	return []string{
-		"alt_stat_name", "common_lb_config", "connect_timeout", "dns_failure_refresh_rate", "dns_jitter", "dns_lookup_family",
-		"dns_refresh_rate", "health_checks", "ignore_health_on_host_removal", "lb_policy", "least_request_lb_config",
-		"maglev_lb_config", "outlier_detection", "preconnect_policy", "respect_dns_ttl", "ring_hash_lb_config",
-		"round_robin_lb_config", "track_cluster_stats", "track_timeout_budgets",
-		"upstream_connection_options", "wait_for_warm_on_init",
+		"alt_stat_name",
+		"common_lb_config",
+		"connect_timeout",
+		"dns_failure_refresh_rate",
+		"dns_jitter",
+		"dns_lookup_family",
+		"dns_refresh_rate",
+		"health_checks",
+		"ignore_health_on_host_removal",
+		"lb_policy",
+		"least_request_lb_config",
+		"maglev_lb_config",
+		"outlier_detection",
+		"preconnect_policy",
+		"respect_dns_ttl",
+		"ring_hash_lb_config",
+		"round_robin_lb_config",
+		"track_cluster_stats",
+		"track_timeout_budgets",
+		"upstream_connection_options",
+		"wait_for_warm_on_init",
 	}
 }
 

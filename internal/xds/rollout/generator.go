@@ -43,7 +43,12 @@ func checkGenerator(g *view.Generator) {
 	switch {
 	case !stream.Serves(g.TypeURL):
 		panic(fmt.Sprintf("rollout: no stream serves %q", g.TypeURL))
-	case stream.Wildcard(g.TypeURL) != (g.All != nil), stream.Wildcard(g.TypeURL) == (g.Named != nil):
-		panic(fmt.Sprintf("rollout: the generator of %q must have All if the type has wildcards, and Named otherwise", g.TypeURL))
+	case stream.IsWildcard(g.TypeURL) != (g.All != nil), stream.IsWildcard(g.TypeURL) == (g.Named != nil):
+		panic(
+			fmt.Sprintf(
+				"rollout: the generator of %q must have All if the type has wildcards, and Named otherwise",
+				g.TypeURL,
+			),
+		)
 	}
 }

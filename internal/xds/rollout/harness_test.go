@@ -44,7 +44,7 @@ type harness struct {
 // client is a proxy that acknowledges what it is offered when the script says so.
 type client struct {
 	rollout.Client
-	offered, acked *stream.World
+	offered, acked *stream.ResourceSnapshot
 	accepted       map[string]bool // TYPE NAME VERSION
 	asked          map[string][]string
 	closed         bool
@@ -63,7 +63,14 @@ func inbound() view.Generator {
 
 // newHarness returns a harness whose Rollout has been published a mesh of n services.
 func newHarness(t testing.TB, n int, o rollout.Options) *harness {
-	h := &harness{t: t, mesh: pushtest.New(t, n), now: startTime(), clients: map[string]*client{}, failing: map[string]bool{}, due: map[string]bool{}}
+	h := &harness{
+		t:       t,
+		mesh:    pushtest.New(t, n),
+		now:     startTime(),
+		clients: map[string]*client{},
+		failing: map[string]bool{},
+		due:     map[string]bool{},
+	}
 	o.Generators = append(new(pushtest.Generators).Table(), inbound())
 	h.r = rollout.New(o)
 	h.mesh.Publish = func(s *snapshot.Snapshot, d snapshot.Delta) {
@@ -93,7 +100,11 @@ func (h *harness) connect(name, namespace string, anonymous bool) *client {
 	if anonymous {
 		who.Identity = ""
 	}
-	c := &client{Client: rollout.Client{ID: name, Proxy: who}, accepted: map[string]bool{}, asked: map[string][]string{}}
+	c := &client{
+		Client:   rollout.Client{ID: name, Proxy: who},
+		accepted: map[string]bool{},
+		asked:    map[string][]string{},
+	}
 	h.clients[name] = c
 	h.step(rollout.Connected{Client: &c.Client})
 	return c
@@ -117,24 +128,24 @@ func (h *harness) acknowledge(c *client) {
 	}
 	var events []rollout.Event
 	for _, typeURL := range types() {
-		for _, shelf := range w.Shelves(typeURL) {
-			for _, r := range shelf.Set().List() {
+		for _, group := range w.Groups(typeURL) {
+			for _, r := range group.Set().List() {
 				c.accepted[key(r)] = true
 			}
 			events = append(events, rollout.Accepted{
-				Client: &c.Client, TypeURL: typeURL, World: w, Everything: true,
-				Parts: []*stream.Payload{stream.NewPayload(shelf.Set().List())},
+				Client: &c.Client, TypeURL: typeURL, Resources: w, Everything: true,
+				Parts: []*stream.Payload{stream.NewPayload(group.Set().List())},
 			})
 		}
 	}
 	c.acked = w
-	h.step(append(events, rollout.Acknowledged{Client: &c.Client, World: w})...)
+	h.step(append(events, rollout.Acknowledged{Client: &c.Client, Resources: w})...)
 }
 
 // refuse has a client refuse a resource that it was offered.
 func (h *harness) refuse(c *client, typeURL, name string) {
-	for _, shelf := range c.offered.Shelves(typeURL) {
-		if r := shelf.Set().Get(name); r != nil && !c.accepted[key(r)] {
+	for _, group := range c.offered.Groups(typeURL) {
+		if r := group.Set().Get(name); r != nil && !c.accepted[key(r)] {
 			h.step(rollout.Refused{Client: &c.Client, TypeURL: typeURL, Resources: []rollout.RefusedResource{{
 				Name: name, Version: r.Version, Message: "no " + name, From: r.From,
 			}}})
@@ -245,7 +256,7 @@ func (h *harness) carryOut(a rollout.Action) (line string, follow []rollout.Even
 		for _, handle := range a.Clients {
 			switch c := h.clients[handle.ID]; {
 			case c != nil && c.acked == c.offered:
-				follow = append(follow, rollout.Acknowledged{Client: handle, World: c.acked})
+				follow = append(follow, rollout.Acknowledged{Client: handle, Resources: c.acked})
 			default:
 				behind = append(behind, handle.ID)
 			}
@@ -282,8 +293,8 @@ func describeRecord(a rollout.Action) string {
 	return fmt.Sprintf("unknown action %T", a)
 }
 
-// offer records a World at its clients and describes how it differs from what the first of them was
-// offered before.
+// offer records a ResourceSnapshot at its clients and describes how it differs from what the first
+// of them was offered before.
 func (h *harness) offer(a rollout.Offer) string {
 	var names, differs []string
 	for _, handle := range a.Clients {
@@ -292,12 +303,12 @@ func (h *harness) offer(a rollout.Offer) string {
 	slices.Sort(names)
 	before := h.client(names[0]).offered
 	for _, typeURL := range types() {
-		if version(before, typeURL) != version(a.World, typeURL) {
+		if version(before, typeURL) != version(a.Resources, typeURL) {
 			differs = append(differs, api.ShortType(typeURL))
 		}
 	}
 	for _, name := range names {
-		h.client(name).offered = a.World
+		h.client(name).offered = a.Resources
 	}
 	if len(differs) == 0 {
 		differs = []string{"nothing new"}
@@ -305,9 +316,9 @@ func (h *harness) offer(a rollout.Offer) string {
 	return "offer " + strings.Join(names, " ") + ": " + strings.Join(differs, " ")
 }
 
-func version(w *stream.World, typeURL string) string {
+func version(w *stream.ResourceSnapshot, typeURL string) string {
 	var list []string
-	for _, s := range w.Shelves(typeURL) {
+	for _, s := range w.Groups(typeURL) {
 		list = append(list, s.Set().Version())
 	}
 	return strings.Join(list, " ")

@@ -16,7 +16,7 @@ type Job struct {
 	classes  int
 }
 
-// Result is what a Job returned.
+// Result is the output of a Job.
 type Result struct {
 	Product Product
 	// Resources is the number of resources that the generator was asked for.
@@ -52,28 +52,29 @@ func (j *Job) Classes() int { return j.classes }
 // Task describes for the log what is to be generated.
 func (j *Job) Task() string { return j.task.String() }
 
-// Members are the clients of one class and what they are served.
+// Members are the clients of one class and the resources that they are served.
 type Members struct {
 	Clients []*Client
 	Sets    []*resource.Set
-	// World is what they were offered. It is nil if it does not contain all of Sets yet.
-	World *stream.World
+	// Resources is the ResourceSnapshot that they were offered. It is nil if it does not contain
+	// all of Sets yet.
+	Resources *stream.ResourceSnapshot
 }
 
 // members returns the class's clients and resources.
 func (cl *class) members() Members {
-	m := Members{Clients: make([]*Client, 0, len(cl.clients)), World: cl.world}
+	m := Members{Clients: make([]*Client, 0, len(cl.clients)), Resources: cl.resources}
 	for c := range cl.clients {
 		m.Clients = append(m.Clients, c)
 	}
 	for i, pr := range cl.producers {
-		if pr.shelf == nil {
-			m.World = nil
+		if pr.group == nil {
+			m.Resources = nil
 			continue
 		}
-		m.Sets = append(m.Sets, pr.shelf.Set())
-		if i >= len(cl.shelves) || cl.shelves[i] != pr.shelf { // held back, or other producers are not done
-			m.World = nil
+		m.Sets = append(m.Sets, pr.group.Set())
+		if i >= len(cl.groups) || cl.groups[i] != pr.group { // held back, or other producers are not done
+			m.Resources = nil
 		}
 	}
 	return m

@@ -23,7 +23,11 @@ func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always
-	if r.options.Recover(func() { moves = view.KeyChangeFilter(old, r.snapshot, d) }, "doing", "compare classes") != nil {
+	if r.options.Recover(
+		func() { moves = view.KeyChangeFilter(old, r.snapshot, d) },
+		"doing",
+		"compare classes",
+	) != nil {
 		return always
 	}
 	return func(proxy *mesh.Proxy) (moved bool) {
@@ -34,6 +38,12 @@ func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.
 
 // isTouched reports whether a change may alter the Product of a producer. After a panic it may.
 func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
-	err := r.options.Recover(func() { touched = pr.isTouched(r.snapshot, d) }, "type", pr.gen.TypeURL, "doing", "compare products")
+	err := r.options.Recover(
+		func() { touched = pr.isTouched(r.snapshot, d) },
+		"type",
+		pr.gen.TypeURL,
+		"doing",
+		"compare products",
+	)
 	return touched || err != nil
 }

@@ -19,8 +19,8 @@ type Client struct {
 	Proxy *mesh.Proxy
 
 	class *class
-	// offered is the newest World that the client was offered.
-	offered *stream.World
+	// offered is the newest ResourceSnapshot that the client was offered.
+	offered *stream.ResourceSnapshot
 	// wanted is the Key before EnvoyFilters were suspended; nil if it is the Key of the class.
 	wanted *view.Key
 	// suspensions is nil if no EnvoyFilters of the class were refused.
@@ -46,9 +46,9 @@ func (c *Client) member() quarantine.Member {
 	return quarantine.Member{Connection: c.ID, Identity: c.Proxy.Identity}
 }
 
-// subscribed returns the names of a type that the client subscribes to. The list must not be
+// subscribedNames returns the names of a type that the client subscribes to. The list must not be
 // changed.
-func (c *Client) subscribed(typeURL string) []string {
+func (c *Client) subscribedNames(typeURL string) []string {
 	for _, s := range c.subscriptions {
 		if s.typeURL == typeURL {
 			return s.names
@@ -68,8 +68,8 @@ func (c *Client) setSubscribed(typeURL string, names []string) {
 	c.subscriptions = append(c.subscriptions, subscription{typeURL, names})
 }
 
-// key returns the Key before EnvoyFilters are suspended. The client must be in a class.
-func (c *Client) key() view.Key {
+// unsuspendedKey returns the Key before EnvoyFilters are suspended. The client must be in a class.
+func (c *Client) unsuspendedKey() view.Key {
 	if c.wanted != nil {
 		return *c.wanted
 	}
@@ -83,17 +83,17 @@ type class struct {
 	clients   map[*Client]struct{}
 	// left is when the last client left; zero while there is one.
 	left time.Time
-	// world is the newest, nil before the first. It consists of shelves, which are in the order of
-	// the producers.
-	world   *stream.World
-	shelves []*stream.Shelf
+	// resources is the newest, nil before the first. It consists of groups, which are in the order
+	// of the producers.
+	resources *stream.ResourceSnapshot
+	groups    []*stream.ResourceGroup
 }
 
-// hasNewestInbound reports whether the class's World has the newest resources that its proxies
-// serve.
+// hasNewestInbound reports whether the class's ResourceSnapshot has the newest resources that its
+// proxies serve.
 func (cl *class) hasNewestInbound() bool {
 	for i, pr := range cl.producers {
-		if pr.gen.Inbound && (pr.busy || cl.shelves[i] != pr.shelf) {
+		if pr.gen.Inbound && (pr.busy || cl.groups[i] != pr.group) {
 			return false
 		}
 	}
@@ -123,9 +123,9 @@ type producer struct {
 	failed bool
 	// pruned is the number of names after the last pruning.
 	pruned int
-	// followed, of endpoints, has for each producer of clusters the Shelf whose endpoints were
-	// requested.
-	followed map[*producer]*stream.Shelf
+	// followed, of endpoints, has for each producer of clusters the ResourceGroup whose endpoints
+	// were requested.
+	followed map[*producer]*stream.ResourceGroup
 	// voters is the number of clients with a vote. votes is nil until one of them refuses
 	// something.
 	voters     int
@@ -162,32 +162,37 @@ func (pr *producer) voterClients() iter.Seq[*Client] {
 	}
 }
 
-// composeWorld returns the World of Shelves that are in the order of the producers. It takes types
-// over from the class's present World where no Shelf differs.
-func (cl *class) composeWorld(shelves []*stream.Shelf) *stream.World {
-	world := cl.world
-	byType := map[string][]*stream.Shelf{}
+// composeResources returns the ResourceSnapshot of ResourceGroups that are in the order of the
+// producers. It takes types over from the class's present ResourceSnapshot where no ResourceGroup
+// differs.
+func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.ResourceSnapshot {
+	resources := cl.resources
+	byType := map[string][]*stream.ResourceGroup{}
 	for i, pr := range cl.producers {
-		if world == nil || cl.shelves[i] != shelves[i] {
+		if resources == nil || cl.groups[i] != groups[i] {
 			byType[pr.gen.TypeURL] = nil
 		}
 	}
 	for i, pr := range cl.producers {
 		if list, differs := byType[pr.gen.TypeURL]; differs {
-			byType[pr.gen.TypeURL] = append(list, shelves[i])
+			byType[pr.gen.TypeURL] = append(list, groups[i])
 		}
 	}
-	if world == nil {
-		return stream.MakeWorld(stream.Contents{Shelves: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf})
+	if resources == nil {
+		return stream.BuildResourceSnapshot(
+			stream.Contents{Groups: byType, EndpointsOf: endpointsOf, ClustersOf: clustersOf},
+		)
 	}
 	for typeURL, list := range byType {
-		world = world.With(typeURL, list)
+		resources = resources.With(typeURL, list)
 	}
-	return world
+	return resources
 }
 
-// has reports whether the class's World consists of these Shelves.
-func (cl *class) has(shelves []*stream.Shelf) bool { return slices.Equal(shelves, cl.shelves) }
+// hasGroups reports whether the class's ResourceSnapshot consists of these ResourceGroups.
+func (cl *class) hasGroups(groups []*stream.ResourceGroup) bool {
+	return slices.Equal(groups, cl.groups)
+}
 
 // suspensions are the EnvoyFilters that voters of one class refused. The class is all clients whose
 // Key, before any EnvoyFilter is left out, is the same.

@@ -92,8 +92,8 @@ func (m *model) checkOffer(a rollout.Offer) {
 		}
 	}
 	for _, typeURL := range []string{api.ClusterType, api.ListenerType} {
-		if len(a.World.Shelves(typeURL)) == 0 {
-			m.t.Errorf("a World without %s is offered", api.ShortType(typeURL))
+		if len(a.Resources.Groups(typeURL)) == 0 {
+			m.t.Errorf("a ResourceSnapshot without %s is offered", api.ShortType(typeURL))
 		}
 	}
 }
@@ -173,14 +173,16 @@ func (m *model) randomStream() {
 	case n == 1:
 		c.closed = true
 		delete(m.clients, c.ID)
-		m.play(rollout.Disconnected{Client: &c.Client}, rollout.Acknowledged{Client: &c.Client, World: c.offered})
+		m.play(rollout.Disconnected{Client: &c.Client}, rollout.Acknowledged{Client: &c.Client, Resources: c.offered})
 	default:
 		m.want(c, fmt.Sprint("route-", m.random.IntN(3)))
 	}
 }
 
 func (m *model) want(c *client, names ...string) {
-	c.asked[api.RouteType] = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(c.asked[api.RouteType]), names...))))
+	c.asked[api.RouteType] = slices.Compact(
+		slices.Sorted(slices.Values(append(slices.Clone(c.asked[api.RouteType]), names...))),
+	)
 	m.play(rollout.Subscribed{Client: &c.Client, TypeURL: api.RouteType, Names: c.asked[api.RouteType]},
 		rollout.NamesWanted{Client: &c.Client, TypeURL: api.RouteType, Names: names})
 }
@@ -195,8 +197,8 @@ func (m *model) randomAnswer() {
 	switch m.random.IntN(5) {
 	case 0:
 		typeURL := []string{api.RouteType, api.ListenerType}[m.random.IntN(2)]
-		for _, shelf := range c.offered.Shelves(typeURL) {
-			for _, r := range shelf.Set().List() {
+		for _, group := range c.offered.Groups(typeURL) {
+			for _, r := range group.Set().List() {
 				if c.accepted[key(r)] || m.random.IntN(2) == 0 {
 					continue
 				}
@@ -224,18 +226,18 @@ func (m *model) accept(c *client) {
 	}
 	var events []rollout.Event
 	for _, typeURL := range types() {
-		for _, shelf := range w.Shelves(typeURL) {
-			for _, r := range shelf.Set().List() {
+		for _, group := range w.Groups(typeURL) {
+			for _, r := range group.Set().List() {
 				c.accepted[key(r)] = true
 			}
 			events = append(events, rollout.Accepted{
-				Client: &c.Client, TypeURL: typeURL, World: w, Everything: true,
-				Parts: []*stream.Payload{stream.NewPayload(shelf.Set().List())},
+				Client: &c.Client, TypeURL: typeURL, Resources: w, Everything: true,
+				Parts: []*stream.Payload{stream.NewPayload(group.Set().List())},
 			})
 		}
 	}
 	c.acked = w
-	m.play(append(events, rollout.Acknowledged{Client: &c.Client, World: w})...)
+	m.play(append(events, rollout.Acknowledged{Client: &c.Client, Resources: w})...)
 }
 
 // randomChange changes the mesh.
@@ -307,7 +309,11 @@ func (m *model) checkComplete(seed uint64) {
 	fresh.wait(5 * time.Second)
 	for _, name := range slices.Sorted(maps.Keys(m.clients)) {
 		c := m.clients[name]
-		x := &client{Client: rollout.Client{ID: name, Proxy: c.Proxy}, asked: map[string][]string{}, accepted: map[string]bool{}}
+		x := &client{
+			Client:   rollout.Client{ID: name, Proxy: c.Proxy},
+			asked:    map[string][]string{},
+			accepted: map[string]bool{},
+		}
 		fresh.clients[name] = x
 		fresh.step(rollout.Connected{Client: &x.Client})
 		fresh.subscribe(x, api.RouteType, c.asked[api.RouteType]...)
@@ -317,7 +323,14 @@ func (m *model) checkComplete(seed uint64) {
 		}
 		for _, typeURL := range types() {
 			if want, got := contents(x, typeURL), contents(c, typeURL); want != got {
-				m.t.Errorf("seed %d: %s was offered other %s than a new proxy:\n%s\nwant\n%s", seed, name, api.ShortType(typeURL), got, want)
+				m.t.Errorf(
+					"seed %d: %s was offered other %s than a new proxy:\n%s\nwant\n%s",
+					seed,
+					name,
+					api.ShortType(typeURL),
+					got,
+					want,
+				)
 			}
 		}
 	}
@@ -327,8 +340,8 @@ func (m *model) checkComplete(seed uint64) {
 // those of its clusters.
 func contents(c *client, typeURL string) string {
 	var list []string
-	for _, shelf := range c.offered.Shelves(typeURL) {
-		for _, r := range shelf.Set().List() {
+	for _, group := range c.offered.Groups(typeURL) {
+		for _, r := range group.Set().List() {
 			if typeURL == api.RouteType && !slices.Contains(c.asked[typeURL], r.Name) {
 				continue
 			}

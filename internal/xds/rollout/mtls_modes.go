@@ -7,11 +7,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// transitionKey returns the Key that a client is to have now. If the change from the old snapshot
-// alters the mutual TLS modes that it accepts, it gets a Key with which it accepts both meanwhile,
-// and the barrier holds back its clients.
+// transitionKey returns the Key that a client must have now. If the change from the old snapshot
+// alters the mutual TLS modes that it accepts, it gets a Key with which it accepts both modes
+// during the transition, and the barrier holds back its clients.
 func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
-	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) || c.class.key.ServerCredentials != k.ServerCredentials {
+	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
+		c.class.key.ServerCredentials != k.ServerCredentials {
 		r.transition.removeServer(c)
 		return k
 	}
@@ -42,17 +43,17 @@ func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) v
 	return k
 }
 
-// otherProxies is what is known of proxies that are connected to other control planes: replicas of
-// this one, or those of other clusters.
+// otherProxies describes proxies that are connected to other control planes: replicas of this one,
+// or control planes of other clusters.
 type otherProxies struct {
 	// exist means that there are some that may call or be called.
 	exist bool
-	// callsChange means that some of them are to be called in another way.
+	// callsChange is set if clients must call some of them in another way.
 	callsChange bool
 }
 
 // findOtherProxies looks for workloads that accept mutual TLS and are not connected here. It does
-// so only if the change may alter how workloads are to be called.
+// so only if the change may alter how clients must call workloads.
 func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (found otherProxies) {
 	if old == nil || !d.All && !changesPeerAuthentication(d) {
 		return otherProxies{}

@@ -19,7 +19,7 @@ import (
 const (
 	// updateTimeout bounds how long servers accept both modes for clients that do not answer.
 	updateTimeout = 3 * time.Second
-	// updateDelay is how long they do so at least, if they are to be called in another way.
+	// updateDelay is the minimum time for this if clients must call them in another way.
 	updateDelay = 500 * time.Millisecond
 )
 
@@ -27,8 +27,8 @@ const (
 type mtlsPhase int
 
 const (
-	// acceptNew: servers accept what is configured. This is also the phase when no change is under
-	// way.
+	// acceptNew: servers accept the configured modes. This is also the phase when no change is
+	// under way.
 	acceptNew mtlsPhase = iota
 	// acceptBoth: servers accept the old and the new mode, and clients are held back until servers
 	// have acknowledged.
@@ -67,7 +67,10 @@ func mtlsTransitions() [mtlsPhases][mtlsEvents]mtlsPhase {
 			modesChanged: acceptBoth, barrierReleased: acceptNew, clientsUpdated: acceptNew, serversLeft: acceptNew,
 		},
 		acceptBoth: {
-			modesChanged: acceptBoth, barrierReleased: updateClients, clientsUpdated: acceptBoth, serversLeft: acceptNew,
+			modesChanged:    acceptBoth,
+			barrierReleased: updateClients,
+			clientsUpdated:  acceptBoth,
+			serversLeft:     acceptNew,
 		},
 		updateClients: {
 			modesChanged: acceptBoth, barrierReleased: updateClients, clientsUpdated: acceptNew, serversLeft: acceptNew,
@@ -79,9 +82,9 @@ func mtlsTransitions() [mtlsPhases][mtlsEvents]mtlsPhase {
 // through the phases together.
 type mtlsTransition struct {
 	phase mtlsPhase
-	// servers accept more than what is configured.
+	// servers accept more than the configured modes.
 	servers map[*Client]struct{}
-	// callsChange means that some of them are to be called in another way.
+	// callsChange is set if clients must call some of them in another way.
 	callsChange bool
 	// othersAffected means that clients connected to other control planes may call them.
 	othersAffected bool
@@ -93,8 +96,9 @@ type mtlsTransition struct {
 	othersUntil time.Time
 }
 
-// step moves to the phase that follows an event. The state of a phase is cleared when it ends.
-func (t *mtlsTransition) step(e mtlsEvent) {
+// applyEvent moves to the phase that follows an event. The state of a phase is cleared when it
+// ends.
+func (t *mtlsTransition) applyEvent(e mtlsEvent) {
 	from := t.phase
 	t.phase = mtlsTransitions()[from][e]
 	switch {
@@ -113,13 +117,13 @@ func (t *mtlsTransition) acceptBoth(c *Client, callsChange bool) {
 	}
 	t.servers[c] = struct{}{}
 	t.callsChange = t.callsChange || callsChange
-	t.step(modesChanged)
+	t.applyEvent(modesChanged)
 }
 
-// removeServer records that a client accepts what is configured, or has disconnected.
+// removeServer records that a client accepts only the configured modes, or has disconnected.
 func (t *mtlsTransition) removeServer(c *Client) {
 	if delete(t.servers, c); len(t.servers) == 0 {
-		t.step(serversLeft)
+		t.applyEvent(serversLeft)
 	}
 }
 
@@ -131,12 +135,12 @@ func (t *mtlsTransition) removeClient(c *Client) {
 
 // beginUpdate begins the phase UpdateClients. behind are the clients that have to acknowledge.
 func (t *mtlsTransition) beginUpdate(now time.Time, behind map[*Client]struct{}) {
-	t.step(barrierReleased)
+	t.applyEvent(barrierReleased)
 	t.updating, t.behind = now, behind
 }
 
-// acknowledge records that a client has acknowledged all of its class's World.
-func (t *mtlsTransition) acknowledge(c *Client) { delete(t.behind, c) }
+// markAcked records that a client has acknowledged all of its class's ResourceSnapshot.
+func (t *mtlsTransition) markAcked(c *Client) { delete(t.behind, c) }
 
 // waitForOthers prolongs the phases for clients of other control planes, if such exist. They may
 // not know how to call servers for some time after a change of calls.

@@ -45,7 +45,7 @@ func TestTransitionTimes(t *testing.T) {
 			x.waitForOthers(now, c.others, true)
 			x.beginUpdate(now, map[*Client]struct{}{caller: {}})
 			if !c.behind {
-				x.acknowledge(caller)
+				x.markAcked(caller)
 			}
 			if got := x.finishAt().Sub(now); got != c.want {
 				t.Errorf("finishes after %v, want %v", got, c.want)

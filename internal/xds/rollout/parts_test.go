@@ -20,14 +20,40 @@ func TestEndpointsOf(t *testing.T) {
 		want    string
 	}{
 		{"of its own name", &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: eds}, "c"},
-		{"of a service name", &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: eds, AltStatName: "stat", ConnectTimeout: durationpb.New(1), EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
-			ServiceName: "s", EdsConfig: &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{}},
-		}}, "s"},
-		{"config without a name", &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: eds, EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
-			EdsConfig: &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{}},
-		}}, "c"},
+		{
+			"of a service name",
+			&clusterv3.Cluster{
+				Name:                 "c",
+				ClusterDiscoveryType: eds,
+				AltStatName:          "stat",
+				ConnectTimeout:       durationpb.New(1),
+				EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
+					ServiceName: "s",
+					EdsConfig:   &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{}},
+				},
+			},
+			"s",
+		},
+		{
+			"config without a name",
+			&clusterv3.Cluster{
+				Name:                 "c",
+				ClusterDiscoveryType: eds,
+				EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
+					EdsConfig: &corev3.ConfigSource{ConfigSourceSpecifier: &corev3.ConfigSource_Ads{}},
+				},
+			},
+			"c",
+		},
 		{"static", &clusterv3.Cluster{Name: "c"}, ""},
-		{"by DNS", &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS}}, ""},
+		{
+			"by DNS",
+			&clusterv3.Cluster{
+				Name:                 "c",
+				ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
+			},
+			"",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,19 +88,51 @@ func TestDebounce(t *testing.T) {
 		{"after quiet: at once", Debounce{}, 1000, 1000, false, lastTurn{ended: at(0), took: 10 * ms}, 20},
 		{"right after a quick turn", Debounce{}, 1, 1, false, lastTurn{ended: at(0)}, 2},
 		{"after a long turn: twice as long", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 200 * ms}, 400},
-		{"many proxies are still written to", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 5 * ms, proxies: 1000}, 60},
+		{
+			"many proxies are still written to",
+			Debounce{},
+			1,
+			1,
+			false,
+			lastTurn{ended: at(0), took: 5 * ms, proxies: 1000},
+			60,
+		},
 		{"bound of endpoints", Debounce{}, 1, 1, true, lastTurn{ended: at(0), took: 300 * ms}, 100},
 		{"bound of configuration", Debounce{}, 1, 1, false, lastTurn{ended: at(0), took: 5000 * ms}, 500},
 		{"customary: quiet", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 70, false, lastTurn{}, 170},
 		{"customary: the bound", Debounce{After: 100 * ms, Max: 10000 * ms}, 0, 9950, false, lastTurn{}, 10000},
 		{"customary: the default bound", Debounce{After: 100 * ms}, 0, 9950, false, lastTurn{}, 10000},
-		{"customary: a bound below the quiet time", Debounce{After: 100 * ms, Max: 1 * ms}, 0, 0, false, lastTurn{}, 100},
-		{"customary, endpoints exempt", Debounce{After: 100 * ms, EndpointsAtOnce: true}, 50, 50, true, lastTurn{ended: at(0)}, 2},
-		{"customary, endpoints exempt, but there is more", Debounce{After: 100 * ms, EndpointsAtOnce: true}, 50, 50, false, lastTurn{ended: at(0)}, 150},
+		{
+			"customary: a bound below the quiet time",
+			Debounce{After: 100 * ms, Max: 1 * ms},
+			0,
+			0,
+			false,
+			lastTurn{},
+			100,
+		},
+		{
+			"customary, endpoints exempt",
+			Debounce{After: 100 * ms, EndpointsAtOnce: true},
+			50,
+			50,
+			true,
+			lastTurn{ended: at(0)},
+			2,
+		},
+		{
+			"customary, endpoints exempt, but there is more",
+			Debounce{After: 100 * ms, EndpointsAtOnce: true},
+			50,
+			50,
+			false,
+			lastTurn{ended: at(0)},
+			150,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.d.due(gathering{at(tt.first), at(tt.last), tt.endpointsOnly}, tt.turn)
+			got := tt.d.dueTime(gathering{at(tt.first), at(tt.last), tt.endpointsOnly}, tt.turn)
 			if !got.Equal(at(tt.want)) {
 				t.Errorf("due %v after the start, want %dms", got.Sub(at(0)), tt.want)
 			}

@@ -11,9 +11,9 @@ import (
 // Disconnected proxies usually reconnect, often all at once.
 const classIdleTimeout = time.Minute
 
-// place puts a client in the class of a Key, without the EnvoyFilters that are suspended for it. It
-// does nothing if the client has disconnected.
-func (r *Rollout) place(c *Client, wanted view.Key) {
+// placeClient puts a client in the class of a Key, without the EnvoyFilters that are suspended for
+// it. It does nothing if the client has disconnected.
+func (r *Rollout) placeClient(c *Client, wanted view.Key) {
 	if !r.isConnected(c) {
 		return
 	}
@@ -33,44 +33,46 @@ func (r *Rollout) placeMoving() {
 	for c := range r.moving {
 		delete(r.moving, c)
 		if c.class != nil {
-			r.place(c, c.key())
+			r.placeClient(c, c.unsuspendedKey())
 		}
 	}
 }
 
-// moveClient moves a client to a class and offers it the class's World. If names that it subscribes
-// to have to be generated first, the World that contains them will be offered instead.
+// moveClient moves a client to a class and offers it the class's ResourceSnapshot. If names that it
+// subscribes to have to be generated first, the ResourceSnapshot that contains them will be offered
+// instead.
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {
-		to.inherit(from)
+		to.inheritServed(from)
 	}
 	r.removeFromClass(c)
 	c.class = to
 	to.clients[c] = struct{}{}
 	if len(to.clients) == 1 {
-		r.activate(to)
+		r.resumeGenerators(to)
 	}
 	r.moveVote(c, from, to)
 	waiting := false
 	for _, pr := range to.producers {
 		if from != nil && pr.gen.Named != nil {
-			waiting = r.wantNames(pr, c.subscribed(pr.gen.TypeURL), true) || waiting
+			waiting = r.wantNames(pr, c.subscribedNames(pr.gen.TypeURL), true) || waiting
 		}
 	}
 	switch {
-	case to.world == nil:
+	case to.resources == nil:
 		r.composing[to] = struct{}{}
 	case !waiting:
-		r.offer(to.world, c)
+		r.offerResources(to.resources, c)
 	}
 }
 
-// inherit tells producers without a Product what the same generators serve in another class.
-func (cl *class) inherit(from *class) {
+// inheritServed copies to producers without a Product the state that the same generators serve in
+// another class.
+func (cl *class) inheritServed(from *class) {
 	for i, pr := range cl.producers {
-		if old := from.producers[i]; pr.shelf == nil && pr.ancestor == nil && old.shelf != nil {
-			pr.ancestor = &ancestor{old.shelf.Set(), old.shelf.Asked(), old.candidates.clone()}
+		if old := from.producers[i]; pr.group == nil && pr.ancestor == nil && old.group != nil {
+			pr.ancestor = &ancestor{old.group.Set(), old.group.LookedUpNames(), old.candidates.clone()}
 		}
 	}
 }
@@ -90,13 +92,13 @@ func (r *Rollout) classFor(k view.Key) *class {
 	return cl
 }
 
-// activate resumes the generators of a class that was without clients. Its World may be outdated
-// and is composed again.
-func (r *Rollout) activate(cl *class) {
-	cl.left, cl.shelves, cl.world = time.Time{}, nil, nil
+// resumeGenerators resumes the generators of a class that was without clients. Its ResourceSnapshot
+// may be outdated and is composed again.
+func (r *Rollout) resumeGenerators(cl *class) {
+	cl.left, cl.groups, cl.resources = time.Time{}, nil, nil
 	for _, pr := range cl.producers {
-		if pr.live++; pr.live == 1 && !pr.pending.empty() {
-			r.enqueue(pr, true)
+		if pr.live++; pr.live == 1 && !pr.pending.isEmpty() {
+			r.enqueueTask(pr, true)
 		}
 	}
 	r.recountIfQuarantined(cl)
@@ -123,13 +125,16 @@ func (r *Rollout) removeFromClass(c *Client) {
 
 // recountIfQuarantined has the quarantined resources counted again if the class has any.
 func (r *Rollout) recountIfQuarantined(cl *class) {
-	if slices.ContainsFunc(cl.producers, func(pr *producer) bool { return pr.votes != nil && len(pr.votes.inForce) > 0 }) {
+	if slices.ContainsFunc(
+		cl.producers,
+		func(pr *producer) bool { return pr.votes != nil && len(pr.votes.inForce) > 0 },
+	) {
 		r.recount = true
 	}
 }
 
-// connect adds a client. It stays without a class until the first snapshot.
-func (r *Rollout) connect(c *Client) {
+// addClient adds a client. It stays without a class until the first snapshot.
+func (r *Rollout) addClient(c *Client) {
 	r.clients[c] = struct{}{}
 	for _, a := range c.Proxy.Addresses {
 		if r.addresses[a] == nil {
@@ -139,13 +144,13 @@ func (r *Rollout) connect(c *Client) {
 	}
 	if r.snapshot != nil {
 		if key, ok := r.keyFor(c.Proxy); ok {
-			r.place(c, key)
+			r.placeClient(c, key)
 		}
 	}
 }
 
-// disconnect removes a client, with its vote.
-func (r *Rollout) disconnect(c *Client) {
+// removeClient removes a client, with its vote.
+func (r *Rollout) removeClient(c *Client) {
 	delete(r.clients, c)
 	for _, a := range c.Proxy.Addresses {
 		if delete(r.addresses[a], c); len(r.addresses[a]) == 0 {
@@ -191,7 +196,7 @@ func (r *Rollout) removeClass(cl *class) {
 		delete(r.producers, pr.producerKey)
 		r.barrier.removeProducer(pr)
 		r.watchCandidates(pr)
-		r.observe(pr)
+		r.trackVotes(pr)
 		for _, other := range r.producers {
 			delete(other.followed, pr)
 		}

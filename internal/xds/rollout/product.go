@@ -18,23 +18,23 @@ type Product struct {
 	// changed are the resources that differ from the previous Product, until the rollout has
 	// compared them.
 	changed []*resource.Resource
-	// shelf is what is served of the set, nil before the first run. Quarantined resources are
+	// group is the served part of the set; nil before the first run. Quarantined resources are
 	// replaced in it.
-	shelf *stream.Shelf
+	group *stream.ResourceGroup
 	// needs, of clusters, are the names of their endpoints. added are those that are new since the
-	// Shelf before.
+	// ResourceGroup before.
 	needs, added []string
-	before       *stream.Shelf
+	before       *stream.ResourceGroup
 }
 
-// task is what a generator has to do.
+// task is the pending work of a generator.
 type task struct {
 	delta snapshot.Delta
 	names []string // to generate besides
 	keep  []string // if not nil, all other names may be forgotten
 }
 
-func (t task) empty() bool { return t.delta.Empty() && len(t.names) == 0 }
+func (t task) isEmpty() bool { return t.delta.Empty() && len(t.names) == 0 }
 
 // String describes the task for the log.
 func (t task) String() string {
@@ -46,7 +46,7 @@ func (t task) String() string {
 // that can tell what differs. It returns how many resources were generated, and an error if the
 // generator broke its contract.
 func generateAll(gen *view.Generator, t task, old Product, next *Product) (generated int, err error) {
-	if gen.Update != nil && old.shelf != nil && old.view != nil && !t.delta.All {
+	if gen.Update != nil && old.group != nil && old.view != nil && !t.delta.All {
 		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
 			next.replaceSet(gen.TypeURL, old.set.With(diff.Updated, diff.Removed), diff.Updated)
 			return len(diff.Updated), nil
@@ -58,14 +58,14 @@ func generateAll(gen *view.Generator, t task, old Product, next *Product) (gener
 	return len(list), err
 }
 
-// replaceSet makes a new Shelf of a set. It does nothing if the set is the same as before. changed
-// are the resources of the set that may be new.
+// replaceSet makes a new ResourceGroup of a set. It does nothing if the set is the same as before.
+// changed are the resources of the set that may be new.
 func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*resource.Resource) {
-	old := next.shelf
+	old := next.group
 	if old != nil && set.Version() == next.set.Version() {
 		return
 	}
-	next.set, next.changed, next.shelf = set, changed, stream.NewShelf(set)
+	next.set, next.changed, next.group = set, changed, stream.NewResourceGroup(set)
 	if typeURL != api.ClusterType {
 		return
 	}
@@ -79,12 +79,12 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	next.needs = union(next.needs, next.added)
 }
 
-// generateNamed generates the named resources that the change affects and those that are requested
-// besides, and keeps the others. It returns how many were generated.
+// generateNamed generates the named resources that the change affects and the newly requested
+// names, and keeps the other resources. It returns how many were generated.
 func generateNamed(gen *view.Generator, t task, old Product, next *Product) (generated int) {
 	var before []string
-	if next.shelf != nil {
-		before = next.shelf.Asked()
+	if next.group != nil {
+		before = next.group.LookedUpNames()
 	}
 	asked := before
 	var removed []string
@@ -106,8 +106,8 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 		}
 	}
 	set, names := next.set.With(updated, removed), union(asked, t.names)
-	if next.shelf == nil || set != next.set || !slices.Equal(names, before) {
-		next.set, next.changed, next.shelf = set, updated, stream.NewNamedShelf(set, names)
+	if next.group == nil || set != next.set || !slices.Equal(names, before) {
+		next.set, next.changed, next.group = set, updated, stream.NewNamedResourceGroup(set, names)
 	}
 	return len(again)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/quarantine"
 )
 
-// Package quarantine decides which candidates are withheld. This file tells it who votes, what a
-// candidate replaces and what is served instead.
+// Package quarantine decides which candidates are withheld. This file supplies the voters, the
+// version that a candidate replaces and the version that is served instead.
 //
 // A producer has votes from the first refusal on. Until then an acknowledgement costs a look at two
 // counters.
@@ -27,8 +27,8 @@ func (r *Rollout) votesOf(pr *producer) *votes {
 	return pr.votes
 }
 
-// moveVote moves a client's vote from the producers of one class to those of another. Either may be
-// nil. What the client refused of a producer that both classes share still counts.
+// moveVote moves a client's vote from the producers of one class to the producers of another class.
+// Either may be nil. Its refusals of resources of a producer that both classes share remain valid.
 func (r *Rollout) moveVote(c *Client, from, to *class) {
 	if !c.isVoter() {
 		return
@@ -63,25 +63,26 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 }
 
 // takeProduct replaces the Product of a producer: its changed resources become candidates,
-// quarantines of other versions end, and the Shelf does not contain what is still quarantined.
+// quarantines of other versions end, and the ResourceGroup omits resources that are still
+// quarantined.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {
-	case pr.shelf != nil:
-		served, asked = pr.shelf.Set(), pr.shelf.Asked()
+	case pr.group != nil:
+		served, asked = pr.group.Set(), pr.group.LookedUpNames()
 	case pr.ancestor != nil:
 		served, asked = pr.ancestor.set, pr.ancestor.asked
-		pr.candidates.inherit(pr.ancestor, next.set)
+		pr.candidates.inheritFrom(pr.ancestor, next.set)
 		next.changed = resource.Compare(served, next.set).Updated
 	}
-	pr.candidates.compare(r.now, &next, served, asked, pr.gen.Named != nil, pr.voters)
+	pr.candidates.addDifferences(r.now, &next, served, asked, pr.gen.Named != nil, pr.voters)
 	next.changed, pr.ancestor = nil, nil
 	r.watchCandidates(pr)
 	if pr.votes != nil {
 		r.offerVersions(pr, next.set)
-		next.shelf = pr.votes.servedShelf(next.set, next.shelf, pr.shelf, pr.gen.Named != nil)
+		next.group = pr.votes.servedGroup(next.set, next.group, pr.group, pr.gen.Named != nil)
 	}
-	if next.shelf != pr.shelf {
+	if next.group != pr.group {
 		r.barrier.awaitServersOf(pr)
 	}
 	pr.Product, pr.failed = next, false
@@ -106,7 +107,7 @@ func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 			r.recordDecision(pr, d)
 		}
 	}
-	r.observe(pr)
+	r.trackVotes(pr)
 }
 
 // enforceQuarantine carries out decisions about a producer. Before a quarantine begins, all voters
@@ -129,7 +130,7 @@ func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decisio
 		for c := range pr.voterClients() {
 			ask.Candidates = append(ask.Candidates, Acknowledgement{c, now})
 		}
-		r.emit(ask)
+		r.emitAction(ask)
 	}
 	if changed {
 		r.serveVoted(pr)
@@ -144,7 +145,7 @@ func (r *Rollout) answerQuarantine(pr *producer, q quarantine.Quarantine, by *Cl
 		return
 	}
 	if !pr.votes.scope.Quarantined(q.Candidate) {
-		return // ended meanwhile
+		return // ended in the meantime
 	}
 	if r.recordDecision(pr, q) {
 		r.serveVoted(pr)
@@ -156,7 +157,7 @@ func (r *Rollout) acceptCandidate(pr *producer, x quarantine.Candidate, by *Clie
 	r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Accepted{Candidate: x, Connection: by.ID}))
 	delete(pr.votes.refused, x.Name)
 	delete(pr.candidates.replaced, x.Name)
-	r.observe(pr)
+	r.trackVotes(pr)
 }
 
 // recordDecision records a decision, and reports whether it changes what is quarantined.
@@ -169,29 +170,29 @@ func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
 		}
 		q := x.withStatus(d.Status)
 		pr.votes.inForce[d.Name] = q
-		r.emit(QuarantineBegan{q})
+		r.emitAction(QuarantineBegan{q})
 	case quarantine.Release:
 		if _, quarantined := pr.votes.inForce[d.Name]; !quarantined {
 			return false
 		}
 		delete(pr.votes.inForce, d.Name)
-		r.emit(QuarantineEnded{TypeURL: pr.gen.TypeURL, Name: d.Name, Version: d.Version, Reason: d.Reason})
+		r.emitAction(QuarantineEnded{TypeURL: pr.gen.TypeURL, Name: d.Name, Version: d.Version, Reason: d.Reason})
 	}
 	r.recount = true
 	return true
 }
 
-// serveVoted serves a producer's Product without what is quarantined now.
+// serveVoted serves a producer's Product without the resources that are quarantined now.
 func (r *Rollout) serveVoted(pr *producer) {
-	if pr.shelf == nil {
+	if pr.group == nil {
 		return
 	}
-	pr.shelf = pr.votes.servedShelf(pr.set, pr.shelf, pr.shelf, pr.gen.Named != nil)
+	pr.group = pr.votes.servedGroup(pr.set, pr.group, pr.group, pr.gen.Named != nil)
 	r.composeLater(pr)
 }
 
-// observe keeps the list of producers whose quarantine has something to decide.
-func (r *Rollout) observe(pr *producer) {
+// trackVotes keeps the list of producers whose quarantine has something to decide.
+func (r *Rollout) trackVotes(pr *producer) {
 	if pr.votes == nil || !pr.votes.scope.Active() || r.producers[pr.producerKey] != pr {
 		delete(r.observing, pr)
 	} else {
@@ -203,7 +204,7 @@ func (r *Rollout) observe(pr *producer) {
 // refuseResource counts a refusal by a voter. It has no effect if the resource is outdated, Local,
 // or acknowledged by another voter. pr must have generated a resource of the name.
 func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResource) {
-	before, _ := pr.candidates.lookup(refused.Name)
+	before, _ := pr.candidates.findPrevious(refused.Name)
 	v := r.votesOf(pr)
 	x := quarantine.Candidate{Name: refused.Name, Version: refused.Version}
 	if v.scope.Accepted(x) {
@@ -217,15 +218,16 @@ func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResourc
 		}
 	}
 	r.enforceQuarantine(pr, v.scope.Step(r.now, quarantine.Refused{Candidate: x, Connection: c.ID}))
-	r.observe(pr)
+	r.trackVotes(pr)
 }
 
 // isOpenCandidate reports whether a refusal of the resource counts: it is the newest version, no
 // voter has acknowledged it, and it is not Local.
 func isOpenCandidate(pr *producer, refused RefusedResource) bool {
 	now := pr.set.Get(refused.Name)
-	_, candidate := pr.candidates.lookup(refused.Name)
-	return candidate && now != nil && now.Version == refused.Version && (pr.gen.Local == nil || !pr.gen.Local(refused.Name))
+	_, candidate := pr.candidates.findPrevious(refused.Name)
+	return candidate && now != nil && now.Version == refused.Version &&
+		(pr.gen.Local == nil || !pr.gen.Local(refused.Name))
 }
 
 // acceptRefused ends the quarantine, or the observation, of refused resources that a voter has
@@ -241,7 +243,7 @@ func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 			}
 		}
 	}
-	r.observe(pr)
+	r.trackVotes(pr)
 }
 
 // expireQuarantines makes the decisions that are due.
@@ -250,7 +252,7 @@ func (r *Rollout) expireQuarantines() {
 		r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Tick{}))
 		if !pr.votes.scope.Active() {
 			clear(pr.votes.refused)
-			r.observe(pr)
+			r.trackVotes(pr)
 		}
 	}
 	for _, s := range r.suspensions {
@@ -269,7 +271,8 @@ func (r *Rollout) nextQuarantine() (next time.Time) {
 	return next
 }
 
-// Quarantined returns what is kept from connected proxies, in no particular order.
+// Quarantined returns the resources that are withheld from connected proxies, in no particular
+// order.
 func (r *Rollout) Quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range r.producers {

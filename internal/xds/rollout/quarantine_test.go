@@ -10,8 +10,8 @@ import (
 
 // route returns the version of the route "80" that a client was offered.
 func (c *client) route() string {
-	for _, shelf := range c.offered.Shelves(api.RouteType) {
-		if r := shelf.Set().Get("80"); r != nil {
+	for _, group := range c.offered.Groups(api.RouteType) {
+		if r := group.Set().Get("80"); r != nil {
 			return r.Version
 		}
 	}

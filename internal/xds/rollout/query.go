@@ -41,11 +41,11 @@ func (r *Rollout) Members() []Members {
 	return list
 }
 
-// Shelves returns each Shelf that is served, with the number of clients that it is served to.
-func (r *Rollout) Shelves() map[*stream.Shelf]int {
-	clients := map[*stream.Shelf]int{}
+// Groups returns each served ResourceGroup with the number of its clients.
+func (r *Rollout) Groups() map[*stream.ResourceGroup]int {
+	clients := map[*stream.ResourceGroup]int{}
 	for _, cl := range r.classes {
-		for _, s := range cl.shelves {
+		for _, s := range cl.groups {
 			clients[s] += len(cl.clients)
 		}
 	}

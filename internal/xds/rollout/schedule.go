@@ -19,10 +19,10 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	return pr
 }
 
-// enqueue schedules the pending task of a producer. It does nothing if no client needs the
+// enqueueTask schedules the pending task of a producer. It does nothing if no client needs the
 // producer. The turn under way waits for it if ofTurn is set; it does not wait for names that
-// clients request meanwhile.
-func (r *Rollout) enqueue(pr *producer, ofTurn bool) {
+// clients request during the turn.
+func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	if pr.live == 0 {
 		return
 	}
@@ -36,23 +36,23 @@ func (r *Rollout) enqueue(pr *producer, ofTurn bool) {
 }
 
 // wantNames schedules the generation of names that were not generated yet. It reports whether there
-// are any: then a new Shelf will follow.
+// are any: then a new ResourceGroup will follow.
 func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
-	if pr.shelf != nil {
-		names = without(names, pr.shelf.Asked())
+	if pr.group != nil {
+		names = without(names, pr.group.LookedUpNames())
 	}
 	if len(names) == 0 {
 		return false
 	}
 	pr.pending.names = union(pr.pending.names, names)
-	r.enqueue(pr, ofTurn)
+	r.enqueueTask(pr, ofTurn)
 	return true
 }
 
-// dispatch emits Generate for queued producers as long as fewer than MaxJobs are running. The task
-// of a producer contains everything that was added to it while it was queued. A producer that no
-// client needs any more is finished instead and keeps its task.
-func (r *Rollout) dispatch() {
+// dispatchJobs emits Generate for queued producers as long as fewer than MaxJobs are running. The
+// task of a producer contains everything that was added to it while it was queued. A producer that
+// no client needs any more is finished instead and keeps its task.
+func (r *Rollout) dispatchJobs() {
 	for len(r.queue) > 0 && r.running < r.options.MaxJobs {
 		pr := r.queue[0]
 		r.queue[0] = nil
@@ -60,29 +60,29 @@ func (r *Rollout) dispatch() {
 			r.queue = nil
 		}
 		if pr.live == 0 {
-			r.finish(pr)
+			r.finishTask(pr)
 			continue
 		}
 		job := &Job{producer: pr, task: pr.pending, old: pr.Product, snapshot: r.snapshot, classes: len(pr.classes)}
 		pr.pending = task{}
 		r.running++
-		r.emit(Generate{job})
+		r.emitAction(Generate{job})
 	}
 }
 
-// finish records that a producer has nothing to do.
-func (r *Rollout) finish(pr *producer) {
+// finishTask records that a producer has nothing to do.
+func (r *Rollout) finishTask(pr *producer) {
 	pr.busy = false
 	r.turn.finished = append(r.turn.finished, pr)
 	r.barrier.finishGenerating(pr)
 	r.composeLater(pr)
 }
 
-// finishOrRequeue schedules what was added to a producer's task while its generator ran. Without
-// such, or after a failure, the producer is finished.
+// finishOrRequeue schedules the work that was added to a producer's task while its generator ran.
+// Without such, or after a failure, the producer is finished.
 func (r *Rollout) finishOrRequeue(pr *producer) {
-	if pr.failed || pr.pending.empty() {
-		r.finish(pr)
+	if pr.failed || pr.pending.isEmpty() {
+		r.finishTask(pr)
 		return
 	}
 	r.queue = append(r.queue, pr)
@@ -99,12 +99,13 @@ func (r *Rollout) failJob(j *Job) {
 	r.finishOrRequeue(pr)
 }
 
-// followClusters requests the endpoints of new clusters before the clusters are sent. shelves are
-// those of a class's next World. It reports whether any endpoints are missing.
-func (r *Rollout) followClusters(cl *class, shelves []*stream.Shelf) bool {
+// followClusters requests the endpoints of new clusters before the clusters are sent. groups are
+// the ResourceGroups of a class's next ResourceSnapshot. It reports whether any endpoints are
+// missing.
+func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool {
 	missing := false
 	for i, clusters := range cl.producers {
-		if clusters.gen.TypeURL != api.ClusterType || i < len(cl.shelves) && cl.shelves[i] == shelves[i] {
+		if clusters.gen.TypeURL != api.ClusterType || i < len(cl.groups) && cl.groups[i] == groups[i] {
 			continue
 		}
 		for _, endpoints := range cl.producers {
@@ -120,59 +121,60 @@ func (r *Rollout) followClusters(cl *class, shelves []*stream.Shelf) bool {
 // are missing.
 func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	done := endpoints.followed[clusters]
-	if done == clusters.shelf {
+	if done == clusters.group {
 		return false
 	}
 	if endpoints.followed == nil {
-		endpoints.followed = map[*producer]*stream.Shelf{}
+		endpoints.followed = map[*producer]*stream.ResourceGroup{}
 	}
-	endpoints.followed[clusters] = clusters.shelf
+	endpoints.followed[clusters] = clusters.group
 	if done != nil && done == clusters.before {
 		return r.wantNames(endpoints, clusters.added, true)
 	}
 	return r.wantNames(endpoints, clusters.needs, true)
 }
 
-// composeWorlds gives each class in composing its next World, if all of its producers are done and
-// one of them has a new Shelf. A class with a failed producer keeps the World that it has.
-func (r *Rollout) composeWorlds() {
+// composeAllResources offers each class in r.composing its next ResourceSnapshot, if all of its
+// producers are done and one of them has a new ResourceGroup. A class with a failed producer keeps
+// the ResourceSnapshot that it has.
+func (r *Rollout) composeAllResources() {
 	for cl := range r.composing {
 		delete(r.composing, cl)
 		if len(cl.clients) > 0 {
-			r.composeWorld(cl)
+			r.composeResources(cl)
 		}
 	}
 }
 
-func (r *Rollout) composeWorld(cl *class) {
-	shelves := make([]*stream.Shelf, len(cl.producers))
+func (r *Rollout) composeResources(cl *class) {
+	groups := make([]*stream.ResourceGroup, len(cl.producers))
 	for i, pr := range cl.producers {
-		shelf, ready := r.barrier.shelf(pr)
+		group, ready := r.barrier.groupToServe(pr)
 		if !ready {
 			return
 		}
-		shelves[i] = shelf
+		groups[i] = group
 	}
-	if !r.barrier.retainEndpoints(cl, shelves) {
+	if !r.barrier.retainEndpoints(cl, groups) {
 		return
 	}
-	if cl.has(shelves) || r.followClusters(cl, shelves) {
+	if cl.hasGroups(groups) || r.followClusters(cl, groups) {
 		return
 	}
-	cl.world = cl.composeWorld(shelves)
-	cl.shelves = shelves
+	cl.resources = cl.composeResources(groups)
+	cl.groups = groups
 	clients := make([]*Client, 0, len(cl.clients))
 	for c := range cl.clients {
 		clients = append(clients, c)
 	}
-	r.offer(cl.world, clients...)
+	r.offerResources(cl.resources, clients...)
 }
 
-// offer emits an Offer and records it at the clients.
-func (r *Rollout) offer(w *stream.World, clients ...*Client) {
+// offerResources emits an Offer and records it at the clients.
+func (r *Rollout) offerResources(w *stream.ResourceSnapshot, clients ...*Client) {
 	for _, c := range clients {
 		c.offered = w
 	}
 	r.turn.proxies += len(clients)
-	r.emit(Offer{Clients: clients, World: w, Changed: r.turn.inbox.first})
+	r.emitAction(Offer{Clients: clients, Resources: w, Changed: r.turn.inbox.first})
 }

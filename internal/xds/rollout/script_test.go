@@ -153,7 +153,9 @@ func (h *harness) play(words []string) {
 	case "routes":
 		h.mesh.EditRoutes()
 	case "peers":
-		h.mesh.SetPeers(security.PeerAuthentication_MutualTLS_Mode(security.PeerAuthentication_MutualTLS_Mode_value[args[0]]))
+		h.mesh.SetPeers(
+			security.PeerAuthentication_MutualTLS_Mode(security.PeerAuthentication_MutualTLS_Mode_value[args[0]]),
+		)
 	case "sidecar":
 		h.mesh.SetSidecar(map[string]string{"i": args[0]})
 	case "filter":

@@ -32,18 +32,18 @@ type Rollout struct {
 	queue   []*producer
 	running int
 
-	// observing are the producers, and suspensions the classes, of which something was refused.
+	// observing are the producers, and suspensions the classes, with refused resources.
 	observing   map[*producer]struct{}
 	suspensions map[view.Key]*suspensions
 	// quarantineDue is when a quarantine has something to decide; zero if none has. quarantineMoved
-	// means that it is to be computed again.
+	// is set if it must be computed again.
 	quarantineDue   time.Time
 	quarantineMoved bool
 	// watched counts, by type URL, the producers whose candidates are watched.
 	watched map[string]int
 
-	// composing are the classes that may get another World, moving the clients that may get another
-	// class: both are handled at the end of the Step.
+	// composing are the classes that may get another ResourceSnapshot, moving the clients that may
+	// get another class: both are handled at the end of the Step.
 	composing map[*class]struct{}
 	moving    map[*Client]struct{}
 	// recount means that the number of quarantined resources may have changed.
@@ -81,8 +81,8 @@ type turn struct {
 	active bool
 	inbox  inbox
 	began  time.Time
-	// waiting are the producers that are not done yet. finished are those that have become done
-	// during the Step.
+	// waiting are the producers that are not done yet. finished are the producers that have become
+	// done during the Step.
 	waiting  map[*producer]struct{}
 	finished []*producer
 	proxies  int // number of offers
@@ -101,15 +101,23 @@ func New(o Options) *Rollout {
 		o.Recover = func(f func(), _ ...any) error { f(); return nil }
 	}
 	return &Rollout{
-		options: o, observing: map[*producer]struct{}{}, suspensions: map[view.Key]*suspensions{}, watched: map[string]int{},
-		classes: map[view.Key]*class{}, producers: map[producerKey]*producer{}, clients: map[*Client]struct{}{},
-		addresses: map[netip.Addr]map[*Client]struct{}{}, composing: map[*class]struct{}{}, moving: map[*Client]struct{}{},
+		options:     o,
+		observing:   map[*producer]struct{}{},
+		suspensions: map[view.Key]*suspensions{},
+		watched:     map[string]int{},
+		classes:     map[view.Key]*class{},
+		producers:   map[producerKey]*producer{},
+		clients:     map[*Client]struct{}{},
+		addresses:   map[netip.Addr]map[*Client]struct{}{},
+		composing:   map[*class]struct{}{},
+		moving:      map[*Client]struct{}{},
 	}
 }
 
-func (r *Rollout) emit(a Action) { r.actions = append(r.actions, a) }
+func (r *Rollout) emitAction(a Action) { r.actions = append(r.actions, a) }
 
-// composeLater has the Worlds of a producer's classes composed again at the end of the Step.
+// composeLater has the ResourceSnapshots of a producer's classes composed again at the end of the
+// Step.
 func (r *Rollout) composeLater(pr *producer) {
 	for cl := range pr.classes {
 		r.composing[cl] = struct{}{}
@@ -117,7 +125,7 @@ func (r *Rollout) composeLater(pr *producer) {
 }
 
 // holdClients sets the server-first barrier, or raises its level.
-func (r *Rollout) holdClients(level holdLevel) { r.barrier.hold(level, r.now, r.producers) }
+func (r *Rollout) holdClients(level holdLevel) { r.barrier.raiseLevel(level, r.now, r.producers) }
 
 // isConnected reports whether a client is connected.
 func (r *Rollout) isConnected(c *Client) bool {

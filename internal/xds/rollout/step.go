@@ -12,25 +12,25 @@ const sweepPeriod = time.Second
 // Step applies events at a time, which must not go back, and returns the actions that follow from
 // them. The list is valid until the next call.
 func (r *Rollout) Step(now time.Time, events ...Event) []Action {
-	clear(r.actions) // keeps no outdated World alive
+	clear(r.actions) // keeps no outdated ResourceSnapshot alive
 	r.now, r.actions = now, r.actions[:0]
 	for _, e := range events {
-		r.apply(e)
+		r.applyEvent(e)
 	}
-	r.advance()
+	r.decideAll()
 	return r.actions
 }
 
-// apply records one event. What follows for several classes is decided by advance.
-func (r *Rollout) apply(e Event) {
+// applyEvent records one event. decideAll makes the decisions that concern several classes.
+func (r *Rollout) applyEvent(e Event) {
 	switch e := e.(type) {
 	case Published:
-		r.publish(e)
+		r.mergeSnapshot(e)
 	case Connected:
-		r.connect(e.Client)
+		r.addClient(e.Client)
 	case Disconnected:
 		if r.isConnected(e.Client) {
-			r.disconnect(e.Client)
+			r.removeClient(e.Client)
 		}
 	case Generated:
 		r.running--
@@ -43,28 +43,28 @@ func (r *Rollout) apply(e Event) {
 	case NamesWanted:
 		r.wantNamesOf(e)
 	case Acknowledged:
-		r.acknowledge(e.Client, e.World)
+		r.recordAcked(e.Client, e.Resources)
 	case Accepted:
-		r.accept(e)
+		r.recordAccepted(e)
 	case Refused:
-		r.refuse(e)
+		r.recordRefused(e)
 	case Answered:
-		r.answer(e)
+		r.applyAnswer(e)
 	case Tick:
 	}
 }
 
-// advance makes all decisions that follow from the events and the time, until nothing more does.
-func (r *Rollout) advance() {
+// decideAll makes all decisions that follow from the events and the time, until nothing more does.
+func (r *Rollout) decideAll() {
 	r.sweep()
 	for {
 		r.decideQuarantines()
 		r.placeMoving()
-		r.composeWorlds()
+		r.composeAllResources()
 		if r.isTurnDue() {
 			r.beginTurn()
 		}
-		r.dispatch()
+		r.dispatchJobs()
 		if len(r.composing)+len(r.moving) > 0 || r.releaseBarrier() {
 			continue
 		}
@@ -75,7 +75,7 @@ func (r *Rollout) advance() {
 	}
 	if r.recount {
 		r.recount = false
-		r.emit(QuarantineCounted{len(r.Quarantined())})
+		r.emitAction(QuarantineCounted{len(r.Quarantined())})
 	}
 }
 
@@ -104,8 +104,8 @@ func (r *Rollout) releaseBarrier() bool {
 	if !r.barrier.isSet() || r.now.Before(r.barrier.releaseAt()) {
 		return false
 	}
-	if r.barrier.awaited() > 0 {
-		r.emit(BarrierTimedOut{Servers: len(r.barrier.servers)})
+	if r.barrier.awaitedCount() > 0 {
+		r.emitAction(BarrierTimedOut{Servers: len(r.barrier.servers)})
 	}
 	r.barrier = serverFirstBarrier{}
 	for _, cl := range r.classes {
@@ -125,28 +125,28 @@ func (r *Rollout) advanceTransition() bool {
 		behind := map[*Client]struct{}{}
 		ask := ReportProgress{}
 		for c := range r.clients {
-			if c.class != nil && (c.class.world != nil || c.offered != nil) {
+			if c.class != nil && (c.class.resources != nil || c.offered != nil) {
 				behind[c] = struct{}{}
 				ask.Clients = append(ask.Clients, c)
 			}
 		}
 		r.transition.beginUpdate(r.now, behind)
-		r.emit(ask)
+		r.emitAction(ask)
 		return false // the reports are to come
 	case updateClients:
 		if r.now.Before(r.transition.finishAt()) {
 			return false
 		}
 		if n := len(r.transition.behind); n > 0 {
-			r.emit(TransitionTimedOut{Clients: n})
+			r.emitAction(TransitionTimedOut{Clients: n})
 		}
 		servers := r.transition.servers
-		r.transition.step(clientsUpdated)
+		r.transition.applyEvent(clientsUpdated)
 		for c := range servers {
 			if c.class != nil {
-				k := c.key()
+				k := c.unsuspendedKey()
 				k.Easing = ""
-				r.place(c, k)
+				r.placeClient(c, k)
 			}
 		}
 		return true
@@ -166,18 +166,18 @@ func (r *Rollout) wantNamesOf(e NamesWanted) {
 	}
 }
 
-// acknowledge records that a client has acknowledged everything of a World. It has no effect if the
-// client's class has a newer World.
-func (r *Rollout) acknowledge(c *Client, w *stream.World) {
-	if c.class == nil || c.class.world != w {
+// recordAcked records that a client has acknowledged everything of a ResourceSnapshot. It has no
+// effect if the client's class has a newer ResourceSnapshot.
+func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
+	if c.class == nil || c.class.resources != w {
 		return
 	}
-	r.transition.acknowledge(c)
-	r.barrier.acknowledge(c)
+	r.transition.markAcked(c)
+	r.barrier.markAcked(c)
 }
 
-// accept counts what a voter has acknowledged.
-func (r *Rollout) accept(e Accepted) {
+// recordAccepted counts the acknowledgement of a voter.
+func (r *Rollout) recordAccepted(e Accepted) {
 	cl := e.Client.class
 	if cl == nil || !e.Client.isVoter() {
 		return
@@ -187,23 +187,29 @@ func (r *Rollout) accept(e Accepted) {
 		if pr.gen.TypeURL != e.TypeURL {
 			continue
 		}
-		pr.candidates.accept(pr.set, e.Parts)
+		pr.candidates.removeAcked(pr.set, e.Parts)
 		r.acceptRefused(pr, e)
-		if e.Everything && e.World != nil && cl.world == e.World && pr.shelf != nil && cl.shelves[i] == pr.shelf {
-			pr.candidates.confirmAll(&pr.Product, pr.gen.Named != nil, e.Client.subscribed(e.TypeURL), pr.votes.isRefused)
+		if e.Everything && e.Resources != nil && cl.resources == e.Resources && pr.group != nil &&
+			cl.groups[i] == pr.group {
+			pr.candidates.confirmAll(
+				&pr.Product,
+				pr.gen.Named != nil,
+				e.Client.subscribedNames(e.TypeURL),
+				pr.votes.isRefused,
+			)
 		}
 		r.watchCandidates(pr)
 	}
 }
 
-// refuse counts what a voter has refused: against EnvoyFilters that may be left out of the
+// recordRefused counts the refusal of a voter: against EnvoyFilters that may be left out of the
 // resource, or else against the resource.
-func (r *Rollout) refuse(e Refused) {
+func (r *Rollout) recordRefused(e Refused) {
 	if e.Client.class == nil || !e.Client.isVoter() {
 		return
 	}
 	for _, pr := range e.Client.class.producers {
-		if pr.gen.TypeURL != e.TypeURL || pr.shelf == nil {
+		if pr.gen.TypeURL != e.TypeURL || pr.group == nil {
 			continue
 		}
 		for _, refused := range e.Resources {
@@ -214,9 +220,9 @@ func (r *Rollout) refuse(e Refused) {
 	}
 }
 
-// answer carries out a quarantine, or gives it up because a voter has acknowledged what was
-// refused.
-func (r *Rollout) answer(e Answered) {
+// applyAnswer carries out a quarantine, or gives it up because a voter has acknowledged the refused
+// version.
+func (r *Rollout) applyAnswer(e Answered) {
 	if q := e.Question; q.producer != nil {
 		r.answerQuarantine(q.producer, q.decision, e.By)
 	} else {
@@ -228,7 +234,7 @@ func (r *Rollout) answer(e Answered) {
 func (r *Rollout) Next() time.Time {
 	next := earlier(r.sweepAt, r.quarantineDue)
 	if !r.turn.active && r.inbox.snapshot != nil {
-		next = earlier(next, r.options.Debounce.due(r.inbox.gathering(), r.turn.last))
+		next = earlier(next, r.options.Debounce.dueTime(r.inbox.gathering(), r.turn.last))
 	}
 	switch {
 	case r.barrier.isSet():

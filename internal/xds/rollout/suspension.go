@@ -14,7 +14,7 @@ import (
 
 // An EnvoyFilter that shaped a refused resource is suspended if it protects nothing
 // (filter_safety.go): the proxies of the class are served the resource without it, so that other
-// changes of the resource reach them. Votes, window and expiry are those of a quarantine. Its scope
+// changes of the resource reach them. Votes, window and expiry work as in a quarantine. Its scope
 // is all proxies whose Key, before anything is suspended, is the same.
 
 // withoutSuspended returns a Key without the EnvoyFilters that are suspended for it.
@@ -31,7 +31,7 @@ func (r *Rollout) withoutSuspended(k view.Key) view.Key {
 }
 
 // joinSuspensions makes a client a member of the class of a Key, if EnvoyFilters were refused
-// there. It leaves the class of which it was a member before.
+// there. It leaves its previous class.
 func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
 	var next *suspensions
 	if len(r.suspensions) > 0 {
@@ -78,10 +78,10 @@ func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	if c.suspensions != nil {
 		return c.suspensions
 	}
-	s := newSuspensions(suspensionKey(c.key()), r.options.Quarantine)
+	s := newSuspensions(suspensionKey(c.unsuspendedKey()), r.options.Quarantine)
 	r.suspensions[s.key] = s
 	for other := range r.clients {
-		if other.class != nil && suspensionKey(other.key()) == s.key {
+		if other.class != nil && suspensionKey(other.unsuspendedKey()) == s.key {
 			r.addMember(s, other)
 		}
 	}
@@ -94,7 +94,8 @@ func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResour
 	found := false
 	for _, k := range refused.From {
 		filter := r.snapshot.Config(k)
-		if k.Kind != api.EnvoyFilter || filter == nil || !c.class.key.EnvoyFilterPatches.Has(k) || !isDroppable(filter) {
+		if k.Kind != api.EnvoyFilter || filter == nil || !c.class.key.EnvoyFilterPatches.Has(k) ||
+			!isDroppable(filter) {
 			continue
 		}
 		found = r.refuseFilter(c, typeURL, refused, filter) || found
@@ -180,12 +181,12 @@ func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Deci
 		switch d := d.(type) {
 		case quarantine.Quarantine:
 			if f := s.refused[d.Name]; f != nil && f.candidate.Version == d.Version {
-				r.emit(FindAcknowledged{&Question{decision: d, suspensions: s}, r.shapedNow(s, f)})
+				r.emitAction(FindAcknowledged{&Question{decision: d, suspensions: s}, r.shapedNow(s, f)})
 			}
 		case quarantine.Release:
 			if q, suspended := s.inForce[d.Name]; suspended {
 				delete(s.inForce, d.Name)
-				r.emit(QuarantineEnded{
+				r.emitAction(QuarantineEnded{
 					TypeURL: q.TypeURL, Name: q.Name, Version: q.Version, Suspended: q.Suspended, Reason: d.Reason,
 				})
 				r.moveMembers(s)
@@ -218,13 +219,13 @@ func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledg
 func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *Client) {
 	f := s.refused[d.Name]
 	switch {
-	case f == nil || f.candidate.Version != d.Version || !s.scope.Quarantined(d.Candidate): // ended meanwhile
+	case f == nil || f.candidate.Version != d.Version || !s.scope.Quarantined(d.Candidate): // ended in the meantime
 	case by != nil && by.suspensions == s:
 		r.acceptFilter(s, f, by)
 	default:
 		q := f.about.withStatus(d.Status)
 		s.inForce[d.Name] = q
-		r.emit(QuarantineBegan{q})
+		r.emitAction(QuarantineBegan{q})
 		r.moveMembers(s)
 	}
 }

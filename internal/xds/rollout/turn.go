@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// publish merges a snapshot into the inbox. A snapshot that differs in nothing is ignored.
-func (r *Rollout) publish(e Published) {
+// mergeSnapshot merges a snapshot into the inbox. A snapshot that differs in nothing is ignored.
+func (r *Rollout) mergeSnapshot(e Published) {
 	d := e.Delta
 	if r.snapshot == nil {
 		d.All = true
@@ -27,7 +27,8 @@ func (r *Rollout) publish(e Published) {
 
 // isTurnDue reports whether a turn is to begin. Turns do not overlap.
 func (r *Rollout) isTurnDue() bool {
-	return !r.turn.active && r.inbox.snapshot != nil && !r.options.Debounce.due(r.inbox.gathering(), r.turn.last).After(r.now)
+	return !r.turn.active && r.inbox.snapshot != nil &&
+		!r.options.Debounce.dueTime(r.inbox.gathering(), r.turn.last).After(r.now)
 }
 
 func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
@@ -54,8 +55,8 @@ func (r *Rollout) beginTurn() {
 	}
 }
 
-// replaceClient places a client whose Key may have changed. If what it serves changes, the barrier
-// awaits it.
+// replaceClient places a client whose Key may have changed. If its inbound configuration changes,
+// the barrier awaits it.
 func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	k, ok := r.keyFor(c.Proxy)
 	c.unkeyed = !ok
@@ -66,7 +67,7 @@ func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 		r.holdClients(holdConfiguration)
 		r.barrier.awaitServer(c)
 	}
-	r.place(c, r.transitionKey(c, old, k))
+	r.placeClient(c, r.transitionKey(c, old, k))
 }
 
 // affectedClients returns the clients whose Key a change may have altered. A change of endpoints
@@ -94,24 +95,26 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 // is about what proxies serve, the barrier awaits it.
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
-		if !d.EndpointsOnly() && pr.pending.empty() { // otherwise it is paused, or the snapshots share most of their rows
+		if !d.EndpointsOnly() &&
+			pr.pending.isEmpty() { // otherwise it is paused, or the snapshots share most of their rows
 			pr.view = pr.view.WithSnapshot(r.snapshot)
 		}
 		return
 	}
-	if pr.gen.Inbound && pr.live > 0 && pr.shelf != nil {
+	if pr.gen.Inbound && pr.live > 0 && pr.group != nil {
 		r.holdClients(holdConfiguration)
 		r.barrier.awaitGenerator(pr)
 	}
 	pr.pending.delta.Merge(d)
-	if pr.live > 0 && pr.gen.Named != nil && !d.EndpointsOnly() && pr.shelf != nil && len(pr.shelf.Asked()) > 2*pr.pruned+64 {
+	if pr.live > 0 && pr.gen.Named != nil && !d.EndpointsOnly() && pr.group != nil &&
+		len(pr.group.LookedUpNames()) > 2*pr.pruned+64 {
 		pr.pending.keep = pr.neededNames()
 		pr.pruned = len(pr.pending.keep)
 	}
-	r.enqueue(pr, true)
+	r.enqueueTask(pr, true)
 }
 
-// neededNames returns the names that clients of a producer subscribe to, and those of endpoints
+// neededNames returns the names that clients of a producer subscribe to, and the names of endpoints
 // that follow clusters.
 func (pr *producer) neededNames() []string {
 	names := []string{}
@@ -124,7 +127,7 @@ func (pr *producer) neededNames() []string {
 	}
 	for cl := range pr.classes {
 		for c := range cl.clients {
-			add(c.subscribed(pr.gen.TypeURL))
+			add(c.subscribedNames(pr.gen.TypeURL))
 		}
 		if pr.gen.TypeURL != api.EndpointType {
 			continue
@@ -150,9 +153,9 @@ func (r *Rollout) endTurn() {
 	}
 	t := r.turn
 	took := r.now.Sub(t.began)
-	r.emit(TurnEnded{
+	r.emitAction(TurnEnded{
 		Snapshot: t.inbox.snapshot.Version, Gathered: t.began.Sub(t.inbox.first), Took: took,
-		Triggers: triggers(t.inbox.delta), Proxies: t.proxies, Classes: r.countClasses(),
+		Triggers: changeKinds(t.inbox.delta), Proxies: t.proxies, Classes: r.countClasses(),
 	})
 	r.turn = turn{last: lastTurn{ended: r.now, took: took, proxies: t.proxies}}
 }
@@ -167,8 +170,8 @@ func (r *Rollout) countClasses() (n int) {
 	return n
 }
 
-// triggers names the kinds of change in a Delta.
-func triggers(d snapshot.Delta) (list []string) {
+// changeKinds names the kinds of change in a Delta.
+func changeKinds(d snapshot.Delta) (list []string) {
 	if d.All {
 		list = append(list, "global")
 	}

@@ -28,7 +28,7 @@ type Quarantined struct {
 	// Attempt is the number of times that it was quarantined, from 1.
 	Attempt int
 	// Replaced means that the version before it is served. Withheld means that nothing is served,
-	// because there was no version before. If neither is set, what was served before is not known
+	// because there was no version before. If neither is set, the version served before is unknown
 	// and the resource is served.
 	Replaced, Withheld bool
 	// Suspended is the EnvoyFilter that is left out of the resource; zero if the resource itself is
@@ -51,7 +51,7 @@ type votes struct {
 	scope *quarantine.Scope
 	// refused describes, by name, the resources that voters refused.
 	refused map[string]*Quarantined
-	// inForce are those of them that are quarantined.
+	// inForce are the quarantined ones.
 	inForce map[string]Quarantined
 }
 
@@ -62,9 +62,9 @@ func newVotes(o quarantine.Options) *votes {
 // isRefused reports whether a voter refused the resource of a name. It is false for a nil receiver.
 func (v *votes) isRefused(name string) bool { return v != nil && v.refused[name] != nil }
 
-// servedShelf returns the Shelf of a set without what is quarantined. shelf is the set's own Shelf.
-// It returns old if that has the same content.
-func (v *votes) servedShelf(set *resource.Set, shelf, old *stream.Shelf, named bool) *stream.Shelf {
+// servedGroup returns the ResourceGroup of a set without the quarantined resources. group is the
+// set's own ResourceGroup. It returns old if that has the same content.
+func (v *votes) servedGroup(set *resource.Set, group, old *stream.ResourceGroup, named bool) *stream.ResourceGroup {
 	var replacements []*resource.Resource
 	var removed []string
 	for name, q := range v.inForce {
@@ -75,17 +75,18 @@ func (v *votes) servedShelf(set *resource.Set, shelf, old *stream.Shelf, named b
 			removed = append(removed, name)
 		}
 	}
-	if len(replacements)+len(removed) == 0 && shelf.Set() == set {
-		return shelf
+	if len(replacements)+len(removed) == 0 && group.Set() == set {
+		return group
 	}
 	served := set.With(replacements, removed)
-	if old != nil && served.Version() == old.Set().Version() && slices.Equal(shelf.Asked(), old.Asked()) {
+	if old != nil && served.Version() == old.Set().Version() &&
+		slices.Equal(group.LookedUpNames(), old.LookedUpNames()) {
 		return old
 	}
 	if named {
-		return stream.NewNamedShelf(served, shelf.Asked())
+		return stream.NewNamedResourceGroup(served, group.LookedUpNames())
 	}
-	return stream.NewShelf(served)
+	return stream.NewResourceGroup(served)
 }
 
 // refusedFilter is an EnvoyFilter in a resource that was refused.

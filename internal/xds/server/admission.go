@@ -19,8 +19,8 @@ import (
 // machine, and a thousand proxies at once cost the memory of a few:
 //
 //   - A request that is not decoded yet is charged to the port's unreadBudget.
-//   - A decoded request of a proxy without state keeps almost no memory while waiting for its second
-//     step.
+//   - A decoded request of a proxy without state keeps almost no memory while waiting for its
+//     second step.
 //   - A request of a proxy with state is large, but the response is small. It keeps its first place
 //     for the second step.
 //   - Only one request larger than the small ones is decoded at a time.
@@ -30,7 +30,7 @@ import (
 // TLS have an admission each.
 type admission struct {
 	clock   push.Clock
-	pace    *pace // nil if no rate is configured
+	limiter *rateLimiter // nil if no rate is configured
 	reading *gate
 	opening *gate
 	large   *gate
@@ -57,18 +57,24 @@ func newAdmission(openings int, perSecond float64, clock push.Clock) *admission 
 		openings = openingsPerCPU * cpus()
 	}
 	return &admission{
-		clock: clock, pace: newPace(perSecond, clock),
-		reading: newGate(readingsPerCPU*cpus(), maxWaiting), opening: newGate(openings, maxWaiting), large: newGate(1, maxWaiting),
+		clock:   clock,
+		limiter: newRateLimiter(perSecond, clock),
+		reading: newGate(
+			readingsPerCPU*cpus(),
+			maxWaiting,
+		),
+		opening: newGate(openings, maxWaiting),
+		large:   newGate(1, maxWaiting),
 	}
 }
 
-var errTooMany = status.Error(codes.ResourceExhausted, "too many proxies connect at once")
+var errTooMany = status.Error(codes.ResourceExhausted, "too many proxies are connecting; retry later")
 
-// begin waits until a stream may begin by the configured rate. It returns at once if there is no
-// rate. It returns errTooMany if the wait would exceed maxWait, and otherwise the context's error
-// as a gRPC status.
-func (a *admission) begin(ctx context.Context) error {
-	pause, ok := a.pace.reserve(maxWait)
+// waitForRate waits until a stream may begin by the configured rate. It returns at once if there is
+// no rate. It returns errTooMany if the wait would exceed maxWait, and otherwise the context's
+// error as a gRPC status.
+func (a *admission) waitForRate(ctx context.Context) error {
+	pause, ok := a.limiter.reserve(maxWait)
 	switch {
 	case !ok:
 		return errTooMany
@@ -83,10 +89,10 @@ func (a *admission) begin(ctx context.Context) error {
 	}
 }
 
-// enter waits for a place of a gate, for maxWait at most. leave releases the place and may be
-// called more than once. If limit is not 0, the place is released after that time in any case. The
-// error is a gRPC status.
-func (*admission) enter(ctx context.Context, g *gate, limit time.Duration) (leave func(), err error) {
+// acquirePlace waits for a place of a gate, for maxWait at most. leave releases the place and may
+// be called more than once. If limit is not 0, the place is released after that time in any case.
+// The error is a gRPC status.
+func (*admission) acquirePlace(ctx context.Context, g *gate, limit time.Duration) (leave func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	if err := g.acquire(waiting); err != nil {
@@ -103,15 +109,15 @@ func (*admission) enter(ctx context.Context, g *gate, limit time.Duration) (leav
 	return func() { timer.Stop(); release() }, nil
 }
 
-// decode runs f, which decodes a request of that size, while it holds a place. A request larger
-// than small also needs the only place for large ones. The first place is kept until leave is
-// called, for openingLimit at most. The error is a gRPC status.
-func (a *admission) decode(ctx context.Context, size, small int, f func()) (leave func(), err error) {
-	if leave, err = a.enter(ctx, a.reading, 0); err != nil {
+// decodeInPlace runs f, which decodes a request of that size, while it holds a place. A request
+// larger than small also needs the only place for large ones. The first place is kept until leave
+// is called, for openingLimit at most. The error is a gRPC status.
+func (a *admission) decodeInPlace(ctx context.Context, size, small int, f func()) (leave func(), err error) {
+	if leave, err = a.acquirePlace(ctx, a.reading, 0); err != nil {
 		return nil, err
 	}
 	if size > small {
-		done, err := a.enter(ctx, a.large, 0)
+		done, err := a.acquirePlace(ctx, a.large, 0)
 		if err != nil {
 			leave()
 			return nil, err

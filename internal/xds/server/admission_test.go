@@ -22,7 +22,7 @@ func TestFixedRate(t *testing.T) {
 		began := time.Now()
 		var at []time.Duration
 		for range 13 {
-			if err := a.begin(t.Context()); err != nil {
+			if err := a.waitForRate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			at = append(at, time.Since(began))
@@ -31,7 +31,7 @@ func TestFixedRate(t *testing.T) {
 			t.Errorf("streams were taken at %v, want ten at once and then one each 100ms", at)
 		}
 		time.Sleep(time.Minute)
-		if began = time.Now(); a.begin(t.Context()) != nil || time.Since(began) != 0 {
+		if began = time.Now(); a.waitForRate(t.Context()) != nil || time.Since(began) != 0 {
 			t.Error("a stream had to wait after a quiet minute")
 		}
 	})
@@ -43,7 +43,7 @@ func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 100)
 		for range 100 {
-			go func() { errs <- a.begin(ctx) }()
+			go func() { errs <- a.waitForRate(ctx) }()
 		}
 		synctest.Wait()
 		refused := 0
@@ -66,15 +66,15 @@ func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
 	})
 }
 
-// TestAdmissionIsByCost has streams that cost different times: the places are never more than there are, the order is that of
-// coming, and ten thousand that cost nothing need no time.
+// TestAdmissionIsByCost has streams that cost different times: the places are never more than there
+// are, the order is that of coming, and ten thousand that cost nothing need no time.
 func TestAdmissionIsByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(2, 0, push.SystemClock{})
 		var order []int
 		for i, cost := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 			go func() {
-				leave, err := a.enter(t.Context(), a.opening, openingLimit)
+				leave, err := a.acquirePlace(t.Context(), a.opening, openingLimit)
 				if err != nil {
 					t.Error(err)
 					return
@@ -93,7 +93,7 @@ func TestAdmissionIsByCost(t *testing.T) {
 		}
 		began := time.Now()
 		for range 10_000 {
-			leave, err := a.enter(t.Context(), a.opening, openingLimit)
+			leave, err := a.acquirePlace(t.Context(), a.opening, openingLimit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestAPlaceIsNotKept(t *testing.T) {
 		a := newAdmission(1, 0, push.SystemClock{})
 		for i := range 5 { // none of them leaves
 			began := time.Now()
-			if _, err := a.enter(t.Context(), a.opening, openingLimit); err != nil {
+			if _, err := a.acquirePlace(t.Context(), a.opening, openingLimit); err != nil {
 				t.Fatal(err)
 			}
 			if waited := time.Since(began); i > 0 && waited != openingLimit {
@@ -125,8 +125,9 @@ func TestAPlaceIsNotKept(t *testing.T) {
 	})
 }
 
-// TestAdmissionHasAnEnd has two hundred streams that each keep their place for as long as they may. The newest waits for one of them
-// only, and those that came first are refused when they have waited for maxWait.
+// TestAdmissionHasAnEnd has two hundred streams that each keep their place for as long as they may.
+// The newest waits for one of them only, and those that came first are refused when they have
+// waited for maxWait.
 func TestAdmissionHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(1, 0, push.SystemClock{})
@@ -135,7 +136,13 @@ func TestAdmissionHasAnEnd(t *testing.T) {
 		var refused []time.Duration
 		for range 200 {
 			go func() {
-				if _, err := a.enter(t.Context(), a.opening, openingLimit); status.Code(err) == codes.ResourceExhausted {
+				if _, err := a.acquirePlace(
+					t.Context(),
+					a.opening,
+					openingLimit,
+				); status.Code(
+					err,
+				) == codes.ResourceExhausted {
 					mu.Lock()
 					refused = append(refused, time.Since(began))
 					mu.Unlock()
@@ -145,12 +152,17 @@ func TestAdmissionHasAnEnd(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), openingLimit/2)
 		defer cancel()
-		if _, err := a.enter(ctx, a.opening, openingLimit); status.Code(err) != codes.DeadlineExceeded {
+		if _, err := a.acquirePlace(ctx, a.opening, openingLimit); status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("the client's own end gives %v", err)
 		}
 		time.Sleep(2 * openingLimit)
 		came := time.Now()
-		if _, err := a.enter(t.Context(), a.opening, openingLimit); err != nil || time.Since(came) > openingLimit {
+		if _, err := a.acquirePlace(
+			t.Context(),
+			a.opening,
+			openingLimit,
+		); err != nil ||
+			time.Since(came) > openingLimit {
 			t.Errorf("the newest waited %v: %v, want at most %v", time.Since(came), err, openingLimit)
 		}
 		time.Sleep(2 * maxWait)
@@ -206,7 +218,8 @@ func TestPlacesGoWithTheMachine(t *testing.T) {
 	}
 }
 
-// TestSilentStreamsTakeNothingOfTheRate: with a fixed rate of two a second the third proxy waits, and silent streams before it do not count.
+// TestSilentStreamsTakeNothingOfTheRate: with a fixed rate of two a second the third proxy waits,
+// and silent streams before it do not count.
 func TestSilentStreamsTakeNothingOfTheRate(t *testing.T) {
 	h := serve(t, 1, Options{MaxRequestsPerSecond: 2})
 	for range 50 {

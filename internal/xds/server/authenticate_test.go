@@ -54,7 +54,8 @@ func TestStreamsAreAuthenticated(t *testing.T) {
 		c := h.connectAs(good, mode, testNode(1))
 		c.ask(api.ClusterType, nil, nil)
 		c.want(api.ClusterType)
-		if hello := <-admitted; !slices.Equal(hello.Identities, []string{web}) || hello.Secure || hello.Cluster != "east" {
+		if hello := <-admitted; !slices.Equal(hello.Identities, []string{web}) || hello.Secure ||
+			hello.Cluster != "east" {
 			t.Errorf("it is admitted as %+v", hello)
 		}
 		list := h.server.Connections()

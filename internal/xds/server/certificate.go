@@ -42,36 +42,43 @@ type pair struct {
 func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, error) {
 	c := &certificates{files: files, log: log}
 	var err error
-	if c.seen, err = c.stat(); err != nil {
+	if c.seen, err = c.statFiles(); err != nil {
 		return nil, err
 	}
-	if c.current, err = c.read(); err != nil {
+	if c.current, err = c.readFiles(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// get returns the certificates to use now. It reads the files again if they changed. If they are
-// missing or invalid, it returns the last valid ones, and logs invalid ones once per change.
-func (c *certificates) get() pair {
+// currentPair returns the certificates to use now. It reads the files again if they changed. If
+// they are missing or invalid, it returns the last valid ones, and logs invalid ones once per
+// change.
+func (c *certificates) currentPair() pair {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, err := c.stat()
-	if err != nil || same(now, c.seen) {
+	now, err := c.statFiles()
+	if err != nil || sameFiles(now, c.seen) {
 		return c.current // a file that is missing during a rotation returns as a different file
 	}
 	c.seen = now
-	next, err := c.read()
+	next, err := c.readFiles()
 	if err != nil {
-		c.log.Error("new certificate files are not used", "err", err)
+		c.log.Error("new certificate files are invalid; the previous certificate stays in use", "err", err)
 		return c.current
 	}
 	c.current = next
-	c.log.Info("certificate files read again", "serial", next.own.Leaf.SerialNumber.Text(16), "notAfter", next.own.Leaf.NotAfter)
+	c.log.Info(
+		"certificate files reloaded",
+		"serial",
+		next.own.Leaf.SerialNumber.Text(16),
+		"notAfter",
+		next.own.Leaf.NotAfter,
+	)
 	return c.current
 }
 
-func (c *certificates) stat() (list [3]os.FileInfo, err error) {
+func (c *certificates) statFiles() (list [3]os.FileInfo, err error) {
 	for i, name := range []string{c.files.Certificate, c.files.Key, c.files.Roots} {
 		if name == "" {
 			continue
@@ -83,9 +90,9 @@ func (c *certificates) stat() (list [3]os.FileInfo, err error) {
 	return list, nil
 }
 
-// same reports whether no file was written or replaced, including through a symbolic link of a
+// sameFiles reports whether no file was written or replaced, including through a symbolic link of a
 // parent directory.
-func same(a, b [3]os.FileInfo) bool {
+func sameFiles(a, b [3]os.FileInfo) bool {
 	for i := range a {
 		switch {
 		case a[i] == nil || b[i] == nil:
@@ -99,7 +106,7 @@ func same(a, b [3]os.FileInfo) bool {
 	return true
 }
 
-func (c *certificates) read() (pair, error) {
+func (c *certificates) readFiles() (pair, error) {
 	own, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.Key)
 	if err != nil {
 		return pair{}, fmt.Errorf("certificate %q with key %q: %w", c.files.Certificate, c.files.Key, err)
@@ -118,4 +125,4 @@ func (c *certificates) read() (pair, error) {
 	return pair{&own, roots}, nil
 }
 
-var errNoCertificates = errors.New("there is no certificate in it")
+var errNoCertificates = errors.New("contains no certificate")

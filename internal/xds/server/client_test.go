@@ -105,7 +105,9 @@ func (h *harness) pushed() {
 
 func (h *harness) dial(o ...grpc.DialOption) *grpc.ClientConn {
 	h.t.Helper()
-	conn, err := grpc.NewClient(h.addr, append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, o...)...)
+	conn, err := grpc.NewClient(
+		h.addr,
+		append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, o...)...)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -115,8 +117,11 @@ func (h *harness) dial(o ...grpc.DialOption) *grpc.ClientConn {
 
 func testNode(i int) *corev3.Node {
 	return &corev3.Node{
-		Id: fmt.Sprintf("sidecar~10.9.0.%d~p%d.default~default.svc.cluster.local", i, i), Cluster: "p.default",
-		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"ISTIO_VERSION": structpb.NewStringValue("1.31.0")}},
+		Id:      fmt.Sprintf("sidecar~10.9.0.%d~p%d.default~default.svc.cluster.local", i, i),
+		Cluster: "p.default",
+		Metadata: &structpb.Struct{
+			Fields: map[string]*structpb.Value{"ISTIO_VERSION": structpb.NewStringValue("1.31.0")},
+		},
 	}
 }
 
@@ -213,7 +218,7 @@ func (c *client) receive() (answer, error) {
 	return a, nil
 }
 
-// nameOf gives field 1, which is the name in all resources, and the whole of what is no message.
+// nameOf returns field 1, which is the name in all resources, and the whole of what is no message.
 func nameOf(body []byte) string {
 	if number, kind, n := protowire.ConsumeTag(body); n > 0 && number == 1 && kind == protowire.BytesType {
 		if name, n := protowire.ConsumeString(body[n:]); n > 0 {
@@ -233,7 +238,14 @@ func (c *client) ask(typeURL string, names []string, held map[string]string) {
 	c.t.Helper()
 	var err error
 	if c.mode == stream.Delta {
-		err = c.delta.Send(&discoveryv3.DeltaDiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResourceNamesSubscribe: names, InitialResourceVersions: held})
+		err = c.delta.Send(
+			&discoveryv3.DeltaDiscoveryRequest{
+				Node:                    c.node,
+				TypeUrl:                 typeURL,
+				ResourceNamesSubscribe:  names,
+				InitialResourceVersions: held,
+			},
+		)
 	} else {
 		err = c.sotw.Send(&discoveryv3.DiscoveryRequest{Node: c.node, TypeUrl: typeURL, ResourceNames: names})
 	}
@@ -264,9 +276,19 @@ func (c *client) ack(a answer, names []string, message string) {
 	}
 	var err error
 	if c.mode == stream.Delta {
-		err = c.delta.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: a.typeURL, ResponseNonce: a.nonce, ErrorDetail: detail})
+		err = c.delta.Send(
+			&discoveryv3.DeltaDiscoveryRequest{TypeUrl: a.typeURL, ResponseNonce: a.nonce, ErrorDetail: detail},
+		)
 	} else {
-		err = c.sotw.Send(&discoveryv3.DiscoveryRequest{TypeUrl: a.typeURL, ResponseNonce: a.nonce, VersionInfo: a.version, ResourceNames: names, ErrorDetail: detail})
+		err = c.sotw.Send(
+			&discoveryv3.DiscoveryRequest{
+				TypeUrl:       a.typeURL,
+				ResponseNonce: a.nonce,
+				VersionInfo:   a.version,
+				ResourceNames: names,
+				ErrorDetail:   detail,
+			},
+		)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		c.t.Fatal(err)
@@ -291,7 +313,7 @@ func (c *client) want(typeURL string) answer {
 	return answer{}
 }
 
-// wantEnd takes what there still is, and gives why the stream ended.
+// wantEnd takes what there still is, and returns why the stream ended.
 func (c *client) wantEnd() error {
 	c.t.Helper()
 	timeout := time.After(limit)

@@ -32,18 +32,18 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch v := v.(type) {
 	case *request:
-		return v.read(data)
+		return v.decodeData(data)
 	case *guardedMessage:
 		v.size = data.Len()
-		v.err = c.decode(data, v.message)
+		v.err = c.decodeBounded(data, v.message)
 		return nil // an error from here would end the call with codes.Internal
 	}
-	return c.decode(data, v)
+	return c.decodeBounded(data, v)
 }
 
-// decode decodes a message of a service other than ADS. It refuses a message that is longer, or
-// would take more memory, than unary calls need.
-func (c codec) decode(data mem.BufferSlice, v any) error {
+// decodeBounded decodes a message of a service other than ADS. It refuses a message that is longer,
+// or would take more memory, than unary calls need.
+func (c codec) decodeBounded(data mem.BufferSlice, v any) error {
 	if data.Len() > c.port.limits.SmallRequest {
 		return errTooLong(data.Len(), c.port.limits.SmallRequest)
 	}

@@ -16,9 +16,9 @@ type connection struct {
 	frames frames
 }
 
-// follow returns the connection that gRPC must use in place of conn. A TCP connection can still be
-// read without a buffer while no data is available.
-func follow(conn net.Conn, l *link) net.Conn {
+// trackConnection returns the connection that gRPC must use in place of conn. A TCP connection can
+// still be read without a buffer while no data is available.
+func trackConnection(conn net.Conn, l *link) net.Conn {
 	c := connection{Conn: conn, link: l, frames: frames{preface: prefaceLength}}
 	tcp, plain := conn.(*net.TCPConn)
 	if !plain {
@@ -37,15 +37,15 @@ func follow(conn net.Conn, l *link) net.Conn {
 func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		if err := c.account(b[:n]); err != nil {
+		if err := c.chargeFrames(b[:n]); err != nil {
 			return 0, err
 		}
 	}
 	return n, err
 }
 
-func (c *connection) account(b []byte) error {
-	carried, count := c.frames.follow(b)
+func (c *connection) chargeFrames(b []byte) error {
+	carried, count := c.frames.countData(b)
 	if count == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (c *connection) Close() error {
 	c.link.aborted.Store(true)
 	c.link.release.Do(func() {
 		c.link.pending.remove()
-		c.link.port.unread.forget(c.link)
+		c.link.port.unread.creditAll(c.link)
 	})
 	return c.Conn.Close()
 }
@@ -98,7 +98,7 @@ func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, i
 	case n == 0:
 		err = io.EOF
 	default:
-		err = c.account((*buffer)[:n])
+		err = c.chargeFrames((*buffer)[:n])
 	}
 	if err != nil {
 		if buffer != nil {

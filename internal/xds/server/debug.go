@@ -55,8 +55,8 @@ type named struct {
 // and may send several debug requests. Other requests and ACKs are ignored. answered is called
 // after each response was written.
 func (x *session) answerAll(in *incoming, answered func()) error {
-	requests := x.read(in)
-	hello := x.introduction(in.node)
+	requests := x.readRequests(in)
+	hello := x.describeClient(in.node)
 	nonces := map[string]bool{}
 	for {
 		select {
@@ -67,7 +67,7 @@ func (x *session) answerAll(in *incoming, answered func()) error {
 		if !isDebug(in.TypeURL) || nonces[in.Nonce] { // an ACK of a response
 			continue
 		}
-		list, err := x.s.answer(hello, in)
+		list, err := x.s.answerDebug(hello, in)
 		if err != nil {
 			return err
 		}
@@ -80,14 +80,14 @@ func (x *session) answerAll(in *incoming, answered func()) error {
 	}
 }
 
-// answerBetween answers a debug request on the stream of a proxy, whose agent forwards requests of
-// istioctl. If there is an error it sends an empty response, because a debug request must not end
-// the stream.
-func (x *session) answerBetween(in *incoming) {
+// answerOnProxyStream answers a debug request on the stream of a proxy, whose agent forwards
+// requests of istioctl. If there is an error it sends an empty response, because a debug request
+// must not end the stream.
+func (x *session) answerOnProxyStream(in *incoming) {
 	if in.Nonce == betweenNonce {
 		return // an ACK of a response
 	}
-	list, err := x.s.answer(x.introduction(nil), in)
+	list, err := x.s.answerDebug(x.describeClient(nil), in)
 	if err != nil {
 		x.s.log.Info("ADS: debug request refused", "peer", x.link.peer, "type", in.TypeURL, "err", err)
 		list = nil
@@ -100,8 +100,8 @@ func (x *session) answerBetween(in *incoming) {
 // betweenNonce is a nonce that no response to a proxy has.
 const betweenNonce = "debug"
 
-// answer returns the resources of the response to a debug request. The error is a gRPC status.
-func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
+// answerDebug returns the resources of the response to a debug request. The error is a gRPC status.
+func (s *Server) answerDebug(h Hello, in *incoming) ([]named, error) {
 	if s.debug == nil {
 		return nil, status.Error(codes.Unimplemented, "this control plane does not answer debug requests")
 	}
@@ -112,7 +112,7 @@ func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 	names := append(in.Names, in.Subscribe...)
 	switch in.TypeURL {
 	case debugSyncz:
-		return s.syncz(namespace)
+		return s.clientConfigs(namespace)
 	case debugDump:
 		if len(names) != 1 {
 			return nil, nil
@@ -120,7 +120,10 @@ func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 		return s.configDump(names[0], namespace)
 	case debugType:
 		if len(names) != 1 {
-			return nil, status.Error(codes.InvalidArgument, "exactly one resource name is wanted: the page")
+			return nil, status.Error(
+				codes.InvalidArgument,
+				"a debug request needs exactly one resource name: the name of the page",
+			)
 		}
 	default:
 		names = []string{strings.TrimPrefix(in.TypeURL, debugType+"/")}
@@ -128,7 +131,8 @@ func (s *Server) answer(h Hello, in *incoming) ([]named, error) {
 	body, err := s.debug.Page(names[0], namespace)
 	switch status.Code(err) {
 	case codes.OK:
-	case codes.NotFound, codes.InvalidArgument: // like istiod's pages, which have the error in their text, where istioctl reads it
+	case codes.NotFound,
+		codes.InvalidArgument: // like istiod's pages, which have the error in their text, where istioctl reads it
 		body = []byte(status.Convert(err).Message())
 	default:
 		return nil, err

@@ -41,8 +41,13 @@ func (pages) ConfigDump(c push.Connection) ([]*anypb.Any, error) {
 // debugNode is what istioctl calls itself.
 var debugNode = &corev3.Node{Id: "debug~0.0.0.0~istioctl~cluster.local"}
 
-// question asks on a stream of its own, and gives the answer.
-func (h *harness) question(t *testing.T, mode stream.Mode, typeURL string, names ...string) (*discoveryv3.DiscoveryResponse, error) {
+// question asks on a stream of its own, and returns the answer.
+func (h *harness) question(
+	t *testing.T,
+	mode stream.Mode,
+	typeURL string,
+	names ...string,
+) (*discoveryv3.DiscoveryResponse, error) {
 	t.Helper()
 	ads := discoveryv3.NewAggregatedDiscoveryServiceClient(h.dial())
 	if mode == stream.SotW {
@@ -50,7 +55,14 @@ func (h *harness) question(t *testing.T, mode stream.Mode, typeURL string, names
 		if err != nil {
 			return nil, err
 		}
-		if err := st.Send(&discoveryv3.DiscoveryRequest{Node: debugNode, TypeUrl: typeURL, ResourceNames: names, ResponseNonce: "a time"}); err != nil {
+		if err := st.Send(
+			&discoveryv3.DiscoveryRequest{
+				Node:          debugNode,
+				TypeUrl:       typeURL,
+				ResourceNames: names,
+				ResponseNonce: "a time",
+			},
+		); err != nil {
 			return nil, err
 		}
 		return st.Recv()
@@ -59,7 +71,9 @@ func (h *harness) question(t *testing.T, mode stream.Mode, typeURL string, names
 	if err != nil {
 		return nil, err
 	}
-	if err := st.Send(&discoveryv3.DeltaDiscoveryRequest{Node: debugNode, TypeUrl: typeURL, ResourceNamesSubscribe: names}); err != nil {
+	if err := st.Send(
+		&discoveryv3.DeltaDiscoveryRequest{Node: debugNode, TypeUrl: typeURL, ResourceNamesSubscribe: names},
+	); err != nil {
 		return nil, err
 	}
 	m, err := st.Recv()
@@ -177,10 +191,20 @@ func TestSyncz(t *testing.T) {
 			}
 			for _, g := range c.GenericXdsConfigs {
 				if g.ConfigStatus != types[g.TypeUrl] {
-					t.Errorf("%s of %s is %v, want %v", api.ShortType(g.TypeUrl), c.Node.Id, g.ConfigStatus, types[g.TypeUrl])
+					t.Errorf(
+						"%s of %s is %v, want %v",
+						api.ShortType(g.TypeUrl),
+						c.Node.Id,
+						g.ConfigStatus,
+						types[g.TypeUrl],
+					)
 				}
 				if g.LastUpdated == nil {
-					t.Errorf("%s of %s has no time: istioctl would show an age of decades", api.ShortType(g.TypeUrl), c.Node.Id)
+					t.Errorf(
+						"%s of %s has no time: istioctl would show an age of decades",
+						api.ShortType(g.TypeUrl),
+						c.Node.Id,
+					)
 				}
 				if refused := g.ErrorState.GetDetails(); (refused != "") != (g.ConfigStatus == statusv3.ConfigStatus_ERROR) {
 					t.Errorf("the refusal is %q", refused)

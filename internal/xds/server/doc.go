@@ -18,7 +18,7 @@
 //
 // Requests are always read, even while a response cannot be written, so the two sides never wait
 // for each other. Streams are admitted by their cost (admission.go), ended when the proxy does not
-// read (writer.go), and moved to other replicas over time (evening.go).
+// read (writer.go), and moved to other replicas over time (rebalance.go).
 //
 // No input of a client is trusted before it is authenticated, and little of it is read
 // (docs/adr/0032). Each port has its own [Limits] (limits.go). In the order in which a client meets

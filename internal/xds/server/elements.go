@@ -28,12 +28,17 @@ const (
 )
 
 func errTooLong(size, limit int) error {
-	return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is too long: at most %d are allowed here", size, limit)
+	return status.Errorf(codes.ResourceExhausted, "message of %d bytes exceeds the limit of %d bytes", size, limit)
 }
 
 func errFieldTooLong(number protowire.Number, size int) error {
-	return status.Errorf(codes.ResourceExhausted,
-		"field %d of a request has %d bytes: at most %d are allowed in each field, the node included", number, size, maxFieldBytes)
+	return status.Errorf(
+		codes.ResourceExhausted,
+		"field %d of a request has %d bytes: at most %d are allowed in each field, the node included",
+		number,
+		size,
+		maxFieldBytes,
+	)
 }
 
 // checkFields refuses a request of more than most fields, or with a field of more than
@@ -46,7 +51,7 @@ func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) err
 	defer r.Close()
 	for n := 0; r.Remaining() > 0; n++ {
 		if n == most {
-			return status.Errorf(codes.ResourceExhausted, "a request has more than %d fields", most)
+			return status.Errorf(codes.ResourceExhausted, "the request has more than %d fields", most)
 		}
 		tag, err := binary.ReadUvarint(r)
 		if err != nil {

@@ -86,7 +86,10 @@ func appendControlPlane(b []byte, field protowire.Number, identifier string) []b
 	if identifier == "" {
 		return b
 	}
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), appendString(nil, controlPlaneIdentifier, identifier))
+	return protowire.AppendBytes(
+		protowire.AppendTag(b, field, protowire.BytesType),
+		appendString(nil, controlPlaneIdentifier, identifier),
+	)
 }
 
 func wireOf(p *stream.Payload, mode stream.Mode) *wire {
@@ -96,7 +99,7 @@ func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 	}
 	w, ok := p.Form(mode, encode).(*wire)
 	if !ok {
-		panic("xds/server: a payload's wire form was made by somebody else")
+		panic("xds/server: a payload's wire form has another type")
 	}
 	return w
 }
@@ -106,14 +109,19 @@ func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 const small = 512
 
 // encodeDelta encodes resources as the field resources of a DeltaDiscoveryResponse.
-func encodeDelta(list []*resource.Resource) any { return encode(list, sizeDelta, appendDelta) }
+func encodeDelta(list []*resource.Resource) any { return encodeResources(list, sizeDelta, appendDelta) }
 
 // encodeSotW encodes resources as the field resources of a DiscoveryResponse.
-func encodeSotW(list []*resource.Resource) any { return encode(list, sizeSotW, appendSotW) }
+func encodeSotW(list []*resource.Resource) any { return encodeResources(list, sizeSotW, appendSotW) }
 
-// encode returns the *wire of a list: for each resource the output of head, followed by its body.
-// size returns the size of both together. Bodies larger than small are referenced and not copied.
-func encode(list []*resource.Resource, size func(*resource.Resource) int, head func([]byte, *resource.Resource) []byte) any {
+// encodeResources returns the *wire of a list: for each resource the output of head, followed by
+// its body. size returns the size of both together. Bodies larger than small are referenced and not
+// copied.
+func encodeResources(
+	list []*resource.Resource,
+	size func(*resource.Resource) int,
+	head func([]byte, *resource.Resource) []byte,
+) any {
 	w := new(wire)
 	copied, big := 0, 0
 	for _, r := range list {
@@ -149,7 +157,16 @@ func encode(list []*resource.Resource, size func(*resource.Resource) int, head f
 // last.
 
 func sizeResource(r *resource.Resource) int {
-	return sizeBytes(resourceName, len(r.Name)) + sizeBytes(resourceVersion, len(r.Version)) + sizeBytes(resourceBody, sizeAny(r))
+	return sizeBytes(
+		resourceName,
+		len(r.Name),
+	) + sizeBytes(
+		resourceVersion,
+		len(r.Version),
+	) + sizeBytes(
+		resourceBody,
+		sizeAny(r),
+	)
 }
 
 func sizeDelta(r *resource.Resource) int { return sizeBytes(deltaResources, sizeResource(r)) }

@@ -36,7 +36,11 @@ func TestResponseIsWhatProtobufWouldSay(t *testing.T) {
 		{"nothing", nil, nil},
 		{"small ones", []*stream.Payload{payload("a", "", "ccc")}, nil},
 		{"big ones", []*stream.Payload{payload(big, big)}, nil},
-		{"mixed, in parts", []*stream.Payload{payload("a", big, "b", big+"2"), payload(), payload(big), payload("z")}, nil},
+		{
+			"mixed, in parts",
+			[]*stream.Payload{payload("a", big, "b", big+"2"), payload(), payload(big), payload("z")},
+			nil,
+		},
 		{"removed", []*stream.Payload{payload("a")}, []string{"gone", "too"}},
 		{"just at the limit", []*stream.Payload{payload(big[:small], big[:small+1])}, nil},
 	}
@@ -44,12 +48,26 @@ func TestResponseIsWhatProtobufWouldSay(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &stream.Send{TypeURL: api.RouteType, Version: "v1", Nonce: "7", Parts: tt.parts, Removed: tt.gone}
 			control := &corev3.ControlPlane{Identifier: "me"}
-			delta := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: api.RouteType, SystemVersionInfo: "v1", Nonce: "7", RemovedResources: tt.gone, ControlPlane: control}
-			sotw := &discoveryv3.DiscoveryResponse{TypeUrl: api.RouteType, VersionInfo: "v1", Nonce: "7", ControlPlane: control}
+			delta := &discoveryv3.DeltaDiscoveryResponse{
+				TypeUrl:           api.RouteType,
+				SystemVersionInfo: "v1",
+				Nonce:             "7",
+				RemovedResources:  tt.gone,
+				ControlPlane:      control,
+			}
+			sotw := &discoveryv3.DiscoveryResponse{
+				TypeUrl:      api.RouteType,
+				VersionInfo:  "v1",
+				Nonce:        "7",
+				ControlPlane: control,
+			}
 			for _, p := range tt.parts {
 				for _, r := range p.Resources() {
 					body := &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}
-					delta.Resources = append(delta.Resources, &discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: body})
+					delta.Resources = append(
+						delta.Resources,
+						&discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: body},
+					)
 					sotw.Resources = append(sotw.Resources, body)
 				}
 			}
@@ -92,7 +110,12 @@ func TestBigBodiesAreNotCopied(t *testing.T) {
 func BenchmarkResponse(b *testing.B) {
 	for name, p := range map[string]*stream.Payload{"1x300B": benchPayload(1, 300), "1000x1300B": benchPayload(1000, 1300)} {
 		b.Run(name, func(b *testing.B) {
-			s := &stream.Send{TypeURL: api.ClusterType, Version: "0123456789abcdef", Nonce: "17", Parts: []*stream.Payload{p}}
+			s := &stream.Send{
+				TypeURL: api.ClusterType,
+				Version: "0123456789abcdef",
+				Nonce:   "17",
+				Parts:   []*stream.Payload{p},
+			}
 			envelope := make([]byte, 0, tracked)
 			newResponse(s, stream.Delta, "", &envelope)
 			b.ReportAllocs()
@@ -117,7 +140,14 @@ func BenchmarkPayload(b *testing.B) {
 func BenchmarkProtobuf(b *testing.B) {
 	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: api.ClusterType, Nonce: "17"}
 	for _, r := range benchPayload(1000, 1300).Resources() {
-		m.Resources = append(m.Resources, &discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}})
+		m.Resources = append(
+			m.Resources,
+			&discoveryv3.Resource{
+				Name:     r.Name,
+				Version:  r.Version,
+				Resource: &anypb.Any{TypeUrl: r.TypeURL, Value: r.Body},
+			},
+		)
 	}
 	c := newCodec(newPort(Limits{}))
 	b.ReportAllocs()
@@ -133,7 +163,14 @@ func BenchmarkProtobuf(b *testing.B) {
 func benchPayload(n, size int) *stream.Payload {
 	var list []*resource.Resource
 	for i := range n {
-		list = append(list, resource.FromBytes(fmt.Sprintf("outbound|80||service-%d.default.svc.cluster.local", i), api.ClusterType, make([]byte, size)))
+		list = append(
+			list,
+			resource.FromBytes(
+				fmt.Sprintf("outbound|80||service-%d.default.svc.cluster.local", i),
+				api.ClusterType,
+				make([]byte, size),
+			),
+		)
 	}
 	return stream.NewPayload(list)
 }

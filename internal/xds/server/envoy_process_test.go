@@ -32,7 +32,7 @@ func runEnvoy(t *testing.T, xds string, mode stream.Mode) admin {
 	return admin{t, envoy.Start(t, envoy.Options{Bootstrap: []byte(config)}).Admin()}
 }
 
-// stat gives one of Envoy's counters or gauges.
+// stat returns one of Envoy's counters or gauges.
 func (a admin) stat(name string) string {
 	a.t.Helper()
 	client := &http.Client{Timeout: limit, Transport: new(http.Transport)}

@@ -16,9 +16,9 @@ const (
 	dataFrame     = 0
 )
 
-// follow processes the next bytes of the connection. It returns the total payload and the number of
-// the DATA frames that begin in them.
-func (f *frames) follow(b []byte) (carried, count int) {
+// countData processes the next bytes of the connection. It returns the total payload and the number
+// of the DATA frames that begin in them.
+func (f *frames) countData(b []byte) (carried, count int) {
 	for len(b) > 0 {
 		if skip := min(len(b), f.preface); skip > 0 {
 			f.preface -= skip

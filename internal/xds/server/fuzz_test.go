@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// FuzzNode reads any node that protobuf reads: it is refused, or is a proxy with a type, and with a namespace if it says one.
+// FuzzNode reads any node that protobuf reads: it is refused, or is a proxy with a type, and with a
+// namespace if it says one.
 func FuzzNode(f *testing.F) {
 	for _, text := range []string{
 		`{"id":"sidecar~10.0.0.1~web-1.shop~shop.svc.cluster.local","metadata":{"NAMESPACE":"shop","LABELS":{"a":"b"},"INSTANCE_IPS":"10.0.0.1,x"}}`,
@@ -39,17 +40,19 @@ func FuzzNode(f *testing.F) {
 		if proto.Unmarshal(raw, n) != nil {
 			return
 		}
-		p, err := s.proxy(n)
+		p, err := s.parseNode(n)
 		if err != nil {
 			return
 		}
-		if said := n.GetMetadata().GetFields()["NAMESPACE"].GetStringValue(); p.Type == "" || said != "" && p.Namespace != said {
+		if said := n.GetMetadata().GetFields()["NAMESPACE"].GetStringValue(); p.Type == "" ||
+			said != "" && p.Namespace != said {
 			t.Errorf("%v is %+v", n, p)
 		}
 	})
 }
 
-// FuzzEnvelope: a response is what protobuf reads, whatever is in it (differential), and has the size that it is said to have.
+// FuzzEnvelope: a response is what protobuf reads, whatever is in it (differential), and has the
+// size that it is said to have.
 func FuzzEnvelope(f *testing.F) {
 	f.Add("v1", "7", "a", []byte("body"), "gone", "me", true)
 	f.Add("", "", "", []byte{}, "", "", false)
@@ -60,21 +63,33 @@ func FuzzEnvelope(f *testing.F) {
 				return // protobuf's strings are UTF-8
 			}
 		}
-		list := []*resource.Resource{resource.FromBytes(name, api.RouteType, body), resource.FromBytes(name+"2", api.RouteType, append(body, body...))}
-		s := &stream.Send{TypeURL: api.RouteType, Version: version, Nonce: nonce, Parts: []*stream.Payload{stream.NewPayload(list)}}
+		list := []*resource.Resource{
+			resource.FromBytes(name, api.RouteType, body),
+			resource.FromBytes(name+"2", api.RouteType, append(body, body...)),
+		}
+		s := &stream.Send{
+			TypeURL: api.RouteType,
+			Version: version,
+			Nonce:   nonce,
+			Parts:   []*stream.Payload{stream.NewPayload(list)},
+		}
 		if delta {
 			s.Removed = []string{removed}
 			m := new(discoveryv3.DeltaDiscoveryResponse)
 			unmarshalResponse(t, newResponse(s, stream.Delta, identifier, new([]byte)), m)
 			if m.SystemVersionInfo != version || m.Nonce != nonce || m.RemovedResources[0] != removed || len(m.Resources) != 2 || m.Resources[0].Name != name ||
-				!bytes.Equal(m.Resources[0].Resource.Value, body) || m.Resources[1].Version != list[1].Version || m.ControlPlane.GetIdentifier() != identifier {
+				!bytes.Equal(m.Resources[0].Resource.Value, body) ||
+				m.Resources[1].Version != list[1].Version ||
+				m.ControlPlane.GetIdentifier() != identifier {
 				t.Errorf("read as %v", m)
 			}
 			return
 		}
 		m := new(discoveryv3.DiscoveryResponse)
 		unmarshalResponse(t, newResponse(s, stream.SotW, identifier, new([]byte)), m)
-		if m.VersionInfo != version || m.Nonce != nonce || len(m.Resources) != 2 || !bytes.Equal(m.Resources[1].Value, list[1].Body) || m.Resources[0].TypeUrl != api.RouteType {
+		if m.VersionInfo != version || m.Nonce != nonce || len(m.Resources) != 2 ||
+			!bytes.Equal(m.Resources[1].Value, list[1].Body) ||
+			m.Resources[0].TypeUrl != api.RouteType {
 			t.Errorf("read as %v", m)
 		}
 	})

@@ -77,13 +77,13 @@ func (g *gate) acquire(ctx context.Context) error {
 		}
 		return nil
 	case <-ctx.Done():
-		return g.leave(w, ctx.Err())
+		return g.removeWaiter(w, ctx.Err())
 	}
 }
 
-// leave removes a waiter that stops waiting. If the waiter was admitted at the same moment, its
-// place goes to the next waiter.
-func (g *gate) leave(w *waiter, err error) error {
+// removeWaiter removes a waiter that stops waiting. If the waiter was admitted at the same moment,
+// its place goes to the next waiter.
+func (g *gate) removeWaiter(w *waiter, err error) error {
 	g.mu.Lock()
 	at := slices.Index(g.waiting, w)
 	if at >= 0 {

@@ -31,31 +31,31 @@ func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	guarded := *desc
 	guarded.Methods = slices.Clone(desc.Methods)
 	for i := range guarded.Methods {
-		guarded.Methods[i].Handler = g.unary(desc.Methods[i].Handler)
+		guarded.Methods[i].Handler = g.guardUnary(desc.Methods[i].Handler)
 	}
 	guarded.Streams = slices.Clone(desc.Streams)
 	for i := range guarded.Streams {
-		guarded.Streams[i].Handler = g.stream(desc.Streams[i].Handler)
+		guarded.Streams[i].Handler = g.guardStream(desc.Streams[i].Handler)
 	}
 	g.Server.RegisterService(&guarded, impl)
 }
 
-func (g Guard) unary(serve grpc.MethodHandler) grpc.MethodHandler {
+func (g Guard) guardUnary(serve grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		c := newGuardedCall(ctx, g.Recovery)
-		return c.run(func(ctx context.Context) (any, error) {
+		return c.runHandler(func(ctx context.Context) (any, error) {
 			if err := g.authenticate(ctx); err != nil {
 				return nil, err
 			}
-			return serve(srv, ctx, func(v any) error { return c.receive(v, dec) }, interceptor)
+			return serve(srv, ctx, func(v any) error { return c.receiveMessage(v, dec) }, interceptor)
 		})
 	}
 }
 
-func (g Guard) stream(serve grpc.StreamHandler) grpc.StreamHandler {
+func (g Guard) guardStream(serve grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, st grpc.ServerStream) error {
 		c := newGuardedCall(st.Context(), g.Recovery)
-		_, err := c.run(func(ctx context.Context) (any, error) {
+		_, err := c.runHandler(func(ctx context.Context) (any, error) {
 			if err := g.authenticate(ctx); err != nil {
 				return nil, err
 			}
@@ -88,7 +88,7 @@ func newGuardedCall(ctx context.Context, r *recovery.Recorder) *guardedCall {
 	return c
 }
 
-var errNoMessage = status.Error(codes.DeadlineExceeded, "no message came")
+var errNoMessage = status.Error(codes.DeadlineExceeded, "the first message did not arrive in time")
 
 // outcome is the result of a handler.
 type outcome struct {
@@ -96,16 +96,16 @@ type outcome struct {
 	err   error
 }
 
-// run runs the handler of a call. It returns without waiting for the handler in two cases: the
-// first message does not arrive in time, or newer calls displace this one before it has arrived.
-// gRPC then ends the call, which also unblocks the handler.
-func (c *guardedCall) run(handler func(context.Context) (any, error)) (any, error) {
+// runHandler runs the handler of a call. It returns without waiting for the handler in two cases:
+// the first message does not arrive in time, or newer calls displace this one before it has
+// arrived. gRPC then ends the call, which also unblocks the handler.
+func (c *guardedCall) runHandler(handler func(context.Context) (any, error)) (any, error) {
 	defer c.cancel(nil)
 	if c.link.port == nil {
 		return handler(c.ctx)
 	}
-	c.link.begin()
-	defer c.link.end()
+	c.link.beginCall()
+	defer c.link.endCall()
 	c.pending = c.link.port.calls.add(c.link.source, func() { c.cancel(errDisplaced) })
 	defer c.pending.remove()
 	patience := time.AfterFunc(c.link.port.limits.FirstRequest, func() {
@@ -117,7 +117,12 @@ func (c *guardedCall) run(handler func(context.Context) (any, error)) (any, erro
 	done := make(chan outcome, 1)
 	go func() {
 		var o outcome
-		if err := c.recovery.Call("grpc", func() error { o.reply, o.err = handler(c.ctx); return nil }, "doing", "serve a call"); err != nil {
+		if err := c.recovery.Call(
+			"grpc",
+			func() error { o.reply, o.err = handler(c.ctx); return nil },
+			"doing",
+			"serve a call",
+		); err != nil {
 			o = outcome{err: errInternal}
 		}
 		done <- o
@@ -142,13 +147,13 @@ type guardedMessage struct {
 	err     error
 }
 
-// receive reads a message with read.
-func (c *guardedCall) receive(v any, read func(any) error) error {
+// receiveMessage reads a message with read.
+func (c *guardedCall) receiveMessage(v any, read func(any) error) error {
 	m := &guardedMessage{message: v}
 	if err := read(m); err != nil {
 		return err
 	}
-	c.link.decoded(m.size)
+	c.link.creditDecoded(m.size)
 	if m.err != nil {
 		if status.Code(m.err) == codes.Unknown {
 			return status.Errorf(codes.InvalidArgument, "decode the message: %v", m.err)
@@ -157,7 +162,7 @@ func (c *guardedCall) receive(v any, read func(any) error) error {
 	}
 	c.received.Store(true)
 	c.pending.remove()
-	c.link.admit()
+	c.link.markAdmitted()
 	return nil
 }
 
@@ -172,4 +177,4 @@ type guardedStream struct {
 func (s *guardedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg reads a message within the limits of the port.
-func (s *guardedStream) RecvMsg(v any) error { return s.call.receive(v, s.ServerStream.RecvMsg) }
+func (s *guardedStream) RecvMsg(v any) error { return s.call.receiveMessage(v, s.ServerStream.RecvMsg) }

@@ -14,9 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// handler returns the Handler that a client selects with GENERATOR in its node metadata, or nil for
-// a proxy.
-func (s *Server) handler(node *corev3.Node) Handler {
+// handlerFor returns the Handler that a client selects with GENERATOR in its node metadata, or nil
+// for a proxy.
+func (s *Server) handlerFor(node *corev3.Node) Handler {
 	return s.generators[node.GetMetadata().GetFields()["GENERATOR"].GetStringValue()]
 }
 
@@ -27,8 +27,8 @@ func (x *session) handOver(h Handler, first *incoming) error {
 	if err := mesh.CheckNodeText("node id", first.node.GetId()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	in := x.read(first)
-	hello := x.introduction(first.node)
+	in := x.readRequests(first)
+	hello := x.describeClient(first.node)
 	var err error
 	if x.mode == stream.Delta {
 		err = h.ServeDelta(x.ctx, hello, deltaHandoff{handoff{x, in}})
@@ -41,15 +41,15 @@ func (x *session) handOver(h Handler, first *incoming) error {
 	return err
 }
 
-// read returns a channel of the stream's requests, beginning with first. It reads until the stream
-// or the session ends.
-func (x *session) read(first *incoming) <-chan *incoming {
+// readRequests returns a channel of the stream's requests, beginning with first. It reads until the
+// stream or the session ends.
+func (x *session) readRequests(first *incoming) <-chan *incoming {
 	c := make(chan *incoming, 1)
 	c <- first
 	go func() {
 		defer x.recoverStream("read")
 		for {
-			m, err := x.next()
+			m, err := x.nextRequest()
 			if err != nil {
 				x.end(err)
 				return
@@ -112,7 +112,13 @@ func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 	return m, nil
 }
 
-// introduction returns the description of the client for Handlers and Debug.
-func (x *session) introduction(node *corev3.Node) Hello {
-	return Hello{Node: node, Peer: x.link.peer, Secure: x.link.TLS() != nil, Identities: x.identities, Cluster: x.cluster}
+// describeClient returns the description of the client for Handlers and Debug.
+func (x *session) describeClient(node *corev3.Node) Hello {
+	return Hello{
+		Node:       node,
+		Peer:       x.link.peer,
+		Secure:     x.link.TLS() != nil,
+		Identities: x.identities,
+		Cluster:    x.cluster,
+	}
 }

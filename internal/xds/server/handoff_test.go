@@ -39,7 +39,10 @@ func (e *echo) ServeSotW(_ context.Context, h Hello, s SotWStream) (err error) {
 		}
 		m := &discoveryv3.DiscoveryResponse{TypeUrl: r.TypeUrl, Nonce: "n"}
 		for _, n := range r.ResourceNames {
-			m.Resources = append(m.Resources, &anypb.Any{TypeUrl: r.TypeUrl, Value: append([]byte{10, byte(len(n))}, n...)})
+			m.Resources = append(
+				m.Resources,
+				&anypb.Any{TypeUrl: r.TypeUrl, Value: append([]byte{10, byte(len(n))}, n...)},
+			)
 		}
 		if err := s.Send(m); err != nil {
 			return err
@@ -69,7 +72,10 @@ func (e *echo) ServeDelta(_ context.Context, h Hello, s DeltaStream) (err error)
 }
 
 func generatorNode(id, generator string) *corev3.Node {
-	return &corev3.Node{Id: id, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"GENERATOR": structpb.NewStringValue(generator)}}}
+	return &corev3.Node{
+		Id:       id,
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"GENERATOR": structpb.NewStringValue(generator)}},
+	}
 }
 
 func TestHandlersServeOtherClients(t *testing.T) {
@@ -85,7 +91,8 @@ func TestHandlersServeOtherClients(t *testing.T) {
 		if a := c.want("x.io/Thing"); !slices.Equal(a.names, []string{"c"}) {
 			t.Errorf("the second request was answered with %v", a.names)
 		}
-		if hello := <-e.hellos; hello.Node.GetId() != "some control plane" || hello.Peer == "" || hello.Secure || hello.Identities != nil {
+		if hello := <-e.hellos; hello.Node.GetId() != "some control plane" || hello.Peer == "" || hello.Secure ||
+			hello.Identities != nil {
 			t.Errorf("the stream was introduced as %+v", hello)
 		}
 		if n := len(h.server.Connections()); n != 0 {

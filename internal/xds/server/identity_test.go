@@ -15,7 +15,11 @@ import (
 // it sends along in plain text proves nothing.
 func TestIdentityIsProvenOverTLS(t *testing.T) {
 	s := serveTLS(t, TLS{})
-	plain := serve(t, 1, Options{Authenticate: func(context.Context) ([]string, string, error) { return []string{ours}, "", nil }})
+	plain := serve(
+		t,
+		1,
+		Options{Authenticate: func(context.Context) ([]string, string, error) { return []string{ours}, "", nil }},
+	)
 	for _, c := range []struct {
 		name string
 		h    *harness

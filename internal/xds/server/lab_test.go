@@ -58,7 +58,9 @@ type labState struct {
 func newLab(t *testing.T) *lab {
 	l := &lab{t: t, addr: serving.FreeAddress(t), listen: serving.FreeAddress(t)}
 	for range 2 {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }))
+		s := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }),
+		)
 		t.Cleanup(s.Close)
 		l.upstream = append(l.upstream, s.Listener.Addr().String())
 	}
@@ -150,8 +152,11 @@ func encoded(name, typeURL string, m proto.Message) *resource.Resource {
 }
 
 var adsSource = &corev3.ConfigSource{
-	ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}, ResourceApiVersion: corev3.ApiVersion_V3,
-	InitialFetchTimeout: durationpb.New(0), // for ever: what stays warming must show
+	ConfigSourceSpecifier: &corev3.ConfigSource_Ads{
+		Ads: &corev3.AggregatedConfigSource{},
+	},
+	ResourceApiVersion:  corev3.ApiVersion_V3,
+	InitialFetchTimeout: durationpb.New(0), // forever: what stays warming must show
 }
 
 func (l *lab) clusters(*view.View) []*resource.Resource {
@@ -171,7 +176,9 @@ func (l *lab) endpoints(_ *view.View, name string) *resource.Resource {
 	s := l.state.Load()
 	a := &endpointv3.ClusterLoadAssignment{ClusterName: name}
 	if s.clusters[name] > 0 {
-		a.Endpoints = []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{lbEndpoint(l.upstream[0])}}}
+		a.Endpoints = []*endpointv3.LocalityLbEndpoints{
+			{LbEndpoints: []*endpointv3.LbEndpoint{lbEndpoint(l.upstream[0])}},
+		}
 		if s.second {
 			a.Endpoints[0].LbEndpoints = append(a.Endpoints[0].LbEndpoints, lbEndpoint(l.upstream[1]))
 		}
@@ -180,7 +187,9 @@ func (l *lab) endpoints(_ *view.View, name string) *resource.Resource {
 }
 
 func lbEndpoint(address string) *endpointv3.LbEndpoint {
-	return &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socket(address)}}}
+	return &endpointv3.LbEndpoint{
+		HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socket(address)}},
+	}
 }
 
 func socket(address string) *corev3.Address {
@@ -202,29 +211,45 @@ func anyOf(m proto.Message) *anypb.Any {
 
 func (l *lab) listeners(*view.View) []*resource.Resource {
 	manager := &hcmv3.HttpConnectionManager{
-		StatPrefix:     "lab",
-		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: "80", ConfigSource: adsSource}},
-		HttpFilters: []*hcmv3.HttpFilter{{
-			Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: anyOf(new(routerv3.Router))},
-		}},
+		StatPrefix: "lab",
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{
+			Rds: &hcmv3.Rds{RouteConfigName: "80", ConfigSource: adsSource},
+		},
+		HttpFilters: []*hcmv3.HttpFilter{
+			{
+				Name:       "envoy.filters.http.router",
+				ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: anyOf(new(routerv3.Router))},
+			},
+		},
 	}
 	return []*resource.Resource{encoded("l", api.ListenerType, &listenerv3.Listener{
-		Name: "l", Address: socket(l.listen), FilterChains: []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{{
-			Name: "envoy.filters.network.http_connection_manager", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: anyOf(manager)},
-		}}}},
+		Name:    "l",
+		Address: socket(l.listen),
+		FilterChains: []*listenerv3.FilterChain{{Name: "http", Filters: []*listenerv3.Filter{
+			{
+				Name:       "envoy.filters.network.http_connection_manager",
+				ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: anyOf(manager)},
+			},
+		}}},
 	})}
 }
 
 func (l *lab) routes(_ *view.View, name string) *resource.Resource {
 	return encoded(name, api.RouteType, &routev3.RouteConfiguration{Name: name, VirtualHosts: []*routev3.VirtualHost{{
-		Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{{
-			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
-			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: l.state.Load().route}}},
-		}},
+		Name: "all", Domains: []string{"*"}, Routes: []*routev3.Route{
+			{
+				Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+				Action: &routev3.Route_Route{
+					Route: &routev3.RouteAction{
+						ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: l.state.Load().route},
+					},
+				},
+			},
+		},
 	}}})
 }
 
-// load sends requests through Envoy until the function it gives is called, which gives the count and the failures.
+// load sends requests through Envoy until the function it returns is called, which returns the count and the failures.
 func (l *lab) load() func() (int, []string) {
 	l.t.Helper()
 	call := func(client *http.Client) error {

@@ -15,8 +15,12 @@ import (
 
 // The full size is -streams 1000 -rounds 50.
 var (
-	leakStreams = flag.Int("streams", scorecard.BySize(100, 1000, 1000), "streams of a round of TestConnectDisconnectLeavesNothing")
-	leakRounds  = flag.Int("rounds", scorecard.BySize(6, 50, 100), "rounds of TestConnectDisconnectLeavesNothing")
+	leakStreams = flag.Int(
+		"streams",
+		scorecard.BySize(100, 1000, 1000),
+		"streams of a round of TestConnectDisconnectLeavesNothing",
+	)
+	leakRounds = flag.Int("rounds", scorecard.BySize(6, 50, 100), "rounds of TestConnectDisconnectLeavesNothing")
 )
 
 // held is what a process holds.
@@ -70,12 +74,19 @@ func TestConnectDisconnectLeavesNothing(t *testing.T) {
 	var before, after held
 	h.wait("the first rounds are over", func() bool { before = holding(t); return before.goroutines < 20 })
 	t.Cleanup(func() {
-		t.Logf("%d rounds of %d streams: before %+v, after %+v, stacks %d KB", *leakRounds, *leakStreams, before, after, stacks()>>10)
+		t.Logf(
+			"%d rounds of %d streams: before %+v, after %+v, stacks %d KB",
+			*leakRounds,
+			*leakStreams,
+			before,
+			after,
+			stacks()>>10,
+		)
 	})
 	for range *leakRounds - 2 {
 		round()
 	}
-	// A stream that left anything behind would leave more than this. Go's runtime keeps the descriptors of goroutines for ever, and stopped
+	// A stream that left anything behind would leave more than this. Go's runtime keeps the descriptors of goroutines forever, and stopped
 	// timers for a while: their number follows the most streams at once, which grows a little with the number of rounds.
 	const perStream = 8
 	bound := before.heap + before.heap/100 + 64<<10 + uint64(perStream**leakStreams**leakRounds)

@@ -93,7 +93,9 @@ func TestFramesAreFollowed(t *testing.T) {
 			case 0:
 				err = f.WritePing(true, [8]byte{})
 			case 1:
-				err = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, n), EndHeaders: true})
+				err = f.WriteHeaders(
+					http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, n), EndHeaders: true},
+				)
 			default:
 				err = f.WriteData(1, false, make([]byte, n))
 				if bytesSent += n; n > 0 {
@@ -108,7 +110,7 @@ func TestFramesAreFollowed(t *testing.T) {
 		follow := frames{preface: prefaceLength}
 		for b := wire.Bytes(); len(b) > 0; {
 			cut := 1 + r.IntN(len(b))
-			n, frames := follow.follow(b[:cut])
+			n, frames := follow.countData(b[:cut])
 			got, count, b = got+n, count+frames, b[cut:]
 		}
 		if got != bytesSent || count != framesSent {
@@ -140,7 +142,12 @@ func TestUnreadBudget(t *testing.T) {
 	}
 	small, _ := connect()
 	if err := b.charge(small, 16_000, 1); err != nil || !hoarder.aborted.Load() || second.aborted.Load() {
-		t.Errorf("a small message: %v, the hoarder is closed %v, the other %v", err, hoarder.aborted.Load(), second.aborted.Load())
+		t.Errorf(
+			"a small message: %v, the hoarder is closed %v, the other %v",
+			err,
+			hoarder.aborted.Load(),
+			second.aborted.Load(),
+		)
 	}
 	b.credit(small, 16_000)
 	b.credit(second, 30_000)
@@ -196,7 +203,10 @@ func TestElementsAreCountedBeforeDecoding(t *testing.T) {
 			t.Errorf("%s, %d bytes: %v", name, len(raw), err)
 		}
 	}
-	if err := checkElements(new(security.IstioCertificateRequest).ProtoReflect().Descriptor(), marshal(t, &security.IstioCertificateRequest{Metadata: nulls(100_000)})); err == nil {
+	if err := checkElements(
+		new(security.IstioCertificateRequest).ProtoReflect().Descriptor(),
+		marshal(t, &security.IstioCertificateRequest{Metadata: nulls(100_000)}),
+	); err == nil {
 		t.Error("a certificate request with 100,000 nulls is decoded")
 	}
 }
@@ -225,7 +235,9 @@ func TestRequestsAreBounded(t *testing.T) {
 		{"a proxy, too large", []string{ours}, 18 << 20, "16777216"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := Options{Authenticate: func(context.Context) ([]string, string, error) { return tt.identities, "", nil }}
+			o := Options{
+				Authenticate: func(context.Context) ([]string, string, error) { return tt.identities, "", nil },
+			}
 			h := serveOver(t, 1, o, Transport{TLS: selfSigned(t)})
 			c := open(t, h.dialTLS(), stream.Delta, testNode(1))
 			c.ask(api.ClusterType, nil, state(tt.size))
@@ -233,7 +245,8 @@ func TestRequestsAreBounded(t *testing.T) {
 				c.want(api.ClusterType)
 				return
 			}
-			if err := c.wantEnd(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), tt.limit) {
+			if err := c.wantEnd(); status.Code(err) != codes.ResourceExhausted ||
+				!strings.Contains(err.Error(), tt.limit) {
 				t.Errorf("the stream ended with %v, want ResourceExhausted by the limit of %s", err, tt.limit)
 			}
 		})
@@ -242,7 +255,8 @@ func TestRequestsAreBounded(t *testing.T) {
 		h := serve(t, 1, Options{})
 		c := h.connect(stream.Delta, testNode(1))
 		c.ask(api.ClusterType, nil, state(1200<<10))
-		if err := c.wantEnd(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "1048576") {
+		if err := c.wantEnd(); status.Code(err) != codes.ResourceExhausted ||
+			!strings.Contains(err.Error(), "1048576") {
 			t.Errorf("the stream ended with %v", err)
 		}
 	})
@@ -254,7 +268,8 @@ func TestRequestsAreBounded(t *testing.T) {
 			names[i] = fmt.Sprint(i)
 		}
 		c.ask(api.EndpointType, names, nil)
-		if err := c.wantEnd(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "resource names") {
+		if err := c.wantEnd(); status.Code(err) != codes.ResourceExhausted ||
+			!strings.Contains(err.Error(), "resource names") {
 			t.Errorf("the stream ended with %v", err)
 		}
 	})
@@ -300,7 +315,10 @@ func selfSigned(*testing.T) *tls.Config {
 }
 
 func (h *harness) dialTLS() *grpc.ClientConn {
-	return h.dial(grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})), grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1<<30)))
+	return h.dial(
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1<<30)),
+	)
 }
 
 // port returns the state of the port that a stream is on.
@@ -377,7 +395,14 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	h := serveOver(t, 1, Options{}, Transport{Limits: Limits{PendingPerSource: 1000}})
 	p := h.port()
 	p.unread.size = 4 << 20
-	body := framed(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2), InitialResourceVersions: state(900 << 10)})
+	body := framed(
+		t,
+		&discoveryv3.DeltaDiscoveryRequest{
+			TypeUrl:                 api.ClusterType,
+			Node:                    testNode(2),
+			InitialResourceVersions: state(900 << 10),
+		},
+	)
 	for range 16 {
 		c := silent(t, h)
 		defer c.Close()

@@ -65,22 +65,22 @@ func (l *link) abort() {
 	}
 }
 
-// admit marks the connection as admitted, so that newer ones no longer displace it.
-func (l *link) admit() { l.pending.remove() }
+// markAdmitted marks the connection as admitted, so that newer ones no longer displace it.
+func (l *link) markAdmitted() { l.pending.remove() }
 
-// begin increments the number of calls on the connection, and end decrements it. Without calls gRPC
-// holds no message of a connection, so end then releases its unread bytes.
-func (l *link) begin() { l.streams.Add(1) }
+// beginCall increments the number of calls on the connection, and end decrements it. Without calls
+// gRPC holds no message of a connection, so end then releases its unread bytes.
+func (l *link) beginCall() { l.streams.Add(1) }
 
-func (l *link) end() (last bool) {
+func (l *link) endCall() (last bool) {
 	if last = l.streams.Add(-1) == 0; last && l.port != nil {
-		l.port.unread.forget(l)
+		l.port.unread.creditAll(l)
 	}
 	return last
 }
 
-// decoded credits a decoded message of that many bytes to the unread budget.
-func (l *link) decoded(bytes int) {
+// creditDecoded credits a decoded message of that many bytes to the unread budget.
+func (l *link) creditDecoded(bytes int) {
 	if l.port != nil {
 		l.port.unread.credit(l, bytes+messageHeader)
 	}
@@ -99,8 +99,8 @@ func (l *link) TLS() *tls.ConnectionState {
 	return &info.State
 }
 
-// secure reports whether the connection has TLS.
-func (l *link) secure() bool {
+// usesTLS reports whether the connection has TLS.
+func (l *link) usesTLS() bool {
 	_, ok := l.AuthInfo.(credentials.TLSInfo)
 	return ok
 }
@@ -115,17 +115,23 @@ func (l *link) identities() (uris []string) {
 	return uris
 }
 
-// linking wraps credentials. It records the connection in the handshake's result, and adds it to
-// the pending connections when the handshake starts.
-type linking struct {
+// linkCredentials wraps credentials. It records the connection in the handshake's result, and adds
+// it to the pending connections when the handshake starts.
+type linkCredentials struct {
 	credentials.TransportCredentials
 	port *port
 }
 
 // ServerHandshake runs the handshake of the wrapped credentials and returns a link as its result.
 // The returned connection counts bytes read and written.
-func (c linking) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	l := &link{peer: raw.RemoteAddr().String(), since: time.Now(), port: c.port, source: sourceOf(raw.RemoteAddr()), conn: raw}
+func (c linkCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	l := &link{
+		peer:   raw.RemoteAddr().String(),
+		since:  time.Now(),
+		port:   c.port,
+		source: sourceOf(raw.RemoteAddr()),
+		conn:   raw,
+	}
 	l.pending = c.port.connections.add(l.source, l.abort)
 	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -133,10 +139,10 @@ func (c linking) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, 
 		return nil, nil, err
 	}
 	l.AuthInfo = info
-	return follow(conn, l), l, nil
+	return trackConnection(conn, l), l, nil
 }
 
 // Clone clones the credentials.
-func (c linking) Clone() credentials.TransportCredentials {
-	return linking{c.TransportCredentials.Clone(), c.port}
+func (c linkCredentials) Clone() credentials.TransportCredentials {
+	return linkCredentials{c.TransportCredentials.Clone(), c.port}
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// proxy parses the node of a proxy. It refuses a node without a valid ID or addresses, or with
+// parseNode parses the node of a proxy. It refuses a node without a valid ID or addresses, or with
 // names that are too long or not printable. The result references no memory of the node: most of
 // its 60 KB are the extensions of its Envoy, which are the same for the whole fleet.
-func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
+func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
-		return nil, errors.New("the first request must say which node it comes from: node.id is missing")
+		return nil, errors.New("the first request has no node.id")
 	}
 	p, err := mesh.ParseNodeID(strings.Clone(node.Id))
 	if err != nil {
 		return nil, err
 	}
-	if p.Metadata, err = s.metadata(node); err != nil {
+	if p.Metadata, err = s.parseMetadata(node); err != nil {
 		return nil, err
 	}
 	for _, ip := range p.Metadata.InstanceIPs {
@@ -48,12 +48,16 @@ func (s *Server) proxy(node *corev3.Node) (*mesh.Proxy, error) {
 	p.Network = mesh.Network(p.Metadata.Network)
 	p.Labels = p.Metadata.Labels
 	if l := node.Locality; l != nil {
-		p.Locality = mesh.Locality{Region: strings.Clone(l.Region), Zone: strings.Clone(l.Zone), SubZone: strings.Clone(l.SubZone)}
+		p.Locality = mesh.Locality{
+			Region:  strings.Clone(l.Region),
+			Zone:    strings.Clone(l.Zone),
+			SubZone: strings.Clone(l.SubZone),
+		}
 	}
 	if v := node.GetUserAgentBuildVersion().GetVersion(); v != nil {
 		p.EnvoyVersion = mesh.EnvoyVersion{Major: v.GetMajorNumber(), Minor: v.GetMinorNumber(), Patch: v.GetPatch()}
 	}
-	p.Extensions = s.extensions.of(node)
+	p.Extensions = s.extensions.namesOf(node)
 	if err := checkTexts(&p); err != nil {
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func checkTexts(p *mesh.Proxy) error {
 	return nil
 }
 
-func (s *Server) metadata(node *corev3.Node) (mesh.NodeMetadata, error) {
+func (s *Server) parseMetadata(node *corev3.Node) (mesh.NodeMetadata, error) {
 	if node.Metadata == nil {
 		return mesh.NodeMetadata{}, nil
 	}
@@ -86,7 +90,7 @@ func (s *Server) metadata(node *corev3.Node) (mesh.NodeMetadata, error) {
 	m, bad := mesh.ParseNodeMetadata(raw)
 	if len(bad) > 0 {
 		slices.Sort(bad)
-		s.log.Warn("ADS: node metadata of an unexpected kind is left out", "node", node.Id, "fields", bad)
+		s.log.Warn("ADS: node metadata fields of an unexpected type ignored", "node", node.Id, "fields", bad)
 	}
 	return m, nil
 }
@@ -101,9 +105,9 @@ type extensionTable struct {
 // Beyond that each proxy has a list of its own.
 const maxExtensionLists = 32
 
-// of returns the names of the extensions of a proxy's Envoy, sorted; nil if the node has none. The
-// list is shared and must not be changed.
-func (t *extensionTable) of(node *corev3.Node) []string {
+// namesOf returns the names of the extensions of a proxy's Envoy, sorted; nil if the node has none.
+// The list is shared and must not be changed.
+func (t *extensionTable) namesOf(node *corev3.Node) []string {
 	if len(node.Extensions) == 0 {
 		return nil
 	}

@@ -51,7 +51,7 @@ func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 		p.sources[source] = mine
 	}
 	e.all, e.bySource = p.all.PushBack(e), mine.PushBack(e)
-	victims := p.surplus(mine, e.since)
+	victims := p.removeSurplus(mine, e.since)
 	p.mu.Unlock()
 	for _, v := range victims {
 		v.drop()
@@ -59,8 +59,9 @@ func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	return e
 }
 
-// surplus removes and returns the entries that are too old or exceed a limit. p.mu must be held.
-func (p *pendingSet) surplus(mine *list.List, now time.Time) (victims []*pendingEntry) {
+// removeSurplus removes and returns the entries that are too old or exceed a limit. p.mu must be
+// held.
+func (p *pendingSet) removeSurplus(mine *list.List, now time.Time) (victims []*pendingEntry) {
 	for {
 		oldest := p.all.Front().Value.(*pendingEntry)
 		ofSource := mine.Front().Value.(*pendingEntry)

@@ -138,7 +138,7 @@ func (r *raw) drain(tb testing.TB, take func([]byte)) {
 	}
 }
 
-// read reads a frame, and gives what it holds of a message.
+// read reads a frame, and returns what it holds of a message.
 func (r *raw) read(tb testing.TB) []byte {
 	tb.Helper()
 	if err := r.SetReadDeadline(time.Now().Add(2 * limit)); err != nil {

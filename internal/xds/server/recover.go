@@ -19,14 +19,26 @@ import (
 
 // errInternal is the status of a stream that panicked. The details are in the log, and the proxy
 // reconnects.
-var errInternal = status.Error(codes.Internal, "internal error: the stream panicked; the control plane's log has the details")
+var errInternal = status.Error(
+	codes.Internal,
+	"internal error: the stream panicked; the control plane's log has the details",
+)
 
 // recoverStream must be deferred by the functions of a stream. After a panic it ends the stream
 // with errInternal. It needs no stack while these functions run; there are two of them for each
 // proxy.
 func (x *session) recoverStream(doing string) {
 	if v := recover(); v != nil {
-		_ = x.s.recovery.Record(v, "xds", "peer", x.link.peer, "identities", strings.Join(x.identities, ","), "doing", doing)
+		_ = x.s.recovery.Record(
+			v,
+			"xds",
+			"peer",
+			x.link.peer,
+			"identities",
+			strings.Join(x.identities, ","),
+			"doing",
+			doing,
+		)
 		x.end(errInternal)
 	}
 }
@@ -37,7 +49,7 @@ func (x *session) panicked(p *mesh.Proxy, err error) error {
 	if cause := context.Cause(x.ctx); !errors.Is(err, push.ErrInternal) && !errors.Is(cause, errInternal) {
 		return err
 	}
-	x.s.panics.record(x.panicKey(p), x.s.clock.Now())
+	x.s.panics.recordPanic(x.panicKey(p), x.s.clock.Now())
 	return errInternal
 }
 
@@ -54,8 +66,14 @@ func (x *session) panicKey(p *mesh.Proxy) string {
 // awaitPanics returns an Unavailable status while a proxy must wait because its streams have
 // panicked. It does not block.
 func (x *session) awaitPanics(p *mesh.Proxy) error {
-	if wait := x.s.panics.wait(x.panicKey(p), x.s.clock.Now()); wait > 0 {
-		return status.Error(codes.Unavailable, fmt.Sprintf("the streams of this proxy have ended with internal errors; try again in %v", wait.Round(time.Second)))
+	if wait := x.s.panics.backoffFor(x.panicKey(p), x.s.clock.Now()); wait > 0 {
+		return status.Error(
+			codes.Unavailable,
+			fmt.Sprintf(
+				"the streams of this proxy have ended with internal errors; try again in %v",
+				wait.Round(time.Second),
+			),
+		)
 	}
 	return nil
 }
@@ -74,16 +92,16 @@ const (
 // expensive. The zero value is empty.
 type panicBackoff struct {
 	mu    sync.Mutex
-	seen  map[string]panicked
+	seen  map[string]panicRecord
 	swept time.Time // when expired entries were last removed
 }
 
-type panicked struct {
+type panicRecord struct {
 	last    time.Time
 	backoff time.Duration
 }
 
-func (b *panicBackoff) record(key string, now time.Time) {
+func (b *panicBackoff) recordPanic(key string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, known := b.seen[key]
@@ -97,11 +115,11 @@ func (b *panicBackoff) record(key string, now time.Time) {
 	}
 	p.last = now
 	if b.seen == nil {
-		b.seen = map[string]panicked{}
+		b.seen = map[string]panicRecord{}
 	}
 	if !known && len(b.seen) >= maxPanicked && now.Sub(b.swept) > panicMemory {
 		b.swept = now
-		maps.DeleteFunc(b.seen, func(_ string, old panicked) bool { return now.Sub(old.last) > panicMemory })
+		maps.DeleteFunc(b.seen, func(_ string, old panicRecord) bool { return now.Sub(old.last) > panicMemory })
 	}
 	if !known && len(b.seen) >= maxPanicked {
 		return
@@ -109,8 +127,9 @@ func (b *panicBackoff) record(key string, now time.Time) {
 	b.seen[key] = p
 }
 
-// wait returns how long a proxy must wait before its next stream; zero if it may open one now.
-func (b *panicBackoff) wait(key string, now time.Time) time.Duration {
+// backoffFor returns how long a proxy must wait before its next stream; zero if it may open one
+// now.
+func (b *panicBackoff) backoffFor(key string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, known := b.seen[key]

@@ -47,8 +47,8 @@ func (p poisonedPages) Page(name, ns string) ([]byte, error) {
 	return p.pages.Page(name, ns)
 }
 
-// TestStreamsThatPanic: a panic costs the stream that causes it, in each of its goroutines; others go on, and the proxy is served
-// when it connects again.
+// TestStreamsThatPanic: a panic costs the stream that causes it, in each of its goroutines; others
+// go on, and the proxy is served when it connects again.
 func TestStreamsThatPanic(t *testing.T) {
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
 		log := &safeLog{}
@@ -92,30 +92,31 @@ func TestStreamsThatPanic(t *testing.T) {
 	})
 }
 
-// TestPanicsBackOff: a proxy whose streams panic again and again is refused for longer and longer, and no other proxy is.
+// TestPanicsBackOff: a proxy whose streams panic again and again is refused for longer and longer,
+// and no other proxy is.
 func TestPanicsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b panicBackoff
 		for i, seconds := range []int{0, 1, 2, 4, 8, 16, 32, 60, 60} {
 			want := time.Duration(seconds) * time.Second
-			b.record("a", time.Now())
-			if got := b.wait("a", time.Now()); got != want {
+			b.recordPanic("a", time.Now())
+			if got := b.backoffFor("a", time.Now()); got != want {
 				t.Errorf("after panic %d: %v, want %v", i+1, got, want)
 			}
 			time.Sleep(want + time.Millisecond)
-			if got := b.wait("a", time.Now()); got != 0 {
+			if got := b.backoffFor("a", time.Now()); got != 0 {
 				t.Errorf("later: %v", got)
 			}
 		}
-		if b.wait("b", time.Now()) != 0 {
+		if b.backoffFor("b", time.Now()) != 0 {
 			t.Error("another proxy has to wait")
 		}
 		time.Sleep(2 * panicMemory)
-		if b.record("a", time.Now()); b.wait("a", time.Now()) != 0 {
+		if b.recordPanic("a", time.Now()); b.backoffFor("a", time.Now()) != 0 {
 			t.Error("it has to wait for panics of long ago")
 		}
 		for i := range 3 * maxPanicked {
-			b.record(fmt.Sprint(i), time.Now())
+			b.recordPanic(fmt.Sprint(i), time.Now())
 		}
 		if len(b.seen) > maxPanicked {
 			t.Errorf("%d proxies are tracked", len(b.seen))

@@ -54,8 +54,8 @@ const (
 	otherFields = 100
 )
 
-// next reads a request of an open stream.
-func (x *session) next() (*incoming, error) {
+// nextRequest reads a request of an open stream.
+func (x *session) nextRequest() (*incoming, error) {
 	in, leave, err := x.receiveRequest(smallMessage)
 	leave()
 	return in, err
@@ -69,7 +69,7 @@ func (x *session) receiveRequest(free int) (in *incoming, leave func(), err erro
 	if err := x.st.RecvMsg(r); err != nil {
 		return nil, r.leave, err
 	}
-	x.link.decoded(r.size)
+	x.link.creditDecoded(r.size)
 	if r.err != nil {
 		return nil, r.leave, r.err
 	}
@@ -91,13 +91,13 @@ type request struct {
 	err     error  // a gRPC status; the request is refused
 }
 
-// read decodes a message that has arrived in full. A refusal with ResourceExhausted is stored in
-// r.err, because gRPC would replace it by codes.Internal.
-func (r *request) read(data mem.BufferSlice) (err error) {
+// decodeData decodes a message that has arrived in full. A refusal with ResourceExhausted is stored
+// in r.err, because gRPC would replace it by codes.Internal.
+func (r *request) decodeData(data mem.BufferSlice) (err error) {
 	if r.size = data.Len(); r.session != nil && r.size > r.free {
 		err = r.readBounded(data)
 	} else {
-		err = r.decode(data)
+		err = r.decodeMessage(data)
 	}
 	if err != nil && status.Code(err) == codes.ResourceExhausted {
 		r.err, err = err, nil
@@ -112,7 +112,7 @@ func (r *request) read(data mem.BufferSlice) (err error) {
 func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	x := r.session
 	if r.free == 0 {
-		x.arrived()
+		x.markArrived()
 	}
 	if most := x.maxRequest(); r.size > most {
 		return errTooLong(r.size, most)
@@ -121,11 +121,12 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 		return err
 	}
 	if r.free == 0 {
-		if r.err = x.admission().begin(x.ctx); r.err != nil {
+		if r.err = x.admissionFor().waitForRate(x.ctx); r.err != nil {
 			return nil
 		}
 	}
-	leave, refused := x.admission().decode(x.ctx, r.size, x.smallRequest(), func() { err = r.decode(data) })
+	leave, refused := x.admissionFor().
+		decodeInPlace(x.ctx, r.size, x.smallRequest(), func() { err = r.decodeMessage(data) })
 	if refused != nil {
 		r.err = refused
 		return nil
@@ -134,15 +135,15 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// decode decodes a message.
-func (r *request) decode(data mem.BufferSlice) error {
+// decodeMessage decodes a message.
+func (r *request) decodeMessage(data mem.BufferSlice) error {
 	var text strings.Builder
 	text.Grow(data.Len())
 	for _, part := range data {
 		text.Write(part.ReadOnlyData())
 	}
 	r.raw = text.String()
-	switch err := r.fields(); {
+	switch err := r.decodeFields(); {
 	case status.Code(err) == codes.ResourceExhausted:
 		return err
 	case err != nil:
@@ -151,14 +152,14 @@ func (r *request) decode(data mem.BufferSlice) error {
 	return nil
 }
 
-func (r *request) fields() error {
-	field, names := r.sotw, asksSotWNames
+func (r *request) decodeFields() error {
+	field, names := r.decodeSotWField, asksSotWNames
 	if r.mode == stream.Delta {
-		field, names = r.delta, asksDeltaSubscribe
+		field, names = r.decodeDeltaField, asksDeltaSubscribe
 	}
 	many := map[protowire.Number]int{}
 	if len(r.raw) > 4<<10 {
-		many = count(r.raw)
+		many = countFields(r.raw)
 	}
 	if err := r.checkNames(many); err != nil {
 		return err
@@ -172,8 +173,8 @@ func (r *request) fields() error {
 		}
 	}
 	r.room = many[asksDeltaHeld]
-	for m := whole(r.raw); !m.end(); {
-		number, value, err := m.field()
+	for m := newMessage(r.raw); !m.atEnd(); {
+		number, value, err := m.nextField()
 		if err == nil {
 			err = field(number, value, m.at-len(value))
 		}
@@ -204,11 +205,11 @@ func (r *request) checkNames(many map[protowire.Number]int) error {
 	return nil
 }
 
-// count returns the number of fields by field number, up to the first malformed field.
-func count(text string) map[protowire.Number]int {
+// countFields returns the number of fields by field number, up to the first malformed field.
+func countFields(text string) map[protowire.Number]int {
 	counts, last, n := map[protowire.Number]int{}, protowire.Number(0), 0
-	for m := whole(text); !m.end(); {
-		number, _, err := m.field()
+	for m := newMessage(text); !m.atEnd(); {
+		number, _, err := m.nextField()
 		if err != nil {
 			break
 		}
@@ -222,41 +223,41 @@ func count(text string) map[protowire.Number]int {
 	return counts
 }
 
-func (r *request) delta(number protowire.Number, value string, at int) error {
+func (r *request) decodeDeltaField(number protowire.Number, value string, at int) error {
 	switch number {
 	case asksDeltaNode:
 		return r.readNode(value)
 	case asksDeltaTypeURL:
-		return typeURL(&r.TypeURL, value)
+		return storeTypeURL(&r.TypeURL, value)
 	case asksDeltaSubscribe:
-		return name(&r.Subscribe, value)
+		return appendName(&r.Subscribe, value)
 	case asksDeltaUnsubscribe:
-		return name(&r.Unsubscribe, value)
+		return appendName(&r.Unsubscribe, value)
 	case asksDeltaHeld:
-		return r.held(at, at+len(value))
+		return r.decodeHeld(at, at+len(value))
 	case asksDeltaNonce:
-		return text(&r.Nonce, value)
+		return storeText(&r.Nonce, value)
 	case asksDeltaError:
-		return r.refusal(value)
+		return r.decodeErrorDetail(value)
 	default:
 		return nil
 	}
 }
 
-func (r *request) sotw(number protowire.Number, value string, _ int) error {
+func (r *request) decodeSotWField(number protowire.Number, value string, _ int) error {
 	switch number {
 	case asksSotWVersion:
-		return text(&r.Version, value)
+		return storeText(&r.Version, value)
 	case asksSotWNode:
 		return r.readNode(value)
 	case asksSotWNames:
-		return name(&r.Names, value)
+		return appendName(&r.Names, value)
 	case asksSotWTypeURL:
-		return typeURL(&r.TypeURL, value)
+		return storeTypeURL(&r.TypeURL, value)
 	case asksSotWNonce:
-		return text(&r.Nonce, value)
+		return storeText(&r.Nonce, value)
 	case asksSotWError:
-		return r.refusal(value)
+		return r.decodeErrorDetail(value)
 	default:
 		return nil
 	}
@@ -287,11 +288,12 @@ func (r *request) readNode(value string) error {
 	return proto.Unmarshal(raw, r.node)
 }
 
-// held decodes one entry of initial_resource_versions, which is at text[from:to] of the message.
-func (r *request) held(from, to int) error {
+// decodeHeld decodes one entry of initial_resource_versions, which is at text[from:to] of the
+// message.
+func (r *request) decodeHeld(from, to int) error {
 	var key, version struct{ from, to int }
-	for m := (&message{text: r.raw[:to], at: from}); !m.end(); {
-		number, value, err := m.field()
+	for m := (&message{text: r.raw[:to], at: from}); !m.atEnd(); {
+		number, value, err := m.nextField()
 		if err != nil {
 			return err
 		}
@@ -312,16 +314,16 @@ func (r *request) held(from, to int) error {
 	return nil
 }
 
-// refusal decodes error_detail.
-func (r *request) refusal(value string) error {
+// decodeErrorDetail decodes error_detail.
+func (r *request) decodeErrorDetail(value string) error {
 	r.Rejected = true
-	for m := whole(value); !m.end(); {
-		number, value, err := m.field()
+	for m := newMessage(value); !m.atEnd(); {
+		number, value, err := m.nextField()
 		if err != nil {
 			return err
 		}
 		if number == statusMessage {
-			if err := text(&r.Message, value); err != nil {
+			if err := storeText(&r.Message, value); err != nil {
 				return err
 			}
 		}
@@ -331,8 +333,8 @@ func (r *request) refusal(value string) error {
 
 var errUTF8 = errors.New("a string is not UTF-8")
 
-// text stores value in to, if it is UTF-8. The string may be kept for longer than the message.
-func text(to *string, value string) error {
+// storeText stores value in to, if it is UTF-8. The string may be kept for longer than the message.
+func storeText(to *string, value string) error {
 	if !utf8.ValidString(value) {
 		return errUTF8
 	}
@@ -343,15 +345,15 @@ func text(to *string, value string) error {
 // maxTypeURL bounds a type URL, because streams remember unknown ones.
 const maxTypeURL = 1 << 10
 
-func typeURL(to *string, value string) error {
+func storeTypeURL(to *string, value string) error {
 	if len(value) > maxTypeURL {
-		return fmt.Errorf("a type_url of %d bytes", len(value))
+		return fmt.Errorf("type_url of %d bytes is too long", len(value))
 	}
-	return text(to, value)
+	return storeText(to, value)
 }
 
-// name appends a resource name. Callers that keep names must copy them.
-func name(to *[]string, value string) error {
+// appendName appends a resource name. Callers that keep names must copy them.
+func appendName(to *[]string, value string) error {
 	if !utf8.ValidString(value) {
 		return errUTF8
 	}
@@ -365,14 +367,14 @@ type message struct {
 	at   int
 }
 
-func whole(text string) *message { return &message{text: text} }
+func newMessage(text string) *message { return &message{text: text} }
 
-func (m *message) end() bool { return m.at == len(m.text) }
+func (m *message) atEnd() bool { return m.at == len(m.text) }
 
-// field reads the next field, which is a string or message. For a field of another wire type, which
-// no request has, number is 0.
-func (m *message) field() (number protowire.Number, value string, err error) {
-	key, err := m.varint()
+// nextField reads the next field, which is a string or message. For a field of another wire type,
+// which no request has, number is 0.
+func (m *message) nextField() (number protowire.Number, value string, err error) {
+	key, err := m.readVarint()
 	if err != nil {
 		return 0, "", err
 	}
@@ -388,7 +390,7 @@ func (m *message) field() (number protowire.Number, value string, err error) {
 		m.at += n
 		return 0, "", nil
 	}
-	length, err := m.varint()
+	length, err := m.readVarint()
 	if err != nil {
 		return 0, "", err
 	}
@@ -400,9 +402,9 @@ func (m *message) field() (number protowire.Number, value string, err error) {
 	return number, value, nil
 }
 
-func (m *message) varint() (v uint64, err error) {
+func (m *message) readVarint() (v uint64, err error) {
 	for shift := 0; shift < 64; shift += 7 {
-		if m.end() {
+		if m.atEnd() {
 			break
 		}
 		b := m.text[m.at]
@@ -412,5 +414,5 @@ func (m *message) varint() (v uint64, err error) {
 			return v, nil
 		}
 	}
-	return 0, errors.New("a number has no end")
+	return 0, errors.New("a varint is not terminated")
 }

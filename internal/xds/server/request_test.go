@@ -23,8 +23,15 @@ func asGenerated(raw []byte, mode stream.Mode) (incoming, error) {
 		m := new(discoveryv3.DeltaDiscoveryRequest)
 		err := proto.Unmarshal(raw, m)
 		return incoming{Request: stream.Request{
-			TypeURL: m.TypeUrl, Nonce: m.ResponseNonce, Subscribe: m.ResourceNamesSubscribe, Unsubscribe: m.ResourceNamesUnsubscribe,
-			Held: stream.HoldingsOf(m.InitialResourceVersions), Rejected: m.ErrorDetail != nil, Message: m.ErrorDetail.GetMessage(),
+			TypeURL:     m.TypeUrl,
+			Nonce:       m.ResponseNonce,
+			Subscribe:   m.ResourceNamesSubscribe,
+			Unsubscribe: m.ResourceNamesUnsubscribe,
+			Held: stream.HoldingsOf(
+				m.InitialResourceVersions,
+			),
+			Rejected: m.ErrorDetail != nil,
+			Message:  m.ErrorDetail.GetMessage(),
 		}, node: m.Node}, err
 	}
 	m := new(discoveryv3.DiscoveryRequest)
@@ -51,14 +58,42 @@ func requests(t testing.TB) map[stream.Mode][][]byte {
 	return map[stream.Mode][][]byte{
 		stream.Delta: {
 			nil,
-			marshal(t, &discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: "t", ResourceNamesSubscribe: []string{"a", "b"}, ResourceNamesUnsubscribe: []string{"c"}}),
-			marshal(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: "t", InitialResourceVersions: map[string]string{"a": "1", "b": "", "": "2"}}),
+			marshal(
+				t,
+				&discoveryv3.DeltaDiscoveryRequest{
+					Node:                     node,
+					TypeUrl:                  "t",
+					ResourceNamesSubscribe:   []string{"a", "b"},
+					ResourceNamesUnsubscribe: []string{"c"},
+				},
+			),
+			marshal(
+				t,
+				&discoveryv3.DeltaDiscoveryRequest{
+					TypeUrl:                 "t",
+					InitialResourceVersions: map[string]string{"a": "1", "b": "", "": "2"},
+				},
+			),
 			marshal(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: "t", ResponseNonce: "7", ErrorDetail: refused}),
-			marshal(t, &discoveryv3.DeltaDiscoveryRequest{ErrorDetail: new(statusv3.Status), ResourceLocatorsSubscribe: []*discoveryv3.ResourceLocator{{Name: "x"}}}),
+			marshal(
+				t,
+				&discoveryv3.DeltaDiscoveryRequest{
+					ErrorDetail:               new(statusv3.Status),
+					ResourceLocatorsSubscribe: []*discoveryv3.ResourceLocator{{Name: "x"}},
+				},
+			),
 		},
 		stream.SotW: {
 			nil,
-			marshal(t, &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: "t", VersionInfo: "3", ResourceNames: []string{"a", "b"}}),
+			marshal(
+				t,
+				&discoveryv3.DiscoveryRequest{
+					Node:          node,
+					TypeUrl:       "t",
+					VersionInfo:   "3",
+					ResourceNames: []string{"a", "b"},
+				},
+			),
 			marshal(t, &discoveryv3.DiscoveryRequest{TypeUrl: "t", ResponseNonce: "7", ErrorDetail: refused}),
 		},
 	}
@@ -70,7 +105,7 @@ func compareRequest(t *testing.T, raw []byte, mode stream.Mode) {
 	t.Helper()
 	want, wantErr := asGenerated(raw, mode)
 	got := &request{mode: mode}
-	err := got.read(mem.BufferSlice{mem.SliceBuffer(raw)})
+	err := got.decodeData(mem.BufferSlice{mem.SliceBuffer(raw)})
 	if wantErr != nil {
 		return // parts that nobody looks at may be malformed
 	}
@@ -78,7 +113,14 @@ func compareRequest(t *testing.T, raw []byte, mode stream.Mode) {
 		t.Fatal(err)
 	}
 	got.raw = ""
-	if d := cmp.Diff(want, got.incoming, cmp.AllowUnexported(incoming{}), asMap, protocmp.Transform(), cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(
+		want,
+		got.incoming,
+		cmp.AllowUnexported(incoming{}),
+		asMap,
+		protocmp.Transform(),
+		cmpopts.EquateEmpty(),
+	); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -118,7 +160,7 @@ func BenchmarkRequestWithState(b *testing.B) {
 	b.Run("by hand", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := (&request{mode: stream.Delta}).read(mem.BufferSlice{mem.SliceBuffer(raw)}); err != nil {
+			if err := (&request{mode: stream.Delta}).decodeData(mem.BufferSlice{mem.SliceBuffer(raw)}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -42,8 +42,8 @@ type Options struct {
 	// blocked (default 30 s). A proxy that reads at least 4 KiB per second has 3 minutes.
 	// SendTimeout also bounds how long a stream may last without its first request.
 	SendTimeout time.Duration
-	// Evening configures how connections are moved to other replicas over time.
-	Evening Evening
+	// Rebalance configures how connections are moved to other replicas over time.
+	Rebalance Rebalance
 	// Identifier is ControlPlane.identifier in every response. If empty, the field is omitted.
 	Identifier string
 	// ClusterAliases maps alternative names that proxies may use for a cluster to its name.
@@ -85,7 +85,7 @@ type Server struct {
 	envelopes   sync.Pool           // of *[]byte, see writer.go
 	sendTimeout time.Duration
 	maxSendTime time.Duration
-	evening     Evening
+	rebalance   Rebalance
 	identifier  string
 	aliases     map[mesh.ClusterID]mesh.ClusterID
 	generators  map[string]Handler
@@ -111,9 +111,24 @@ var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 // New returns a Server. It refuses streams until SetReady.
 func New(o Options) *Server {
 	s := &Server{
-		pusher: o.Pusher, log: o.Logger, metrics: o.Metrics, clock: o.Clock,
-		sendTimeout: o.SendTimeout, maxSendTime: maxSendTime, evening: o.Evening, identifier: o.Identifier, aliases: o.ClusterAliases,
-		generators: o.Generators, debug: o.Debug, workloads: o.Workloads, registerPlaintext: o.RegisterPlaintext, authenticate: o.Authenticate, admit: o.Admit, keys: o.Keys, recovery: o.Recovery, sessions: map[*session]struct{}{},
+		pusher:            o.Pusher,
+		log:               o.Logger,
+		metrics:           o.Metrics,
+		clock:             o.Clock,
+		sendTimeout:       o.SendTimeout,
+		maxSendTime:       maxSendTime,
+		rebalance:         o.Rebalance,
+		identifier:        o.Identifier,
+		aliases:           o.ClusterAliases,
+		generators:        o.Generators,
+		debug:             o.Debug,
+		workloads:         o.Workloads,
+		registerPlaintext: o.RegisterPlaintext,
+		authenticate:      o.Authenticate,
+		admit:             o.Admit,
+		keys:              o.Keys,
+		recovery:          o.Recovery,
+		sessions:          map[*session]struct{}{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -158,54 +173,64 @@ func (s *Server) Stop() {
 func (s *Server) Connections() []push.Connection { return s.pusher.Connections() }
 
 // StreamAggregatedResources serves the state-of-the-world variant.
-func (s *Server) StreamAggregatedResources(st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	return s.serve(st, stream.SotW)
+func (s *Server) StreamAggregatedResources(
+	st discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+) error {
+	return s.serveStream(st, stream.SotW)
 }
 
 // DeltaAggregatedResources serves the incremental variant.
-func (s *Server) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	return s.serve(st, stream.Delta)
+func (s *Server) DeltaAggregatedResources(
+	st discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
+	return s.serveStream(st, stream.Delta)
 }
 
 var (
-	errNotReady = status.Error(codes.Unavailable, "the control plane is not ready: its configuration is still being read")
+	errNotReady = status.Error(
+		codes.Unavailable,
+		"the control plane is not ready: its configuration is still being read",
+	)
 	errStopping = status.Error(codes.Unavailable, "the control plane is shutting down")
 	// errDisplaced ends a call without a request when too many newer calls arrive.
-	errDisplaced = status.Error(codes.Unavailable, "no request came on the stream, and too many others are waiting")
+	errDisplaced = status.Error(
+		codes.Unavailable,
+		"the first request did not arrive before newer streams displaced this one",
+	)
 )
 
-func (s *Server) serve(st grpc.ServerStream, mode stream.Mode) error {
+func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	if !s.ready.Load() {
 		return errNotReady
 	}
 	x := newSession(s, st, mode)
 	defer x.end(nil)
-	if err := s.add(x); err != nil {
+	if err := s.addSession(x); err != nil {
 		return err
 	}
-	defer s.remove(x)
+	defer s.removeSession(x)
 	return x.run()
 }
 
-func (s *Server) add(x *session) error {
+func (s *Server) addSession(x *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.stopping:
 		return errStopping
 	case x.link.retired.Load():
-		return errMoved
+		return errRebalanced
 	}
-	x.link.begin()
+	x.link.beginCall()
 	s.sessions[x] = struct{}{}
 	return nil
 }
 
-func (s *Server) remove(x *session) {
+func (s *Server) removeSession(x *session) {
 	s.mu.Lock()
 	delete(s.sessions, x)
 	s.mu.Unlock()
-	if x.link.end() && x.link.retired.Load() {
+	if x.link.endCall() && x.link.retired.Load() {
 		x.link.close()
 	}
 }

@@ -49,7 +49,8 @@ func TestStartAndPushOrder(t *testing.T) {
 		if mode == stream.SotW && len(clusters.names) != 5 {
 			t.Errorf("clusters %v, want all", clusters.names)
 		}
-		if !slices.Equal(endpoints.names, []string{pushtest.ClusterName("new")}) || !slices.Equal(routes.names, []string{"80"}) {
+		if !slices.Equal(endpoints.names, []string{pushtest.ClusterName("new")}) ||
+			!slices.Equal(routes.names, []string{"80"}) {
 			t.Errorf("endpoints %v, routes %v", endpoints.names, routes.names)
 		}
 	})
@@ -80,7 +81,12 @@ func TestAlikeProxiesShareOneTranslation(t *testing.T) {
 	}
 	for typeURL, want := range map[string]int{api.ClusterType: 1, api.EndpointType: 20, api.ListenerType: 1, api.RouteType: 1} {
 		if got := h.gen.Calls(typeURL); got != want {
-			t.Errorf("the generator of %s was called %d times for ten alike proxies, want %d", api.ShortType(typeURL), got, want)
+			t.Errorf(
+				"the generator of %s was called %d times for ten alike proxies, want %d",
+				api.ShortType(typeURL),
+				got,
+				want,
+			)
 		}
 	}
 }
@@ -136,7 +142,8 @@ func TestReconnectReceivesOnlyDifferences(t *testing.T) {
 				t.Errorf("routes %v", a.names)
 			}
 			gone := c.want(api.ClusterType)
-			if !slices.Equal(gone.removed, []string{pushtest.ClusterName("s0"), pushtest.ClusterName("s1")}) || len(gone.names) > 0 {
+			if !slices.Equal(gone.removed, []string{pushtest.ClusterName("s0"), pushtest.ClusterName("s1")}) ||
+				len(gone.names) > 0 {
 				t.Errorf("removed %v, want s0 and s1; resources %v", gone.removed, gone.names)
 			}
 		})
@@ -166,7 +173,8 @@ func TestTwoStreamsOfOneNode(t *testing.T) {
 	a.start()
 	b.start()
 	list := h.server.Connections()
-	if len(list) != 2 || list[0].ID == list[1].ID || list[0].Proxy.ID != list[1].Proxy.ID || !strings.HasPrefix(list[0].Peer, "127.0.0.1:") {
+	if len(list) != 2 || list[0].ID == list[1].ID || list[0].Proxy.ID != list[1].Proxy.ID ||
+		!strings.HasPrefix(list[0].Peer, "127.0.0.1:") {
 		t.Fatalf("connections %+v, want two of one node", list)
 	}
 	h.mesh.EditRoutes()
@@ -183,8 +191,18 @@ func TestFirstRequests(t *testing.T) {
 	}{
 		{"no node", nil, codes.InvalidArgument, "node.id is missing"},
 		{"three parts", &corev3.Node{Id: "sidecar~10.0.0.1~p.default"}, codes.InvalidArgument, "got 3 parts"},
-		{"unknown kind", &corev3.Node{Id: "foo~10.0.0.1~p.default~default.svc.cluster.local"}, codes.InvalidArgument, `"foo"`},
-		{"bad address", &corev3.Node{Id: "sidecar~10.0.0~p.default~default.svc.cluster.local"}, codes.InvalidArgument, "bad IP"},
+		{
+			"unknown kind",
+			&corev3.Node{Id: "foo~10.0.0.1~p.default~default.svc.cluster.local"},
+			codes.InvalidArgument,
+			`"foo"`,
+		},
+		{
+			"bad address",
+			&corev3.Node{Id: "sidecar~10.0.0~p.default~default.svc.cluster.local"},
+			codes.InvalidArgument,
+			"bad IP",
+		},
 	}
 	h := serve(t, 1, Options{})
 	for _, tt := range tests {
@@ -291,14 +309,18 @@ func TestOtherServicesOnTheSamePort(t *testing.T) {
 	defer func() { g.Stop(); <-done }()
 	h := &harness{t: t, addr: l.Addr().String()}
 	conn := h.dial()
-	if r, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+	if r, err := grpc_health_v1.NewHealthClient(conn).
+		Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil ||
+		r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", r, err)
 	}
 	st, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}); err != nil {
+	if err := st.Send(
+		&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	r, err := st.Recv()
@@ -324,7 +346,13 @@ func TestBothWaysAtOnce(t *testing.T) {
 	sent := make(chan error, 1)
 	go func() {
 		for range requests {
-			if err := st.Send(&discoveryv3.DeltaDiscoveryRequest{Node: testNode(1), TypeUrl: api.EndpointType, ResourceNamesSubscribe: names}); err != nil {
+			if err := st.Send(
+				&discoveryv3.DeltaDiscoveryRequest{
+					Node:                   testNode(1),
+					TypeUrl:                api.EndpointType,
+					ResourceNamesSubscribe: names,
+				},
+			); err != nil {
 				sent <- err
 				return
 			}

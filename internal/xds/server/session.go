@@ -70,9 +70,9 @@ func (x *session) authenticate() (err error) {
 	return err
 }
 
-// admission returns the admission for plain text or TLS, depending on the connection.
-func (x *session) admission() *admission {
-	if !x.link.secure() {
+// admissionFor returns the admission for plain text or TLS, depending on the connection.
+func (x *session) admissionFor() *admission {
+	if !x.link.usesTLS() {
 		return x.s.plaintext
 	}
 	return x.s.secure
@@ -94,74 +94,75 @@ func (x *session) maxRequest() int {
 	return x.smallRequest()
 }
 
-// enqueue adds the stream to the calls that newer ones may displace, until its first request has
+// addPending adds the stream to the calls that newer ones may displace, until its first request has
 // arrived.
-func (x *session) enqueue() {
+func (x *session) addPending() {
 	if x.link.port != nil {
 		x.pending = x.link.port.calls.add(x.link.source, func() { x.end(errDisplaced) })
 	}
 }
 
-// arrived records that a request has arrived. From now on neither the stream nor its connection is
-// displaced by newer ones.
-func (x *session) arrived() {
+// markArrived records that a request has arrived. From now on neither the stream nor its connection
+// is displaced by newer ones.
+func (x *session) markArrived() {
 	x.asked.Store(true)
 	x.pending.remove()
-	x.link.admit()
+	x.link.markAdmitted()
 }
 
 // run serves the stream and returns its gRPC status. It authenticates the client, waits for the
 // first request, and then serves a debug client, a Handler's client or a proxy.
 func (x *session) run() error {
-	x.enqueue()
+	x.addPending()
 	defer x.pending.remove()
 	if err := x.authenticate(); err != nil {
-		return x.status(err)
+		return x.streamStatus(err)
 	}
 	if len(x.identities) > 0 {
-		x.link.admit()
+		x.link.markAdmitted()
 	}
-	in, err := x.open()
+	in, err := x.awaitFirst()
 	if err != nil {
-		return x.status(err)
+		return x.streamStatus(err)
 	}
 	leave := in.leave
 	defer leave()
 	switch {
 	case isDebug(in.TypeURL):
-		return x.status(x.answerAll(in.incoming, leave))
+		return x.streamStatus(x.answerAll(in.incoming, leave))
 	case in.proxy == nil:
 		leave()
-		return x.status(x.handOver(x.s.handler(in.node), in.incoming))
+		return x.streamStatus(x.handOver(x.s.handlerFor(in.node), in.incoming))
 	}
 	in.node, in.raw = nil, "" // the rest is small, unless the proxy has state
-	unregister, err := x.register(in, leave)
+	unregister, err := x.registerWorkload(in, leave)
 	if err != nil {
-		return x.status(err)
+		return x.streamStatus(err)
 	}
 	defer unregister()
 	if in.Held.Len() > 0 && x.workload == nil {
-		return x.status(x.serve(in.proxy, in.Request, leave))
+		return x.streamStatus(x.serveProxy(in.proxy, in.Request, leave))
 	}
 	leave()
-	a := x.admission()
-	opened, err := a.enter(x.ctx, a.opening, openingLimit)
+	a := x.admissionFor()
+	opened, err := a.acquirePlace(x.ctx, a.opening, openingLimit)
 	if err != nil {
-		return x.status(err)
+		return x.streamStatus(err)
 	}
 	defer opened()
-	return x.status(x.serve(in.proxy, in.Request, opened))
+	return x.streamStatus(x.serveProxy(in.proxy, in.Request, opened))
 }
 
-// open waits for the first request. It returns DeadlineExceeded if none arrives in time. Before the
-// request arrives, the stream has no place of the admission, so silent clients do not block others.
-func (x *session) open() (first, error) {
+// awaitFirst waits for the first request. It returns DeadlineExceeded if none arrives in time.
+// Before the request arrives, the stream has no place of the admission, so silent clients do not
+// block others.
+func (x *session) awaitFirst() (first, error) {
 	c := make(chan first, 1)
 	go func() {
 		in := first{err: errInternal, leave: func() {}}
 		defer func() { c <- in }()
 		defer x.recoverStream("read the first request")
-		in = x.first()
+		in = x.readFirst()
 	}()
 	for overdue := x.s.clock.After(x.firstRequestLimit()); ; {
 		select {
@@ -174,9 +175,11 @@ func (x *session) open() (first, error) {
 			return first{}, context.Cause(x.ctx)
 		case <-overdue:
 			if !x.asked.Swap(false) {
-				return first{}, status.Error(codes.DeadlineExceeded, "no request came on the stream")
+				return first{}, status.Error(codes.DeadlineExceeded, "the first request did not arrive in time")
 			}
-			overdue = x.s.clock.After(2 * maxWait) // the request waits for the rate and a place, or only health was sent
+			overdue = x.s.clock.After(
+				2 * maxWait,
+			) // the request waits for the rate and a place, or only health was sent
 		}
 	}
 }
@@ -189,9 +192,9 @@ func (x *session) firstRequestLimit() time.Duration {
 	return min(x.s.sendTimeout, x.link.port.limits.FirstRequest)
 }
 
-// first reads requests and returns the first request whose type is not health. It runs in a
+// readFirst reads requests and returns the first request whose type is not health. It runs in a
 // goroutine of its own, because decoding a node grows the stack.
-func (x *session) first() first {
+func (x *session) readFirst() first {
 	var health *incoming
 	for {
 		in, leave, err := x.receiveRequest(0)
@@ -203,19 +206,19 @@ func (x *session) first() first {
 			in.node, in.raw = nil, ""
 			health = in
 			continue
-		case isDebug(in.TypeURL), x.s.handler(in.node) != nil:
+		case isDebug(in.TypeURL), x.s.handlerFor(in.node) != nil:
 			return first{incoming: in, leave: leave}
 		}
-		proxy, err := x.introduce(in)
+		proxy, err := x.admitProxy(in)
 		return first{incoming: in, proxy: proxy, health: health, leave: leave, err: err}
 	}
 }
 
-// introduce returns the proxy that the node of a request describes. It refuses an invalid node, a
+// admitProxy returns the proxy that the node of a request describes. It refuses an invalid node, a
 // proxy that must wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC
 // status.
-func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
-	proxy, err := x.s.proxy(in.node)
+func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
+	proxy, err := x.s.parseNode(in.node)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -223,7 +226,7 @@ func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
 		return nil, err
 	}
 	if x.s.admit != nil {
-		if err := x.s.admit(proxy, x.introduction(in.node)); err != nil {
+		if err := x.s.admit(proxy, x.describeClient(in.node)); err != nil {
 			return nil, err
 		}
 	}
@@ -231,51 +234,51 @@ func (x *session) introduce(in *incoming) (*mesh.Proxy, error) {
 		proxy.Identity = x.identities[0]
 	}
 	if x.s.keys != nil {
-		proxy.Keys = x.s.keys(proxy, x.introduction(in.node))
+		proxy.Keys = x.s.keys(proxy, x.describeClient(in.node))
 	}
 	return proxy, nil
 }
 
-// serve connects a proxy to the Pusher and serves it until the stream ends. A panic ends the stream
-// with errInternal.
-func (x *session) serve(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
+// serveProxy connects a proxy to the Pusher and serves it until the stream ends. A panic ends the
+// stream with errInternal.
+func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
 	defer func() { err = x.panicked(proxy, err) }()
 	defer x.recoverStream("send")
 	c := x.s.pusher.Connect(proxy, x.mode, x.link.peer)
 	defer c.Close()
 	c.Request(r)
-	go x.receive(c)
-	return x.send(c, opened)
+	go x.receiveRequests(c)
+	return x.sendResponses(c, opened)
 }
 
-// receive reads and processes requests until the stream ends.
-func (x *session) receive(c *push.Client) {
+// receiveRequests reads and processes requests until the stream ends.
+func (x *session) receiveRequests(c *push.Client) {
 	defer x.recoverStream("take requests in")
 	for {
-		in, err := x.next()
+		in, err := x.nextRequest()
 		switch {
 		case err != nil:
 			x.end(err)
 			return
 		case in.TypeURL == healthType:
-			x.tellHealth(in)
+			x.reportHealth(in)
 		case isDebug(in.TypeURL):
-			x.answerBetween(in)
+			x.answerOnProxyStream(in)
 		default:
 			c.Request(in.Request)
 		}
 	}
 }
 
-// send writes responses until the stream ends, and returns the reason. opened is called after each
-// response was written.
-func (x *session) send(c *push.Client, opened func()) error {
+// sendResponses writes responses until the stream ends, and returns the reason. opened is called
+// after each response was written.
+func (x *session) sendResponses(c *push.Client, opened func()) error {
 	for {
 		out, err := c.Next(x.ctx)
 		if err != nil {
 			return err
 		}
-		size, took, err := x.respond(out)
+		size, took, err := x.writeResponse(out)
 		if err != nil {
 			return err
 		}
@@ -284,29 +287,29 @@ func (x *session) send(c *push.Client, opened func()) error {
 	}
 }
 
-// respond composes and writes a response. It returns its size in bytes and the time that this took,
-// excluding the wait for a writer.
-func (x *session) respond(out *stream.Send) (size int, took time.Duration, err error) {
-	done, err := x.turn()
+// writeResponse composes and writes a response. It returns its size in bytes and the time that this
+// took, excluding the wait for a writer.
+func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration, err error) {
+	done, err := x.acquireWriter()
 	if err != nil {
 		return 0, 0, err
 	}
 	defer done()
 	began := x.s.clock.Now()
-	r := newResponse(out, x.mode, x.s.identifier, x.s.envelope())
-	if err := x.write(r); err != nil {
+	r := newResponse(out, x.mode, x.s.identifier, x.s.newEnvelope())
+	if err := x.writeEncoded(r); err != nil {
 		return 0, 0, err
 	}
 	return r.size, x.s.clock.Now().Sub(began), nil
 }
 
-// status returns the gRPC status with which a stream ends. It is nil if the client has closed the
-// stream.
-func (x *session) status(err error) error {
+// streamStatus returns the gRPC status with which a stream ends. It is nil if the client has closed
+// the stream.
+func (x *session) streamStatus(err error) error {
 	var broken push.ProtocolError
 	switch {
 	case errors.Is(err, context.Canceled) && context.Cause(x.ctx) != nil && !errors.Is(context.Cause(x.ctx), context.Canceled):
-		return x.status(context.Cause(x.ctx))
+		return x.streamStatus(context.Cause(x.ctx))
 	case errors.Is(err, io.EOF): // the client has closed its side
 		return nil
 	case errors.As(err, &broken) && broken.Limit:

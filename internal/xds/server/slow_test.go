@@ -113,7 +113,10 @@ func TestReaderHasAnEnd(t *testing.T) {
 			continue
 		}
 		time.Sleep(50 * time.Millisecond) // 320 KB a second
-		slow.write(t, func(f *http2.Framer) error { return errors.Join(f.WriteWindowUpdate(0, n), f.WriteWindowUpdate(1, n)) })
+		slow.write(
+			t,
+			func(f *http2.Framer) error { return errors.Join(f.WriteWindowUpdate(0, n), f.WriteWindowUpdate(1, n)) },
+		)
 	}
 	if took := time.Since(began); took < 500*time.Millisecond || m.timeouts.Load() != 1 {
 		t.Errorf("it was ended after %v, as blocked %d times, want once after a second", took, m.timeouts.Load())

@@ -23,9 +23,9 @@ func controlPlane(d Debug) *corev3.ControlPlane {
 	return &corev3.ControlPlane{Identifier: d.Identifier()}
 }
 
-// newest returns the newest stream of each proxy of a namespace ("": of all). A proxy has two
-// streams during a hot restart, or when a connection was lost unnoticed.
-func (s *Server) newest(namespace string) []push.Connection {
+// newestConnections returns the newest stream of each proxy of a namespace ("": of all). A proxy
+// has two streams during a hot restart, or when a connection was lost unnoticed.
+func (s *Server) newestConnections(namespace string) []push.Connection {
 	var list []push.Connection
 	at := map[string]int{}
 	for _, c := range s.Connections() {
@@ -42,11 +42,11 @@ func (s *Server) newest(namespace string) []push.Connection {
 	return list
 }
 
-// syncz returns a ClientConfig for each proxy of a namespace, with the sync status of each type.
-// Resources are named "name.namespace", the form that istioctl prints and accepts.
-func (s *Server) syncz(namespace string) ([]named, error) {
+// clientConfigs returns a ClientConfig for each proxy of a namespace, with the sync status of each
+// type. Resources are named "name.namespace", the form that istioctl prints and accepts.
+func (s *Server) clientConfigs(namespace string) ([]named, error) {
 	var list []named
-	for _, c := range s.newest(namespace) {
+	for _, c := range s.newestConnections(namespace) {
 		name := c.Proxy.Name + "." + c.Proxy.Namespace
 		m := &statusv3.ClientConfig{Node: &corev3.Node{Id: name, Metadata: nodeMetadata(c)}}
 		for _, w := range c.Types {
@@ -55,7 +55,10 @@ func (s *Server) syncz(namespace string) ([]named, error) {
 				at = c.ConnectedAt // istioctl shows the age, which would be decades for a zero time
 			}
 			g := &statusv3.ClientConfig_GenericXdsConfig{
-				TypeUrl: w.TypeURL, ConfigStatus: syncStatus(w), VersionInfo: w.SentVersion, LastUpdated: timestamppb.New(at),
+				TypeUrl:      w.TypeURL,
+				ConfigStatus: syncStatus(w),
+				VersionInfo:  w.SentVersion,
+				LastUpdated:  timestamppb.New(at),
 			}
 			if w.Message != "" {
 				g.ErrorState = &adminv3.UpdateFailureState{Details: w.Message, VersionInfo: w.SentVersion}

@@ -18,8 +18,8 @@ type TLS struct {
 	// for a certificate.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Roots       func() *x509.CertPool
-	// MinVersion is tls.VersionTLS12 (also if 0) or tls.VersionTLS13. CipherSuites are those of TLS
-	// 1.2; if empty, Go's defaults are used.
+	// MinVersion is tls.VersionTLS12 (also if 0) or tls.VersionTLS13. CipherSuites are the cipher
+	// suites of TLS 1.2; if empty, Go's defaults are used.
 	MinVersion   uint16
 	CipherSuites []uint16
 	// TrustDomains returns the trust domains that clients' identities may have. If nil, any domain
@@ -34,7 +34,7 @@ type TLS struct {
 // certificate that it presents must be verified, and be an X.509-SVID. An X.509-SVID has exactly
 // one URI, and here it must be of an accepted trust domain (SPIFFE X509-SVID, 2 and 5.2).
 func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
-	now, err := t.source(log)
+	now, err := t.certificateSource(log)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 		// A resumed session would keep its original identity, even if the certificate has expired
 		// or the roots have changed since.
 		SessionTicketsDisabled: true,
-		VerifyPeerCertificate:  t.verify,
+		VerifyPeerCertificate:  t.verifyPeer,
 	}
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		now, err := now(hello)
@@ -61,8 +61,8 @@ func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 	return base, nil
 }
 
-// source returns the function that selects the certificates of a handshake.
-func (t TLS) source(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error), error) {
+// certificateSource returns the function that selects the certificates of a handshake.
+func (t TLS) certificateSource(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error), error) {
 	if t.Certificate != nil {
 		return func(hello *tls.ClientHelloInfo) (p pair, err error) {
 			if t.Roots != nil {
@@ -76,12 +76,12 @@ func (t TLS) source(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error),
 	if err != nil {
 		return nil, err
 	}
-	return func(*tls.ClientHelloInfo) (pair, error) { return certificates.get(), nil }, nil
+	return func(*tls.ClientHelloInfo) (pair, error) { return certificates.currentPair(), nil }, nil
 }
 
-// verify refuses a verified client certificate that is not an X.509-SVID of an accepted trust
+// verifyPeer refuses a verified client certificate that is not an X.509-SVID of an accepted trust
 // domain.
-func (t TLS) verify(_ [][]byte, chains [][]*x509.Certificate) error {
+func (t TLS) verifyPeer(_ [][]byte, chains [][]*x509.Certificate) error {
 	if len(chains) == 0 {
 		return nil // no certificate was presented
 	}
@@ -90,7 +90,10 @@ func (t TLS) verify(_ [][]byte, chains [][]*x509.Certificate) error {
 		return fmt.Errorf("the client's certificate: %w", err)
 	}
 	if t.TrustDomains != nil && !slices.Contains(t.TrustDomains(), id.TrustDomain()) {
-		return fmt.Errorf("the client's certificate is of a foreign trust domain, %q", id.TrustDomain())
+		return fmt.Errorf(
+			"the client's certificate has trust domain %q, which is neither the mesh's nor an alias",
+			id.TrustDomain(),
+		)
 	}
 	return nil
 }

@@ -22,7 +22,9 @@ import (
 
 // serverPair issues a certificate for localhost.
 func serverPair(ca *pki.Pair) *pki.Pair {
-	return ca.Issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return ca.Issue(
+		&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+	)
 }
 
 // shown issues a certificate with URIs for a client.
@@ -54,7 +56,12 @@ func serveTLS(t *testing.T, settings TLS) *secured {
 	t.Helper()
 	dir := t.TempDir()
 	s := &secured{ca: pki.Authority("test"), log: new(serving.Log), echo: newEcho(), files: CertificateFiles{
-		Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), Roots: filepath.Join(dir, "roots.pem"),
+		Certificate: filepath.Join(
+			dir,
+			"cert.pem",
+		),
+		Key:   filepath.Join(dir, "key.pem"),
+		Roots: filepath.Join(dir, "roots.pem"),
 	}}
 	s.first = serverPair(s.ca)
 	write(t, s.files.Certificate, s.first.CertificatePEM())
@@ -80,7 +87,7 @@ func write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// client gives the TLS settings of a client, nil: without a certificate.
+// client returns the TLS settings of a client, nil: without a certificate.
 func (s *secured) client(own *tls.Certificate) *tls.Config {
 	c := &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"}
 	if own != nil {
@@ -89,7 +96,7 @@ func (s *secured) client(own *tls.Certificate) *tls.Config {
 	return c
 }
 
-// serial connects, and gives the serial number of the server's certificate.
+// serial connects, and returns the serial number of the server's certificate.
 func (s *secured) serial(c *tls.Config) (int64, error) {
 	c = c.Clone()
 	c.NextProtos = []string{"h2"}
@@ -101,7 +108,9 @@ func (s *secured) serial(c *tls.Config) (int64, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return 0, err
 	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // TLS 1.3 says only now that the client's certificate is refused
+	if _, err := conn.Read(
+		make([]byte, 1),
+	); err != nil { // TLS 1.3 says only now that the client's certificate is refused
 		return 0, err
 	}
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
@@ -120,7 +129,12 @@ func TestIdentityIsVerified(t *testing.T) {
 	}{
 		{"no certificate", nil, nil, ""},
 		{"ours", shown(t, s.ca, ours), []string{ours}, ""},
-		{"an alias of the trust domain", shown(t, s.ca, "spiffe://old.local/ns/a/sa/b"), []string{"spiffe://old.local/ns/a/sa/b"}, ""},
+		{
+			"an alias of the trust domain",
+			shown(t, s.ca, "spiffe://old.local/ns/a/sa/b"),
+			[]string{"spiffe://old.local/ns/a/sa/b"},
+			"",
+		},
 		{"foreign trust domain", shown(t, s.ca, "spiffe://foreign/ns/istio-system/sa/istiod"), nil, "certificate"},
 		{"two identities", shown(t, s.ca, ours, "spiffe://cluster.local/ns/a/sa/b"), nil, "certificate"},
 		{"no identity", shown(t, s.ca), nil, "certificate"},
@@ -159,7 +173,12 @@ func (s *secured) harnessClient(own *tls.Certificate) *tls.Config {
 
 func TestCertificatesRotate(t *testing.T) {
 	s := serveTLS(t, TLS{})
-	proxy := open(t, s.dial(grpc.WithTransportCredentials(credentials.NewTLS(s.client(nil)))), stream.Delta, testNode(1))
+	proxy := open(
+		t,
+		s.dial(grpc.WithTransportCredentials(credentials.NewTLS(s.client(nil)))),
+		stream.Delta,
+		testNode(1),
+	)
 	proxy.start()
 	want := func(p *pki.Pair) {
 		t.Helper()
@@ -171,7 +190,7 @@ func TestCertificatesRotate(t *testing.T) {
 	second, third := serverPair(s.ca), serverPair(s.ca)
 	write(t, s.files.Certificate, second.CertificatePEM())
 	want(s.first) // the new one does not fit the key
-	if !strings.Contains(s.log.String(), "new certificate files are not used") {
+	if !strings.Contains(s.log.String(), "new certificate files are invalid; the previous certificate stays in use") {
 		t.Error("nothing was said about a certificate that does not fit its key")
 	}
 	write(t, s.files.Key, second.KeyPEM())
@@ -209,11 +228,23 @@ func TestVersionsOfTLS(t *testing.T) {
 		ok       bool
 	}{
 		{"1.2", TLS{}, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, true},
-		{"1.2 where 1.3 is the least", TLS{MinVersion: tls.VersionTLS13}, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, false},
+		{
+			"1.2 where 1.3 is the least",
+			TLS{MinVersion: tls.VersionTLS13},
+			func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 },
+			false,
+		},
 		{"1.3", TLS{MinVersion: tls.VersionTLS13}, func(*tls.Config) {}, true},
-		{"the wrong suite", TLS{CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}}, func(c *tls.Config) {
-			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}
-		}, false},
+		{
+			"the wrong suite",
+			TLS{CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}},
+			func(c *tls.Config) {
+				c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{
+					tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+				}
+			},
+			false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -237,7 +268,10 @@ func TestBadCertificateFiles(t *testing.T) {
 	for name, files := range map[string]CertificateFiles{
 		"absent": {filepath.Join(dir, "absent"), goodKey, ""}, "empty": {empty, goodKey, ""}, "no key": {good, good, ""}, "no roots": {good, goodKey, empty},
 	} {
-		if _, err := (TLS{Files: files}).Config(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), dir) {
+		if _, err := (TLS{Files: files}).Config(
+			slog.New(slog.DiscardHandler),
+		); err == nil ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: the error is %v, which names no file", name, err)
 		}
 	}

@@ -65,7 +65,7 @@ func ServerOptions(c Transport) []grpc.ServerOption {
 		}
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(linking{plainOrTLS, p}),
+		grpc.Creds(linkCredentials{plainOrTLS, p}),
 		grpc.ForceServerCodecV2(newCodec(p)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout, MaxConnectionIdle: idle,

@@ -42,7 +42,7 @@ func newUnreadBudget(size int) *unreadBudget {
 	return &unreadBudget{size: size, wait: 10 * time.Second, poll: 20 * time.Millisecond, holders: map[*link]struct{}{}}
 }
 
-var errUnread = errors.New("too many bytes of messages that do not end")
+var errUnread = errors.New("too many bytes of incomplete messages on the port")
 
 // charge charges a connection for DATA frames that begin to arrive. While there is no room it
 // blocks, and so does the reading of that connection. If it returns an error, the caller must close
@@ -57,7 +57,7 @@ func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 			return nil
 		case victim != nil:
 			victim.abort()
-			b.forget(victim)
+			b.creditAll(victim)
 		case began.IsZero():
 			began = time.Now()
 		case time.Since(began) > b.wait:
@@ -103,20 +103,20 @@ func (b *unreadBudget) credit(l *link, bytes int) {
 	l.unread.bytes -= bytes
 	b.used -= bytes
 	if l.unread.bytes == 0 {
-		b.settle(l)
+		b.removeSettled(l)
 	}
 }
 
-// forget credits all bytes of a connection that is closed or has no streams. Then gRPC holds no
+// creditAll credits all bytes of a connection that is closed or has no streams. Then gRPC holds no
 // message of it.
-func (b *unreadBudget) forget(l *link) {
+func (b *unreadBudget) creditAll(l *link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle(l)
+	b.removeSettled(l)
 }
 
-// settle removes a connection from the accounts. b.mu must be held.
-func (b *unreadBudget) settle(l *link) {
+// removeSettled removes a connection from the accounts. b.mu must be held.
+func (b *unreadBudget) removeSettled(l *link) {
 	b.used -= l.unread.cost()
 	l.unread = unread{}
 	delete(b.holders, l)

@@ -38,16 +38,16 @@ const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 var errPlaintextRegistration = status.Error(codes.PermissionDenied,
 	"workloads are not registered over plain text: connect over TLS, or set MESHPILOT_PLAINTEXT_REGISTRATION")
 
-// register registers the workload of a proxy, if Workloads handles it, and returns a function that
-// ends the registration. It refuses plain text unless RegisterPlaintext is set. It calls leave
-// before registering, because registration may take time, during which the stream must not occupy a
-// place.
-func (x *session) register(in first, leave func()) (unregister func(), err error) {
+// registerWorkload registers the workload of a proxy, if Workloads handles it, and returns a
+// function that ends the registration. It refuses plain text unless RegisterPlaintext is set. It
+// calls leave before registering, because registration may take time, during which the stream must
+// not occupy a place.
+func (x *session) registerWorkload(in first, leave func()) (unregister func(), err error) {
 	none := func() {}
 	if x.s.workloads == nil || !x.s.workloads.Handles(in.proxy) {
 		return none, nil
 	}
-	if !x.link.secure() && !x.s.registerPlaintext {
+	if !x.link.usesTLS() && !x.s.registerPlaintext {
 		return none, errPlaintextRegistration
 	}
 	leave()
@@ -55,12 +55,12 @@ func (x *session) register(in first, leave func()) (unregister func(), err error
 		return none, err
 	}
 	if in.health != nil {
-		x.tellHealth(in.health)
+		x.reportHealth(in.health)
 	}
 	return x.workload.Close, nil
 }
 
-func (x *session) tellHealth(in *incoming) {
+func (x *session) reportHealth(in *incoming) {
 	if x.workload != nil {
 		x.workload.SetHealth(!in.Rejected, truncate.Text(in.Message, stream.MaxNackMessage))
 	}

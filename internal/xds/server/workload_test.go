@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// register is told of workloads, and writes down what of.
+// register receives workloads, and writes down what of.
 type register struct {
 	refuse error
 

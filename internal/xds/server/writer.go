@@ -44,8 +44,8 @@ func (x *session) Put(b *[]byte) {
 
 var _ mem.BufferPool = (*session)(nil)
 
-// envelope returns an empty buffer for the last part of a response.
-func (s *Server) envelope() *[]byte {
+// newEnvelope returns an empty buffer for the last part of a response.
+func (s *Server) newEnvelope() *[]byte {
 	if b, ok := s.envelopes.Get().(*[]byte); ok {
 		*b = (*b)[:0]
 		return b
@@ -66,10 +66,10 @@ const (
 // longer has a slow reader, and waiting for it costs nothing.
 const patience = 20 * time.Millisecond
 
-// write writes a response. It ends with DeadlineExceeded if the proxy does not read for
+// writeEncoded writes a response. It ends with DeadlineExceeded if the proxy does not read for
 // sendTimeout, or has not read everything after maxSendTime. A live proxy then reconnects;
 // keepalive detects a dead one.
-func (x *session) write(r *response) error {
+func (x *session) writeEncoded(r *response) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.busy.Store(true)
@@ -86,30 +86,30 @@ func (x *session) write(r *response) error {
 		case <-x.ctx.Done():
 			return x.ctx.Err()
 		case <-end:
-			return x.blocked(r, x.s.maxSendTime)
+			return x.timeoutError(r, x.s.maxSendTime)
 		case <-x.s.clock.After(x.s.sendTimeout):
 			now := x.link.written.Load()
 			if now-read < enough {
-				return x.blocked(r, x.s.sendTimeout)
+				return x.timeoutError(r, x.s.sendTimeout)
 			}
 			read = now
 		}
 	}
 }
 
-func (x *session) blocked(r *response, limit time.Duration) error {
+func (x *session) timeoutError(r *response, limit time.Duration) error {
 	x.s.metrics.WriteTimeout()
 	return status.Errorf(codes.DeadlineExceeded,
 		"a response of %d bytes could not be written: the proxy has not read it within %v", r.size, limit)
 }
 
-// turn waits until the session may compose and write a response. It returns at once if
+// acquireWriter waits until the session may compose and write a response. It returns at once if
 // Options.Writers sets no bound. After success done must be called.
-func (x *session) turn() (done func(), err error) {
+func (x *session) acquireWriter() (done func(), err error) {
 	if x.s.writers == nil {
 		return func() {}, nil
 	}
-	return hold(x.ctx, x.s.writers, patience)
+	return acquireFor(x.ctx, x.s.writers, patience)
 }
 
 // writeMessage encodes and writes a message.
@@ -118,12 +118,13 @@ func (x *session) writeMessage(m proto.Message) error {
 	if err != nil {
 		return status.Errorf(codes.Internal, "encoding a response: %v", err)
 	}
-	return x.write(&response{envelope: &b, size: len(b)})
+	return x.writeEncoded(&response{envelope: &b, size: len(b)})
 }
 
-// hold acquires a place of a semaphore, in the order of the calls. leave releases it and may be
-// called more than once. The place is released after limit in any case. The error is the context's.
-func hold(ctx context.Context, places *semaphore.Weighted, limit time.Duration) (leave func(), err error) {
+// acquireFor acquires a place of a semaphore, in the order of the calls. leave releases it and may
+// be called more than once. The place is released after limit in any case. The error is the
+// context's.
+func acquireFor(ctx context.Context, places *semaphore.Weighted, limit time.Duration) (leave func(), err error) {
 	if err := places.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}

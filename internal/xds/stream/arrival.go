@@ -44,12 +44,12 @@ const (
 	pending = math.MaxUint64
 )
 
-// arrive records the clusters in a draft that are new to the client. On a first connection none is
-// recorded, because Envoy does not request listeners before its first clusters are warm. None is
-// recorded for a client that names its clusters (gRPC) either: it requests them because of its
-// routes and knows which it lacks. If a client has state, or has requested listeners, and did not
-// report its clusters, any cluster may be new.
-func (m *Machine) arrive(s *subscription, d *draft) {
+// recordArrival records the clusters in a draft that are new to the client. On a first connection
+// none is recorded, because Envoy does not request listeners before its first clusters are warm.
+// None is recorded for a client that names its clusters (gRPC) either: it requests them because of
+// its routes and knows which it lacks. If a client has state, or has requested listeners, and did
+// not report its clusters, any cluster may be new.
+func (m *Machine) recordArrival(s *subscription, d *draft) {
 	if s.role != clusterRole {
 		return
 	}
@@ -64,12 +64,12 @@ func (m *Machine) arrive(s *subscription, d *draft) {
 		}
 		a.bare, a.taken = true, m.types.endpoints < 0
 	} else {
-		if a.names = s.unseen(d); len(a.names) == 0 {
+		if a.names = s.newClusters(d); len(a.names) == 0 {
 			return
 		}
 		a.taken = true
-		m.world.each(s.at, a.names, func(_ string, r *resource.Resource) {
-			if r == nil || m.world.endpointsOf(r) == "" {
+		m.resources.forEachNamed(s.at, a.names, func(_ string, r *resource.Resource) {
+			if r == nil || m.resources.endpointsOf(r) == "" {
 				a.bare = true
 			} else {
 				a.taken = false
@@ -79,28 +79,28 @@ func (m *Machine) arrive(s *subscription, d *draft) {
 	m.arrivals = append(m.arrivals, a)
 }
 
-// unseen returns the clusters in a draft that the client may not have in any version, sorted.
-func (s *subscription) unseen(d *draft) []string {
+// newClusters returns the clusters in a draft that the client may not have in any version, sorted.
+func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
-	names := without(slices.Compact(d.fresh), d.returned)
+	names := subtractNames(slices.Compact(d.fresh), d.returned)
 	for n := range s.refused {
-		if holding(d.parts, n) != nil {
-			names = union(names, []string{n})
+		if findResource(d.parts, n) != nil {
+			names = mergeNames(names, []string{n})
 		}
 	}
 	return names
 }
 
-// doubt records that the client may lack any cluster. It reconnected with state and has not
+// markUnwarmed records that the client may lack any cluster. It reconnected with state and has not
 // requested clusters.
-func (m *Machine) doubt() {
+func (m *Machine) markUnwarmed() {
 	m.arrivals = append(m.arrivals, arrival{number: pending, all: true, bare: true})
 }
 
-// fed records that endpoints are sent. If no following endpoints are left in s.following, the
-// endpoints of all clusters that were sent so far have been sent.
-func (m *Machine) fed(s *subscription) {
+// markEndpointsSent records that endpoints are sent. If no following endpoints are left in
+// s.following, the endpoints of all clusters that were sent so far have been sent.
+func (m *Machine) markEndpointsSent(s *subscription) {
 	if len(s.following) > 0 {
 		return
 	}
@@ -111,12 +111,12 @@ func (m *Machine) fed(s *subscription) {
 	}
 }
 
-// taken updates the arrivals after an ACK. An ACK of CDS deletes all arrivals up to its response.
-// An ACK of EDS marks the clusters whose endpoints were sent by then.
-func (m *Machine) taken(s *subscription, f flight) {
+// updateArrivals updates the arrivals after an ACK. An ACK of CDS deletes all arrivals up to its
+// response. An ACK of EDS marks the clusters whose endpoints were sent by then.
+func (m *Machine) updateArrivals(s *subscription, f flight) {
 	switch s.role {
 	case clusterRole:
-		m.shown(f.number, nil, nil)
+		m.deleteArrivals(f.number, nil, nil)
 	case endpointRole:
 		for i := range m.arrivals {
 			if a := &m.arrivals[i]; a.fed != 0 && a.fed <= f.number {
@@ -126,16 +126,16 @@ func (m *Machine) taken(s *subscription, f flight) {
 	}
 }
 
-// shown deletes the arrivals up to the response number, which the client has answered. It keeps the
-// clusters in the rejected flights that blamed names, or all of their clusters if blamed is empty.
-// The client is no longer stuck.
-func (m *Machine) shown(number uint64, flights []flight, blamed []*resource.Resource) {
+// deleteArrivals deletes the arrivals up to the response number, which the client has answered. It
+// keeps the clusters in the rejected flights that blamed names, or all of their clusters if blamed
+// is empty. The client is no longer stuck.
+func (m *Machine) deleteArrivals(number uint64, flights []flight, blamed []*resource.Resource) {
 	m.stuck = false
 	var kept []arrival
 	for _, a := range m.arrivals {
 		if a.number <= number {
 			refused := slices.ContainsFunc(flights, func(f flight) bool { return f.number == a.number })
-			if !refused || len(blamed) > 0 && !a.narrow(blamed) {
+			if !refused || len(blamed) > 0 && !a.restrictTo(blamed) {
 				continue
 			}
 		}
@@ -144,13 +144,13 @@ func (m *Machine) shown(number uint64, flights []flight, blamed []*resource.Reso
 	m.arrivals = kept
 }
 
-// retried records an arrival for the rejected clusters that have already been sent again in another
-// version.
-func (m *Machine) retried(s *subscription, refused []*resource.Resource) {
+// recordRetried records an arrival for the rejected clusters that have already been sent again in
+// another version.
+func (m *Machine) recordRetried(s *subscription, refused []*resource.Resource) {
 	for _, f := range s.flights {
 		var names []string
 		for _, r := range refused {
-			if again := holding(f.parts, r.Name); again != nil && again.Version != r.Version {
+			if again := findResource(f.parts, r.Name); again != nil && again.Version != r.Version {
 				names = append(names, r.Name)
 			}
 		}
@@ -160,11 +160,11 @@ func (m *Machine) retried(s *subscription, refused []*resource.Resource) {
 	}
 }
 
-// narrow reduces an arrival to the blamed clusters and reports whether any are left.
-func (a *arrival) narrow(blamed []*resource.Resource) bool {
+// restrictTo reduces an arrival to the blamed clusters and reports whether any are left.
+func (a *arrival) restrictTo(blamed []*resource.Resource) bool {
 	var names []string
 	for _, r := range blamed {
-		if a.holds(r.Name) {
+		if a.hasCluster(r.Name) {
 			names = append(names, r.Name)
 		}
 	}
@@ -172,40 +172,40 @@ func (a *arrival) narrow(blamed []*resource.Resource) bool {
 	return len(names) > 0
 }
 
-func (a *arrival) holds(cluster string) bool { return a.all || has(a.names, cluster) }
+func (a *arrival) hasCluster(cluster string) bool { return a.all || containsName(a.names, cluster) }
 
-// probable reports whether a stuck client probably has the clusters. Its ACK of their endpoints is
-// required, and if some wait for no endpoints, grace must also have passed.
-func (a *arrival) probable() bool { return a.taken && (!a.bare || a.age >= grace) }
+// isProbablyWarm reports whether a stuck client probably has the clusters. Its ACK of their
+// endpoints is required, and if some wait for no endpoints, grace must also have passed.
+func (a *arrival) isProbablyWarm() bool { return a.taken && (!a.bare || a.age >= grace) }
 
-// doubtful reports whether the client may lack clusters of the World. It returns false if the World
-// has no clustersOf or no clusters.
-func (m *Machine) doubtful() bool {
-	return len(m.arrivals) > 0 && m.world.clustersOf != nil && len(m.world.shelves[m.types.clusters]) > 0
+// mayLackClusters reports whether the client may lack clusters of the ResourceSnapshot. It returns
+// false if the ResourceSnapshot has no clustersOf or no clusters.
+func (m *Machine) mayLackClusters() bool {
+	return len(m.arrivals) > 0 && m.resources.clustersOf != nil && len(m.resources.groups[m.types.clusters]) > 0
 }
 
-// waits reports whether a resource refers to a cluster that the client has not shown to have. It
+// mustWait reports whether a resource refers to a cluster that the client has not shown to have. It
 // returns false for nil.
-func (m *Machine) waits(s *subscription, r *resource.Resource) bool {
-	return r != nil && slices.ContainsFunc(m.world.refers(s.at, r), m.absent)
+func (m *Machine) mustWait(s *subscription, r *resource.Resource) bool {
+	return r != nil && slices.ContainsFunc(m.resources.referencedClusters(s.at, r), m.lacksCluster)
 }
 
-func (m *Machine) absent(cluster string) bool {
+func (m *Machine) lacksCluster(cluster string) bool {
 	return slices.ContainsFunc(m.arrivals, func(a arrival) bool {
-		return a.holds(cluster) && (!m.stuck || !a.probable())
+		return a.hasCluster(cluster) && (!m.stuck || !a.isProbablyWarm())
 	})
 }
 
-// unready reports whether the first response of a wildcard type must be delayed because one of its
-// resources must wait. In SotW the response is the full state, so the client would delete the
+// mustDelay reports whether the first response of a wildcard type must be delayed because one of
+// its resources must wait. In SotW the response is the full state, so the client would delete the
 // resources that it omits. In delta it returns false.
-func (m *Machine) unready(s *subscription, d *draft) bool {
+func (m *Machine) mustDelay(s *subscription, d *draft) bool {
 	if m.mode == Delta || !s.Wildcard || s.base != nil || d.still == nil {
 		return false
 	}
-	for _, shelf := range m.world.shelves[s.at] {
-		for _, r := range shelf.set.List() {
-			if s.covers(r.Name) && d.still(r.Name, r) {
+	for _, group := range m.resources.groups[s.at] {
+		for _, r := range group.set.List() {
+			if s.coversName(r.Name) && d.still(r.Name, r) {
 				return true
 			}
 		}
@@ -213,31 +213,31 @@ func (m *Machine) unready(s *subscription, d *draft) bool {
 	return false
 }
 
-// freed unfreezes the resources that no longer have to wait for clusters, except owed ones. Those
-// whose version changed become due.
-func (m *Machine) freed(s *subscription, d *draft) {
-	if !s.refers() || len(s.frozen) == 0 {
+// unfreezeReady unfreezes the resources that no longer have to wait for clusters, except owed ones.
+// Those whose version changed become due.
+func (m *Machine) unfreezeReady(s *subscription, d *draft) {
+	if !s.refersToClusters() || len(s.frozen) == 0 {
 		return
 	}
 	var names []string
 	for n, was := range s.frozen {
-		is := m.world.get(s.at, n)
-		if has(s.owed, n) || d.still != nil && is != nil && d.still(n, is) {
+		is := m.resources.findResource(s.at, n)
+		if containsName(s.owed, n) || d.still != nil && is != nil && d.still(n, is) {
 			continue
 		}
 		delete(s.frozen, n)
-		if is != nil && is.Version != was.Version && s.covers(n) {
+		if is != nil && is.Version != was.Version && s.coversName(n) {
 			names = append(names, n)
 		}
 	}
-	s.owe(sorted(names))
+	s.oweNames(sortedNames(names))
 }
 
-// mature ages the arrivals by one Overdue event and deletes them at the deadline. It emits Late for
-// the resources that are sent because of that. It also sets stuck if an answer to CDS is missing
-// for a deadline.
-func (m *Machine) mature() {
-	if m.world == nil {
+// ageArrivals ages the arrivals by one Overdue event and deletes them at the deadline. It emits
+// Late for the resources that are sent because of that. It also sets stuck if an answer to CDS is
+// missing for a deadline.
+func (m *Machine) ageArrivals() {
+	if m.resources == nil {
 		return
 	}
 	if c := m.clusters(); c != nil && slices.ContainsFunc(c.flights, func(f flight) bool { return f.age >= deadline }) {
@@ -253,26 +253,26 @@ func (m *Machine) mature() {
 	}
 	m.arrivals = kept
 	for _, a := range over {
-		m.late(a)
+		m.reportLate(a)
 	}
 }
 
-// late emits a Late for each type with frozen resources that waited for clusters in a and wait for
-// no others.
-func (m *Machine) late(a arrival) {
+// reportLate emits a Late for each type with frozen resources that waited for clusters in a and
+// wait for no others.
+func (m *Machine) reportLate(a arrival) {
 	for _, s := range m.subs {
-		if s == nil || !s.refers() {
+		if s == nil || !s.refersToClusters() {
 			continue
 		}
 		var names, clusters []string
 		for n := range s.frozen {
-			is := m.world.get(s.at, n)
-			if is == nil || m.world.clustersOf == nil || m.waits(s, is) {
+			is := m.resources.findResource(s.at, n)
+			if is == nil || m.resources.clustersOf == nil || m.mustWait(s, is) {
 				continue
 			}
 			before := len(clusters)
-			for _, c := range m.world.refers(s.at, is) {
-				if a.holds(c) {
+			for _, c := range m.resources.referencedClusters(s.at, is) {
+				if a.hasCluster(c) {
 					clusters = append(clusters, c)
 				}
 			}
@@ -281,7 +281,7 @@ func (m *Machine) late(a arrival) {
 			}
 		}
 		if len(names) > 0 {
-			m.do(Late{TypeURL: s.URL, Names: sorted(names), Clusters: sorted(clusters)})
+			m.addAction(Late{TypeURL: s.URL, Names: sortedNames(names), Clusters: sortedNames(clusters)})
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// benchWorld is a mesh of n services: a cluster, endpoints, and a route to all of them, of which edits differ from those
-// of version 0.
-type benchWorld struct {
-	*World
-	names []string
+// benchResources is a mesh of n services: a cluster, endpoints, and a route to all of them, of
+// which edits differ from those of version 0.
+type benchResources struct {
+	Resources *ResourceSnapshot
+	names     []string
 }
 
-func newBenchWorld(n, version, edits int) benchWorld {
+func newBenchResources(n, version, edits int) benchResources {
 	var clusters, endpoints []*resource.Resource
 	var names []string
 	for i := range n {
@@ -31,25 +31,32 @@ func newBenchWorld(n, version, edits int) benchWorld {
 		endpoints = append(endpoints, resource.FromBytes(name, pushOrder[eds].URL, []byte(body)))
 	}
 	route := fmt.Sprintf("%d:%s", version, strings.Join(names, ","))
-	return benchWorld{names: names, World: MakeWorld(Contents{
-		Shelves: map[string][]*Shelf{
-			pushOrder[cds].URL: {NewShelf(setOf(clusters))},
-			pushOrder[eds].URL: {NewNamedShelf(setOf(endpoints), names)},
-			pushOrder[lds].URL: {NewShelf(setOf([]*resource.Resource{resource.FromBytes("l", pushOrder[lds].URL, []byte("l"))}))},
-			pushOrder[rds].URL: {NewNamedShelf(setOf([]*resource.Resource{resource.FromBytes("80", pushOrder[rds].URL, []byte(route))}), []string{"80"})},
+	return benchResources{names: names, Resources: BuildResourceSnapshot(Contents{
+		Groups: map[string][]*ResourceGroup{
+			pushOrder[cds].URL: {NewResourceGroup(setOf(clusters))},
+			pushOrder[eds].URL: {NewNamedResourceGroup(setOf(endpoints), names)},
+			pushOrder[lds].URL: {
+				NewResourceGroup(setOf([]*resource.Resource{resource.FromBytes("l", pushOrder[lds].URL, []byte("l"))})),
+			},
+			pushOrder[rds].URL: {
+				NewNamedResourceGroup(
+					setOf([]*resource.Resource{resource.FromBytes("80", pushOrder[rds].URL, []byte(route))}),
+					[]string{"80"},
+				),
+			},
 		},
 		EndpointsOf: ownEndpoints, ClustersOf: refs,
 	})}
 }
 
-// with replaces the Shelf of one type.
-func (w benchWorld) with(at int, s *Shelf) benchWorld {
-	shelves := map[string][]*Shelf{}
+// with replaces the ResourceGroup of one type.
+func (w benchResources) with(at int, s *ResourceGroup) benchResources {
+	groups := map[string][]*ResourceGroup{}
 	for i := range pushOrder {
-		shelves[pushOrder[i].URL] = w.shelves[i]
+		groups[pushOrder[i].URL] = w.Resources.groups[i]
 	}
-	shelves[pushOrder[at].URL] = []*Shelf{s}
-	w.World = MakeWorld(Contents{Shelves: shelves, EndpointsOf: ownEndpoints, ClustersOf: refs})
+	groups[pushOrder[at].URL] = []*ResourceGroup{s}
+	w.Resources = BuildResourceSnapshot(Contents{Groups: groups, EndpointsOf: ownEndpoints, ClustersOf: refs})
 	return w
 }
 
@@ -71,10 +78,11 @@ func converse(m *Machine, e Event) {
 	}
 }
 
-// connected makes a Machine whose client has all of the World. names are what it asks endpoints of, as a client sends them.
-func connected(w benchWorld, mode Mode, names []string) *Machine {
+// connected makes a Machine whose client has all of the ResourceSnapshot. names are what it asks
+// endpoints of, as a client sends them.
+func connected(w benchResources, mode Mode, names []string) *Machine {
 	m := New(Options{Mode: mode})
-	converse(m, Ready{World: w.World})
+	converse(m, Ready{Resources: w.Resources})
 	converse(m, Request{TypeURL: pushOrder[cds].URL})
 	if mode == Delta {
 		converse(m, Request{TypeURL: pushOrder[eds].URL, Subscribe: names})
@@ -86,7 +94,8 @@ func connected(w benchWorld, mode Mode, names []string) *Machine {
 	return m
 }
 
-// asSent gives names as they come off the wire: each in memory of its own. Envoy sends them in order.
+// asSent returns names as they come off the wire: each in memory of its own. Envoy sends them in
+// order.
 func asSent(names []string) []string {
 	list := make([]string, len(names))
 	for i, n := range names {
@@ -95,28 +104,29 @@ func asSent(names []string) []string {
 	return list
 }
 
-// BenchmarkPush is one stream's part of a push: a World, the Sends, their Sents and ACKs.
+// BenchmarkPush is one stream's part of a push: a ResourceSnapshot, the Sends, their Sents and
+// ACKs.
 func BenchmarkPush(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
-		one, two := newBenchWorld(n, 1, 1), newBenchWorld(n, 2, 1)
-		clusters := slices.Clone(one.shelves[cds][0].set.List())
+		one, two := newBenchResources(n, 1, 1), newBenchResources(n, 2, 1)
+		clusters := slices.Clone(one.Resources.groups[cds][0].set.List())
 		clusters[0] = resource.FromBytes(clusters[0].Name, clusters[0].TypeURL, []byte("c2"))
 		for _, c := range []struct {
-			what   string
-			worlds [2]benchWorld
+			what      string
+			snapshots [2]benchResources
 		}{
-			{"nothing", [2]benchWorld{one, one.with(sds, NewNamedShelf(nil, nil))}},
-			{"endpoints", [2]benchWorld{one, one.with(eds, two.shelves[eds][0])}},
-			{"cluster", [2]benchWorld{one, one.with(cds, NewShelf(setOf(clusters)))}},
-			{"route", [2]benchWorld{one, one.with(rds, two.shelves[rds][0])}},
-			{"service", [2]benchWorld{one, newBenchWorld(n+1, 1, 1)}},
+			{"nothing", [2]benchResources{one, one.with(sds, NewNamedResourceGroup(nil, nil))}},
+			{"endpoints", [2]benchResources{one, one.with(eds, two.Resources.groups[eds][0])}},
+			{"cluster", [2]benchResources{one, one.with(cds, NewResourceGroup(setOf(clusters)))}},
+			{"route", [2]benchResources{one, one.with(rds, two.Resources.groups[rds][0])}},
+			{"service", [2]benchResources{one, newBenchResources(n+1, 1, 1)}},
 		} {
 			for _, mode := range []Mode{Delta, SotW} {
 				b.Run(fmt.Sprintf("%s/%s/%d", c.what, mode, n), func(b *testing.B) {
-					m := connected(c.worlds[0], mode, c.worlds[0].names)
+					m := connected(c.snapshots[0], mode, c.snapshots[0].names)
 					b.ReportAllocs()
 					for i := 1; b.Loop(); i++ {
-						converse(m, Ready{World: c.worlds[i%2].World})
+						converse(m, Ready{Resources: c.snapshots[i%2].Resources})
 					}
 				})
 			}
@@ -129,7 +139,7 @@ func BenchmarkConnect(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
 		for _, mode := range []Mode{Delta, SotW} {
 			b.Run(fmt.Sprintf("%s/%d", mode, n), func(b *testing.B) {
-				w := newBenchWorld(n, 1, 1)
+				w := newBenchResources(n, 1, 1)
 				b.ReportAllocs()
 				for b.Loop() {
 					b.StopTimer()
@@ -146,11 +156,11 @@ func BenchmarkConnect(b *testing.B) {
 func BenchmarkReconnect(b *testing.B) {
 	for _, n := range []int{1000, 4000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := newBenchWorld(n, 1, 1)
+			w := newBenchResources(n, 1, 1)
 			var held [typeCount]map[string]string
 			for i := range held {
 				held[i] = map[string]string{}
-				for _, s := range w.shelves[i] {
+				for _, s := range w.Resources.groups[i] {
 					for _, r := range s.set.List() {
 						held[i][r.Name] = r.Version
 					}
@@ -162,18 +172,21 @@ func BenchmarkReconnect(b *testing.B) {
 				clusters, endpoints, names := HoldingsOf(held[cds]), HoldingsOf(held[eds]), asSent(w.names)
 				b.StartTimer()
 				m := New(Options{Mode: Delta})
-				converse(m, Ready{World: w.World})
+				converse(m, Ready{Resources: w.Resources})
 				converse(m, Request{TypeURL: pushOrder[cds].URL, Held: clusters})
 				converse(m, Request{TypeURL: pushOrder[eds].URL, Subscribe: names, Held: endpoints})
 				converse(m, Request{TypeURL: pushOrder[lds].URL, Held: HoldingsOf(held[lds])})
-				converse(m, Request{TypeURL: pushOrder[rds].URL, Subscribe: []string{"80"}, Held: HoldingsOf(held[rds])})
+				converse(
+					m,
+					Request{TypeURL: pushOrder[rds].URL, Subscribe: []string{"80"}, Held: HoldingsOf(held[rds])},
+				)
 			}
 		})
 	}
 }
 
-// BenchmarkMemory says how many bytes a stream takes at rest, beyond what all share: after a cold connect, and after some
-// pushes.
+// BenchmarkMemory says how many bytes a stream takes at rest, beyond what all share: after a cold
+// connect, and after some pushes.
 func BenchmarkMemory(b *testing.B) {
 	for _, mode := range []Mode{Delta, SotW} {
 		b.Run(mode.String(), func(b *testing.B) {
@@ -186,19 +199,29 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// memoryOf gives the bytes that so many streams at rest take.
+// memoryOf returns the bytes that so many streams at rest take.
 func memoryOf(mode Mode, services, streams int) int64 {
-	one, two := newBenchWorld(services, 1, 1), newBenchWorld(services+1, 2, 3)
+	one, two := newBenchResources(services, 1, 1), newBenchResources(services+1, 2, 3)
 	before := heap()
 	machines := make([]*Machine, streams)
 	for i := range machines {
 		machines[i] = connected(one, mode, asSent(one.names))
-		for j, w := range []benchWorld{two, one, two, one} {
-			converse(machines[i], Ready{World: w.World})
+		for j, w := range []benchResources{two, one, two, one} {
+			converse(machines[i], Ready{Resources: w.Resources})
 			if j%2 == 0 {
-				converse(machines[i], Request{TypeURL: pushOrder[eds].URL, Nonce: "stale", Subscribe: []string{strings.Clone(two.names[services])}})
+				converse(
+					machines[i],
+					Request{
+						TypeURL:   pushOrder[eds].URL,
+						Nonce:     "stale",
+						Subscribe: []string{strings.Clone(two.names[services])},
+					},
+				)
 			} else {
-				converse(machines[i], Request{TypeURL: pushOrder[eds].URL, Nonce: "stale", Unsubscribe: []string{two.names[services]}})
+				converse(
+					machines[i],
+					Request{TypeURL: pushOrder[eds].URL, Nonce: "stale", Unsubscribe: []string{two.names[services]}},
+				)
 			}
 		}
 		converse(machines[i], Overdue{})
@@ -218,7 +241,8 @@ func heap() int64 {
 	return int64(s.HeapAlloc)
 }
 
-// TestMemory holds a stream at rest to what proxies may cost: most of it is meant for their connections.
+// TestMemory holds a stream at rest to what proxies may cost: most of it is meant for their
+// connections.
 func TestMemory(t *testing.T) {
 	for _, mode := range []Mode{Delta, SotW} {
 		if each := memoryOf(mode, 1000, 200) / 200; each > 2048 {

@@ -19,80 +19,80 @@ type draft struct {
 	fresh, returned []string
 }
 
-func (d *draft) empty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
+func (d *draft) isEmpty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
 
-func (d *draft) add(p *Payload) {
+func (d *draft) addPayload(p *Payload) {
 	if len(p.resources) > 0 {
 		d.parts = append(d.parts, p)
 	}
 }
 
-// compose updates a subscription to the newest World and returns the response for it, or nil if
-// nothing must be sent. Both modes find the differences in the same way; SotW then converts them
-// with stateOfTheWorld.
-func (m *Machine) compose(s *subscription) *draft {
-	shelves := m.world.shelves[s.at]
-	if s.upToDate(m.round) || len(shelves) == 0 {
+// composeDraft updates a subscription to the newest ResourceSnapshot and returns the response for
+// it, or nil if nothing must be sent. Both modes find the differences in the same way; SotW then
+// converts them with stateOfTheWorld.
+func (m *Machine) composeDraft(s *subscription) *draft {
+	groups := m.resources.groups[s.at]
+	if s.upToDate(m.round) || len(groups) == 0 {
 		return nil
 	}
-	sets := m.world.sets[s.at]
-	if s.base != nil && !s.asked() && !s.behind() && slices.Equal(s.base, sets) {
+	sets := m.resources.sets[s.at]
+	if s.base != nil && !s.hasRequest() && !s.isBehind() && slices.Equal(s.base, sets) {
 		s.base, s.reached = sets, m.round
 		return nil
 	}
-	d := &draft{before: s.reached, still: m.stilled(s)}
-	if m.unready(s, d) {
+	d := &draft{before: s.reached, still: m.heldBackFilter(s)}
+	if m.mustDelay(s, d) {
 		return nil
 	}
 	if s.everything {
-		m.all(s, d)
+		m.addAll(s, d)
 	} else if s.base != nil {
-		m.changes(s, d)
+		m.addChanges(s, d)
 	}
-	m.freed(s, d)
-	m.linger(s, d)
-	m.debts(s, d)
-	m.follow(s, d)
-	m.arrive(s, d)
+	m.unfreezeReady(s, d)
+	m.startLingering(s, d)
+	m.addOwed(s, d)
+	m.oweEndpoints(s, d)
+	m.recordArrival(s, d)
 
 	s.base = sets
-	s.adopt(m.world.asked(s.at))
-	if !s.behind() {
+	s.adoptSharedNames(m.resources.lookedUpNames(s.at))
+	if !s.isBehind() {
 		s.reached = m.round
 	}
 
 	due := s.due && len(s.owed) == 0
-	if due || !d.empty() {
+	if due || !d.isEmpty() {
 		s.due = false
 	}
 	if m.mode == SotW {
 		return m.stateOfTheWorld(s, d, due)
 	}
-	if d.empty() && (!due || s.Silent) {
+	if d.isEmpty() && (!due || s.Silent) {
 		return nil
 	}
 	return d
 }
 
-// all adds all resources that a wildcard covers, except the resources whose current version the
+// addAll adds all resources that a wildcard covers, except the resources whose current version the
 // client reported as held. Resources that must wait are frozen instead.
-func (m *Machine) all(s *subscription, d *draft) {
+func (m *Machine) addAll(s *subscription, d *draft) {
 	if s.base != nil {
-		m.removals(s, d)
-		m.additions(s, d)
+		m.addRemovals(s, d)
+		m.recordNewClusters(s, d)
 	}
-	found, shelves := 0, m.world.shelves[s.at]
-	if s.held.are(m.world.sets[s.at]) {
-		found, shelves = s.held.Len(), nil // the client has the current version of everything
+	found, groups := 0, m.resources.groups[s.at]
+	if s.held.equalSets(m.resources.sets[s.at]) {
+		found, groups = s.held.Len(), nil // the client has the current version of everything
 	}
-	for _, shelf := range shelves {
+	for _, group := range groups {
 		if s.held.Len() == 0 && d.still == nil && len(s.frozen) == 0 {
-			d.add(shelf.full)
+			d.addPayload(group.full)
 			continue
 		}
 		var list []*resource.Resource
-		for _, r := range shelf.set.List() {
-			version, holds := s.held.get(r.Name)
+		for _, r := range group.set.List() {
+			version, holds := s.held.versionOf(r.Name)
 			if holds {
 				found++
 			} else if s.role == clusterRole && s.resumed && s.base == nil {
@@ -101,51 +101,54 @@ func (m *Machine) all(s *subscription, d *draft) {
 			switch {
 			case holds && version == r.Version:
 			case d.still != nil && d.still(r.Name, r):
-				s.freeze(s.asHeld(r.Name))
+				s.freezeResource(s.clientVersion(r.Name))
 			default:
 				delete(s.frozen, r.Name)
 				list = append(list, r)
 			}
 		}
-		d.add(shelf.of(list))
+		d.addPayload(group.payloadOf(list))
 	}
 	if found < s.held.Len() && s.Removable {
 		for name := range s.held.All() {
-			if m.world.get(s.at, name) == nil {
+			if m.resources.findResource(s.at, name) == nil {
 				d.removed = append(d.removed, name)
 			}
 		}
 		slices.Sort(d.removed)
 	}
 	s.everything, s.held = false, nil
-	s.owed = slices.DeleteFunc(slices.Clone(s.owed), func(n string) bool { return m.world.get(s.at, n) != nil })
+	s.owed = slices.DeleteFunc(
+		slices.Clone(s.owed),
+		func(n string) bool { return m.resources.findResource(s.at, n) != nil },
+	)
 }
 
-// changes adds the differences from the sets that the client was last updated to.
-func (m *Machine) changes(s *subscription, d *draft) {
-	for i, shelf := range m.world.shelves[s.at] {
-		if st := shelf.since(s.baseOf(i)); st != nil {
-			d.add(s.share(shelf, st.updated, d))
+// addChanges adds the differences from the sets that the client was last updated to.
+func (m *Machine) addChanges(s *subscription, d *draft) {
+	for i, group := range m.resources.groups[s.at] {
+		if st := group.diffFrom(s.baseOf(i)); st != nil {
+			d.addPayload(s.selectChanges(group, st.updated, d))
 		}
 	}
-	m.removals(s, d)
-	m.additions(s, d)
+	m.addRemovals(s, d)
+	m.recordNewClusters(s, d)
 }
 
-// removals adds the resources that were deleted since those sets. A name that was not looked up
+// addRemovals adds the resources that were deleted since those sets. A name that was not looked up
 // this time is not deleted: it becomes due, in case it changed.
-func (m *Machine) removals(s *subscription, d *draft) {
-	for i, shelf := range m.world.shelves[s.at] {
-		st := shelf.since(s.baseOf(i))
+func (m *Machine) addRemovals(s *subscription, d *draft) {
+	for i, group := range m.resources.groups[s.at] {
+		st := group.diffFrom(s.baseOf(i))
 		if st == nil {
 			continue
 		}
 		for _, n := range st.removed {
 			switch {
-			case !s.covers(n) || m.world.get(s.at, n) != nil:
-			case !m.world.knows(s.at, n): // look it up, and send it if it changed
-				if !has(s.owed, n) {
-					s.hold(s.was(n))
+			case !s.coversName(n) || m.resources.findResource(s.at, n) != nil:
+			case !m.resources.isKnown(s.at, n): // look it up, and send it if it changed
+				if !containsName(s.owed, n) {
+					s.oweUnlessEqual(s.previousVersion(n))
 				}
 			case s.Removable:
 				d.removed = append(d.removed, n)
@@ -155,16 +158,16 @@ func (m *Machine) removals(s *subscription, d *draft) {
 	slices.Sort(d.removed)
 }
 
-// additions records in d.fresh the clusters that are not in those sets. It applies only to wildcard
-// subscriptions.
-func (m *Machine) additions(s *subscription, d *draft) {
+// recordNewClusters records in d.fresh the clusters that are not in those sets. It applies only to
+// wildcard subscriptions.
+func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	if s.role != clusterRole || !s.wildcard {
 		return
 	}
-	for i, shelf := range m.world.shelves[s.at] {
-		if st := shelf.since(s.baseOf(i)); st != nil {
+	for i, group := range m.resources.groups[s.at] {
+		if st := group.diffFrom(s.baseOf(i)); st != nil {
 			for _, n := range st.added {
-				if s.was(n) == nil {
+				if s.previousVersion(n) == nil {
 					d.fresh = append(d.fresh, n)
 				}
 			}
@@ -172,20 +175,20 @@ func (m *Machine) additions(s *subscription, d *draft) {
 	}
 }
 
-func (s *subscription) baseOf(shelf int) *resource.Set {
-	if shelf < len(s.base) {
-		return s.base[shelf]
+func (s *subscription) baseOf(group int) *resource.Set {
+	if group < len(s.base) {
+		return s.base[group]
 	}
 	return nil
 }
 
-// share returns the part of a Shelf's Payload that must be sent to the client, or p itself if that
-// is all of it.
-func (s *subscription) share(shelf *Shelf, p *Payload, d *draft) *Payload {
+// selectChanges returns the part of a ResourceGroup's Payload that must be sent to the client, or p
+// itself if that is all of it.
+func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft) *Payload {
 	var part []*resource.Resource
 	whole := true
 	for i, r := range p.resources {
-		switch takes := s.takes(r, d); {
+		switch takes := s.sendsNow(r, d); {
 		case takes && !whole:
 			part = append(part, r)
 		case !takes && whole:
@@ -196,20 +199,20 @@ func (s *subscription) share(shelf *Shelf, p *Payload, d *draft) *Payload {
 	if whole {
 		return p
 	}
-	return shelf.of(part)
+	return group.payloadOf(part)
 }
 
-// takes reports whether a changed resource is sent to the client now. It returns false for an owed
-// resource, which debts adds. It freezes a resource that must wait.
-func (s *subscription) takes(r *resource.Resource, d *draft) bool {
-	if has(s.owed, r.Name) {
+// sendsNow reports whether a changed resource is sent to the client now. It returns false for an
+// owed resource, which debts adds. It freezes a resource that must wait.
+func (s *subscription) sendsNow(r *resource.Resource, d *draft) bool {
+	if containsName(s.owed, r.Name) {
 		return false
 	}
 	// Freeze endpoints even if they are not subscribed to: the client may request them later, while
 	// their cluster lingers.
-	covers := s.covers(r.Name)
+	covers := s.coversName(r.Name)
 	if (covers || s.role == endpointRole) && d.still != nil && d.still(r.Name, r) {
-		s.freeze(s.asHeld(r.Name))
+		s.freezeResource(s.clientVersion(r.Name))
 		return false
 	}
 	if !covers {

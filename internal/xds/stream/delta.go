@@ -9,64 +9,65 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:
 		s.held, s.resumed, s.stateful = r.Held, r.Held.Len() > 0, r.Held.Len() > 0
-		s.held.drop(s.following...) // sent again, because their clusters were sent before this request
-		if r.Rejected {             // about a response of an earlier stream
-			m.refuse(s, r, nil)
+		s.held.removeNames(s.following...) // sent again, because their clusters were sent before this request
+		if r.Rejected {                    // about a response of an earlier stream
+			m.recordNack(s, r, nil)
 		}
 	case r.Nonce != "":
-		m.answeredDelta(s, r)
+		m.processDeltaAnswer(s, r)
 	}
 	if !first && len(r.Subscribe)+len(r.Unsubscribe) == 0 {
 		return
 	}
 	before := s.names
-	m.unsubscribe(s, sorted(r.Unsubscribe))
-	asked, shared := m.asked(r.Subscribe)
-	s.subscribe(asked, first)
+	m.unsubscribeNames(s, sortedNames(r.Unsubscribe))
+	asked, shared := m.internNames(r.Subscribe)
+	s.subscribeNames(asked, first)
 	if first {
 		s.wildcard = s.wildcard || s.Wildcard && !s.named
-		s.askAll()
+		s.oweAll()
 	}
-	if !same(before, s.names) {
+	if !equalNames(before, s.names) {
 		if len(s.names) != len(asked) || len(asked) == 0 || &s.names[0] != &asked[0] {
 			shared = nil
 		}
-		m.keep(s, s.names, shared)
+		m.setNames(s, s.names, shared)
 	}
 }
 
-// subscribe adds names to the subscription and makes all of them due. This includes names that were
-// sent before or that the client reported as held.
-func (s *subscription) subscribe(names []string, first bool) {
+// subscribeNames adds names to the subscription and makes all of them due. This includes names that
+// were sent before or that the client reported as held.
+func (s *subscription) subscribeNames(names []string, first bool) {
 	if len(names) == 0 {
 		return
 	}
 	s.named = true
-	if has(names, wildcardName) {
-		names = without(names, []string{wildcardName})
+	if containsName(names, wildcardName) {
+		names = subtractNames(names, []string{wildcardName})
 		s.wildcard = s.Wildcard
 		s.everything = s.Wildcard
 	}
-	s.lacks(without(names, s.names))
-	s.names = union(s.names, names)
-	s.owe(names)
+	s.markLacking(subtractNames(names, s.names))
+	s.names = mergeNames(s.names, names)
+	s.oweNames(names)
 	if !first {
-		s.held.drop(names...)
+		s.held.removeNames(names...)
 	}
 }
 
-// unsubscribe removes names from the subscription. A removed name that a wildcard still covers must
-// be answered with the resource or its removal. The client cannot know which of the two is true.
-func (m *Machine) unsubscribe(s *subscription, names []string) {
+// unsubscribeNames removes names from the subscription. A removed name that a wildcard still covers
+// must be answered with the resource or its removal. The client cannot know which of the two is
+// true.
+func (m *Machine) unsubscribeNames(s *subscription, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	if has(names, wildcardName) {
+	if containsName(names, wildcardName) {
 		s.wildcard, s.everything = false, false
 	}
-	dropped := without(s.names, without(s.names, names))
-	s.drop(names)
+	dropped := subtractNames(s.names, subtractNames(s.names, names))
+	s.dropNames(names)
 	if s.wildcard {
-		s.owe(dropped)
+		s.oweNames(dropped)
 	}
 }

@@ -13,7 +13,8 @@ type Request struct {
 	Version string
 	// Names is resource_names (SotW).
 	Names []string
-	// Subscribe and Unsubscribe are resource_names_subscribe and resource_names_unsubscribe (delta).
+	// Subscribe and Unsubscribe are resource_names_subscribe and resource_names_unsubscribe
+	// (delta).
 	Subscribe, Unsubscribe []string
 	// Held is initial_resource_versions (delta): the resources that the client already has. The
 	// machine takes ownership of it.
@@ -24,8 +25,8 @@ type Request struct {
 	Message  string
 }
 
-// Ready passes a newer World for the client.
-type Ready struct{ World *World }
+// Ready passes a newer ResourceSnapshot for the client.
+type Ready struct{ Resources *ResourceSnapshot }
 
 // Sent reports that the last Send was written and that the caller can write another one.
 type Sent struct{}

@@ -27,15 +27,15 @@ const (
 	maxFlights = 16
 )
 
-func (s *subscription) launch(f flight) {
+func (s *subscription) addFlight(f flight) {
 	if len(s.flights) == maxFlights {
 		s.flights = slices.Delete(s.flights, 0, 1)
 	}
 	s.flights = append(s.flights, f)
 }
 
-// land removes a flight from the list and returns it. An empty list is released.
-func (s *subscription) land(i int) flight {
+// removeFlight removes a flight from the list and returns it. An empty list is released.
+func (s *subscription) removeFlight(i int) flight {
 	f := s.flights[i]
 	if s.flights = slices.Delete(s.flights, i, i+1); len(s.flights) == 0 {
 		s.flights = nil
@@ -43,15 +43,15 @@ func (s *subscription) land(i int) flight {
 	return f
 }
 
-// waiting reports whether an answer from the client is awaited: some response is unanswered for
-// less than patience.
-func (s *subscription) waiting() bool {
+// awaitsAnswer reports whether an answer from the client is awaited: some response is unanswered
+// for less than patience.
+func (s *subscription) awaitsAnswer() bool {
 	return slices.ContainsFunc(s.flights, func(f flight) bool { return f.age < patience })
 }
 
-// settled returns the newest round up to which the client has acknowledged everything. Responses
+// ackedRound returns the newest round up to which the client has acknowledged everything. Responses
 // that are unanswered for patience are assumed to be acknowledged.
-func (s *subscription) settled() uint64 {
+func (s *subscription) ackedRound() uint64 {
 	for _, f := range s.flights {
 		if f.age < patience {
 			return f.before
@@ -60,64 +60,64 @@ func (s *subscription) settled() uint64 {
 	return s.reached
 }
 
-// answeredDelta processes the ACK or NACK of one response. It emits Stale for an ACK of an unknown
-// response. A NACK of an unknown response is still recorded.
-func (m *Machine) answeredDelta(s *subscription, r Request) {
-	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.is(r.Nonce) })
+// processDeltaAnswer processes the ACK or NACK of one response. It emits Stale for an ACK of an
+// unknown response. A NACK of an unknown response is still recorded.
+func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
+	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.hasNonce(r.Nonce) })
 	if i < 0 {
 		if r.Rejected { // of a response that is no longer stored
-			m.refuse(s, r, nil)
+			m.recordNack(s, r, nil)
 		} else {
-			m.do(Stale{TypeURL: s.URL, Nonce: r.Nonce})
+			m.addAction(Stale{TypeURL: s.URL, Nonce: r.Nonce})
 		}
 		return
 	}
-	f := s.land(i)
+	f := s.removeFlight(i)
 	if r.Rejected {
-		m.refuse(s, r, []flight{f})
+		m.recordNack(s, r, []flight{f})
 		return
 	}
-	m.accept(s, f)
+	m.recordAck(s, f)
 }
 
-// answeredSotW processes the ACK or NACK of the newest response, which also answers all earlier
-// responses.
-func (m *Machine) answeredSotW(s *subscription, r Request) {
+// processSotWAnswer processes the ACK or NACK of the newest response, which also answers all
+// earlier responses.
+func (m *Machine) processSotWAnswer(s *subscription, r Request) {
 	flights := s.flights
 	s.flights = nil
 	switch {
 	case r.Rejected:
-		m.refuse(s, r, flights)
+		m.recordNack(s, r, flights)
 	case len(flights) > 0:
 		for _, f := range flights[:len(flights)-1] {
-			s.mend(f)
+			s.clearRejections(f)
 		}
-		m.accept(s, flights[len(flights)-1])
+		m.recordAck(s, flights[len(flights)-1])
 	} // else a repeated ACK: Envoy requests endpoints while clusters warm; these follow anyway
 }
 
-// answeredLate processes an answer to a response that is not the newest. A NACK of a stored
+// processLateAnswer processes an answer to a response that is not the newest. A NACK of a stored
 // response is recorded, because it is not repeated. Anything else emits Stale.
-func (m *Machine) answeredLate(s *subscription, r Request) {
-	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.is(r.Nonce) })
+func (m *Machine) processLateAnswer(s *subscription, r Request) {
+	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.hasNonce(r.Nonce) })
 	if i < 0 || !r.Rejected {
-		m.do(Stale{TypeURL: s.URL, Nonce: r.Nonce})
+		m.addAction(Stale{TypeURL: s.URL, Nonce: r.Nonce})
 		return
 	}
-	f := s.land(i)
-	m.refuse(s, r, []flight{f})
+	f := s.removeFlight(i)
+	m.recordNack(s, r, []flight{f})
 }
 
-func (m *Machine) accept(s *subscription, f flight) {
-	s.mend(f)
+func (m *Machine) recordAck(s *subscription, f flight) {
+	s.clearRejections(f)
 	s.acked, s.message = f.exchange, ""
-	m.taken(s, f)
-	m.do(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version, Parts: f.parts})
+	m.updateArrivals(s, f)
+	m.addAction(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version, Parts: f.parts})
 }
 
-// mend deletes the rejections of resources that f contains or removes, if they are older than f. f
-// was acknowledged.
-func (s *subscription) mend(f flight) {
+// clearRejections deletes the rejections of resources that f contains or removes, if they are older
+// than f. f was acknowledged.
+func (s *subscription) clearRejections(f flight) {
 	if len(s.refused) == 0 {
 		return
 	}
@@ -144,13 +144,13 @@ const (
 	maxSearchedMessage = 256 << 10
 )
 
-// refuse records a NACK and emits it. Rejected resources are not sent again before they change.
+// recordNack records a NACK and emits it. Rejected resources are not sent again before they change.
 // flights are the responses that the NACK may refer to.
 //
 // The error message is first searched for names, then stripped of dumps and truncated, because the
 // client does not limit its length. If it names no resource, all in flights are recorded as
 // rejected. Unless the type is a wildcard type, they are then also retried one by one.
-func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
+func (m *Machine) recordNack(s *subscription, r Request, flights []flight) {
 	searched := r.Message[:min(len(r.Message), maxSearchedMessage)]
 	r.Message = truncate.Text(withoutDumps(r.Message), MaxNackMessage)
 	s.message = r.Message
@@ -158,31 +158,34 @@ func (m *Machine) refuse(s *subscription, r Request, flights []flight) {
 	if len(flights) > 0 {
 		version = flights[len(flights)-1].version
 	}
-	found := blamed(flights, searched)
+	found := blamedResources(flights, searched)
 	if len(found) == 0 && !s.Wildcard {
-		s.suspect(flights)
+		s.addSuspects(flights)
 	}
 	var sent []*resource.Resource
 	for _, f := range flights {
 		for _, p := range f.parts {
 			sent = append(sent, p.resources...)
 			for _, x := range p.resources {
-				if len(found) == 0 || slices.ContainsFunc(found, func(b *resource.Resource) bool { return b.Name == x.Name }) {
-					s.refusal(x.Name, f.number)
+				if len(found) == 0 ||
+					slices.ContainsFunc(found, func(b *resource.Resource) bool { return b.Name == x.Name }) {
+					s.markRejected(x.Name, f.number)
 				}
 			}
 		}
 	}
 	if s.role == clusterRole && len(flights) > 0 {
-		m.shown(flights[len(flights)-1].number, flights, found)
-		m.retried(s, found)
+		m.deleteArrivals(flights[len(flights)-1].number, flights, found)
+		m.recordRetried(s, found)
 	}
-	m.do(Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found, Sent: sent})
+	m.addAction(
+		Nack{TypeURL: s.URL, Nonce: r.Nonce, Version: version, Message: r.Message, Resources: found, Sent: sent},
+	)
 }
 
-// suspect adds all resources of the flights to s.suspects, because it is unknown which of them the
-// client rejects.
-func (s *subscription) suspect(flights []flight) {
+// addSuspects adds all resources of the flights to s.suspects, because it is unknown which of them
+// the client rejects.
+func (s *subscription) addSuspects(flights []flight) {
 	for _, f := range flights {
 		for _, p := range f.parts {
 			s.suspects = append(s.suspects, p.resources...)
@@ -190,32 +193,33 @@ func (s *subscription) suspect(flights []flight) {
 	}
 }
 
-// try returns a response with only the next suspect, or nil if there is none or an answer is
-// awaited. An ACK or NACK then concerns only this resource, and valid resources are accepted.
+// retrySuspect returns a response with only the next suspect, or nil if there is none or an answer
+// is awaited. An ACK or NACK then concerns only this resource, and valid resources are accepted.
 // Suspects that changed or that the client no longer subscribes to are skipped.
-func (m *Machine) try(s *subscription) *draft {
-	for len(s.suspects) > 0 && !s.waiting() {
+func (m *Machine) retrySuspect(s *subscription) *draft {
+	for len(s.suspects) > 0 && !s.awaitsAnswer() {
 		r := s.suspects[0]
 		if s.suspects = s.suspects[1:]; len(s.suspects) == 0 {
 			s.suspects = nil
 		}
-		if _, refused := s.refused[r.Name]; refused && s.covers(r.Name) && m.world.get(s.at, r.Name) == r {
+		if _, refused := s.refused[r.Name]; refused && s.coversName(r.Name) &&
+			m.resources.findResource(s.at, r.Name) == r {
 			return &draft{parts: []*Payload{NewPayload([]*resource.Resource{r})}, before: s.reached}
 		}
 	}
 	return nil
 }
 
-func (s *subscription) refusal(name string, number uint64) {
+func (s *subscription) markRejected(name string, number uint64) {
 	if s.refused == nil {
 		s.refused = map[string]uint64{}
 	}
 	s.refused[name] = max(s.refused[name], number)
 }
 
-// blamed returns the newest versions of the resources that an error message names, sorted by name.
-// If the flights contain only one resource, it is returned even if it is not named.
-func blamed(flights []flight, message string) []*resource.Resource {
+// blamedResources returns the newest versions of the resources that an error message names, sorted
+// by name. If the flights contain only one resource, it is returned even if it is not named.
+func blamedResources(flights []flight, message string) []*resource.Resource {
 	byName := map[string]*resource.Resource{}
 	for _, f := range flights {
 		for _, p := range f.parts {
@@ -226,7 +230,7 @@ func blamed(flights []flight, message string) []*resource.Resource {
 	}
 	var found []*resource.Resource
 	for name, r := range byName {
-		if len(byName) == 1 || mentions(message, name) {
+		if len(byName) == 1 || mentionsName(message, name) {
 			found = append(found, r)
 		}
 	}
@@ -234,30 +238,30 @@ func blamed(flights []flight, message string) []*resource.Resource {
 	return found
 }
 
-// mentions reports whether text contains the name, other than as a part of a longer name.
-func mentions(text, name string) bool {
+// mentionsName reports whether text contains the name, other than as a part of a longer name.
+func mentionsName(text, name string) bool {
 	for {
 		i := strings.Index(text, name)
 		if i < 0 {
 			return false
 		}
 		end := i + len(name)
-		if (i == 0 || !inName(text[i-1])) && !goesOn(text[end:]) {
+		if (i == 0 || !isNameByte(text[i-1])) && !continuesName(text[end:]) {
 			return true
 		}
 		text = text[i+1:]
 	}
 }
 
-func inName(c byte) bool {
+func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '|'
 }
 
-// goesOn reports whether the text after a name continues that name. A full stop does so only before
-// another character of a name.
-func goesOn(rest string) bool {
+// continuesName reports whether the text after a name continues that name. A full stop does so only
+// before another character of a name.
+func continuesName(rest string) bool {
 	if rest == "" {
 		return false
 	}
-	return inName(rest[0]) || rest[0] == '.' && len(rest) > 1 && inName(rest[1])
+	return isNameByte(rest[0]) || rest[0] == '.' && len(rest) > 1 && isNameByte(rest[1])
 }

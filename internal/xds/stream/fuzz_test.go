@@ -7,9 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// FuzzStep feeds a Machine what a hostile or broken client could send, between Worlds that come and go. It must not panic,
-// never send before the Send before was written, never name a resource twice in one response, and never send to a type that
-// was not asked for, but for endpoints, which follow their clusters.
+// FuzzStep feeds a Machine what a hostile or broken client could send, between ResourceSnapshots
+// that come and go. It must not panic, never send before the Send before was written, never name a
+// resource twice in one response, and never send to a type that was not asked for, but for
+// endpoints, which follow their clusters.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte("\x00\x00\x10\x21\x32\x43\x50\x60\x00\x01\x11\x22"))
 	f.Add([]byte("\x01\x40\x41\x42\x43\x00\x10\x51\x62\x70\x80\x9f\xa0\xff\x00\x00\x00"))
@@ -30,7 +31,7 @@ func FuzzStep(f *testing.F) {
 			}
 			check.actions(m.Step(e))
 			m.State()
-			m.Idle()
+			m.IsIdle()
 		}
 	})
 }
@@ -63,7 +64,7 @@ func (c *fuzzCheck) actions(list []Action) {
 				seen[r.Name] = true
 			}
 		}
-		kind := pushOrder[envoyTypes.place(s.TypeURL)]
+		kind := pushOrder[envoyTypes.positionOf(s.TypeURL)]
 		if kind.Silent && len(seen) == 0 {
 			c.t.Fatalf("an empty response of %s", s.TypeURL)
 		}
@@ -102,7 +103,7 @@ func (in *fuzzInput) names() []string {
 func (in *fuzzInput) event() Event {
 	switch b := in.byte(); b % 8 {
 	case 0, 1:
-		return Ready{World: in.world()}
+		return Ready{Resources: in.resources()}
 	case 2:
 		return Sent{}
 	case 3:
@@ -128,8 +129,8 @@ func (in *fuzzInput) event() Event {
 	}
 }
 
-func (in *fuzzInput) world() *World {
-	shelves := map[string][]*Shelf{}
+func (in *fuzzInput) resources() *ResourceSnapshot {
+	groups := map[string][]*ResourceGroup{}
 	for i := range pushOrder {
 		b := in.byte()
 		if b%8 == 0 && i == sds {
@@ -150,10 +151,10 @@ func (in *fuzzInput) world() *World {
 			panic(err)
 		}
 		if pushOrder[i].Wildcard {
-			shelves[pushOrder[i].URL] = []*Shelf{NewShelf(set)}
+			groups[pushOrder[i].URL] = []*ResourceGroup{NewResourceGroup(set)}
 		} else {
-			shelves[pushOrder[i].URL] = []*Shelf{NewNamedShelf(set, asked)}
+			groups[pushOrder[i].URL] = []*ResourceGroup{NewNamedResourceGroup(set, asked)}
 		}
 	}
-	return MakeWorld(Contents{Shelves: shelves, EndpointsOf: ownEndpoints, ClustersOf: refs})
+	return BuildResourceSnapshot(Contents{Groups: groups, EndpointsOf: ownEndpoints, ClustersOf: refs})
 }

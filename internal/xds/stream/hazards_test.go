@@ -34,7 +34,11 @@ var hazards = []struct{ id, what, elsewhere string }{
 	{"X17", "a health report may come before the first request", ""},
 	{"X18", "an extension must not be removed before its listeners", ""},
 	{"X19", "a parent that goes leaves its child subscribed", ""},
-	{"X20", "two streams with one node id", "xds/server: a Machine is one stream and knows of no other; TestScripts plays each script to two"},
+	{
+		"X20",
+		"two streams with one node id",
+		"xds/server: a Machine is one stream and knows of no other; TestScripts plays each script to two",
+	},
 }
 
 // TestHazards holds every hazard to have a script, and every script that names one to name one that there is.

@@ -16,7 +16,7 @@ import (
 // differs, the text is not searched. A nil Holdings is empty.
 type Holdings struct {
 	text string
-	list []claim
+	list []heldEntry
 	// left is the number of valid entries in list, and sum is the sum of their resource.Hash.
 	left int
 	sum  uint64
@@ -29,16 +29,16 @@ type Holdings struct {
 	seed  maphash.Seed
 }
 
-// claim is a resource's name and version as offsets into the text. In a deleted entry, nameFrom is
-// greater than nameTo.
-type claim struct{ nameFrom, nameTo, versionFrom, versionTo uint32 }
+// heldEntry is a resource's name and version as offsets into the text. In a deleted entry, nameFrom
+// is greater than nameTo.
+type heldEntry struct{ nameFrom, nameTo, versionFrom, versionTo uint32 }
 
-func (e claim) void() bool { return e.nameFrom > e.nameTo }
+func (e heldEntry) isDeleted() bool { return e.nameFrom > e.nameTo }
 
 // NewHoldings returns empty Holdings over a text, with capacity for room resources. The text is
 // retained.
 func NewHoldings(text string, room int) *Holdings {
-	return &Holdings{text: text, list: make([]claim, 0, room)}
+	return &Holdings{text: text, list: make([]heldEntry, 0, room)}
 }
 
 // HoldingsOf returns Holdings with the given names and versions, or nil if there are none.
@@ -64,7 +64,7 @@ func HoldingsOf(versions map[string]string) *Holdings {
 // Add adds a resource by the offsets of its name and version in the text, which must be shorter
 // than 4 GiB.
 func (h *Holdings) Add(nameFrom, nameTo, versionFrom, versionTo int) {
-	h.list = append(h.list, claim{uint32(nameFrom), uint32(nameTo), uint32(versionFrom), uint32(versionTo)})
+	h.list = append(h.list, heldEntry{uint32(nameFrom), uint32(nameTo), uint32(versionFrom), uint32(versionTo)})
 	h.left++
 	h.sum += resource.Hash(h.text[nameFrom:nameTo], h.text[versionFrom:versionTo])
 }
@@ -84,7 +84,7 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 			return
 		}
 		for _, e := range h.list {
-			if !e.void() && !yield(h.name(e), h.version(e)) {
+			if !e.isDeleted() && !yield(h.name(e), h.version(e)) {
 				return
 			}
 		}
@@ -96,9 +96,9 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 	}
 }
 
-// are reports whether the resources are exactly those in the sets, by comparing counts and
+// equalSets reports whether the resources are exactly those in the sets, by comparing counts and
 // checksums. It returns false if h is nil or contains entries that were added by with.
-func (h *Holdings) are(sets []*resource.Set) bool {
+func (h *Holdings) equalSets(sets []*resource.Set) bool {
 	if h == nil || len(h.more) > 0 {
 		return false
 	}
@@ -109,41 +109,41 @@ func (h *Holdings) are(sets []*resource.Set) bool {
 	return h.left == count && h.sum == sum
 }
 
-// get returns the version of a resource. holds is false if it is not in h.
-func (h *Holdings) get(name string) (version string, holds bool) {
+// versionOf returns the version of a resource. holds is false if it is not in h.
+func (h *Holdings) versionOf(name string) (version string, holds bool) {
 	if h == nil {
 		return "", false
 	}
 	if version, holds = h.more[name]; holds {
 		return version, true
 	}
-	if i := h.find(name); i >= 0 {
+	if i := h.indexOf(name); i >= 0 {
 		return h.version(h.list[i]), true
 	}
 	return "", false
 }
 
-// drop removes resources by name. Names that are not in h are ignored.
-func (h *Holdings) drop(names ...string) {
+// removeNames removes resources by name. Names that are not in h are ignored.
+func (h *Holdings) removeNames(names ...string) {
 	if h == nil {
 		return
 	}
 	for _, n := range names {
 		delete(h.more, n)
-		for i := h.find(n); i >= 0; i = h.find(n) {
+		for i := h.indexOf(n); i >= 0; i = h.indexOf(n) {
 			h.sum -= resource.Hash(n, h.version(h.list[i]))
-			h.list[i] = claim{nameFrom: 1}
+			h.list[i] = heldEntry{nameFrom: 1}
 			h.left--
 		}
 	}
 }
 
-// with sets the version of a resource and returns h, or new Holdings if h is nil.
-func (h *Holdings) with(name, version string) *Holdings {
+// withVersion sets the version of a resource and returns h, or new Holdings if h is nil.
+func (h *Holdings) withVersion(name, version string) *Holdings {
 	if h == nil {
 		h = new(Holdings)
 	}
-	h.drop(name)
+	h.removeNames(name)
 	if h.more == nil {
 		h.more = map[string]string{}
 	}
@@ -151,29 +151,29 @@ func (h *Holdings) with(name, version string) *Holdings {
 	return h
 }
 
-func (h *Holdings) name(e claim) string    { return h.text[e.nameFrom:e.nameTo] }
-func (h *Holdings) version(e claim) string { return h.text[e.versionFrom:e.versionTo] }
+func (h *Holdings) name(e heldEntry) string    { return h.text[e.nameFrom:e.nameTo] }
+func (h *Holdings) version(e heldEntry) string { return h.text[e.versionFrom:e.versionTo] }
 
-// find returns the index of a name in list, or -1 if it is not there.
-func (h *Holdings) find(name string) int {
+// indexOf returns the index of a name in list, or -1 if it is not there.
+func (h *Holdings) indexOf(name string) int {
 	if h.left == 0 {
 		return -1
 	}
 	if h.slots == nil {
-		h.index()
+		h.buildIndex()
 	}
 	mask := uint64(len(h.slots) - 1)
 	for at := maphash.String(h.seed, name) & mask; h.slots[at] != 0; at = (at + 1) & mask {
 		i := int(h.slots[at] - 1)
-		if e := h.list[i]; !e.void() && h.name(e) == name {
+		if e := h.list[i]; !e.isDeleted() && h.name(e) == name {
 			return i
 		}
 	}
 	return -1
 }
 
-// index builds the hash index. It uses open addressing and is at most half full.
-func (h *Holdings) index() {
+// buildIndex builds the hash index. It uses open addressing and is at most half full.
+func (h *Holdings) buildIndex() {
 	size := 4
 	for size < 2*len(h.list) {
 		size *= 2

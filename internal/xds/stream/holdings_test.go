@@ -25,13 +25,13 @@ func TestHoldings(t *testing.T) {
 			name := fmt.Sprint("r", random.IntN(50))
 			switch random.IntN(6) {
 			case 0:
-				h.drop(name)
+				h.removeNames(name)
 				delete(want, name)
 			case 1:
 				want[name] = "new"
-				h = h.with(name, "new")
+				h = h.withVersion(name, "new")
 			}
-			version, holds := h.get(name)
+			version, holds := h.versionOf(name)
 			if wanted, is := want[name]; version != wanted || holds != is {
 				t.Fatalf("%s is held: %t as %q, want %t as %q", name, holds, version, is, wanted)
 			}
@@ -55,16 +55,16 @@ func TestHoldingsAreSets(t *testing.T) {
 	}
 	sets := []*resource.Set{one, other}
 	both := func() *Holdings { return HoldingsOf(map[string]string{"a": a.Version, "b": b.Version}) }
-	if !both().are(sets) {
+	if !both().equalSets(sets) {
 		t.Error("the same is taken for something else")
 	}
 	dropped := both()
-	dropped.drop("b")
+	dropped.removeNames("b")
 	for name, h := range map[string]*Holdings{
-		"none": nil, "fewer": HoldingsOf(map[string]string{"a": a.Version}), "dropped": dropped, "put in anew": dropped.with("b", b.Version),
+		"none": nil, "fewer": HoldingsOf(map[string]string{"a": a.Version}), "dropped": dropped, "put in anew": dropped.withVersion("b", b.Version),
 		"exchanged": HoldingsOf(map[string]string{"a": b.Version, "b": a.Version}),
 	} {
-		if h.are(sets) {
+		if h.equalSets(sets) {
 			t.Errorf("%s is taken for the same", name)
 		}
 	}

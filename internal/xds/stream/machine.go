@@ -28,9 +28,9 @@ type Machine struct {
 	limits NameLimits
 	drain  int
 
-	world *World
-	round uint64          // number of Worlds received
-	subs  []*subscription // by position in types, nil if not requested
+	resources *ResourceSnapshot
+	round     uint64          // number of ResourceSnapshots received
+	subs      []*subscription // by position in types, nil if not requested
 
 	nonces  uint64
 	mode    Mode
@@ -39,9 +39,9 @@ type Machine struct {
 	stuck   bool // see arrival
 	// followers are EDS names whose clusters were sent before the client requested EDS or LDS on
 	// this stream.
-	followers []string
-	arrivals  []arrival
-	strangers []string // requested types that are not served
+	followers    []string
+	arrivals     []arrival
+	unknownTypes []string // requested types that are not served
 
 	actions []Action // of the current Step
 }
@@ -53,7 +53,7 @@ func New(o Options) *Machine {
 		m.types = envoyTypes
 	}
 	if m.intern == nil {
-		m.intern = func(names []string) ([]string, any) { return sorted(names), nil }
+		m.intern = func(names []string) ([]string, any) { return sortedNames(names), nil }
 	}
 	m.subs = make([]*subscription, len(m.types.list))
 	return m
@@ -68,17 +68,17 @@ func (m *Machine) Step(e Event) []Action {
 	}
 	switch e := e.(type) {
 	case Request:
-		m.request(e)
+		m.processRequest(e)
 	case Ready:
-		m.ready(e.World)
+		m.replaceResources(e.Resources)
 	case Sent:
 		m.writing = false
 	case Overdue:
-		m.age()
+		m.advanceTimers()
 	case Again:
 		for _, s := range m.subs {
 			if s != nil && s.open {
-				s.askAll()
+				s.oweAll()
 			}
 		}
 	case Close:
@@ -86,21 +86,21 @@ func (m *Machine) Step(e Event) []Action {
 		return nil
 	}
 	if !m.writing && !m.closed {
-		m.next()
+		m.emitNext()
 	}
-	m.want()
+	m.emitWanted()
 	actions := m.actions
 	m.actions = nil
 	return actions
 }
 
-func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }
+func (m *Machine) addAction(a Action) { m.actions = append(m.actions, a) }
 
-func (m *Machine) ready(w *World) {
+func (m *Machine) replaceResources(w *ResourceSnapshot) {
 	if w.types != m.types {
-		panic("stream: a World of other types than the stream's")
+		panic("stream: a ResourceSnapshot of other types than the stream's")
 	}
-	m.world = w
+	m.resources = w
 	m.round++
 	for _, s := range m.subs {
 		if s != nil {
@@ -109,24 +109,24 @@ func (m *Machine) ready(w *World) {
 	}
 }
 
-// maxStrangers limits the unserved types for which a stream reports Unknown.
-const maxStrangers = 16
+// maxUnknownTypes limits the unserved types for which a stream reports Unknown.
+const maxUnknownTypes = 16
 
-func (m *Machine) request(r Request) {
+func (m *Machine) processRequest(r Request) {
 	if r.TypeURL == "" {
 		m.closed = true
-		m.do(Shut{Reason: "type_url is missing: an aggregated stream needs it in every request"})
+		m.addAction(Shut{Reason: "type_url is missing: an aggregated stream needs it in every request"})
 		return
 	}
-	at := m.types.place(r.TypeURL)
+	at := m.types.positionOf(r.TypeURL)
 	if at < 0 {
-		if !has(m.strangers, r.TypeURL) && len(m.strangers) < maxStrangers {
-			m.strangers = union(m.strangers, []string{r.TypeURL})
-			m.do(Unknown{TypeURL: r.TypeURL})
+		if !containsName(m.unknownTypes, r.TypeURL) && len(m.unknownTypes) < maxUnknownTypes {
+			m.unknownTypes = mergeNames(m.unknownTypes, []string{r.TypeURL})
+			m.addAction(Unknown{TypeURL: r.TypeURL})
 		}
 		return
 	}
-	s := m.subscription(at)
+	s := m.openSubscription(at)
 	first, before := !s.open, s.names
 	s.open = true
 	if m.mode == Delta {
@@ -136,44 +136,44 @@ func (m *Machine) request(r Request) {
 	}
 	if exceeded := m.limits.exceeded(s, before); exceeded != "" {
 		m.closed = true
-		m.do(Shut{Reason: exceeded, Limit: true})
+		m.addAction(Shut{Reason: exceeded, Limit: true})
 		return
 	}
 	if first {
-		m.opened(s)
+		m.afterFirstRequest(s)
 	}
 }
 
-// subscription returns the subscription of a type, and creates it if there is none.
-func (m *Machine) subscription(at int) *subscription {
+// openSubscription returns the subscription of a type, and creates it if there is none.
+func (m *Machine) openSubscription(at int) *subscription {
 	if m.subs[at] == nil {
 		m.subs[at] = &subscription{Type: &m.types.list[at], at: at}
 	}
 	return m.subs[at]
 }
 
-// sub returns the subscription of the type at a position, or nil if the position is -1 or the type
-// has no subscription.
-func (m *Machine) sub(at int) *subscription {
+// subscriptionAt returns the subscription of the type at a position, or nil if the position is -1
+// or the type has no subscription.
+func (m *Machine) subscriptionAt(at int) *subscription {
 	if at < 0 || at >= len(m.subs) { // a closed stream has no subscriptions
 		return nil
 	}
 	return m.subs[at]
 }
 
-func (m *Machine) clusters() *subscription  { return m.sub(m.types.clusters) }
-func (m *Machine) endpoints() *subscription { return m.sub(m.types.endpoints) }
-func (m *Machine) listeners() *subscription { return m.sub(m.types.listeners) }
+func (m *Machine) clusters() *subscription  { return m.subscriptionAt(m.types.clusters) }
+func (m *Machine) endpoints() *subscription { return m.subscriptionAt(m.types.endpoints) }
+func (m *Machine) listeners() *subscription { return m.subscriptionAt(m.types.listeners) }
 
-// opened updates the other types after the first request of s. A request for EDS or LDS makes the
-// stored followers due. After a request for LDS, it handles a reconnected client that does not
-// request CDS.
-func (m *Machine) opened(s *subscription) {
+// afterFirstRequest updates the other types after the first request of s. A request for EDS or LDS
+// makes the stored followers due. After a request for LDS, it handles a reconnected client that
+// does not request CDS.
+func (m *Machine) afterFirstRequest(s *subscription) {
 	switch s.role {
 	case endpointRole:
-		m.join()
+		m.oweFollowers()
 	case listenerRole:
-		m.join()
+		m.oweFollowers()
 		e := m.endpoints()
 		if e == nil {
 			return
@@ -183,51 +183,52 @@ func (m *Machine) opened(s *subscription) {
 		// version that the client holds. The server cannot see which cluster is warming.
 		if m.clusters() == nil && (e.stateful || s.stateful) {
 			if e.resumed {
-				e.distrust()
+				e.oweTrusted()
 			}
-			m.doubt()
+			m.markUnwarmed()
 		}
 		e.trusted = nil
 	}
 }
 
-// want emits a Want for the owed names of each type that the World has not looked up.
-func (m *Machine) want() {
+// emitWanted emits a Want for the owed names of each type that the ResourceSnapshot has not looked
+// up.
+func (m *Machine) emitWanted() {
 	for _, s := range m.subs {
-		if m.world == nil || s == nil || !s.look {
+		if m.resources == nil || s == nil || !s.look {
 			continue
 		}
 		s.look = false
-		if len(m.world.shelves[s.at]) == 0 {
+		if len(m.resources.groups[s.at]) == 0 {
 			continue
 		}
-		if names := s.unknown(m.world); len(names) > 0 {
-			m.do(Want{TypeURL: s.URL, Names: names})
+		if names := s.unknownNames(m.resources); len(names) > 0 {
+			m.addAction(Want{TypeURL: s.URL, Names: names})
 		}
 	}
 }
 
-// next emits at most one Send: the first due response in push order. New and changed resources come
-// first, then removals of lingering resources, then retries of suspects of a rejection.
-func (m *Machine) next() {
-	if m.world == nil {
+// emitNext emits at most one Send: the first due response in push order. New and changed resources
+// come first, then removals of lingering resources, then retries of suspects of a rejection.
+func (m *Machine) emitNext() {
+	if m.resources == nil {
 		return
 	}
 	for _, s := range m.subs {
-		if s == nil || !s.paced() {
+		if s == nil || !s.maySend() {
 			continue
 		}
-		if d := m.compose(s); d != nil {
-			m.send(s, d)
+		if d := m.composeDraft(s); d != nil {
+			m.emitSend(s, d)
 			return
 		}
 	}
 	for _, s := range m.subs {
-		if s == nil || !m.releasable(s) {
+		if s == nil || !m.canRelease(s) {
 			continue
 		}
-		if d := m.release(s); d != nil {
-			m.send(s, d)
+		if d := m.releaseLingering(s); d != nil {
+			m.emitSend(s, d)
 			return
 		}
 	}
@@ -235,33 +236,42 @@ func (m *Machine) next() {
 		if s == nil {
 			continue
 		}
-		if d := m.try(s); d != nil {
-			m.send(s, d)
+		if d := m.retrySuspect(s); d != nil {
+			m.emitSend(s, d)
 			return
 		}
 	}
 }
 
-func (m *Machine) send(s *subscription, d *draft) {
+func (m *Machine) emitSend(s *subscription, d *draft) {
 	m.nonces++
 	m.writing = true
 	first := s.sent.number == 0
-	s.sent = exchange{number: m.nonces, version: m.version(s)}
-	s.launch(flight{exchange: s.sent, parts: d.parts, removed: d.removed, before: d.before})
+	s.sent = exchange{number: m.nonces, version: m.versionFor(s)}
+	s.addFlight(flight{exchange: s.sent, parts: d.parts, removed: d.removed, before: d.before})
 	if s.role == endpointRole {
-		m.fed(s)
+		m.markEndpointsSent(s)
 	}
-	m.do(Send{TypeURL: s.URL, Version: s.sent.version, Nonce: s.sent.nonce(), Parts: d.parts, Removed: d.removed, First: first})
+	m.addAction(
+		Send{
+			TypeURL: s.URL,
+			Version: s.sent.version,
+			Nonce:   s.sent.nonce(),
+			Parts:   d.parts,
+			Removed: d.removed,
+			First:   first,
+		},
+	)
 }
 
-// version returns the content hash of all resources of a type. A suffix marks a state that differs
-// from the World's, because resources linger (SotW) or are held back.
-func (m *Machine) version(s *subscription) string {
-	version := m.world.versions[s.at]
+// versionFor returns the content hash of all resources of a type. A suffix marks a state that
+// differs from the ResourceSnapshot's, because resources linger (SotW) or are held back.
+func (m *Machine) versionFor(s *subscription) string {
+	version := m.resources.versions[s.at]
 	if m.mode == SotW && len(s.gone) > 0 {
 		version += "+" + strconv.Itoa(len(s.gone))
 	}
-	if s.refers() && len(s.frozen) > 0 {
+	if s.refersToClusters() && len(s.frozen) > 0 {
 		version += "-" + strconv.Itoa(len(s.frozen))
 	}
 	return version

@@ -15,7 +15,8 @@ type book struct {
 	// starting says that endpoints may be sent again if the client does not go on to listeners.
 	starting bool
 
-	// seconds counts the Overdue events that a client could have answered in; born is when a cluster was first sent.
+	// seconds counts the Overdue events that a client could have answered in; born is when a
+	// cluster was first sent.
 	seconds int
 	born    map[string]int
 }
@@ -27,7 +28,7 @@ func newBook() book {
 func key(at int, name string) string { return fmt.Sprint(at, "/", name) }
 
 func (b *book) request(r Request, mode Mode) {
-	at := envoyTypes.place(r.TypeURL)
+	at := envoyTypes.positionOf(r.TypeURL)
 	for name, v := range r.Held.All() {
 		b.has[key(at, name)] = v
 		b.resume = true
@@ -58,9 +59,9 @@ func (b *book) request(r Request, mode Mode) {
 	}
 }
 
-// sent gives what is wrong with a response, "" for nothing.
+// sent returns what is wrong with a response, "" for nothing.
 func (b *book) sent(s Send, mode Mode) string {
-	at := envoyTypes.place(s.TypeURL)
+	at := envoyTypes.positionOf(s.TypeURL)
 	for _, p := range s.Parts {
 		for _, r := range p.Resources() {
 			k := key(at, r.Name)

@@ -8,14 +8,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// modelClient is a client by the book, with Envoy's habits: clusters warm until they get endpoints, and hold back the ACKs
-// of CDS while they do; endpoints, routes and extensions that are not subscribed to are ignored; listeners subscribe to the
-// routes and extensions that they refer to; resources whose body holds "bad" are refused, and the others of the same
-// response are taken. With LDS its agent asks for the name table, and does not acknowledge an empty one.
+// modelClient is a client by the book, with Envoy's habits: clusters warm until they get endpoints,
+// and hold back the ACKs of CDS while they do; endpoints, routes and extensions that are not
+// subscribed to are ignored; listeners subscribe to the routes and extensions that they refer to;
+// resources whose body holds "bad" are refused, and the others of the same response are taken. With
+// LDS its agent asks for the name table, and does not acknowledge an empty one.
 type modelClient struct {
 	mode  Mode
 	cache [typeCount]map[string]*resource.Resource
-	// warming clusters wait for endpoints, or hang though they have them; fresh ones were never warm.
+	// warming clusters wait for endpoints, or hang though they have them; fresh ones were never
+	// warm.
 	warming, hanging, fresh map[string]bool
 	want                    [typeCount]map[string]bool // of the types that are asked for by name
 
@@ -26,7 +28,8 @@ type modelClient struct {
 	held     []Request // ACKs of CDS held back
 	toServer []Request
 	broken   string // what it saw that must not be
-	// taken are clusters that the first full state on a SotW stream took away, refused those that were, and are not there.
+	// taken are clusters that the first full state on a SotW stream took away, refused those that
+	// were, and are not there.
 	taken, refused map[string]bool
 }
 
@@ -105,7 +108,10 @@ func (c *modelClient) interest(at int, add, drop []string) {
 	case !c.asked[at]:
 		c.ask(at)
 	case c.mode == SotW:
-		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[at].URL, Nonce: c.nonce[at], Version: "v", Names: names(c.want[at])})
+		c.toServer = append(
+			c.toServer,
+			Request{TypeURL: pushOrder[at].URL, Nonce: c.nonce[at], Version: "v", Names: names(c.want[at])},
+		)
 	default:
 		c.toServer = append(c.toServer, Request{TypeURL: pushOrder[at].URL, Subscribe: add, Unsubscribe: drop})
 	}
@@ -113,7 +119,7 @@ func (c *modelClient) interest(at int, add, drop []string) {
 
 // receive takes a response.
 func (c *modelClient) receive(s Send) {
-	at := envoyTypes.place(s.TypeURL)
+	at := envoyTypes.positionOf(s.TypeURL)
 	if at == nds && s.Resources() == 0 {
 		c.broken = "an empty response that is not acknowledged"
 	}
@@ -174,7 +180,8 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 		if !c.want[eds][r.Name] {
 			return
 		}
-		if cluster := c.cache[cds][r.Name]; cluster != nil && c.warming[r.Name] && strings.Contains(string(cluster.Body), "hang") {
+		if cluster := c.cache[cds][r.Name]; cluster != nil && c.warming[r.Name] &&
+			strings.Contains(string(cluster.Body), "hang") {
 			c.hanging[r.Name] = true
 			break
 		}
@@ -238,9 +245,9 @@ func (c *modelClient) subscribe() {
 		listed = append(listed, refs(l)...)
 	}
 	for at, list := range map[int][]string{eds: clusters, rds: prefixed("r", listed), ecds: prefixed("x", listed)} {
-		list = sorted(list)
+		list = sortedNames(list)
 		have := names(c.want[at])
-		c.interest(at, without(list, have), without(have, list))
+		c.interest(at, subtractNames(list, have), subtractNames(have, list))
 	}
 }
 
@@ -270,7 +277,8 @@ func (c *modelClient) flush() {
 	}
 }
 
-// dangling gives the clusters that requests may be sent to now, and that are not there or were never warm.
+// dangling returns the clusters that requests may be sent to now, and that are not there or were
+// never warm.
 func (c *modelClient) dangling() []string {
 	var list []string
 	for _, at := range []int{lds, rds, ecds} {

@@ -10,8 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestModelOfConfig drives a Machine for a table of unrelated wildcard types, and a client that takes all of them, with
-// random steps: at rest the client has what the server has, and in delta nothing that it had was sent again.
+// TestModelOfConfig drives a Machine for a table of unrelated wildcard types, and a client that
+// takes all of them, with random steps: at rest the client has what the server has, and in delta
+// nothing that it had was sent again.
 func TestModelOfConfig(t *testing.T) {
 	for _, mode := range []Mode{SotW, Delta} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -28,15 +29,15 @@ func TestModelOfConfig(t *testing.T) {
 
 type configModel struct {
 	*rapid.T
-	mode    Mode
-	m       *Machine
-	world   *World
-	truth   [2]map[string]string
-	cache   [2]map[string]string // name to version
-	tick    int
-	writing bool
-	up      []Request
-	down    []Send
+	mode      Mode
+	m         *Machine
+	resources *ResourceSnapshot
+	truth     [2]map[string]string
+	cache     [2]map[string]string // name to version
+	tick      int
+	writing   bool
+	up        []Request
+	down      []Send
 }
 
 func (m *configModel) connect() {
@@ -49,8 +50,8 @@ func (m *configModel) connect() {
 		}
 		m.up = append(m.up, r)
 	}
-	if m.world != nil {
-		m.step(Ready{World: m.world})
+	if m.resources != nil {
+		m.step(Ready{Resources: m.resources})
 	}
 }
 
@@ -80,7 +81,7 @@ func (m *configModel) run() int {
 
 func (m *configModel) change() {
 	m.tick++
-	shelves := map[string][]*Shelf{}
+	groups := map[string][]*ResourceGroup{}
 	at := rapid.IntRange(0, 1).Draw(m.T, "type")
 	for i, url := range configTypes.URLs() {
 		if m.truth[i] == nil {
@@ -96,10 +97,10 @@ func (m *configModel) change() {
 		for name, body := range m.truth[i] {
 			list = append(list, resource.FromBytes(name, url, []byte(body)))
 		}
-		shelves[url] = []*Shelf{NewShelf(setOf(list))}
+		groups[url] = []*ResourceGroup{NewResourceGroup(setOf(list))}
 	}
-	m.world = MakeWorld(Contents{Types: configTypes, Shelves: shelves})
-	m.step(Ready{World: m.world})
+	m.resources = BuildResourceSnapshot(Contents{Types: configTypes, Groups: groups})
+	m.step(Ready{Resources: m.resources})
 }
 
 func (m *configModel) step(e Event) {
@@ -135,7 +136,7 @@ func (m *configModel) deliver() {
 	}
 	s := m.down[0]
 	m.down = m.down[1:]
-	at := configTypes.place(s.TypeURL)
+	at := configTypes.positionOf(s.TypeURL)
 	if m.cache[at] == nil || m.mode == SotW {
 		m.cache[at] = map[string]string{}
 	}
@@ -159,15 +160,15 @@ func (m *configModel) rest() {
 		m.written()
 		m.deliver()
 	}
-	if m.world == nil {
+	if m.resources == nil {
 		return
 	}
-	if !m.m.Idle() || !m.m.Converged() {
+	if !m.m.IsIdle() || !m.m.HasConverged() {
 		m.Fatal("not at rest")
 	}
 	for i := range m.cache {
 		want := map[string]string{}
-		for _, r := range m.world.shelves[i][0].set.List() {
+		for _, r := range m.resources.groups[i][0].set.List() {
 			want[r.Name] = r.Version
 		}
 		if !maps.Equal(want, m.cache[i]) {

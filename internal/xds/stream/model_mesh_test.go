@@ -11,14 +11,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// modelMesh is the truth: bodies by type and name. A body is "version:references": of listeners to routes (r…), extensions
-// (x…) and clusters (c…), of routes and extensions to clusters. One with "bad" in it is refused by the client, a cluster
-// with "hang" in it does not become warm for long.
+// modelMesh is the truth: bodies by type and name. A body is "version:references": of listeners to
+// routes (r…), extensions (x…) and clusters (c…), of routes and extensions to clusters. One with
+// "bad" in it is refused by the client, a cluster with "hang" in it does not become warm for long.
 type modelMesh struct {
-	bodies [typeCount]map[string]string
-	asked  [typeCount]map[string]bool // by this client and others of its class
-	tick   int
-	world  *World
+	bodies    [typeCount]map[string]string
+	asked     [typeCount]map[string]bool // by this client and others of its class
+	tick      int
+	resources *ResourceSnapshot
 }
 
 func newModelMesh() *modelMesh {
@@ -29,8 +29,8 @@ func newModelMesh() *modelMesh {
 	return h
 }
 
-// change makes a few edits, and then the mesh consistent: nothing refers to what is not there. Routes are never deleted
-// in SotW, which could not say so.
+// change makes a few edits, and then the mesh consistent: nothing refers to what is not there.
+// Routes are never deleted in SotW, which could not say so.
 func (h *modelMesh) change(t *rapid.T, mode Mode) {
 	for range rapid.IntRange(1, 4).Draw(t, "edits") {
 		h.tick++
@@ -90,7 +90,8 @@ func (h *modelMesh) set(at int, name, body string, gone bool) {
 func (h *modelMesh) mend(at int, name string) {
 	head, list, _ := strings.Cut(h.bodies[at][name], ":")
 	kept := slices.DeleteFunc(strings.Split(list, ","), func(n string) bool {
-		return strings.HasPrefix(n, "c") && h.bodies[cds][n] == "" || strings.HasPrefix(n, "x") && h.bodies[ecds][n] == ""
+		return strings.HasPrefix(n, "c") && h.bodies[cds][n] == "" ||
+			strings.HasPrefix(n, "x") && h.bodies[ecds][n] == ""
 	})
 	if strings.Join(kept, ",") != list {
 		h.bodies[at][name] = fmt.Sprintf("%s.%d:%s", head, h.tick, strings.Join(kept, ","))
@@ -112,8 +113,9 @@ func someNames(t *rapid.T, prefix string, n int) []string {
 	return list
 }
 
-// publish makes a World of the mesh: clusters on two Shelves, endpoints for all clusters and for every name asked for.
-func (h *modelMesh) publish() *World {
+// publish makes a ResourceSnapshot of the mesh: clusters on two ResourceGroups, endpoints for all
+// clusters and for every name asked for.
+func (h *modelMesh) publish() *ResourceSnapshot {
 	for c := range h.bodies[cds] {
 		h.asked[eds][c] = true
 	}
@@ -132,19 +134,19 @@ func (h *modelMesh) publish() *World {
 			high[c] = v
 		}
 	}
-	h.world = MakeWorld(Contents{
-		Shelves: map[string][]*Shelf{
-			pushOrder[cds].URL:  {h.shelf(cds, 0, low), h.shelf(cds, 1, high)},
-			pushOrder[eds].URL:  {h.shelf(eds, 0, endpoints)},
-			pushOrder[ecds].URL: {h.shelf(ecds, 0, h.lookedUp(ecds))},
-			pushOrder[lds].URL:  {h.shelf(lds, 0, h.bodies[lds])},
-			pushOrder[rds].URL:  {h.shelf(rds, 0, h.lookedUp(rds))},
-			pushOrder[nds].URL:  {h.shelf(nds, 0, h.bodies[nds])},
+	h.resources = BuildResourceSnapshot(Contents{
+		Groups: map[string][]*ResourceGroup{
+			pushOrder[cds].URL:  {h.group(cds, 0, low), h.group(cds, 1, high)},
+			pushOrder[eds].URL:  {h.group(eds, 0, endpoints)},
+			pushOrder[ecds].URL: {h.group(ecds, 0, h.lookedUp(ecds))},
+			pushOrder[lds].URL:  {h.group(lds, 0, h.bodies[lds])},
+			pushOrder[rds].URL:  {h.group(rds, 0, h.lookedUp(rds))},
+			pushOrder[nds].URL:  {h.group(nds, 0, h.bodies[nds])},
 		},
 		EndpointsOf: ownEndpoints,
 		ClustersOf:  func(r *resource.Resource) []string { return prefixed("c", refs(r)) },
 	})
-	return h.world
+	return h.resources
 }
 
 func (h *modelMesh) lookedUp(at int) map[string]string {
@@ -153,8 +155,8 @@ func (h *modelMesh) lookedUp(at int) map[string]string {
 	return bodies
 }
 
-// shelf gives the old Shelf if nothing differs.
-func (h *modelMesh) shelf(at, i int, bodies map[string]string) *Shelf {
+// group returns the old ResourceGroup if nothing differs.
+func (h *modelMesh) group(at, i int, bodies map[string]string) *ResourceGroup {
 	var list []*resource.Resource
 	for name, body := range bodies {
 		list = append(list, resource.FromBytes(name, pushOrder[at].URL, []byte(body)))
@@ -164,15 +166,15 @@ func (h *modelMesh) shelf(at, i int, bodies map[string]string) *Shelf {
 		panic(err)
 	}
 	if !pushOrder[at].Wildcard {
-		return NewNamedShelf(set, names(h.asked[at]))
+		return NewNamedResourceGroup(set, names(h.asked[at]))
 	}
-	if h.world != nil && h.world.shelves[at][i].set.Version() == set.Version() {
-		return h.world.shelves[at][i]
+	if h.resources != nil && h.resources.groups[at][i].set.Version() == set.Version() {
+		return h.resources.groups[at][i]
 	}
-	return NewShelf(set)
+	return NewResourceGroup(set)
 }
 
-// prefixed gives the names that begin so.
+// prefixed returns the names that begin so.
 func prefixed(prefix string, list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return !strings.HasPrefix(n, prefix) })
 }

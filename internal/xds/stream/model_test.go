@@ -12,15 +12,24 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
 
-var modelSteps = flag.Int("model.steps", scorecard.BySize(60_000, 2_000_000, 10_000_000), "how many random steps TestModel makes in each mode")
+var modelSteps = flag.Int(
+	"model.steps",
+	scorecard.BySize(60_000, 2_000_000, 10_000_000),
+	"how many random steps TestModel makes in each mode",
+)
 
-// TestModel drives a Machine and a client by the book with random steps, in both modes: changes, crossing and delayed
-// messages, refusals, clusters that hang, slow streams, broken streams, time. At every step the client's configuration
-// must hang together, and nothing unchanged may be sent unasked; at rest it must equal the server's view, byte for byte.
+// TestModel drives a Machine and a client by the book with random steps, in both modes: changes,
+// crossing and delayed messages, refusals, clusters that hang, slow streams, broken streams, time.
+// At every step the client's configuration must hang together, and nothing unchanged may be sent
+// unasked; at rest it must equal the server's view, byte for byte.
 func TestModel(t *testing.T) {
 	scorecard.Check(t, 16, scorecard.Size("random steps of each mode", *modelSteps))
 	for _, mode := range []Mode{SotW, Delta} {
-		check := scorecard.Check(t, map[Mode]int{SotW: 17, Delta: 18}[mode], scorecard.Size("random steps", *modelSteps))
+		check := scorecard.Check(
+			t,
+			map[Mode]int{SotW: 17, Delta: 18}[mode],
+			scorecard.Size("random steps", *modelSteps),
+		)
 		t.Run(mode.String(), func(t *testing.T) {
 			steps := 0
 			for steps < *modelSteps && !t.Failed() {
@@ -99,15 +108,15 @@ func (m *model) connect() {
 	m.down, m.wants, m.writing = nil, nil, false
 	m.c.connect()
 	m.book = newBook()
-	if m.mesh.world != nil {
-		m.step(Ready{World: m.mesh.world})
+	if m.mesh.resources != nil {
+		m.step(Ready{Resources: m.mesh.resources})
 	}
 }
 
 func (m *model) publish() {
 	w := m.mesh.publish()
-	m.note("world %v", m.mesh.bodies)
-	m.step(Ready{World: w})
+	m.note("resources %v", m.mesh.bodies)
+	m.step(Ready{Resources: w})
 }
 
 // step feeds the Machine and takes what it wants done.
@@ -160,7 +169,7 @@ func (m *model) look() {
 	}
 	for _, w := range m.wants {
 		for _, n := range w.Names {
-			m.mesh.asked[envoyTypes.place(w.TypeURL)][n] = true
+			m.mesh.asked[envoyTypes.positionOf(w.TypeURL)][n] = true
 		}
 	}
 	m.wants = nil
@@ -198,15 +207,15 @@ func (m *model) deliver() {
 	if m.c.broken != "" {
 		m.fail("%s", m.c.broken)
 	}
-	for _, cluster := range without(m.c.dangling(), before) {
+	for _, cluster := range subtractNames(m.c.dangling(), before) {
 		if !m.excused(cluster) {
 			m.fail("something refers to %s, which is not there or not warm", cluster)
 		}
 	}
 }
 
-// excused says that requests to a cluster may fail: it was waited for as long as it may be, it is not seen to hang among
-// others that do, or it cannot be helped.
+// excused says that requests to a cluster may fail: it was waited for as long as it may be, it is
+// not seen to hang among others that do, or it cannot be helped.
 func (m *model) excused(cluster string) bool {
 	born, sent := m.book.born[cluster]
 	switch {
@@ -260,7 +269,7 @@ func (m *model) rest() {
 	if m.writing || len(m.c.warming) > len(m.c.hanging) {
 		m.fail("not at rest: warming %v", m.c.warming)
 	}
-	if m.mesh.world == nil {
+	if m.mesh.resources == nil {
 		return
 	}
 	for _, at := range []int{cds, eds, ecds, lds, rds, nds} {
@@ -268,7 +277,7 @@ func (m *model) rest() {
 			m.compare(at)
 		}
 	}
-	if !m.m.Idle() {
+	if !m.m.IsIdle() {
 		m.fail("not idle at rest")
 	}
 	if len(m.m.arrivals) > 0 {
@@ -276,14 +285,18 @@ func (m *model) rest() {
 	}
 	before := len(m.log)
 	m.publish() // the same again, in new sets for the named types
-	if sent := slices.IndexFunc(m.log[before:], func(l string) bool { return strings.HasPrefix(l, "< send") }); sent >= 0 {
+	if sent := slices.IndexFunc(
+		m.log[before:],
+		func(l string) bool { return strings.HasPrefix(l, "< send") },
+	); sent >= 0 {
 		m.fail("sent though nothing changed")
 	}
 }
 
 // prompt checks that nothing waits for time to pass at a client that has answered everything.
 func (m *model) prompt() {
-	if m.mesh.world == nil || !m.c.started || !m.c.asked[cds] || len(m.c.warming) > 0 || len(m.m.clusters().refused) > 0 {
+	if m.mesh.resources == nil || !m.c.started || !m.c.asked[cds] || len(m.c.warming) > 0 ||
+		len(m.m.clusters().refused) > 0 {
 		return
 	}
 	for _, at := range []int{ecds, lds, rds, nds} {
@@ -294,8 +307,8 @@ func (m *model) prompt() {
 }
 
 func (m *model) compare(at int) {
-	for _, shelf := range m.mesh.world.shelves[at] {
-		for _, r := range shelf.set.List() {
+	for _, group := range m.mesh.resources.groups[at] {
+		for _, r := range group.set.List() {
 			if !pushOrder[at].Wildcard && !m.c.want[at][r.Name] || strings.Contains(string(r.Body), "bad") {
 				continue
 			}
@@ -311,18 +324,23 @@ func (m *model) compare(at int) {
 		return // cannot be told that something is gone
 	}
 	for name := range m.c.cache[at] {
-		if m.mesh.world.get(at, name) == nil && (at != cds || !m.lingers(name)) {
+		if m.mesh.resources.findResource(at, name) == nil && (at != cds || !m.lingers(name)) {
 			m.fail("%s: client still has %s", pushOrder[at].URL, name)
 		}
 	}
 }
 
-// lingers says that a cluster may rightly be there still: something is refused, so the client uses an older one.
+// lingers says that a cluster may rightly be there still: something is refused, so the client uses
+// an older one.
 func (m *model) lingers(name string) bool {
 	s := m.m.clusters()
 	if s == nil {
 		return false
 	}
 	_, gone := s.gone[name]
-	return gone && slices.ContainsFunc(m.m.subs, func(s *subscription) bool { return s != nil && s.refers() && len(s.refused) > 0 })
+	return gone &&
+		slices.ContainsFunc(
+			m.m.subs,
+			func(s *subscription) bool { return s != nil && s.refersToClusters() && len(s.refused) > 0 },
+		)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestNackMessagesAreBounded: of a client's error message of 1 MiB 4 KiB are kept, with a mark, in the action and in the state; a
-// resource that is named beyond them is found all the same.
+// TestNackMessagesAreBounded: of a client's error message of 1 MiB 4 KiB are kept, with a mark, in
+// the action and in the state; a resource that is named beyond them is found all the same.
 func TestNackMessagesAreBounded(t *testing.T) {
 	r := resource.FromBytes("beyond", api.ListenerType, []byte("l"))
 	other := resource.FromBytes("another", api.ListenerType, []byte("l"))
@@ -18,7 +18,11 @@ func TestNackMessagesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := New(Options{Mode: Delta})
-	m.Step(Ready{World: NewWorld(map[string][]*Shelf{api.ListenerType: {NewShelf(set)}}, nil)})
+	m.Step(
+		Ready{
+			Resources: NewResourceSnapshot(map[string][]*ResourceGroup{api.ListenerType: {NewResourceGroup(set)}}, nil),
+		},
+	)
 	var nonce string
 	for _, a := range m.Step(Request{TypeURL: api.ListenerType}) {
 		if s, ok := a.(Send); ok {
@@ -26,7 +30,13 @@ func TestNackMessagesAreBounded(t *testing.T) {
 		}
 	}
 	m.Step(Sent{})
-	message := "Error adding/updating listener(s) " + strings.Repeat("x", 100<<10) + " beyond: why\n" + strings.Repeat("ä", 1<<19)
+	message := "Error adding/updating listener(s) " + strings.Repeat(
+		"x",
+		100<<10,
+	) + " beyond: why\n" + strings.Repeat(
+		"ä",
+		1<<19,
+	)
 	found := false
 	for _, a := range m.Step(Request{TypeURL: api.ListenerType, Nonce: nonce, Rejected: true, Message: message}) {
 		n, ok := a.(Nack)
@@ -35,7 +45,11 @@ func TestNackMessagesAreBounded(t *testing.T) {
 		}
 		found = true
 		if len(n.Message) > MaxNackMessage || !strings.HasSuffix(n.Message, " bytes cut]") {
-			t.Errorf("the NACK has a message of %d bytes: …%.60q", len(n.Message), n.Message[max(0, len(n.Message)-60):])
+			t.Errorf(
+				"the NACK has a message of %d bytes: …%.60q",
+				len(n.Message),
+				n.Message[max(0, len(n.Message)-60):],
+			)
 		}
 		if len(n.Resources) != 1 || n.Resources[0].Name != "beyond" {
 			t.Errorf("refused resources %v", n.Resources)

@@ -30,8 +30,12 @@ func (l NameLimits) exceeded(s *subscription, before []string) string {
 			bytes += len(name)
 		}
 		if bytes > l.Bytes {
-			return fmt.Sprintf("resource names of %s with %d bytes exceed the limit of %d for each type (MESHPILOT_XDS_MAX_NAME_BYTES)",
-				api.ShortType(s.URL), bytes, l.Bytes)
+			return fmt.Sprintf(
+				"resource names of %s with %d bytes exceed the limit of %d for each type (MESHPILOT_XDS_MAX_NAME_BYTES)",
+				api.ShortType(s.URL),
+				bytes,
+				l.Bytes,
+			)
 		}
 	}
 	return ""

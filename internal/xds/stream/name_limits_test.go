@@ -27,7 +27,7 @@ func resourceNames(from, to int) (list []string) {
 }
 
 // TestNamesOfAStreamAreBounded: a client may subscribe to so many names of each type, however it
-// adds them, and is told of the limit when it exceeds it. What it acknowledges, asks for again or
+// adds them, and receives the limit when it exceeds it. What it acknowledges, asks for again or
 // gives up does not count.
 func TestNamesOfAStreamAreBounded(t *testing.T) {
 	limits := NameLimits{Names: 100, Bytes: 5000}
@@ -35,7 +35,9 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 		m := New(Options{Mode: Delta, Names: limits})
 		for i := range 10 {
 			for range 3 { // again and again
-				if s := shutBy(m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(10*i, 10*i+10)})); s != nil {
+				if s := shutBy(
+					m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(10*i, 10*i+10)}),
+				); s != nil {
 					t.Fatalf("%d names: %+v", 10*i+10, *s)
 				}
 			}
@@ -43,7 +45,15 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 		if s := shutBy(m.Step(Request{TypeURL: api.RouteType, Subscribe: resourceNames(0, 100)})); s != nil {
 			t.Errorf("as many of another type: %+v", *s)
 		}
-		if s := shutBy(m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(200, 205), Unsubscribe: resourceNames(0, 5)})); s != nil {
+		if s := shutBy(
+			m.Step(
+				Request{
+					TypeURL:     api.EndpointType,
+					Subscribe:   resourceNames(200, 205),
+					Unsubscribe: resourceNames(0, 5),
+				},
+			),
+		); s != nil {
 			t.Errorf("others in place of some: %+v", *s)
 		}
 		s := shutBy(m.Step(Request{TypeURL: api.EndpointType, Subscribe: resourceNames(300, 301)}))
@@ -74,7 +84,10 @@ func TestNamesOfAStreamAreBounded(t *testing.T) {
 		if s := shutBy(m.Step(Request{TypeURL: api.SecretType, Subscribe: long})); s != nil {
 			t.Fatalf("%+v", *s)
 		}
-		if s := shutBy(m.Step(Request{TypeURL: api.SecretType, Subscribe: []string{"x"}})); s == nil || !s.Limit || !strings.Contains(s.Reason, "5001 bytes") {
+		if s := shutBy(
+			m.Step(Request{TypeURL: api.SecretType, Subscribe: []string{"x"}}),
+		); s == nil || !s.Limit ||
+			!strings.Contains(s.Reason, "5001 bytes") {
 			t.Errorf("one byte too many gives %+v", s)
 		}
 	})

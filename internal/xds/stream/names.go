@@ -4,11 +4,11 @@ import "slices"
 
 // Lists of names are sorted and without duplicates. They are immutable, because they are shared.
 
-// sorted returns the names that a client sent as a list of names. The input may be in any order,
-// with duplicates and empty names. An input that is already such a list is returned as is; any
-// other input is sorted in place.
-func sorted(names []string) []string {
-	if ascending(names) {
+// sortedNames returns the names that a client sent as a list of names. The input may be in any
+// order, with duplicates and empty names. An input that is already such a list is returned as is;
+// any other input is sorted in place.
+func sortedNames(names []string) []string {
+	if isSorted(names) {
 		return names
 	}
 	slices.Sort(names)
@@ -19,8 +19,8 @@ func sorted(names []string) []string {
 	return names
 }
 
-// ascending reports whether the names are sorted, without duplicates and without empty names.
-func ascending(names []string) bool {
+// isSorted reports whether the names are sorted, without duplicates and without empty names.
+func isSorted(names []string) bool {
 	last := ""
 	for _, n := range names {
 		if n <= last {
@@ -31,25 +31,25 @@ func ascending(names []string) bool {
 	return true
 }
 
-// has reports whether the list contains the name.
-func has(list []string, name string) bool {
+// containsName reports whether the list contains the name.
+func containsName(list []string, name string) bool {
 	_, found := slices.BinarySearch(list, name)
 	return found
 }
 
-// without returns the names of a that are not in b. It returns a itself if b removes none, and nil
-// if b removes all.
-func without(a, b []string) []string {
+// subtractNames returns the names of a that are not in b. It returns a itself if b removes none,
+// and nil if b removes all.
+func subtractNames(a, b []string) []string {
 	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
 		return nil
 	}
 	var out []string
 	begin, at := 0, 0 // a[begin:at] is kept
 	for at < len(a) && len(b) > 0 {
-		if b = b[before(b, a[at]):]; len(b) == 0 {
+		if b = b[countBefore(b, a[at]):]; len(b) == 0 {
 			break
 		}
-		if n := before(a[at:], b[0]); n > 0 {
+		if n := countBefore(a[at:], b[0]); n > 0 {
 			at += n
 			continue
 		}
@@ -63,31 +63,31 @@ func without(a, b []string) []string {
 	return append(out, a[begin:]...)
 }
 
-// union returns the names of both lists. It returns one of the lists itself if that list contains
-// all names.
-func union(a, b []string) []string {
+// mergeNames returns the names of both lists. It returns one of the lists itself if that list
+// contains all names.
+func mergeNames(a, b []string) []string {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	if same(a, b) {
+	if equalNames(a, b) {
 		return a
 	}
-	extra := without(b, a)
+	extra := subtractNames(b, a)
 	if len(extra) == 0 {
 		return a
 	}
 	out := make([]string, 0, len(a)+len(extra))
 	for _, n := range extra {
-		i := before(a, n)
+		i := countBefore(a, n)
 		out = append(append(out, a[:i]...), n)
 		a = a[i:]
 	}
 	return append(out, a...)
 }
 
-// before returns the number of names in the list that sort before n. It searches exponentially, so
-// a small result is found quickly.
-func before(list []string, n string) int {
+// countBefore returns the number of names in the list that sort before n. It searches
+// exponentially, so a small result is found quickly.
+func countBefore(list []string, n string) int {
 	if len(list) == 0 || list[0] >= n {
 		return 0
 	}
@@ -100,7 +100,7 @@ func before(list []string, n string) int {
 	return begin + i
 }
 
-// same reports whether two lists are equal.
-func same(a, b []string) bool {
+// equalNames reports whether two lists are equal.
+func equalNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

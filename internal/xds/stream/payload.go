@@ -54,9 +54,9 @@ func (p *Payload) Form(m Mode, encode func([]*resource.Resource) any) any {
 	return f.value
 }
 
-// followers returns the names of the endpoints that the clusters of the Payload wait for, sorted.
-// The result of the first call is cached.
-func (p *Payload) followers(endpointsOf func(*resource.Resource) string) []string {
+// endpointNames returns the names of the endpoints that the clusters of the Payload wait for,
+// sorted. The result of the first call is cached.
+func (p *Payload) endpointNames(endpointsOf func(*resource.Resource) string) []string {
 	f := &p.endpoints
 	f.once.Do(func() {
 		var names []string
@@ -65,16 +65,16 @@ func (p *Payload) followers(endpointsOf func(*resource.Resource) string) []strin
 				names = append(names, n)
 			}
 		}
-		f.value = sorted(names)
+		f.value = sortedNames(names)
 	})
 	names, _ := f.value.([]string)
 	return names
 }
 
-// holding returns the first resource of that name in the Payloads, or nil if there is none.
-func holding(parts []*Payload, name string) *resource.Resource {
+// findResource returns the first resource of that name in the Payloads, or nil if there is none.
+func findResource(parts []*Payload, name string) *resource.Resource {
 	for _, p := range parts {
-		if i := preceding(p.resources, name); i < len(p.resources) && p.resources[i].Name == name {
+		if i := countPreceding(p.resources, name); i < len(p.resources) && p.resources[i].Name == name {
 			return p.resources[i]
 		}
 	}

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 //
 //	mode delta                           or sotw; the first line that is no comment. "mode delta config" serves
 //	                                     configTypes instead of EnvoyTypes; "mode delta drain 3" sets Options.Drain
-//	> world CDS a=1 b=1 / c=1; EDS a=1 x=-   a World: resources and their versions; "/" parts Shelves; "x=-" was looked
+//	> resources CDS a=1 b=1 / c=1; EDS a=1 x=-   a Resources: resources and their versions; "/" parts ResourceGroups; "x=-" was looked
 //	                                     up and does not exist (EDS, RDS). "CDS" alone: served, and empty.
 //	                                     "RDS 80=1:a,b" refers to the clusters a and b.
 //	> CDS                                a first request, a wildcard by the legacy rule
@@ -37,7 +37,8 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 //	> block, > unblock                   the shell cannot write, and can again
 //	< …                                  what comes out
 //
-// Clusters wait for the EDS resource of their own name, but for those whose name begins with "static".
+// Clusters wait for the EDS resource of their own name, but for those whose name begins with
+// "static".
 func TestScripts(t *testing.T) {
 	scorecard.Check(t, 16)
 	files, err := filepath.Glob("testdata/*.txt")
@@ -70,12 +71,12 @@ type script struct {
 	types   *Types
 	mode    Mode
 	m       *Machine
-	twin    *Machine // a second stream that has the same Worlds and the same client (X20)
+	twin    *Machine // a second stream that has the same ResourceSnapshots and the same client (X20)
 	blocked bool
 	out     strings.Builder
 }
 
-// play runs a script and gives its text with the answers that came.
+// play runs a script and returns its text with the answers that came.
 func play(t *testing.T, text string) string {
 	s := &script{t: t}
 	for line := range strings.Lines(text) {
@@ -110,9 +111,9 @@ func (s *script) command(line string) {
 	word, rest, _ := strings.Cut(line, " ")
 	before := s.out.Len()
 	switch word {
-	case "world":
-		w := parseWorld(s.t, s.types, rest)
-		s.step(Ready{World: w}, Ready{World: w})
+	case "resources":
+		w := parseResources(s.t, s.types, rest)
+		s.step(Ready{Resources: w}, Ready{Resources: w})
 	case "overdue":
 		n, err := strconv.Atoi(rest)
 		if err != nil {
@@ -139,7 +140,8 @@ func (s *script) command(line string) {
 	}
 }
 
-// step feeds an event and, unless blocked, the Sent after each Send. The twin is given its own, for requests are taken over.
+// step feeds an event and, unless blocked, the Sent after each Send. The twin is given its own, for
+// requests are taken over.
 func (s *script) step(e, twins Event) {
 	actions, others := s.m.Step(e), s.twin.Step(twins)
 	if d := cmp.Diff(describeAll(actions), describeAll(others)); d != "" {
@@ -170,7 +172,9 @@ func describe(a Action) string {
 				list = append(list, r.Name+"="+string(r.Body))
 			}
 		}
-		text := strings.TrimSpace(fmt.Sprintf("send %s %s: %s", api.ShortType(a.TypeURL), a.Nonce, strings.Join(list, " ")))
+		text := strings.TrimSpace(
+			fmt.Sprintf("send %s %s: %s", api.ShortType(a.TypeURL), a.Nonce, strings.Join(list, " ")),
+		)
 		if len(a.Removed) > 0 {
 			text += " removed " + strings.Join(a.Removed, " ")
 		}
@@ -188,7 +192,12 @@ func describe(a Action) string {
 	case Want:
 		return fmt.Sprintf("want %s %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "))
 	case Late:
-		return fmt.Sprintf("late %s %s: %s", api.ShortType(a.TypeURL), strings.Join(a.Names, " "), strings.Join(a.Clusters, " "))
+		return fmt.Sprintf(
+			"late %s %s: %s",
+			api.ShortType(a.TypeURL),
+			strings.Join(a.Names, " "),
+			strings.Join(a.Clusters, " "),
+		)
 	case Unknown:
 		return "unknown " + a.TypeURL
 	case Shut:
@@ -249,19 +258,19 @@ func parseRequest(t *testing.T, mode Mode, short, rest string) Request {
 	return r
 }
 
-// parseWorld reads "CDS a=1 b=1 / c=1; EDS a=1 x=-".
-func parseWorld(t *testing.T, types *Types, text string) *World {
-	shelves := map[string][]*Shelf{}
+// parseResources reads "CDS a=1 b=1 / c=1; EDS a=1 x=-".
+func parseResources(t *testing.T, types *Types, text string) *ResourceSnapshot {
+	groups := map[string][]*ResourceGroup{}
 	for part := range strings.SplitSeq(text, ";") {
 		short, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
 		url := typeURL(short)
-		for shelf := range strings.SplitSeq(" "+rest+" ", " / ") {
+		for group := range strings.SplitSeq(" "+rest+" ", " / ") {
 			var list []*resource.Resource
 			var asked []string
-			for _, w := range strings.Fields(shelf) {
+			for _, w := range strings.Fields(group) {
 				name, version, ok := strings.Cut(w, "=")
 				if !ok {
-					t.Fatalf("world %q: what is %q?", text, w)
+					t.Fatalf("resources %q: what is %q?", text, w)
 				}
 				asked = append(asked, name)
 				if version != "-" {
@@ -272,15 +281,15 @@ func parseWorld(t *testing.T, types *Types, text string) *World {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if types.Wildcard(url) {
-				shelves[url] = append(shelves[url], NewShelf(set))
+			if types.IsWildcard(url) {
+				groups[url] = append(groups[url], NewResourceGroup(set))
 			} else {
 				slices.Sort(asked)
-				shelves[url] = append(shelves[url], NewNamedShelf(set, asked))
+				groups[url] = append(groups[url], NewNamedResourceGroup(set, asked))
 			}
 		}
 	}
-	return MakeWorld(Contents{Types: types, Shelves: shelves, EndpointsOf: ownEndpoints, ClustersOf: refs})
+	return BuildResourceSnapshot(Contents{Types: types, Groups: groups, EndpointsOf: ownEndpoints, ClustersOf: refs})
 }
 
 // refs reads the names that a body refers to: "3:a,b".

@@ -16,47 +16,47 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	case first:
 		s.stateful = r.Version != ""
 		if r.Rejected { // about a response of an earlier stream
-			m.refuse(s, r, nil)
+			m.recordNack(s, r, nil)
 		}
-	case s.sent.number != 0 && r.Nonce != "" && !s.sent.is(r.Nonce):
-		m.answeredLate(s, r)
+	case s.sent.number != 0 && r.Nonce != "" && !s.sent.hasNonce(r.Nonce):
+		m.processLateAnswer(s, r)
 		if !s.wildcard { // the client has already deleted the names that it omits
-			s.drop(without(s.names, sorted(r.Names)))
+			s.dropNames(subtractNames(s.names, sortedNames(r.Names)))
 		}
 		return
-	case s.sent.is(r.Nonce):
-		m.answeredSotW(s, r)
+	case s.sent.hasNonce(r.Nonce):
+		m.processSotWAnswer(s, r)
 	default:
 		again = r.Nonce == "" && r.Version == ""
 	}
 
 	names, shared := r.Names, any(nil)
-	if same(names, s.names) { // as in every ACK
+	if equalNames(names, s.names) { // as in every ACK
 		names = s.names
 	} else {
-		names, shared = m.asked(names)
+		names, shared = m.internNames(names)
 	}
-	wildcard := s.Wildcard && (has(names, wildcardName) || len(names) == 0 && !s.named)
+	wildcard := s.Wildcard && (containsName(names, wildcardName) || len(names) == 0 && !s.named)
 	s.named = s.named || len(names) > 0
-	if has(names, wildcardName) {
-		names, shared = without(names, []string{wildcardName}), nil
+	if containsName(names, wildcardName) {
+		names, shared = subtractNames(names, []string{wildcardName}), nil
 	}
-	added, dropped := without(names, s.names), without(s.names, names)
+	added, dropped := subtractNames(names, s.names), subtractNames(s.names, names)
 	widened := wildcard && !s.wildcard
 	again = again && len(added) == 0 && len(dropped) == 0 && !widened
 	s.wildcard = wildcard
 	s.everything = s.everything && wildcard
-	s.drop(dropped)
+	s.dropNames(dropped)
 	if len(added) > 0 || len(dropped) > 0 {
-		m.keep(s, names, shared)
+		m.setNames(s, names, shared)
 	}
 
 	if first || again {
-		s.askAll()
+		s.oweAll()
 		return
 	}
-	s.lacks(added)
-	s.owe(added)
+	s.markLacking(added)
+	s.oweNames(added)
 	s.everything = s.everything || widened
 }
 
@@ -70,27 +70,27 @@ func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 		}
 		return d
 	}
-	if d.empty() && !due {
+	if d.isEmpty() && !due {
 		return nil
 	}
 	full := &draft{before: d.before}
-	for _, shelf := range m.world.shelves[s.at] {
+	for _, group := range m.resources.groups[s.at] {
 		if s.wildcard {
-			full.add(s.asItIs(shelf.full))
+			full.addPayload(s.clientVersions(group.full))
 		} else {
-			full.add(s.asItIs(shelf.pick(s.names)))
+			full.addPayload(s.clientVersions(group.selectNames(s.names)))
 		}
 	}
-	full.add(NewPayload(s.stillThere()))
-	if s.Silent && full.empty() {
+	full.addPayload(NewPayload(s.lingeringResources()))
+	if s.Silent && full.isEmpty() {
 		return nil
 	}
 	return full
 }
 
-// asItIs returns p with each held-back resource replaced by the version that the client has.
-// Held-back resources that the client lacks or whose contents are unknown are left out.
-func (s *subscription) asItIs(p *Payload) *Payload {
+// clientVersions returns p with each held-back resource replaced by the version that the client
+// has. Held-back resources that the client lacks or whose contents are unknown are left out.
+func (s *subscription) clientVersions(p *Payload) *Payload {
 	if !slices.ContainsFunc(p.resources, func(r *resource.Resource) bool { return s.frozen[r.Name] != nil }) {
 		return p
 	}
@@ -99,18 +99,18 @@ func (s *subscription) asItIs(p *Payload) *Payload {
 		switch was := s.frozen[r.Name]; {
 		case was == nil:
 			list = append(list, r)
-		case !hollow(was):
+		case !isNameOnly(was):
 			list = append(list, was)
 		}
 	}
 	return NewPayload(list)
 }
 
-// stillThere returns the lingering resources that the client subscribes to, sorted by name.
-func (s *subscription) stillThere() []*resource.Resource {
+// lingeringResources returns the lingering resources that the client subscribes to, sorted by name.
+func (s *subscription) lingeringResources() []*resource.Resource {
 	var list []*resource.Resource
 	for name, r := range s.gone {
-		if r != nil && s.covers(name) {
+		if r != nil && s.coversName(name) {
 			list = append(list, r)
 		}
 	}

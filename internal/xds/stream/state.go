@@ -37,11 +37,21 @@ func (m *Machine) State() []TypeState {
 			continue
 		}
 		t := TypeState{
-			TypeURL: s.URL, Wildcard: s.wildcard, Names: s.names,
-			SentNonce: s.sent.nonce(), SentVersion: s.sent.version, AckedNonce: s.acked.nonce(), AckedVersion: s.acked.version,
-			Unanswered: len(s.flights), Message: s.message, Refused: slices.Sorted(maps.Keys(s.refused)), Lingering: len(s.gone),
+			TypeURL:      s.URL,
+			Wildcard:     s.wildcard,
+			Names:        s.names,
+			SentNonce:    s.sent.nonce(),
+			SentVersion:  s.sent.version,
+			AckedNonce:   s.acked.nonce(),
+			AckedVersion: s.acked.version,
+			Unanswered: len(
+				s.flights,
+			),
+			Message:   s.message,
+			Refused:   slices.Sorted(maps.Keys(s.refused)),
+			Lingering: len(s.gone),
 		}
-		if s.refers() {
+		if s.refersToClusters() {
 			t.Waiting = slices.Sorted(maps.Keys(s.frozen))
 		}
 		list = append(list, t)
@@ -52,34 +62,35 @@ func (m *Machine) State() []TypeState {
 // Names returns the names of a type that the client subscribes to, sorted. The list is shared and
 // must not be changed.
 func (m *Machine) Names(typeURL string) []string {
-	if s := m.sub(m.types.place(typeURL)); s != nil {
+	if s := m.subscriptionAt(m.types.positionOf(typeURL)); s != nil {
 		return s.names
 	}
 	return nil
 }
 
-// Idle reports whether the client was sent all of the newest World and no Send is being written. It
-// returns true before the first World unless a Send is being written.
-func (m *Machine) Idle() bool {
+// IsIdle reports whether the client was sent all of the newest ResourceSnapshot and no Send is
+// being written. It returns true before the first ResourceSnapshot unless a Send is being written.
+func (m *Machine) IsIdle() bool {
 	if m.writing {
 		return false
 	}
 	for _, s := range m.subs {
-		if s != nil && m.world != nil && len(m.world.shelves[s.at]) > 0 && (s.reached != m.round || s.behind()) {
+		if s != nil && m.resources != nil && len(m.resources.groups[s.at]) > 0 &&
+			(s.reached != m.round || s.isBehind()) {
 			return false
 		}
 	}
 	return true
 }
 
-// Converged reports whether m is Idle and no response has waited for its answer for less than
+// HasConverged reports whether m is Idle and no response has waited for its answer for less than
 // patience. Responses of CDS are exempt, because Envoy holds back their ACKs while any cluster
 // warms.
-func (m *Machine) Converged() bool {
+func (m *Machine) HasConverged() bool {
 	for _, s := range m.subs {
-		if s != nil && !s.unpaced() && s.waiting() {
+		if s != nil && !s.isUnpaced() && s.awaitsAnswer() {
 			return false
 		}
 	}
-	return m.Idle()
+	return m.IsIdle()
 }

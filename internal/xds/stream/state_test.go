@@ -13,12 +13,14 @@ func TestAckClearsTheRefusal(t *testing.T) {
 	for _, mode := range []Mode{Delta, SotW} {
 		t.Run(mode.String(), func(t *testing.T) {
 			m := New(Options{Mode: mode})
-			world := func(body string) *World {
-				set, err := resource.NewSet([]*resource.Resource{resource.FromBytes("l", api.ListenerType, []byte(body))})
+			resources := func(body string) *ResourceSnapshot {
+				set, err := resource.NewSet(
+					[]*resource.Resource{resource.FromBytes("l", api.ListenerType, []byte(body))},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return NewWorld(map[string][]*Shelf{api.ListenerType: {NewShelf(set)}}, nil)
+				return NewResourceSnapshot(map[string][]*ResourceGroup{api.ListenerType: {NewResourceGroup(set)}}, nil)
 			}
 			step := func(e Event) (sent Send) {
 				for _, a := range m.Step(e) {
@@ -38,13 +40,13 @@ func TestAckClearsTheRefusal(t *testing.T) {
 				t.Fatal("the type was not asked for")
 				return ""
 			}
-			step(Ready{World: world("bad")})
+			step(Ready{Resources: resources("bad")})
 			bad := step(Request{TypeURL: api.ListenerType})
 			step(Request{TypeURL: api.ListenerType, Nonce: bad.Nonce, Rejected: true, Message: "l: no such filter"})
 			if got := message(); got != "l: no such filter" {
 				t.Fatalf("after the refusal the message is %q", got)
 			}
-			good := step(Ready{World: world("good")})
+			good := step(Ready{Resources: resources("good")})
 			if good.Nonce == "" {
 				t.Fatal("the next version was not sent")
 			}

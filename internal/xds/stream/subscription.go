@@ -11,7 +11,7 @@ import (
 // The resources that the client has are not stored. They follow from base (the sets that it was
 // last updated to) and the names that it subscribes to. Differences from that are stored as
 // exceptions in owed, held, lingering and frozen, which are mostly empty. At rest, all large values
-// of a subscription are shared with the World or with similar clients.
+// of a subscription are shared with the ResourceSnapshot or with similar clients.
 type subscription struct {
 	*Type
 	at   int  // position in the table of types
@@ -21,7 +21,7 @@ type subscription struct {
 	// any name was requested on this stream, which ends the legacy rule.
 	wildcard, named bool
 	// everything makes all resources of a wildcard due. due makes a response due, even an empty
-	// one. look is set if owed may contain names that the World does not know.
+	// one. look is set if owed may contain names that the ResourceSnapshot does not know.
 	everything, due, look bool
 	// stateful is set if the client had resources of the type when it connected. resumed is set if
 	// it reported which ones (delta).
@@ -33,8 +33,8 @@ type subscription struct {
 	// base is the sets that the client was last updated to, or nil until the first response was
 	// composed.
 	base []*resource.Set
-	// reached is the newest round (World) that the client was updated to, with or without a
-	// response.
+	// reached is the newest round (ResourceSnapshot) that the client was updated to, with or
+	// without a response.
 	reached uint64
 
 	// owed are names to send even if they are unchanged since base: explicitly requested, or
@@ -78,89 +78,93 @@ func (e exchange) nonce() string {
 	return strconv.FormatUint(e.number, 10)
 }
 
-// is reports whether nonce is the nonce of the response. It returns false if there is no response.
-func (e exchange) is(nonce string) bool {
+// hasNonce reports whether nonce is the nonce of the response. It returns false if there is no
+// response.
+func (e exchange) hasNonce(nonce string) bool {
 	var buffer [20]byte
 	return e.number != 0 && string(strconv.AppendUint(buffer[:0], e.number, 10)) == nonce
 }
 
-// covers reports whether the client subscribes to the name, by wildcard or explicitly.
-func (s *subscription) covers(name string) bool { return s.wildcard || has(s.names, name) }
+// coversName reports whether the client subscribes to the name, by wildcard or explicitly.
+func (s *subscription) coversName(name string) bool { return s.wildcard || containsName(s.names, name) }
 
-// owe makes names due, even if the client seems to have them.
-func (s *subscription) owe(names []string) {
+// oweNames makes names due, even if the client seems to have them.
+func (s *subscription) oweNames(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	s.owed, s.look = union(s.owed, names), true
+	s.owed, s.look = mergeNames(s.owed, names), true
 }
 
 // oweFollowing makes names due that follow their cluster. The client needs them again, even in the
 // version that it reported as held. They are no longer held or frozen.
 func (s *subscription) oweFollowing(names []string) {
-	s.held.drop(names...)
-	s.unfreeze(names)
-	s.following = union(s.following, names)
-	s.owe(names)
+	s.held.removeNames(names...)
+	s.unfreezeNames(names)
+	s.following = mergeNames(s.following, names)
+	s.oweNames(names)
 }
 
-// distrust makes the resources due that were not sent because the client reported them as held.
-func (s *subscription) distrust() {
-	s.owe(s.trusted)
+// oweTrusted makes the resources due that were not sent because the client reported them as held.
+func (s *subscription) oweTrusted() {
+	s.oweNames(s.trusted)
 	s.trusted, s.held = nil, nil
 }
 
-// askAll makes everything that the client subscribes to due, as after a first request.
-func (s *subscription) askAll() {
-	s.owe(s.names)
+// oweAll makes everything that the client subscribes to due, as after a first request.
+func (s *subscription) oweAll() {
+	s.oweNames(s.names)
 	s.everything = s.wildcard
 	s.due = s.wildcard || len(s.names) > 0
 }
 
-// drop removes names that the client unsubscribed from, with their exceptions. Names that follow
-// their cluster stay owed.
-func (s *subscription) drop(names []string) {
+// dropNames removes names that the client unsubscribed from, with their exceptions. Names that
+// follow their cluster stay owed.
+func (s *subscription) dropNames(names []string) {
 	if len(names) == 0 {
 		return
 	}
-	s.names = without(s.names, names)
-	s.owed = without(s.owed, without(names, s.following))
-	s.unfreeze(names)
-	s.held.drop(names...)
+	s.names = subtractNames(s.names, names)
+	s.owed = subtractNames(s.owed, subtractNames(names, s.following))
+	s.unfreezeNames(names)
+	s.held.removeNames(names...)
 	for _, n := range names {
 		delete(s.refused, n)
 	}
 }
 
-// asked reports whether the client waits for requested resources or for resources that must follow
-// their clusters.
-func (s *subscription) asked() bool { return s.due || s.everything || len(s.owed) > 0 }
+// hasRequest reports whether the client waits for requested resources or for resources that must
+// follow their clusters.
+func (s *subscription) hasRequest() bool { return s.due || s.everything || len(s.owed) > 0 }
 
-// paced reports whether the type may be sent now. It may if the client has a pending request, waits
-// for no answer from the client (see waiting), or the type is unpaced.
-func (s *subscription) paced() bool { return s.unpaced() || s.asked() || !s.waiting() }
+// maySend reports whether the type may be sent now. It may if the client has a pending request,
+// waits for no answer from the client (see waiting), or the type is unpaced.
+func (s *subscription) maySend() bool { return s.isUnpaced() || s.hasRequest() || !s.awaitsAnswer() }
 
-// behind reports whether the client lacks resources of the World that it was last updated to.
-func (s *subscription) behind() bool { return len(s.owed) > 0 || s.refers() && len(s.frozen) > 0 }
+// isBehind reports whether the client lacks resources of the ResourceSnapshot that it was last
+// updated to.
+func (s *subscription) isBehind() bool {
+	return len(s.owed) > 0 || s.refersToClusters() && len(s.frozen) > 0
+}
 
 // upToDate reports whether compose would find nothing to send.
 func (s *subscription) upToDate(round uint64) bool {
-	return s.reached == round && !s.asked() && !s.behind()
+	return s.reached == round && !s.hasRequest() && !s.isBehind()
 }
 
-// unknown returns the owed names that the World has not looked up yet.
-func (s *subscription) unknown(w *World) []string {
+// unknownNames returns the owed names that the ResourceSnapshot has not looked up yet.
+func (s *subscription) unknownNames(w *ResourceSnapshot) []string {
 	var list []string
-	w.each(s.at, s.owed, func(n string, r *resource.Resource) {
-		if r == nil && !w.knows(s.at, n) {
+	w.forEachNamed(s.at, s.owed, func(n string, r *resource.Resource) {
+		if r == nil && !w.isKnown(s.at, n) {
 			list = append(list, n)
 		}
 	})
 	return list
 }
 
-// tidy releases the memory of empty exceptions.
-func (s *subscription) tidy() {
+// releaseEmpty releases the memory of empty exceptions.
+func (s *subscription) releaseEmpty() {
 	if len(s.frozen) == 0 {
 		s.frozen = nil
 	}
@@ -178,29 +182,29 @@ func (s *subscription) tidy() {
 // many is the number of names from which m.intern is called before the names are sorted.
 const many = 64
 
-// asked returns the list of names that a client sent, shared if that saves sorting it. The caller
-// must retain the second result as long as the list is in use.
-func (m *Machine) asked(names []string) ([]string, any) {
+// internNames returns the list of names that a client sent, shared if that saves sorting it. The
+// caller must retain the second result as long as the list is in use.
+func (m *Machine) internNames(names []string) ([]string, any) {
 	if len(names) < many {
-		return sorted(names), nil
+		return sortedNames(names), nil
 	}
 	return m.intern(names)
 }
 
-// keep sets the names that s subscribes to. Equal lists of many streams are stored once. shared
-// keeps such a list reachable; if it is nil, keep looks for a shared list of the World or interns
-// names.
-func (m *Machine) keep(s *subscription, names []string, shared any) {
+// setNames sets the names that s subscribes to. Equal lists of many streams are stored once. shared
+// keeps such a list reachable; if it is nil, keep looks for a shared list of the ResourceSnapshot
+// or interns names.
+func (m *Machine) setNames(s *subscription, names []string, shared any) {
 	s.names, s.shared = names, shared
-	if shared == nil && !s.adopt(m.world.asked(s.at)) {
+	if shared == nil && !s.adoptSharedNames(m.resources.lookedUpNames(s.at)) {
 		s.names, s.shared = m.intern(names)
 	}
 }
 
-// adopt replaces names by the World's own list, and reports whether it did. It does nothing if
-// names is already shared, empty or different from asked.
-func (s *subscription) adopt(asked []string) bool {
-	if s.shared != nil || len(s.names) == 0 || !same(asked, s.names) {
+// adoptSharedNames replaces names by the ResourceSnapshot's own list, and reports whether it did.
+// It does nothing if names is already shared, empty or different from asked.
+func (s *subscription) adoptSharedNames(asked []string) bool {
+	if s.shared != nil || len(s.names) == 0 || !equalNames(asked, s.names) {
 		return false
 	}
 	s.names, s.shared = asked, &asked[0]

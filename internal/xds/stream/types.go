@@ -39,20 +39,20 @@ const (
 	referringRole      // may refer to clusters
 )
 
-// unpaced reports whether the type is pushed while a response is still unacknowledged. It is true
+// isUnpaced reports whether the type is pushed while a response is still unacknowledged. It is true
 // for clusters, because Envoy holds back every ACK of CDS while any cluster warms, perhaps without
 // end.
-func (t *Type) unpaced() bool { return t.role == clusterRole }
+func (t *Type) isUnpaced() bool { return t.role == clusterRole }
 
-// lingers reports whether deleted resources of the type stay at the client until nothing that it
+// canLinger reports whether deleted resources of the type stay at the client until nothing that it
 // was sent can refer to them.
-func (t *Type) lingers() bool { return t.role == clusterRole }
+func (t *Type) canLinger() bool { return t.role == clusterRole }
 
-// refers reports whether resources of the type may refer to clusters.
-func (t *Type) refers() bool { return t.role == listenerRole || t.role == referringRole }
+// refersToClusters reports whether resources of the type may refer to clusters.
+func (t *Type) refersToClusters() bool { return t.role == listenerRole || t.role == referringRole }
 
 // Types is the table of the types that a stream serves, in push order. It is immutable and shared.
-// A Machine and its Worlds must be made with the same table.
+// A Machine and its ResourceSnapshots must be made with the same table.
 type Types struct {
 	list                           []Type
 	clusters, endpoints, listeners int // positions in list, -1 for none
@@ -95,9 +95,9 @@ func isInbound(cluster string) bool { return strings.HasPrefix(cluster, "inbound
 // Serves reports whether the type is served to proxies and their agents.
 func Serves(typeURL string) bool { return envoyTypes.Serves(typeURL) }
 
-// Wildcard reports whether a type that is served to proxies and their agents is a wildcard type
+// IsWildcard reports whether a type that is served to proxies and their agents is a wildcard type
 // (see Types.Wildcard).
-func Wildcard(typeURL string) bool { return envoyTypes.Wildcard(typeURL) }
+func IsWildcard(typeURL string) bool { return envoyTypes.IsWildcard(typeURL) }
 
 // URLs returns the type URLs in push order.
 func (t *Types) URLs() []string {
@@ -109,17 +109,17 @@ func (t *Types) URLs() []string {
 }
 
 // Serves reports whether the type is in the table.
-func (t *Types) Serves(typeURL string) bool { return t.place(typeURL) >= 0 }
+func (t *Types) Serves(typeURL string) bool { return t.positionOf(typeURL) >= 0 }
 
-// Wildcard reports whether a client that requests the type without names is sent all its resources
-// (CDS, LDS). It returns false for a type that is not in the table.
-func (t *Types) Wildcard(typeURL string) bool {
-	i := t.place(typeURL)
+// IsWildcard reports whether a client that requests the type without names is sent all its
+// resources (CDS, LDS). It returns false for a type that is not in the table.
+func (t *Types) IsWildcard(typeURL string) bool {
+	i := t.positionOf(typeURL)
 	return i >= 0 && t.list[i].Wildcard
 }
 
-// place returns the position of a type in the table, or -1 if it is not served.
-func (t *Types) place(typeURL string) int {
+// positionOf returns the position of a type in the table, or -1 if it is not served.
+func (t *Types) positionOf(typeURL string) int {
 	for i := range t.list {
 		if t.list[i].URL == typeURL {
 			return i

@@ -54,8 +54,8 @@ func ReadCase(root, name string) (*Case, error) {
 	return &Case{name, archive}, nil
 }
 
-// speaksOf says what is wrong with a test of Go as a case: it must be in a folder, and tests there must name the field, or
-// the value of it.
+// speaksOf returns an error unless the Go test is valid as a case: it must be in a folder, and
+// tests there must name the field, or the value of it.
 func speaksOf(folder, test, field string) error {
 	paths, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {
@@ -85,7 +85,7 @@ func speaksOf(folder, test, field string) error {
 	return nil
 }
 
-// CaseNames gives the names of all cases there are.
+// CaseNames returns the names of all cases there are.
 func CaseNames(root string) ([]string, error) {
 	var names []string
 	for room, folder := range rooms() {
@@ -103,7 +103,7 @@ func CaseNames(root string) ([]string, error) {
 	return names, nil
 }
 
-// Objects gives the objects in a case.
+// Objects returns the objects in a case.
 func (c *Case) Objects() ([]*config.Config, error) {
 	var all []*config.Config
 	for _, f := range c.archive.Files {
@@ -130,7 +130,7 @@ func isMeshConfig(name string) bool {
 	return strings.HasSuffix(name, "mesh.yaml") || name == "etc/istio/config/mesh"
 }
 
-// Messages gives what of a subject is in a case, without defaults.
+// Messages returns the messages of a subject in a case, without defaults.
 func (c *Case) Messages(s Subject) ([]proto.Message, error) {
 	if s.Kind == "" {
 		return c.settings(s)
@@ -148,7 +148,8 @@ func (c *Case) Messages(s Subject) ([]proto.Message, error) {
 	return list, nil
 }
 
-// settings gives the mesh-wide settings in a case. Those of proxies are part of a MeshConfig, or given to an agent.
+// settings returns the mesh-wide settings in a case. Settings of proxies are part of a MeshConfig, or
+// passed to an agent.
 func (c *Case) settings(s Subject) ([]proto.Message, error) {
 	var list []proto.Message
 	for _, f := range c.archive.Files {
@@ -191,7 +192,7 @@ func settingsIn(subject string, f txtar.File) [][]byte {
 	return nil
 }
 
-// networks gives the networks of a MeshNetworks.
+// networks returns the networks of a MeshNetworks.
 func networks(text []byte) [][]byte {
 	var m struct {
 		Networks map[string]any `json:"networks"`
@@ -208,7 +209,7 @@ func networks(text []byte) [][]byte {
 	return list
 }
 
-// defaultConfig gives the part of a MeshConfig that is for proxies.
+// defaultConfig returns the part of a MeshConfig that is for proxies.
 func defaultConfig(text []byte) [][]byte {
 	var m struct {
 		DefaultConfig any `json:"defaultConfig"`
@@ -223,7 +224,7 @@ func defaultConfig(text []byte) [][]byte {
 	return [][]byte{part}
 }
 
-// ofAgent gives the settings that a proxy has of its own: by variable, or by the annotation of its pod.
+// ofAgent returns the settings of the proxy itself: by variable, or by the annotation of its pod.
 func ofAgent(f txtar.File) [][]byte {
 	var list [][]byte
 	for line := range strings.SplitSeq(string(f.Data), "\n") {

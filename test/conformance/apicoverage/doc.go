@@ -12,10 +12,10 @@
 //	obsolete  it means nothing any more, and the line has the reason
 //	as        another field of the same type, in everything below it; the case of the line sets it
 //
-// Values of enums have lines of their own, "tls.mode=MUTUAL", except those that stand for nothing being set.
+// Values of enums have lines of their own, "tls.mode=MUTUAL", except the unset values.
 //
-// TestEffects removes the field of each line from its case and generates again: what the golden test of the case compares
-// must differ. All cases run in one process and without Envoy, in a few seconds.
+// TestEffects removes the field of each line from its case and generates again: the output of the
+// case's golden test must differ. All cases run in one process and without Envoy, in a few seconds.
 //
 //	go test ./test/conformance/apicoverage -update    # rewrites the page; read the diff before committing
 //

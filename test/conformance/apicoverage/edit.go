@@ -87,7 +87,7 @@ func editJSON(text []byte, like proto.Message, change edit) ([]byte, error) {
 	return protojson.Marshal(m.Interface())
 }
 
-// editProxyConfig edits the ProxyConfig of a mesh, or those that an agent has of its own: see ofAgent.
+// editProxyConfig edits the ProxyConfig of a mesh, or the agent's own: see ofAgent.
 func editProxyConfig(f txtar.File, change edit) ([]byte, error) {
 	if isMeshConfig(f.Name) {
 		return editSettings(f.Data, new(meshconfig.MeshConfig), func(m protoreflect.Message) {

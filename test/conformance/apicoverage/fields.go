@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// fields returns what needs a line: every leaf of a message, and for an enum every value but the one that stands for
-// nothing. Below a field of whole nothing needs a line but the field itself.
+// fields returns what needs a line: every leaf of a message, and for an enum every value except the
+// unset one. Below a field of whole nothing needs a line but the field itself.
 func fields(m proto.Message, whole config.Fields) []string {
 	var list []string
 	for _, leaf := range leaves(m) {
@@ -33,25 +33,26 @@ func fields(m proto.Message, whole config.Fields) []string {
 	return slices.Compact(list)
 }
 
-// leaves returns the leaves of a message, and in the place of a map of messages the leaves of its values:
-// "tracing.customTags.header.name". The networks of MeshNetworks are a subject of their own.
+// leaves returns the leaves of a message, and in the place of a map of messages the leaves of its
+// values: "tracing.customTags.header.name". The networks of MeshNetworks are a subject of their
+// own.
 func leaves(m proto.Message) []string {
 	var list []string
-	for _, leaf := range config.Leaves(m) {
+	for _, leaf := range config.LeafPaths(m) {
 		f := descriptor(m, leaf)
 		if !f.IsMap() || below(f) == nil || f.FullName() == "istio.mesh.v1alpha1.MeshNetworks.networks" {
 			list = append(list, leaf)
 			continue
 		}
-		for _, inside := range config.Leaves(dynamicpb.NewMessage(below(f))) {
+		for _, inside := range config.LeafPaths(dynamicpb.NewMessage(below(f))) {
 			list = append(list, leaf+"."+inside)
 		}
 	}
 	return list
 }
 
-// below returns the type of the messages that a field holds: alone, in a list, or as the values of a map. It is nil for
-// other fields and for messages that are not of the API.
+// below returns the type of the messages that a field holds: alone, in a list, or as the values of
+// a map. It is nil for other fields and for messages that are not of the API.
 func below(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
 	m := f.Message()
 	if f.IsMap() {
@@ -76,7 +77,8 @@ func descriptor(m proto.Message, path string) protoreflect.FieldDescriptor {
 	}
 }
 
-// find gives the type of what a field is as: a field of the subject, another subject, or "subject:field".
+// find returns the type that a field refers to: a field of the subject, another subject, or
+// "subject:field".
 func find(s Subject, like string) (protoreflect.MessageDescriptor, error) {
 	name, path, _ := strings.Cut(like, ":")
 	for _, other := range Subjects() {
@@ -99,7 +101,8 @@ func at(s Subject, path string) (protoreflect.MessageDescriptor, error) {
 	return f.Message(), nil
 }
 
-// sets says whether a message sets a field, in any of its lists. A zero that cannot be told from nothing sets none.
+// sets reports whether a message sets a field, in any of its lists. A zero that cannot be told from
+// nothing sets none.
 func sets(m protoreflect.Message, field string) bool {
 	path, value, _ := strings.Cut(field, "=")
 	name, rest, deeper := strings.Cut(path, ".")
@@ -119,7 +122,7 @@ func sets(m protoreflect.Message, field string) bool {
 	})
 }
 
-// elements returns the value of a field, or those of a list or a map.
+// elements returns the value of a field, or the values of a list or a map.
 func elements(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoreflect.Value {
 	if f.IsMap() {
 		return slices.Collect(func(yield func(protoreflect.Value) bool) {
@@ -136,7 +139,7 @@ func elements(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoref
 	return out
 }
 
-// only gives a message that sets one field and nothing else, to a value that is not its default.
+// only returns a message that sets just one field, to a value other than its default.
 func only(m proto.Message, field string) proto.Message {
 	path, value, _ := strings.Cut(field, "=")
 	out := m.ProtoReflect().New()

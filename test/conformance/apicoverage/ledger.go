@@ -59,9 +59,11 @@ const (
 	Done     State = "done"
 	Rejected State = "rejected"
 	Obsolete State = "obsolete"
-	// Default says that a value, when set, makes what is made without it: "mtls.mode=PERMISSIVE". Other values differ.
+	// Default is set if the value has the same effect as leaving it out: "mtls.mode=PERMISSIVE".
+	// Other values differ.
 	Default State = "default"
-	// As says that all below a field is as below another one, or in another subject, of the same type.
+	// As means that all fields below a field are covered by another field, or by another subject,
+	// of the same type.
 	As State = "as"
 )
 
@@ -69,10 +71,11 @@ const (
 type Line struct {
 	Field string // as config.Leaves names it
 	State State
-	// By is the case of what is done or as something else, and the reason for what is obsolete. Of what is rejected it may
-	// be a case in which the product says so, where the field alone does not make it.
+	// By is the case of a supported field, or the reason for an obsolete one. For a rejected field
+	// it may be a case in which the product reports the rejection, if the field alone does not
+	// cause it.
 	By string
-	// Like is what a field is as.
+	// Like is the field that covers this one.
 	Like string
 }
 

@@ -18,7 +18,7 @@ import (
 // root is the folder of the repository.
 const root = "../../.."
 
-// updating says that the page is to be written anew; the flag is that of golden, which the cases come with.
+// updating says that the page is to be written again; the flag is that of golden, which the cases come with.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 func TestEveryFieldIsAccountedFor(t *testing.T) {
@@ -107,7 +107,7 @@ func checkDone(t *testing.T, s Subject, l Line, cases reader) {
 	t.Errorf("%s is done, but whoever sets it is told: %s", l.Field, told)
 }
 
-// denied gives what users are told of a field that has no effect, "" if nobody says so.
+// denied returns what users receive a field that has no effect, "" if nobody says so.
 func denied(t *testing.T, s Subject, m proto.Message, field string) string {
 	t.Helper()
 	for _, p := range said(t, s, m) {
@@ -191,7 +191,7 @@ func reason(t *testing.T, s Subject, l Line, cases reader) string {
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
 
-// about says whether a Problem is about a field or something that it is part of.
+// about reports whether a Problem is about a field or something that it is part of.
 func about(p config.Problem, field string) bool {
 	field, _, _ = strings.Cut(field, "=")
 	return named(p) != "" && (config.Fields{named(p)}).Covers(field)

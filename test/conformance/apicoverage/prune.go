@@ -13,8 +13,8 @@ func unset(m protoreflect.Message, field string) {
 	visit(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) { m.Clear(f) })
 }
 
-// alter gives a field another value wherever a message sets it; step tells several such values apart. Of an enum value it
-// alters the field where it has that value.
+// alter changes the value of a field wherever a message sets it; step tells several such values
+// apart. Of an enum value it alters the field where it has that value.
 func alter(m protoreflect.Message, field string, step int) {
 	visit(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 		switch {

@@ -24,7 +24,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// said gives what users are told about a message: by validation, the registries, the analysis and the translation.
+// said returns what users are told about a message: by validation, the registries, the analysis and the translation.
 func said(t *testing.T, s Subject, m proto.Message) []config.Problem {
 	t.Helper()
 	switch m := m.(type) {
@@ -55,7 +55,7 @@ func said(t *testing.T, s Subject, m proto.Message) []config.Problem {
 	return append(list, byAnalysis(t, fixture.Events(mesh.Upsert, o), nil)...)
 }
 
-// byAnalysis gives what the registries and the analysis say of a mesh that has nothing else in it.
+// byAnalysis returns what the registries and the analysis say of a mesh that has nothing else in it.
 func byAnalysis(t *testing.T, events mesh.Batch, networks *meshconfig.MeshNetworks) []config.Problem {
 	t.Helper()
 	// Zone-aware routing depends on a setting of the proxies, which has a Problem of its own.
@@ -68,7 +68,7 @@ func byAnalysis(t *testing.T, events mesh.Batch, networks *meshconfig.MeshNetwor
 	return append(snapshot.Problems(), analyzer.Analyze(snapshot)...)
 }
 
-// bySource gives what the source of config over xDS says.
+// bySource returns what the source of config over xDS says.
 func bySource(m *meshconfig.MeshConfig) []config.Problem {
 	var list []config.Problem
 	for _, source := range m.GetConfigSources() {
@@ -85,7 +85,7 @@ func bySource(m *meshconfig.MeshConfig) []config.Problem {
 	return list
 }
 
-// byAgent gives what the agent says: what it logs, and why it would not start.
+// byAgent returns what the agent says: what it logs, and why it would not start.
 func byAgent(t *testing.T, m *meshconfig.ProxyConfig) []config.Problem {
 	t.Helper()
 	said := agentconfig.Warnings(m)

@@ -68,7 +68,7 @@ type testCase struct {
 	Expect string `json:"expect"`
 	// Tried is what rules that are only tried say, as filters note it: name and value of the access log's metadata.
 	Tried map[string]string `json:"tried"`
-	// Audited says whether the access log must have the mark of AUDIT (access_log_hint); nil: either.
+	// Audited reports whether the access log must have the mark of AUDIT (access_log_hint); nil: either.
 	Audited *bool `json:"audited"`
 	// Sees is the path that the application gets.
 	Sees string `json:"sees"`
@@ -149,7 +149,7 @@ func (c *testCase) request() (method, path, host string) {
 // addresses are those of workloads, as scenes have them.
 const addresses = "127.66."
 
-// ownAddresses gives addresses that no other run of these tests on this machine has: a listener holds them until the test ends.
+// ownAddresses returns addresses that no other run of these tests on this machine has: a listener holds them until the test ends.
 func ownAddresses(t testing.TB) string {
 	t.Helper()
 	for n := 66; n < 256; n++ {

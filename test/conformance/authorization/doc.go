@@ -1,6 +1,7 @@
-// Package authorization is a table of calls and of what access policies make of them, judged twice: by package explain on generated
-// configuration, and by a real Envoy with the same configuration, over real mutual TLS with SPIFFE identities. Both must say what the
-// table says, which is by Istio's documentation and not by what either says, and name the same rule as the reason.
+// Package authorization is a table of calls and of what access policies make of them, judged twice:
+// by package explain on generated configuration, and by a real Envoy with the same configuration,
+// over real mutual TLS with SPIFFE identities. Both must agree with the table, which follows
+// Istio's documentation and not their output, and name the same rule as the reason.
 //
 //	testdata/*.txtar   scenes: a mesh, its workloads and policies, and calls; testdata/README.md says how to add one
 //	case_test.go       what a scene is

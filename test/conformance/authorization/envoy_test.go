@@ -155,7 +155,7 @@ func (s *stage) requests(r *explain.Resources, m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// extension gives a filter's configuration, as if ECDS had brought it.
+// extension returns a filter's configuration, as if ECDS had brought it.
 func (s *stage) extension(r *explain.Resources, name string, own *anypb.Any, discovery *corev3.ExtensionConfigSource) *anypb.Any {
 	if discovery == nil {
 		return own
@@ -212,7 +212,7 @@ func address(a netip.AddrPort) *corev3.Address {
 	}}}
 }
 
-// start runs the Envoy until the test ends, and gives the file of its access log.
+// start runs the Envoy until the test ends, and returns the file of its access log.
 func start(t testing.TB, scenes []*scene, authority *secrets, tokens *tokens) (accessLog string) {
 	t.Helper()
 	envoy.Require(t)

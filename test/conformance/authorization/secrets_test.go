@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// secrets is the mesh's authority, and what it gives to the Envoy under the names of SDS.
+// secrets is the mesh's authority, and what it returns to the Envoy under the names of SDS.
 type secrets struct {
 	root  *pki.Pair
 	named map[string]*tlsv3.Secret
@@ -69,7 +69,7 @@ func (s *secrets) issue(identity string) *pki.Pair {
 	return s.root.Issue(&x509.Certificate{URIs: []*url.URL{u}, DNSNames: []string{"server"}})
 }
 
-// client gives the TLS of a caller.
+// client returns the TLS of a caller.
 func (s *secrets) client(t testing.TB, c *testCase) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: s.root.Pool(), ServerName: c.SNI, NextProtos: c.offers(), InsecureSkipVerify: true} // who the server is, other tests ask

@@ -58,7 +58,7 @@ func TestNothingElseIsLost(t *testing.T) {
 
 const problems = ": problems"
 
-// TestHugeObjectsHarmNobody gives objects that no person would write. Each is refused by name, or works.
+// TestHugeObjectsHarmNobody returns objects that no person would write. Each is refused by name, or works.
 func TestHugeObjectsHarmNobody(t *testing.T) {
 	without := apply(t, nil)
 	for name, tt := range huge() {
@@ -84,7 +84,7 @@ type outcome struct {
 	sent []map[string]*resource.Resource
 }
 
-// apply gives a good mesh the objects, as a source would: those that are refused stay out.
+// apply returns a good mesh the objects, as a source would: those that are refused stay out.
 func apply(t *testing.T, objects []decode.Decoded) outcome {
 	t.Helper()
 	m := fixture.New(t, good, nil)

@@ -5,7 +5,7 @@
 // adds, which stand beside it; and the check that every resource that the bad objects have no part in stays as it was,
 // byte by byte, for proxies of each type.
 //
-//	go test ./test/conformance/invalidconfig -update    # writes the Problems anew; read the diff before committing
+//	go test ./test/conformance/invalidconfig -update # rewrites the Problems; read the diff
 //
 // Start with TestNothingElseIsLost in badinput_test.go.
 package invalidconfig

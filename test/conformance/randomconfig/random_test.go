@@ -128,7 +128,7 @@ func object(t *testing.T, source *random.Source, kind api.Kind, i int, spec prot
 	return o
 }
 
-// load gives all that a proxy of a mesh with the objects is sent, and notes what shaped it.
+// load returns all that a proxy of a mesh with the objects is sent, and notes what shaped it.
 func load(t *testing.T, objects []*config.Config, proxy string, shaped map[config.Key]bool) envoy.Config {
 	t.Helper()
 	list := resources(t, objects, proxy)
@@ -140,7 +140,7 @@ func load(t *testing.T, objects []*config.Config, proxy string, shaped map[confi
 	return xdsdump.Config(t, list)
 }
 
-// resources gives all that a proxy is sent. Everything else that looks at the mesh has to bear it too.
+// resources returns all that a proxy is sent. Everything else that looks at the mesh has to bear it too.
 func resources(t *testing.T, objects []*config.Config, proxy string) []*resource.Resource {
 	t.Helper()
 	m := fixture.New(t, slices.Concat(around, entries()), nil)
@@ -164,7 +164,7 @@ func entries() []byte {
 	return []byte(b.String())
 }
 
-// smallest gives the fewest of the objects for which something still holds that holds for all of them.
+// smallest returns the fewest of the objects for which something still holds that holds for all of them.
 func smallest(objects []*config.Config, holds func([]*config.Config) bool) []*config.Config {
 	for size := len(objects) / 2; size >= 1; size /= 2 {
 		for at := 0; at < len(objects); {

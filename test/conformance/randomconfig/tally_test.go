@@ -15,7 +15,7 @@ import (
 // tally counts what random objects reach, for a test that makes nothing of interest shows nothing.
 type tally struct {
 	valid, shaping map[api.Kind]int
-	// set are the fields that some valid object sets, by kind: paths as config.Leaves gives them.
+	// set are the fields that some valid object sets, by kind: paths as config.Leaves returns them.
 	set map[api.Kind]map[string]bool
 }
 
@@ -57,7 +57,7 @@ func (y *tally) report(t *testing.T) {
 		}
 		info, _ := api.Info(kind)
 		var never []string
-		for _, leaf := range config.Leaves(info.NewSpec()) {
+		for _, leaf := range config.LeafPaths(info.NewSpec()) {
 			if !y.set[kind][leaf] {
 				never = append(never, leaf)
 			}

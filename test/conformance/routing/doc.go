@@ -4,7 +4,7 @@
 //	testdata/*.txtar        topics: what users write, and calls with what becomes of them; testdata/README.md says how to add one
 //	testdata/mesh/          who calls, and the mesh's own settings
 //	table                   reads topics
-//	backend                 what is called: it answers with what it saw
+//	backend what is called: it answers with the request that it received
 //	explained_test.go       the cases, evaluated on configuration; needs nothing
 //	real_test.go            the cases, really called; needs namespaces and Envoy
 //	judge_test.go           what is compared

@@ -75,7 +75,7 @@ func (s *scene) judgePath(c *table.Case, p *explain.Path) []string {
 	return w
 }
 
-// expectedStatuses gives the shares of statuses, nil if the case says nothing of them.
+// expectedStatuses returns the shares of statuses, nil if the case says nothing of them.
 func expectedStatuses(c *table.Case) map[int]float64 {
 	switch {
 	case c.Expect.Statuses != nil:
@@ -116,7 +116,8 @@ func judgeEnding(w *wrong, c *table.Case, end explain.Ending) {
 	}
 }
 
-// answerHeader gives the headers of an answer, as far as they are known: what gives it, and what is changed on its way.
+// answerHeader returns the headers of an answer, as far as they are known: what returns it, and what is
+// changed on its way.
 func answerHeader(c *table.Case, end explain.Ending) http.Header {
 	list := slices.Clone(end.Header)
 	if end.Kind == explain.Forwarded {
@@ -130,7 +131,7 @@ func answerHeader(c *table.Case, end explain.Ending) http.Header {
 		}
 	}
 	for _, change := range end.Response {
-		list = explain.Apply(list, change)
+		list = explain.ApplyChange(list, change)
 	}
 	h := http.Header{}
 	for _, one := range list {
@@ -157,12 +158,13 @@ func judgeHeader(w *wrong, whose, name string, want *string, values []string) {
 	}
 }
 
-// is says whether an instance is meant by a name: itself, or one of its group.
+// is reports whether an instance is meant by a name: itself, or one of its group.
 func is(instance, name string) bool {
 	return instance == name || strings.HasPrefix(instance, name+"-")
 }
 
-// grouped adds up shares of instances under the names that mean them, and the others under their own.
+// grouped adds up shares of instances under the names that mean them, and the others under their
+// own.
 func grouped(names table.Shares, of map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for instance, share := range of {

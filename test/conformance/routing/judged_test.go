@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 )
 
-// find gives a case by its full name.
+// find returns a case by its full name.
 func (s *scene) find(t *testing.T, id string) *table.Case {
 	t.Helper()
 	for _, topic := range s.table.Topics {

@@ -25,7 +25,7 @@ const (
 // connection without HTTP.
 type accessLog map[string]map[string]string
 
-// of gives the line of a call, nil if there is none.
+// of returns the line of a call, nil if there is none.
 func (l accessLog) of(node string, r *run, o outcome) map[string]string {
 	if line := l[node+" "+o.id]; line != nil {
 		return line
@@ -104,7 +104,7 @@ func (w *world) compareLog(r *run, logs accessLog) {
 	}
 }
 
-// flushedLogs gives the access logs of all callers, after padding has made Envoy write what it had.
+// flushedLogs returns the access logs of all callers, after padding has made Envoy write what it had.
 func (w *world) flushedLogs(t *testing.T) accessLog {
 	t.Helper()
 	var group sync.WaitGroup

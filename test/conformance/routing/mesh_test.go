@@ -83,7 +83,7 @@ func (w *world) manifests(t *testing.T) fs.FS {
 	return fstest.MapFS{"callers.yaml": join(run), "objects/all.yaml": join(rest)}
 }
 
-// dated gives each object the age that package fixture gives it: which one is older decides between rivals.
+// dated returns each object the age that package fixture returns it: which one is older decides between rivals.
 func dated(text []byte, i int) ([]byte, error) {
 	var object map[string]any
 	if err := yaml.Unmarshal(text, &object); err != nil {
@@ -97,7 +97,7 @@ func dated(text []byte, i int) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// runs says whether a document is the pod of a caller with a sidecar.
+// runs reports whether a document is the pod of a caller with a sidecar.
 func (w *world) runs(doc []byte) bool {
 	return slices.ContainsFunc(w.table.Callers, func(c *table.Caller) bool {
 		return !c.Bare && bytes.Contains(doc, fmt.Appendf(nil, `"podIP":%q`, c.Address))
@@ -163,7 +163,7 @@ func (w *world) serve(t *testing.T, node *netns.Node, ports []uint16) {
 	t.Cleanup(func() { s.Close() })
 }
 
-// addAddresses gives a node further addresses.
+// addAddresses returns a node further addresses.
 func addAddresses(node *netns.Node, list []netip.Addr) error {
 	return node.Do(func() error {
 		link, err := netlink.LinkByName("eth0")

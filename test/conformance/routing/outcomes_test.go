@@ -51,7 +51,7 @@ func (w *world) judgeOutcomes(r *run) []string {
 	return bad
 }
 
-// nameOf gives the name by which an instance is expected.
+// nameOf returns the name by which an instance is expected.
 func nameOf(names table.Shares, instance string) string {
 	for name := range names {
 		if is(instance, name) {

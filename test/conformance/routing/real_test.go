@@ -127,7 +127,7 @@ func (r *run) report(t *testing.T) {
 	}
 }
 
-// sightings gives what backends saw of a call: of the call itself, and of its copies.
+// sightings returns what backends saw of a call: of the call itself, and of its copies.
 func (w *world) sightings(r *run, o outcome) (own, copies []backend.Sighting) {
 	for _, s := range w.memory.Of(o.id) {
 		isCopy := false

@@ -39,7 +39,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// objectsOf gives all objects by their keys.
+// objectsOf returns all objects by their keys.
 func objectsOf(t *testing.T, cases *table.Table) map[config.Key]*config.Config {
 	t.Helper()
 	list, err := fixture.Decode(cases.Objects())
@@ -53,7 +53,7 @@ func objectsOf(t *testing.T, cases *table.Table) map[config.Key]*config.Config {
 	return objects
 }
 
-// proxyOf gives the proxy of a caller as its agent describes it.
+// proxyOf returns the proxy of a caller as its agent describes it.
 func proxyOf(t *testing.T, c *table.Caller) *mesh.Proxy {
 	t.Helper()
 	var labels []string

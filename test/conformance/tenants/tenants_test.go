@@ -137,7 +137,7 @@ func TestOnlyWhatIsExportedCrosses(t *testing.T) {
 	}
 }
 
-// exportable gives each ServiceEntry hosts of its own, and takes delegates away: an object that is exported may be joined with, or refer to, one of its own
+// exportable returns each ServiceEntry hosts of its own, and takes delegates away: an object that is exported may be joined with, or refer to, one of its own
 // namespace that is not, which is its namespace's choice.
 func exportable(t *testing.T, list []*config.Config) []*config.Config {
 	t.Helper()

@@ -28,7 +28,7 @@ type pod struct {
 	agent string
 }
 
-// newPod starts the application. Over HTTP it also says whether a proxy passed the request on, which leaves an id on it.
+// newPod starts the application. Over HTTP it also reports whether a proxy passed the request on, which leaves an id on it.
 func newPod(t *testing.T, b binaries, network *netns.Network, name string, addresses []netip.Addr) *pod {
 	t.Helper()
 	node, err := network.AddNode(netns.NodeOptions{Name: name, Addrs: addresses, Hosts: map[string]netip.Addr{"istiod": planeAddress}})

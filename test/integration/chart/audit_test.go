@@ -40,7 +40,7 @@ func (r request) String() string {
 	return r.Verb + " " + r.Object.Group + "/" + r.resource() + " " + r.Object.Namespace + "/" + r.Object.Name
 }
 
-// auditing gives the API server's flags for a log of who asked for what, and the log's path.
+// auditing returns the API server's flags for a log of who asked for what, and the log's path.
 func auditing(t *testing.T) (flags []string, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,14 +106,14 @@ func grantsOf(namespace string, rules []rbacv1.PolicyRule) []grant {
 	return list
 }
 
-// covers says whether the grant allows the request.
+// covers reports whether the grant allows the request.
 func (g grant) covers(r request) bool {
 	resource := g.resource == r.resource() || g.resource == "*" && r.Object.Subresource == "" || g.resource == "*/status" && r.Object.Subresource == "status"
 	return (g.namespace == "" || g.namespace == r.Object.Namespace) && g.group == r.Object.Group && resource && g.verb == r.Verb &&
 		(g.name == "" || g.name == r.Object.Name)
 }
 
-// unused gives the grants without which all requests would be allowed too: those that no request needs.
+// unused returns the grants without which all requests would be allowed too: those that no request needs.
 func unused(grants []grant, requests []request) []grant {
 	return slices.DeleteFunc(slices.Clone(grants), func(g grant) bool {
 		return slices.ContainsFunc(requests, func(r request) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// helm runs Helm in the checkout's root and gives what it prints.
+// helm runs Helm in the checkout's root and returns what it prints.
 type helm struct {
 	program, root, kubeconfig string
 	// home is where Helm keeps its own files, so that those of the user stay out of it.

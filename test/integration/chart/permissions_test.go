@@ -30,7 +30,7 @@ import (
 
 const account = "system:serviceaccount:istio-system:istiod"
 
-// TestPermissions runs the control plane as the chart would, with the service account and the permissions that the chart gives it,
+// TestPermissions runs the control plane as the chart would, with the service account and the permissions that the chart returns it,
 // and has it do all that it does with an API server. Nothing that it asks for is refused, and without any one of its permissions
 // something would be.
 func TestPermissions(t *testing.T) {
@@ -114,7 +114,7 @@ func clusterRules(t *testing.T, client *kubernetes.Clientset, name string) []rba
 	return r.Rules
 }
 
-// clusterSetKinds gives the directory with the kinds of multi-cluster services.
+// clusterSetKinds returns the directory with the kinds of multi-cluster services.
 func clusterSetKinds(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/mcs-api").Output()

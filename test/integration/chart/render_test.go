@@ -228,7 +228,7 @@ func objects(t *testing.T, manifest string) []*unstructured.Unstructured {
 	return list
 }
 
-// TestExportPermission: whoever does not want services exported gives the control plane no permission to do so.
+// TestExportPermission: whoever does not want services exported returns the control plane no permission to do so.
 func TestExportPermission(t *testing.T) {
 	h := newHelm(t, "")
 	for value, want := range map[string]bool{"PILOT_HTTP10=true": false, "ENABLE_MCS_AUTO_EXPORT=false": false, "ENABLE_MCS_AUTO_EXPORT=true": true} {

@@ -77,7 +77,7 @@ metadata: {name: istio-ingressgateway, namespace: istio-system}
 spec: {type: LoadBalancer, externalIPs: [203.0.113.7], ports: [{name: http, port: 80}]}
 `
 
-// credential gives a Secret with a certificate.
+// credential returns a Secret with a certificate.
 func credential(namespace string) *corev1.Secret {
 	p := pki.Authority("test").Issue(&x509.Certificate{DNSNames: []string{"example.com"}})
 	return &corev1.Secret{
@@ -189,7 +189,7 @@ func asMachine(t *testing.T, c *cluster.Cluster, p ports) {
 	})
 }
 
-// ask opens a stream with a token of a service account, subscribes and gives the first answer.
+// ask opens a stream with a token of a service account, subscribes and returns the first answer.
 func ask(ctx context.Context, t *testing.T, c *cluster.Cluster, p ports, namespace, account, proxyType, typeURL string, more map[string]any, names ...string) (*discoveryv3.DiscoveryResponse, error) {
 	roots, err := c.Client(t).CoreV1().ConfigMaps(namespace).Get(ctx, "istio-ca-root-cert", metav1.GetOptions{})
 	if err != nil {

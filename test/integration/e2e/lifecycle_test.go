@@ -117,7 +117,7 @@ func TestApplicationEnds(t *testing.T) {
 	}
 }
 
-// unretried gives the answer of a proxy without an application to a caller who retries nothing.
+// unretried returns the answer of a proxy without an application to a caller who retries nothing.
 func unretried(t *testing.T, m *mesh.Mesh) (a mesh.Answer) {
 	t.Helper()
 	ruled(t, m, `{hosts: [reviews], http: [{retries: {attempts: 0}, route: [{destination: {host: reviews}}]}]}`)

@@ -53,7 +53,7 @@ var shared struct {
 	err  error
 }
 
-// bookinfoMesh gives the shared mesh.
+// bookinfoMesh returns the shared mesh.
 func bookinfoMesh(t *testing.T) *mesh.Mesh {
 	t.Helper()
 	netns.Require(t)

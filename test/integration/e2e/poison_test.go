@@ -39,7 +39,7 @@ func poison(t *testing.T, path, name string) string {
 	return "apiVersion: networking.istio.io/v1alpha3\n" + strings.ReplaceAll(text, "portNumber: 8080", "portNumber: 9080")
 }
 
-// base gives the rules that the poisons look for.
+// base returns the rules that the poisons look for.
 func base(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(poisonBase)
@@ -197,7 +197,7 @@ spec:
 	})
 }
 
-// isRefused says whether the poison was refused: it may match nothing here.
+// isRefused reports whether the poison was refused: it may match nothing here.
 func isRefused(t *testing.T, m *mesh.Mesh, name string) bool {
 	t.Helper()
 	deadline := time.Now().Add(300 * time.Millisecond)

@@ -61,7 +61,7 @@ func (p pair) secret(name string, clients ...pair) string {
 	return b.String()
 }
 
-// httpBackend answers with its name and what the gateway says of the caller; it gives its port.
+// httpBackend answers with its name and what the gateway says of the caller; it returns its port.
 func httpBackend(t *testing.T, name string) int {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

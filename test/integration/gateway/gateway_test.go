@@ -212,7 +212,7 @@ func (c caller) says(url, want string) error {
 	return nil
 }
 
-// serial gives the number of the certificate that is shown for a server name.
+// serial returns the number of the certificate that is shown for a server name.
 func serial(t *testing.T, port int, name string) *big.Int {
 	t.Helper()
 	c, err := tls.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port), &tls.Config{ServerName: name, InsecureSkipVerify: true})

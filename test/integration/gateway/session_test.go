@@ -85,7 +85,7 @@ func (s *sessions) serve(draining []string, names ...string) {
 	s.edge.Write("mesh.yaml", fmt.Sprintf(sessionText, s.port, strings.Join(list, ", ")))
 }
 
-// call gives who answers, and the response.
+// call returns who answers, and the response.
 func (s *sessions) call(path string, header http.Header) (by string, r *http.Response, err error) {
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), http.NoBody)
 	if err != nil {

@@ -74,7 +74,7 @@ func (u unready) known() (all, ill int, err error) {
 	return all, ill, err
 }
 
-// TestUnreadyEndpoints: Envoy is told of endpoints that are not ready, and never calls them, however few are ready. Where a rule has it call
+// TestUnreadyEndpoints: Envoy receives endpoints that are not ready, and never calls them, however few are ready. Where a rule has it call
 // all when few are healthy it is not told, but for PILOT_SEND_UNHEALTHY_ENDPOINTS.
 func TestUnreadyEndpoints(t *testing.T) {
 	t.Parallel()

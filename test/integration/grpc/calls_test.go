@@ -69,7 +69,7 @@ type caller struct {
 	t *testing.T
 }
 
-// dial gives a client of the application for an xds:/// target.
+// dial returns a client of the application for an xds:/// target.
 func (a *application) dial(t *testing.T, target string, more ...grpc.DialOption) caller {
 	t.Helper()
 	builder, err := xds.NewXDSResolverWithConfigForTesting(a.bootstrap)

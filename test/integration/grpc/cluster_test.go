@@ -84,7 +84,7 @@ func (s *shopOnCluster) kubectl(args ...string) {
 	}
 }
 
-// pods gives those of an application that are ready and stay.
+// pods returns those of an application that are ready and stay.
 func (s *shopOnCluster) pods(ctx context.Context, app string) ([]corev1.Pod, error) {
 	list, err := s.client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
@@ -138,7 +138,7 @@ type greeter struct {
 	control string
 }
 
-// greeter gives the one pod of an application.
+// greeter returns the one pod of an application.
 func (s *shopOnCluster) greeter(app string) greeter {
 	s.t.Helper()
 	g := greeter{shop: s, app: app}

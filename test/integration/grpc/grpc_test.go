@@ -31,7 +31,7 @@ spec: {clusterIP: 10.97.0.1, selector: {app: echo}, ports: [{name: grpc, port: 2
 ---
 `
 
-// pods gives the pods of the test that are there, ready. Where there is no EndpointSlice they are the service's endpoints.
+// pods returns the pods of the test that are there, ready. Where there is no EndpointSlice they are the service's endpoints.
 func pods(there ...string) string {
 	var b strings.Builder
 	for _, p := range [][4]string{{"v1", "echo", "echo", v1Address}, {"v2", "echo", "echo", v2Address}, {"client", "client", "client", clientAddress}} {

@@ -27,7 +27,7 @@ type change struct {
 	known bool
 }
 
-// shares gives a route that shares calls out.
+// shares returns a route that shares calls out.
 func shares(v1, v2 int) string {
 	return fmt.Sprintf("  - retries: {attempts: 0}\n    route: [{destination: {host: echo, subset: v1}, weight: %d}, {destination: {host: echo, subset: v2}, weight: %d}]\n", v1, v2)
 }
@@ -40,7 +40,7 @@ func to(subsets ...string) string {
 	return "  - retries: {attempts: 0}\n    route: [" + b.String() + "]\n"
 }
 
-// unready gives all pods, of which one is not ready.
+// unready returns all pods, of which one is not ready.
 func unready(name string) string {
 	others := slices.DeleteFunc([]string{"v1", "v2", "client"}, func(p string) bool { return p == name })
 	return pods(others...) + strings.Replace(pods(name), `status: "True"`, `status: "False"`, 1)

@@ -1,5 +1,6 @@
-// Package identity is two workloads behind real sidecars with real agents and a control plane that is their certificate authority:
-// what goes over the wire between them, who is let in, and that nothing is lost while policies, modes and roots change.
+// Package identity is two workloads behind real sidecars with real agents and a control plane that
+// is their certificate authority: the bytes between them, which callers are admitted, and that
+// nothing is lost while policies, modes and roots change.
 //
 //	client ── sidecar ══ mutual TLS ══> sidecar ── server, at 10.66.1.30
 //	                                      ^

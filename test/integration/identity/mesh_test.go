@@ -185,7 +185,7 @@ func (w *world) peers(t *testing.T, mode string) {
 	})
 }
 
-// inbound gives the listener that the server's sidecar takes calls by now, as Envoy has it.
+// inbound returns the listener that the server's sidecar takes calls by now, as Envoy has it.
 func (w *world) inbound(ctx context.Context) (string, error) {
 	text, err := admin(ctx, w.Workload("server").Node, "/config_dump?resource=dynamic_listeners&name_regex=virtualInbound")
 	if err != nil {

@@ -106,7 +106,7 @@ func (w *world) stranger(t *testing.T, port string, config *tls.Config) (net.Con
 	return c, nil
 }
 
-// asked sends a request over a connection, and gives the status of the answer.
+// asked sends a request over a connection, and returns the status of the answer.
 func asked(conn net.Conn) (int, error) {
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: server.mesh\r\n\r\n"); err != nil {
 		return 0, err
@@ -148,7 +148,7 @@ func strangers(t *testing.T, w *world) {
 	w.peers(t, "PERMISSIVE")
 }
 
-// answers says whether a stranger has an answer. TLS 1.3 tells clients only when they read that they are refused.
+// answers reports whether a stranger has an answer. TLS 1.3 tells clients only when they read that they are refused.
 func (w *world) answers(t *testing.T, config *tls.Config) (bool, error) {
 	conn, err := w.stranger(t, toldPort, config)
 	if err != nil {

@@ -77,7 +77,7 @@ metadata: {name: other, namespace: default, labels: {app: other}}
 status: {podIP: 10.1.0.3, phase: Running, conditions: [{type: Ready, status: "True"}]}
 `
 
-// runDiscovery runs a control plane that reads a directory, and gives the address of its gRPC port.
+// runDiscovery runs a control plane that reads a directory, and returns the address of its gRPC port.
 func runDiscovery(t *testing.T, dir string) string {
 	t.Helper()
 	write(t, filepath.Join(dir, "workloads.yaml"), twoWorkloads)
@@ -155,7 +155,7 @@ func (f *follower) note(r *discoveryv3.DeltaDiscoveryResponse) {
 	f.list = append(f.list, what)
 }
 
-// sent gives what was sent since it was last asked for.
+// sent returns what was sent since it was last asked for.
 func (f *follower) sent() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

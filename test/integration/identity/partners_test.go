@@ -54,7 +54,7 @@ func partners(t *testing.T, w *world) {
 	w.peers(t, "PERMISSIVE")
 }
 
-// publish has a document published at the control plane's node, by TLS that it trusts, and gives its address.
+// publish has a document published at the control plane's node, by TLS that it trusts, and returns its address.
 func (w *world) publish(t *testing.T, document string) string {
 	t.Helper()
 	l, err := w.ControlPlane.Node.Listen("tcp", ":8443")

@@ -22,10 +22,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-// requestTime bounds a request: one that takes longer is lost.
+// requestTime bounds a request: a longer call is counted as lost.
 const requestTime = 10 * time.Second
 
-// rotation changes the mesh's root as operators do, A, A and B, B, while every request of some lanes shakes hands anew, and takes the
+// rotation changes the mesh's root as operators do, A, A and B, B, while every request of some lanes shakes hands again, and takes the
 // authority away while certificates are due to be renewed: no request is lost.
 func rotation(t *testing.T, w *world) {
 	longtest.Test(t)
@@ -78,7 +78,7 @@ func rotation(t *testing.T, w *world) {
 	}
 }
 
-// lanes: each request of the first two shakes hands anew, for connections are used once; the others have been there all the time.
+// lanes: each request of the first two shakes hands again, for connections are used once; the others have been there all the time.
 func (w *world) lanes() []load.Lane {
 	var list []load.Lane
 	rates := map[echo.Kind]int{echo.HTTP: 50, echo.TCPOpen: 30, echo.HTTP2: 30, echo.GRPCStream: 20, echo.TCP: 20}

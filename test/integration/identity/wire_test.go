@@ -119,7 +119,7 @@ func listenIn(t *testing.T, node *netns.Node) *tap {
 	return x
 }
 
-// stop ends it, and gives what was seen.
+// stop ends it, and returns what was seen.
 func (x *tap) stop() []byte {
 	x.file.Close()
 	x.done.Wait()

@@ -348,7 +348,7 @@ metadata: {name: third, namespace: istio-system}
 spec: {jwtRules: [{issuer: c.example.com, jwksUri: "%s/keys", fromHeaders: [{name: x-third}]}]}
 `
 
-// rotate has the issuer sign with new keys, each published before it is used and taken away when it is not any more.
+// rotate has the issuer sign with new keys, each published before it is used and taken away when it is no longer.
 func (s *shop) rotate(t *testing.T, a issuer) issuer {
 	t.Helper()
 	var current atomic.Pointer[string]

@@ -72,7 +72,7 @@ func echo(t testing.TB) int {
 	return s.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
 }
 
-// start runs one Envoy with a listener for each scene, and gives their addresses.
+// start runs one Envoy with a listener for each scene, and returns their addresses.
 func start(t *testing.T, scenes []scene) []string {
 	t.Helper()
 	var listeners []*listenerv3.Listener

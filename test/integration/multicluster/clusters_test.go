@@ -139,7 +139,7 @@ func register(t *testing.T, in *kubernetes.Clientset, namespace, id string, kube
 	}
 }
 
-// reader gives a kubeconfig of a service account that may read what a control plane reads of a remote cluster.
+// reader returns a kubeconfig of a service account that may read what a control plane reads of a remote cluster.
 func reader(t *testing.T, c *cluster.Cluster, name string) string {
 	t.Helper()
 	c.Grant(t, cluster.ServiceAccount("default", name), rbacv1.PolicyRule{
@@ -154,7 +154,7 @@ func kubeconfigOf(t *testing.T, c *cluster.Cluster, config *rest.Config) string 
 	return c.KubeconfigOf(t, config)
 }
 
-// hosts gives the addresses that an Envoy has for a cluster, sorted.
+// hosts returns the addresses that an Envoy has for a cluster, sorted.
 func hosts(admin, name string) ([]string, error) {
 	r, err := http.Get("http://" + admin + "/clusters?format=json")
 	if err != nil {
@@ -190,7 +190,7 @@ func hosts(admin, name string) ([]string, error) {
 	return list, nil
 }
 
-// has gives a check that an Envoy has exactly these addresses for a cluster.
+// has returns a check that an Envoy has exactly these addresses for a cluster.
 func has(admin, name string, want ...string) func() error {
 	slices.Sort(want)
 	return func() error {
@@ -243,7 +243,7 @@ func (w *watcher) end(t *testing.T) {
 	t.Logf("%d looks", w.looks)
 }
 
-// status gives the state of a remote cluster, as the debug page has it.
+// status returns the state of a remote cluster, as the debug page has it.
 func (p *controlPlane) status(id string) string {
 	text, err := p.Get("/debug/clusterz")
 	if err != nil {

@@ -18,7 +18,7 @@ type proxy struct {
 	more                           string // of the node's metadata, "KEY: value, …"
 }
 
-// run starts the Envoy, and gives the address of its administration.
+// run starts the Envoy, and returns the address of its administration.
 func (x proxy) run(t *testing.T, p *controlPlane) string {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(p.Secure)

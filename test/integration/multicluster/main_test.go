@@ -46,7 +46,7 @@ func startControlPlane(t *testing.T, c *cluster.Cluster, namespace string, chang
 	return p
 }
 
-// until waits until check has no error, and gives how long that took.
+// until waits until check has no error, and returns how long that took.
 func (p *controlPlane) until(what string, limit time.Duration, check func() error) time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -55,7 +55,7 @@ func (p *controlPlane) until(what string, limit time.Duration, check func() erro
 	return time.Since(began)
 }
 
-// says gives a check that the control plane's log has a text.
+// says returns a check that the control plane's log has a text.
 func (p *controlPlane) says(what string) func() error {
 	return func() error { return contains(p.Logged(), what) }
 }
@@ -67,7 +67,7 @@ func contains(text, what string) error {
 	return nil
 }
 
-// pushes gives how many responses of each type were sent.
+// pushes returns how many responses of each type were sent.
 func (p *controlPlane) pushes() map[string]int {
 	p.t.Helper()
 	text, err := p.Get("/metrics")

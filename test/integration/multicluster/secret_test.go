@@ -100,7 +100,7 @@ func (c certificates) put(namespace, name string) *pki.Pair {
 	return pair
 }
 
-// serves gives a check that TLS connections to a port are shown a certificate; nil: that none succeeds.
+// serves returns a check that TLS connections to a port are shown a certificate; nil: that none succeeds.
 func (c certificates) serves(port int, want *pki.Pair) func() error {
 	return func() error {
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),

@@ -111,7 +111,7 @@ func (c client) call(n int, curl ...string) answers {
 	return got
 }
 
-// good gives how many calls were answered, and by how many pods; of a cluster, or of all if it is "".
+// good returns how many calls were answered, and by how many pods; of a cluster, or of all if it is "".
 func (a answers) good(cluster string) (calls, pods int) {
 	for who, n := range a {
 		if who != "" && strings.HasPrefix(who, cluster) {

@@ -63,7 +63,7 @@ func startSites(t *testing.T, names ...string) []site {
 	return sites
 }
 
-// in gives the same site for another test.
+// in returns the same site for another test.
 func (s site) in(t *testing.T) site {
 	s.t = t
 	return s
@@ -85,7 +85,7 @@ func (s site) separate(o site) {
 	}
 }
 
-// namespace makes a namespace, or gives one that is there other labels and annotations.
+// namespace makes a namespace, or returns one that is there other labels and annotations.
 func (s site) namespace(name string, labels, annotations map[string]string) {
 	s.t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -111,7 +111,7 @@ func (s site) install(charts ...mesh.Chart) {
 	}
 }
 
-// events gives what the cluster says of pods that do not come up.
+// events returns what the cluster says of pods that do not come up.
 func (s site) events() string {
 	out, err := s.kubectl("get", "events,pods", "-A", "-o", "wide")
 	return fmt.Sprintln(out, err)
@@ -126,7 +126,7 @@ func (s site) kubectl(args ...string) (string, error) {
 	return string(out), err
 }
 
-// loadBalancer gives the address of a Service, as soon as it has one.
+// loadBalancer returns the address of a Service, as soon as it has one.
 func (s site) loadBalancer(namespace, name string) (address string) {
 	s.t.Helper()
 	until(s.t, "the address of "+name, func() error {
@@ -175,7 +175,7 @@ func (s site) kubeconfig(namespace, account string) []byte {
 	return kubeconfigOf(s.t, s.Cluster, config)
 }
 
-// pods gives the names of pods that are not about to go.
+// pods returns the names of pods that are not about to go.
 func (s site) pods(namespace, selector string) []string {
 	s.t.Helper()
 	list, err := s.admin.CoreV1().Pods(namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: selector})
@@ -201,7 +201,7 @@ func (s site) rolledOut(namespace string, names ...string) {
 	}
 }
 
-// do runs kubectl, which must succeed, and gives what it prints.
+// do runs kubectl, which must succeed, and returns what it prints.
 func (s site) do(args ...string) string {
 	s.t.Helper()
 	out, err := s.kubectl(args...)
@@ -211,7 +211,7 @@ func (s site) do(args ...string) string {
 	return out
 }
 
-// debug gives a check that a debug page of a control plane has a text.
+// debug returns a check that a debug page of a control plane has a text.
 func (s site) debug(namespace, page, text string) func() error {
 	return func() error {
 		istiod := s.pods(namespace, "app=istiod")
@@ -234,7 +234,7 @@ func until(t *testing.T, what string, check func() error) {
 	t.Logf("%5.1fs %s", time.Since(began).Seconds(), what)
 }
 
-// hosts gives what a proxy says of the hosts of one of its clusters: a number (cx_total, rq_total, …) by their addresses.
+// hosts returns what a proxy says of the hosts of one of its clusters: a number (cx_total, rq_total, …) by their addresses.
 func (s site) hosts(namespace, pod, cluster, number string) map[string]int {
 	s.t.Helper()
 	out, err := s.Exec(s.t.Context(), namespace, pod, "istio-proxy", "pilot-agent", "request", "GET", "clusters")
@@ -252,7 +252,7 @@ func (s site) hosts(namespace, pod, cluster, number string) map[string]int {
 	return list
 }
 
-// passed gives how many connections the gateway of a site has handed on to a cluster.
+// passed returns how many connections the gateway of a site has handed on to a cluster.
 func (s site) passed(cluster string) (sum int) {
 	s.t.Helper()
 	for _, pod := range s.pods(system, "app=istio-eastwestgateway") {

@@ -22,13 +22,13 @@ const calls = 30
 
 func (s site) gatewayAddress(of site) string { return of.loadBalancer(system, "istio-eastwestgateway") }
 
-// hosts gives the addresses that the caller has for web, or a subset of it.
+// hosts returns the addresses that the caller has for web, or a subset of it.
 func (w *world) hosts(subset string) []string {
 	w.Helper()
 	return slices.Sorted(maps.Keys(w.near.hosts(shop, w.caller.pod, "outbound|9080|"+subset+"|web.shop.svc.cluster.local", "rq_total")))
 }
 
-// has gives a check that the caller has exactly these addresses for web.
+// has returns a check that the caller has exactly these addresses for web.
 func (w *world) has(want ...string) func() error {
 	slices.Sort(want)
 	return func() error {
@@ -57,7 +57,7 @@ func (s site) scale(namespace, deployment string, replicas int) {
 	s.rolledOut(namespace, deployment)
 }
 
-// podAddress gives the address of the only pod of a selector.
+// podAddress returns the address of the only pod of a selector.
 func (s site) podAddress(selector string) string {
 	s.t.Helper()
 	pod, err := s.admin.CoreV1().Pods(shop).Get(s.t.Context(), s.pods(shop, selector)[0], metav1.GetOptions{})

@@ -75,7 +75,7 @@ const (
 	refusals = "update_rejected$|config_fail$|config_conflict$"
 )
 
-// sum gives the sum of Envoy's counters of some names.
+// sum returns the sum of Envoy's counters of some names.
 func (g *gateway) sum(t *testing.T, names string) (n int) {
 	t.Helper()
 	r, err := http.Get("http://" + g.Admin + "/stats?format=json&type=Counters&filter=" + url.QueryEscape(names))

@@ -61,7 +61,7 @@ func (x exporting) installExports() {
 	}
 }
 
-// there gives the exports by name.
+// there returns the exports by name.
 func (x exporting) there() (map[string]unstructured.Unstructured, error) {
 	list, err := x.exports.List(x.Context(), metav1.ListOptions{})
 	if err != nil {

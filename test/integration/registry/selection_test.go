@@ -59,7 +59,7 @@ func TestSelectionOnTheWire(t *testing.T) {
 	p.pending(x)
 }
 
-// pending makes a slice whose endpoint refers to a pod that is made after it: callers are told of it when it is known who it is.
+// pending makes a slice whose endpoint refers to a pod that is made after it: callers receive it when it is known who it is.
 func (p *controlPlane) pending(x *sidecar.Proxy) {
 	p.Helper()
 	late := p.outbound(80, "late")

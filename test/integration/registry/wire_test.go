@@ -152,7 +152,7 @@ func TestChangesOnTheWire(t *testing.T) {
 	})
 }
 
-// endpointIs checks all that callers are told of a pod: what it runs, where it is, who it is, and that it speaks mutual TLS.
+// endpointIs checks all that callers receive a pod: what it runs, where it is, who it is, and that it speaks mutual TLS.
 func (p *controlPlane) endpointIs(x *sidecar.Proxy, cluster string) func() error {
 	return func() error {
 		a, c := new(endpointv3.ClusterLoadAssignment), new(clusterv3.Cluster)

@@ -29,7 +29,7 @@ spec:
   resolution: DNS
 `
 
-// told gives the addresses in an object's status, "host address".
+// told returns the addresses in an object's status, "host address".
 func (l *lab) told(u *unstructured.Unstructured) []string {
 	l.Helper()
 	list, _, _ := unstructured.NestedSlice(l.get(u).Object, "status", "addresses")

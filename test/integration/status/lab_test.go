@@ -71,7 +71,7 @@ func (l *lab) replica(name string, change func(*discovery.Options)) *replica {
 	return &replica{controlplane.Start(l, o), l}
 }
 
-// metric gives the sum of a metric's values.
+// metric returns the sum of a metric's values.
 func (r *replica) metric(name string) (sum float64) {
 	r.l.Helper()
 	text, err := r.Get("/metrics")
@@ -135,7 +135,7 @@ func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // waitFor is `kubectl wait --for=condition=Reconciled=STATUS`: it waits until the condition has the status and is of the object's
-// generation, and gives its reason and message.
+// generation, and returns its reason and message.
 func (l *lab) waitFor(u *unstructured.Unstructured, status string) string {
 	l.Helper()
 	said := ""

@@ -48,7 +48,7 @@ func unauthenticated(o *discovery.Options) {
 	o.Workloads.AnyIdentity, o.Workloads.Plaintext, o.Workloads.Grace = true, true, grace
 }
 
-// endpoints gives what a control plane serves for the service of the group: "address health".
+// endpoints returns what a control plane serves for the service of the group: "address health".
 func (r *replica) endpoints() string {
 	r.l.Helper()
 	text, err := r.Get("/debug/endpointz")

@@ -15,7 +15,7 @@ const patience = 40 * time.Second
 
 func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 
-// executable gives the path of a program, such as pilot-agent, that every user can run.
+// executable returns the path of a program, such as pilot-agent, that every user can run.
 func executable(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -31,7 +31,7 @@ type plane struct {
 	process *netns.Process
 	// apply adds or replaces objects, or removes the one that the name is of.
 	apply func(name, manifests string)
-	// published says whether workloads can be configured yet; nil: they can.
+	// published reports whether workloads can be configured yet; nil: they can.
 	published func() error
 	// which are the flags of pilotctl that say which mesh is meant.
 	which []string

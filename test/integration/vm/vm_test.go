@@ -201,7 +201,7 @@ func (m *machine) resolve(name string) (address string, err error) {
 	return address, err
 }
 
-// connected says whether Envoy has had that many streams to the control plane.
+// connected reports whether Envoy has had that many streams to the control plane.
 func (m *machine) connected(times int) error {
 	answer, err := m.caller.Get("http://127.0.0.1:15000/stats?filter=control_plane|xds-grpc.upstream_rq_total")
 	if err != nil {
@@ -228,7 +228,7 @@ func (m *machine) connected(times int) error {
 	return nil
 }
 
-// startLoad makes calls until the function that it gives is called, which says how many rounds there were, how many failed, and the
+// startLoad makes calls until the function that it returns is called, which says how many rounds there were, how many failed, and the
 // first error.
 func startLoad(call func() error) func() (made, failed int64, first error) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -72,7 +72,7 @@ func newContainer(name string, port int32, portName string, variables int) corev
 	return c
 }
 
-// newStatus is what a kubelet writes of a pod that is ready.
+// newStatus is the status that a kubelet writes for a ready pod.
 func newStatus(pod int) corev1.PodStatus {
 	s := corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: address(pod), PodIPs: []corev1.PodIP{{IP: address(pod)}}, HostIP: fmt.Sprintf("10.0.0.%d", pod%100), QOSClass: corev1.PodQOSBurstable,

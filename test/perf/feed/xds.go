@@ -65,7 +65,7 @@ func NewXDS(m *workload.Mesh, address string) (*XDS, error) {
 	return f, nil
 }
 
-// put takes an object in, or its new state. f.mu is held, or nobody else has f yet.
+// put takes an object in, or its new state. f.mu is held, or f is not shared yet.
 func (f *XDS) put(o *workload.Object) error {
 	b, err := encode(o)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // Change is a configuration change under way to the proxies.
 type Change struct {
-	// Done is closed when every proxy that is to have it has.
+	// Done is closed when every affected proxy has it.
 	Done chan struct{}
 
 	overtakes *Change // the one before to the same target
@@ -19,8 +19,9 @@ type Change struct {
 	remaining atomic.Int64
 }
 
-// Expect prepares for a change, before it is made. overtakes is the one made before to the same target, whose mark the
-// new one may replace before all proxies have seen it; sees says which proxies are to have it.
+// Expect prepares for a change, before it is made. overtakes is the one made before to the same
+// target, whose mark the new one may replace before all proxies have seen it; sees selects the
+// affected proxies.
 func (f *Fleet) Expect(m workload.Mark, overtakes *Change, sees func(proxy int) bool) *Change {
 	c := &Change{Done: make(chan struct{}), overtakes: overtakes}
 	types, n := m.Change.Types(), 0
@@ -46,7 +47,7 @@ func (f *Fleet) Expect(m workload.Mark, overtakes *Change, sees func(proxy int) 
 	return c
 }
 
-// IsDone reports whether every proxy that is to have the change has it.
+// IsDone reports whether every affected proxy has the change.
 func (c *Change) IsDone() bool {
 	select {
 	case <-c.Done:
@@ -56,7 +57,7 @@ func (c *Change) IsDone() bool {
 	}
 }
 
-// Forget releases what is known of a change. Its mark can be used again.
+// Forget releases the state of a change. Its mark can be used again.
 func (f *Fleet) Forget(m workload.Mark) {
 	f.changesMu.Lock()
 	defer f.changesMu.Unlock()
@@ -88,7 +89,7 @@ type Arrival struct {
 	After time.Duration
 }
 
-// Arrivals gives when each proxy had all of the change, and how many that are to have it have not.
+// Arrivals returns when each proxy had all of the change, and how many affected proxies lack it.
 func (c *Change) Arrivals() (list []Arrival, missing int) {
 	n := 0
 	for t := range c.arrivals {

@@ -45,8 +45,9 @@ func (p *proxy) dial() (*grpc.ClientConn, error) {
 // Unhurried is a rate that does not slow a proxy down, but has it connect so that Slow can do so later.
 const Unhurried = 1 << 40
 
-// Slow has proxies read no more than so many bytes a second. It has an effect only on those that connected when they had
-// some rate already, [Unhurried] at first: they have small buffers, so that what they do not read waits at the server.
+// Slow has proxies read no more than so many bytes a second. It has an effect only on proxies that
+// connected with a rate, [Unhurried] at first: they have small buffers, so that unread data waits
+// at the server.
 func (f *Fleet) Slow(proxies []int, bytesPerSecond int64) {
 	for _, i := range proxies {
 		f.proxies[i].rate.Store(bytesPerSecond)

@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
-// Difference says what two proxies hold that differs, by content. At rest a proxy that followed all changes must hold what
-// one holds that has just come, if both are of the same node.
+// Difference returns the resources of two proxies that differ in content. At rest a proxy that
+// followed all changes must hold what one holds that has just come, if both are of the same node.
 func (f *Fleet) Difference(a, b int) []string {
 	const most = 10
 	x, y := f.proxies[a], f.proxies[b]
@@ -28,7 +28,7 @@ func (f *Fleet) Difference(a, b int) []string {
 	return list
 }
 
-// content tells what a proxy holds under a name. l.mu is held.
+// content returns the content of a proxy's resource by name. l.mu is held.
 func (l *library) content(held []int32, id int) string {
 	if id >= len(held) || held[id] <= 0 {
 		return "nothing"
@@ -36,7 +36,7 @@ func (l *library) content(held []int32, id int) string {
 	return fmt.Sprintf("%016x", l.list[held[id]].sum)
 }
 
-// Copy gives proxy b, which must be off, the node of proxy a.
+// Copy assigns the node of proxy a to proxy b, which must be off.
 func (f *Fleet) Copy(a, b int) {
 	x, y := f.proxies[a], f.proxies[b]
 	x.state.Lock()

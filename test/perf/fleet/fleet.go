@@ -18,7 +18,7 @@ type Options struct {
 	Address string
 	// Delta speaks the incremental protocol instead of SotW.
 	Delta bool
-	// TLS gives the credentials of a proxy; nil: plain text.
+	// TLS returns the credentials of a proxy; nil: plain text.
 	TLS func(n workload.Node) (credentials.TransportCredentials, error)
 	// Check decodes in full one of so many distinct resources; 0: none.
 	Check int

@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// take handles one response: it takes in what is new, acknowledges, and asks for what that made necessary.
+// take handles one response: it stores the new resources, acknowledges, and requests the resources
+// that they refer to.
 func (p *proxy) take(b []byte, now time.Time) error {
 	p.state.Lock()
 	defer p.state.Unlock()
@@ -64,7 +65,7 @@ func (p *proxy) tally(t wire.Type, size int, now time.Time) {
 	p.heard.Add(1)
 }
 
-// news is what a response means for the names of EDS that a proxy follows.
+// news is the change that a response causes in the EDS names that a proxy subscribes to.
 type news struct {
 	add, drop []int32 // delta
 	needed    idSet   // SotW: all of them
@@ -78,7 +79,7 @@ func (p *proxy) update(t wire.Type, n *news, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if t.Wildcard() || p.wanted[t].has(b.id) { // what it did not ask for, or no more, a proxy passes over
+		if t.Wildcard() || p.wanted[t].has(b.id) { // resources that a proxy does not subscribe to are ignored
 			p.hold(t, b.id, number)
 		}
 		switch {
@@ -100,7 +101,7 @@ func (p *proxy) update(t wire.Type, n *news, now time.Time) error {
 	return nil
 }
 
-// remove takes out what a delta response says is gone.
+// remove deletes the removed resources of a delta response.
 func (p *proxy) remove(t wire.Type, n *news, now time.Time) {
 	for _, name := range p.response.Removed {
 		id, ok := p.f.library.idOf(name)
@@ -123,7 +124,7 @@ func (p *proxy) remove(t wire.Type, n *news, now time.Time) {
 	}
 }
 
-// forget notes what a SotW response does not hold any more.
+// forget deletes resources that a SotW response no longer contains.
 func (p *proxy) forget(t wire.Type, before []int32, now time.Time) {
 	for id, was := range before {
 		if was <= 0 || p.held[t][id] != 0 {

@@ -37,7 +37,7 @@ type book struct {
 	sum           uint64
 }
 
-// edition is a resource as a proxy holds it: the version that the server gave it, and what it says.
+// edition is a resource as a proxy holds it: the version from the server, and the content.
 type edition struct {
 	version string
 	sum     uint64
@@ -54,7 +54,7 @@ func newLibrary(check int) *library {
 	return l
 }
 
-// find gives the book and the edition of a resource, reading it if nobody has before.
+// find returns the book and the edition of a resource, and reads it on the first call.
 func (l *library) find(t wire.Type, e wire.Entry) (*book, int32, error) {
 	h := maphash.Bytes(l.seed, e.Body)
 	l.mu.RLock()
@@ -118,7 +118,7 @@ func (l *library) examine(t wire.Type, name string, body []byte) {
 	}
 }
 
-// intern gives the number of a name. l.mu is held.
+// intern returns the number of a name. l.mu is held.
 func (l *library) intern(name string) int32 {
 	id, ok := l.ids[name]
 	if !ok {
@@ -129,7 +129,7 @@ func (l *library) intern(name string) int32 {
 	return id
 }
 
-// idOf gives the number of a name, if it was heard of.
+// idOf returns the number of a name, if it was heard of.
 func (l *library) idOf(name []byte) (int32, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -137,7 +137,7 @@ func (l *library) idOf(name []byte) (int32, bool) {
 	return id, ok
 }
 
-// endpointsOf gives the EDS resource that a cluster waits for.
+// endpointsOf returns the EDS resource that a cluster waits for.
 func (l *library) endpointsOf(cluster int32) (int32, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -153,7 +153,7 @@ func (l *library) appendNames(b []byte, field protowire.Number, ids func(yield f
 	return b
 }
 
-// appendHeld appends initial_resource_versions: what a proxy holds of a type.
+// appendHeld appends initial_resource_versions: the resources of a type that a proxy has.
 func (l *library) appendHeld(b []byte, held []int32) []byte {
 	const initialVersions = 5
 	l.mu.RLock()

@@ -28,7 +28,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	round *Round
-	leaf  context.CancelFunc // ends what it does in the round
+	leaf  context.CancelFunc // ends its work in the round
 
 	state sync.Mutex // for the fields below, which belong to the goroutine of the proxy
 	// held is by type and name the edition; 0: not there, -1: known not to exist.
@@ -62,7 +62,7 @@ const (
 // outbox is how many requests may wait to be sent. A blocked send must not stop receiving.
 const outbox = 256
 
-// leave has the proxy end what it does and join a round.
+// leave makes the proxy end its work and join a round.
 func (p *proxy) leave(r *Round) {
 	p.mu.Lock()
 	p.round = r
@@ -137,7 +137,7 @@ func (p *proxy) play(ctx context.Context, r *Round) {
 	}
 }
 
-// connect opens a stream and handles what comes until it ends.
+// connect opens a stream and handles its messages until it ends.
 func (p *proxy) connect(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "ClusterID", "Kubernetes"))
 	defer cancel()
@@ -177,7 +177,8 @@ func (p *proxy) connect(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// open sends the first requests of a stream: only CDS from a fresh proxy, all types from one that has a configuration.
+// open sends the first requests of a stream: only CDS from a fresh proxy, all types from a proxy
+// with state.
 func (p *proxy) open() {
 	if !p.complete {
 		p.held, p.wanted, p.clusters, p.version = [wire.NumTypes][]int32{}, [wire.NumTypes]idSet{}, 0, [wire.NumTypes]string{}

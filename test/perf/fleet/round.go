@@ -41,7 +41,7 @@ func (f *Fleet) Take(proxies []int, fresh bool) *Round {
 	return r
 }
 
-// Replace gives the proxy of a round of one another node: it comes back as another pod.
+// Replace assigns another node to the proxy of a round of one: it comes back as another pod.
 func (r *Round) Replace(node []byte) {
 	p := r.f.proxies[r.proxies[0]]
 	p.state.Lock()
@@ -66,7 +66,7 @@ func (r *Round) arrive(proxy int, now time.Time) {
 	}
 }
 
-// Arrivals gives when each proxy was in sync, and how many are not.
+// Arrivals returns when each proxy was in sync, and how many are not.
 func (r *Round) Arrivals() (list []Arrival, missing int) {
 	for _, i := range r.proxies {
 		if at := r.synced[i].Load(); at > 0 {

@@ -14,7 +14,7 @@ type counters struct {
 	reconnects                          atomic.Int64
 }
 
-// Traffic is what a control plane sent of one type.
+// Traffic counts the data of one type that a control plane sent.
 type Traffic struct {
 	Messages  int64 `json:"messages"`
 	Bytes     int64 `json:"bytes"`
@@ -31,7 +31,7 @@ type Stats struct {
 	Last time.Time
 }
 
-// Stats gives the counts.
+// Stats returns the counts.
 func (f *Fleet) Stats() Stats {
 	var s Stats
 	for t := range s.Traffic {
@@ -44,7 +44,7 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// Heard gives how many messages each proxy got since the start.
+// Heard returns how many messages each proxy got since the start.
 func (f *Fleet) Heard() []int64 {
 	list := make([]int64, len(f.proxies))
 	for i, p := range f.proxies {
@@ -60,8 +60,8 @@ func (f *Fleet) Faults() []string {
 	return append([]string(nil), f.library.faults...)
 }
 
-// Endings are the different reasons for which the control plane ended streams, with their number. Only the first few
-// reasons are told apart.
+// Endings are the different reasons for which the control plane ended streams, with their number.
+// Only the first few reasons are counted separately.
 func (f *Fleet) Endings() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -92,7 +92,7 @@ func (c *client) run() {
 	}
 }
 
-// follow asks for what a response makes necessary.
+// follow requests the resources that a response refers to.
 func (c *client) follow(s *stream.Send) error {
 	var of string
 	switch s.TypeURL {
@@ -125,14 +125,14 @@ func (c *client) ask(r stream.Request) {
 	c.stream.Request(r)
 }
 
-// wireForm is what the server would keep of resources to write: their bytes, small ones copied.
+// wireForm is the encoded form that the server would cache: their bytes, small ones copied.
 type wireForm struct {
 	copied []byte
 	bodies [][]byte
 	size   int
 }
 
-// encode gives the size of resources on the wire, encoding them if nobody has before.
+// encode returns the size of resources on the wire, and encodes them on the first call.
 func (p *Plane) encode(typeURL string, part *stream.Payload) int {
 	const small = 512
 	form := part.Form(stream.Delta, func(list []*resource.Resource) any {
@@ -159,7 +159,7 @@ type library struct {
 	payloads sync.Map // *stream.Payload to []string
 }
 
-// names gives the sorted EDS or RDS names that resources need. The list is shared.
+// names returns the sorted EDS or RDS names that resources need. The list is shared.
 func (l *library) names(typeURL string, part *stream.Payload) ([]string, error) {
 	if known, ok := l.payloads.Load(part); ok {
 		return known.([]string), nil

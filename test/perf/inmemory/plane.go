@@ -66,7 +66,7 @@ func New(m *workload.Mesh) (*Plane, error) {
 	return p, nil
 }
 
-// Event is what a source would say of an edit.
+// Event is the event that a source would send for an edit.
 func Event(e workload.Edit) (mesh.Event, error) {
 	o := e.Object
 	info, _, ok := api.Lookup(o.Group, o.Version, o.Kind)
@@ -132,8 +132,8 @@ type expectation struct {
 	done chan struct{}
 }
 
-// Expect is to be called before something that has so many responses of a type sent. The channel is closed when they were
-// taken.
+// Expect must be called before an action that causes this number of responses of a type. The
+// channel is closed when they were taken.
 func (p *Plane) Expect(typeURL string, responses int) <-chan struct{} {
 	e := &expectation{done: make(chan struct{})}
 	e.left.Store(int64(responses))

@@ -33,7 +33,7 @@ func figures() []figure {
 
 type place struct{ group, scenario string }
 
-// samples gives the rows of each scenario, and the scenarios in order.
+// samples returns the rows of each scenario, and the scenarios in order.
 func (f *File) samples() (map[place][]Row, []place) {
 	rows, order := map[place][]Row{}, []place{}
 	for _, run := range f.Runs {
@@ -48,8 +48,9 @@ func (f *File) samples() (map[place][]Row, []place) {
 	return rows, order
 }
 
-// Compare prints the medians of two sets of runs side by side, with the spread of each in percent of its median, and what
-// the first has as a multiple of the second. Scenarios that only one of them has are left out.
+// Compare prints the medians of two sets of runs side by side, with the spread of each in percent
+// of its median, and the ratio of the first to the second. Scenarios that only one of them has are
+// left out.
 func Compare(w io.Writer, a, b *File) {
 	for _, warning := range differences(a, b) {
 		fmt.Fprintln(w, "WARNING:", warning)
@@ -74,7 +75,7 @@ func Compare(w io.Writer, a, b *File) {
 	t.Flush()
 }
 
-// rowFigures are the common figures and those that both have besides.
+// rowFigures are the common figures, and further figures of both.
 func rowFigures(a, b []Row) []figure {
 	list := figures()
 	for _, name := range slices.Sorted(maps.Keys(a[0].Values)) {

@@ -83,7 +83,7 @@ type Latency struct {
 	Max    float64 `json:"max"`
 }
 
-// Usage is what was used up during a scenario, all events together.
+// Usage is the total resource usage during a scenario.
 type Usage struct {
 	WallMS float64 `json:"wall_ms"`
 	// CPU seconds: of the control plane, of the fleet, and of everything else on the machine, which is noise.

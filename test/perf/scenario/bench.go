@@ -46,7 +46,8 @@ type bench struct {
 // spares is how many proxies at the end look whether a newcomer is sent the same.
 const spares = 3
 
-// Run runs a group with a process of its own. What goes wrong is in the result; the error is for what makes it void.
+// Run runs a group with a process of its own. Failures are recorded in the result; the error is for
+// what makes it void.
 func Run(ctx context.Context, o Options, g Group) (*report.Run, error) {
 	b := &bench{Options: o, ctx: ctx, group: g, proxies: g.Proxies, turns: map[workload.Change]int{}, latest: map[string]*fleet.Change{}}
 	if o.Proxies > 0 {

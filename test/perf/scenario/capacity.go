@@ -17,9 +17,10 @@ const (
 	bearable = time.Second
 )
 
-// capacity finds out at which rate pods can be replaced: each takes its endpoint along and comes back with another address
-// and nothing in hand. A rate is borne if 99 in 100 are ready, and 99 in 100 of the proxies know of each, within a second. The latencies are those of the last step, borne or not: how stale
-// the proxies were.
+// capacity finds out at which rate pods can be replaced: each takes its endpoint along and comes
+// back with another address and nothing in hand. A rate is borne if 99 in 100 are ready, and 99 in
+// 100 of the proxies know of each, within a second. The latencies are from the last step, passed or
+// not: how stale the proxies were.
 func capacity(b *bench, row *report.Row) error {
 	p := b.begin()
 	row.Events = 0

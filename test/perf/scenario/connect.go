@@ -13,12 +13,12 @@ func connect(b *bench, row *report.Row) error {
 	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), true), row)
 }
 
-// reconnect drops all connections at once. The proxies come back with what they have.
+// reconnect drops all connections at once. The proxies reconnect with their state.
 func reconnect(b *bench, row *report.Row) error {
 	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), false), row)
 }
 
-// restart replaces the process. The proxies come back with what they have as soon as its port is open.
+// restart replaces the process. The proxies reconnect with their state as soon as its port is open.
 func restart(b *bench, row *report.Row) error {
 	r := b.fleet.Take(fleet.Range(0, b.proxies), false)
 	b.process.Stop(syscall.SIGTERM)

@@ -27,7 +27,7 @@ type Group struct {
 // Sizes are the sizes that there are.
 func Sizes() []string { return []string{"small", "medium", "large"} }
 
-// Groups are those of a size.
+// Groups are the groups of a size.
 func Groups(size string) ([]Group, error) {
 	var list []Group
 	switch size {
@@ -63,14 +63,14 @@ func Groups(size string) ([]Group, error) {
 	return list, nil
 }
 
-// everyday is what a mesh goes through, with a rolling update of so many seconds.
+// everyday is the list of common scenarios, with a rolling update of that many seconds.
 func everyday(seconds int) []Scenario {
 	list := append(changes(), Scenario{"rolling", 5, rolling(rollingRate, seconds)}, Scenario{"slow readers", 13, slowReaders})
 	return append(list,
 		Scenario{"capacity", 14, capacity},
 		Scenario{"reconnect", 2, reconnect},
 		Scenario{"restart", 2, restart},
-		Scenario{"endpoint again", 3, single(workload.EndpointEdit)}, // the state after a restart is as good as before
+		Scenario{"endpoint again", 3, single(workload.EndpointEdit)}, // the state after a restart equals the state before
 		Scenario{"verify", 0, verify},
 	)
 }

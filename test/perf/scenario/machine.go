@@ -28,7 +28,7 @@ func line(path string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// freePorts gives ports that nobody listens on.
+// freePorts returns unused ports.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	var listeners []net.Listener

@@ -30,7 +30,7 @@ func (b *bench) begin() point {
 	}
 }
 
-// end adds what was used since to the row.
+// end adds the usage since then to the row.
 func (b *bench) end(p point, row *report.Row) {
 	now := time.Now()
 	plane, own, machine := b.process.CPU()-p.plane, target.OwnCPU()-p.own, target.MachineCPU()-p.machine
@@ -124,7 +124,7 @@ func (b *bench) pause(d time.Duration) {
 	}
 }
 
-// values gives latencies in milliseconds.
+// values returns latencies in milliseconds.
 func values(list []fleet.Arrival) []float64 {
 	out := make([]float64, len(list))
 	for i, a := range list {

@@ -11,8 +11,9 @@ import (
 
 const kib = 1 << 10
 
-// slope connects a quarter of the proxies, then half, then all, and says what each further proxy costs in memory. What is
-// shared by all of them drops out. growth is the cost of one in the last step over that in the step before: 1 is linear.
+// slope connects a quarter of the proxies, then half, then all, and returns the memory per
+// additional proxy. Memory shared by all proxies cancels out. growth is the cost of one in the last
+// step over that in the step before: 1 is linear.
 func slope(b *bench, row *report.Row) error {
 	b.quiet()
 	steps := []int{0, max(1, b.proxies/4), max(2, b.proxies/2), b.proxies}
@@ -89,7 +90,7 @@ func comeAndGo(rounds int) func(*bench, *report.Row) error {
 		moreGoroutines, moreFiles := b.process.Metrics()[target.Goroutines]-goroutines, b.process.Files()-files
 		moreHeap := float64(after.Heap - before.Heap)
 		row.Values["goroutines_left"], row.Values["files_left"], row.Values["heap_left_kib"] = moreGoroutines, float64(moreFiles), moreHeap/kib
-		const tolerated = 10 // those of this program's own questions
+		const tolerated = 10 // from this program's own requests
 		if moreGoroutines > tolerated || moreFiles > tolerated || moreHeap > float64(before.Heap)/5+1<<20 {
 			return fmt.Errorf("after %d x %d streams there are left %.0f goroutines, %d files, %.0f KiB of heap", rounds, len(all), moreGoroutines, moreFiles, moreHeap/kib)
 		}

@@ -36,7 +36,7 @@ type Options struct {
 	// Kubeconfig is for control planes that need an API server.
 	Kubeconfig  string
 	Environment []string
-	// Progress is told what happens.
+	// Progress receives progress messages.
 	Progress io.Writer
 }
 
@@ -47,7 +47,7 @@ const (
 	XDSDeltaSource = "xds-delta"
 )
 
-// Validate says what is wrong with the options.
+// Validate returns an error if the options are invalid.
 func (o Options) Validate() error {
 	switch {
 	case !slices.Contains([]string{FileSource, XDSSource, XDSDeltaSource}, o.Source):

@@ -12,7 +12,7 @@ import (
 // idleTime is for how long nothing happens.
 const idleTime = 5 * time.Second
 
-// idle does nothing. The CPU time is what a quiet mesh costs; nothing may be sent.
+// idle does nothing. The CPU time is the cost of a quiet mesh; nothing may be sent.
 func idle(b *bench, row *report.Row) error {
 	p := b.begin()
 	b.pause(idleTime)

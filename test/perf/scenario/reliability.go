@@ -14,7 +14,7 @@ import (
 // Connect brings all proxies in at once, as new pods. It must come first.
 func Connect() Scenario { return Scenario{"connect", 1, connect} }
 
-// Restart replaces the process; the proxies come back with what they have.
+// Restart replaces the process; the proxies reconnect with their state.
 func Restart() Scenario { return Scenario{"restart", 2, restart} }
 
 // Single makes single changes of a kind and waits for each (Options.Repeat).
@@ -30,8 +30,8 @@ func ComeAndGo(rounds int) Scenario { return Scenario{"come and go", 0, comeAndG
 func Churn(rate, seconds int) Scenario { return Scenario{"churn", 5, rolling(rate, seconds)} }
 
 // SlowClients has so many proxies read next to nothing, and so many others read slowly, and makes
-// 16 changes so many times, half of them meanwhile. The values p99_without_ms and p99_with_ms are
-// those of the other proxies.
+// 16 changes so many times, half of them during that time. The values p99_without_ms and
+// p99_with_ms are for the other proxies.
 func SlowClients(blocked, slow, times int) Scenario {
 	return Scenario{"slow clients", 13, func(b *bench, row *report.Row) error {
 		rates := map[int]int64{}

@@ -12,7 +12,7 @@ import (
 const (
 	slowShare = 20       // one in so many
 	slowRate  = 10 << 10 // bytes a second
-	// blockedRate is that of a client that is as good as blocked.
+	// blockedRate is the rate of a practically blocked client.
 	blockedRate = 1
 )
 

@@ -19,7 +19,7 @@ type Soak struct {
 	Sample time.Duration
 }
 
-// Steady changes configuration at a steady rate and samples what the process holds. The values
+// Steady changes configuration at a steady rate and samples the process's memory. The values
 // heap_drift, rss_drift, goroutines_drift and files_drift are in percent over the second half
 // (report.Drift). It fails if a change does not arrive everywhere in time or a stream ends.
 func Steady(s Soak) Scenario {

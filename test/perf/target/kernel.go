@@ -47,7 +47,7 @@ func MachineCPU() time.Duration {
 	return time.Duration(busy) * time.Second / ticks
 }
 
-// Memory is what a process holds, in bytes.
+// Memory is the memory of a process, in bytes.
 type Memory struct {
 	// RSS is resident memory; PSS counts pages shared with other processes in part.
 	RSS int64 `json:"rss"`
@@ -130,7 +130,8 @@ func statm(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// ResetPeak begins a new measurement of the peak, and Peak gives it: the largest RSS in bytes, sampled.
+// ResetPeak begins a new measurement of the peak, and Peak returns it: the largest RSS in bytes,
+// sampled.
 func (x *Process) ResetPeak() { x.peak.bytes.Store(statm(x.PID())) }
 
 // Peak is the largest RSS since ResetPeak.

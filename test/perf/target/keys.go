@@ -17,7 +17,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// Keys are those of a control plane, in files, and the authority that proxies' certificates are from.
+// Keys are the key files of a control plane, and the authority that issues proxies' certificates.
 type Keys struct {
 	// Certificate, Key and Authority are paths of PEM files.
 	Certificate, Key, Authority string
@@ -48,7 +48,7 @@ func NewKeys(dir string) (*Keys, error) {
 	return k, nil
 }
 
-// Credentials are those of a proxy: a certificate with its SPIFFE ID.
+// Credentials are the credentials of a proxy: a certificate with its SPIFFE ID.
 func (k *Keys) Credentials(n workload.Node) (credentials.TransportCredentials, error) {
 	id := "spiffe://cluster.local/ns/" + n.Namespace + "/sa/" + n.ServiceAccount
 	k.mu.Lock()

@@ -29,8 +29,8 @@ func fetch(url string) ([]byte, error) {
 	return b, err
 }
 
-// collect has the process collect garbage, twice: the first collection leaves something to finalizers and pools. It gives
-// the live heap, 0 if it is not to be had.
+// collect has the process collect garbage, twice: the first collection leaves something to
+// finalizers and pools. It returns the live heap, or 0 if it is unavailable.
 func (x *Process) collect() (heap int64) {
 	for range 2 {
 		b, err := fetch(x.HeapURL())

@@ -31,7 +31,7 @@ func ParsePlane(text string) (Plane, error) {
 	return Plane{Kind: kind, Binary: binary}, nil
 }
 
-// Settings are what a control plane is started with. All addresses are of this machine.
+// Settings are the start parameters of a control plane. All addresses are of this machine.
 type Settings struct {
 	// Dir is for files of the run's own.
 	Dir string
@@ -47,13 +47,13 @@ type Settings struct {
 	Environment []string
 }
 
-// HeapURL is the page that runs a garbage collection and tells of the live heap.
+// HeapURL is the page that runs a garbage collection and shows the live heap.
 func (s Settings) HeapURL() string { return "http://" + s.HTTP + "/debug/pprof/heap?debug=1&gc=1" }
 
 // MetricsURL is the page with counters.
 func (s Settings) MetricsURL() string { return "http://" + s.Monitoring + "/metrics" }
 
-// command gives arguments and environment of the control plane.
+// command returns arguments and environment of the control plane.
 func (p Plane) command(s Settings) (args, environment []string, err error) {
 	meshFile := filepath.Join(s.Dir, "mesh.yaml")
 	text := "{}\n"

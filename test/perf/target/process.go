@@ -95,7 +95,7 @@ func (x *Process) PID() int { return x.cmd.Process.Pid }
 // Exited is closed when the process has ended.
 func (x *Process) Exited() <-chan struct{} { return x.exited }
 
-// Alive says whether it still runs.
+// Alive reports whether it still runs.
 func (x *Process) Alive() bool {
 	select {
 	case <-x.exited:
@@ -105,7 +105,7 @@ func (x *Process) Alive() bool {
 	}
 }
 
-// Stop sends the signal, and kills what is still there after some time.
+// Stop sends the signal, and kills the process if it has not ended in time.
 func (x *Process) Stop(s syscall.Signal) {
 	_ = x.cmd.Process.Signal(s) // it may have ended
 	select {

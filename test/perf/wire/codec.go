@@ -40,5 +40,5 @@ type Frame struct{ buffer mem.Buffer }
 // Bytes is the message, valid until Free.
 func (f *Frame) Bytes() []byte { return f.buffer.ReadOnlyData() }
 
-// Free gives the memory back.
+// Free releases the memory.
 func (f *Frame) Free() { f.buffer.Free() }

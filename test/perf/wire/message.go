@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrMalformed says that bytes are no protobuf message.
+// ErrMalformed means that bytes are not a protobuf message.
 var ErrMalformed = errors.New("malformed protobuf")
 
 // EachField calls fn for each field of a message: value for length-delimited ones, number for varints. Others are passed over.
@@ -52,7 +52,7 @@ func AppendBytes(b []byte, field protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
-// bytesOf gives the last length-delimited field of that number, nil if there is none.
+// bytesOf returns the last length-delimited field of that number, nil if there is none.
 func bytesOf(b []byte, field protowire.Number) (value []byte, err error) {
 	err = EachField(b, func(f protowire.Number, v []byte, _ uint64) {
 		if f == field {

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Resource is what a proxy must know of a resource.
+// Resource is the part of a resource that a proxy needs.
 type Resource struct {
 	Name string
 	// Endpoints is the ClusterLoadAssignment that a cluster waits for; empty if it waits for none.

@@ -17,7 +17,7 @@ type Response struct {
 // Entry is one resource of a Response: its version (delta) and its body without the Any around it.
 type Entry struct{ Version, Body []byte }
 
-// Parse reads a response; what the Response held before is forgotten.
+// Parse reads a response; the previous content of the Response is discarded.
 func (r *Response) Parse(b []byte, delta bool) error {
 	*r = Response{Resources: r.Resources[:0], Removed: r.Removed[:0]}
 	var inner error

@@ -45,10 +45,10 @@ func (t Type) String() string {
 	return "other"
 }
 
-// Wildcard says that the whole type is sent without being asked for by name.
+// Wildcard is set if the whole type is sent without a request by name.
 func (t Type) Wildcard() bool { return t == CDS || t == LDS }
 
-// TypeOf gives the Type of a type URL, NumTypes if it is none of them.
+// TypeOf returns the Type of a type URL, NumTypes if it is none of them.
 func TypeOf(url []byte) Type {
 	for t := range NumTypes {
 		if string(url) == t.URL() {

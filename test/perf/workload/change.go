@@ -10,7 +10,7 @@ import (
 // Change is a kind of change.
 type Change string
 
-// The kinds of change. Those that carry a mark reach proxies; quiet ones must not.
+// The kinds of change. Changes with a mark reach proxies; quiet ones must not.
 const (
 	// EndpointEdit adds or moves one endpoint of a service.
 	EndpointEdit Change = "endpoint"
@@ -44,7 +44,7 @@ func (c Change) Types() []wire.Type {
 // Edit is a change made to the mesh.
 type Edit struct {
 	Object *Object
-	// Removed says that the object is gone.
+	// Removed is set if the object was deleted.
 	Removed bool
 	// Target names the thing changed. A later change of the same kind to the same target overtakes an earlier one.
 	Target string
@@ -99,7 +99,7 @@ func quietly(c Change, s *service, n, number int) *Object {
 	return o.changed(nil)
 }
 
-// pick gives the n-th service that has what a change edits.
+// pick returns the n-th service that has the object that a change edits.
 func (m *Mesh) pick(c Change, namespace string, n int) (*service, error) {
 	var pool []*service
 	for _, s := range m.byNamespace[namespace] {

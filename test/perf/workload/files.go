@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// RenderFile gives the content of one file of the mesh, nil if nothing is left in it.
+// RenderFile returns the content of one file of the mesh, nil if nothing is left in it.
 func (m *Mesh) RenderFile(name string) ([]byte, error) {
 	var b bytes.Buffer
 	for i, o := range m.files[name] {

@@ -33,7 +33,7 @@ func endpointAddress(number int) string {
 	return fmt.Sprintf("%s%d.%d", endpointNet, 100+number/perOctet, 100+number%perOctet)
 }
 
-// FindMarks gives the marks in the body of a resource.
+// FindMarks returns the marks in the body of a resource.
 func FindMarks(t wire.Type, body []byte) []Mark {
 	f := finder{body: body, seen: map[Mark]bool{}}
 	f.find(servicePrefix, AddService, decimal)
@@ -64,7 +64,7 @@ func FindMarks(t wire.Type, body []byte) []Mark {
 	return f.marks
 }
 
-// FindRemoval gives the mark of the removed service that a name of a removed resource tells of.
+// FindRemoval returns the mark of the removed service that the name of a removed resource contains.
 func FindRemoval(t wire.Type, name []byte) (Mark, bool) {
 	_, rest, ok := bytes.Cut(name, []byte(servicePrefix))
 	if t != wire.CDS || !ok {

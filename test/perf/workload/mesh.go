@@ -53,7 +53,7 @@ func New(p Params) (*Mesh, error) {
 	return m, nil
 }
 
-// Params gives back what the mesh was made of.
+// Params returns the parameters of the mesh.
 func (m *Mesh) Params() Params { return m.params }
 
 // Objects are all objects of the mesh, in a fixed order. The list must not be changed.
@@ -105,7 +105,7 @@ func version(kind string) string {
 	return "v1"
 }
 
-// Sees says whether proxy i is to be sent what is in a namespace.
+// Sees reports whether proxy i must be sent the services of a namespace.
 func (m *Mesh) Sees(i int, namespace string) bool {
 	own := i % m.params.Services % m.params.Namespaces
 	switch m.params.Scope {

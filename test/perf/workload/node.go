@@ -17,7 +17,7 @@ type Node struct {
 	Bytes []byte
 }
 
-// istioVersion is what the sidecars say they are of.
+// istioVersion is the Istio version that the sidecars report.
 const istioVersion = "1.29.0"
 
 // Nodes makes sidecars. Sidecar i runs on one of the generated endpoints of

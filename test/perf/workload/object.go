@@ -30,7 +30,7 @@ func (o *Object) TypeURL() string { return o.Group + "/" + o.Version + "/" + o.K
 // File is the path of its file under the directory of the mesh.
 func (o *Object) File() string { return o.file }
 
-// changed marks an object as changed. A nil spec stays what it was.
+// changed marks an object as changed. A nil spec leaves the spec unchanged.
 func (o *Object) changed(spec proto.Message) *Object {
 	if spec != nil {
 		o.Spec = spec

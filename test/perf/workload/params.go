@@ -26,14 +26,16 @@ type Scope string
 
 // The scopes.
 const (
-	// Mixed gives odd namespaces a Sidecar that shows only themselves, the one before and the shared one; others see all.
+	// Mixed adds to odd namespaces a Sidecar that shows only the namespace itself, the previous and
+	// the shared namespace; others see all.
 	Mixed Scope = ""
 	// Everything has no Sidecars.
 	Everything Scope = "everything"
-	// Namespace gives each namespace a Sidecar that shows only itself.
+	// Namespace adds to each namespace a Sidecar that shows only the namespace itself.
 	Namespace Scope = "namespace"
-	// Workload gives each service everything that can be said of single workloads: a Sidecar, policies, rules that look at
-	// the caller's labels. No two proxies of different services are alike.
+	// Workload adds to each service every kind of object that can select single workloads: a
+	// Sidecar, policies, rules that look at the caller's labels. No two proxies of different
+	// services are alike.
 	Workload Scope = "workload"
 )
 

@@ -36,7 +36,7 @@ func (m *Mesh) addPolicies(i int) {
 	}
 }
 
-// addWorkloadPolicies says of one service's workloads whatever can be said of single ones.
+// addWorkloadPolicies adds every kind of policy that selects the workloads of one service.
 func (m *Mesh) addWorkloadPolicies(s *service) {
 	app := map[string]string{"app": s.name}
 	selector := &api.WorkloadSelector{MatchLabels: app}

@@ -11,7 +11,7 @@ import (
 
 const domain = "svc.cluster.local"
 
-// service is what the objects of one service are made of.
+// service contains the parameters of one service's objects.
 type service struct {
 	index     int
 	namespace string

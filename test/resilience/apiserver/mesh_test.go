@@ -68,7 +68,7 @@ func slice(name string, addresses ...string) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// scale gives a service other endpoints.
+// scale returns a service other endpoints.
 func (m *mesh) scale(name string, addresses ...string) {
 	m.t.Helper()
 	_, err := m.kube.DiscoveryV1().EndpointSlices(m.namespace).Update(m.t.Context(), slice(name, addresses...), metav1.UpdateOptions{})

@@ -47,7 +47,7 @@ func start(t *testing.T, c *cluster.Cluster, config *rest.Config) *controlPlane 
 	return p
 }
 
-// age gives the metric of how old what is known of the cluster may be, in seconds.
+// age returns the metric of how old what is known of the cluster may be, in seconds.
 func (p *controlPlane) age() (float64, error) {
 	page, err := p.Get("/metrics")
 	if err != nil {

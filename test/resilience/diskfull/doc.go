@@ -1,6 +1,6 @@
-// Package diskfull shows what a full disk and a read-only one do to the control plane and the agent: nothing ends, no file is
-// truncated, the log says what could not be written, and writing goes on when there is space again. Disks are small tmpfs mounts
-// in a mount namespace of the tests' own.
+// Package diskfull tests the control plane and the agent on a full and on a read-only disk: nothing
+// ends, no file is truncated, the log names the file that could not be written, and writing goes on
+// when there is space again. Disks are small tmpfs mounts in a mount namespace of the tests' own.
 //
 //	disk_test.go     a disk that is filled, freed, and mounted read-only and back
 //	writers_test.go  each part that writes files, on such a disk

@@ -1,5 +1,5 @@
 // Package hostileclients attacks every port of pilot-discovery and pilot-agent and measures honest
-// clients meanwhile.
+// clients at the same time.
 //
 // Input: the table of attacks in table_test.go. Each attack is a small program in a file
 // attack_*_test.go. It runs in a process of its own, at a low priority, with its own source
@@ -20,8 +20,7 @@
 //	make attack DURATION=20m                the same for longer; RUN=idle: one attack
 //	go test ./test/resilience/hostileclients -run 'TestHostileClients/silent' -duration 10s -report attack.md
 //
-// The flags -pilot-discovery and -pilot-agent attack other binaries, such as those of an earlier
-// release.
+// The flags -pilot-discovery and -pilot-agent attack other binaries, such as an earlier release.
 //
 // Start reading with table_test.go and hostile_test.go.
 package hostileclients

@@ -6,11 +6,11 @@ import "slices"
 type Check struct {
 	Number int
 	Title  string
-	// Requirement is what a full proof needs: the size and the pass criterion.
+	// Requirement is the condition for a full proof: the size and the pass criterion.
 	Requirement string
 	// Tests prove the check together. If there are none, the check is not covered.
 	Tests []Test
-	// Limits says what the tests do not show: a smaller size, simulated proxies, a part that is
+	// Limits describes the limits of the tests: a smaller size, simulated proxies, a part that is
 	// missing.
 	Limits string
 	// NotApplicable says why the check cannot be run for this project; "" for all others.
@@ -21,7 +21,7 @@ type Check struct {
 type Test struct {
 	// Package is its directory below the root of the repository, Name the name of the function.
 	Package, Name string
-	// Peer says that the test can run the binary of another control plane in the place of ours.
+	// Peer is set if the test can run the binary of another control plane in the place of ours.
 	Peer bool
 }
 

@@ -29,7 +29,7 @@ type Outcome struct {
 	Measured map[int][]scorecard.Figure
 }
 
-// Outcomes maps tests to what they did.
+// Outcomes maps tests to their outcomes.
 type Outcomes map[Test]*Outcome
 
 // of returns the outcome of a test and creates it if there is none. Peer is not part of the key.

@@ -25,11 +25,11 @@ const fixedCases = "fixed cases"
 type Row struct {
 	// Result is Passed, Failed, Skipped or NotRun, followed by a reason for all but the first.
 	Result string
-	// Size is the size at which the tests ran, Measured what they measured.
+	// Size is the size at which the tests ran, Measured their measurements.
 	Size, Measured string
 	// Run is the date, the selected size and the commit.
 	Run string
-	// Peer is what the same tests found of the other control plane; "" if none was measured.
+	// Peer is the result of the same tests with the other control plane; "" if none was measured.
 	Peer string
 }
 

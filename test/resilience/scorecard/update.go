@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Stamp is when and of what a run is.
+// A Stamp is the time and the version of a run.
 type Stamp struct {
 	Time   time.Time
 	Commit string
@@ -22,13 +22,12 @@ func (s Stamp) String() string {
 	return text
 }
 
-// peer returns the stamp of a run of another control plane, of which the commit says nothing.
+// peer returns the stamp of a run of another control plane, to which the commit does not apply.
 func (s Stamp) peer() string {
 	return fmt.Sprintf("%s, %s, %s", s.Time.UTC().Format(time.DateOnly), s.Size, s.Load)
 }
 
-// Update replaces the rows of those checks of which all tests have run. The result of the peer is
-// kept.
+// Update replaces the rows of the checks whose tests have all run. The result of the peer is kept.
 func (d Document) Update(checks []Check, outcomes Outcomes, s Stamp) {
 	for _, c := range checks {
 		if !complete(c.Tests, outcomes) {
@@ -43,8 +42,7 @@ func (d Document) Update(checks []Check, outcomes Outcomes, s Stamp) {
 	}
 }
 
-// UpdatePeer replaces the peer's results of those checks of which all tests that can run a peer
-// have run.
+// UpdatePeer replaces the peer's results of the checks whose peer tests have all run.
 func (d Document) UpdatePeer(checks []Check, outcomes Outcomes, s Stamp) {
 	for _, c := range checks {
 		tests := PeerTests([]Check{c})
@@ -76,7 +74,7 @@ func OwnTests(checks []Check) []Test {
 	return list
 }
 
-// PeerTests returns those of them that can run a peer.
+// PeerTests returns the tests that can run a peer.
 func PeerTests(checks []Check) []Test {
 	var list []Test
 	for _, t := range OwnTests(checks) {

@@ -7,17 +7,19 @@
 //	client ── sidecar ──────────> sidecar ── server v1, at up to ten addresses
 //	              |──────────────> sidecar ── server v2
 //
-// The host echo.mesh is served by both versions, and called with mutual TLS; dual.mesh by addresses that nobody has declared to
-// their own sidecar, which passes bytes on as they come: so a DestinationRule may turn TLS on and off.
+// The host echo.mesh is served by both versions, and called with mutual TLS; dual.mesh by addresses
+// that their own sidecar does not know, which passes bytes on unchanged: so a DestinationRule may
+// turn TLS on and off.
 //
-// `make test` goes through the events a few times; `make loss` does so 200 times and prints who sent how many, and how many
-// of those were lost. With -pilot-discovery the control plane is another program, one that takes pilot-discovery's flags,
-// reads the same objects from --configDir, and answers at /ready of its --httpAddr: everything here but the detail of
-// problems, and the events of policies and modes, which are seen in what sidecars have, is independent of whose it is.
+// `make test` goes through the events a few times; `make loss` does so 200 times and prints who
+// sent how many, and how many of those were lost. With -pilot-discovery the control plane is
+// another program that takes pilot-discovery's flags, reads the same objects from --configDir, and
+// answers at /ready of its --httpAddr: everything here but the detail of problems, and the events
+// of policies and modes, which are seen in what sidecars have, is independent of whose it is.
 //
 // With -replicas 2 the client and one server have another control plane than the other server, and with -stall one of them stands
 // still while modes of mutual TLS change.
 //
-// Start reading at events_test.go; state_test.go is what the events change, mesh_test.go where it runs. Package facts keeps
-// what was learned about Envoy alone, which the order of pushes relies on.
+// Start reading at events_test.go; state_test.go is the state that the events change, mesh_test.go
+// the mesh. Package facts tests properties of Envoy that the order of pushes relies on.
 package zeroloss

@@ -67,7 +67,7 @@ func (w *world) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: w.dial(hosts()[0]), MaxIdleConnsPerHost: 1}, Timeout: requestTime}
 }
 
-// generation gives the number in a reply's header, 0 if there is none.
+// generation returns the number in a reply's header, 0 if there is none.
 func generation(r echo.Reply) int {
 	n, err := strconv.Atoi(r.Generation)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	warmUp = "nothing yet"
 	// afterAll is the end of a run of many rounds: what a change does to connections may show only when they are drained.
 	afterAll = "draining"
-	// toldOf bounds how many requests are told of that were lost in one lane during one event, and lostEnough ends a run: it can only get longer.
+	// toldOf bounds how many requests receive that were lost in one lane during one event, and lostEnough ends a run: it can only get longer.
 	toldOf     = 3
 	lostEnough = 150
 	// leastRate is the fewest requests a second that prove something. A `go test ./...` has to share the machine.
@@ -78,7 +78,7 @@ func declare(t *testing.T) map[*regexp.Regexp]scorecard.Record {
 	return records
 }
 
-// chosen gives the events to play.
+// chosen returns the events to play.
 func chosen(t *testing.T) []event {
 	t.Helper()
 	want, err := regexp.Compile(*only)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// requestTime bounds a request: one that takes longer is lost.
+	// requestTime bounds a request: a longer call is counted as lost.
 	requestTime = 10 * time.Second
 	// dualAddress and kubeAddress are not declared to the sidecar in front of them.
 	dualAddress, kubeAddress = "10.66.1.40", "10.66.1.41"
@@ -149,7 +149,7 @@ func (w *world) startServers(t *testing.T) {
 	}
 }
 
-// addAddresses gives a node further addresses.
+// addAddresses returns a node further addresses.
 func addAddresses(node *netns.Node, list []string) error {
 	return node.Do(func() error {
 		link, err := netlink.LinkByName("eth0")

@@ -40,7 +40,7 @@ func firstState() state {
 	return state{Addresses: servers(1), MaxConnections: 1000, V1: 100}
 }
 
-// text gives the objects of a host as one YAML text.
+// text returns the objects of a host as one YAML text.
 func (s state) text(host string) (string, error) {
 	t, err := template.ParseFS(testdata, "testdata/"+host+".yaml.tmpl")
 	if err != nil {

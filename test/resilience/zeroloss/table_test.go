@@ -48,7 +48,7 @@ func (s *stage) line(w *tabwriter.Writer, tally load.Tally, event string) {
 	fmt.Fprintf(w, "\t%d/%d\t%s\n", n.Failed, n.Sent, n.Slowest.Round(time.Millisecond))
 }
 
-// spread gives the median and the longest of some durations.
+// spread returns the median and the longest of some durations.
 func spread(list []time.Duration) (median, most time.Duration) {
 	if len(list) == 0 {
 		return 0, 0

@@ -47,13 +47,13 @@ type Answer struct {
 	Lifetime time.Duration
 	// Error refuses everything.
 	Error error
-	// Refuse refuses a call, if it gives an error.
+	// Refuse refuses a call if it returns an error.
 	Refuse func(Call) error
 	// Chain replaces the answer, if it is not nil.
 	Chain func(leaf, root string) []string
 }
 
-// New makes one that nobody can reach yet.
+// New returns an authority that does not listen yet.
 func New(answer Answer) *Authority { return &Authority{answer: answer, more: make(chan struct{})} }
 
 // Start makes one and serves it on the listener with that certificate until the test ends; without a certificate in plaintext.
@@ -95,7 +95,7 @@ func (a *Authority) Set(answer Answer) {
 	a.answer = answer
 }
 
-// Await waits until there have been so many requests, and gives them all.
+// Await waits until there have been so many requests, and returns them all.
 func (a *Authority) Await(t testing.TB, n int) []Call {
 	t.Helper()
 	const patience = 20 * time.Second

@@ -1,7 +1,8 @@
-// Package authority is a certificate authority for tests of those who ask one: it speaks istio.v1.auth.IstioCertificateService
-// and signs what it is asked to sign.
+// Package authority is a certificate authority for tests of its clients: it serves
+// istio.v1.auth.IstioCertificateService and signs every request.
 //
-// In: requests over gRPC. Out: certificates, and what was asked and by whom. Law: it checks nothing but what a test tells it to.
+// In: requests over gRPC. Out: certificates, and the requests with their callers. Law: it checks
+// only the conditions that a test configures.
 //
 // Start with [Start].
 package authority

@@ -7,7 +7,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 )
 
-// peer gives what TLS knows of the caller.
+// peer returns the TLS state of the caller.
 func peer(ctx context.Context) (credentials.TLSInfo, bool) {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {

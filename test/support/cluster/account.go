@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client gives an administrator's client of the built-in kinds.
+// Client returns an administrator's client of the built-in kinds.
 func (c *Cluster) Client(t testing.TB) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -48,7 +48,7 @@ func (c *Cluster) ServiceAccountConfig(t testing.TB, namespace, name string) *re
 	return config
 }
 
-// Token gives a token of a service account, for audiences (none: the API server's own), that is valid for an hour. The account
+// Token returns a token of a service account, for audiences (none: the API server's own), that is valid for an hour. The account
 // is made if it is not there.
 func (c *Cluster) Token(t testing.TB, namespace, name string, audiences ...string) string {
 	t.Helper()
@@ -80,8 +80,8 @@ func ServiceAccount(namespace, name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
 
-// Grant allows a subject what rules say, in all namespaces, by a ClusterRole and its binding, and gives their name. The API
-// server knows of it some milliseconds later.
+// Grant grants the rules to a subject in all namespaces, by a ClusterRole and its binding, and
+// returns their name. The API server knows of it some milliseconds later.
 func (c *Cluster) Grant(t testing.TB, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) string {
 	t.Helper()
 	client := c.Client(t).RbacV1()
@@ -101,7 +101,7 @@ func (c *Cluster) Grant(t testing.TB, subject rbacv1.Subject, rules ...rbacv1.Po
 	return role.Name
 }
 
-// KubeconfigOf writes a kubeconfig of a configuration until the test ends, and gives its path.
+// KubeconfigOf writes a kubeconfig of a configuration until the test ends, and returns its path.
 func (c *Cluster) KubeconfigOf(t testing.TB, config *rest.Config) string {
 	t.Helper()
 	path := t.TempDir() + "/kubeconfig"

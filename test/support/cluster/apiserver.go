@@ -49,14 +49,14 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 			"--kubelet-preferred-address-types=InternalIP")
 	}
 	if c.options.Tier == API {
-		// Nobody makes the service accounts that this plugin wants pods to have.
+		// No controller creates the service accounts that this plugin requires.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	c.apiServer, err = startProcess(c.thread, "kube-apiserver", path, c.file("logs"), append(args, c.options.APIServerArgs...)...)
 	return err
 }
 
-// awaitAPIServer waits until it says that it is ready, and that what it makes at its start is there.
+// awaitAPIServer waits until the API server is ready and has created its initial objects.
 func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 	client, err := rest.HTTPClientFor(c.Config())
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Cluster) PauseAPIServer() error { return c.apiServer.pause() }
 // ResumeAPIServer undoes PauseAPIServer.
 func (c *Cluster) ResumeAPIServer() error { return c.apiServer.cmd.Process.Signal(syscall.SIGCONT) }
 
-// file gives the path of something in the cluster's directory.
+// file returns the path of something in the cluster's directory.
 func (c *Cluster) file(names ...string) string {
 	return filepath.Join(append([]string{c.dir}, names...)...)
 }

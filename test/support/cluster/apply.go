@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// fieldManager is who owns what is applied.
+// fieldManager is the owner of applied fields.
 const fieldManager = "meshpilot-test"
 
-// Apply makes the objects of YAML documents, or changes those that there are (server-side apply). Objects of namespaced kinds
-// that name no namespace go into `default`.
+// Apply creates or changes the objects of YAML documents (server-side apply). Objects of namespaced
+// kinds that name no namespace go into `default`.
 func (c *Cluster) Apply(ctx context.Context, documents string) error {
 	config := c.Config()
 	client, err := dynamic.NewForConfig(config)

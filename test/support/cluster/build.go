@@ -5,7 +5,7 @@ import (
 	"os/exec"
 )
 
-// Kubectl gives the path of kubectl: that in PATH if there is one, else one that is built.
+// Kubectl returns the path of kubectl: the one in PATH, or else a built one.
 func (p *Programs) Kubectl(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("kubectl"); err == nil {
 		return path, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
-// Cluster is one that is up.
+// Cluster is a running cluster.
 type Cluster struct {
 	options  Options
 	dir      string // of its state
@@ -121,7 +121,8 @@ func (c *Cluster) up(ctx context.Context) (err error) {
 	return nil
 }
 
-// makePlace makes the thread that starts processes, in the node's namespaces if there is to be a node, and reserves ports.
+// makePlace makes the thread that starts processes, in the node's namespaces if the cluster has a
+// node, and reserves ports.
 func (c *Cluster) makePlace() (err error) {
 	if c.net.hasNode() {
 		if c.node, err = newNode(c.net); err != nil {
@@ -138,7 +139,7 @@ func (c *Cluster) makePlace() (err error) {
 	return err
 }
 
-// say tells what has been reached, and when.
+// say prints a progress message with the time.
 func (c *Cluster) say(what string) {
 	c.options.Output("%5.1fs  %s", time.Since(c.began).Seconds(), what)
 }
@@ -207,7 +208,7 @@ func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
 // Dir is the directory of the cluster's state: keys, data, and in "logs" what its programs say.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Programs are what the cluster is made of.
+// Programs are the programs of the cluster.
 func (c *Cluster) Programs() *Programs { return c.programs }
 
 // Down ends all processes and removes the cluster's state, unless Options named its place.

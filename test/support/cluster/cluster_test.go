@@ -151,7 +151,7 @@ func TestAClusterThatDoesNotComeUp(t *testing.T) {
 	}
 }
 
-// running gives the command lines of all processes.
+// running returns the command lines of all processes.
 func running(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

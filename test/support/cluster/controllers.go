@@ -23,13 +23,13 @@ func (c *Cluster) startControllers(ctx context.Context) error {
 		"--service-account-private-key-file="+k.file("service-account.key"), "--root-ca-file="+k.file("ca.crt"),
 		"--cluster-signing-cert-file="+k.file("ca.crt"), "--cluster-signing-key-file="+k.file("ca.key"),
 		"--leader-elect=false", "--secure-port=0", "--allocate-node-cidrs=false", "--concurrent-deployment-syncs=10",
-		// What there is one of is a node that a test may stop: nobody shall judge it or give it addresses.
+		// A test may stop the only node: no controller may taint it or assign addresses.
 		"--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-cloud-node-lifecycle-controller,"+
 			"-service-lb-controller,-node-route-controller,-taint-eviction-controller")
 	return err
 }
 
-// awaitControllers waits until they have done what a new namespace needs.
+// awaitControllers waits until they have created the objects of a new namespace.
 func (c *Cluster) awaitControllers(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {

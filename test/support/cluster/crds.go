@@ -21,7 +21,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// crdFiles gives the files and directories of the kinds that are to be installed.
+// crdFiles returns the files and directories of the kinds to install.
 func crdFiles(ctx context.Context, o Options) ([]string, error) {
 	root, err := program.Root()
 	if err != nil {

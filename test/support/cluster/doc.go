@@ -16,8 +16,9 @@
 //	Node         and a node: kubelet, kube-proxy,     pods that run, in network namespaces             root
 //	             CoreDNS
 //
-// In the tier API nothing makes the service account `default` of a namespace, and nothing takes away what a deleted namespace
-// holds: pods are admitted without the one, and tests do not wait for the other.
+// In the tier API nothing makes the service account `default` of a namespace, and nothing deletes
+// the objects of a deleted namespace: pods are admitted without the one, and tests do not wait for
+// the other.
 //
 // # Law
 //

@@ -37,7 +37,7 @@ func openDoor(dial func(ctx context.Context) (net.Conn, error)) (*door, error) {
 
 func (d *door) address() string { return d.listener.Addr().String() }
 
-// lead carries one connection. Who is not let in has his own closed.
+// lead carries one connection. The connection of a refused client is closed.
 func (d *door) lead(ctx context.Context, outer net.Conn) {
 	defer outer.Close()
 	inner, err := d.dial(ctx)

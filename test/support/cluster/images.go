@@ -8,8 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster/image"
 )
 
-// baseImages are those that every cluster with a node has: CoreDNS; `pause`, which does nothing; this machine's shell and curl,
-// under the names by which manifests know them.
+// baseImages are the images of every cluster with a node: CoreDNS; `pause`, which does nothing;
+// this machine's shell and curl, under the names by which manifests know them.
 func (c *Cluster) baseImages(ctx context.Context) (image.Map, error) {
 	dns, err := c.programs.Path(ctx, "coredns")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// keys are those of one cluster. One authority signs everything.
+// keys are the keys of one cluster. One authority signs everything.
 type keys struct {
 	dir string
 	ca  *pki.Pair
@@ -73,12 +73,13 @@ func (k *keys) user(name string, groups ...string) *pki.Pair {
 	return k.ca.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: groups}})
 }
 
-// config gives a configuration of a client of the API server at an address (host:port), with nobody's credentials.
+// config returns a configuration of a client of the API server at an address (host:port), without
+// credentials.
 func (k *keys) config(address string) *rest.Config {
 	return &rest.Config{
 		Host:            "https://" + address,
 		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.CertificatePEM()},
-		// Tests wait for what they asked, and the server looks after itself.
+		// Tests wait for their own requests, and the server limits itself.
 		QPS: 500, Burst: 1000,
 	}
 }
@@ -90,7 +91,7 @@ func (k *keys) userConfig(address, name string, groups ...string) *rest.Config {
 	return config
 }
 
-// WriteKubeconfig writes a file that says what a configuration does.
+// WriteKubeconfig writes a configuration to a file.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	const name = "cluster"
 	out := clientcmdapi.NewConfig()

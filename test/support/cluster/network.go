@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// network is where a cluster's parts listen, and the addresses that it gives out. IPv4 is the first family, IPv6 the second
-// if there is one.
+// network contains the addresses on which a cluster's parts listen, and the addresses that it
+// allocates. IPv4 is the first family, IPv6 the second if there is one.
 type network struct {
 	// nodes has the node's addresses; none in clusters without one, which live on loopback.
 	nodes                         []netip.Addr
@@ -18,7 +18,7 @@ type network struct {
 // mostIndex is the last for which ranges are free: 10.(96+2n), 10.(97+2n) and 10.(244-n).
 const mostIndex = 40
 
-// networkOf gives the network of a cluster. Those of different indices do not overlap.
+// networkOf returns the network of a cluster. Networks of different indices do not overlap.
 func networkOf(o Options) (network, error) {
 	if o.Index < 0 || o.Index > mostIndex {
 		return network{}, fmt.Errorf("the index %d of a cluster is not between 0 and %d", o.Index, mostIndex)
@@ -41,7 +41,7 @@ func networkOf(o Options) (network, error) {
 	return n, nil
 }
 
-// hasNode says whether Pods run in the cluster.
+// hasNode reports whether Pods run in the cluster.
 func (n network) hasNode() bool { return len(n.nodes) > 0 }
 
 // apiService is the address of the Service `kubernetes`, dns that of the cluster's name server.
@@ -58,8 +58,8 @@ func (n network) apiServerArgs() []string {
 	if n.hasNode() {
 		return []string{"--bind-address=0.0.0.0", "--advertise-address=" + n.nodes[0].String()}
 	}
-	// The Service `kubernetes` has no endpoint: loopback may not be one, and nobody would call it. The address is one for
-	// documentation (RFC 5737), so that none of this machine is looked for.
+	// The Service `kubernetes` has no endpoint: loopback is not allowed, and would not be called.
+	// The address is one for documentation (RFC 5737), so that none of this machine is looked for.
 	return []string{"--bind-address=127.0.0.1", "--endpoint-reconciler-type=none", "--advertise-address=192.0.2.1"}
 }
 
@@ -80,7 +80,7 @@ func texts[T fmt.Stringer](list []T) []string {
 	return all
 }
 
-// ports are those that a cluster has reserved on its loopback.
+// ports are the ports that a cluster has reserved on its loopback.
 type ports struct{ etcd, peer, api *port }
 
 func reservePorts() (*ports, error) {
@@ -103,5 +103,5 @@ func (p *ports) release() {
 	}
 }
 
-// address gives the address of the port on loopback.
+// address returns the address of the port on loopback.
 func (p *port) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(p.number))) }

@@ -61,7 +61,8 @@ func newNode(n network) (*node, error) {
 	return made, err
 }
 
-// setUpNode gives the network namespace that it runs in the node's addresses, and a way to those of Services.
+// setUpNode assigns the node's addresses to the network namespace that it runs in, and adds a route
+// to Services.
 func (n network) setUpNode() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -173,7 +174,7 @@ func (c *Cluster) startProxy(ctx context.Context) error {
 	c.node.proxy, err = startProcess(c.thread, "kube-proxy", path, c.file("logs"),
 		"--kubeconfig="+c.file("kube-proxy.kubeconfig"), "--proxy-mode=iptables", "--hostname-override="+nodeName,
 		"--cluster-cidr="+strings.Join(texts(c.net.pods), ","), "--iptables-min-sync-period=100ms",
-		// What follows would change the machine's kernel, not the namespace.
+		// The following settings would change the machine's kernel, not the namespace.
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
 		"--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249")
 	return err
@@ -218,7 +219,7 @@ func (n *node) stop() error {
 	return errors.Join(errs...)
 }
 
-// close gives the node's network back, which ends with the last that is in it.
+// close releases the node's network, which ends with its last process.
 func (n *node) close() error {
 	var errs []error
 	if n.door != nil {
@@ -230,7 +231,8 @@ func (n *node) close() error {
 	return errors.Join(errs...)
 }
 
-// RestartKubelet stops the kubelet, with all containers, and starts it again: what a reboot of the node is to its Pods.
+// RestartKubelet stops the kubelet, with all containers, and starts it again: which corresponds to
+// a reboot of the node.
 func (c *Cluster) RestartKubelet(ctx context.Context) error {
 	c.node.kubelet.stop(stopPatience)
 	return c.startKubelet(ctx)

@@ -29,7 +29,7 @@ const (
 	Experimental GatewayAPI = "experimental"
 )
 
-// Options say what a cluster has. The zero value is an API server with Istio's kinds.
+// Options configure a cluster. The zero value is an API server with Istio's kinds.
 type Options struct {
 	Tier Tier
 	// GatewayAPI are the kinds of Gateway API to be installed.
@@ -38,11 +38,12 @@ type Options struct {
 	NoIstioKinds bool
 	// CRDs are more files or directories with CustomResourceDefinitions.
 	CRDs []string
-	// Images are what Pods may run in the tier Node, besides those of [BaseImages].
+	// Images are the images of Pods in the tier Node, besides [BaseImages].
 	Images image.Map
-	// Index chooses the cluster's addresses. Those that are to reach each other (see Connect) need different ones; 0 to 40.
+	// Index chooses the cluster's addresses. Clusters that must reach each other (see Connect) need
+	// different ones; 0 to 40.
 	Index int
-	// DualStack gives a cluster of the tier Node IPv6 addresses, too. The machine must have IPv6.
+	// DualStack adds IPv6 addresses to a cluster of the tier Node. The machine must have IPv6.
 	DualStack bool
 	// NodeLabels are labels of the Node, such as its region and zone.
 	NodeLabels map[string]string
@@ -50,7 +51,7 @@ type Options struct {
 	Dir string
 	// APIServerArgs are more flags of kube-apiserver.
 	APIServerArgs []string
-	// Output is told what is done, for people; nil: nobody.
+	// Output receives progress messages; nil: nobody.
 	Output func(format string, args ...any)
 }
 

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is one of loopback that is ours as long as the cluster is, whether or not somebody listens at it: a socket that is
-// bound and does not listen keeps others away, and who sets SO_REUSEPORT as it does (the programs have a flag for that) may
-// listen all the same.
+// port is a reserved port of loopback, whether or not a process listens on it: a socket that is
+// bound and does not listen keeps others away, and who sets SO_REUSEPORT as it does (the programs
+// have a flag for that) may listen all the same.
 type port struct {
 	fd     int
 	number uint16

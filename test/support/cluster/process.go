@@ -41,12 +41,12 @@ func startProcess(on *osthread.Thread, name, path, logs string, args ...string) 
 	}
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // how it ended is told by failure
+		_ = p.cmd.Wait() // failure reports how it ended
 	}()
 	return p, nil
 }
 
-// running says whether it has not ended.
+// running reports whether it has not ended.
 func (p *process) running() bool {
 	select {
 	case <-p.done:
@@ -56,7 +56,7 @@ func (p *process) running() bool {
 	}
 }
 
-// failure says how it ended and what it said last; nil while it runs.
+// failure returns how it ended and its last output; nil while it runs.
 func (p *process) failure() error {
 	if p.running() {
 		return nil

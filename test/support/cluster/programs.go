@@ -33,15 +33,16 @@ func programs() []upstream {
 
 const kubernetesModule = "kubernetes"
 
-// Programs are what a cluster is made of. They are built from the Go modules in test/support/cluster/programs, each when it is asked
-// for the first time, and kept in the user's cache directory.
+// Programs are the programs of a cluster. They are built from the Go modules in
+// test/support/cluster/programs, each when it is asked for the first time, and kept in the user's
+// cache directory.
 type Programs struct {
 	sources string // test/support/cluster/programs
 	say     func(format string, args ...any)
 }
 
-// FindPrograms says where the programs of this checkout are kept; it builds nothing. say is told of builds, which take
-// minutes; nil: nobody is.
+// FindPrograms says where the programs of this checkout are kept; it builds nothing. say receives
+// messages about builds, which take minutes; nil: nobody is.
 func FindPrograms(say func(format string, args ...any)) (*Programs, error) {
 	root, err := program.Root()
 	if err != nil {
@@ -76,7 +77,7 @@ func (p *Programs) KubernetesVersion() (string, error) {
 	return strings.TrimSpace(version), nil
 }
 
-// Path gives a program, and builds it if it is not there: once, however many ask at the same time, in this process or others.
+// Path returns a program, and builds it if it is not there: once, however many ask at the same time, in this process or others.
 func (p *Programs) Path(ctx context.Context, name string) (string, error) {
 	for _, prog := range programs() {
 		if prog.name == name {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 )
 
-// errNoNode is what is asked of a cluster without a node.
+// errNoNode is returned by operations that need a node.
 var errNoNode = errors.New("the cluster has no node")
 
 // Dial connects from the node to an address of the cluster: a Pod's, a Service's, a load balancer's. The address is a literal
@@ -118,7 +118,8 @@ func (c *Cluster) leadTo(other *Cluster) error {
 	return nil
 }
 
-// Exec runs a command in a container of a Pod, and gives what it said. An error of the command has what it said on stderr.
+// Exec runs a command in a container of a Pod, and returns its output. An error of the command
+// contains its stderr.
 func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, command ...string) (string, error) {
 	config := c.Config()
 	client, err := kubernetes.NewForConfig(config)
@@ -139,7 +140,7 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, co
 	return out.String(), nil
 }
 
-// Kubectl gives a command: kubectl as an administrator, from PATH or, where there is none, built as the cluster's other
+// Kubectl returns a command: kubectl as an administrator, from PATH or, where there is none, built as the cluster's other
 // programs are.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	path, err := c.programs.Kubectl(ctx)

@@ -22,7 +22,7 @@ type Shared struct {
 	up   *Cluster
 }
 
-// NewShared says what the cluster will be. It starts nothing.
+// NewShared returns a cluster that is not started yet. It starts nothing.
 func NewShared(o Options) *Shared {
 	s := &Shared{}
 	s.once = sync.OnceValues(func() (*Cluster, error) {
@@ -39,7 +39,7 @@ func NewShared(o Options) *Shared {
 	return s
 }
 
-// Start gives the cluster. The test fails if it does not come up.
+// Start returns the cluster. The test fails if it does not come up.
 func (s *Shared) Start(t testing.TB) *Cluster {
 	t.Helper()
 	c, err := s.once()
@@ -52,7 +52,7 @@ func (s *Shared) Start(t testing.TB) *Cluster {
 // Tests is a testing.M.
 type Tests interface{ Run() int }
 
-// Around gives tests after which the cluster goes down.
+// Around returns an M that stops the cluster after the tests.
 func (s *Shared) Around(m Tests) Tests { return around{s, m} }
 
 type around struct {
@@ -60,7 +60,7 @@ type around struct {
 	tests  Tests
 }
 
-// Run runs the tests and gives their exit code.
+// Run runs the tests and returns their exit code.
 func (a around) Run() int {
 	code := a.tests.Run()
 	a.shared.mu.Lock()
@@ -75,8 +75,9 @@ func (a around) Run() int {
 	return code
 }
 
-// RequireNode skips a test if this machine cannot run a node, and names what is missing. With CI=true in the environment it
-// fails the test instead: there a test that did not run must not look like one that passed.
+// RequireNode skips a test if this machine cannot run a node, and names what is missing. With
+// CI=true in the environment it fails the test instead: there a skipped test must not look like a
+// passed one.
 func RequireNode(t testing.TB) {
 	t.Helper()
 	err := errNotRoot

@@ -4,8 +4,8 @@
 // with an error fails the test, and the log is shown when the test has failed.
 // Law: it decides nothing that a test may be about: that is for the test to set in the Options.
 //
-// Where the control plane is to be a program of its own, see test/support/gatewayenv. The tests inside of internal/discovery cannot import
-// this package, and start theirs themselves.
+// If the control plane must be a program of its own, see test/support/gatewayenv. The tests inside
+// of internal/discovery cannot import this package, and start theirs themselves.
 //
 // Start with [Start].
 package controlplane

@@ -13,7 +13,7 @@ import (
 // Patience bounds every wait for a control plane.
 const Patience = time.Minute
 
-// Options gives the options of a control plane that serves plain-text xDS and HTTP, at addresses of its own, and nothing else. It has
+// Options returns the options of a control plane that serves plain-text xDS and HTTP, at addresses of its own, and nothing else. It has
 // no files: its mesh configuration is that of the ConfigMap, if it has a Kubernetes API.
 func Options(t testing.TB) discovery.Options {
 	t.Helper()
@@ -76,13 +76,13 @@ func Start(t testing.TB, o discovery.Options) *Plane {
 // Stop stops it as SIGTERM does, and returns when it has ended.
 func (p *Plane) Stop() { p.stop() }
 
-// Logged gives what it has said.
+// Logged returns its log.
 func (p *Plane) Logged() string { return p.log.String() }
 
 // Get asks for one of its pages, as [serving.Page] does.
 func (p *Plane) Get(path string) (string, error) { return serving.Page("http://" + p.HTTP + path) }
 
-// Ready has no error if it says that it is ready.
+// Ready returns nil if the control plane reports readiness.
 func (p *Plane) Ready() error {
 	_, err := p.Get("/ready")
 	return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Names gives what the first group of a pattern finds in a text.
+// Names returns the matches of the first group of a pattern in a text.
 func Names(text string, pattern *regexp.Regexp) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
@@ -17,7 +17,7 @@ func Names(text string, pattern *regexp.Regexp) map[string]bool {
 	return names
 }
 
-// Sources gives the text of the Go files of the test's folder, but for tests.
+// Sources returns the text of the Go files of the test's folder, but for tests.
 func Sources(t testing.TB) string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -33,7 +33,7 @@ func Sources(t testing.TB) string {
 	return text.String()
 }
 
-// Content gives the text of a file.
+// Content returns the text of a file.
 func Content(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

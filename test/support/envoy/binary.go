@@ -10,7 +10,7 @@ import (
 // Version is the Envoy release that everything is tested with.
 const Version = "1.40.0"
 
-// Binary gives the path of the Envoy binary: $ENVOY, or where `make envoy` puts it in the user's cache directory.
+// Binary returns the path of the Envoy binary: $ENVOY, or where `make envoy` puts it in the user's cache directory.
 func Binary() (string, error) {
 	path := os.Getenv("ENVOY")
 	if path == "" {
@@ -30,8 +30,8 @@ func Binary() (string, error) {
 	return path, nil
 }
 
-// Require gives the path of the Envoy binary and skips the test where there is none. With CI=true it fails the test
-// instead: there a test that did not run must not look like one that passed.
+// Require returns the path of the Envoy binary and skips the test where there is none. With CI=true
+// it fails the test instead: there a skipped test must not look like a passed one.
 func Require(t testing.TB) string {
 	t.Helper()
 	path, err := Binary()

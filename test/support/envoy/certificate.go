@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// certificate is a pair of files with a self-signed certificate, in place of those that a configuration names. secrets is an
-// answer of SDS, in place of those that come over ADS.
+// certificate is a pair of files with a self-signed certificate, in place of the files that a
+// configuration names. secrets is an answer of SDS, in place of secrets over ADS.
 type certificate struct{ chain, key, secrets string }
 
 func newCertificate(dir string) (certificate, error) {
@@ -31,7 +31,7 @@ func newCertificate(dir string) (certificate, error) {
 	return c, own.WriteFiles(c.chain, c.key)
 }
 
-// substitute gives the bootstrap with every certificate file of its TLS contexts replaced by c. Clusters are not left to ask
+// substitute returns the bootstrap with every certificate file of its TLS contexts replaced by c. Clusters are not left to ask
 // for secrets over ADS: in a bootstrap, where ADS comes after the clusters, some of them crash Envoy then.
 func (c certificate) substitute(b *bootstrapv3.Bootstrap) (*bootstrapv3.Bootstrap, error) {
 	b = proto.CloneOf(b)

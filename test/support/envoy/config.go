@@ -19,7 +19,7 @@ import (
 // adsCluster is the name of the cluster that the bootstrap has for ADS, as pilot-agent's has.
 const adsCluster = "xds-grpc"
 
-// Config is what is to be loaded together. Any list may be empty.
+// Config is the set of resources to load together. Any list may be empty.
 type Config struct {
 	Clusters  []*clusterv3.Cluster
 	Endpoints []*endpointv3.ClusterLoadAssignment
@@ -101,7 +101,7 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 	}, nil
 }
 
-// resolved gives the EDS cluster as a static one with that assignment.
+// resolved returns the EDS cluster as a static one with that assignment.
 func resolved(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
 	c = proto.CloneOf(c)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}

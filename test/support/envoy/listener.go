@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// routeListener makes a listener with the route configuration inline: the i-th one of a bootstrap, so that no two
-// share an address. Inline routes to clusters that are not there are refused, other than those that come by RDS; so
-// that is switched off where the configuration does not say otherwise.
+// routeListener makes a listener with the route configuration inline: the i-th one of a bootstrap,
+// so that no two share an address. Inline routes to missing clusters are refused, unlike routes
+// over RDS; so that is switched off where the configuration does not say otherwise.
 func routeListener(i int, r *routev3.RouteConfiguration) (*listenerv3.Listener, error) {
 	r = proto.CloneOf(r)
 	if r.GetValidateClusters() == nil {

@@ -30,12 +30,12 @@ const (
 // Options say how an Envoy is run. Only Bootstrap is needed.
 type Options struct {
 	Bootstrap []byte   // YAML or JSON
-	Args      []string // besides those that every Envoy of a test has
-	Env       []string // besides what the test has, as KEY=VALUE
+	Args      []string // besides the arguments of every Envoy of a test
+	Env       []string // besides the test's environment, as KEY=VALUE
 	Ready     Ready    // what [Start] waits for
 }
 
-// Ready says what an Envoy lacks to be ready; nil if nothing.
+// Ready returns an error that describes why an Envoy is not ready; nil if nothing.
 type Ready func() error
 
 // Process is an Envoy that runs until its test ends.
@@ -169,7 +169,7 @@ func Live(admin string) Ready {
 	}
 }
 
-// Text gives a bootstrap as Envoy reads it.
+// Text returns a bootstrap in the form that Envoy reads.
 func Text(t testing.TB, b *bootstrapv3.Bootstrap) []byte {
 	t.Helper()
 	js, err := protojson.Marshal(b)

@@ -35,7 +35,8 @@ func ValidateBootstrap(t testing.TB, b *bootstrapv3.Bootstrap) {
 	}
 }
 
-// Refusal gives what Envoy says against the Config, nil if it takes it. dir is an empty folder for what it reads.
+// Refusal returns Envoy's error for the Config, or nil if Envoy accepts it. dir is an empty folder
+// for its files.
 func Refusal(ctx context.Context, binary, dir string, c Config) error {
 	b, err := c.Bootstrap()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Answer answers a request itself and gives true, or lets it through, perhaps with another path.
+// Answer answers a request itself and returns true, or lets it through, perhaps with another path.
 type Answer func(w http.ResponseWriter, r *http.Request) bool
 
 // Front stands before an API server.
@@ -74,7 +74,7 @@ func New(t testing.TB, c *rest.Config) *Front {
 	return f
 }
 
-// Config is that of a client that goes through. What it asks for it gets in JSON.
+// Config is that of a client that goes through. It receives JSON.
 func (f *Front) Config() *rest.Config {
 	return &rest.Config{Host: f.server.URL, QPS: 1000, Burst: 1000}
 }
@@ -123,7 +123,8 @@ func (c closers) Close() error {
 	return c[1].Close()
 }
 
-// Say puts an event, a line of JSON, into all watches of a resource ("services"). It gives how many there are.
+// Say puts an event, a line of JSON, into all watches of a resource ("services"). It returns their
+// number.
 func (f *Front) Say(resource, line string) int {
 	f.mu.Lock()
 	watches := append([]*stream(nil), f.watches...)

@@ -17,7 +17,7 @@ import (
 // settleTime bounds how long a change may take to show.
 const settleTime = 30 * time.Second
 
-// Options are what the control plane and the agent have beside what a test needs.
+// Options are additional settings of the control plane and the agent.
 type Options struct {
 	Flags, Env []string
 	// AgentEnv is variables of the gateway's agent.

@@ -6,7 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// programs gives a folder with the programs under test.
+// programs returns a folder with the programs under test.
 func programs(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -53,7 +53,7 @@ func Run(t *testing.T, glob string, check func(t *testing.T, c *Case)) {
 	}
 }
 
-// finish fails a case that has sections nobody looked at, and writes the file if Compare changed it.
+// finish fails a case with unread sections, and writes the file if Compare changed it.
 func (c *Case) finish(t *testing.T, path string) {
 	t.Helper()
 	if t.Failed() || t.Skipped() {
@@ -71,10 +71,10 @@ func (c *Case) finish(t *testing.T, path string) {
 	}
 }
 
-// Has says whether the case has a section of that name.
+// Has reports whether the case has a section of that name.
 func (c *Case) Has(section string) bool { return c.section(section) != nil }
 
-// Input gives a section's text, nil if the case does not have it.
+// Input returns a section's text, nil if the case does not have it.
 func (c *Case) Input(section string) []byte {
 	f := c.section(section)
 	if f == nil {
@@ -84,7 +84,7 @@ func (c *Case) Input(section string) []byte {
 	return f.Data
 }
 
-// Sections gives the names of all sections, in the order of the file.
+// Sections returns the names of all sections, in the order of the file.
 func (c *Case) Sections() []string {
 	names := make([]string, len(c.archive.Files))
 	for i, f := range c.archive.Files {
@@ -93,7 +93,8 @@ func (c *Case) Sections() []string {
 	return names
 }
 
-// Ignore says that the caller looks at some sections only: those that it leaves alone do not fail the case.
+// Ignore declares that the caller reads only some sections: unread sections then do not fail the
+// case.
 func (c *Case) Ignore() {
 	for _, f := range c.archive.Files {
 		c.used[f.Name] = true

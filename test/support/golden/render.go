@@ -48,7 +48,7 @@ func Resources(t testing.TB, list []*resource.Resource) []byte {
 	return out.Bytes()
 }
 
-// Decode gives the message that a resource was encoded from.
+// Decode returns the message that a resource was encoded from.
 func Decode(t testing.TB, r *resource.Resource) proto.Message {
 	t.Helper()
 	m, err := (&anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}).UnmarshalNew()

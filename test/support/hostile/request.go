@@ -76,7 +76,7 @@ func (g *Requests) addECDSA(to *[]*requester, c elliptic.Curve) error {
 	return nil
 }
 
-// templates ask for what a workload must not have.
+// templates request properties that a workload must not have.
 func templates() []*x509.CertificateRequest {
 	victim := &url.URL{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/istiod"}
 	extension := func(value []byte, id ...int) pkix.Extension {
@@ -121,7 +121,7 @@ func (g *Requests) Next() Request {
 	if roots, ok := parse(der); ok && len(roots) == 1 && g.IntN(8) > 0 {
 		root := roots[0]
 		switch n := g.IntN(10); {
-		case n < 6: // only what is signed changes, and is signed again: it gets past the signature
+		case n < 6: // only the signed part changes, and is signed again: it gets past the signature
 			kind = "signed again"
 			for range 1 + g.IntN(3) {
 				mutate(g.Rand, root.children[0])
@@ -144,7 +144,7 @@ func (g *Requests) Next() Request {
 	return Request{Text: text, Kind: kind + wrapped}
 }
 
-// sign replaces the signature of a request by one over what it says now.
+// sign replaces the signature of a request by one over its current content.
 func (*Requests) sign(root *element, key crypto.Signer) {
 	if len(root.children) < 3 {
 		return

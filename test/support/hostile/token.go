@@ -17,10 +17,12 @@ import (
 	"time"
 )
 
-// Tokens generates JWTs for a server that accepts those that its ES256 key signed. It is for one goroutine.
+// Tokens generates JWTs for a server that accepts tokens signed by its ES256 key. It is for one
+// goroutine.
 type Tokens struct {
 	*rand.Rand
-	// Issuer, Audience and Subjects are what the server accepts; Subjects name accounts that it knows.
+	// Issuer, Audience and Subjects are accepted by the server; Subjects name accounts that it
+	// knows.
 	Issuer, Audience string
 	Subjects         []string
 	// KeyID is that of Key, the server's own.
@@ -56,7 +58,7 @@ func (g *Tokens) Next() (Token, error) {
 	}
 	subject, _ = claims["sub"].(string)
 	switch g.IntN(10) {
-	case 0, 1, 2, 3: // what the server's key has signed, whatever it says
+	case 0, 1, 2, 3: // tokens signed by the server's key, whatever they contain
 		text, err := g.signed(g.Key, g.object(header), g.object(claims))
 		return Token{Text: text, Kind: "signed claims", Genuine: true, Subject: subject}, err
 	case 4, 5, 6:
@@ -92,7 +94,7 @@ func (g *Tokens) header() map[string]any {
 	return h
 }
 
-// claims are good, or have one that is not.
+// claims are valid, or have one invalid claim.
 func (g *Tokens) claims() map[string]any {
 	c := g.goodClaims(pick(g.Rand, g.Subjects))
 	odd := []any{nil, 1, -1, 1e308, "", []any{}, map[string]any{}, true, strings.Repeat("[", 500), "\x00", "\u202e"}
@@ -217,7 +219,7 @@ func (g *Tokens) damaged(good, subject string) Token {
 		t.Kind, t.Genuine = "good", true
 	}
 	t.Text = strings.Join(parts, ".")
-	t.Genuine = t.Genuine || t.Text == good // the damage may be what was there before
+	t.Genuine = t.Genuine || t.Text == good // the mutation may produce the original bytes
 	return t
 }
 

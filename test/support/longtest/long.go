@@ -9,7 +9,7 @@ import (
 // Variable is the environment variable that has such tests run, by the value "true". They also run where CI is "true".
 const Variable = "MESHPILOT_LONG"
 
-// Test skips a test unless long ones are to be run.
+// Test skips a test unless long tests are enabled.
 func Test(t testing.TB) {
 	t.Helper()
 	if !wanted() {
@@ -17,8 +17,8 @@ func Test(t testing.TB) {
 	}
 }
 
-// Rounds gives how often a test is to do again what shows more the more often it is done: few times, or, where long tests are to be run,
-// many.
+// Rounds returns the number of repetitions of a randomized test: few, or many if long tests are
+// enabled.
 func Rounds(few, many int) int {
 	if wanted() {
 		return many

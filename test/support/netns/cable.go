@@ -90,7 +90,7 @@ func (n *Node) plugBridgeEnd() error {
 	return nil
 }
 
-// address gives the interface its addresses, and a default route for each family.
+// address assigns the interface its addresses, and a default route for each family.
 func (n *Node) address(links *netlink.Handle, link netlink.Link) error {
 	routed := map[netip.Prefix]bool{}
 	for _, addr := range n.addrs {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Dial connects from the node, resolving names by the node's hosts. Network and address are those of net.Dial; the
-// port must be a number.
+// Dial connects from the node, resolving names by the node's hosts. Network and address have the
+// same meaning as in net.Dial; the port must be a number.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

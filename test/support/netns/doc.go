@@ -26,5 +26,6 @@
 //
 // # Where to start reading
 //
-// world.go (the three stages), network.go, node.go, process.go; gate.go is what a test package calls.
+// world.go (the three stages), network.go, node.go, process.go; gate.go contains the functions that
+// a test package calls.
 package netns

@@ -12,9 +12,10 @@ import (
 
 const exposed = "/run/exposed"
 
-// Expose shows a file or a directory at a path that every user of the world can reach too, and returns that path. A
-// home directory is often closed to others, and so are temporary ones: a process that runs as another user could not
-// execute a program there. The mode of what is exposed holds as before. Exposing it again returns the same path.
+// Expose shows a file or a directory at a path that every user of the world can reach too, and
+// returns that path. A home directory is often closed to others, and so are temporary ones: a
+// process that runs as another user could not execute a program there. The mode of the exposed file
+// is unchanged. Exposing it again returns the same path.
 func Expose(path string) (string, error) {
 	if err := Available(); err != nil {
 		return "", err

@@ -21,8 +21,8 @@ func Available() error {
 	return errors.New("this program was not started through netns.Run or netns.TestMain")
 }
 
-// TestMain is the body of a test package's TestMain: it runs the tests in a world. Where there can be none they run as
-// they are, and those that call Require are skipped.
+// TestMain is the body of a test package's TestMain: it runs the tests in a world. Where there can
+// be none, tests run without, and tests that call Require are skipped.
 //
 //	func TestMain(m *testing.M) { os.Exit(netns.TestMain(m)) }
 func TestMain(m interface{ Run() int }) int {
@@ -44,8 +44,8 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// Require skips a test that is not in a world, saying why. With CI=true in the environment it fails it instead: there
-// a test that did not run must not look like one that passed.
+// Require skips a test that is not in a world, saying why. With CI=true in the environment it fails
+// it instead: there a skipped test must not look like a passed one.
 func Require(t TB) {
 	t.Helper()
 	err := Available()
@@ -107,7 +107,7 @@ func explain(err error) error {
 	return fmt.Errorf("network namespaces cannot be had here as uid %d: %w (%s)", os.Geteuid(), err, hint)
 }
 
-// readFile returns what a file holds, nothing when it cannot be read.
+// readFile returns the content of a file, or nothing if it cannot be read.
 func readFile(path string) string {
 	b, _ := os.ReadFile(path)
 	return string(b)

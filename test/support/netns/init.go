@@ -58,7 +58,7 @@ func furnishAndStart() (pid int, err error) {
 // furnish makes the new namespaces usable: private mounts, a /proc that shows the world's PIDs, an empty writable /run
 // (iptables locks a file there), the loopback device; and makes sure that bridges and veth pairs can be had.
 func furnish() error {
-	unix.Umask(0o022) // what the program makes for processes of other users must be readable
+	unix.Umask(0o022) // files for processes of other users must be readable
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}

@@ -107,8 +107,8 @@ func (n *Network) addBridge() error {
 	return n.refuseStrays(lo)
 }
 
-// refuseStrays makes the bridge take every address outside the network for its own, where nothing listens: a
-// connection to an address that nobody has is refused at once, instead of timing out.
+// refuseStrays makes the bridge take every address outside the network for its own, where nothing
+// listens: a connection to an unused address is refused at once, instead of timing out.
 func (n *Network) refuseStrays(lo netlink.Link) error {
 	for _, p := range n.prefixes {
 		route := &netlink.Route{
@@ -187,8 +187,8 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// remove forgets a node and takes its cable away. Removing one end removes the other, whoever still holds the node's
-// namespace.
+// remove forgets a node and takes its cable away. Removing one end removes the other, even if a
+// process still holds the node's namespace.
 func (n *Network) remove(node *Node) error {
 	n.mu.Lock()
 	delete(n.nodes, node.name)

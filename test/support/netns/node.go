@@ -128,8 +128,8 @@ func (n *Node) Traffic() (Traffic, error) {
 	return t, err
 }
 
-// Close kills every process in the node, whoever started it, and removes the node from its network. It returns when
-// the processes are gone. A second call does nothing.
+// Close kills every process in the node and removes the node from its network. It returns when the
+// processes are gone. A second call does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	closed := n.closed

@@ -54,8 +54,8 @@ func processesIn(inode uint64) ([]int, error) {
 	return pids, nil
 }
 
-// innermostPID reads the last number of a status file's NSpid line: the directory name may be that of an outer PID
-// namespace, when /proc could not be mounted anew.
+// innermostPID reads the last number of a status file's NSpid line: the directory name may be that
+// of an outer PID namespace, when /proc could not be mounted again.
 func innermostPID(status string) (int, bool) {
 	for line := range strings.Lines(status) {
 		if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {

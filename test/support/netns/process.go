@@ -155,7 +155,7 @@ func (p *Process) Status() int {
 	return exitStatus(p.cmd.ProcessState.Sys().(syscall.WaitStatus))
 }
 
-// Signal sends a signal to the process alone. One that has ended is no error.
+// Signal sends a signal to the process alone. An ended process is not an error.
 func (p *Process) Signal(s syscall.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("sending %s to %s on node %q: %w", s, p.name, p.node.name, err)

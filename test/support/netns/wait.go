@@ -13,7 +13,8 @@ import (
 // pollEvery is how often a condition is looked at.
 const pollEvery = 15 * time.Millisecond
 
-// ProcessError is a process that failed, or did not come to what was waited for. It names the log.
+// ProcessError reports a process that failed, or did not reach the awaited condition. It names the
+// log.
 type ProcessError struct {
 	Node, Process string
 	Log           string
@@ -46,8 +47,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Await asks cond again and again until it returns nil. It gives up with a *ProcessError, which holds the last answer,
-// when ctx ends or the process does.
+// Await asks cond again and again until it returns nil. It returns a *ProcessError with the last
+// answer if ctx or the process ends first.
 func (p *Process) Await(ctx context.Context, what string, cond func(context.Context) error) error {
 	var last error
 	for {

@@ -91,7 +91,7 @@ func launch(userNamespace bool) (int, error) {
 	cmd.ExtraFiles = []*os.File{reportW}
 	cmd.SysProcAttr = worldAttr(userNamespace)
 
-	// Caught before the start, so that none is lost; buffered, so that none is dropped meanwhile.
+	// Caught before the start, so that none is lost; buffered, so that none is dropped.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
 	defer signal.Stop(signals)

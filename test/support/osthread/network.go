@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Current opens the network namespace of the calling thread. Who calls it twice and compares is locked to a thread.
+// Current opens the network namespace of the calling thread. A caller that compares two calls is
+// locked to a thread.
 func Current() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
 
 // NewNetwork makes a network namespace. It needs root, and lasts as long as the file is open or a process is in it.

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Thread is a thread that starts processes, which the kernel kills when it ends. PR_SET_PDEATHSIG is about the thread that
-// made a process, not about the program: so it must be one that ends with the program or by Close and not, as others of a Go
-// program may, because some goroutine was locked to it.
+// Thread is a thread that starts processes, which the kernel kills when it ends. PR_SET_PDEATHSIG
+// is about the thread that made a process, not about the program: so it must end with the program
+// or by Close and not, like other threads of a Go program, because some goroutine was locked to it.
 type Thread struct {
 	tasks chan func()
 	ended chan struct{}
@@ -56,7 +56,7 @@ func (t *Thread) Start(cmd *exec.Cmd) error {
 	return t.Do(cmd.Start)
 }
 
-// Close ends the thread, and with it what it started. Nothing may be started after it.
+// Close ends the thread and the processes that it started. Nothing may be started after it.
 func (t *Thread) Close() {
 	close(t.tasks)
 	<-t.ended // the thread itself ends a moment later

@@ -1,10 +1,10 @@
-// Package pki makes certificates for tests: authorities, what they sign, and lists of what they revoked.
+// Package pki makes certificates for tests: authorities, certificates and revocation lists.
 //
-// In: certificates as templates, of which only what matters to a test is set. Out: pairs of a certificate and its key, as
-// values of crypto/tls, as PEM, or as files.
+// In: certificates as templates, in which a test sets only the fields that it needs. Out: pairs of
+// a certificate and its key, as values of crypto/tls, as PEM, or as files.
 //
-// Law: nothing here gives an error but writing files. Templates are the test's own: what cannot be signed is a bug of the test,
-// and a panic.
+// Law: only writing files returns an error. Templates are the test's own: what cannot be signed is
+// a bug of the test, and a panic.
 //
 // Start with [Authority] and [Pair.Issue] in pair.go.
 package pki

@@ -24,13 +24,13 @@ type Pair struct {
 	Key         crypto.Signer
 }
 
-// Authority makes one that signs certificates and lists of revoked ones. It signs its own.
+// Authority returns a pair that signs certificates and revocation lists. It signs its own.
 func Authority(name string) *Pair {
 	return SelfSigned(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true})
 }
 
-// SelfSigned makes a certificate that signs itself: that of an authority, or one that nobody has to believe. What the template
-// leaves open is as [Pair.Issue] says.
+// SelfSigned makes a certificate that signs itself: of an authority, or a self-signed one. For
+// unset fields of the template see [Pair.Issue].
 func SelfSigned(template *x509.Certificate) *Pair {
 	key := NewKey()
 	return sign(template, key, func(c *x509.Certificate) (*x509.Certificate, crypto.Signer) { return c, key })
@@ -75,7 +75,7 @@ func sign(template *x509.Certificate, key crypto.Signer, by func(*x509.Certifica
 	return &Pair{Certificate: must(x509.ParseCertificate(der)), Key: key}
 }
 
-// Revoke gives a list, in PEM, of certificates that an authority takes back.
+// Revoke returns a revocation list, in PEM.
 func (p *Pair) Revoke(serials ...*big.Int) []byte {
 	now := time.Now()
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-time.Hour), NextUpdate: now.Add(life)}
@@ -86,22 +86,22 @@ func (p *Pair) Revoke(serials ...*big.Int) []byte {
 	return inPEM("X509 CRL", must(x509.CreateRevocationList(rand.Reader, list, p.Certificate, p.Key)))
 }
 
-// Pool gives the certificate as what is trusted.
+// Pool returns a pool with the certificate.
 func (p *Pair) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(p.Certificate)
 	return pool
 }
 
-// TLS gives the pair as what is shown.
+// TLS returns the pair as a tls.Certificate.
 func (p *Pair) TLS() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.Certificate.Raw}, PrivateKey: p.Key}
 }
 
-// CertificatePEM gives the certificate.
+// CertificatePEM returns the certificate.
 func (p *Pair) CertificatePEM() []byte { return inPEM("CERTIFICATE", p.Certificate.Raw) }
 
-// KeyPEM gives the key (PKCS #8).
+// KeyPEM returns the key (PKCS #8).
 func (p *Pair) KeyPEM() []byte { return inPEM("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(p.Key))) }
 
 // WriteFiles writes both in PEM. It fails as [os.WriteFile] does.

@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 )
 
-// public is a key of which only the public half is known: what a request for a certificate has.
+// public is a key without its private half: as in a certificate request.
 type public struct {
 	crypto.Signer
 	key crypto.PublicKey
@@ -13,7 +13,8 @@ type public struct {
 
 func (p public) Public() crypto.PublicKey { return p.key }
 
-// Sign makes a certificate for somebody else's key, in PEM. What the template leaves open is as [Pair.Issue] says.
+// Sign returns a certificate for another key, in PEM. For unset fields of the template see
+// [Pair.Issue].
 func (p *Pair) Sign(key crypto.PublicKey, template *x509.Certificate) []byte {
 	return p.IssueTo(public{key: key}, template).CertificatePEM()
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Build builds a program and gives its path. It is called as its package; one in a folder "app" as the folder above.
+// Build builds a program and returns its path. It is called as its package; one in a folder "app" as the folder above.
 func Build(ctx context.Context, pkg string) (string, error) {
 	files, err := build(ctx, pkg)
 	if err != nil {
@@ -36,7 +36,7 @@ func Into(ctx context.Context, dir string, pkgs ...string) error {
 	return nil
 }
 
-// build builds programs and gives their paths, in the order of the packages.
+// build builds programs and returns their paths, in the order of the packages.
 func build(ctx context.Context, pkgs ...string) ([]string, error) {
 	root, err := Root()
 	if err != nil {
@@ -71,7 +71,8 @@ func build(ctx context.Context, pkgs ...string) ([]string, error) {
 	return files, nil
 }
 
-// place makes a file another name, or where that cannot be a copy. A program that is built anew is another file.
+// place makes a file another name, or where that cannot be a copy. A program that is built again is
+// another file.
 func place(from, to string) error {
 	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
 		return err
@@ -89,8 +90,8 @@ func place(from, to string) error {
 // originFile has the path of the checkout that a directory of the cache belongs to.
 const originFile = ".checkout"
 
-// cacheDir is where the programs of a checkout are kept: checkouts do not share what they build. A new one takes the place of those that
-// are gone.
+// cacheDir is where the programs of a checkout are kept: checkouts do not share binaries. A new
+// binary replaces the binaries of deleted checkouts.
 func cacheDir(root string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -121,7 +122,7 @@ func sweep(cache string) error {
 	for _, origin := range origins {
 		root, err := os.ReadFile(origin)
 		if err != nil {
-			continue // somebody else sweeps too
+			continue // another process sweeps too
 		}
 		if _, err := os.Stat(string(root)); !os.IsNotExist(err) {
 			continue
@@ -133,8 +134,9 @@ func sweep(cache string) error {
 	return nil
 }
 
-// touchSources looks at every folder that programs are made of. The go command notes what a test opened, a folder with the sizes and
-// times of what is in it, and takes no result from before when it differs.
+// touchSources looks at every folder that programs are made of. The go command notes what a test
+// opened, a folder with the sizes and times of its entries, and discards cached results if it
+// differs.
 func touchSources(root string) error {
 	for _, top := range []string{"cmd", "internal", "manifests", "samples", "test/support"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(_ string, _ os.DirEntry, err error) error { return err })

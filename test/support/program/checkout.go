@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root gives the root of the checkout that the working directory is in.
+// Root returns the root of the checkout that the working directory is in.
 func Root() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -27,7 +27,8 @@ func Root() (string, error) {
 	}
 }
 
-// Lock takes an advisory lock, which other processes wait for; the kernel gives it back if we die.
+// Lock takes an advisory lock, which other processes wait for; the kernel releases it if the
+// process dies.
 func Lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

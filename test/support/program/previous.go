@@ -17,8 +17,7 @@ var ErrShallow = errors.New("this clone does not have it (`git fetch --unshallow
 
 // BuildPrevious builds a program of the release before this one: of the newest tag before HEAD or,
 // if there is none, of a commit. It returns its path and the tag or commit. The sources are read
-// with git archive, so that the repository is not changed; what is built is kept in the user's
-// cache.
+// with git archive, so that the repository is not changed; binaries are kept in the user's cache.
 func BuildPrevious(ctx context.Context, commit, pkg string) (binary, version string, err error) {
 	root, err := Root()
 	if err != nil {

@@ -20,7 +20,7 @@ type Source struct {
 	Likely float64
 }
 
-// New makes a Source that always gives the same messages for a seed.
+// New returns a Source that always produces the same messages for a seed.
 func New(seed uint64, words map[string][]string) *Source {
 	return &Source{Rand: rand.New(rand.NewPCG(seed, seed)), Words: words, Likely: 0.6}
 }
@@ -135,7 +135,7 @@ func (s *Source) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	}
 }
 
-// key gives a key of a map. Maps of the API have texts or ports as keys.
+// key returns a key of a map. Maps of the API have texts or ports as keys.
 func (s *Source) key(f protoreflect.FieldDescriptor) protoreflect.Value {
 	if f.MapKey().Kind() == protoreflect.StringKind {
 		return protoreflect.ValueOfString(s.word(f, "key"))
@@ -143,7 +143,7 @@ func (s *Source) key(f protoreflect.FieldDescriptor) protoreflect.Value {
 	return s.scalar(f.MapKey())
 }
 
-// word gives a text for a field, or for the keys of a map.
+// word returns a text for a field, or for the keys of a map.
 func (s *Source) word(f protoreflect.FieldDescriptor, of string) string {
 	name := f.JSONName()
 	if of != "" {
@@ -160,5 +160,5 @@ func (s *Source) word(f protoreflect.FieldDescriptor, of string) string {
 	return Pick(s, words)
 }
 
-// Pick gives one of a list.
+// Pick returns one of a list.
 func Pick[T any](s *Source, list []T) T { return list[s.IntN(len(list))] }

@@ -9,16 +9,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Mend takes away what is wrong with a message, and adds what is missing, until all is well. wrong gives the paths of fields
-// as Problems have them, without what stands before the message: "http[0].match[1].headers[x-a].exact". Mend says
-// whether that came to an end.
+// Mend removes invalid fields of a message, and adds missing ones, until it is valid. wrong returns
+// the paths of invalid fields as in Problems, without the prefix before the message:
+// "http[0].match[1].headers[x-a].exact". Mend reports whether the message became valid.
 func (s *Source) Mend(m proto.Message, wrong func() []string) bool {
 	for range 200 {
 		paths := wrong()
 		if len(paths) == 0 {
 			return true
 		}
-		for _, path := range slices.Backward(paths) { // what goes does not move what is before it
+		for _, path := range slices.Backward(paths) { // removing one does not move the ones before it
 			s.mend(m.ProtoReflect(), steps(path))
 		}
 	}
@@ -46,7 +46,8 @@ func steps(path string) []step {
 	return list
 }
 
-// mend unsets what the path leads to, or sets it where it is not set; a message that is wrong as a whole is changed.
+// mend unsets the field at the path, or sets it if it is unset; a message that is wrong as a whole
+// is changed.
 func (s *Source) mend(m protoreflect.Message, path []step) {
 	if len(path) == 0 {
 		s.change(m)

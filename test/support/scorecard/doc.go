@@ -1,7 +1,7 @@
 // Package scorecard connects tests to the numbered checks of docs/SCORECARD.md.
 //
-// A test that is part of a check declares the check and the size at which it runs, and records
-// what it measured:
+// A test that is part of a check declares the check and the size at which it runs, and records its
+// measurements:
 //
 //	func TestNoRequestIsLost(t *testing.T) {
 //		rounds := scorecard.BySize(5, 200, 1000)

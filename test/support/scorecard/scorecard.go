@@ -12,7 +12,7 @@ const (
 	MeasuredAttribute = "scorecard.measured"
 )
 
-// A Figure is a named quantity: a size at which a test ran, or what it measured.
+// A Figure is a named quantity: a size at which a test ran, or its measurement.
 type Figure struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -34,7 +34,7 @@ type Measurement struct {
 // Size returns a figure for Check: rounds, requests, clients, seconds.
 func Size(name string, value any) Figure { return Figure{Name: name, Value: format(value)} }
 
-// A Record collects what a test measured for one check.
+// A Record collects the measurements of a test for one check.
 type Record struct {
 	t      testing.TB
 	number int

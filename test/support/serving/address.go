@@ -11,8 +11,9 @@ import (
 // given are the ports that tests have been told are free, whether they listen there yet or not.
 var given sync.Map //nolint:gochecknoglobals // of one test binary
 
-// Ports of tests are below those that Linux takes for clients (net.ipv4.ip_local_port_range, from 32768): a connection of another
-// test that has a port of that range at any address keeps a server from listening on it at all addresses.
+// Ports of tests are below the range that Linux uses for clients (net.ipv4.ip_local_port_range,
+// from 32768): a connection of another test that has a port of that range at any address keeps a
+// server from listening on it at all addresses.
 const firstPort, endOfPorts = 20_000, 32_000
 
 // FreePort returns a TCP port that no server listens on at any address, and that no other test of this process is given: for a
@@ -37,7 +38,7 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// FreePorts gives several, each another.
+// FreePorts returns several, each another.
 func FreePorts(t testing.TB, n int) []int {
 	t.Helper()
 	ports := make([]int, n)
@@ -47,7 +48,7 @@ func FreePorts(t testing.TB, n int) []int {
 	return ports
 }
 
-// FreeAddress gives a [FreePort] as an address, "127.0.0.1:PORT".
+// FreeAddress returns a [FreePort] as an address, "127.0.0.1:PORT".
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return "127.0.0.1:" + strconv.Itoa(FreePort(t))

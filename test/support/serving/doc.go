@@ -1,8 +1,8 @@
 // Package serving has what every test of a server needs: addresses at which it may listen ([FreeAddress]), a log that may be read while
 // it is written ([Log]), waiting until something is so ([Eventually], [Until]), and asking for a page ([Page]).
 //
-// In: checks and URLs. Out: what they gave, or the end of the test.
-// Law: every wait has a bound, which the test names, and ends with what was last wrong. It imports nothing of ours, so that the tests
+// In: checks and URLs. Out: their result, or the end of the test. Law: every wait has a bound,
+// which the test sets, and ends with the last error. It imports nothing of ours, so that the tests
 // inside of any package may use it.
 //
 // Start with [Eventually].

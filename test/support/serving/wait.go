@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// What is waited for is looked at often at first, for most of it comes at once, and then every slowPoll.
+// The condition is polled often at first, because most conditions hold at once, and then every
+// slowPoll.
 const (
 	firstPoll = time.Millisecond
 	slowPoll  = 20 * time.Millisecond
 )
 
-// Eventually waits until a check has no error. If it still has one when the limit is over, the test ends with it; what says what is
-// waited for. The check is made on the test's goroutine, at least once, and may end the test itself.
+// Eventually waits until a check has no error. If it still has one when the limit is over, the test
+// ends with it; what describes the condition. The check is made on the test's goroutine, at least
+// once, and may end the test itself.
 func Eventually(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -31,7 +33,7 @@ func Eventually(t testing.TB, limit time.Duration, what string, check func() err
 
 var errNotSo = errors.New("it is not so")
 
-// Until is Eventually with a condition that does not say what is wrong.
+// Until is Eventually with a condition without an error.
 func Until(t testing.TB, limit time.Duration, what string, so func() bool) {
 	t.Helper()
 	Eventually(t, limit, what, func() error {

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// conduct is what a test has a sidecar do beside following the control plane. The zero conduct acknowledges everything.
+// conduct is the behaviour of a sidecar besides following the control plane. The zero conduct
+// acknowledges everything.
 type conduct struct {
 	responses int               // that it was sent
 	nonces    map[string]string // of the last response, by type URL
@@ -20,7 +21,7 @@ type conduct struct {
 	kept      []string                             // clusters
 }
 
-// answer gives the answer to a response, if there is to be one now.
+// answer returns the answer to a response, if one must be sent now.
 func (c *conduct) answer(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
 	c.responses++
 	if c.nonces == nil {
@@ -38,7 +39,7 @@ func (c *conduct) answer(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.D
 	return []*discoveryv3.DeltaDiscoveryRequest{a}
 }
 
-// Responses gives how many responses were sent to the sidecar.
+// Responses returns how many responses were sent to the sidecar.
 func (p *Proxy) Responses() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,14 +74,16 @@ func (p *Proxy) Silence(silent bool) {
 	}
 }
 
-// Keep says that a cluster is there and has endpoints from now on: the test fails as soon as it is sent anything else.
+// Keep requires that a cluster exists and has endpoints from now on: the test fails as soon as it
+// is sent anything else.
 func (p *Proxy) Keep(cluster string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept = append(p.kept, cluster)
 }
 
-// checkKept checks that a response, which was taken, leaves the clusters that are to be kept. The proxy is locked.
+// checkKept checks that an accepted response keeps the clusters passed to Keep. The proxy is
+// locked.
 func (p *Proxy) checkKept(r *discoveryv3.DeltaDiscoveryResponse) {
 	for _, name := range r.RemovedResources {
 		if slices.Contains(p.kept, name) {

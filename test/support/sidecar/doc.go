@@ -1,8 +1,10 @@
-// Package sidecar is a simulated sidecar: a proxy with one delta stream, which subscribes as Envoy does, acknowledges everything unless
-// it is told otherwise, keeps what it has, and remembers what it was sent.
+// Package sidecar is a simulated sidecar: a proxy with one delta stream, which subscribes as Envoy
+// does, acknowledges everything unless configured otherwise, keeps its resources, and records the
+// responses.
 //
-// In: the address of a control plane's gRPC port, credentials where that is not the plain-text one, and a Node. Out: resources, and a record of responses.
-// Law: it judges nothing but what the test has it keep ([Proxy.Keep]). What else a control plane must not do is for the test to say.
+// In: the address of a control plane's gRPC port, credentials where that is not the plain-text one,
+// and a Node. Out: resources, and a record of responses. Law: it checks only the clusters passed to
+// [Proxy.Keep]. What else a control plane must not do is for the test to say.
 //
 // Start with [Connect].
 package sidecar

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// wanted gives what the resources of a type that the sidecar has lead to: endpoints of clusters, routes of listeners. It is locked.
+// wanted returns the names that the sidecar's resources of a type refer to: endpoints of clusters,
+// routes of listeners. It is locked.
 func (p *Proxy) wanted(typeURL string) map[string][]string {
 	names := map[string][]string{}
 	for _, resource := range p.have[typeURL] {
@@ -49,7 +50,7 @@ func routes(l *listenerv3.Listener) []string {
 	return names
 }
 
-// subscriptions gives the requests that lead from one set of wanted names to another.
+// subscriptions returns the requests that change one set of wanted names to another.
 func subscriptions(before, now map[string][]string) []*discoveryv3.DeltaDiscoveryRequest {
 	var list []*discoveryv3.DeltaDiscoveryRequest
 	for _, typeURL := range []string{api.EndpointType, api.RouteType} {
@@ -67,7 +68,7 @@ func without(list, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// Endpoints gives the endpoints that the sidecar has of a cluster, in the order in which they were sent.
+// Endpoints returns the endpoints that the sidecar has of a cluster, in the order in which they were sent.
 func (p *Proxy) Endpoints(cluster string) []*endpointv3.LbEndpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *Proxy) endpoints(cluster string) []*endpointv3.LbEndpoint {
 	return list
 }
 
-// Addresses gives the addresses of a cluster's endpoints, sorted.
+// Addresses returns the addresses of a cluster's endpoints, sorted.
 func (p *Proxy) Addresses(cluster string) []string {
 	var list []string
 	for _, e := range p.Endpoints(cluster) {

@@ -28,7 +28,7 @@ type Proxy struct {
 	leave func()
 	ended chan struct{}
 	err   error
-	// released says that the stream may end.
+	// released is set if the stream may end.
 	released atomic.Bool
 
 	sending sync.Mutex // of the stream
@@ -66,7 +66,7 @@ func ConnectWith(t testing.TB, address string, c credentials.TransportCredential
 	return p
 }
 
-// Rejected connects a sidecar that the control plane is to turn away, and gives the reason that it gives.
+// Rejected connects a sidecar that the control plane must refuse, and returns the reason.
 func Rejected(t testing.TB, address string, node *corev3.Node) error {
 	t.Helper()
 	p := dial(t, address, insecure.NewCredentials())
@@ -106,10 +106,10 @@ func (p *Proxy) begin(node *corev3.Node) {
 	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
 }
 
-// Release says that the control plane may end the stream from now on.
+// Release allows the control plane to end the stream from now on.
 func (p *Proxy) Release() { p.released.Store(true) }
 
-// Subscribe asks for resources by name, beside those that what the sidecar has leads to.
+// Subscribe requests resources by name, besides the names that its resources refer to.
 func (p *Proxy) Subscribe(typeURL string, names ...string) {
 	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: names})
 }
@@ -143,7 +143,7 @@ func (p *Proxy) receive() {
 	}
 }
 
-// take takes a response, and gives the requests that Envoy would make because of it.
+// take processes a response, and returns the requests that Envoy would send because of it.
 func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,8 +165,8 @@ func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.Delta
 	return append(answers, subscriptions(before, p.wanted(r.TypeUrl))...)
 }
 
-// Sent gives what was sent since it was last asked for, sorted and each once: "CDS outbound|80||a", and "CDS -outbound|80||a" for what
-// was removed.
+// Sent returns the resources sent since the last call, sorted and without duplicates: "CDS
+// outbound|80||a", and "CDS -outbound|80||a" for a removed one.
 func (p *Proxy) Sent() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +188,7 @@ func (p *Proxy) Count(sent string) (n int) {
 	return n
 }
 
-// Read decodes a resource that the sidecar has, and says whether it has it.
+// Read decodes a resource of the sidecar, and reports whether it has it.
 func (p *Proxy) Read(typeURL, name string, into proto.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,14 +207,14 @@ func (p *Proxy) read(typeURL, name string, into proto.Message) bool {
 	return true
 }
 
-// Version gives the version of a resource that the sidecar has, "" if it has none.
+// Version returns the version of a resource that the sidecar has, "" if it has none.
 func (p *Proxy) Version(typeURL, name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.have[typeURL][name].GetVersion()
 }
 
-// Names gives the names of the resources of a type that the sidecar has, sorted.
+// Names returns the names of the resources of a type that the sidecar has, sorted.
 func (p *Proxy) Names(typeURL string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package wasm makes Wasm plugins for tests: the smallest modules of proxy-wasm's ABI 0.2.1 that do something which can be seen.
 // There is no compiler in it: a module is put together from its sections, as the format's specification has them.
 //
-// [Registry] is where they are pulled from by who has a password.
+// [Registry] serves them to clients with a password.
 //
 // https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1, https://webassembly.github.io/spec/core/binary/
 package wasm

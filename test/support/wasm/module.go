@@ -18,21 +18,22 @@ const (
 	// requestHeaders and responseHeaders are proxy-wasm's numbers for those maps (MapType), and goOn is for going on with them
 	// (FilterHeadersStatus.Continue).
 	requestHeaders, responseHeaders, goOn = 0, 2, 0
-	// textAt is where texts are in the module's memory, and heapAt where what the host asks room for begins.
+	// textAt is the address of texts in the module's memory, and heapAt the start of allocations by
+	// the host.
 	textAt, heapAt = 1024, 4096
 )
 
-// AddsHeader gives a module that adds a header to each response.
+// AddsHeader returns a module that adds a header to each response.
 func AddsHeader(name, value string) []byte {
 	return adds(responseHeaders, "proxy_on_response_headers", name, value)
 }
 
-// AddsRequestHeader gives a module that adds a header to each request.
+// AddsRequestHeader returns a module that adds a header to each request.
 func AddsRequestHeader(name, value string) []byte {
 	return adds(requestHeaders, "proxy_on_request_headers", name, value)
 }
 
-// adds gives a module that adds a header to a map when it is called by that name.
+// adds returns a module that adds a header to a map when it is called by that name.
 func adds(to int, when, name, value string) []byte {
 	types := vector(function(0, 0), function(1, 1), function(3, 1), function(5, 1), function(2, 0))
 	const nothing, allocate, onHeaders, addHeader, onCreate = 0, 1, 2, 3, 4 // places in types
@@ -47,7 +48,7 @@ func adds(to int, when, name, value string) []byte {
 	)
 	code := vector(
 		body(),
-		body([]byte{opGlobalGet, 0, opGlobalGet, 0, opLocalGet, 0, opAdd, opGlobalSet, 0}), // what was the end is the begin of what is given
+		body([]byte{opGlobalGet, 0, opGlobalGet, 0, opLocalGet, 0, opAdd, opGlobalSet, 0}), // the old end is the start of the allocation
 		body(constant(to), constant(textAt), constant(len(name)), constant(textAt+len(name)), constant(len(value)), []byte{opCall, 0, opDrop}, constant(goOn)),
 		body(),
 	)
@@ -70,7 +71,7 @@ func vector(items ...[]byte) []byte {
 
 func text(s string) []byte { return slices.Concat(number(len(s)), []byte(s)) }
 
-// function is the type of one that takes and gives so many numbers.
+// function is the type of a function with that many parameters and results.
 func function(takes, gives int) []byte {
 	return slices.Concat([]byte{typeFunction}, number(takes), slices.Repeat([]byte{typeI32}, takes), number(gives), slices.Repeat([]byte{typeI32}, gives))
 }

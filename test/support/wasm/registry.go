@@ -80,7 +80,7 @@ func (r *Registry) Refused() int {
 	return r.refused
 }
 
-// Login gives the .dockerconfigjson of a Secret with that password.
+// Login returns the .dockerconfigjson of a Secret with that password.
 func (r *Registry) Login(password string) string {
 	text, err := json.Marshal(map[string]any{"auths": map[string]any{r.Host: map[string]string{"username": user, "password": password}}})
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *Registry) Login(password string) string {
 	return string(text)
 }
 
-// Push puts an image with a module to a path ("/shop/filter:v1"), and gives its digest in hexadecimal.
+// Push puts an image with a module to a path ("/shop/filter:v1"), and returns its digest in hexadecimal.
 func (r *Registry) Push(path string, module []byte) string {
 	r.t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(module, moduleLayer))

@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate"
 )
 
-// Explained gives what the generators make for a View, as package explain reads it. Object is the caller's to set.
+// Explained returns the generators' output for a View, in the form that package explain reads.
+// Object is the caller's to set.
 func Explained(table *translate.Table, v *view.View) *explain.Resources {
 	return &explain.Resources{
 		Listeners: whole(table, v, api.ListenerType), Clusters: whole(table, v, api.ClusterType),

@@ -19,8 +19,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// All gives the clusters, listeners, endpoints, extensions and routes of a View, in this order. A name that a listener
-// asks for and nobody answers fails the test; a route configuration may be none.
+// All returns the clusters, listeners, endpoints, extensions and routes of a View, in this order. A
+// name that a listener requests and no generator produces fails the test; a route configuration may
+// be none.
 func All(t testing.TB, table *translate.Table, v *view.View) []*resource.Resource {
 	t.Helper()
 	clusters, listeners := whole(table, v, api.ClusterType), whole(table, v, api.ListenerType)
@@ -52,7 +53,7 @@ func All(t testing.TB, table *translate.Table, v *view.View) []*resource.Resourc
 	return list
 }
 
-// Config makes one configuration of what All gives, in which extensions stand where they are asked for.
+// Config returns the result of All as one configuration, with extensions inlined.
 func Config(t testing.TB, list []*resource.Resource) envoy.Config {
 	t.Helper()
 	extensions := map[string]*anypb.Any{}
@@ -127,7 +128,7 @@ func named(table *translate.Table, v *view.View, typeURL, name string) *resource
 	return nil
 }
 
-// assignment gives the name by which a cluster asks for its endpoints, "" if it does not.
+// assignment returns the name by which a cluster asks for its endpoints, "" if it does not.
 func assignment(c *clusterv3.Cluster) string {
 	switch {
 	case c.GetType() != clusterv3.Cluster_EDS:
@@ -139,7 +140,7 @@ func assignment(c *clusterv3.Cluster) string {
 	}
 }
 
-// asked gives the extensions and route configurations that a listener asks for.
+// asked returns the extensions and route configurations that a listener refers to.
 func asked(t testing.TB, l *listenerv3.Listener) (extensions, routes []string) {
 	t.Helper()
 	for f := range filters(l) {

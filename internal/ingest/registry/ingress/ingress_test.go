@@ -107,7 +107,7 @@ func converted(t testing.TB, batch ...mesh.Event) *state {
 	return s
 }
 
-// names gives "Kind/namespace/name" of what is made, sorted.
+// names returns "Kind/namespace/name" of what is made, sorted.
 func (s *state) names() []string {
 	var list []string
 	for k := range s.made {
@@ -117,7 +117,7 @@ func (s *state) names() []string {
 	return list
 }
 
-// reasons gives "Kind/namespace/name: field: reason" of what is wrong, sorted.
+// reasons returns "Kind/namespace/name: field: reason" of what is wrong, sorted.
 func (s *state) reasons() string {
 	var list []string
 	for _, of := range s.problems {
@@ -129,7 +129,7 @@ func (s *state) reasons() string {
 	return strings.Join(list, "\n")
 }
 
-// spec gives the spec of one object as JSON that can be compared.
+// spec returns the spec of one object as JSON that can be compared.
 func (s *state) spec(t testing.TB, kind api.Kind, namespace, name string) string {
 	t.Helper()
 	c := s.made[config.Key{Kind: kind, Namespace: namespace, Name: name}]
@@ -152,7 +152,7 @@ func asYAML(t testing.TB, m proto.Message) string {
 	return string(text)
 }
 
-// normal gives YAML its one form.
+// normal returns YAML its one form.
 func normal(t testing.TB, text string) string {
 	t.Helper()
 	var v any
@@ -305,7 +305,7 @@ spec:
 	}
 }
 
-// routes gives the routes of a VirtualService in short: "path service, service".
+// routes returns the routes of a VirtualService in short: "path service, service".
 func routes(t testing.TB, c *config.Config) string {
 	t.Helper()
 	var spec struct {

@@ -99,7 +99,7 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 
 // importedService returns the service of a ServiceImport: a copy of the Service with the same name,
 // if there is one here, with the addresses of the import. It returns nil if the import has no
-// addresses (headless, or not assigned yet). Its endpoints are those of the Service in all
+// addresses (headless, or not assigned yet). Its endpoints are the Service's endpoints in all
 // exporting clusters.
 func (c *Converter) importedService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*mcsv1beta1.ServiceImport](object).Spec

@@ -25,7 +25,7 @@ metadata: {name: reviews, namespace: default, labels: {app: imported}, creationT
 spec: {type: ClusterSetIP, ips: [10.98.0.2, 10.98.0.1], ports: [{name: http-import, port: 81}]}`
 )
 
-// TestClusterSetEndpoints: who is told of the endpoints of a service, by which name.
+// TestClusterSetEndpoints: who receives the endpoints of a service, by which name.
 func TestClusterSetEndpoints(t *testing.T) {
 	type told struct{ Usual, ClusterSet string }
 	for _, c := range []struct {

@@ -156,8 +156,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return c.flush(out)
 }
 
-// storeObject applies an event about an object and reports whether its kind is one of those that
-// the Converter removes from the batch. It only marks what the event affects. Marked objects are
+// storeObject applies an event about an object and reports whether the Converter removes objects of
+// its kind from the batch. It only marks the affected services as changed. Marked objects are
 // converted once, at the end of the batch.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	k := name{Namespace: object.Namespace, Name: object.Name}

@@ -56,7 +56,7 @@ func gone(c *config.Config) mesh.Event {
 	return mesh.Event{Op: mesh.Delete, Config: &config.Config{Meta: config.Meta{Key: c.Key}}}
 }
 
-// converted gives what a new Converter makes of the manifests.
+// converted returns what a new Converter makes of the manifests.
 func converted(t testing.TB, o kube.Options, manifests ...string) *conform.State {
 	t.Helper()
 	state := conform.NewState()
@@ -66,7 +66,7 @@ func converted(t testing.TB, o kube.Options, manifests ...string) *conform.State
 	return state
 }
 
-// service gives the one service of the state.
+// service returns the one service of the state.
 func service(t testing.TB, s *conform.State) *mesh.Service {
 	t.Helper()
 	if len(s.Services) != 1 {
@@ -78,7 +78,7 @@ func service(t testing.TB, s *conform.State) *mesh.Service {
 	return nil
 }
 
-// endpoints gives the endpoints of a service over all shards, by "address:port/service port".
+// endpoints returns the endpoints of a service over all shards, by "address:port/service port".
 func endpoints(s *conform.State, host mesh.Hostname) map[string]*mesh.Endpoint {
 	found := map[string]*mesh.Endpoint{}
 	for id, shard := range s.Shards {
@@ -92,7 +92,7 @@ func endpoints(s *conform.State, host mesh.Hostname) map[string]*mesh.Endpoint {
 	return found
 }
 
-// workload gives the workload of that name.
+// workload returns the workload of that name.
 func workload(s *conform.State, namespace, name string) *mesh.Workload {
 	for id, w := range s.Workloads {
 		if id.Namespace == namespace && id.Name == name {
@@ -102,7 +102,7 @@ func workload(s *conform.State, namespace, name string) *mesh.Workload {
 	return nil
 }
 
-// problems gives "field: reason" of everything that is wrong with the object of that kind and name.
+// problems returns "field: reason" of everything that is wrong with the object of that kind and name.
 func problems(s *conform.State, kind api.Kind, name string) []string {
 	var list []string
 	for _, of := range s.Problems {

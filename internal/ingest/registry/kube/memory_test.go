@@ -21,7 +21,7 @@ import (
 // Of a cluster of that size.
 const memoryServices, memoryPods = 1000, 5000
 
-// realPod is a pod of a Deployment as a source gives it: trimmed, with the labels and containers
+// realPod is a pod of a Deployment as a source returns it: trimmed, with the labels and containers
 // that pods of a mesh have.
 func realPod(i int) mesh.Event {
 	app := fmt.Sprintf("svc-%d", i%memoryServices)

@@ -297,7 +297,7 @@ func TestTwoSlices(t *testing.T) {
 	}
 }
 
-// A slice that lists several ports and the same address twice gives each once, sorted.
+// A slice that lists several ports and the same address twice returns each once, sorted.
 func TestShardIsSorted(t *testing.T) {
 	s := converted(t, kube.Options{}, `
 kind: EndpointSlice

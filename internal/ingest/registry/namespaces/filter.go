@@ -56,7 +56,7 @@ func New(o Options) *Filter {
 }
 
 // Convert removes the objects of unselected namespaces from the batch. It inserts upserts for
-// namespaces that become selected, and deletes for those that become unselected.
+// namespaces that become selected, and deletes for namespaces that become unselected.
 func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {

@@ -83,7 +83,8 @@ func (s subject) rank() int {
 	}
 }
 
-// record records a batch and returns its events without those that remote clusters must not send.
+// record records a batch and returns its events, except the kinds that remote clusters must not
+// send.
 func (l *clusterState) record(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for i := range batch {

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// anyEvent gives an event about one of few things, which have few contents.
+// anyEvent returns an event about one of few things, which have few contents.
 func anyEvent(t *rapid.T) mesh.Event {
 	name, content := fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name")), rapid.IntRange(0, 2).Draw(t, "content")
 	op := mesh.Op(rapid.IntRange(0, 1).Draw(t, "op"))

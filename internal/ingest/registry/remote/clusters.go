@@ -251,7 +251,7 @@ func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *k
 	return m
 }
 
-// stopMember stops a member. Events that it is sending are ignored.
+// stopMember stops a member. Events that it sends after that are ignored.
 func (c *Clusters) stopMember(m *member) { m.stop() }
 
 // removeCluster stops a cluster and returns the events that delete all its data.

@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// withStatus gives the object with that status.
+// withStatus returns the object with that status.
 func withStatus(t *testing.T, c *config.Config, s config.Status) *config.Config {
 	t.Helper()
 	meta := c.Meta

@@ -61,7 +61,7 @@ func newConfig(t testing.TB, m manifest, spec any) *config.Config {
 	return c
 }
 
-// withSpec gives the object with its spec changed.
+// withSpec returns the object with its spec changed.
 func withSpec[M proto.Message](t testing.TB, c *config.Config, change func(M)) *config.Config {
 	t.Helper()
 	spec := proto.Clone(config.Spec[M](c)).(M)
@@ -81,7 +81,7 @@ func upserts(objects ...*config.Config) mesh.Batch {
 	return b
 }
 
-// converted gives what a new Converter makes of the objects.
+// converted returns what a new Converter makes of the objects.
 func converted(t testing.TB, objects ...*config.Config) *conform.State {
 	t.Helper()
 	state := conform.NewState()
@@ -102,7 +102,7 @@ func service(t testing.TB, s *conform.State, host mesh.Hostname) *mesh.Service {
 	return nil
 }
 
-// endpoints gives the endpoints that the host's shards list, in order.
+// endpoints returns the endpoints that the host's shards list, in order.
 func endpoints(s *conform.State, host mesh.Hostname) []*mesh.Endpoint {
 	var list []*mesh.Endpoint
 	for id, shard := range s.Shards {
@@ -113,7 +113,7 @@ func endpoints(s *conform.State, host mesh.Hostname) []*mesh.Endpoint {
 	return list
 }
 
-// problems gives "severity field: reason" of everything that is wrong.
+// problems returns "severity field: reason" of everything that is wrong.
 func problems(s *conform.State) []string {
 	var list []string
 	for _, of := range s.Problems {

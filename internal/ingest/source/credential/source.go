@@ -207,8 +207,8 @@ func (s *Source) updateWatches(ctx context.Context, running *sync.WaitGroup) mes
 	return s.pendingEvents()
 }
 
-// syncWatches starts missing watches and stops those that are no longer needed. Objects stay
-// watched for Options.Linger after the last request. s.mu must be held.
+// syncWatches starts missing watches and stops unneeded ones. Objects stay watched for
+// Options.Linger after the last request. s.mu must be held.
 func (s *Source) syncWatches(ctx context.Context, objects map[config.Key]bool, now time.Time, running *sync.WaitGroup) {
 	for k, needed := range objects {
 		s.kept[k] = interest{now, !needed}
@@ -239,7 +239,7 @@ func (s *Source) syncWatches(ctx context.Context, objects map[config.Key]bool, n
 	}
 }
 
-// pendingEvents returns the events for all differences to what was sent. s.mu must be held.
+// pendingEvents returns the events for all differences to the sent state. s.mu must be held.
 func (s *Source) pendingEvents() mesh.Batch {
 	batch := s.permissionEvents()
 	for k := range s.kept {

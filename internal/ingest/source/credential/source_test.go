@@ -73,7 +73,7 @@ func newLab(t *testing.T, reach Reach, linger time.Duration, rules ...rbacv1.Pol
 	return l
 }
 
-// bind lets a subject do in the lab's namespace what the rules say. It gives a function that takes
+// bind lets a subject do in the lab's namespace what the rules say. It returns a function that takes
 // it back.
 func (l *lab) bind(name string, subject rbacv1.Subject, rules ...rbacv1.PolicyRule) (revoke func()) {
 	l.t.Helper()
@@ -168,7 +168,7 @@ func (l *lab) key(name string) config.Key {
 	return config.Key{Kind: api.Secret, Namespace: l.namespace, Name: name}
 }
 
-// has says whether the object was said, with that value.
+// has reports whether the object was said, with that value.
 func (l *lab) has(name, value string) bool {
 	c := l.objects[l.key(name)]
 	return c != nil && string(config.Spec[*corev1.Secret](c).Data["key"]) == value

@@ -29,8 +29,8 @@ func (w Want) equal(o Want) bool {
 		slices.Equal(w.Fallback, o.Fallback)
 }
 
-// desiredObjects returns the objects to watch, with true for those that are more than a fallback,
-// and the accounts to review. s.mu must be held.
+// desiredObjects returns the objects to watch, with true unless the object is only a fallback, and
+// the accounts to review. s.mu must be held.
 func (s *Source) desiredObjects() (objects map[config.Key]bool, accounts map[mesh.Account]bool) {
 	objects, accounts = map[config.Key]bool{}, map[mesh.Account]bool{}
 	for w := range s.allWants() {

@@ -136,7 +136,7 @@ func (f *follower) until(what string, done func() bool) {
 	}
 }
 
-// untilState waits for a state as state gives it.
+// untilState waits for a state as state returns it.
 func (f *follower) untilState(want ...string) {
 	f.t.Helper()
 	text := strings.Join(want, "\n")

@@ -97,9 +97,9 @@ type manifest struct {
 	unreadable []config.Problem
 }
 
-// replaceObjects replaces the objects with those of a new reading. Former objects are kept if they
-// have errors now, or if a document of the file cannot be read. If held is set, objects that are no
-// longer in the file are kept as missing.
+// replaceObjects replaces the objects with the objects of a new reading. Former objects are kept if
+// they have errors now, or if a document of the file cannot be read. If held is set, objects that
+// are no longer in the file are kept as missing.
 func (m *manifest) replaceObjects(r reading, held bool) {
 	fresh := map[config.Key]*config.Config{}
 	broken := map[config.Key]bool{}
@@ -108,7 +108,7 @@ func (m *manifest) replaceObjects(r reading, held bool) {
 	for _, d := range r.objects {
 		m.problems = append(m.problems, d.Problems...)
 		switch before := fresh[d.Key]; {
-		case d.Unreadable():
+		case d.IsUnreadable():
 			anyUnreadable = true
 		case d.Foreign:
 		case d.Config == nil:

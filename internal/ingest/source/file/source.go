@@ -19,8 +19,8 @@ type Options struct {
 	// Dir is the directory with *.yaml, *.yml and *.json files. Names that begin with a dot are
 	// ignored.
 	Dir string
-	// Namespaces limits the objects to those of these namespaces (default all; --appNamespace).
-	// Objects without a namespace (Namespaces, Nodes) are always read.
+	// Namespaces limits the objects to these namespaces (default all; --appNamespace). Objects
+	// without a namespace (Namespaces, Nodes) are always read.
 	Namespaces []string
 	// Settle is how long the tree must be unchanged after an event before it is read (default 25
 	// ms). If changes continue, it is read after three times this duration.

@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// store knows the objects of all files and what was sent. Its batches are the difference.
+// store contains the objects of all files and the sent state. Its batches are the difference.
 type store struct {
 	source, root string
 	manifests    map[string]*manifest
@@ -24,7 +24,7 @@ type store struct {
 
 	sent         map[config.Key]*config.Config
 	sentProblems map[string][]config.Problem
-	// The following may differ from what was sent.
+	// The following may differ from the sent state.
 	keys   map[config.Key]bool
 	scopes map[string]bool
 }
@@ -140,7 +140,7 @@ func (s *store) problems(rel string) []config.Problem {
 	return slices.Compact(list)
 }
 
-// pendingBatch returns the differences to what was sent: objects sorted by key, then Problems
+// pendingBatch returns the differences to the sent state: objects sorted by key, then Problems
 // sorted by scope. It returns nil if there are none.
 func (s *store) pendingBatch() mesh.Batch {
 	var out mesh.Batch

@@ -32,8 +32,8 @@ func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
 	return list, nil
 }
 
-// failureReason describes why a name cannot be resolved and what the consequence is. The text does
-// not change between attempts.
+// failureReason describes why a name cannot be resolved, and the consequence. The text does not
+// change between attempts.
 func failureReason(known []string, err error) string {
 	why := "cannot be resolved"
 	var dns *net.DNSError

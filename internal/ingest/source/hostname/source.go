@@ -138,8 +138,8 @@ type answer struct {
 	err       error
 }
 
-// updateNames starts resolving new names and stops resolving those that are no longer wanted. It
-// returns the events that delete the latter.
+// updateNames starts resolving new names and stops resolving unneeded ones. It returns the events
+// that delete the latter.
 func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle

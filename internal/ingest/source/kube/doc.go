@@ -7,8 +7,8 @@
 // kind is deleted. A failed list or watch deletes nothing; after it only the difference is sent.
 // Changes do not queue up: while the receiver is busy they are merged into one batch.
 //
-// Start reading with [Source] in source.go. run.go is the goroutine that sends, store.go tracks
-// what is known and what was sent, and kind_store.go is the store of one kind and its reflector.
+// Start reading with [Source] in source.go. run.go is the goroutine that sends, store.go tracks the
+// known and the sent objects, and kind_store.go is the store of one kind and its reflector.
 // definition.go finds the installed custom kinds, and reflectors.go starts and stops the
 // reflectors. list_watch.go and raw.go create lists and watches, convert.go and trim.go convert
 // objects, and health.go reports what cannot be read.

@@ -134,7 +134,7 @@ func TestWatchesThatEnd(t *testing.T) {
 }
 
 // TestDuplicates shows that what was heard already, and what is said of an object that was made
-// anew since, changes nothing.
+// again since, changes nothing.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	c := shared.Start(t)
@@ -252,7 +252,7 @@ func TestAPIServerThatHangsUp(t *testing.T) {
 	})
 }
 
-// TestRightsThatAreLost takes the right to read one kind away from a control plane, and gives it
+// TestRightsThatAreLost takes the right to read one kind away from a control plane, and returns it
 // back.
 func TestRightsThatAreLost(t *testing.T) {
 	t.Parallel()

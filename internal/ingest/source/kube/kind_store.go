@@ -34,8 +34,8 @@ type kindStore struct {
 	relistDue      bool
 }
 
-// entry is the state of one object and what was sent of it. The object itself is not kept after it
-// was sent.
+// entry is the current and the sent state of one object. The object itself is not kept after it was
+// sent.
 type entry struct {
 	uid     types.UID
 	version string // the resource version

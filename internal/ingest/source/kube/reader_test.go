@@ -141,7 +141,7 @@ func (r *reader) awaitSynced() {
 	r.await("synced", func() bool { return r.synced })
 }
 
-// all gives all Problems there are, sorted.
+// all returns all Problems there are, sorted.
 func (r *reader) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *reader) all() []string {
 	return list
 }
 
-// has says whether there is a Problem with all of the texts in it. The reader is locked.
+// has reports whether there is a Problem with all of the texts in it. The reader is locked.
 func (r *reader) has(texts ...string) bool {
 	for _, list := range r.problems {
 		for _, p := range list {
@@ -166,7 +166,7 @@ func (r *reader) has(texts ...string) bool {
 	return false
 }
 
-// look gives the events about objects since the last look, as "upsert Service/ns/name".
+// look returns the events about objects since the last look, as "upsert Service/ns/name".
 func (r *reader) look() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// store tracks the objects of the API server and what was sent of them; a batch is the difference.
+// store tracks the objects of the API server and their sent state; a batch is the difference.
 // Reflectors write to it, and one goroutine takes batches.
 type store struct {
 	name               string
@@ -108,7 +108,7 @@ func (s *store) markDirty(of *kindStore, name types.NamespacedName) {
 	s.wakeRun()
 }
 
-// drainEvents returns the events for all differences to what was sent, and records them as sent.
+// drainEvents returns the events for all differences to the sent state, and records them as sent.
 // Objects are in the order of the table of kinds, then by namespace and name.
 func (s *store) drainEvents() mesh.Batch {
 	s.mu.Lock()
@@ -136,7 +136,7 @@ func (s *store) drainEvents() mesh.Batch {
 	return out
 }
 
-// appendEvents appends the events for one object that differs from what was sent.
+// appendEvents appends the events for one object that differs from its sent state.
 func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	e := s.objects[name]
 	if e == nil {

@@ -31,7 +31,7 @@ type reader struct {
 	rest mesh.Batch
 }
 
-// next gives the next event that the check is content with.
+// next returns the next event that the check is content with.
 func (r *reader) next(check func(mesh.Event) bool) mesh.Event {
 	r.t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -50,7 +50,7 @@ func fullState(t testing.TB, list ...*anypb.Any) response {
 	return r
 }
 
-// described gives events in a form to compare.
+// described returns events in a form to compare.
 func described(b mesh.Batch) []string {
 	var list []string
 	for _, e := range b {
@@ -68,7 +68,7 @@ func described(b mesh.Batch) []string {
 	return list
 }
 
-// altered gives an object with its wrapper changed.
+// altered returns an object with its wrapper changed.
 func altered(t *testing.T, any *anypb.Any, change func(r *mcp.Resource)) *anypb.Any {
 	t.Helper()
 	var r mcp.Resource

@@ -43,7 +43,7 @@ func newShop() *shop {
 	return &shop{types: map[string]map[string]*anypb.Any{}, changed: make(chan struct{}), held: map[string]map[string]string{}, acked: map[string]string{}}
 }
 
-// put gives an object, or with a nil body takes it away.
+// put returns an object, or with a nil body takes it away.
 func (s *shop) put(typeURL, name string, body *anypb.Any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *shop) DeltaAggregatedResources(st discoveryv3.AggregatedDiscoveryServic
 	})
 }
 
-// versionOf gives the version of an object in its wrapper.
+// versionOf returns the version of an object in its wrapper.
 func versionOf(any *anypb.Any) string {
 	var r mcp.Resource
 	_ = any.UnmarshalTo(&r)

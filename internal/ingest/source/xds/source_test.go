@@ -30,7 +30,7 @@ const (
 	destinationRules = "networking.istio.io/v1/DestinationRule"
 )
 
-// wrapped gives an object in its wrapper.
+// wrapped returns an object in its wrapper.
 func wrapped(t testing.TB, name, version string, spec proto.Message) *anypb.Any {
 	t.Helper()
 	body, err := anypb.New(spec)
@@ -64,7 +64,7 @@ type reader struct {
 	synced   bool
 }
 
-// start runs a source until the test ends, and gives a reader of what it says.
+// start runs a source until the test ends, and returns a reader of what it says.
 func start(t testing.TB, address string, c *meshconfig.ConfigSource, o Options) *reader {
 	t.Helper()
 	if c == nil {

@@ -14,7 +14,7 @@ import (
 // with the reason; both are "" if there is none. Such objects are refused, as in files, because a
 // partially applied policy may allow what the complete one denies.
 func unknownPart(spec proto.Message) (at, reason string) {
-	// The only error of the walk is the one that terminates it.
+	// The walk returns only the error that terminates it.
 	_ = protorange.Range(spec.ProtoReflect(), func(p protopath.Values) error {
 		switch v := p.Index(-1).Value.Interface().(type) {
 		case protoreflect.Message:

@@ -118,7 +118,7 @@ list:
 end: here
 `
 
-// FuzzScalar gives a template any value: there is an error, or the value is in the scalars that it was put into, and nothing else
+// FuzzScalar returns a template any value: there is an error, or the value is in the scalars that it was put into, and nothing else
 // has changed. To see every place on its own, the template is run line by line, too.
 func FuzzScalar(f *testing.F) {
 	for _, seed := range []string{

@@ -13,11 +13,11 @@ type document struct {
 	start, first int
 }
 
-// split returns the documents of a file. It skips documents that are empty or contain only
+// splitDocuments returns the documents of a file. It skips documents that are empty or contain only
 // comments. It looks for marker lines and does not parse YAML, so a document with a syntax error
 // ends where a reader sees it end. This is correct for objects, because no unindented line inside
 // an object can begin with "---".
-func split(data []byte) []document {
+func splitDocuments(data []byte) []document {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	var out []document
 	begin, start, line := 0, 0, 0

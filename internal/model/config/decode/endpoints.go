@@ -26,11 +26,11 @@ func isEndpoints(body []byte) bool {
 	return err == nil && head.APIVersion == "v1" && head.Kind == endpointsKind
 }
 
-// endpoints converts an Endpoints object to the EndpointSlices that the mirroring controller of an
-// API server creates from it: one for each subset and address family. An object without addresses
-// becomes one empty slice, so its Service has no endpoints. Objects that the controller does not
-// mirror are skipped.
-func (m *manifest) endpoints(body []byte, within string, faults []config.Problem) []Decoded {
+// mirrorEndpoints converts an Endpoints object to the EndpointSlices that the mirroring controller
+// of an API server creates from it: one for each subset and address family. An object without
+// addresses becomes one empty slice, so its Service has no endpoints. Objects that the controller
+// does not mirror are skipped.
+func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
 	if err != nil {
@@ -39,9 +39,9 @@ func (m *manifest) endpoints(body []byte, within string, faults []config.Problem
 		for i := range d.Problems {
 			p := &d.Problems[i]
 			p.Key = config.Key{Kind: endpointsKind, Namespace: object.Namespace, Name: object.Name}
-			p.Origin = origin(m.file, m.document, m.lines.of(within, p.Field))
+			p.Origin = formatOrigin(m.file, m.document, m.lines.lineOf(within, p.Field))
 		}
-		return []Decoded{d.at(m, m.lines.first)}
+		return []Decoded{d.atLine(m, m.lines.first)}
 	}
 	if notMirrored(&object) {
 		return nil
@@ -52,12 +52,12 @@ func (m *manifest) endpoints(body []byte, within string, faults []config.Problem
 		if err != nil {
 			continue // it was read from JSON
 		}
-		out = append(out, m.object(text, within, faults))
+		out = append(out, m.decodeObject(text, within, faults))
 	}
 	var unknown Decoded
 	unknown.strictFaults(strict, func(string) config.Severity { return config.Warning })
 	for _, p := range unknown.Problems {
-		p.Key, p.Origin = out[0].Key, origin(m.file, m.document, m.lines.of(within, p.Field))
+		p.Key, p.Origin = out[0].Key, formatOrigin(m.file, m.document, m.lines.lineOf(within, p.Field))
 		out[0].Problems = append(out[0].Problems, p)
 	}
 	return out
@@ -71,14 +71,26 @@ func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated,
 }
 
 // slicesOf returns the EndpointSlices for an Endpoints object, at least one.
-func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+func slicesOf(
+	e *corev1.Endpoints,
+) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	var list []*discoveryv1.EndpointSlice
 	for i, subset := range e.Subsets {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
 			s := sliceFor(e, fmt.Sprintf("%s-%d-%s", e.Name, i, strings.ToLower(string(family))), family)
-			s.Endpoints = append(endpointsIn(subset.Addresses, family, true), endpointsIn(subset.NotReadyAddresses, family, false)...)
+			s.Endpoints = append(
+				endpointsIn(subset.Addresses, family, true),
+				endpointsIn(subset.NotReadyAddresses, family, false)...)
 			for _, p := range subset.Ports {
-				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+				s.Ports = append(
+					s.Ports,
+					discoveryv1.EndpointPort{
+						Name:        &p.Name,
+						Port:        &p.Port,
+						Protocol:    &p.Protocol,
+						AppProtocol: p.AppProtocol,
+					},
+				)
 			}
 			if len(s.Endpoints) > 0 {
 				list = append(list, s)
@@ -91,7 +103,11 @@ func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:stati
 	return list
 }
 
-func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+func sliceFor(
+	e *corev1.Endpoints,
+	name string,
+	family discoveryv1.AddressType,
+) *discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	info, _ := api.Info(api.EndpointSlice)
 	s := &discoveryv1.EndpointSlice{AddressType: family}
 	s.APIVersion, s.Kind = info.Group+"/"+info.Versions[0], string(info.Kind)

@@ -31,7 +31,14 @@ subsets:
 			t.Fatalf("%+v", d)
 		}
 		slice := config.Spec[*discoveryv1.EndpointSlice](d.Config)
-		body, err := yaml.Marshal(map[string]any{"labels": slice.Labels, "type": slice.AddressType, "endpoints": slice.Endpoints, "ports": slice.Ports})
+		body, err := yaml.Marshal(
+			map[string]any{
+				"labels":    slice.Labels,
+				"type":      slice.AddressType,
+				"endpoints": slice.Endpoints,
+				"ports":     slice.Ports,
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +134,8 @@ func TestNamespaceName(t *testing.T) {
 	for _, labels := range []string{"", ", labels: {a: b, kubernetes.io/metadata.name: lie}"} {
 		d := Manifest("f.yaml", []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop"+labels+"}\n"))
 		c := d[0].Config
-		if c == nil || c.Labels[corev1.LabelMetadataName] != "shop" || config.Spec[*corev1.Namespace](c).Labels[corev1.LabelMetadataName] != "shop" {
+		if c == nil || c.Labels[corev1.LabelMetadataName] != "shop" ||
+			config.Spec[*corev1.Namespace](c).Labels[corev1.LabelMetadataName] != "shop" {
 			t.Fatalf("%+v", d)
 		}
 		if strings.Contains(labels, "a: b") && c.Labels["a"] != "b" {

@@ -10,8 +10,8 @@ import (
 
 const goodDocument = "\n---\napiVersion: networking.istio.io/v1\nkind: DestinationRule\nmetadata: {name: good}\nspec: {host: good}\n"
 
-// FuzzManifest puts arbitrary bytes before a good document: nothing panics, the good document is read, and every Problem
-// names a line that the file has.
+// FuzzManifest puts arbitrary bytes before a good document: nothing panics, the good document is
+// read, and every Problem names a line that the file has.
 func FuzzManifest(f *testing.F) {
 	for _, seed := range []string{
 		"", "---", "...\n", "a: [", "a: &x [*x]", "- 1\n- 2", "%YAML 1.1\n---\na", "kind: List\nitems: [1, {}]",
@@ -33,11 +33,17 @@ func FuzzManifest(f *testing.F) {
 		for _, d := range objects {
 			for _, p := range d.Problems {
 				var document, line int
-				if _, err := fmt.Sscanf(p.Origin, "f.yaml#%d:%d", &document, &line); err != nil || document < 1 || line < 1 || line > count {
+				if _, err := fmt.Sscanf(
+					p.Origin,
+					"f.yaml#%d:%d",
+					&document,
+					&line,
+				); err != nil || document < 1 || line < 1 ||
+					line > count {
 					t.Errorf("problem at %q of %d lines: %v", p.Origin, count, err)
 				}
 			}
-			if d.Config != nil && d.bad() {
+			if d.Config != nil && d.hasError() {
 				t.Errorf("%s is used with errors", d.Key)
 			}
 		}

@@ -32,10 +32,22 @@ func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem,
 	case known && served:
 		return info, config.Problem{}, false
 	case known:
-		return info, fault("apiVersion", "version %q of %s is not served, only %s", version, kind, strings.Join(info.Versions, ", ")), false
+		return info, fault(
+			"apiVersion",
+			"version %q of %s is not served, only %s",
+			version,
+			kind,
+			strings.Join(info.Versions, ", "),
+		), false
 	}
 	if r, ok := retired.KindOf(group, kind); ok {
-		return api.KindInfo{}, fault("kind", "%s of %s is retired, and objects of it are not used: %s", kind, group, r.Successor), true
+		return api.KindInfo{}, fault(
+			"kind",
+			"%s of %s is retired, and objects of it are not used: %s",
+			kind,
+			group,
+			r.Successor,
+		), true
 	}
 	if p, typo := typoOf(group, kind); typo {
 		return api.KindInfo{}, fault(p.Field, "%s", p.Reason), false
@@ -61,10 +73,13 @@ func typoOf(group, kind string) (config.Problem, bool) {
 		}
 	}
 	if len(kinds) > 0 {
-		hint := suggest(kind, kinds)
+		hint := suggestName(kind, kinds)
 		// The table contains all kinds of Istio's own groups, so any other kind is an error.
 		if hint != "" || strings.HasSuffix(group, ".istio.io") {
-			return config.Problem{Field: "kind", Reason: fmt.Sprintf("unknown kind %q in group %q%s", kind, group, hint)}, true
+			return config.Problem{
+				Field:  "kind",
+				Reason: fmt.Sprintf("unknown kind %q in group %q%s", kind, group, hint),
+			}, true
 		}
 		return config.Problem{}, false
 	}
@@ -72,11 +87,15 @@ func typoOf(group, kind string) (config.Problem, bool) {
 		if k.Kind.Name() != kind {
 			continue
 		}
-		if k.Istio() && (group == "" || suggest(group, []string{k.Group}) != "" || strings.HasSuffix(group, ".istio.io")) {
-			return config.Problem{Field: "apiVersion", Reason: fmt.Sprintf("kind %s is in group %q, not %q", kind, k.Group, group)}, true
+		if k.Istio() &&
+			(group == "" || suggestName(group, []string{k.Group}) != "" || strings.HasSuffix(group, ".istio.io")) {
+			return config.Problem{
+				Field:  "apiVersion",
+				Reason: fmt.Sprintf("kind %s is in group %q, not %q", kind, k.Group, group),
+			}, true
 		}
 	}
-	if hint := suggest(group, groups); hint != "" {
+	if hint := suggestName(group, groups); hint != "" {
 		return config.Problem{Field: "apiVersion", Reason: fmt.Sprintf("unknown group %q%s", group, hint)}, true
 	}
 	return config.Problem{}, false

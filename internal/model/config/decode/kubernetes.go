@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// kubernetes decodes an object of a Kubernetes kind into its Go type.
-func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
+// decodeKubernetes decodes an object of a Kubernetes kind into its Go type.
+func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	object := info.NewObject()
 	strict, err := kjson.UnmarshalStrict(body, object)
 	d.strictFaults(strict, func(string) config.Severity { return config.Warning })
@@ -30,7 +30,7 @@ func (d *Decoded) kubernetes(info api.KindInfo, body []byte) {
 	case *corev1.Namespace:
 		labelWithName(object)
 	}
-	d.configure(object, object, nil)
+	d.setConfig(object, object, nil)
 }
 
 // labelWithName sets the label that the API server sets on every Namespace, and overrides any value
@@ -70,10 +70,10 @@ func (d *Decoded) strictFaults(faults []error, severity func(field string) confi
 		reason, quoted, _ := strings.Cut(err.Error(), " \"")
 		field := strings.TrimSuffix(quoted, "\"")
 		if reason == "duplicate field" {
-			d.fail(field, reason) // it is unknown which of the two values is intended
+			d.addError(field, reason) // it is unknown which of the two values is intended
 			continue
 		}
-		d.note(severity(field), field, reason)
+		d.addProblem(severity(field), field, reason)
 	}
 }
 
@@ -85,8 +85,8 @@ func (d *Decoded) hardFault(err error) {
 		if mismatch.Struct == "" || field == "" {
 			field = "metadata"
 		}
-		d.fail(field, fmt.Sprintf("must be of type %s, found %s", mismatch.Type, mismatch.Value))
+		d.addError(field, fmt.Sprintf("must be of type %s, found %s", mismatch.Type, mismatch.Value))
 		return
 	}
-	d.fail("", strings.TrimPrefix(err.Error(), "json: "))
+	d.addError("", strings.TrimPrefix(err.Error(), "json: "))
 }

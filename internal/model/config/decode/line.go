@@ -19,9 +19,9 @@ type lines struct {
 	root   *yaml.Node
 }
 
-// of returns the line of the field at path, or of its nearest parent that exists. within is the
+// lineOf returns the line of the field at path, or of its nearest parent that exists. within is the
 // path of the object in its document: "items[2]" in a list, otherwise "".
-func (l *lines) of(within, path string) int {
+func (l *lines) lineOf(within, path string) int {
 	if !l.parsed {
 		l.parsed = true
 		var doc yaml.Node
@@ -33,7 +33,7 @@ func (l *lines) of(within, path string) int {
 	rest := strings.TrimPrefix(within+"."+path, ".")
 	for at != nil && rest != "" {
 		var here int
-		if at, here, rest = descend(at, rest); here > 0 {
+		if at, here, rest = descendPath(at, rest); here > 0 {
 			line = l.inFile(here)
 		}
 	}
@@ -47,9 +47,9 @@ func (l *lines) inFile(line int) int {
 	return l.start + min(line, bytes.Count(l.text, []byte("\n"))+1)
 }
 
-// descend follows the first step of path from n. It returns the value found there, its line, and
-// the rest of the path. If there is no such value, it returns nil, 0 and "".
-func descend(n *yaml.Node, path string) (value *yaml.Node, line int, rest string) {
+// descendPath follows the first step of path from n. It returns the value found there, its line,
+// and the rest of the path. If there is no such value, it returns nil, 0 and "".
+func descendPath(n *yaml.Node, path string) (value *yaml.Node, line int, rest string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -105,7 +105,7 @@ func camelCase(name string) string {
 	return strings.Join(parts, "")
 }
 
-// origin formats the position of an object or field: "path#document:line".
-func origin(file string, document, line int) string {
+// formatOrigin formats the position of an object or field: "path#document:line".
+func formatOrigin(file string, document, line int) string {
 	return fmt.Sprintf("%s#%d:%d", file, document, line)
 }

@@ -30,9 +30,9 @@ func Manifest(name string, data []byte) []Decoded {
 		return jsonManifest(name, data)
 	}
 	var out []Decoded
-	for i, doc := range split(data) {
+	for i, doc := range splitDocuments(data) {
 		m := &manifest{file: name, document: i + 1, lines: lines{text: doc.text, start: doc.start, first: doc.first}}
-		out = append(out, m.yaml(doc)...)
+		out = append(out, m.decodeYAML(doc)...)
 	}
 	return out
 }
@@ -44,15 +44,15 @@ type manifest struct {
 	lines    lines
 }
 
-func (m *manifest) yaml(doc document) []Decoded {
+func (m *manifest) decodeYAML(doc document) []Decoded {
 	body, err := yaml.YAMLToJSONStrict(doc.text)
 	if err == nil {
-		return m.objects(body, nil)
+		return m.decodeObjects(body, nil)
 	}
 	// A duplicate key does not prevent decoding of the rest, so the object is at least known by
 	// name.
 	if body, lenient := yaml.YAMLToJSON(doc.text); lenient == nil {
-		return m.objects(body, m.duplicates(err))
+		return m.decodeObjects(body, m.duplicateProblems(err))
 	}
 	d := Decoded{Document: m.document, Line: m.lines.first}
 	line, reason := syntaxError(err)
@@ -60,67 +60,70 @@ func (m *manifest) yaml(doc document) []Decoded {
 		d.Line = m.lines.inFile(line)
 	}
 	kind, namespace, name := guessHead(doc.text)
-	d = failed(config.Key{Kind: api.Kind(kind), Namespace: namespace, Name: name}, "", reason).at(m, d.Line)
-	d.Problems[0].Origin = origin(m.file, m.document, d.Line)
+	d = failedObject(config.Key{Kind: api.Kind(kind), Namespace: namespace, Name: name}, "", reason).atLine(m, d.Line)
+	d.Problems[0].Origin = formatOrigin(m.file, m.document, d.Line)
 	return []Decoded{d}
 }
 
-// at returns d with its document and line set.
-func (d Decoded) at(m *manifest, line int) Decoded {
+// atLine returns d with its document and line set.
+func (d Decoded) atLine(m *manifest, line int) Decoded {
 	d.Document, d.Line = m.document, line
 	return d
 }
 
-// objects decodes the objects of a document that is valid JSON. The faults of the document are
-// reported for each of its objects.
-func (m *manifest) objects(body []byte, faults []config.Problem) []Decoded {
+// decodeObjects decodes the objects of a document that is valid JSON. The faults of the document
+// are reported for each of its objects.
+func (m *manifest) decodeObjects(body []byte, faults []config.Problem) []Decoded {
 	var list struct {
 		Kind  string            `json:"kind"`
 		Items []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return m.one(body, "", faults)
+		return m.decodeOne(body, "", faults)
 	}
 	var out []Decoded
 	for i, item := range list.Items {
-		out = append(out, m.one(item, fmt.Sprintf("items[%d]", i), faults)...)
+		out = append(out, m.decodeOne(item, fmt.Sprintf("items[%d]", i), faults)...)
 	}
 	return out
 }
 
-// one decodes one object. An Endpoints object results in several objects or none.
-func (m *manifest) one(body []byte, within string, faults []config.Problem) []Decoded {
+// decodeOne decodes one object. An Endpoints object results in several objects or none.
+func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem) []Decoded {
 	if isEndpoints(body) {
-		return m.endpoints(body, within, faults)
+		return m.mirrorEndpoints(body, within, faults)
 	}
-	return []Decoded{m.object(body, within, faults)}
+	return []Decoded{m.decodeObject(body, within, faults)}
 }
 
-// object decodes one object, and sets the origin of the object and its Problems. within is its path
-// in the document. If the document has faults, they are added and the object is not used.
-func (m *manifest) object(body []byte, within string, faults []config.Problem) Decoded {
-	d := Object(body).at(m, m.lines.first)
+// decodeObject decodes one object, and sets the origin of the object and its Problems. within is
+// its path in the document. If the document has faults, they are added and the object is not used.
+func (m *manifest) decodeObject(body []byte, within string, faults []config.Problem) Decoded {
+	d := Object(body).atLine(m, m.lines.first)
 	if within != "" {
-		d.Line = m.lines.of(within, "")
+		d.Line = m.lines.lineOf(within, "")
 	}
 	for i := range d.Problems {
 		p := &d.Problems[i]
 		line := d.Line
 		if p.Field != "" {
-			line = m.lines.of(within, p.Field)
+			line = m.lines.lineOf(within, p.Field)
 		}
-		p.Origin = origin(m.file, m.document, line)
+		p.Origin = formatOrigin(m.file, m.document, line)
 	}
 	for _, p := range faults {
 		p.Key, d.Config = d.Key, nil
-		known := slices.ContainsFunc(d.Problems, func(q config.Problem) bool { return q.Field != "" && q.Field == p.Field && q.Reason == p.Reason })
+		known := slices.ContainsFunc(
+			d.Problems,
+			func(q config.Problem) bool { return q.Field != "" && q.Field == p.Field && q.Reason == p.Reason },
+		)
 		if !known {
 			d.Problems = append(d.Problems, p)
 		}
 	}
 	if d.Config != nil {
 		c := *d.Config // d.Config is not shared yet, and its hash does not cover the origin
-		c.Origin = origin(m.file, m.document, d.Line)
+		c.Origin = formatOrigin(m.file, m.document, d.Line)
 		d.Config = &c
 	}
 	return d
@@ -129,18 +132,20 @@ func (m *manifest) object(body []byte, within string, faults []config.Problem) D
 // yamlLine matches the line number in an error of the YAML parser.
 const yamlLine = `line (\d+): (.*)`
 
-// duplicates returns the Problems for an error of strict YAML decoding that lenient decoding does
-// not return.
-func (m *manifest) duplicates(err error) []config.Problem {
+// duplicateProblems returns the Problems for an error of strict YAML decoding that lenient decoding
+// does not return.
+func (m *manifest) duplicateProblems(err error) []config.Problem {
 	var out []config.Problem
 	for _, match := range regexp.MustCompile(yamlLine).FindAllStringSubmatch(err.Error(), -1) {
 		line, _ := strconv.Atoi(match[1])
 		out = append(out, config.Problem{
-			Reason: match[2], Severity: config.Error, Origin: origin(m.file, m.document, m.lines.inFile(line)),
+			Reason: match[2], Severity: config.Error, Origin: formatOrigin(m.file, m.document, m.lines.inFile(line)),
 		})
 	}
 	if out == nil {
-		out = []config.Problem{{Reason: err.Error(), Severity: config.Error, Origin: origin(m.file, m.document, m.lines.first)}}
+		out = []config.Problem{
+			{Reason: err.Error(), Severity: config.Error, Origin: formatOrigin(m.file, m.document, m.lines.first)},
+		}
 	}
 	return out
 }
@@ -180,12 +185,12 @@ func jsonManifest(name string, data []byte) []Decoded {
 			if errors.As(err, &syntax) && int(syntax.Offset) <= len(data) {
 				line = 1 + bytes.Count(data[:syntax.Offset], []byte("\n"))
 			}
-			d := failed(config.Key{}, "", "invalid JSON: "+err.Error()).at(m, line)
-			d.Problems[0].Origin = origin(name, n, line)
+			d := failedObject(config.Key{}, "", "invalid JSON: "+err.Error()).atLine(m, line)
+			d.Problems[0].Origin = formatOrigin(name, n, line)
 			return append(out, d)
 		}
 		body, faults := m.jsonDuplicates(body)
-		out = append(out, m.objects(body, faults)...)
+		out = append(out, m.decodeObjects(body, faults)...)
 	}
 }
 
@@ -202,7 +207,10 @@ func (m *manifest) jsonDuplicates(body []byte) ([]byte, []config.Problem) {
 		reason, quoted, _ := strings.Cut(fault.Error(), " \"")
 		at := strings.TrimSuffix(quoted, "\"")
 		out = append(out, config.Problem{
-			Field: at, Reason: reason, Severity: config.Error, Origin: origin(m.file, m.document, m.lines.of("", at)),
+			Field:    at,
+			Reason:   reason,
+			Severity: config.Error,
+			Origin:   formatOrigin(m.file, m.document, m.lines.lineOf("", at)),
 		})
 	}
 	if single, err := json.Marshal(tree); err == nil {

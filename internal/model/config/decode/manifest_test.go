@@ -20,13 +20,14 @@ func show(objects []Decoded) string {
 		switch {
 		case d.Foreign:
 			state = "foreign"
-		case d.Unreadable():
+		case d.IsUnreadable():
 			state = "unreadable"
 		case d.Config == nil:
 			state = "unusable"
 		}
 		fmt.Fprintf(&b, "%s %s at %d:%d\n", state, d.Key, d.Document, d.Line)
-		if d.Config != nil && d.Config.Origin != fmt.Sprintf("f.yaml#%d:%d", d.Document, d.Line) && !strings.HasPrefix(d.Config.Origin, "f.json") {
+		if d.Config != nil && d.Config.Origin != fmt.Sprintf("f.yaml#%d:%d", d.Document, d.Line) &&
+			!strings.HasPrefix(d.Config.Origin, "f.json") {
 			fmt.Fprintf(&b, "  wrong origin %s\n", d.Config.Origin)
 		}
 		for _, p := range d.Problems {
@@ -290,8 +291,15 @@ stringData: {b: c}
 		t.Fatalf("got %s", show(objects))
 	}
 	vs := objects[0].Config
-	got := fmt.Sprintf("%v %v %v %s %d %v", vs.Labels, vs.Annotations, vs.Created.UTC(), vs.ResourceVersion, vs.Generation,
-		config.Spec[*networking.VirtualService](vs).GetHttp()[0].GetTimeout().AsDuration())
+	got := fmt.Sprintf(
+		"%v %v %v %s %d %v",
+		vs.Labels,
+		vs.Annotations,
+		vs.Created.UTC(),
+		vs.ResourceVersion,
+		vs.Generation,
+		config.Spec[*networking.VirtualService](vs).GetHttp()[0].GetTimeout().AsDuration(),
+	)
 	if want := "map[app:a] map[x:z] 2024-01-02 03:04:05 +0000 UTC 7 3 1m30s"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

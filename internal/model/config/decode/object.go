@@ -31,19 +31,19 @@ type Decoded struct {
 	Document, Line int
 }
 
-// Unreadable reports whether the name of the object could not be read. It returns false for a
+// IsUnreadable reports whether the name of the object could not be read. It returns false for a
 // foreign object.
-func (d Decoded) Unreadable() bool { return d.Key == (config.Key{}) && !d.Foreign }
+func (d Decoded) IsUnreadable() bool { return d.Key == (config.Key{}) && !d.Foreign }
 
 // Object decodes and validates one object from JSON. The caller sets its origin.
-func Object(body []byte) Decoded { return object(body, false) }
+func Object(body []byte) Decoded { return decodeJSON(body, false) }
 
 // Stored decodes an object like Object, from the JSON of an API server that has validated it
 // against its own definition of the kind. An unknown field belongs to a newer definition: it is a
 // Warning, and the rest of the object is used.
-func Stored(body []byte) Decoded { return object(body, true) }
+func Stored(body []byte) Decoded { return decodeJSON(body, true) }
 
-func object(body []byte, stored bool) Decoded {
+func decodeJSON(body []byte, stored bool) Decoded {
 	var head struct {
 		APIVersion any `json:"apiVersion"`
 		Kind       any `json:"kind"`
@@ -53,7 +53,7 @@ func object(body []byte, stored bool) Decoded {
 		} `json:"metadata"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &head); err != nil {
-		return failed(config.Key{}, "", "is not an object with apiVersion, kind and metadata")
+		return failedObject(config.Key{}, "", "is not an object with apiVersion, kind and metadata")
 	}
 	apiVersion, _ := head.APIVersion.(string)
 	kind, _ := head.Kind.(string)
@@ -66,10 +66,10 @@ func object(body []byte, stored bool) Decoded {
 		return Decoded{Problems: []config.Problem{problem}, Foreign: true}
 	}
 	if info.Kind == "" {
-		return failed(guess, problem.Field, problem.Reason)
+		return failedObject(guess, problem.Field, problem.Reason)
 	}
 	if name == "" {
-		return failed(guess, "metadata.name", "is required")
+		return failedObject(guess, "metadata.name", "is required")
 	}
 	guess.Kind = info.Kind
 	if info.ClusterScoped {
@@ -80,29 +80,29 @@ func object(body []byte, stored bool) Decoded {
 	d := Decoded{Key: guess}
 	switch {
 	case problem.Reason != "": // a version that is not served
-		d.fail(problem.Field, problem.Reason)
+		d.addError(problem.Field, problem.Reason)
 	case info.Istio():
-		d.istio(info, body, stored)
+		d.decodeIstio(info, body, stored)
 	default:
-		d.kubernetes(info, body)
+		d.decodeKubernetes(info, body)
 	}
-	d.validate()
+	d.validateConfig()
 	return d
 }
 
-// failed returns the result for an object whose name is not known. guess is for display.
-func failed(guess config.Key, field, reason string) Decoded {
+// failedObject returns the result for an object whose name is not known. guess is for display.
+func failedObject(guess config.Key, field, reason string) Decoded {
 	return Decoded{Problems: []config.Problem{{Key: guess, Field: field, Reason: reason, Severity: config.Error}}}
 }
 
-func (d *Decoded) fail(field, reason string) { d.note(config.Error, field, reason) }
+func (d *Decoded) addError(field, reason string) { d.addProblem(config.Error, field, reason) }
 
-func (d *Decoded) note(severity config.Severity, field, reason string) {
+func (d *Decoded) addProblem(severity config.Severity, field, reason string) {
 	d.Problems = append(d.Problems, config.Problem{Key: d.Key, Field: field, Reason: reason, Severity: severity})
 }
 
-// bad reports whether the object has an Error.
-func (d *Decoded) bad() bool {
+// hasError reports whether the object has an Error.
+func (d *Decoded) hasError() bool {
 	for _, p := range d.Problems {
 		if p.Severity == config.Error {
 			return true
@@ -120,7 +120,7 @@ type envelope struct {
 	Status     json.RawMessage   `json:"status"`
 }
 
-func (d *Decoded) istio(info api.KindInfo, body []byte, stored bool) {
+func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	var e envelope
 	strict, err := kjson.UnmarshalStrict(body, &e)
 	d.strictFaults(strict, func(field string) config.Severity {
@@ -134,33 +134,38 @@ func (d *Decoded) istio(info api.KindInfo, body []byte, stored bool) {
 	}
 	spec, problems := readSpec(info, e.Spec, stored)
 	for _, p := range problems {
-		d.note(p.Severity, p.Field, p.Reason)
+		d.addProblem(p.Severity, p.Field, p.Reason)
 	}
-	if !d.bad() {
-		d.configure(&e.Metadata, spec, Status(info.Kind, e.Status))
+	if !d.hasError() {
+		d.setConfig(&e.Metadata, spec, Status(info.Kind, e.Status))
 	}
 }
 
-// configure sets the Config of a decoded object.
-func (d *Decoded) configure(meta metav1.Object, spec any, status *config.Status) {
+// setConfig sets the Config of a decoded object.
+func (d *Decoded) setConfig(meta metav1.Object, spec any, status *config.Status) {
 	c, err := config.New(config.Meta{
-		Key: d.Key, Labels: meta.GetLabels(), Annotations: meta.GetAnnotations(), Created: meta.GetCreationTimestamp().Time,
-		ResourceVersion: meta.GetResourceVersion(), Generation: meta.GetGeneration(), Status: status,
+		Key:             d.Key,
+		Labels:          meta.GetLabels(),
+		Annotations:     meta.GetAnnotations(),
+		Created:         meta.GetCreationTimestamp().Time,
+		ResourceVersion: meta.GetResourceVersion(),
+		Generation:      meta.GetGeneration(),
+		Status:          status,
 	}, spec)
 	if err != nil {
-		d.fail("", err.Error())
+		d.addError("", err.Error())
 		return
 	}
 	d.Config = c
 }
 
-// validate validates the decoded object, and drops its Config if it has an Error.
-func (d *Decoded) validate() {
+// validateConfig validates the decoded object, and drops its Config if it has an Error.
+func (d *Decoded) validateConfig() {
 	if d.Config == nil {
 		return
 	}
 	d.Problems = append(d.Problems, config.Validate(d.Config)...)
-	if d.bad() {
+	if d.hasError() {
 		d.Config = nil
 	}
 }

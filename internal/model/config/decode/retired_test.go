@@ -77,8 +77,10 @@ spec: {ports: [{port: 80}]}
 
 // TestRetiredStored: an object that an API server has stored is used without the field.
 func TestRetiredStored(t *testing.T) {
-	d := Stored([]byte(`{"apiVersion":"networking.istio.io/v1","kind":"ServiceEntry","metadata":{"name":"a","namespace":"b"},
-		"spec":{"hosts":["a.example"],"configScope":"PRIVATE","ports":[{"number":80,"name":"http","protocol":"HTTP"}],"resolution":"DNS"}}`))
+	d := Stored(
+		[]byte(`{"apiVersion":"networking.istio.io/v1","kind":"ServiceEntry","metadata":{"name":"a","namespace":"b"},
+		"spec":{"hosts":["a.example"],"configScope":"PRIVATE","ports":[{"number":80,"name":"http","protocol":"HTTP"}],"resolution":"DNS"}}`),
+	)
 	if d.Config == nil || len(d.Problems) != 1 {
 		t.Fatalf("%+v", d)
 	}

@@ -13,26 +13,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// scalar reports an Error if v is not a valid string, number, bool, enum or bytes for the field.
-func (w *walk) scalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
+// checkScalar reports an Error if v is not a valid string, number, bool, enum or bytes for the
+// field.
+func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
 		if _, ok := v.(string); !ok {
-			w.errorf(at, "must be a string, found %s%s", describe(v), quoteHint(v))
+			w.errorf(at, "must be a string, found %s%s", describeValue(v), quoteHint(v))
 		}
 	case protoreflect.BoolKind:
 		if _, ok := v.(bool); !ok {
-			w.errorf(at, "must be true or false, found %s", describe(v))
+			w.errorf(at, "must be true or false, found %s", describeValue(v))
 		}
 	case protoreflect.BytesKind:
 		if text, ok := v.(string); !ok || !isBase64(text) {
-			w.errorf(at, "must be bytes in base64, found %s", describe(v))
+			w.errorf(at, "must be bytes in base64, found %s", describeValue(v))
 		}
 	case protoreflect.EnumKind:
-		w.enum(at, v, fd.Enum())
+		w.checkEnum(at, v, fd.Enum())
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		if text, ok := numberText(v); !ok || !isFloat(text) {
-			w.errorf(at, "must be a number, found %s", describe(v))
+			w.errorf(at, "must be a number, found %s", describeValue(v))
 		}
 	default:
 		if reason := integerFault(v, fd.Kind()); reason != "" {
@@ -41,7 +42,7 @@ func (w *walk) scalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
 	}
 }
 
-func (w *walk) enum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
+func (w *walk) checkEnum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 	if d.FullName() == "google.protobuf.NullValue" {
 		return
 	}
@@ -60,7 +61,7 @@ func (w *walk) enum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 			w.errorf(at, "unknown value %s, must be one of %s", v, strings.Join(names, ", "))
 		}
 	default:
-		w.errorf(at, "must be one of %s, found %s", strings.Join(names, ", "), describe(v))
+		w.errorf(at, "must be one of %s, found %s", strings.Join(names, ", "), describeValue(v))
 	}
 }
 
@@ -69,11 +70,11 @@ func (w *walk) enum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 func integerFault(v any, kind protoreflect.Kind) string {
 	text, ok := numberText(v)
 	if !ok {
-		return "must be a whole number, found " + describe(v)
+		return "must be a whole number, found " + describeValue(v)
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f != math.Trunc(f) || math.IsInf(f, 0) {
-		return "must be a whole number, found " + describe(v)
+		return "must be a whole number, found " + describeValue(v)
 	}
 	bits, signed := 64, true
 	switch kind {
@@ -136,8 +137,8 @@ func mapKeyFault(key string, fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-// describe returns a description of a JSON value for error messages.
-func describe(v any) string {
+// describeValue returns a description of a JSON value for error messages.
+func describeValue(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"

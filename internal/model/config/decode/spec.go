@@ -37,7 +37,7 @@ func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []con
 		return spec, nil
 	}
 	w := &walk{stored: stored}
-	tree = w.message(at, tree, spec.ProtoReflect().Descriptor())
+	tree = w.checkMessage(at, tree, spec.ProtoReflect().Descriptor())
 	if w.failed {
 		return nil, w.problems
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// suggest returns "; did you mean …?" if a candidate resembles written, otherwise "".
-func suggest(written string, candidates []string) string {
+// suggestName returns "; did you mean …?" if a candidate resembles written, otherwise "".
+func suggestName(written string, candidates []string) string {
 	best, least := "", 3
 	if len(written) <= 4 {
 		least = 2 // short words resemble too many others
@@ -15,7 +15,7 @@ func suggest(written string, candidates []string) string {
 		if strings.EqualFold(written, candidate) {
 			return fmt.Sprintf("; did you mean %q?", candidate)
 		}
-		if d := distance(written, candidate); d < least {
+		if d := editDistance(written, candidate); d < least {
 			best, least = candidate, d
 		}
 	}
@@ -25,9 +25,9 @@ func suggest(written string, candidates []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance returns the edit distance between a and b: how many letters to insert, remove, change or
-// swap with a neighbor. For a text over 64 bytes, it returns the greater length.
-func distance(a, b string) int {
+// editDistance returns the edit distance between a and b: how many letters to insert, remove,
+// change or swap with a neighbor. For a text over 64 bytes, it returns the greater length.
+func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b)) // too expensive to compute
 	}

@@ -8,7 +8,7 @@ func TestSuggest(t *testing.T) {
 		"hots": "host", "Host": "host", "rout": "route", "roote": "route", "perTryTimeot": "perTryTimeout", "pertrytimeout": "perTryTimeout",
 		"retry_on": "retryOn", "xyz": "", "": "", "a": "",
 	} {
-		got := suggest(written, candidates)
+		got := suggestName(written, candidates)
 		if want != "" {
 			want = `; did you mean "` + want + `"?`
 		}
@@ -23,10 +23,10 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"ca", "abc", 3}} {
-		if got := distance(test.a, test.b); got != test.want {
+		if got := editDistance(test.a, test.b); got != test.want {
 			t.Errorf("%q, %q: got %d, want %d", test.a, test.b, got, test.want)
 		}
-		if got := distance(test.b, test.a); got != test.want {
+		if got := editDistance(test.b, test.a); got != test.want {
 			t.Errorf("%q, %q: got %d, want %d", test.b, test.a, got, test.want)
 		}
 	}

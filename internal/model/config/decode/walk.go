@@ -29,41 +29,44 @@ type walk struct {
 
 func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	w.failed = true
-	w.problems = append(w.problems, config.Problem{Field: at.String(), Reason: fmt.Sprintf(format, args...), Severity: config.Error})
+	w.problems = append(
+		w.problems,
+		config.Problem{Field: at.String(), Reason: fmt.Sprintf(format, args...), Severity: config.Error},
+	)
 }
 
-// message checks a value of a message type. It returns the value in the form that protojson
+// checkMessage checks a value of a message type. It returns the value in the form that protojson
 // accepts.
-func (w *walk) message(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
+func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
 	switch name := d.FullName(); name {
 	case "google.protobuf.Duration":
-		return w.duration(at, v)
+		return w.checkDuration(at, v)
 	case "google.protobuf.BoolValue", "google.protobuf.StringValue", "google.protobuf.BytesValue",
 		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value",
 		"google.protobuf.FloatValue", "google.protobuf.DoubleValue":
-		w.scalar(at, v, d.Fields().ByName("value"))
+		w.checkScalar(at, v, d.Fields().ByName("value"))
 		return v
 	case "google.protobuf.Value":
 		return v
 	case "google.protobuf.ListValue":
 		if _, ok := v.([]any); !ok {
-			w.errorf(at, "must be a list, found %s", describe(v))
+			w.errorf(at, "must be a list, found %s", describeValue(v))
 		}
 		return v
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		w.errorf(at, "must be an object, found %s", describe(v))
+		w.errorf(at, "must be an object, found %s", describeValue(v))
 		return v
 	}
 	if strings.HasPrefix(string(d.FullName()), "google.protobuf.") { // Struct, Any: any fields
 		return v
 	}
-	w.fields(at, object, d)
+	w.checkFields(at, object, d)
 	return object
 }
 
-func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
+func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldNumber]string{}
 	chosen := map[protoreflect.Name]string{} // the field that is set, by oneof
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -72,7 +75,7 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 			fd = d.Fields().ByTextName(key)
 		}
 		if fd == nil {
-			w.unknown(at.Child(key), object, key, d)
+			w.checkUnknown(at.Child(key), object, key, d)
 			continue
 		}
 		if object[key] == nil {
@@ -89,24 +92,24 @@ func (w *walk) fields(at *field.Path, object map[string]any, d protoreflect.Mess
 			}
 			chosen[oneof.Name()] = fd.JSONName()
 		}
-		object[key] = w.value(here, object[key], fd)
+		object[key] = w.checkValue(here, object[key], fd)
 	}
 }
 
-// unknown reports a field that the type does not have, as an Error. In an object that an API server
-// has stored, and for a retired field of the mesh configuration, it is a Warning instead. Then the
-// field is removed.
-func (w *walk) unknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
+// checkUnknown reports a field that the type does not have, as an Error. In an object that an API
+// server has stored, and for a retired field of the mesh configuration, it is a Warning instead.
+// Then the field is removed.
+func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
 	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
-	reason := "unknown field" + suggest(key, fieldNames(d))
+	reason := "unknown field" + suggestName(key, fieldNames(d))
 	switch {
 	case isRetired && (w.stored || settings):
 		reason = "is retired and has no effect: " + r.Successor
 	case isRetired:
 		reason = "is retired: " + r.Successor
 	case w.stored:
-		reason = "is not known to this version of meshpilot, and has no effect" + suggest(key, fieldNames(d))
+		reason = "is not known to this version of meshpilot, and has no effect" + suggestName(key, fieldNames(d))
 	}
 	if !w.stored && !(isRetired && settings) {
 		w.errorf(at, "%s", reason)
@@ -117,61 +120,61 @@ func (w *walk) unknown(at *field.Path, object map[string]any, key string, d prot
 	w.problems = append(w.problems, config.Problem{Field: at.String(), Severity: config.Warning, Reason: reason})
 }
 
-// value checks the value of a field: a map, a list or a single value. It returns the value in the
-// form that protojson accepts.
-func (w *walk) value(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
+// checkValue checks the value of a field: a map, a list or a single value. It returns the value in
+// the form that protojson accepts.
+func (w *walk) checkValue(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case fd.IsMap():
-		return w.mapping(at, v, fd)
+		return w.checkMap(at, v, fd)
 	case fd.IsList():
 		list, ok := v.([]any)
 		if !ok {
-			w.errorf(at, "must be a list, found %s", describe(v))
+			w.errorf(at, "must be a list, found %s", describeValue(v))
 			return v
 		}
 		for i := range list {
-			list[i] = w.single(at.Index(i), list[i], fd)
+			list[i] = w.checkSingle(at.Index(i), list[i], fd)
 		}
 		return list
 	default:
-		return w.single(at, v, fd)
+		return w.checkSingle(at, v, fd)
 	}
 }
 
-func (w *walk) mapping(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
+func (w *walk) checkMap(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	object, ok := v.(map[string]any)
 	if !ok {
-		w.errorf(at, "must be an object, found %s", describe(v))
+		w.errorf(at, "must be an object, found %s", describeValue(v))
 		return v
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if reason := mapKeyFault(key, fd.MapKey()); reason != "" {
 			w.errorf(at.Key(key), "%s", reason)
 		}
-		object[key] = w.single(at.Key(key), object[key], fd.MapValue())
+		object[key] = w.checkSingle(at.Key(key), object[key], fd.MapValue())
 	}
 	return object
 }
 
-// single checks a field's value, or one item of a list or map.
-func (w *walk) single(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
+// checkSingle checks a field's value, or one item of a list or map.
+func (w *walk) checkSingle(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case v == nil && !(fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value"):
 		w.errorf(at, "must not be null")
 		return v
 	case fd.Message() != nil:
-		return w.message(at, v, fd.Message())
+		return w.checkMessage(at, v, fd.Message())
 	default:
-		w.scalar(at, v, fd)
+		w.checkScalar(at, v, fd)
 		return v
 	}
 }
 
-// duration checks a duration and returns it in protobuf's form: seconds with a fraction.
-func (w *walk) duration(at *field.Path, v any) any {
+// checkDuration checks a duration and returns it in protobuf's form: seconds with a fraction.
+func (w *walk) checkDuration(at *field.Path, v any) any {
 	text, ok := v.(string)
 	if !ok {
-		w.errorf(at, "must be a duration in quotes such as \"1.5s\" or \"1m\", found %s", describe(v))
+		w.errorf(at, "must be a duration in quotes such as \"1.5s\" or \"1m\", found %s", describeValue(v))
 		return v
 	}
 	d, err := time.ParseDuration(text)

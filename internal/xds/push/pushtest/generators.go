@@ -71,7 +71,9 @@ func outbound(k view.Key) view.Key {
 
 func (g *Generators) clusters(v *view.View) []*resource.Resource {
 	g.called(api.ClusterType)
-	list := []*resource.Resource{resource.FromBytes("BlackHoleCluster", api.ClusterType, text(nil, 1, "BlackHoleCluster"))}
+	list := []*resource.Resource{
+		resource.FromBytes("BlackHoleCluster", api.ClusterType, text(nil, 1, "BlackHoleCluster")),
+	}
 	for _, svc := range v.Services {
 		list = append(list, cluster(svc))
 	}
@@ -111,10 +113,17 @@ func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	}
 	if svc := v.Service(cluster.Host); svc != nil {
 		for _, e := range v.Endpoints(svc).Endpoints {
-			address := protowire.AppendVarint(protowire.AppendTag(text(nil, 2, e.Address), 3, protowire.VarintType), uint64(e.Port))
+			address := protowire.AppendVarint(
+				protowire.AppendTag(text(nil, 2, e.Address), 3, protowire.VarintType),
+				uint64(e.Port),
+			)
 			endpoint := message(nil, 1, message(nil, 1, message(nil, 1, address)))
 			if e.TLS {
-				endpoint = message(endpoint, 3, message(nil, 1, message(text(nil, 1, "envoy.transport_socket_match"), 2, nil)))
+				endpoint = message(
+					endpoint,
+					3,
+					message(nil, 1, message(text(nil, 1, "envoy.transport_socket_match"), 2, nil)),
+				)
 			}
 			b = message(b, 2, message(nil, 2, endpoint))
 		}

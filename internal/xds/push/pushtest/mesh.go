@@ -39,7 +39,11 @@ func New(t testing.TB, n int) *Mesh {
 	var events []mesh.Event
 	for i := range n {
 		name := fmt.Sprint("s", i)
-		events = append(events, mesh.Event{Service: service(name)}, mesh.Event{Shard: shard(name, fmt.Sprintf("10.1.%d.%d", i/250, i%250))})
+		events = append(
+			events,
+			mesh.Event{Service: service(name)},
+			mesh.Event{Shard: shard(name, fmt.Sprintf("10.1.%d.%d", i/250, i%250))},
+		)
 	}
 	m.builder.Apply(events...)
 	return m
@@ -95,14 +99,23 @@ func (m *Mesh) SetMutualTLS(name string, addresses ...string) {
 	s := *shard(name, addresses...)
 	s.Endpoints = nil
 	for _, a := range addresses {
-		s.Endpoints = append(s.Endpoints, &mesh.Endpoint{Address: a, Port: 80, ServicePort: "http", Namespace: "default", TLS: true})
+		s.Endpoints = append(
+			s.Endpoints,
+			&mesh.Endpoint{Address: a, Port: 80, ServicePort: "http", Namespace: "default", TLS: true},
+		)
 	}
 	m.Apply(mesh.Event{Shard: s.Sealed()})
 }
 
 // SetWorkload adds a workload of the default namespace that accepts mutual TLS.
 func (m *Mesh) SetWorkload(name, address string) {
-	w := mesh.Workload{Provider: mesh.Kubernetes, Namespace: "default", Name: name, Addresses: []string{address}, TLS: true}
+	w := mesh.Workload{
+		Provider:  mesh.Kubernetes,
+		Namespace: "default",
+		Name:      name,
+		Addresses: []string{address},
+		TLS:       true,
+	}
 	m.Apply(mesh.Event{Workload: w.Sealed()})
 }
 
@@ -149,10 +162,18 @@ func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
 		typeName = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz"
 	}
 	patch := &networking.EnvoyFilter_EnvoyConfigObjectPatch{
-		ApplyTo: networking.EnvoyFilter_HTTP_FILTER, Match: &networking.EnvoyFilter_EnvoyConfigObjectMatch{},
-		Patch: &networking.EnvoyFilter_Patch{Operation: networking.EnvoyFilter_Patch_INSERT_BEFORE, Value: m.value(map[string]any{
-			"name": fmt.Sprint("edit-", f.Edit), "typed_config": map[string]any{"@type": "type.googleapis.com/" + typeName},
-		})},
+		ApplyTo: networking.EnvoyFilter_HTTP_FILTER,
+		Match:   &networking.EnvoyFilter_EnvoyConfigObjectMatch{},
+		Patch: &networking.EnvoyFilter_Patch{
+			Operation: networking.EnvoyFilter_Patch_INSERT_BEFORE,
+			Value: m.value(map[string]any{
+				"name": fmt.Sprint(
+					"edit-",
+					f.Edit,
+				),
+				"typed_config": map[string]any{"@type": "type.googleapis.com/" + typeName},
+			}),
+		},
 	}
 	if f.Routes {
 		patch.ApplyTo, patch.Patch.Operation = networking.EnvoyFilter_HTTP_ROUTE, networking.EnvoyFilter_Patch_MERGE
@@ -160,7 +181,13 @@ func (m *Mesh) SetEnvoyFilter(f EnvoyFilter) {
 		patch.Patch.Value = m.value(map[string]any{"statPrefix": fmt.Sprint("edit-", f.Edit)})
 	}
 	c, err := config.New(config.Meta{
-		Key: config.Key{Kind: api.EnvoyFilter, Namespace: "default", Name: f.Name}, Created: time.Unix(1, 0), Annotations: f.Annotations,
+		Key: config.Key{
+			Kind:      api.EnvoyFilter,
+			Namespace: "default",
+			Name:      f.Name,
+		},
+		Created:     time.Unix(1, 0),
+		Annotations: f.Annotations,
 	}, &networking.EnvoyFilter{ConfigPatches: []*networking.EnvoyFilter_EnvoyConfigObjectPatch{patch}})
 	if err != nil {
 		m.t.Fatal(err)
@@ -206,16 +233,27 @@ func host(name string) mesh.Hostname { return mesh.Hostname(name + ".default.svc
 
 func service(name string) *mesh.Service {
 	return mesh.Service{
-		ServiceKey: mesh.ServiceKey{Namespace: "default", Host: host(name)}, Provider: mesh.Kubernetes, Cluster: "Kubernetes", Name: name,
-		Ports: []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP, Target: 80}}, Resolution: mesh.Static,
-		From: config.Key{Kind: api.Service, Namespace: "default", Name: name},
+		ServiceKey: mesh.ServiceKey{
+			Namespace: "default",
+			Host:      host(name),
+		},
+		Provider:   mesh.Kubernetes,
+		Cluster:    "Kubernetes",
+		Name:       name,
+		Ports:      []mesh.Port{{Name: "http", Number: 80, Protocol: mesh.HTTP, Target: 80}},
+		Resolution: mesh.Static,
+		From:       config.Key{Kind: api.Service, Namespace: "default", Name: name},
 	}.Sealed()
 }
 
 func shard(name string, addresses ...string) *mesh.Shard {
 	s := mesh.Shard{
 		Service: mesh.ServiceKey{Namespace: "default", Host: host(name)},
-		Key:     mesh.ShardKey{Provider: mesh.Kubernetes, Cluster: "Kubernetes", Object: config.Key{Kind: api.EndpointSlice, Namespace: "default", Name: name}},
+		Key: mesh.ShardKey{
+			Provider: mesh.Kubernetes,
+			Cluster:  "Kubernetes",
+			Object:   config.Key{Kind: api.EndpointSlice, Namespace: "default", Name: name},
+		},
 	}
 	for _, a := range addresses {
 		s.Endpoints = append(s.Endpoints, &mesh.Endpoint{Address: a, Port: 80, ServicePort: "http"})

@@ -45,7 +45,7 @@ type Call struct {
 	Path    string
 	Host    string
 	Headers map[string][]string // by lower-case name
-	// Claims are those of the validated token, nil if there is none.
+	// Claims are the claims of the validated token, or nil if there is none.
 	Claims map[string]any
 }
 
@@ -93,7 +93,7 @@ func Evaluate(policies []Policy, w Workload, c Call) Verdict {
 	return v
 }
 
-// outcomes are what the dry-run policies of one action say.
+// outcomes are the results of the dry-run policies of one action.
 type outcomes struct{ any, matched bool }
 
 func (o *outcomes) add(matched []string) { o.any, o.matched = true, o.matched || len(matched) > 0 }

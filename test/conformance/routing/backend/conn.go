@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
-// peeked is a connection whose first bytes were looked at. It carries what is known of it in its local address, the one thing
-// that an HTTP server hands on.
+// peeked is a connection whose first bytes were looked at. It stores its metadata in its local
+// address, because an HTTP server passes only that on.
 type peeked struct {
 	net.Conn
 	in         *bufio.Reader
@@ -42,7 +42,7 @@ func newHandOver(a net.Addr) *handOver {
 	return &handOver{address: a, ready: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// give hands a connection over, and says whether anybody took it.
+// give hands a connection over, and reports whether it was accepted.
 func (h *handOver) give(c net.Conn) bool {
 	select {
 	case h.ready <- c:
@@ -52,7 +52,7 @@ func (h *handOver) give(c net.Conn) bool {
 	}
 }
 
-// Accept gives the next connection.
+// Accept returns the next connection.
 func (h *handOver) Accept() (net.Conn, error) {
 	select {
 	case c := <-h.ready:
@@ -71,7 +71,7 @@ func (h *handOver) Close() error {
 // Addr is that of the real listener.
 func (h *handOver) Addr() net.Addr { return h.address }
 
-// serverTLS makes the server side of TLS, with a certificate that nobody has to believe.
+// serverTLS returns the server's TLS configuration, with a self-signed certificate.
 func serverTLS() *tls.Config {
 	own := pki.SelfSigned(&x509.Certificate{DNSNames: []string{"backend"}})
 	return &tls.Config{Certificates: []tls.Certificate{own.TLS()}, NextProtos: []string{"h2", "http/1.1"}}

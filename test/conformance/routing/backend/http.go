@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// attempt is what is to become of one attempt of a request.
+// attempt is the scripted outcome of one attempt of a request.
 type attempt struct {
 	status int // 0: the connection is reset
 	after  time.Duration
@@ -62,7 +62,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, r, seen, a.status)
 }
 
-// answer says what was seen, with some headers for rules to change.
+// answer returns the observed request, with some headers for rules to change.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, seen Sighting, status int) {
 	body, err := json.Marshal(seen)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, seen Sighting, s
 	_, _ = w.Write(body)
 }
 
-// serveWebSocket switches protocols and then answers each line with what was seen.
+// serveWebSocket switches protocols and then answers each line with the observed request.
 func (s *Server) serveWebSocket(w http.ResponseWriter, seen Sighting) {
 	hijacker, ok := w.(http.Hijacker)
 	if !ok {

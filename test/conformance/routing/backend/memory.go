@@ -16,7 +16,7 @@ type Sighting struct {
 	Authority string      `json:"authority"`
 	Protocol  string      `json:"protocol"` // "HTTP/1.1", "HTTP/2.0", "lines"
 	Header    http.Header `json:"header"`
-	// ServerName is that of TLS; TLS says whether there was any.
+	// ServerName is that of TLS; TLS is set if the connection used TLS.
 	TLS        bool   `json:"tls"`
 	ServerName string `json:"serverName"`
 }
@@ -30,14 +30,14 @@ type Memory struct {
 // NewMemory makes an empty one.
 func NewMemory() *Memory { return &Memory{seen: map[string][]Sighting{}} }
 
-// Of gives the sightings of a request, in their order.
+// Of returns the sightings of a request, in their order.
 func (m *Memory) Of(id string) []Sighting {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Sighting(nil), m.seen[id]...)
 }
 
-// add notes a sighting, and gives it with its attempt.
+// add notes a sighting, and returns it with its attempt.
 func (m *Memory) add(s Sighting) Sighting {
 	m.mu.Lock()
 	defer m.mu.Unlock()

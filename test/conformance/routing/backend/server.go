@@ -18,7 +18,7 @@ import (
 const (
 	// IDHeader names requests.
 	IDHeader = "X-Case-Id"
-	// AnswerHeader says what is to become of them.
+	// AnswerHeader selects how they are answered.
 	AnswerHeader = "X-Answer"
 	// GreetingPort is where the server speaks first.
 	GreetingPort = 3306
@@ -78,7 +78,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track keeps a connection for Close, and says whether there is still a server for it.
+// track keeps a connection for Close, and reports whether the server still runs.
 func (s *Server) track(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Server) accept(l net.Listener, web *handOver, greets bool) {
 	}
 }
 
-// look sees what a client speaks by its first bytes.
+// look detects the client's protocol from its first bytes.
 func (s *Server) look(c net.Conn, web *handOver, greets bool) {
 	if greets {
 		fmt.Fprintf(c, "hello from %s\n", host(c.LocalAddr()))

@@ -14,16 +14,18 @@ import (
 // Case is a call, or some alike, and what becomes of it.
 type Case struct {
 	Topic *Topic `json:"-"`
-	// Name says in a few words what the case shows.
+	// Name describes the case in a few words.
 	Name string `json:"name"`
 	// From is the caller; by default "web".
 	From string `json:"from"`
 	// Into makes the call come in at that caller's sidecar instead, from outside the mesh; or at a gateway.
 	Into string `json:"into"`
 
-	// Call is an HTTP request: "GET http://reviews:80/path?query", sent to what the host means to the caller.
+	// Call is an HTTP request: "GET http://reviews:80/path?query", sent to the address to which the
+	// caller resolves the host.
 	Call string `json:"call"`
-	// Send is what is sent in place of HTTP: "bytes", "silence", "tls NAME [ALPN,ALPN]"; To says where. TLS may carry a Call.
+	// Send are the bytes sent in place of HTTP: "bytes", "silence", "tls NAME [ALPN,ALPN]"; To says
+	// where. TLS may carry a Call.
 	Send string `json:"send"`
 	// To is where it is sent, "host:port": in place of the URL's host.
 	To string `json:"to"`
@@ -39,7 +41,8 @@ type Case struct {
 	Absolute bool   `json:"absolute"`
 	// Times is how often the call is made, by default once.
 	Times int `json:"times"`
-	// Answer is what the backend does, attempt by attempt: "503 200", "200+300ms" after a while, "reset".
+	// Answer is the behaviour of the backend, attempt by attempt: "503 200", "200+300ms" after a
+	// while, "reset".
 	Answer string `json:"answer"`
 
 	Expect Expect `json:"expect"`
@@ -47,11 +50,11 @@ type Case struct {
 	// Unreal says why the case is not really called, Unexplained why explain cannot follow it.
 	Unreal      string `json:"unreal"`
 	Unexplained string `json:"unexplained"`
-	// Broken says what the product does wrong: the case is run, and fails if it passes.
+	// Broken describes a known defect of the product: the case is run, and fails if it passes.
 	Broken string `json:"broken"`
 }
 
-// Expect is what becomes of a call. What is not said is not looked at.
+// Expect is what becomes of a call. Unset fields are not checked.
 type Expect struct {
 	// To is who answers: a name, or the shares of several in percent. "reviews-v1" means all instances whose names begin so.
 	To Shares `json:"to"`
@@ -61,8 +64,8 @@ type Expect struct {
 	Status int `json:"status"`
 	// Statuses are several with their shares in percent.
 	Statuses map[int]float64 `json:"statuses"`
-	// Sees are header lines of the request as the backend sees it, null for those that are not there; also ":path", ":method" and
-	// ":authority".
+	// Sees are header lines of the request as the backend sees it, null for absent ones; also
+	// ":path", ":method" and ":authority".
 	Sees map[string]*string `json:"sees"`
 	// Gets are header lines of the answer as the caller gets it; a value in slashes is a regular expression.
 	Gets map[string]*string `json:"gets"`
@@ -76,7 +79,7 @@ type Expect struct {
 	AtMost  Duration `json:"atMost"`
 	// Mirrored are who gets copies, with their shares of all calls in percent.
 	Mirrored Shares `json:"mirrored"`
-	// Sticky says that all calls go to one instance, whichever of To it is.
+	// Sticky is set if all calls go to one instance, whichever of To it is.
 	Sticky bool `json:"sticky"`
 	// By are texts that steps of the explanation contain: objects and their rules.
 	By Values `json:"by"`
@@ -149,7 +152,7 @@ func (c *Case) fill() error {
 // ID is the case's full name.
 func (c *Case) ID() string { return c.Topic.Name + "/" + c.Name }
 
-// Lines gives the header lines "name: value" in a fixed order.
+// Lines returns the header lines "name: value" in a fixed order.
 func (c *Case) Lines() []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {

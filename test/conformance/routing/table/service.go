@@ -54,14 +54,14 @@ type pod struct {
 	labels  map[string]string
 }
 
-// addresses gives out addresses, each once.
+// addresses allocates addresses, each once.
 type addresses struct{ service, pod netip.Addr }
 
 func newAddresses() *addresses {
 	return &addresses{netip.MustParseAddr("10.96.4.0"), netip.MustParseAddr("10.66.16.0")}
 }
 
-// next gives the next one that is no network's first or last.
+// next returns the next address that is not the first or last of its network.
 func next(a *netip.Addr) netip.Addr {
 	for {
 		*a = a.Next()
@@ -106,7 +106,7 @@ func (s *Service) fill(a *addresses) {
 	}
 }
 
-// names gives the service's full name.
+// names returns the service's full name.
 func (s *Service) names() []string {
 	return []string{s.Name + "." + s.Namespace + ".svc.cluster.local"}
 }

@@ -35,7 +35,7 @@ type Topic struct {
 	Cases  []*Case
 }
 
-// Caller is a pod with a sidecar. One that serves has a backend of its own.
+// Caller is a pod with a sidecar. A serving workload has a backend of its own.
 type Caller struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
@@ -48,7 +48,7 @@ type Caller struct {
 	Gateway bool `json:"gateway"`
 }
 
-// Read reads the topics of a directory, and what they share from its subdirectory mesh.
+// Read reads the topics of a directory, and their shared objects from its subdirectory mesh.
 func Read(dir string) (*Table, error) {
 	t := &Table{Instances: map[string]netip.Addr{}, Hosts: map[string]netip.Addr{}}
 	if err := t.readMesh(filepath.Join(dir, "mesh")); err != nil {
@@ -144,7 +144,7 @@ func (t *Table) claim(in map[string]netip.Addr, name string, a netip.Addr) error
 	return nil
 }
 
-// finish fills in what the topic does not say.
+// finish sets the defaults of omitted fields.
 func (t *Table) finish(topic *Topic, addresses *addresses) error {
 	for _, s := range topic.Services {
 		s.fill(addresses)
@@ -188,7 +188,7 @@ func (t *Table) Caller(name string) *Caller {
 	return nil
 }
 
-// Instance gives the name of the instance at an address, or the address if there is none.
+// Instance returns the name of the instance at an address, or the address if there is none.
 func (t *Table) Instance(address string) string {
 	host := address
 	if at, err := netip.ParseAddrPort(address); err == nil {
@@ -207,7 +207,7 @@ func (t *Table) Instance(address string) string {
 	return address
 }
 
-// Objects gives all objects as one YAML text: those of the mesh, and then topic by topic.
+// Objects returns all objects as one YAML text: the mesh's objects, and then topic by topic.
 func (t *Table) Objects() []byte {
 	var docs []string
 	add := func(text string) {
@@ -228,7 +228,8 @@ func (t *Table) Objects() []byte {
 	return []byte(strings.Join(docs, "---\n"))
 }
 
-// Resolve says which address a caller means by a host: a literal one, or a name as its search domains complete it.
+// Resolve returns the address to which a caller resolves a host: a literal one, or a name as its
+// search domains complete it.
 func (t *Table) Resolve(host, namespace string) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return a, nil

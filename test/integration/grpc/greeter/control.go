@@ -19,8 +19,8 @@ import (
 //	GET  /ready                          200 once the server serves
 //	POST /calls?target=T&count=N         makes N calls, one after the other; header=NAME:VALUE goes with each
 //	POST /load?target=T&rate=R           calls R times a second from now on
-//	GET  /load?target=T                  says what became of these calls until now
-//	POST /load?target=T&rate=0           ends that, and says it
+//	GET /load?target=T returns the results of these calls until now
+//	POST /load?target=T&rate=0 ends the load, and returns its results
 type controller struct {
 	xds   bool
 	ready atomic.Bool
@@ -69,7 +69,7 @@ func answering(f func(*http.Request) (Tally, error)) http.HandlerFunc {
 	}
 }
 
-// client gives the one client of a target.
+// client returns the one client of a target.
 func (c *controller) client(target string) (*grpc.ClientConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *controller) client(target string) (*grpc.ClientConn, error) {
 			return nil, err
 		}
 	}
-	// Without retries, so that what is lost is seen.
+	// Without retries, so that lost calls are visible.
 	made, err := grpc.NewClient(target, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry())
 	if err == nil {
 		c.clients[target] = made

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// callTime bounds a call: one that takes longer is lost.
+// callTime bounds a call: a longer call is counted as lost.
 const callTime = 5 * time.Second
 
 // Tally is what became of calls.
@@ -82,7 +82,7 @@ func startLoad(client *grpc.ClientConn, rate int) *load {
 			case <-tick.C:
 			}
 			l.running.Go(func() {
-				answer, err := call(context.WithoutCancel(ctx), client) // what was sent is waited for
+				answer, err := call(context.WithoutCancel(ctx), client) // pending replies are awaited
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				l.seen.add(answer, err)

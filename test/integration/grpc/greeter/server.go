@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/xds"
 )
 
-// nobody is who called without a certificate.
+// anonymous is the caller without a certificate.
 const nobody = "nobody in particular"
 
 // service says who answers, and who was answered.
@@ -29,7 +29,7 @@ func (s service) UnaryCall(ctx context.Context, _ *testpb.SimpleRequest) (*testp
 	return &testpb.SimpleResponse{ServerId: s.name, Username: callerOf(ctx)}, nil
 }
 
-// callerOf gives the SPIFFE ID of the caller: of the certificate that it showed, or of what a sidecar says that it showed
+// callerOf returns the SPIFFE ID of the caller: from its certificate, or from the header of a sidecar
 // (x-forwarded-client-cert).
 func callerOf(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {

@@ -1,6 +1,6 @@
-// Package story is what a user of a cluster does on the first day, and what must come of it: install, label a namespace, deploy
-// Bookinfo, call it through the gateway, break a rule, shift traffic, scale, roll, restart. All of it is real: a kube-apiserver,
-// webhooks, iptables, Envoy.
+// Package story performs the steps of a user's first day on a cluster, and checks the results:
+// install, label a namespace, deploy Bookinfo, call it through the gateway, break a rule, shift
+// traffic, scale, roll, restart. All of it is real: a kube-apiserver, webhooks, iptables, Envoy.
 //
 // In: a cluster with a node. Out: expectations, each held or not, told to an [Audience]: a test, or a terminal.
 //

@@ -22,7 +22,8 @@ type Tally struct {
 // mostFailures bounds how many are kept in words.
 const mostFailures = 5
 
-// underLoad calls Bookinfo at a steady rate while f runs, each call on its own whatever the others do, and gives what came of them.
+// underLoad calls Bookinfo at a steady rate while f runs, each call on its own whatever the others
+// do, and returns their results.
 func (s *Stage) underLoad(ctx context.Context, f func(context.Context) error) (Tally, error) {
 	loading, stop := context.WithCancel(ctx)
 	var mu sync.Mutex
@@ -39,7 +40,7 @@ func (s *Stage) underLoad(ctx context.Context, f func(context.Context) error) (T
 			case <-tick.C:
 			}
 			calls.Go(func() {
-				// Not the context that ends the load: what was sent is waited for.
+				// Not the context that ends the load: pending replies are awaited.
 				sent := time.Now()
 				code, body, err := s.get(ctx, reviewsPath)
 				mu.Lock()

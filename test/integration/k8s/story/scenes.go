@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// scene is one step of the story. Each begins with what the one before has left.
+// scene is one step of the story. Each begins with the state that the previous one left.
 type scene struct {
 	title string
-	// load says that calls come through the gateway all the while, none of which may fail.
+	// load is set if calls come through the gateway all the time, none of which may fail.
 	load bool
 	play func(context.Context, *Stage) error
 }
@@ -69,7 +69,7 @@ func (s *Stage) playOne(ctx context.Context, scene scene) error {
 	return err
 }
 
-// afterwards is how long calls go on after a change: for what it breaks later.
+// afterwards is how long calls go on after a change: for a later scene that breaks it.
 const afterwards = time.Second
 
 func sleep(ctx context.Context, d time.Duration) error {

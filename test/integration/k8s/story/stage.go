@@ -24,10 +24,10 @@ import (
 type Audience interface {
 	// Scene opens a scene.
 	Scene(number, of int, title string)
-	// Say tells what is done, Show what is applied.
+	// Say prints the current step, Show the applied objects.
 	Say(format string, args ...any)
 	Show(yaml string)
-	// Verdict tells what was expected, and what was so.
+	// Verdict prints the expected and the actual result.
 	Verdict(held bool, what, expected, saw string)
 }
 
@@ -56,7 +56,7 @@ func NewStage(c *cluster.Cluster, a Audience) (*Stage, error) {
 	return &Stage{audience: a, cluster: c, client: client, root: root, http: &http.Client{Transport: c.Transport(), Timeout: callTimeout}}, nil
 }
 
-// Close gives back what the stage holds; the cluster stays.
+// Close releases all resources of the stage; the cluster stays.
 func (s *Stage) Close() { s.http.CloseIdleConnections() }
 
 // Gateway is the ingress gateway's address in the cluster; empty before there is one.
@@ -70,7 +70,7 @@ const (
 	pause    = 50 * time.Millisecond
 )
 
-// expect tells a verdict, and counts those that were not as expected.
+// expect prints a verdict, and counts unexpected ones.
 func (s *Stage) expect(held bool, what, expected, saw string) {
 	if !held {
 		s.failed++
@@ -114,7 +114,7 @@ func (s *Stage) apply(ctx context.Context, path string, show bool) error {
 	return s.cluster.Apply(ctx, text)
 }
 
-// kubectl runs kubectl, and gives all that it prints.
+// kubectl runs kubectl and returns its output.
 func (s *Stage) kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd, err := s.cluster.Kubectl(ctx, args...)
 	if err != nil {
@@ -200,7 +200,8 @@ func (s *Stage) pods(ctx context.Context, selector string) ([]corev1.Pod, error)
 	return stay, nil
 }
 
-// awaitDeployments waits until all Deployments of the namespace have rolled out, and what they replaced is gone.
+// awaitDeployments waits until all Deployments of the namespace have rolled out, and the pods that
+// they replaced are gone.
 func (s *Stage) awaitDeployments(ctx context.Context, selector string) error {
 	return await(ctx, "deployments "+selector, func(ctx context.Context) error {
 		list, err := s.client.AppsV1().Deployments(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})

@@ -153,7 +153,7 @@ func (w *world) plugin(t *testing.T, name, app, spec string) {
 		name, app, spec))
 }
 
-// says calls the server and gives the status, and what modules added to the answer.
+// says calls the server and returns the status, and what modules added to the answer.
 func (w *world) says(ctx context.Context) (status int, added []string, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://server.mesh:8090/", nil)
 	if err != nil {

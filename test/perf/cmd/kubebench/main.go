@@ -1,5 +1,5 @@
-// kubebench fills a real API server with services and pods that nobody runs, starts control planes at it one after the other, and
-// says what each of them takes to read it and to hold it: see docs/BENCHMARKS.md.
+// kubebench fills a real API server with services and pods that do not run, starts control planes
+// one after the other, and measures the time and memory of each: see docs/BENCHMARKS.md.
 package main
 
 import (

@@ -69,7 +69,7 @@ func (f *flags) groupsWanted() ([]scenario.Group, error) {
 	return list, nil
 }
 
-// finish completes the options. done removes what was made.
+// finish completes the options. done removes the created files.
 func (f *flags) finish() (done func(), err error) {
 	o := &f.options
 	switch f.protocol {

@@ -99,7 +99,8 @@ type Report struct {
 	// Unseen are operations that a proxy did not see in time, Reordered observations of an older
 	// generation than one before, Mixed the mixtures. Each has a text that names proxy and object.
 	Unseen, Reordered, Mixed []string
-	// Worst is the longest time from an operation until a proxy saw it, of those that were seen.
+	// Worst is the longest time from an operation until a proxy saw it, among the operations that a
+	// proxy saw.
 	Worst time.Duration
 }
 

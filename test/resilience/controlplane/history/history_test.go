@@ -8,7 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/resilience/controlplane/history"
 )
 
-// TestCheck gives the checker one record of each kind of fault, and one without.
+// TestCheck returns the checker one record of each kind of fault, and one without.
 func TestCheck(t *testing.T) {
 	const bound = 10 * time.Second
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

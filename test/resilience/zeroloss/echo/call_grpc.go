@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// generationHeader is what a rule adds to answers to be recognised by.
+// generationHeader is the header that a rule adds to identify its responses.
 const generationHeader = "x-generation"
 
 type grpcCaller struct {
@@ -89,7 +89,7 @@ func (c *grpcCaller) open(ctx context.Context, id string) (Reply, error) {
 // exchange sends a message and receives its reply.
 func exchange(stream grpc.ClientStream, id string) (Reply, error) {
 	out := new(wrapperspb.StringValue)
-	// An error of SendMsg only says that the stream has ended; RecvMsg has the reason.
+	// An error of SendMsg only means that the stream has ended; RecvMsg has the reason.
 	if err := stream.SendMsg(wrapperspb.String(id)); err != nil && !errors.Is(err, io.EOF) {
 		return Reply{}, err
 	}

@@ -25,7 +25,8 @@ func Kinds() []Kind {
 	return []Kind{HTTP, HTTPClose, HTTP2, GRPC, GRPCStream, GRPCOpen, TCP, TCPOpen}
 }
 
-// Long says whether a request uses what an earlier one has opened, so that it goes where that went.
+// Long reports whether requests of the kind reuse an earlier connection, so that they reach the
+// same server.
 func (k Kind) Long() bool { return k == GRPCStream || k == TCP }
 
 // Dial connects, as of net.Dialer.DialContext.

@@ -56,7 +56,7 @@ func (l *listener) look(c net.Conn) {
 	}
 }
 
-// Accept gives the next connection that has sent something.
+// Accept returns the next connection that has sent data.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.ready:
@@ -71,8 +71,9 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// conn is a connection whose first bytes were looked at. It hides a *tls.Conn from servers, which would treat it in a way
-// of their own, and carries what is known of it in its local address, the one thing that all of them hand on.
+// conn is a connection whose first bytes were looked at. It hides a *tls.Conn from servers, which
+// would treat it in a way of their own, and stores its metadata in its local address, because all
+// of them pass only that on.
 type conn struct {
 	net.Conn
 	read  func([]byte) (int, error)

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Reply is what a server says of itself.
+// Reply is a server's description of itself.
 type Reply struct {
 	ID      string // of the request
 	Version string // of the server
 	Addr    string // that the request came to
 	TLS     bool   // whether it came encrypted
-	// HTTP says that it came over HTTP, gRPC included; Generation is the header x-generation then, which a rule may have
-	// added on the way.
+	// HTTP is set if it came over HTTP, including gRPC; Generation is the header x-generation then,
+	// which a rule may have added on the way.
 	HTTP       bool
 	Generation string
 }

@@ -23,7 +23,7 @@ const idHeader = "x-loss-id"
 // Options describe a server.
 type Options struct {
 	Listen Listen
-	// Version is what it says it is.
+	// Version is its reported version.
 	Version string
 	// Ports are where it listens, on every address.
 	Ports []Ports
@@ -77,7 +77,7 @@ func NewServer(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server at once, and what it was serving.
+// Close ends the server and its connections at once.
 func (s *Server) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	err := s.http.Close()

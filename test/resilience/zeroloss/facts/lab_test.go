@@ -145,7 +145,7 @@ func (l *lab) writeFile(kind, name string, r route) {
 	}
 }
 
-// text gives what a kind of file says.
+// text returns what a kind of file says.
 func (l *lab) text(kind string, r route) string {
 	l.t.Helper()
 	t, err := template.ParseFS(testdata, "testdata/"+kind+".yaml.tmpl")
@@ -219,7 +219,7 @@ func (l *lab) admin(path string) (string, error) {
 	return string(body), err
 }
 
-// counter gives the sum of Envoy's counters whose names an expression matches.
+// counter returns the sum of Envoy's counters whose names an expression matches.
 func (l *lab) counter(names string) int {
 	l.t.Helper()
 	text, err := l.admin("/stats?filter=" + names)

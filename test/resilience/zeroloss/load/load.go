@@ -55,21 +55,21 @@ func Start(lanes []Lane) *Load {
 	return l
 }
 
-// Stop ends the load, waits for the replies that are still out, and returns what it has seen.
+// Stop ends the load, waits for pending replies, and returns the Tally.
 func (l *Load) Stop() Tally {
 	l.cancel()
 	l.workers.Wait()
 	return l.Tally()
 }
 
-// During names what goes on from now; requests that end from now on are counted for it.
+// During names the current event; requests that end from now on are counted for it.
 func (l *Load) During(event string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.event = event
 }
 
-// Tally returns what it has seen so far.
+// Tally returns the results so far.
 func (l *Load) Tally() Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *Load) run(ctx context.Context, lane Lane, worker int) {
 	}
 }
 
-// send sends one request and counts it. It does not end with the load: what was sent is waited for.
+// send sends one request and counts it. It does not end with the load: pending replies are awaited.
 func (l *Load) send(c echo.Caller, lane Lane, id string) {
 	id = plain(id)
 	ctx, cancel := context.WithTimeout(context.Background(), lane.Timeout)

@@ -39,7 +39,7 @@ func (f Failure) String() string {
 		f.At.UTC().Format("15:04:05.000"), f.Lane, f.ID, f.Event, f.Took.Round(time.Millisecond), f.Err)
 }
 
-// Tally is what a load has seen.
+// Tally contains the results of a load.
 type Tally struct {
 	Elapsed  time.Duration
 	Cells    map[Cell]Count

@@ -12,7 +12,7 @@ import (
 type Image struct {
 	// Match is a pattern as of [path.Match] for the image reference, or for its last element.
 	Match string `json:"match"`
-	// Entrypoint and Args are what a container's command and args replace.
+	// Entrypoint and Args are overridden by a container's command and args.
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Args       []string `json:"args,omitempty"`
 	// Files are files and directories of this machine (absolute paths) by their path in the container, where they are
@@ -54,7 +54,7 @@ func (m Map) Write(file string) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// Find gives the image that a reference means.
+// Find returns the image of a reference.
 func (m Map) Find(reference string) (*Image, error) {
 	for i := range m {
 		for _, name := range []string{reference, path.Base(reference)} {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// addresses gives out the addresses of a range in turn, so that one that was given back is not used again at once: who still
-// calls the one that had it should fail, not reach another.
+// addresses allocates the addresses of a range in turn, so that a released address is not reused at
+// once: a caller of the previous holder must fail, not reach another one.
 type addresses struct {
 	prefix netip.Prefix
 
@@ -56,7 +56,7 @@ func (a *addresses) give(ip netip.Addr) {
 	delete(a.used, ip)
 }
 
-// parameterFile gives the file of a kernel parameter.
+// parameterFile returns the file of a kernel parameter.
 func parameterFile(name string) string {
 	return filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// balancer gives Services of type LoadBalancer addresses. kube-proxy does the rest, as for a cluster's own: packets to them
-// only have to come to the node.
+// balancer assigns addresses to Services of type LoadBalancer. kube-proxy does the rest, as for a
+// cluster's own: packets to them only have to come to the node.
 type balancer struct {
 	k      *kubelet
 	ranges []*addresses
@@ -76,7 +76,7 @@ func (b *balancer) observe(ctx context.Context, o any) {
 	}
 }
 
-// adopt remembers what a Service has, perhaps from before this kubelet's time.
+// adopt records the address that a Service already has.
 func (b *balancer) adopt(id string, ingress []corev1.LoadBalancerIngress) {
 	if b.given[id] != nil {
 		return
@@ -110,7 +110,7 @@ func (b *balancer) gone(o any) {
 	delete(b.given, id)
 }
 
-// familiesOf gives the ranges of the families that a Service has.
+// familiesOf returns the ranges of the families that a Service has.
 func (b *balancer) familiesOf(service *corev1.Service) []*addresses {
 	var ranges []*addresses
 	for _, family := range service.Spec.IPFamilies {
@@ -123,7 +123,7 @@ func (b *balancer) familiesOf(service *corev1.Service) []*addresses {
 	return ranges
 }
 
-// keepLocal routes a range to the node itself, where kube-proxy translates what comes for it.
+// keepLocal routes a range to the node itself, where kube-proxy translates it.
 func (n *network) keepLocal(prefix netip.Prefix) error {
 	link, err := n.links.LinkByName("lo")
 	if err != nil {

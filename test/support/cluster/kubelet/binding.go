@@ -56,5 +56,5 @@ func (k *kubelet) bind(ctx context.Context, object *corev1.Pod) {
 	}
 }
 
-// isGone says whether an error means that the object is not there, is another of the same name, or has moved on.
+// isGone reports whether an error means that the object is missing, was replaced, or has changed.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// check asks once what a probe or a hook asks. Requests come from the node, as those of a real kubelet do.
+// check executes a probe or a hook once. Requests come from the node, as with a real kubelet.
 func (p *process) check(ctx context.Context, h corev1.ProbeHandler) error {
 	switch {
 	case h.Exec != nil:
@@ -72,7 +72,7 @@ func (p *process) checkHTTP(ctx context.Context, h *corev1.HTTPGetAction) error 
 		req.Header.Set(header.Name, header.Value)
 	}
 	client := &http.Client{
-		// Nobody's certificate is judged here, as a kubelet does not.
+		// Certificates are not verified, as in a kubelet.
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // see above
 		CheckRedirect: staysAtHost,
 	}
@@ -124,7 +124,7 @@ func (p *process) host(said string) string {
 	return p.container.pod.ip().String()
 }
 
-// port gives the number of a port, which may be named.
+// port returns the number of a port, which may be named.
 func (p *process) port(port intstr.IntOrString) (string, error) {
 	if port.Type == intstr.Int {
 		return port.String(), nil

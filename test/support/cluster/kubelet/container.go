@@ -17,13 +17,13 @@ type container struct {
 	init   bool // one of the init containers, sidecars among them
 
 	mu sync.Mutex
-	// state is what it is now, last how the run before ended.
+	// state is its current state, last the result of the previous run.
 	state, last corev1.ContainerState
 	restarts    int32
 	started     bool // it runs, and its startup probe has succeeded
 	ready       bool
 	run         *process // nil while none runs
-	supervised  bool     // somebody runs it
+	supervised  bool     // a goroutine runs it
 	grace       time.Duration
 
 	up     event // its first start and the postStart hook are over
@@ -49,7 +49,7 @@ func newContainer(p *pod, spec *corev1.Container, policy corev1.RestartPolicy, i
 
 func (c *container) sidecar() bool { return c.init && c.policy == corev1.RestartPolicyAlways }
 
-// set changes what it is.
+// set changes its state.
 func (c *container) set(f func()) {
 	c.mu.Lock()
 	f()
@@ -100,7 +100,7 @@ func (c *container) supervise() {
 	}
 }
 
-// begin says that it is going to run; false when it is to end already.
+// begin records that the container starts to run; false when it is to end already.
 func (c *container) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *container) begin() bool {
 	return true
 }
 
-// idle says whether nothing runs it, nor will.
+// idle reports whether nothing runs it or will run it.
 func (c *container) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,8 +130,8 @@ func (c *container) backOff(d time.Duration) {
 	}}
 }
 
-// awaitTurn waits until the next init container may start: this one has ended well, or is a sidecar that has started. It gives
-// false when the Pod is to end, or has failed.
+// awaitTurn waits until the next init container may start: this one has ended well, or is a sidecar
+// that has started. It returns false if the Pod must end, or has failed.
 func (c *container) awaitTurn(ctx context.Context) bool {
 	if !c.sidecar() {
 		select {
@@ -185,7 +185,7 @@ func (c *container) prepareEnd(within time.Duration) {
 	}()
 }
 
-// status is what the API server is told of it.
+// status is its reported status.
 func (c *container) status() corev1.ContainerStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()

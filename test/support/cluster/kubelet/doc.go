@@ -7,7 +7,7 @@
 //
 //	node.go        the Node, its Lease                     pod.go         a Pod from its sandbox to its removal
 //	binding.go     Pods without a node get this one        sandbox.go     its namespaces, hosts, resolv.conf
-//	network.go     a network namespace, a veth, routes     status.go      what the API server is told of it
+//	network.go     a network namespace, a veth, routes     status.go      what the API server receives it
 //	balancer.go    LoadBalancer addresses                  container.go   a container and its restarts
 //	server.go      exec, port-forward                      process.go     one run of it: prepare.go says what, init.go becomes it
 //	logs.go        logs                                    probe.go       startup, readiness, liveness; check.go asks
@@ -15,14 +15,16 @@
 //
 // # Law
 //
-// Nothing of the machine is named or changed: network namespaces have no names and are held by descriptors, mounts are made in
-// private mount namespaces, and all processes die with this one. It must be started in the network and mount namespace that
-// is to be the node's; package test/support/cluster does.
+// Nothing of the machine is named or changed: network namespaces have no names and are held by
+// descriptors, mounts are made in private mount namespaces, and all processes die with this one. It
+// must be started in the network and mount namespace of the node; package test/support/cluster
+// does.
 //
 // # What it does not do
 //
-// Containers are isolated from each other, not the machine from them: they see its files (copy on write), and root is root. No
-// limits of resources, no capabilities, no terminals, no CSI, no ephemeral containers; one node. Its API authenticates nobody.
+// Containers are isolated from each other, not the machine from them: they see its files (copy on
+// write), and root is root. No limits of resources, no capabilities, no terminals, no CSI, no
+// ephemeral containers; one node. Its API does not authenticate callers.
 //
 // Start with [Run] in kubelet.go, then pod.go.
 package kubelet

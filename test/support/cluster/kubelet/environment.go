@@ -13,10 +13,11 @@ import (
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// variables are those of a container.
+// variables are the environment variables of a container.
 type variables map[string]string
 
-// environment makes a container's variables: those of every container, of its image, of envFrom and of env, in this order.
+// environment makes a container's variables: of every container, of its image, of envFrom and of
+// env, in this order.
 func (c *container) environment(ctx context.Context, object *corev1.Pod, im *image.Image) (variables, error) {
 	env := variables{
 		"PATH": defaultPath, "HOME": "/root", "HOSTNAME": c.pod.hostname(),
@@ -52,7 +53,7 @@ func (c *container) environment(ctx context.Context, object *corev1.Pod, im *ima
 	return env, nil
 }
 
-// value gives the value of one variable; set is false when it comes from something optional that is not there.
+// value returns the value of one variable; set is false when it comes from something optional that is not there.
 func (c *container) value(ctx context.Context, object *corev1.Pod, e *corev1.EnvVar, env variables) (value string, set bool, err error) {
 	from := e.ValueFrom
 	switch {
@@ -92,7 +93,7 @@ func keyOf(data map[string]string, object, key string, optional *bool) (value st
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// list gives them as a process has them.
+// list returns them in the form of a process's environment.
 func (v variables) list() []string {
 	list := make([]string, 0, len(v))
 	for name, value := range v {

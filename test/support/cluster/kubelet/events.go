@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// events tells people, by Events of Pods, what they cannot see in the status.
+// events emits Events of Pods for facts that the status does not show.
 type events struct {
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// field gives what a field path of the downward API names.
+// field returns the value of a field path of the downward API.
 func (p *pod) field(object *corev1.Pod, path string) (string, error) {
 	if base, key, ok := strings.Cut(strings.TrimSuffix(path, "']"), "['"); ok {
 		switch base {
@@ -48,7 +48,7 @@ func (p *pod) field(object *corev1.Pod, path string) (string, error) {
 	return "", fmt.Errorf("the field path %q is unknown", path)
 }
 
-// accountOf gives a Pod's service account. An API server whose admission does not fill it in leaves it empty.
+// accountOf returns a Pod's service account. An API server whose admission does not fill it in leaves it empty.
 func accountOf(object *corev1.Pod) string { return cmp.Or(object.Spec.ServiceAccountName, "default") }
 
 func joined[T fmt.Stringer](list []T) string {
@@ -68,8 +68,8 @@ func formatted(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// resourceField gives what a resourceFieldRef names, in units of its divisor, rounded up. Where there is no limit it is what
-// the node has.
+// resourceField returns the value of a resourceFieldRef, in units of its divisor, rounded up.
+// Without a limit it is the node's capacity.
 func resourceField(object *corev1.Pod, c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	if ref.ContainerName != "" {
 		all := slices.Concat(object.Spec.InitContainers, object.Spec.Containers)

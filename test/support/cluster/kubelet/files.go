@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// files are those of a volume, by their path in it.
+// files are the files of a volume, by their path in it.
 type files map[string]file
 
 type file struct {
@@ -55,8 +55,8 @@ func (f files) giveTo(group int) {
 	}
 }
 
-// The names by which a kubelet changes a volume at once: what is in it are links through ..data, which is one itself, and is
-// switched by a rename.
+// The names by which a kubelet changes a volume at once: its entries are links through ..data,
+// which is a link itself, and is switched by a rename.
 const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
@@ -71,7 +71,8 @@ func (f files) write(dir string) error {
 	if old != "" && f.equal(filepath.Join(dir, old)) {
 		return nil
 	}
-	// Who has followed the link already may still open a file there: what was replaced stays until the next change.
+	// A reader that has followed the link already may still open a file there: the replaced files
+	// stay until the next change.
 	if err := removeGenerations(dir, old); err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func removeGenerations(dir, keep string) error {
 	return nil
 }
 
-// equal says whether a directory holds exactly these files.
+// equal reports whether a directory contains exactly these files.
 func (f files) equal(dir string) bool {
 	count := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -150,7 +151,7 @@ func (f files) writeTo(dir string) error {
 	return nil
 }
 
-// link makes the links of what there is, and removes those of what there was.
+// link creates the links of current files, and removes the links of former ones.
 func (f files) link(dir string) error {
 	links := map[string]bool{}
 	for name := range f {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InitCommand is the first argument by which the program that this package is in knows that it is to be a container; see
-// [Init].
+// InitCommand is the first argument that makes the program that contains this package become a
+// container; see [Init].
 const InitCommand = "container-init"
 
-// initSpec says what a container's first process is to become.
+// initSpec describes a container's first process.
 type initSpec struct {
 	Network  bool     `json:"network"` // file descriptor 3 is the Pod's network namespace
 	Hostname string   `json:"hostname"`
@@ -38,10 +38,12 @@ type mount struct {
 	ReadOnly bool   `json:"readOnly"`
 }
 
-// initFailure is the exit code of a container that could not become what it was to be; the reason is in its log.
+// initFailure is the exit code of a container whose first process could not be set up; the reason
+// is in its log.
 const initFailure = 128
 
-// File descriptors that Init is given: one that is closed when the container has become what it is to be, and its network.
+// File descriptors that Init is given: one that is closed when the container and its network are
+// set up.
 const (
 	becomingFile = 3
 	networkFile  = 4

@@ -23,13 +23,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
-// Options say what a kubelet is. All are needed but those that say otherwise.
+// Options configure a kubelet. All are required unless they say otherwise.
 type Options struct {
 	Config *rest.Config // an administrator's
 	Images image.Map
 	// Dir is where volumes, logs and writable layers lie. It must be reachable by all users.
 	Dir string
-	// Node is the name of the Node; Version is what it says of itself.
+	// Node is the name of the Node; Version is its reported version.
 	Node, Version string
 	// Labels are more labels of the Node; optional.
 	Labels map[string]string
@@ -44,7 +44,7 @@ type Options struct {
 	Domain string
 	// APIService is the address of the Service `kubernetes`, which Pods find in their environment.
 	APIService netip.AddrPort
-	// Listener and the certificate are those of the kubelet's own API.
+	// Listener and the certificate are for the kubelet's own API.
 	Listener                        net.Listener
 	CertificateFile, PrivateKeyFile string
 	// MaxGrace bounds the grace period of Pods, so that tests end in time; 0: nothing does.
@@ -108,7 +108,8 @@ func (k *kubelet) setUp() (err error) {
 			return err
 		}
 	}
-	// Writable layers are in memory: overlayfs refuses one that lies below its lower directory, which is "/".
+	// Writable layers are in memory: overlayfs refuses an upper directory below its lower
+	// directory, which is "/".
 	if err := unix.Mount("tmpfs", k.file("layers"), "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount a place for writable layers: %w", err)
 	}
@@ -142,7 +143,7 @@ func (k *kubelet) observe(ctx context.Context, object *corev1.Pod) {
 	}
 }
 
-// find gives the running Pod of an object, and starts it if it is to run and does not.
+// find returns the running Pod of an object, and starts it if it must run and does not.
 func (k *kubelet) find(ctx context.Context, object *corev1.Pod) *pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -180,7 +181,7 @@ func (k *kubelet) gone(uid types.UID) {
 	}
 }
 
-// podBy gives the Pod that a condition holds for; nil if there is none.
+// podBy returns the Pod for which a condition holds; nil if there is none.
 func (k *kubelet) podBy(holds func(*pod) bool) *pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()

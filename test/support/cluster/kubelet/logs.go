@@ -21,7 +21,7 @@ func (c *container) openLog() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Containers that run as another user open /dev/stdout anew.
+	// Containers that run as another user open /dev/stdout again.
 	if err := f.Chmod(0o666); err != nil {
 		f.Close()
 		return nil, err
@@ -33,7 +33,7 @@ func (k *kubelet) logFile(namespace, pod, container string, restarts int32) stri
 	return k.file("logs", namespace+"_"+pod, container, strconv.Itoa(int(restarts))+".log")
 }
 
-// serveLogs gives a container's log: previous, tailLines, limitBytes and follow are honoured. Logs of Pods that are gone stay.
+// serveLogs returns a container's log: previous, tailLines, limitBytes and follow are honoured. Logs of Pods that are gone stay.
 func (k *kubelet) serveLogs(w http.ResponseWriter, req *http.Request) {
 	namespace, name, container := req.PathValue("namespace"), req.PathValue("pod"), req.PathValue("container")
 	query := req.URL.Query()
@@ -76,7 +76,7 @@ func (k *kubelet) lastRun(namespace, pod, container string) int32 {
 // followInterval is how often a log that is followed is looked at.
 const followInterval = 100 * time.Millisecond
 
-// followLog copies what is added to a log while its container runs.
+// followLog copies new lines of a log while its container runs.
 func (k *kubelet) followLog(ctx context.Context, out io.Writer, f *os.File, namespace, name, container string) {
 	for {
 		p := k.podBy(func(p *pod) bool { return p.namespace == namespace && p.name == name })
@@ -115,7 +115,7 @@ func skipToTail(f *os.File, lines string) error {
 	return err
 }
 
-// flushed sends what is written at once.
+// flushed sends each write at once.
 type flushed struct{ http.ResponseWriter }
 
 func (f flushed) Write(b []byte) (int, error) {

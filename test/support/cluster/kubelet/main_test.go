@@ -59,7 +59,7 @@ func (l *lab) apply(documents string) {
 	}
 }
 
-// pod waits until a Pod is as it should be, and gives it.
+// pod waits until a Pod is as it should be, and returns it.
 func (l *lab) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	l.t.Helper()
 	var pod *corev1.Pod
@@ -89,7 +89,7 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// logs gives what a container has said.
+// logs returns what a container has said.
 func (l *lab) logs(pod string, o corev1.PodLogOptions) string {
 	l.t.Helper()
 	text, err := l.Client(l.t).CoreV1().Pods(l.namespace).GetLogs(pod, &o).DoRaw(l.t.Context())

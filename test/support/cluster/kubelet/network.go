@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
-// network wires Pods with routed addresses of their own, without a bridge: all traffic passes the node's namespace, the one
-// that this program runs in, so that kube-proxy's rules apply to it.
+// network wires Pods with routed addresses of their own, without a bridge: all traffic passes the
+// node's namespace, in which this program runs, so that kube-proxy's rules apply to it.
 type network struct {
 	links   *netlink.Handle
 	nodeIPs []netip.Addr
@@ -31,8 +31,9 @@ type podNetwork struct {
 	link      netlink.Link // the node's end of the cable
 }
 
-// podLink is the name of a Pod's interface. The gateways are the node as Pods see it: addresses that nobody has, at a hardware
-// address that both ends know, so that nothing is ever asked for (no ARP, no neighbour discovery).
+// podLink is the name of a Pod's interface. The gateways are the node as Pods see it: unused
+// addresses, at a hardware address that both ends know, so that no lookup is needed (no ARP, no
+// neighbour discovery).
 const podLink = "eth0"
 
 func gateways() []netip.Addr {
@@ -52,7 +53,7 @@ func newNetwork(nodeIPs []netip.Addr, ranges []netip.Prefix) (*network, error) {
 	for _, r := range ranges {
 		n.ranges = append(n.ranges, newAddresses(r))
 	}
-	// IPv6 may be off; then nobody asks for it.
+	// IPv6 may be off; then no lookup is sent.
 	err = os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
 	if slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Addr().Is6() }) {
 		err = errors.Join(err, os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0))
@@ -116,7 +117,7 @@ func (n *network) wire(p *podNetwork, name string) (err error) {
 	return nil
 }
 
-// wirePodEnd gives the Pod's interface its addresses, and a default route for each family.
+// wirePodEnd assigns the Pod's interface its addresses, and a default route for each family.
 func (n *network) wirePodEnd(p *podNetwork) error {
 	links, err := netlink.NewHandleAt(vnetns.NsHandle(p.namespace.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -135,7 +136,7 @@ func (n *network) wirePodEnd(p *podNetwork) error {
 	for _, a := range p.addresses {
 		addr := &netlink.Addr{IPNet: single(a)}
 		if a.Is6() {
-			addr.Flags = unix.IFA_F_NODAD // usable at once: nobody else has it
+			addr.Flags = unix.IFA_F_NODAD // usable at once: no other process has it
 		}
 		if err := links.AddrAdd(eth, addr); err != nil {
 			return fmt.Errorf("add address %s: %w", a, err)
@@ -174,7 +175,7 @@ func (n *network) remove(p *podNetwork) {
 	}
 }
 
-// nodeIP gives the node's address of the family of another.
+// nodeIP returns the node's address of the family of another.
 func (n *network) nodeIP(a netip.Addr) netip.Addr {
 	for _, ip := range n.nodeIPs {
 		if ip.Is4() == a.Is4() {
@@ -184,8 +185,8 @@ func (n *network) nodeIP(a netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// setParameter sets a kernel parameter of a Pod's network namespace, such as net.ipv4.ip_unprivileged_port_start, and sees that
-// it is set.
+// setParameter sets a kernel parameter of a Pod's network namespace, such as
+// net.ipv4.ip_unprivileged_port_start, and verifies the result.
 func (p *podNetwork) setParameter(name, value string) error {
 	return osthread.Inside(p.namespace, func() error {
 		if err := os.WriteFile(parameterFile(name), []byte(value), 0); err != nil {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// capacity is what the Node claims to have. Nothing enforces it.
+// capacity is the reported capacity of the Node. Nothing enforces it.
 func capacity() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("64"),

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// pod is one that runs here: sandbox, volumes, init containers, containers, and all of it back again. Its own goroutine (run)
-// takes it through that; others tell it of its object (update), of its end (terminate), and ask what it is like.
+// pod is a Pod that runs here: sandbox, volumes, init containers, containers, and all of it back
+// again. Its own goroutine (run) takes it through that; others report its object (update) and its
+// end (terminate), and read its state.
 type pod struct {
 	k               *kubelet
 	namespace, name string
@@ -26,12 +27,12 @@ type pod struct {
 
 	mu         sync.Mutex
 	object     *corev1.Pod
-	containers map[string]*container // those that are to run, by name
+	containers map[string]*container // to be run, by name
 	// initialized: all init containers are done, or ready if they are sidecars.
 	initialized bool
 	// outcome is Succeeded or Failed once the Pod has ended of itself.
 	outcome corev1.PodPhase
-	told    corev1.PodStatus // what the API server was told last
+	told    corev1.PodStatus // the last status sent to the API server
 	grace   time.Duration
 
 	changed  chan struct{} // the status may have
@@ -69,7 +70,7 @@ func (e event) happened() bool {
 	}
 }
 
-// spec gives the object as it is now.
+// spec returns the object as it is now.
 func (p *pod) spec() *corev1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +85,7 @@ func (p *pod) update(object *corev1.Pod) {
 	p.touch()
 }
 
-// touch says that the status may have changed.
+// touch records that the status may have changed.
 func (p *pod) touch() {
 	select {
 	case p.changed <- struct{}{}:
@@ -143,13 +144,14 @@ func (p *pod) run() {
 	if err := os.RemoveAll(p.dir); err != nil {
 		p.log.Warn("volumes were not removed", "error", err)
 	}
-	// One that ended of itself stays as an object until somebody deletes it.
+	// A Pod that ended by itself stays as an object until it is deleted.
 	if p.stopping.happened() && !p.leaving.happened() {
 		p.k.deleteObject(p.spec())
 	}
 }
 
-// start brings up volumes, init containers and containers, in this order. It gives false when the Pod is to end before.
+// start brings up volumes, init containers and containers, in this order. It returns false if the
+// Pod must end before.
 func (p *pod) start(ctx context.Context) bool {
 	p.makeContainers()
 	if !p.mountVolumes(ctx) {
@@ -212,7 +214,8 @@ func (p *pod) container(name string) *container {
 // mountRetry is how often volumes are tried that cannot be had yet.
 const mountRetry = 300 * time.Millisecond
 
-// mountVolumes writes the volumes, however long what they are made of takes to come. It gives false when the Pod is to end before.
+// mountVolumes writes the volumes, and waits for their sources without a limit. It returns false if
+// the Pod must end before.
 func (p *pod) mountVolumes(ctx context.Context) bool {
 	for said := ""; ; {
 		err := p.writeVolumes(ctx)
@@ -229,7 +232,8 @@ func (p *pod) mountVolumes(ctx context.Context) bool {
 	}
 }
 
-// volumeRefresh is how often volumes are written anew: changed ConfigMaps, tokens that are due.
+// volumeRefresh is the interval at which volumes are rewritten: changed ConfigMaps, tokens that are
+// due.
 const volumeRefresh = 2 * time.Second
 
 // keep keeps the volumes fresh until the Pod is to end, or its containers have.

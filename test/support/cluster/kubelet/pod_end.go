@@ -83,7 +83,7 @@ func endAll(deadline time.Time, containers ...*container) {
 	}
 }
 
-// pause waits for a while. It gives false when ctx ended before.
+// pause waits for a while. It returns false when ctx ended before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

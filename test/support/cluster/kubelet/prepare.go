@@ -12,7 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster/image"
 )
 
-// prepare works out what the container's first process is to become.
+// prepare computes the specification of the container's first process.
 func (c *container) prepare(ctx context.Context) (*initSpec, error) {
 	object := c.pod.spec()
 	im, err := c.pod.k.Images.Find(c.spec.Image)
@@ -46,7 +46,7 @@ func (c *container) prepare(ctx context.Context) (*initSpec, error) {
 		}
 		s.Mounts = append(s.Mounts, m)
 	}
-	// The outer before what is mounted inside of it.
+	// Outer mounts come before inner ones.
 	slices.SortStableFunc(s.Mounts, func(a, b mount) int { return len(a.Target) - len(b.Target) })
 	return s, nil
 }
@@ -128,5 +128,5 @@ func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
-	return path // that it is not there is said when it is mounted
+	return path // its absence is reported when it is mounted
 }

@@ -50,7 +50,7 @@ func (p *process) awaitStartup(ctx context.Context, probe *corev1.Probe) bool {
 	return succeeded && ctx.Err() == nil
 }
 
-// watchLife kills the run when the liveness probe fails; what is to end anyway is not asked any more.
+// watchLife kills the run when the liveness probe fails; a container that must end is not probed.
 func (p *process) watchLife(ctx context.Context, probe *corev1.Probe) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -71,8 +71,8 @@ func (p *process) watchLife(ctx context.Context, probe *corev1.Probe) {
 	}
 }
 
-// ask asks a probe, as often as it says, until ctx ends or the verdict, which is told of each threshold that is reached, has
-// heard enough.
+// ask runs a probe at its interval until ctx ends or verdict, which is called at each threshold
+// reached, ends it.
 func (p *process) ask(ctx context.Context, kind string, probe *corev1.Probe, verdict func(success bool) (more bool)) {
 	if probe.InitialDelaySeconds > 0 && !pause(ctx, seconds(probe.InitialDelaySeconds)) {
 		return

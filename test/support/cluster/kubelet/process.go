@@ -41,7 +41,7 @@ func waitingFor(err error) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()}}
 }
 
-// runOnce runs the container to its end, and gives its exit code. An error means that it could not be started.
+// runOnce runs the container to its end, and returns its exit code. An error means that it could not be started.
 func (c *container) runOnce(ctx context.Context) (int, error) {
 	spec, err := c.prepare(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *container) start(spec *initSpec) (*process, error) {
 	return p, nil
 }
 
-// account writes down how the run ended, and gives its exit code: 128+n when signal n ended it.
+// account records how the run ended, and returns its exit code: 128+n when signal n ended it.
 func (p *process) account() int {
 	c := p.container
 	end := &corev1.ContainerStateTerminated{
@@ -167,7 +167,7 @@ func (p *process) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	return p.check(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
 }
 
-// prepareEnd runs the preStop hook, once; who comes later waits until it is over.
+// prepareEnd runs the preStop hook, once; later callers wait until it is over.
 func (p *process) prepareEnd(ctx context.Context) {
 	p.preparing.Do(func() {
 		l := p.container.spec.Lifecycle
@@ -180,7 +180,7 @@ func (p *process) prepareEnd(ctx context.Context) {
 	})
 }
 
-// ownGrace is what a container gets that is killed on its own account, and not with its Pod.
+// ownGrace is the grace period of a container that is killed alone, and not with its Pod.
 func (p *process) ownGrace(probe *corev1.Probe) time.Duration {
 	pod := p.container.pod
 	seconds := pod.spec().Spec.TerminationGracePeriodSeconds

@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// makeSandbox makes what the Pod's containers share: a directory, a network, and the files that name hosts.
+// makeSandbox creates the namespaces and files that the Pod's containers share: a directory, a
+// network, and the files that name hosts.
 func (p *pod) makeSandbox() (err error) {
 	spec := &p.spec().Spec
 	if err := os.MkdirAll(filepath.Join(p.dir, "volumes"), 0o755); err != nil {

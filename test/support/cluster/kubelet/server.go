@@ -19,8 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
-// serve serves what the API server asks of a kubelet for kubectl: exec, port-forward, logs. It asks nobody who they are, so it
-// belongs into the cluster's own network only.
+// serve serves the requests that the API server forwards for kubectl: exec, port-forward, logs. It
+// authenticates no caller, so it must listen in the cluster's own network only.
 func (k *kubelet) serve(ctx context.Context) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -48,7 +48,7 @@ const (
 	dialPatience   = 10 * time.Second
 )
 
-// requested gives the Pod that a request is about. If there is none it answers so.
+// requested returns the Pod that a request is about. If there is none it answers so.
 func (k *kubelet) requested(w http.ResponseWriter, req *http.Request) *pod {
 	namespace, name := req.PathValue("namespace"), req.PathValue("pod")
 	p := k.podBy(func(p *pod) bool { return p.namespace == namespace && p.name == name })
@@ -74,7 +74,8 @@ func (k *kubelet) serveExec(w http.ResponseWriter, req *http.Request) {
 
 var _ remotecommand.Executor = (*pod)(nil)
 
-// ExecInContainer implements [remotecommand.Executor]. There are no terminals: who asks for one has pipes.
+// ExecInContainer implements [remotecommand.Executor]. There are no terminals: a client that
+// requests one has pipes.
 func (p *pod) ExecInContainer(ctx context.Context, _, _, name string, args []string, in io.Reader, out, errOut io.WriteCloser,
 	_ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
@@ -104,7 +105,7 @@ func (p *pod) ExecInContainer(ctx context.Context, _, _, name string, args []str
 	return err
 }
 
-// running gives the run of a container.
+// running returns the run of a container.
 func (p *pod) running(name string) (*process, error) {
 	c := p.container(name)
 	if c == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// statusGathering is how long changes gather before they are told.
+	// statusGathering is how long changes are collected before they are reported.
 	statusGathering = 20 * time.Millisecond
 	// statusRetry is how long the API server is left alone when it did not take a status.
 	statusRetry = 500 * time.Millisecond
@@ -39,7 +39,8 @@ func (p *pod) report(ctx context.Context) {
 	}
 }
 
-// tell writes the status if it differs from what was written last. It gives false if that should be tried again.
+// tell writes the status if it differs from the last one written. It returns false if it must be
+// retried.
 func (p *pod) tell() bool {
 	status := p.status()
 	p.mu.Lock()
@@ -48,7 +49,7 @@ func (p *pod) tell() bool {
 	if same || p.leaving.happened() {
 		return true
 	}
-	// The uid makes sure that it is not another Pod of the same name.
+	// The uid excludes another Pod of the same name.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.uid}, "status": status})
 	if err != nil {
 		p.log.Error("the status has no JSON", "error", err)
@@ -71,7 +72,7 @@ func (p *pod) tell() bool {
 	}
 }
 
-// status is what the Pod is like now.
+// status is the current status of the Pod.
 func (p *pod) status() corev1.PodStatus {
 	p.mu.Lock()
 	object, initialized, outcome, containers := p.object, p.initialized, p.outcome, p.containers
@@ -112,7 +113,7 @@ func (p *pod) status() corev1.PodStatus {
 	return s
 }
 
-// conditions gives ours, and those of others (of readiness gates) as they are.
+// conditions returns the kubelet's conditions, and other conditions (of readiness gates) unchanged.
 func (p *pod) conditions(object *corev1.Pod, initialized, ready bool) []corev1.PodCondition {
 	ours := []struct {
 		kind  corev1.PodConditionType
@@ -150,7 +151,7 @@ func (p *pod) conditions(object *corev1.Pod, initialized, ready bool) []corev1.P
 	return all
 }
 
-// gatesOpen says whether all readiness gates of a Pod have their condition.
+// gatesOpen reports whether all readiness gates of a Pod have their condition.
 func gatesOpen(object *corev1.Pod) bool {
 	for _, gate := range object.Spec.ReadinessGates {
 		if !slices.ContainsFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {

@@ -19,7 +19,7 @@ type token struct {
 	due time.Time
 }
 
-// get gives a token bound to the Pod: the one that there is, until another is due.
+// get returns a token bound to the Pod: the current one, until a new one is due.
 func (t tokens) get(ctx context.Context, p *pod, volume string, want *corev1.ServiceAccountTokenProjection) (string, error) {
 	id := volume + "/" + want.Path
 	if old, ok := t[id]; ok && time.Now().Before(old.due) {

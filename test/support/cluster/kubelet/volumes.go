@@ -21,7 +21,7 @@ func (p *pod) volumeDir(v *corev1.Volume) string {
 	return filepath.Join(p.dir, "volumes", v.Name)
 }
 
-// writeVolumes writes all volumes as they are to be now.
+// writeVolumes writes the current content of all volumes.
 func (p *pod) writeVolumes(ctx context.Context) error {
 	object := p.spec()
 	for i := range object.Spec.Volumes {
@@ -57,7 +57,8 @@ func (p *pod) writeVolume(ctx context.Context, object *corev1.Pod, v *corev1.Vol
 	return files.write(dir)
 }
 
-// prepareHostPath makes what is to be made. Only directories are: nothing here wants more.
+// prepareHostPath creates the file or directory if the type requires it. Only directories are:
+// nothing here wants more.
 func prepareHostPath(v *corev1.HostPathVolumeSource) error {
 	if v.Type != nil && *v.Type == corev1.HostPathDirectoryOrCreate {
 		return os.MkdirAll(v.Path, 0o755)
@@ -66,7 +67,7 @@ func prepareHostPath(v *corev1.HostPathVolumeSource) error {
 	return err
 }
 
-// content gives the files that a volume is made of.
+// content returns the files of a volume.
 func (p *pod) content(ctx context.Context, object *corev1.Pod, v *corev1.Volume) (files, error) {
 	out := files{}
 	switch {
@@ -133,7 +134,8 @@ func (p *pod) addFields(out files, object *corev1.Pod, items []corev1.DownwardAP
 	return nil
 }
 
-// configMap gives what a ConfigMap of the Pod's namespace holds; nothing when it is optional and not there.
+// configMap returns the content of a ConfigMap of the Pod's namespace; nothing when it is optional
+// and not there.
 func (p *pod) configMap(ctx context.Context, name string, optional *bool) (map[string]string, error) {
 	cm, err := p.k.client.CoreV1().ConfigMaps(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && isTrue(optional) {

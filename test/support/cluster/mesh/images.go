@@ -17,8 +17,9 @@ const proxyUser = 1337
 // user, so files that the agent writes for applications must be readable by other users.
 const ApplicationUser = 5000
 
-// Images builds what the images of meshpilot and of Bookinfo are made of, and gives them under the names that charts and
-// manifests have for them: Istio's names, of any registry and tag. Envoy must be there (`make envoy`).
+// Images builds the programs of the images of meshpilot and Bookinfo, and returns the images by the
+// names that charts and manifests use: Istio's names, of any registry and tag. Envoy must be there
+// (`make envoy`).
 func Images(ctx context.Context) (image.Map, error) {
 	envoyPath, err := envoy.Binary()
 	if err != nil {

@@ -19,7 +19,8 @@ type Chart struct {
 	Set []string
 }
 
-// Charts are those of a mesh with an ingress gateway, as the documentation installs them. set are values of the control plane.
+// Charts are the charts of a mesh with an ingress gateway, as in the documentation. set are values
+// of the control plane.
 func Charts(set ...string) []Chart {
 	return []Chart{
 		{Release: "istio-base", Chart: "base", Namespace: "istio-system"},
@@ -63,7 +64,7 @@ func newHelm(ctx context.Context, programs *cluster.Programs, kubeconfig string)
 	if err != nil {
 		return nil, err
 	}
-	// Helm's own files belong to the cluster, so that those of the user stay as they are.
+	// Helm's files are kept with the cluster, so that the user's files do not change.
 	home := filepath.Join(filepath.Dir(kubeconfig), "helm")
 	h := &helm{program: program, root: root, env: append(os.Environ(), "KUBECONFIG="+kubeconfig,
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}

@@ -12,7 +12,7 @@ type audience struct{ *screen.Screen }
 
 var _ story.Audience = audience{}
 
-// mostLines bounds what is shown of a rule.
+// mostLines bounds the printed lines of a rule.
 const mostLines = 24
 
 // Show shows the first lines of a rule.

@@ -1,5 +1,6 @@
-// demo-k8s tells what a mesh does on a cluster, by measured calls: it brings a real Kubernetes cluster up on this machine, installs
-// meshpilot by its charts, plays the scenes of package story, and ends with status 0 if all was as expected.
+// demo-k8s demonstrates a mesh on a cluster with measured calls: it brings a real Kubernetes
+// cluster up on this machine, installs meshpilot by its charts, plays the scenes of package story,
+// and ends with status 0 if all was as expected.
 //
 //	make demo-k8s            play, then take the cluster down
 //	make demo-k8s KEEP=1     play, then stay until Ctrl-C, for a browser and kubectl

@@ -122,9 +122,9 @@ func load() string {
 	return fmt.Sprintf("load %s on %d CPUs", average, runtime.NumCPU())
 }
 
-// commit returns the newest commit that changed what is shipped, abbreviated, with a plus sign if
-// there are changes of it that are not committed. Commits of tests and documents do not count: they
-// change no result.
+// commit returns the newest commit that changed shipped files, abbreviated, with a plus sign if
+// shipped files have uncommitted changes. Commits of tests and documents do not count: they change
+// no result.
 func (r run) commit(ctx context.Context) string {
 	shipped := []string{"--", "cmd", "internal", "manifests", "go.mod", ":!*_test.go"}
 	git := func(args ...string) string {

@@ -24,7 +24,7 @@ func downCommand(name *string) *cobra.Command {
 				return err
 			}
 			if !p.up() {
-				return os.RemoveAll(p.dir) // of one that was killed
+				return os.RemoveAll(p.dir) // of a killed process
 			}
 			s, err := p.read()
 			if err != nil {

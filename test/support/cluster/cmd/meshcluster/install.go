@@ -39,7 +39,7 @@ func install(ctx context.Context, p place, set []string) error {
 	if err != nil {
 		return err
 	}
-	// The paths of images are known to the kubelet: they are built anew where they are.
+	// The paths of images are known to the kubelet: they are built again in place.
 	if _, err := mesh.Images(ctx); err != nil {
 		return err
 	}

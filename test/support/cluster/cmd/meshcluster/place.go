@@ -15,7 +15,7 @@ import (
 // place is the directory of a cluster that is up, or comes up.
 type place struct{ name, dir string }
 
-// state is what a cluster says of itself when it is up.
+// state describes a running cluster.
 type state struct {
 	// PID is the process that keeps it, NodePID one in the node's namespaces; 0 without a node.
 	PID, NodePID int
@@ -44,7 +44,7 @@ const (
 	logName   = "up.log"     // what that process says
 )
 
-// hold takes the lock of a place. It fails when somebody has it: the cluster is up.
+// hold takes the lock of a place. It fails if it is taken: the cluster is up.
 func (p place) hold() (*os.File, error) {
 	f, err := os.OpenFile(p.file(lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p place) hold() (*os.File, error) {
 	return f, nil
 }
 
-// up says whether some process keeps the cluster.
+// up reports whether a process keeps the cluster.
 func (p place) up() bool {
 	f, err := p.hold()
 	if err != nil {
@@ -67,7 +67,7 @@ func (p place) up() bool {
 	return false
 }
 
-// current gives the state of a cluster that is up.
+// current returns the state of a cluster that is up.
 func (p place) current() (state, error) {
 	if !p.up() {
 		return state{}, fmt.Errorf("the cluster %s is not up: meshcluster up --name %s", p.name, p.name)

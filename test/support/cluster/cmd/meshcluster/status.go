@@ -33,7 +33,8 @@ func statusCommand(name *string) *cobra.Command {
 	}
 }
 
-// writeMemory writes what the descendants of a process have of the machine's memory (proportional set size), by program.
+// writeMemory writes the memory of the descendants of a process (proportional set size), by
+// program.
 func writeMemory(w io.Writer, root int) error {
 	children, err := childrenOfAll()
 	if err != nil {
@@ -60,7 +61,7 @@ func writeMemory(w io.Writer, root int) error {
 	return nil
 }
 
-// childrenOfAll gives the children of every process.
+// childrenOfAll returns the children of every process.
 func childrenOfAll() (map[int][]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -76,7 +76,7 @@ func upCommand(name *string) *cobra.Command {
 	return cmd
 }
 
-// flagsOf gives the flags of a command that were set, for another command that has the same.
+// flagsOf returns the flags of a command that were set, for another command that has the same.
 func flagsOf(cmd *cobra.Command) []string {
 	var args []string
 	cmd.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) {
@@ -122,7 +122,7 @@ func up(ctx context.Context, p place, flags []string) error {
 	return follow(ctx, p, keeper.Process, ended)
 }
 
-// follow shows what the keeper says until it has brought the cluster up.
+// follow prints the keeper's output until the cluster is up.
 func follow(ctx context.Context, p place, keeper *os.Process, ended <-chan error) error {
 	said, err := os.Open(p.file(logName))
 	if err != nil {
@@ -152,7 +152,7 @@ func follow(ctx context.Context, p place, keeper *os.Process, ended <-chan error
 
 const serveName = "serve"
 
-// serveCommand is the process that keeps a cluster until it is told to end.
+// serveCommand is the process that keeps a cluster until it receives a signal.
 func serveCommand(name *string) *cobra.Command {
 	s := &settings{}
 	cmd := &cobra.Command{

@@ -8,18 +8,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestShelvesAreSharedBySteps has many streams make the same steps at once: the difference is found once, and they are all
-// sent the same Payloads.
-func TestShelvesAreSharedBySteps(t *testing.T) {
-	worlds := []benchWorld{newBenchWorld(50, 1, 3), newBenchWorld(51, 2, 3), newBenchWorld(50, 3, 5)}
+// TestGroupsAreSharedBySteps has many streams make the same steps at once: the difference is found
+// once, and they are all sent the same Payloads.
+func TestGroupsAreSharedBySteps(t *testing.T) {
+	snapshots := []benchResources{newBenchResources(50, 1, 3), newBenchResources(51, 2, 3), newBenchResources(50, 3, 5)}
 	machines := make([]*Machine, 8)
 	sent := make([][]*Payload, len(machines))
 	var streams sync.WaitGroup
 	for i := range machines {
 		streams.Go(func() {
-			machines[i] = connected(worlds[0], Delta, asSent(worlds[0].names))
-			for _, w := range worlds[1:] {
-				sent[i] = append(sent[i], parts(machines[i], Ready{World: w.World})...)
+			machines[i] = connected(snapshots[0], Delta, asSent(snapshots[0].names))
+			for _, w := range snapshots[1:] {
+				sent[i] = append(sent[i], parts(machines[i], Ready{Resources: w.Resources})...)
 			}
 		})
 	}
@@ -36,7 +36,7 @@ func TestShelvesAreSharedBySteps(t *testing.T) {
 	}
 }
 
-// parts feeds an event, writes and acknowledges all that comes, and gives what that was.
+// parts feeds an event, writes and acknowledges all that comes, and returns what that was.
 func parts(m *Machine, e Event) []*Payload {
 	var list []*Payload
 	for _, a := range m.Step(e) {
@@ -49,12 +49,12 @@ func parts(m *Machine, e Event) []*Payload {
 	return list
 }
 
-// TestReferencesAreReadOnce asks for what resources refer to only about those that change together with new clusters, and
-// once for all streams.
+// TestReferencesAreReadOnce asks for what resources refer to only about those that change together
+// with new clusters, and once for all streams.
 func TestReferencesAreReadOnce(t *testing.T) {
 	var asked []string
-	world := func(clusters, route string) *World {
-		shelves := map[string][]*Shelf{}
+	resources := func(clusters, route string) *ResourceSnapshot {
+		groups := map[string][]*ResourceGroup{}
 		for url, names := range map[string][]string{pushOrder[cds].URL: {"a", clusters}, pushOrder[rds].URL: {"80", "90"}} {
 			var list []*resource.Resource
 			for _, n := range names {
@@ -66,23 +66,23 @@ func TestReferencesAreReadOnce(t *testing.T) {
 					list = append(list, resource.FromBytes(n, url, []byte(body)))
 				}
 			}
-			shelves[url] = []*Shelf{NewNamedShelf(setOf(list), names)}
+			groups[url] = []*ResourceGroup{NewNamedResourceGroup(setOf(list), names)}
 		}
-		shelves[pushOrder[cds].URL] = []*Shelf{NewShelf(shelves[pushOrder[cds].URL][0].set)}
-		return MakeWorld(Contents{Shelves: shelves, ClustersOf: func(r *resource.Resource) []string {
+		groups[pushOrder[cds].URL] = []*ResourceGroup{NewResourceGroup(groups[pushOrder[cds].URL][0].set)}
+		return BuildResourceSnapshot(Contents{Groups: groups, ClustersOf: func(r *resource.Resource) []string {
 			asked = append(asked, r.Name+"="+string(r.Body))
 			return refs(r)
 		}})
 	}
-	one, two, three := world("", "1:a"), world("", "2:a"), world("b", "3:a,b")
+	one, two, three := resources("", "1:a"), resources("", "2:a"), resources("b", "3:a,b")
 	for range 3 {
 		m := New(Options{Mode: Delta})
-		converse(m, Ready{World: one})
+		converse(m, Ready{Resources: one})
 		for _, r := range []Request{{TypeURL: pushOrder[cds].URL}, {TypeURL: pushOrder[lds].URL}, {TypeURL: pushOrder[rds].URL, Subscribe: []string{"80", "90"}}} {
 			converse(m, r)
 		}
-		converse(m, Ready{World: two})
-		for actions := m.Step(Ready{World: three}); len(actions) > 0; { // nothing is acknowledged
+		converse(m, Ready{Resources: two})
+		for actions := m.Step(Ready{Resources: three}); len(actions) > 0; { // nothing is acknowledged
 			actions = m.Step(Sent{})
 		}
 	}

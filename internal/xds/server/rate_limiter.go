@@ -7,9 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// pace is a rate limiter with a burst of one second's worth. Further callers are spaced evenly, in
-// the order of their calls.
-type pace struct {
+// rateLimiter is a rate limiter with a burst of one second's worth. Further callers are spaced
+// evenly, in the order of their calls.
+type rateLimiter struct {
 	clock    push.Clock
 	interval time.Duration
 
@@ -17,17 +17,17 @@ type pace struct {
 	next time.Time // when the next call would be due at an even rate
 }
 
-// newPace returns a rate limiter, or nil if perSecond is 0, which means no limit.
-func newPace(perSecond float64, clock push.Clock) *pace {
+// newRateLimiter returns a rate limiter, or nil if perSecond is 0, which means no limit.
+func newRateLimiter(perSecond float64, clock push.Clock) *rateLimiter {
 	if perSecond <= 0 {
 		return nil
 	}
-	return &pace{clock: clock, interval: time.Duration(float64(time.Second) / perSecond)}
+	return &rateLimiter{clock: clock, interval: time.Duration(float64(time.Second) / perSecond)}
 }
 
 // reserve reserves the next call and returns how long the caller must wait for it. If that is
 // longer than limit, ok is false and nothing is reserved. A nil pace never waits.
-func (p *pace) reserve(limit time.Duration) (pause time.Duration, ok bool) {
+func (p *rateLimiter) reserve(limit time.Duration) (pause time.Duration, ok bool) {
 	if p == nil {
 		return 0, true
 	}

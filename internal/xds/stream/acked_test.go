@@ -7,37 +7,55 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// TestWhoNamesWhatItWants: gRPC applications that only serve ask for a listener by its name and for no clusters: they lack none. An
-// Envoy that has not asked for clusters will.
+// TestWhoNamesWhatItWants: gRPC applications that only serve ask for a listener by its name and for
+// no clusters: they lack none. An Envoy that has not asked for clusters will.
 func TestWhoNamesWhatItWants(t *testing.T) {
 	cluster := resource.FromBytes("c", api.ClusterType, []byte("c"))
-	listener, other := resource.FromBytes("l", api.ListenerType, []byte("l")), resource.FromBytes("other", api.ListenerType, []byte("o"))
-	shelf := func(list ...*resource.Resource) []*Shelf {
+	listener, other := resource.FromBytes(
+		"l",
+		api.ListenerType,
+		[]byte("l"),
+	), resource.FromBytes(
+		"other",
+		api.ListenerType,
+		[]byte("o"),
+	)
+	group := func(list ...*resource.Resource) []*ResourceGroup {
 		set, err := resource.NewSet(list)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []*Shelf{NewShelf(set)}
+		return []*ResourceGroup{NewResourceGroup(set)}
 	}
 	for name, test := range map[string]struct {
 		names []string
 		want  bool
 	}{"gRPC": {[]string{"l"}, true}, "Envoy": {nil, false}} {
 		m := New(Options{Mode: SotW})
-		m.Step(Ready{World: NewWorld(map[string][]*Shelf{api.ClusterType: shelf(cluster), api.ListenerType: shelf(listener, other)}, nil)})
+		m.Step(
+			Ready{
+				Resources: NewResourceSnapshot(
+					map[string][]*ResourceGroup{
+						api.ClusterType:  group(cluster),
+						api.ListenerType: group(listener, other),
+					},
+					nil,
+				),
+			},
+		)
 		for _, a := range m.Step(Request{TypeURL: api.ListenerType, Names: test.names}) {
 			if s, ok := a.(Send); ok {
 				m.Step(Sent{})
 				m.Step(Request{TypeURL: api.ListenerType, Names: test.names, Nonce: s.Nonce, Version: "1"})
 			}
 		}
-		if got := m.Has(api.ListenerType, listener); !got {
+		if got := m.HasAcked(api.ListenerType, listener); !got {
 			t.Errorf("%s has no listener", name)
 		}
-		if got := m.Has(api.ClusterType, cluster); got != test.want {
+		if got := m.HasAcked(api.ClusterType, cluster); got != test.want {
 			t.Errorf("%s lacks no cluster: %v", name, got)
 		}
-		if got := m.TookAll(); got != test.want {
+		if got := m.AckedAll(); got != test.want {
 			t.Errorf("%s has taken everything: %v", name, got)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// replicas are control planes behind a balancer that gives a new connection to any of them.
+// replicas are control planes behind a balancer that returns a new connection to any of them.
 type replicas struct {
 	list []*Server
 	rand *rand.Rand
@@ -28,10 +28,10 @@ type replicas struct {
 	moved, most int
 }
 
-func newReplicas(e Evening, counts ...int) *replicas {
+func newReplicas(e Rebalance, counts ...int) *replicas {
 	r := &replicas{rand: rand.New(rand.NewPCG(1, 2)), now: time.Now()}
 	for _, n := range counts {
-		s := New(Options{Evening: e})
+		s := New(Options{Rebalance: e})
 		r.list = append(r.list, s)
 		for range n {
 			r.connect(s)
@@ -57,7 +57,7 @@ func (r *replicas) run(d time.Duration) []int {
 		r.now = r.now.Add(time.Second)
 		for i, s := range r.list {
 			before := r.moved
-			owed[i] = s.even(r.now, owed[i])
+			owed[i] = s.closeDueConnections(r.now, owed[i])
 			r.most = max(r.most, r.moved-before)
 		}
 	}
@@ -68,9 +68,10 @@ func (r *replicas) run(d time.Duration) []int {
 	return counts
 }
 
-// TestSharesMakeReplicasEven starts with the state after a rolling restart: the replica that came last has nothing.
+// TestSharesMakeReplicasEven starts with the state after a rolling restart: the replica that came
+// last has nothing.
 func TestSharesMakeReplicasEven(t *testing.T) {
-	r := newReplicas(Evening{Share: 2}, 240, 120, 0)
+	r := newReplicas(Rebalance{HourlyShare: 2}, 240, 120, 0)
 	counts := r.run(time.Hour)
 	if least, most := slices.Min(counts), slices.Max(counts); most > 150 || least < 90 {
 		t.Errorf("after an hour the replicas have %v connections, want about 120 each", counts)
@@ -82,7 +83,7 @@ func TestSharesMakeReplicasEven(t *testing.T) {
 
 // TestAgeIsSpread has all connections of a restart become too old at the same time.
 func TestAgeIsSpread(t *testing.T) {
-	r := newReplicas(Evening{MaxAge: 30 * time.Minute}, 300)
+	r := newReplicas(Rebalance{MaxAge: 30 * time.Minute}, 300)
 	if r.run(26 * time.Minute); r.moved != 0 {
 		t.Errorf("%d connections were closed before their time", r.moved)
 	}
@@ -97,21 +98,22 @@ func TestAgeIsSpread(t *testing.T) {
 }
 
 func TestClosingHasALimit(t *testing.T) {
-	r := newReplicas(Evening{Share: 3600}, 500) // all of them each second
+	r := newReplicas(Rebalance{HourlyShare: 3600}, 500) // all of them each second
 	r.run(10 * time.Second)
 	if r.moved != 10*closingRate {
 		t.Errorf("%d were closed in ten seconds, want %d", r.moved, 10*closingRate)
 	}
-	quiet := newReplicas(Evening{}, 500)
+	quiet := newReplicas(Rebalance{}, 500)
 	if quiet.run(time.Hour); quiet.moved != 0 {
 		t.Errorf("%d were closed though nobody asked for it", quiet.moved)
 	}
 }
 
-// TestMovedConnection is what a client sees: its streams end with a status that tells it to try again, nothing being cut
-// off, and the connection is closed, so that the next one may lead elsewhere.
+// TestMovedConnection is what a client sees: its streams end with a status that tells it to try
+// again, nothing being cut off, and the connection is closed, so that the next one may lead
+// elsewhere.
 func TestMovedConnection(t *testing.T) {
-	h := serve(t, 3, Options{Evening: Evening{MaxAge: time.Hour}})
+	h := serve(t, 3, Options{Rebalance: Rebalance{MaxAge: time.Hour}})
 	conn := h.dial()
 	a, b := open(t, conn, stream.Delta, testNode(1)), open(t, conn, stream.SotW, testNode(2))
 	a.start()
@@ -123,12 +125,12 @@ func TestMovedConnection(t *testing.T) {
 	h.wait("nothing is being written", func() bool {
 		h.server.mu.Lock()
 		defer h.server.mu.Unlock()
-		_, idle := h.server.links()
+		_, idle := h.server.openLinks()
 		return len(idle) == 2
 	})
-	h.server.even(later, 0)
+	h.server.closeDueConnections(later, 0)
 	for _, c := range []*client{a, b} {
-		if err := c.wantEnd(); status.Code(err) != codes.Unavailable || err.Error() != errMoved.Error() {
+		if err := c.wantEnd(); status.Code(err) != codes.Unavailable || err.Error() != errRebalanced.Error() {
 			t.Errorf("the stream ended with %v", err)
 		}
 	}
@@ -150,34 +152,34 @@ func TestMovedConnection(t *testing.T) {
 
 // TestBusyConnectionsAreNotMoved has a response under way.
 func TestBusyConnectionsAreNotMoved(t *testing.T) {
-	h := serve(t, 5000, Options{Evening: Evening{MaxAge: time.Hour}})
+	h := serve(t, 5000, Options{Rebalance: Rebalance{MaxAge: time.Hour}})
 	slow := dialRaw(t, h.addr, 64<<10)
 	defer slow.Close()
 	slow.send(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ClusterType, Node: testNode(2)})
 	busy := func() bool {
 		h.server.mu.Lock()
 		defer h.server.mu.Unlock()
-		n, idle := h.server.links()
+		n, idle := h.server.openLinks()
 		return n == 1 && len(idle) == 0
 	}
 	h.wait("a response is being written", busy)
-	h.server.even(time.Now().Add(2*time.Hour), 0)
+	h.server.closeDueConnections(time.Now().Add(2*time.Hour), 0)
 	if m := slow.receive(t); len(m.Resources) < 5000 {
 		t.Errorf("%d resources arrived", len(m.Resources))
 	}
 	h.wait("it is written", func() bool { return !busy() })
-	h.server.even(time.Now().Add(2*time.Hour), 0)
+	h.server.closeDueConnections(time.Now().Add(2*time.Hour), 0)
 	h.wait("the connection is moved", func() bool { return len(h.server.Connections()) == 0 })
 }
 
 func TestRunMovesConnections(t *testing.T) {
 	t.Parallel()
-	h := serve(t, 1, Options{Evening: Evening{Share: 3600 * closingRate}})
+	h := serve(t, 1, Options{Rebalance: Rebalance{HourlyShare: 3600 * closingRate}})
 	c := h.connect(stream.Delta, testNode(1))
 	c.start()
 	done := make(chan struct{})
 	go func() { h.server.Run(t.Context()); close(done) }()
-	if err := c.wantEnd(); err.Error() != errMoved.Error() {
+	if err := c.wantEnd(); err.Error() != errRebalanced.Error() {
 		t.Errorf("the stream ended with %v", err)
 	}
 	t.Cleanup(func() { <-done })

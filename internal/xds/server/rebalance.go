@@ -10,17 +10,17 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Evening configures how connections are closed so that proxies reconnect and replicas end up with
-// equal numbers. A replica needs no knowledge of the others. Each closes the same share of its
+// Rebalance configures how connections are closed so that proxies reconnect and replicas end up
+// with equal numbers. A replica needs no knowledge of the others. Each closes the same share of its
 // connections, so a replica with more connections closes more. The load balancer in front of them
 // then spreads the reconnecting proxies evenly. The zero value closes nothing.
-type Evening struct {
+type Rebalance struct {
 	// MaxAge is the approximate age at which a connection is closed; 0 means never
 	// (--keepaliveMaxServerConnectionAge).
 	MaxAge time.Duration
-	// Share is the part of its connections that a replica closes in an hour, the oldest first. 1
-	// means as many as it has, and 0 means none.
-	Share float64
+	// HourlyShare is the part of its connections that a replica closes in an hour, the oldest
+	// first. 1 means as many as it has, and 0 means none.
+	HourlyShare float64
 }
 
 const (
@@ -31,12 +31,15 @@ const (
 	ageJitter = 0.1
 )
 
-var errMoved = status.Error(codes.Unavailable, "connect again: connections are spread over the replicas anew")
+var errRebalanced = status.Error(
+	codes.Unavailable,
+	"connection closed to rebalance proxies between replicas; reconnect",
+)
 
-// Run closes connections as configured by Evening until the context ends. It returns at once if
+// Run closes connections as configured by Rebalance until the context ends. It returns at once if
 // nothing is configured.
 func (s *Server) Run(ctx context.Context) {
-	if s.evening == (Evening{}) {
+	if s.rebalance == (Rebalance{}) {
 		return
 	}
 	var owed float64
@@ -45,24 +48,25 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.clock.After(time.Second):
-			owed = s.even(s.clock.Now(), owed)
+			owed = s.closeDueConnections(s.clock.Now(), owed)
 		}
 	}
 }
 
-// even closes the connections that are due after another second. owed is the number of connections
-// that Share requires and that were not closed yet. It returns the new value of owed.
-func (s *Server) even(now time.Time, owed float64) float64 {
+// closeDueConnections closes the connections that are due after another second. owed is the number
+// of connections that Share requires and that were not closed yet. It returns the new value of
+// owed.
+func (s *Server) closeDueConnections(now time.Time, owed float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	links, idle := s.links()
-	owed = min(owed+s.evening.Share*float64(links)/3600, closingRate)
+	links, idle := s.openLinks()
+	owed = min(owed+s.rebalance.HourlyShare*float64(links)/3600, closingRate)
 	closed := 0
 	for _, l := range idle {
 		if closed == closingRate {
 			break
 		}
-		if owed < 1 && !l.expired(now, s.evening.MaxAge) {
+		if owed < 1 && !l.isExpired(now, s.rebalance.MaxAge) {
 			continue
 		}
 		owed = max(owed-1, 0)
@@ -74,17 +78,17 @@ func (s *Server) even(now time.Time, owed float64) float64 {
 	}
 	for x := range s.sessions {
 		if x.link.retired.Load() {
-			x.end(errMoved)
+			x.end(errRebalanced)
 		}
 	}
-	s.log.Debug("ADS: connections are moved on", "closed", closed, "open", links)
+	s.log.Debug("ADS: connections closed to rebalance proxies between replicas", "closed", closed, "open", links)
 	return owed
 }
 
-// links returns the number of connections with streams, and the idle ones, oldest first. A
+// openLinks returns the number of connections with streams, and the idle ones, oldest first. A
 // connection is idle if no response is being written on it. Retired connections are excluded.
 // Server.mu must be held.
-func (s *Server) links() (n int, idle []*link) {
+func (s *Server) openLinks() (n int, idle []*link) {
 	busy := map[*link]bool{}
 	for x := range s.sessions {
 		if !x.link.retired.Load() {
@@ -100,9 +104,9 @@ func (s *Server) links() (n int, idle []*link) {
 	return len(busy), idle
 }
 
-// expired reports whether the connection has exceeded its maximum age. The hash of the client's
+// isExpired reports whether the connection has exceeded its maximum age. The hash of the client's
 // address determines how far its maximum deviates from maxAge.
-func (l *link) expired(now time.Time, maxAge time.Duration) bool {
+func (l *link) isExpired(now time.Time, maxAge time.Duration) bool {
 	if maxAge <= 0 {
 		return false
 	}

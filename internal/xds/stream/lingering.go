@@ -9,8 +9,8 @@ import (
 // Make before break: resources that must be sent together with a change, and resources that must
 // wait until the client has applied it.
 
-// lingering is the set of resources that were deleted from the World, and that the client keeps
-// until nothing that it was sent can refer to them.
+// lingering is the set of resources that were deleted from the ResourceSnapshot, and that the
+// client keeps until nothing that it was sent can refer to them.
 type lingering struct {
 	// gone maps their names to the resources as they were last sent, or to nil for a resource that
 	// only the client reported (Request.Held).
@@ -34,14 +34,14 @@ const (
 	inUse = 2
 )
 
-// linger moves the removals of a draft of clusters into gone. A resource that returns in time is
-// taken out of gone; if it has the same version, it is not sent again.
-func (m *Machine) linger(s *subscription, d *draft) {
-	if !s.lingers() {
+// startLingering moves the removals of a draft of clusters into gone. A resource that returns in
+// time is taken out of gone; if it has the same version, it is not sent again.
+func (m *Machine) startLingering(s *subscription, d *draft) {
+	if !s.canLinger() {
 		return
 	}
 	for name, old := range s.gone {
-		r := m.world.get(s.at, name)
+		r := m.resources.findResource(s.at, name)
 		if r == nil {
 			continue
 		}
@@ -49,15 +49,15 @@ func (m *Machine) linger(s *subscription, d *draft) {
 		delete(s.draining, name)
 		d.returned = append(d.returned, name)
 		if old != nil && old.Version == r.Version {
-			d.leaveOut(name)
-			m.thaw([]string{m.endpointsOf(name, old)})
+			d.removeResource(name)
+			m.unfreezeEndpoints([]string{m.endpointsOf(name, old)})
 		}
 	}
 	for _, name := range d.removed {
 		if s.gone == nil {
 			s.gone = map[string]*resource.Resource{}
 		}
-		s.gone[name] = s.was(name)
+		s.gone[name] = s.previousVersion(name)
 		if m.drain > 0 && s.Drains != nil && s.Drains(name) {
 			if s.draining == nil {
 				s.draining = map[string]int{}
@@ -69,10 +69,10 @@ func (m *Machine) linger(s *subscription, d *draft) {
 	d.removed = nil
 }
 
-// leaveOut deletes a resource from the draft.
-func (d *draft) leaveOut(name string) {
+// removeResource deletes a resource from the draft.
+func (d *draft) removeResource(name string) {
 	for i, p := range d.parts {
-		at := preceding(p.resources, name)
+		at := countPreceding(p.resources, name)
 		if at == len(p.resources) || p.resources[at].Name != name {
 			continue
 		}
@@ -81,26 +81,27 @@ func (d *draft) leaveOut(name string) {
 	d.parts = slices.DeleteFunc(d.parts, func(p *Payload) bool { return len(p.resources) == 0 })
 }
 
-// releasable reports whether deleted resources in gone can be removed from the client now. At least
+// canRelease reports whether deleted resources in gone can be removed from the client now. At least
 // one must not be draining, and nothing may refer to them. A client that names its clusters, and
 // still names one of them, keeps all for inUse.
-func (m *Machine) releasable(s *subscription) bool {
+func (m *Machine) canRelease(s *subscription) bool {
 	if len(s.gone) <= len(s.draining) {
 		return false
 	}
-	if !s.wildcard && s.age < inUse && slices.ContainsFunc(s.names, func(name string) bool { _, gone := s.gone[name]; return gone }) {
+	if !s.wildcard && s.age < inUse &&
+		slices.ContainsFunc(s.names, func(name string) bool { _, gone := s.gone[name]; return gone }) {
 		return false
 	}
-	return m.unreferenced(s)
+	return m.isUnreferenced(s)
 }
 
-// unreferenced reports whether nothing that the client may still use refers to the resources in
+// isUnreferenced reports whether nothing that the client may still use refers to the resources in
 // gone. Every requested type that may refer to them must be acknowledged for the round in which the
 // most recent one was deleted, or a later one, without rejected resources. For a type that was not
 // requested, a reconnected client has unasked Overdue events to request it.
-func (m *Machine) unreferenced(s *subscription) bool {
+func (m *Machine) isUnreferenced(s *subscription) bool {
 	for i, t := range m.subs {
-		if !m.types.list[i].refers() || len(m.world.shelves[i]) == 0 {
+		if !m.types.list[i].refersToClusters() || len(m.resources.groups[i]) == 0 {
 			continue
 		}
 		if t == nil {
@@ -109,22 +110,22 @@ func (m *Machine) unreferenced(s *subscription) bool {
 			}
 			continue
 		}
-		if t.settled() < s.from || len(t.refused) > 0 {
+		if t.ackedRound() < s.from || len(t.refused) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// release returns the removal of all resources in gone that are not draining. It returns nil if the
-// client does not subscribe to any of them.
-func (m *Machine) release(s *subscription) *draft {
+// releaseLingering returns the removal of all resources in gone that are not draining. It returns
+// nil if the client does not subscribe to any of them.
+func (m *Machine) releaseLingering(s *subscription) *draft {
 	d := &draft{before: s.reached}
 	for name := range s.gone {
 		if s.draining[name] > 0 {
 			continue
 		}
-		if s.covers(name) {
+		if s.coversName(name) {
 			d.removed = append(d.removed, name)
 		}
 		delete(s.gone, name)
@@ -139,10 +140,10 @@ func (m *Machine) release(s *subscription) *draft {
 	return d
 }
 
-// follow makes the endpoints of the clusters in a draft due. A new or changed cluster warms until
-// it receives its endpoints, and a client that has them already does not request them again.
-func (m *Machine) follow(s *subscription, d *draft) {
-	if s.role != clusterRole || len(m.world.shelves[m.types.endpoints]) == 0 || len(d.parts) == 0 {
+// oweEndpoints makes the endpoints of the clusters in a draft due. A new or changed cluster warms
+// until it receives its endpoints, and a client that has them already does not request them again.
+func (m *Machine) oweEndpoints(s *subscription, d *draft) {
+	if s.role != clusterRole || len(m.resources.groups[m.types.endpoints]) == 0 || len(d.parts) == 0 {
 		return
 	}
 	// Envoy requests LDS when its first clusters are warm.
@@ -152,30 +153,30 @@ func (m *Machine) follow(s *subscription, d *draft) {
 	}
 	var names []string
 	for _, p := range d.parts {
-		names = union(names, p.followers(m.world.endpointsOf))
+		names = mergeNames(names, p.endpointNames(m.resources.endpointsOf))
 	}
 	if len(names) == 0 {
 		return
 	}
 	if !asked && !started { // its first EDS request will follow and may report them as held
-		m.followers = union(m.followers, names)
+		m.followers = mergeNames(m.followers, names)
 		return
 	}
-	m.subscription(m.types.endpoints).oweFollowing(names)
+	m.openSubscription(m.types.endpoints).oweFollowing(names)
 }
 
-// join makes the stored followers due. Their clusters were sent before it was known whether the
-// client requests EDS.
-func (m *Machine) join() {
+// oweFollowers makes the stored followers due. Their clusters were sent before it was known whether
+// the client requests EDS.
+func (m *Machine) oweFollowers() {
 	if len(m.followers) > 0 {
-		m.subscription(m.types.endpoints).oweFollowing(m.followers)
+		m.openSubscription(m.types.endpoints).oweFollowing(m.followers)
 		m.followers = nil
 	}
 }
 
-// age advances all timers by one Overdue event. Flights and arrivals do not age while a response is
-// being written: the client cannot have answered it, and no other response is sent.
-func (m *Machine) age() {
+// advanceTimers advances all timers by one Overdue event. Flights and arrivals do not age while a
+// response is being written: the client cannot have answered it, and no other response is sent.
+func (m *Machine) advanceTimers() {
 	for _, s := range m.subs {
 		if s == nil {
 			continue
@@ -189,7 +190,7 @@ func (m *Machine) age() {
 			s.age = min(s.age+1, max(unasked, inUse))
 		}
 		// The client drains from its ACK on.
-		if m.world != nil && len(s.draining) > 0 && m.unreferenced(s) {
+		if m.resources != nil && len(s.draining) > 0 && m.isUnreferenced(s) {
 			for name, left := range s.draining {
 				if s.draining[name] = left - 1; left <= 1 {
 					delete(s.draining, name)
@@ -198,21 +199,21 @@ func (m *Machine) age() {
 		}
 	}
 	if !m.writing {
-		m.mature()
+		m.ageArrivals()
 	}
-	m.startUp()
-	m.melt()
+	m.resendEndpoints()
+	m.unfreezeRemoved()
 	for _, s := range m.subs {
 		if s != nil {
-			s.tidy()
+			s.releaseEmpty()
 		}
 	}
 }
 
-// startUp sends the endpoints again to a client that lost its stream while it was starting up. Such
-// a client reports endpoints but does not request listeners for unasked Overdue events. One of its
-// clusters still waits for endpoints that were being sent on the earlier stream.
-func (m *Machine) startUp() {
+// resendEndpoints sends the endpoints again to a client that lost its stream while it was starting
+// up. Such a client reports endpoints but does not request listeners for unasked Overdue events.
+// One of its clusters still waits for endpoints that were being sent on the earlier stream.
+func (m *Machine) resendEndpoints() {
 	e := m.endpoints()
 	if e == nil || !e.resumed || m.clusters() == nil || m.listeners() != nil || e.age >= unasked {
 		return
@@ -221,6 +222,6 @@ func (m *Machine) startUp() {
 		return // it is only slow
 	}
 	if e.age++; e.age == unasked {
-		e.distrust()
+		e.oweTrusted()
 	}
 }

@@ -1,0 +1,137 @@
+package stream
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+)
+
+// frozen maps names to resources whose changes are held back, in the version that the client has.
+//
+// Endpoints are frozen because their clusters linger. A deleted cluster has an empty assignment,
+// with which the last requests to it would fail. Resources that refer to clusters are frozen until
+// the client has shown that it has these clusters. If only the client knows a resource, or the
+// client lacks it, the entry has just the name and perhaps a version.
+type frozen map[string]*resource.Resource
+
+// isNameOnly reports whether only the name, and perhaps the version, of a resource is known.
+func isNameOnly(r *resource.Resource) bool { return r.TypeURL == "" }
+
+func (s *subscription) freezeResource(r *resource.Resource) {
+	if r == nil || s.frozen[r.Name] != nil {
+		return
+	}
+	if s.frozen == nil {
+		s.frozen = frozen{}
+	}
+	s.frozen[r.Name] = r
+}
+
+func (s *subscription) unfreezeNames(names []string) {
+	for _, n := range names {
+		delete(s.frozen, n)
+	}
+}
+
+// previousVersion returns a resource in the version that the client was last updated to, or nil if
+// there was none.
+func (s *subscription) previousVersion(name string) *resource.Resource {
+	if r := s.frozen[name]; r != nil {
+		return r
+	}
+	for _, set := range s.base {
+		if r := set.Get(name); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// clientVersion returns the client's version of a resource that is about to be frozen. For types
+// that refer to clusters, a resource that was never sent has only a name and the held version, if
+// any. For other types it returns nil, because there is no version to keep.
+func (s *subscription) clientVersion(name string) *resource.Resource {
+	if r := s.previousVersion(name); r != nil || !s.refersToClusters() {
+		return r
+	}
+	version, _ := s.held.versionOf(name)
+	return &resource.Resource{Name: name, Version: version}
+}
+
+// markLacking records that the client does not have names, to which it subscribes for the first
+// time, although they may be in base. It does nothing unless the type refers to clusters, is not
+// subscribed to as a wildcard and has a base.
+func (s *subscription) markLacking(names []string) {
+	if !s.refersToClusters() || s.wildcard || s.base == nil {
+		return
+	}
+	for _, n := range names {
+		delete(s.frozen, n)
+		s.freezeResource(&resource.Resource{Name: n})
+	}
+}
+
+// heldBackFilter returns a function that reports whether a resource must not change now, or nil if
+// every resource may change.
+func (m *Machine) heldBackFilter(s *subscription) func(name string, is *resource.Resource) bool {
+	switch {
+	case s.role == endpointRole:
+		names := mergeNames(slices.Sorted(maps.Keys(s.frozen)), m.lingeringEndpoints())
+		if len(names) == 0 {
+			return nil
+		}
+		return func(name string, _ *resource.Resource) bool { return containsName(names, name) }
+	case s.refersToClusters() && m.mayLackClusters():
+		return func(_ string, is *resource.Resource) bool { return m.mustWait(s, is) }
+	default:
+		return nil
+	}
+}
+
+// lingeringEndpoints returns the EDS names of the lingering clusters, sorted.
+func (m *Machine) lingeringEndpoints() []string {
+	c := m.clusters()
+	if c == nil || len(c.gone) == 0 {
+		return nil
+	}
+	var names []string
+	for name, cluster := range c.gone {
+		names = append(names, m.endpointsOf(name, cluster))
+	}
+	return sortedNames(names)
+}
+
+// endpointsOf returns the EDS name of a lingering cluster. If the cluster is nil, because only the
+// client knows it, its own name is assumed.
+func (m *Machine) endpointsOf(name string, cluster *resource.Resource) string {
+	if cluster == nil {
+		return name
+	}
+	return m.resources.endpointsOf(cluster)
+}
+
+// unfreezeEndpoints unfreezes endpoints. Endpoints that have changed since become due if the client
+// still subscribes to them.
+func (m *Machine) unfreezeEndpoints(names []string) {
+	e := m.endpoints()
+	if e == nil {
+		return
+	}
+	for _, n := range names {
+		was, is := e.frozen[n], m.resources.findResource(e.at, n)
+		delete(e.frozen, n)
+		if was != nil && is != nil && was.Version != is.Version && e.coversName(n) {
+			e.oweNames([]string{n})
+		}
+	}
+}
+
+// unfreezeRemoved unfreezes the endpoints of clusters that no longer linger. A client unsubscribes
+// from them when it processes the removal, before or after it acknowledges it. At the next Overdue
+// event it should have done so.
+func (m *Machine) unfreezeRemoved() {
+	if e := m.endpoints(); e != nil && len(e.frozen) > 0 {
+		m.unfreezeEndpoints(subtractNames(slices.Sorted(maps.Keys(e.frozen)), m.lingeringEndpoints()))
+	}
+}

@@ -1,0 +1,105 @@
+package stream
+
+import "github.com/meshpilot/meshpilot/internal/model/resource"
+
+// addOwed adds the owed resources to the draft. Names that the ResourceSnapshot has not looked up
+// yet stay owed. Names that do not exist are added to the removals if the type is removable.
+func (m *Machine) addOwed(s *subscription, d *draft) {
+	if len(s.owed) == 0 {
+		return
+	}
+	owed := m.changedOwed(s, d)
+	owed = m.unchangedOwed(s, owed, d)
+	found := 0
+	for _, group := range m.resources.groups[s.at] {
+		p := group.selectNames(owed)
+		found += len(p.resources)
+		d.addPayload(p)
+	}
+	var later []string
+	if found < len(owed) {
+		m.resources.forEachNamed(s.at, owed, func(n string, r *resource.Resource) {
+			switch {
+			case r != nil:
+			case !m.resources.isKnown(s.at, n):
+				later = append(later, n)
+			case s.Removable && !containsName(d.removed, n):
+				d.removed = mergeNames(d.removed, []string{n})
+				delete(s.gone, n)
+				delete(s.draining, n)
+			}
+		})
+	}
+	s.owed = later
+	if s.following = subtractNames(s.following, subtractNames(s.following, later)); later == nil {
+		s.held = nil
+	}
+}
+
+// changedOwed returns the owed names that must be sent. It omits names that the client holds in
+// their current version, and names whose changes must wait, which it freezes.
+func (m *Machine) changedOwed(s *subscription, d *draft) []string {
+	if s.held.Len() == 0 {
+		return s.owed
+	}
+	if s.held.equalSets(m.resources.sets[s.at]) && equalNames(s.owed, m.resources.lookedUpNames(s.at)) &&
+		len(s.owed) == s.held.Len() {
+		if s.role == endpointRole && s.resumed {
+			s.trusted = mergeNames(s.trusted, s.owed)
+		}
+		return nil // the client has the current version of everything
+	}
+	var list, kept []string
+	m.resources.forEachNamed(s.at, s.owed, func(n string, r *resource.Resource) {
+		version, holds := s.held.versionOf(n)
+		switch {
+		case !holds || r == nil:
+			list = append(list, n)
+		case r.Version == version:
+		case d.still != nil && d.still(n, r) && !containsName(s.following, n):
+			s.freezeResource(&resource.Resource{Name: n, Version: version})
+			kept = append(kept, n)
+		default:
+			list = append(list, n)
+		}
+	})
+	if s.role == endpointRole && s.resumed {
+		s.trusted = mergeNames(s.trusted, subtractNames(subtractNames(s.owed, list), kept))
+	}
+	return list
+}
+
+// unchangedOwed returns the owed names that may be sent in their current version. Names that must
+// not change now are answered with the client's previous version instead. A resource that waits for
+// its clusters, and whose previous version is not known, is not answered yet.
+func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []string {
+	if d.still == nil && len(s.frozen) == 0 {
+		return owed
+	}
+	var settled []string
+	var before []*resource.Resource
+	m.resources.forEachNamed(s.at, owed, func(n string, is *resource.Resource) {
+		was := s.previousVersion(n)
+		switch {
+		case is == nil || d.still == nil || !d.still(n, is) || was != nil && was.Version == is.Version:
+			if s.refersToClusters() {
+				delete(s.frozen, n) // sent now
+			}
+			return
+		case was != nil && !isNameOnly(was):
+			before = append(before, was)
+		case !s.refersToClusters():
+			return
+		}
+		settled = append(settled, n)
+		s.freezeResource(s.clientVersion(n))
+	})
+	d.addPayload(NewPayload(before))
+	return subtractNames(owed, settled)
+}
+
+// oweUnlessEqual makes a resource due, unless its newest version turns out to be equal to r.
+func (s *subscription) oweUnlessEqual(r *resource.Resource) {
+	s.held = s.held.withVersion(r.Name, r.Version)
+	s.oweNames([]string{r.Name})
+}

@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+)
+
+// ResourceSnapshot is the resources of all types for the clients of one class at one moment. It is
+// immutable and shared by all their streams. A ResourceSnapshot is cheap to make: it refers to
+// ResourceGroups, and only ResourceGroups whose resources changed are new in the next
+// ResourceSnapshot.
+type ResourceSnapshot struct {
+	types       *Types
+	groups      [][]*ResourceGroup
+	sets        [][]*resource.Set // of the groups
+	versions    []string
+	endpointsOf func(cluster *resource.Resource) string
+	clustersOf  func(r *resource.Resource) []string
+}
+
+// Contents are the parameters of BuildResourceSnapshot.
+type Contents struct {
+	// Types is the table of types. If nil, the types of Envoy are used.
+	Types *Types
+	// ResourceGroups contain the resources of each type, by type URL. A type may have several
+	// Groups: their names must be disjoint, and their order must be the same in every
+	// ResourceSnapshot of a client. A type without ResourceGroups is not served.
+	Groups map[string][]*ResourceGroup
+	// EndpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for,
+	// or "" if it waits for none. If EndpointsOf is nil, no cluster waits for endpoints.
+	EndpointsOf func(cluster *resource.Resource) string
+	// ClustersOf returns the names of the clusters that an encoded route configuration, listener or
+	// extension refers to, in any order. It is called at most once for each resource of a
+	// ResourceGroup, and only while a client may lack clusters. If ClustersOf is nil, no resource
+	// waits for clusters.
+	ClustersOf func(r *resource.Resource) []string
+}
+
+// NewResourceSnapshot returns a ResourceSnapshot of Envoy's types in which no resource waits for
+// clusters (see Contents.ClustersOf).
+func NewResourceSnapshot(
+	groups map[string][]*ResourceGroup,
+	endpointsOf func(cluster *resource.Resource) string,
+) *ResourceSnapshot {
+	return BuildResourceSnapshot(Contents{Groups: groups, EndpointsOf: endpointsOf})
+}
+
+// BuildResourceSnapshot returns a ResourceSnapshot with the given contents.
+func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
+	if c.Types == nil {
+		c.Types = envoyTypes
+	}
+	if c.EndpointsOf == nil {
+		c.EndpointsOf = func(*resource.Resource) string { return "" }
+	}
+	n := len(c.Types.list)
+	w := &ResourceSnapshot{
+		types:       c.Types,
+		groups:      make([][]*ResourceGroup, n),
+		sets:        make([][]*resource.Set, n),
+		versions:    make([]string, n),
+		endpointsOf: c.EndpointsOf,
+		clustersOf:  c.ClustersOf,
+	}
+	for i := range c.Types.list {
+		w.setGroups(i, c.Groups[c.Types.list[i].URL])
+	}
+	return w
+}
+
+// setGroups sets the ResourceGroups of a type, and its sets and version from them.
+func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
+	versions := make([]string, len(list))
+	w.groups[at], w.sets[at] = list, make([]*resource.Set, len(list))
+	for j, s := range list {
+		w.sets[at][j], versions[j] = s.set, s.set.Version()
+	}
+	w.versions[at] = strings.Join(versions, ".")
+}
+
+// With returns a copy of w with other ResourceGroups of one type. It returns w itself if the type
+// is not in its table.
+func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *ResourceSnapshot {
+	at := w.types.positionOf(typeURL)
+	if at < 0 {
+		return w
+	}
+	next := *w
+	next.groups, next.sets, next.versions = slices.Clone(w.groups), slices.Clone(w.sets), slices.Clone(w.versions)
+	next.setGroups(at, list)
+	return &next
+}
+
+// ResourceGroups returns the ResourceGroups of a type, or nil if w is nil or the type is not in its
+// table. The list must not be changed.
+func (w *ResourceSnapshot) Groups(typeURL string) []*ResourceGroup {
+	if w == nil {
+		return nil
+	}
+	if i := w.types.positionOf(typeURL); i >= 0 {
+		return w.groups[i]
+	}
+	return nil
+}
+
+// findResource returns the resource of that name, or nil if w has none.
+func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource {
+	for _, s := range w.groups[at] {
+		if r := s.set.Get(name); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// forEachNamed calls f for each name of a sorted list, with its resource or nil if w has none.
+func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
+	if len(w.groups[at]) != 1 {
+		for _, n := range names {
+			f(n, w.findResource(at, n))
+		}
+		return
+	}
+	rest := w.groups[at][0].set.List()
+	for _, n := range names {
+		if len(rest) == 0 || rest[0].Name != n {
+			rest = rest[countPreceding(rest, n):]
+		}
+		if len(rest) > 0 && rest[0].Name == n {
+			f(n, rest[0])
+			rest = rest[1:]
+		} else {
+			f(n, nil)
+		}
+	}
+}
+
+// countPreceding returns the number of resources that sort before name, in a list that is sorted by
+// name. It searches exponentially, so a small result is found quickly.
+func countPreceding(list []*resource.Resource, name string) int {
+	if len(list) == 0 || list[0].Name >= name {
+		return 0
+	}
+	end := 2
+	for end <= len(list) && list[end-1].Name < name {
+		end *= 2
+	}
+	begin, end := end/2, min(end, len(list))
+	for begin < end {
+		if middle := (begin + end) / 2; list[middle].Name < name {
+			begin = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	return begin
+}
+
+// isKnown reports whether a missing name is known not to exist. It returns false if any
+// ResourceGroup of the type has not looked the name up yet.
+func (w *ResourceSnapshot) isKnown(at int, name string) bool {
+	for _, s := range w.groups[at] {
+		if !s.isKnown(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// lookedUpNames returns the names of a type that were looked up, sorted. It returns nil unless the
+// type has exactly one ResourceGroup.
+func (w *ResourceSnapshot) lookedUpNames(at int) []string {
+	if w == nil || len(w.groups[at]) != 1 {
+		return nil
+	}
+	return w.groups[at][0].lookedUp
+}
+
+// referencedClusters returns the clusters that a resource refers to, sorted. It returns nil if r is
+// not a resource of w. clustersOf must not be nil.
+func (w *ResourceSnapshot) referencedClusters(at int, r *resource.Resource) []string {
+	for _, s := range w.groups[at] {
+		if s.set.Get(r.Name) == r {
+			return s.referencedClusters(r, w.clustersOf)
+		}
+	}
+	return nil
+}
