@@ -64,7 +64,7 @@ func TestConfigIsNotFedInPlainTextByDefault(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, o) }()
 	upstream.eventually("the refusal is logged", func() error {
-		if text := log.String(); !strings.Contains(text, "served to control planes only") {
+		if text := log.String(); !strings.Contains(text, "served only to control planes") {
 			return fmt.Errorf("its log:\n%s", text)
 		}
 		return nil

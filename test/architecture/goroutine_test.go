@@ -117,7 +117,7 @@ func recovers(n ast.Node) (found bool) {
 			}
 		}
 		switch name {
-		case "recoverStream", "restarting", "protect", "runRecovered", "receive": // of xds/server and discovery
+		case "recoverStream", "restarting", "protect", "runRecovered", "receiveRequests": // of xds/server and discovery
 			found = true
 		case "Call": // Recorder.Call: a component, a function, what it is about
 			found = found || len(call.Args) > 2

@@ -104,7 +104,7 @@ func TestExplain(t *testing.T) {
 		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
 		{"url=http://nobody.example.com/&to=10.2.0.1:80", "PassthroughCluster at 10.2.0.1:80"},
 		{"url=http://me:8080/&inbound&from=10.7.1.1", "InboundPassthroughCluster at 10.1.0.9:8080"},
-		{"url=http://me:8080/reviews&principal=shop/web", "a rule of ALLOW matches: goes on [AuthorizationPolicy/shop/readers spec.rules[0]]"},
+		{"url=http://me:8080/reviews&principal=shop/web", "a rule of ALLOW matches: continues [AuthorizationPolicy/shop/readers spec.rules[0]]"},
 		{"url=http://me:8080/reviews&principal=spiffe://cluster.local/ns/other/sa/web", "not AuthorizationPolicy/shop/readers spec.rules[0]: the caller is spiffe://cluster.local/ns/other/sa/web (wanted: "},
 		{"url=http://me:8080/reviews&inbound", "the caller has no identity, for the call is not by mutual TLS"},
 		{"url=http://me:8080/admin&inbound&from=10.7.1.1", "rbac_access_denied_matched_policy[none]"},

@@ -38,7 +38,7 @@ func Page() string {
 	for _, f := range Fields() {
 		p.row(code(f.Message), code(f.Name), f.Successor)
 	}
-	p.text("## Annotations", "A retired annotation is a warning of the object, with what it no longer does.")
+	p.text("## Annotations", "A retired annotation is a warning of the object, with the effect that it no longer has.")
 	p.header("annotation", "no longer done", "successor")
 	for _, a := range Annotations() {
 		name := a.Name

@@ -229,7 +229,7 @@ func TestMutualTLS(t *testing.T) {
 
 	other := newDownstream(t, source("reviews"))
 	other.until("it is refused", func() bool { return len(other.problems) > 0 })
-	if reason := other.problems["xds://"+at][0].Reason; !strings.Contains(reason, "sa/reviews is none") ||
+	if reason := other.problems["xds://"+at][0].Reason; !strings.Contains(reason, "sa/reviews is not an accepted identity") ||
 		len(other.objects) > 0 {
 		t.Errorf("reason %q, %d objects", reason, len(other.objects))
 	}

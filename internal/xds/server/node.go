@@ -19,7 +19,7 @@ import (
 // its 60 KB are the extensions of its Envoy, which are the same for the whole fleet.
 func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
-		return nil, errors.New("the first request has no node.id")
+		return nil, errors.New("node.id is missing in the first request")
 	}
 	p, err := mesh.ParseNodeID(strings.Clone(node.Id))
 	if err != nil {
