@@ -217,11 +217,21 @@ func (o Options) Validate() error {
 	if err := o.Webhooks.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := o.Authority.Validate(); err != nil {
+	if err := o.validateAuthority(); err != nil {
 		errs = append(errs, err)
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// validateAuthority accepts every PILOT_CERT_PROVIDER if the serving certificate is in files, where
+// the provider has no effect. Installations with certificates of another PKI set names of their own.
+func (o Options) validateAuthority() error {
+	settings := o.Authority
+	if o.TLSCertFile != "" {
+		settings.CertProvider = ""
+	}
+	return settings.Validate()
 }
 
 func (o Options) validateSources() []error {

@@ -132,8 +132,7 @@ func (s *server) xdsPorts() (ports []port, err error) {
 }
 
 // secure returns the TLS configuration of the xDS port. Client certificates are optional. They are
-// verified against the roots of the mesh or, without a certificate authority, against the roots of
-// --caCertFile.
+// verified against the roots of --caCertFile, and of the certificate authority if there is one.
 func (s *server) secure() (*tls.Config, error) {
 	o := s.options
 	config := xds.TLS{
