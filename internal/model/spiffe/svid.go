@@ -15,16 +15,16 @@ var (
 	errManyURIs = errors.New("the certificate has more than one URI: an X.509-SVID has exactly one")
 )
 
-// LeafID returns the ID in a leaf certificate. It returns an error unless the certificate meets all
-// requirements of X509-SVID for leaves, even where validators may skip them. It does not verify the
-// signature.
+// LeafID returns the ID in a leaf certificate. It returns an error unless the certificate meets the
+// requirements of X509-SVID for leaves, even where validators may skip them, except that key usage
+// need not be critical: many authorities of operators sign such certificates, and Envoy and Go accept
+// them. It does not verify the signature.
 func LeafID(c *x509.Certificate) (ID, error) {
 	id, err := certificateID(c)
 	if err != nil {
 		return ID{}, err
 	}
 	_, critical := findExtension(c, oidSubjectAltName)
-	_, usage := findExtension(c, oidKeyUsage)
 	both := slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageServerAuth) &&
 		slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	for _, rule := range [...]struct {
@@ -33,7 +33,7 @@ func LeafID(c *x509.Certificate) (ID, error) {
 	}{
 		{id.Path() == "", "the ID of a leaf has a path (X509-SVID, 3.1)"},
 		{c.IsCA, "it is a CA certificate (X509-SVID, 4.1)"},
-		{c.KeyUsage == 0 || !usage, "key usage must be present and critical (X509-SVID, 4.3)"},
+		{c.KeyUsage == 0, "key usage must be present (X509-SVID, 4.3)"},
 		{c.KeyUsage&x509.KeyUsageDigitalSignature == 0, "key usage lacks digitalSignature (X509-SVID, 4.3)"},
 		{c.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0, "its key may sign certificates or revocation lists (X509-SVID, 4.3)"},
 		{len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) > 0 && !both, "extended key usage lacks serverAuth or clientAuth (X509-SVID, 4.4)"},

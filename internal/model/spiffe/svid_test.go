@@ -85,7 +85,7 @@ func TestLeaf(t *testing.T) {
 		"signs lists":              {func(c *x509.Certificate) { c.KeyUsage |= x509.KeyUsageCRLSign }, false},
 		"no key usage":             {func(c *x509.Certificate) { c.KeyUsage = 0 }, false},
 		"no signatures":            {func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }, false},
-		"usage not critical":       {notCritical, false},
+		"usage not critical":       {notCritical, true},
 		"for servers alone":        {func(c *x509.Certificate) { c.ExtKeyUsage = c.ExtKeyUsage[:1] }, false},
 		"for clients alone":        {func(c *x509.Certificate) { c.ExtKeyUsage = c.ExtKeyUsage[1:] }, false},
 		"for code":                 {func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning} }, false},
