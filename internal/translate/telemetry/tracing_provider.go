@@ -19,8 +19,9 @@ import (
 
 const (
 	zipkinPath = "/api/v2/spans"
-	// collectorTimeout is the default timeout of requests to a collector.
-	collectorTimeout = 3 * time.Second
+	// collectorTimeout is the default timeout of requests to a collector. That of Zipkin is Envoy's
+	// own.
+	collectorTimeout, zipkinTimeout = 3 * time.Second, 5 * time.Second
 	// datadogService is the name that Datadog shows if the proxy's environment has no DD_SERVICE,
 	// which pilot-agent sets.
 	datadogService = "istio-proxy"
@@ -46,7 +47,11 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at
 		c.TraceContextOption = tracev3.ZipkinConfig_USE_B3_WITH_W3C_PROPAGATION
 	}
 	if p.GetTimeout() != nil || len(p.GetHeaders()) > 0 {
-		c.CollectorService = httpCollector(at, path, p.GetTimeout(), p.GetHeaders())
+		timeout := p.GetTimeout()
+		if timeout == nil {
+			timeout = durationpb.New(zipkinTimeout)
+		}
+		c.CollectorService = httpCollector(at, path, timeout, p.GetHeaders())
 	} else {
 		c.CollectorCluster, c.CollectorEndpoint, c.CollectorHostname = at.cluster, path, at.host
 	}
