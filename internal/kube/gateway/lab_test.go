@@ -21,6 +21,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
@@ -67,6 +68,7 @@ func (h *logged) Handle(_ context.Context, r slog.Record) error {
 
 func newLab(t *testing.T, revision string) *lab {
 	t.Helper()
+	longtest.Test(t)
 	t.Parallel()
 	c := shared.Start(t)
 	client, err := kube.NewClient(c.Config())
