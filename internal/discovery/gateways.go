@@ -16,6 +16,7 @@ func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.configFromCluster(), Recovery: s.recovery,
 		OnReferencesChanged: s.readGatewayCertificates(),
+		OnStatusesChanged:   s.gatewayStatusesChanged, OnDeploymentsChanged: s.gatewayDeploymentsChanged,
 	})
 }
 

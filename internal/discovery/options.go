@@ -107,8 +107,10 @@ type Options struct {
 
 	// Status configures the writes to the status of objects. Workloads configures the registration
 	// of workloads outside of Kubernetes.
-	Status    Status
-	Workloads Workloads
+	Status Status
+	// GatewayAPI configures what is written for objects of the Gateway API.
+	GatewayAPI GatewayAPI
+	Workloads  Workloads
 
 	Push Push
 	// Limits are the resource limits for xDS clients. They apply to each port separately.

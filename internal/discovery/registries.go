@@ -67,10 +67,12 @@ func (s *server) converters() []registry.Converter {
 	})
 	s.health.await(services.PendingEndpoints)
 	s.clusterSets.note(id, services)
-	return []registry.Converter{
-		s.ingresses,
-		s.gateways,
+	list := []registry.Converter{s.ingresses}
+	if !s.options.GatewayAPI.Off {
+		list = append(list, s.gateways)
+	}
+	return append(list,
 		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels, Recovery: s.recovery}),
 		services,
-	}
+	)
 }

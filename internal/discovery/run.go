@@ -80,10 +80,12 @@ type server struct {
 	gateways    *gatewayapi.Converter
 	elections   *leader.Elections // nil without an API server
 	status      *statusWriter     // nil without an API server
-	exporter    *export.Exporter  // nil if services are not exported
-	workloads   *workloads
-	issuers     *issuers
-	bundles     *bundles
+	// gatewayWriter is nil if config objects are not read from an API server.
+	gatewayWriter *gatewayWriter
+	exporter      *export.Exporter // nil if services are not exported
+	workloads     *workloads
+	issuers       *issuers
+	bundles       *bundles
 
 	authority       *authority.Server
 	webhooks        *webhooks // nil without an API server or certificate
@@ -164,6 +166,9 @@ func (s *server) makeServers() (err error) {
 // of issuers, trust bundles and registered workloads.
 func (s *server) makeWriters() (err error) {
 	if s.status, err = s.newStatus(); err != nil {
+		return err
+	}
+	if s.gatewayWriter, err = s.newGatewayWriter(); err != nil {
 		return err
 	}
 	if s.exporter, err = s.newExporter(); err != nil {
@@ -257,6 +262,7 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error { return s.serveWebhooks(ctx) })
 	parts.Go(func() error { return s.workloads.run(ctx) })
 	parts.Go(func() error { return s.runExports(ctx) })
+	parts.Go(func() error { return s.gatewayWriter.run(ctx) })
 	if s.status != nil {
 		parts.Go(func() error { return s.status.run(ctx) })
 	}

@@ -11,6 +11,12 @@ const (
 	Status = "istio-status-leader"
 	// Addresses writes the addresses allocated for ServiceEntries.
 	Addresses = "istio-ip-autoallocate"
+	// GatewayClasses creates GatewayClasses. Istio has no election for it.
+	GatewayClasses = "istio-gateway-class"
+	// GatewayDeployments deploys the proxies of Gateways of the Gateway API, and GatewayStatus
+	// writes the status of all its objects.
+	GatewayDeployments = "istio-gateway-deployment"
+	GatewayStatus      = "istio-gateway-status-leader"
 	// ServiceExports creates ServiceExports of services.
 	ServiceExports = "istio-serviceexport-controller-election"
 	// Workloads deletes auto-registered WorkloadEntries of disconnected workloads. Istio has no

@@ -159,6 +159,7 @@ func story(t *testing.T, c *cluster.Cluster, p ports) {
 	for _, ns := range []string{"istio-ingress", "shop"} {
 		asGateway(t, c, p, ns)
 	}
+	gatewayStory(t, c)
 	asMachine(t, c, p)
 	eventually(t, "the machine's entry is gone", func(ctx context.Context) error {
 		list, err := client.Resource(istio("workloadentries")).Namespace("shop").List(ctx, metav1.ListOptions{})

@@ -62,3 +62,8 @@ istio: pilot
 {{- define "istiod.config" -}}
 {{- if or (not .Values.istiodRemote.enabled) .Values.global.configCluster }}true{{ end }}
 {{- end }}
+
+{{- /* Not empty if the control plane deploys gateways for Gateways of the Gateway API, which may name ConfigMaps of any namespace. */}}
+{{- define "istiod.deploysGateways" -}}
+{{- if and (ne (toString .Values.env.PILOT_ENABLE_GATEWAY_API) "false") (ne (toString .Values.env.PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER) "false") }}true{{ end }}
+{{- end }}

@@ -1,0 +1,91 @@
+package chart
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
+)
+
+// gatewayObjects are a Gateway whose parameters request an autoscaler and a disruption budget, and a route.
+const gatewayObjects = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: parameters, namespace: shop}
+data:
+  horizontalPodAutoscaler: "spec: {maxReplicas: 2}"
+  podDisruptionBudget: "spec: {minAvailable: 1}"
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: front, namespace: shop}
+spec:
+  gatewayClassName: istio
+  infrastructure: {parametersRef: {group: "", kind: ConfigMap, name: parameters}}
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: front, namespace: shop}
+spec: {parentRefs: [{name: front}], rules: [{backendRefs: [{name: web, port: 80}]}]}
+`
+
+// gatewayStory has the control plane create classes, deploy a Gateway, write statuses, and delete what is not requested any more.
+func gatewayStory(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const group = "gateway.networking.k8s.io"
+	exists := func(group, version, resource, namespace, name string, path ...string) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%s %s", resource, name), func(ctx context.Context) error {
+			gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+			u, err := client.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil || len(path) == 0 {
+				return err
+			}
+			if v, found, err := unstructured.NestedFieldNoCopy(u.Object, path...); !found || err != nil {
+				return fmt.Errorf("no %v: %v, %v", path, v, err)
+			}
+			return nil
+		})
+	}
+	exists(group, "v1", "gatewayclasses", "", "istio")
+	if err := c.Apply(t.Context(), gatewayObjects); err != nil {
+		t.Fatal(err)
+	}
+	exists("", "v1", "serviceaccounts", "shop", "front-istio")
+	exists("apps", "v1", "deployments", "shop", "front-istio")
+	exists("", "v1", "services", "shop", "front-istio")
+	exists("autoscaling", "v2", "horizontalpodautoscalers", "shop", "front-istio")
+	exists("policy", "v1", "poddisruptionbudgets", "shop", "front-istio")
+	exists(group, "v1", "gateways", "shop", "front", "status", "listeners")
+	exists(group, "v1", "httproutes", "shop", "front", "status", "parents")
+
+	data := []byte(`{"data": null}`)
+	if _, err := c.Client(t).CoreV1().ConfigMaps("shop").Patch(t.Context(), "parameters", "application/merge-patch+json", data, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the autoscaler and the disruption budget are gone", func(ctx context.Context) error {
+		_, err := c.Client(t).AutoscalingV2().HorizontalPodAutoscalers("shop").Get(ctx, "front-istio", metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("there is an autoscaler")
+		}
+		if _, err = c.Client(t).PolicyV1().PodDisruptionBudgets("shop").Get(ctx, "front-istio", metav1.GetOptions{}); err == nil {
+			return fmt.Errorf("there is a disruption budget")
+		}
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
+	})
+}
