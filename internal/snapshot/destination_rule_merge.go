@@ -143,7 +143,13 @@ func (m *ruleMerger) row(parts []*config.Config, exportTo []string, selected boo
 // mergedSpec merges the rules of one host, sorted oldest first. The trafficPolicy is that of the
 // oldest object that has one. Subsets are concatenated; of several with one name, the first is
 // used.
+//
+// The TLS settings of extensions then replace those of the trafficPolicy.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
+	parts, extensions := splitExtensions(parts)
+	if len(extensions) > 0 {
+		return withBackendTLS(parts, extensions)
+	}
 	spec := config.Spec[*networking.DestinationRule](parts[0])
 	if len(parts) > 1 {
 		spec = proto.CloneOf(spec)

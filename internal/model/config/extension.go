@@ -1,7 +1,5 @@
 package config
 
-import "time"
-
 // Extension is what a registry that converts objects of another API to Istio's kinds adds to an
 // object, because the messages of istio.io/api cannot express it. It is immutable and part of the
 // object's Hash, so all its fields are exported and encodable in JSON.
@@ -12,6 +10,8 @@ type Extension struct {
 	Gateway *GatewayExtension `json:",omitempty"`
 	// HTTP belongs to a VirtualService: one entry for each element of spec.http, in its order.
 	HTTP []HTTPExtension `json:",omitempty"`
+	// BackendTLS belongs to a DestinationRule.
+	BackendTLS []BackendTLS `json:",omitempty"`
 	// Precedes is set for a VirtualService whose routes take precedence over those of
 	// VirtualServices without an Extension.
 	Precedes bool `json:",omitempty"`
@@ -21,11 +21,18 @@ type Extension struct {
 type GatewayExtension struct {
 	// OwnNamespace restricts the selector to proxies of the Gateway's namespace.
 	OwnNamespace bool `json:",omitempty"`
-	// OptionalClientCertificate requests client certificates, but also accepts clients without one
-	// or with one that cannot be verified (AllowInsecureFallback).
-	OptionalClientCertificate bool `json:",omitempty"`
-	// UDP is set if the port is a UDP port.
-	UDP bool `json:",omitempty"`
+}
+
+// BackendTLS is the TLS of connections to a host. It replaces the TLS settings of users'
+// DestinationRules and leaves their other settings unchanged.
+type BackendTLS struct {
+	// Port is the only port of the host to which it applies, or 0 for all ports without an own entry.
+	Port uint32 `json:",omitempty"`
+	// CredentialName is the name of the CA certificates; "" for those of the operating system.
+	CredentialName string `json:",omitempty"`
+	// ServerName is the SNI of connections, and Names the accepted subject alternative names.
+	ServerName string
+	Names      []string
 }
 
 // HTTPExtension extends an HTTPRoute of a VirtualService, which has at most one match.
@@ -46,22 +53,8 @@ type HTTPExtension struct {
 	InvalidWeight uint32 `json:",omitempty"`
 	// InvalidStatus is the status of these answers.
 	InvalidStatus uint32 `json:",omitempty"`
-	// Session is the session persistence, or nil.
-	Session *SessionPersistence `json:",omitempty"`
 	// CORS is the CORS policy of the Gateway API, or nil.
 	CORS *CORSPolicy `json:",omitempty"`
-	// ExternalAuth is the authorization server that decides about requests of the route, or nil.
-	ExternalAuth *ExternalAuth `json:",omitempty"`
-}
-
-// SessionPersistence makes requests of a session return to the same endpoint.
-type SessionPersistence struct {
-	// Cookie or Header is the name of the cookie or header that carries the session.
-	Cookie string `json:",omitempty"`
-	Header string `json:",omitempty"`
-	// Lifetime is the lifetime of the cookie; 0 ends it with the browser's session.
-	Lifetime time.Duration `json:",omitempty"`
-	Path     string        `json:",omitempty"`
 }
 
 // CORSPolicy is the CORS filter of an HTTPRoute. "*" in a list permits all values.
@@ -70,20 +63,4 @@ type CORSPolicy struct {
 	AllowCredentials                                        bool     `json:",omitempty"`
 	// MaxAge is how long, in seconds, browsers may cache the answer to a preflight request.
 	MaxAge int32
-}
-
-// ExternalAuth is the external authorization filter of an HTTPRoute.
-type ExternalAuth struct {
-	// Host and Port are the authorization server, a service of the mesh.
-	Host string
-	Port uint32
-	GRPC bool `json:",omitempty"`
-	// Path is a prefix of the path of checks over HTTP.
-	Path string `json:",omitempty"`
-	// RequestHeaders are the headers of the request that are sent to the server, besides Envoy's
-	// own; ResponseHeaders the headers of its response that are added to the request. Empty lists
-	// allow the defaults of the specification.
-	RequestHeaders, ResponseHeaders []string `json:",omitempty"`
-	// MaxBody is how many bytes of the body are sent; 0 sends none.
-	MaxBody uint32 `json:",omitempty"`
 }

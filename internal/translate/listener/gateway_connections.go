@@ -15,6 +15,10 @@ import (
 // addConnections plans the chain of a server that forwards connections. Its destination is the
 // first matching TCP route of the VirtualServices bound to the server.
 func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
+	if s.IsListener() && s.UsesTLS() {
+		p.addTerminated(s)
+		return
+	}
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
 		if !s.ServesHostOf(vs) {
 			continue
@@ -31,6 +35,36 @@ func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 			p.addChain(s, c, to.from...)
 			return
 		}
+	}
+}
+
+// addTerminated plans the chains of a listener of the Gateway API that terminates TLS: one for each
+// VirtualService that is bound to it, for the server names that the listener and the VirtualService
+// have in common and that no other chain has.
+func (p *gatewayPlanner) addTerminated(s *view.GatewayServer) {
+	taken := map[string]bool{}
+	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
+		if len(vs.Spec.GetTcp()) == 0 {
+			continue
+		}
+		var names []string
+		for _, h := range s.ServedHosts(vs) {
+			name := string(h)
+			_, other := p.names[name]
+			if other = other && !slices.Contains(s.ServerNames, name); !other && !taken[name] {
+				taken[name] = true
+				names = append(names, name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		slices.Sort(names)
+		to := p.weighted(vs, vs.Spec.GetTcp()[0].GetRoute(), servicePortOf(s))
+		p.addChain(s, Chain{Match: Match{SNI: names}, TLS: p.serverTLS(s), TCP: to.tcp}, to.from...)
+	}
+	for name := range taken {
+		p.names[name] = s.Object.Key
 	}
 }
 

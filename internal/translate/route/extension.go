@@ -39,7 +39,7 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 	if action := out.GetRoute(); action != nil {
 		addInvalidShare(action, x, r)
 	}
-	t.extendFilters(out, x)
+	extendFilters(out, x)
 }
 
 // invalidCluster is the name of a cluster that never exists. Requests that are routed to it are

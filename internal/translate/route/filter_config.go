@@ -31,15 +31,10 @@ func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.A
 	return configs
 }
 
-// extendFilters adds the configurations of HTTP filters that the extension of a rule has.
-func (t *translation) extendFilters(out *routev3.Route, x *config.HTTPExtension) {
-	if out.TypedPerFilterConfig == nil {
-		out.TypedPerFilterConfig = map[string]*anypb.Any{}
-	}
+// extendFilters adds the configurations of HTTP filters that the extension of a rule has. The route
+// must have a map of them.
+func extendFilters(out *routev3.Route, x *config.HTTPExtension) {
 	if x.CORS != nil {
 		out.TypedPerFilterConfig[corsFilter] = resource.Pack(extendedCORS(x.CORS))
-	}
-	if x.Session != nil {
-		out.TypedPerFilterConfig[sessionFilter] = resource.Pack(extendedSession(x.Session))
 	}
 }

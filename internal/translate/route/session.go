@@ -7,9 +7,7 @@ import (
 	headerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/stateful_session/header/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/type/http/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -37,26 +35,6 @@ func sessionConfig(s mesh.Session) *sessionv3.StatefulSessionPerRoute {
 		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{
 			Cookie: &httpv3.Cookie{Name: s.Cookie, Path: s.Path},
 		}
-	}
-	return &sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
-		StatefulSession: &sessionv3.StatefulSession{
-			SessionState: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(state)},
-		},
-	}}
-}
-
-// extendedSession returns the route's configuration of the filter for the session persistence of a
-// rule of the Gateway API.
-func extendedSession(s *config.SessionPersistence) *sessionv3.StatefulSessionPerRoute {
-	name, state := "envoy.http.stateful_session.header", proto.Message(&headerv3.HeaderBasedSessionState{
-		Name: s.Header,
-	})
-	if s.Cookie != "" {
-		cookie := &httpv3.Cookie{Name: s.Cookie, Path: s.Path}
-		if s.Lifetime > 0 {
-			cookie.Ttl = durationpb.New(s.Lifetime)
-		}
-		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{Cookie: cookie}
 	}
 	return &sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
 		StatefulSession: &sessionv3.StatefulSession{

@@ -81,6 +81,11 @@ func referencesOf(s *snapshot.Snapshot) references {
 		for field, p := range config.TrafficPolicies(config.Spec[*networking.DestinationRule](c)) {
 			r.addPolicy(c, field, p)
 		}
+		if c.Extension != nil {
+			for _, x := range c.Extension.BackendTLS {
+				r.addReference(c, "", x.CredentialName)
+			}
+		}
 	}
 	return r
 }

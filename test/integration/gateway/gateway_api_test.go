@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
@@ -22,6 +23,7 @@ spec:
   - {name: https, port: %[2]d, protocol: HTTPS, hostname: web.example.com, tls: {certificateRefs: [{name: web-cert}]}, allowedRoutes: {namespaces: {from: All}}}
   - {name: wild, port: %[2]d, protocol: HTTPS, hostname: "*.example.com", tls: {certificateRefs: [{name: wild-cert}]}, allowedRoutes: {namespaces: {from: All}}}
   - {name: tls, port: %[3]d, protocol: TLS, tls: {mode: Passthrough}, allowedRoutes: {namespaces: {from: All}}}
+  - {name: ended, port: %[3]d, protocol: TLS, hostname: "*.wild.example.com", tls: {certificateRefs: [{name: ended-cert}]}, allowedRoutes: {namespaces: {from: All}}}
   - {name: tcp, port: %[4]d, protocol: TCP, allowedRoutes: {namespaces: {from: All}}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
@@ -51,6 +53,52 @@ spec:
   hostnames: [pass.example.com]
   rules: [{backendRefs: [{group: networking.istio.io, kind: Hostname, name: tls.default.svc.cluster.local, port: 443}]}]
 ---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {name: ended, namespace: default}
+spec:
+  parentRefs: [{name: edge, namespace: istio-system, sectionName: ended}]
+  hostnames: [a.wild.example.com]
+  rules: [{backendRefs: [{group: networking.istio.io, kind: Hostname, name: web.default.svc.cluster.local, port: 8000}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TCPRoute
+metadata: {name: tcp, namespace: default}
+spec:
+  parentRefs: [{name: edge, namespace: istio-system}]
+  rules: [{backendRefs: [{group: networking.istio.io, kind: Hostname, name: web.default.svc.cluster.local, port: 8000}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: origination, namespace: default}
+spec:
+  parentRefs: [{name: edge, namespace: istio-system, sectionName: http}]
+  hostnames: [pass.example.com, refused.example.com]
+  rules:
+  - matches: [{path: {value: /good}}]
+    backendRefs: [{group: networking.istio.io, kind: ServiceEntry, name: secure, port: 443}]
+  - matches: [{path: {value: /bad}}]
+    backendRefs: [{group: networking.istio.io, kind: ServiceEntry, name: wrong, port: 443}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: good, namespace: default}
+spec:
+  targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: secure}]
+  validation: {hostname: pass.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: authority}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: wrong, namespace: default}
+spec:
+  targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: wrong}]
+  validation: {hostname: other.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: authority}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: wrong, namespace: default}
+spec: {hosts: [wrong.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: http, number: 443, protocol: HTTP, targetPort: %[6]d}], endpoints: [{address: 127.0.0.1}]}
+---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: web, namespace: default}
@@ -60,6 +108,18 @@ apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: tls, namespace: default}
 spec: {hosts: [tls.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: tls, number: 443, protocol: TLS, targetPort: %[6]d}], endpoints: [{address: 127.0.0.1}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: secure, namespace: default}
+spec: {hosts: [secure.default.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: http, number: 443, protocol: HTTP, targetPort: %[6]d}], endpoints: [{address: 127.0.0.1}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: authority, namespace: default}
+data:
+  ca.crt: |
+    %[7]s
 `
 
 // TestGatewayAPI calls a gateway that Gateway API objects in a folder configure, with real requests.
@@ -71,8 +131,12 @@ func TestGatewayAPI(t *testing.T) {
 	})
 	ports := serving.FreePorts(t, 4)
 	web, wild, behind := newPair(1, "web.example.com"), newPair(2, "*.example.com"), newPair(3, "pass.example.com")
-	e.Write("certs.yaml", web.secret("web-cert")+"---\n"+wild.secret("wild-cert"))
-	e.Write("gateway.yaml", fmt.Sprintf(gatewayAPIText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), tlsBackend(t, "behind", behind)))
+	ended := newPair(4, "a.wild.example.com")
+	e.Write("certs.yaml", web.secret("web-cert")+"---\n"+wild.secret("wild-cert")+"---\n"+ended.secret("ended-cert"))
+	authority := strings.ReplaceAll(strings.TrimSpace(string(behind.CertificatePEM())), "\n", "\n    ")
+	e.Write("gateway.yaml", fmt.Sprintf(
+		gatewayAPIText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), tlsBackend(t, "behind", behind), authority,
+	))
 	plain := caller{port: ports[0]}
 	gatewayenv.Eventually(t, "HTTP", func() error {
 		return plain.says("http://web.example.com/a", "web web.example.com /a cert=false proto=http")
@@ -91,6 +155,10 @@ func TestGatewayAPI(t *testing.T) {
 		{"a host of no listener", plain, "http://example.org/", "404"},
 		{"HTTPS", caller{port: ports[1], roots: web}, "https://web.example.com/a", "web web.example.com /a cert=false proto=https"},
 		{"a wildcard listener", caller{port: ports[1], roots: wild}, "https://other.example.com/a", "web other.example.com /a"},
+		{"TLS that ends at the gateway", caller{port: ports[2], roots: ended}, "https://a.wild.example.com/a", "web a.wild.example.com /a"},
+		{"TCP", caller{port: ports[3]}, "http://any.example.org/a", "web any.example.org /a"},
+		{"TLS to a backend", plain, "http://pass.example.com/good", "behind"},
+		{"TLS to a backend with another name", plain, "http://refused.example.com/bad", "503"},
 		{"TLS that is handed on", caller{port: ports[2], roots: behind}, "https://pass.example.com/", "behind"},
 	} {
 		t.Run(call.name, func(t *testing.T) {

@@ -46,6 +46,10 @@ type Converter struct {
 	objects  objects
 	gateways map[name]*gateway      // of this controller
 	routes   map[config.Key]*routed // of all kinds
+	// rules are the DestinationRules of each target of policies, and policyRefs the objects that each
+	// policy refers to.
+	rules, policyRefs map[config.Key][]config.Key
+
 	indexes  indexes
 	dirty    dirty
 	emitted  emitted
@@ -66,10 +70,11 @@ func New(o Options) *Converter {
 		objects:  newObjects(),
 		gateways: map[name]*gateway{},
 		routes:   map[config.Key]*routed{},
-		dirty:    newDirty(),
-		emitted:  newEmitted(),
-		secrets:  newSecretReferences(),
-		pending:  newPendingChanges(),
+		rules:    map[config.Key][]config.Key{}, policyRefs: map[config.Key][]config.Key{},
+		dirty:   newDirty(),
+		emitted: newEmitted(),
+		secrets: newSecretReferences(),
+		pending: newPendingChanges(),
 	}
 	c.statuses.Store(&Statuses{cow.New[config.Key, *Status]()})
 	c.deployed.Store(&Deployments{cow.New[config.Key, *Deployment]()})

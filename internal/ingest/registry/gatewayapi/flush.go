@@ -122,6 +122,13 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	}
 	c.detachRoute(k, state)
 	c.setReferences(k, state.refs, now.refs)
+	for _, refs := range [][]config.Key{state.refs, now.refs} {
+		for _, ref := range refs {
+			for p := range c.objects.policies.Values(ref) {
+				c.dirty.policies[p] = struct{}{}
+			}
+		}
+	}
 	state.attachments, state.refs = now.attachments, now.refs
 	c.attachRoute(k, state)
 	out, state.outputs = c.emitObjects(out, state.outputs, now.objects)

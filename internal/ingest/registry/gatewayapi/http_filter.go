@@ -19,7 +19,6 @@ type filters struct {
 	rewrite  *gatewayv1.HTTPURLRewriteFilter
 	mirrors  []*networking.HTTPMirrorPolicy
 	cors     *config.CORSPolicy
-	auth     *config.ExternalAuth
 	// supported is the verdict about the filters, and resolved that about their references.
 	supported, resolved verdict
 }
@@ -61,8 +60,6 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 		r.addMirror(out, at+".requestMirror", f.RequestMirror)
 	case f.Type == gatewayv1.HTTPRouteFilterCORS && f.CORS != nil:
 		out.cors = newCORS(f.CORS)
-	case f.Type == gatewayv1.HTTPRouteFilterExternalAuth && f.ExternalAuth != nil:
-		r.addExternalAuth(out, at+".externalAuth", f.ExternalAuth)
 	case f.Type == gatewayv1.HTTPRouteFilterExtensionRef && f.ExtensionRef != nil:
 		out.resolved.worse(verdict{
 			string(gatewayv1.RouteReasonInvalidKind),
@@ -144,28 +141,6 @@ func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
 		out.ExposeHeaders = append(out.ExposeHeaders, string(h))
 	}
 	return out
-}
-
-// addExternalAuth converts an external authorization filter. If its backend cannot be used, requests
-// are refused.
-func (r *routeReader) addExternalAuth(out *filters, at string, f *gatewayv1.HTTPExternalAuthFilter) {
-	to, v := r.converter.backend(r.object.Key, at+".backendRef", f.BackendRef, &r.refs)
-	out.resolved.worse(v)
-	if to == nil {
-		out.supported.worse(v)
-		return
-	}
-	auth := &config.ExternalAuth{Host: to.Host, Port: to.Port.Number, GRPC: f.ExternalAuthProtocol == gatewayv1.HTTPRouteExternalAuthGRPCProtocol}
-	if auth.GRPC && f.GRPCAuthConfig != nil {
-		auth.RequestHeaders = f.GRPCAuthConfig.AllowedRequestHeaders
-	}
-	if h := f.HTTPAuthConfig; !auth.GRPC && h != nil {
-		auth.Path, auth.RequestHeaders, auth.ResponseHeaders = h.Path, h.AllowedRequestHeaders, h.AllowedResponseHeaders
-	}
-	if f.ForwardBody != nil {
-		auth.MaxBody = uint32(f.ForwardBody.MaxSize)
-	}
-	out.auth = auth
 }
 
 // setRewrite sets the rewrite of a forwarding rule for one of its matches.

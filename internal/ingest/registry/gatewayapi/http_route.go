@@ -109,7 +109,7 @@ func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDes
 		weight := weightOf(b.Weight)
 		f := r.convertFilters(at, b.Filters)
 		r.resolved.worse(f.resolved)
-		if f.redirect != nil || f.rewrite != nil || f.cors != nil || f.auth != nil || len(f.mirrors) > 0 {
+		if f.redirect != nil || f.rewrite != nil || f.cors != nil || len(f.mirrors) > 0 {
 			f.supported.worse(unsupported("%s.filters: only header modifiers are supported for one backend", at))
 		}
 		if !f.supported.ok() {
@@ -144,13 +144,15 @@ func (r *routeReader) forward(
 		return verdict{}
 	}
 	to.Route, to.Mirrors = destinations, x.filters.mirrors
-	extra.InvalidWeight, extra.ExternalAuth = invalid, x.filters.auth
+	extra.InvalidWeight = invalid
 	if invalid > 0 {
 		extra.InvalidStatus = x.failure
 	}
 	v := setRewrite(to, x.filters.rewrite, m, x.field)
 	v.worse(setTimeouts(to, x))
-	v.worse(setSession(extra, x))
+	if x.session != nil {
+		v.worse(unsupported("%s.sessionPersistence: is not supported", x.field))
+	}
 	return v
 }
 
@@ -210,33 +212,4 @@ func readDuration(d *gatewayv1.Duration, field string, v *verdict) *durationpb.D
 		return nil
 	}
 	return durationpb.New(parsed)
-}
-
-// setSession sets the session persistence of a forwarding rule.
-func setSession(extra *config.HTTPExtension, x *httpRule) verdict {
-	s := x.session
-	if s == nil {
-		return verdict{}
-	}
-	field := x.field + ".sessionPersistence"
-	name := "session-" + strings.NewReplacer(".", "-", "/", "-").Replace(x.name)
-	if s.SessionName != nil && *s.SessionName != "" {
-		name = *s.SessionName
-	}
-	var v verdict
-	lifetime := readDuration(s.AbsoluteTimeout, field+".absoluteTimeout", &v).AsDuration()
-	if s.Type != nil && *s.Type == gatewayv1.HeaderBasedSessionPersistence {
-		if lifetime != 0 {
-			v.worse(unsupported("%s.absoluteTimeout: has no effect for sessions in a header", field))
-		}
-		extra.Session = &config.SessionPersistence{Header: name}
-		return v
-	}
-	extra.Session = &config.SessionPersistence{Cookie: name, Path: "/"}
-	if c := s.CookieConfig; c != nil && c.LifetimeType != nil && *c.LifetimeType == gatewayv1.PermanentCookieLifetimeType {
-		extra.Session.Lifetime = lifetime
-	} else if lifetime != 0 {
-		v.worse(unsupported("%s.absoluteTimeout: has no effect for session cookies", field))
-	}
-	return v
 }

@@ -109,10 +109,8 @@ func (c *Converter) markReferences(k config.Key) {
 	for x := range c.indexes.parent.Values(k) {
 		c.dirty.routes[x] = struct{}{}
 	}
-	if k.Kind == api.Service {
-		for p := range c.objects.policies.Values(k) {
-			c.dirty.policies[p] = struct{}{}
-		}
+	if k.Kind == api.Service || k.Kind == api.ServiceEntry {
+		c.markTargets([]config.Key{k})
 	}
 }
 

@@ -69,13 +69,14 @@ type dirty struct {
 	classes  map[string]struct{}
 	statuses map[name]struct{} // Gateways whose status alone is to be computed again
 	policies map[config.Key]struct{}
-	lone     map[name]struct{} // ListenerSets, whose Gateway may not exist
+	targets  map[config.Key]struct{} // targets of policies
+	lone     map[name]struct{}       // ListenerSets, whose Gateway may not exist
 }
 
 func newDirty() dirty {
 	return dirty{
 		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
-		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, lone: map[name]struct{}{},
+		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, targets: map[config.Key]struct{}{}, lone: map[name]struct{}{},
 	}
 }
 

@@ -1,51 +1,347 @@
 package gatewayapi
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// targetsOf returns the keys of the Services and ServiceEntries that a BackendTLSPolicy targets.
+// policyTarget returns the object that a BackendTLSPolicy in a namespace targets. ok is false for
+// kinds that are no backends.
+func policyTarget(namespace string, t gatewayv1.LocalPolicyTargetReferenceWithSectionName) (k config.Key, ok bool) {
+	k = config.Key{Namespace: namespace, Name: string(t.Name)}
+	switch {
+	case t.Group == "" && t.Kind == "Service":
+		k.Kind = api.Service
+	case t.Group == "networking.istio.io" && t.Kind == "ServiceEntry":
+		k.Kind = api.ServiceEntry
+	default:
+		return k, false
+	}
+	return k, true
+}
+
+// targetsOf returns the keys of the Services and ServiceEntries that a BackendTLSPolicy targets. c
+// may be nil.
 func targetsOf(c *config.Config) []config.Key {
 	var list []config.Key
 	if c == nil {
 		return nil
 	}
 	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](c).Spec.TargetRefs {
-		k := config.Key{Namespace: c.Namespace, Name: string(t.Name)}
-		switch {
-		case t.Group == "" && t.Kind == "Service":
-			k.Kind = api.Service
-		case t.Group == "networking.istio.io" && t.Kind == "ServiceEntry":
-			k.Kind = api.ServiceEntry
-		default:
-			continue
-		}
-		if !slices.Contains(list, k) {
+		if k, ok := policyTarget(c.Namespace, t); ok && !slices.Contains(list, k) {
 			list = append(list, k)
 		}
 	}
 	return list
 }
 
-// markPolicy updates the index of targets and marks a BackendTLSPolicy.
+// markPolicy updates the index of targets and marks a BackendTLSPolicy with all policies of its
+// targets, before and now, because they may conflict.
 func (c *Converter) markPolicy(k config.Key, was, is []config.Key) {
+	c.markTargets(was)
 	for _, t := range was {
 		c.objects.policies.Remove(t, k)
 	}
 	for _, t := range is {
 		c.objects.policies.Add(t, k)
 	}
+	c.markTargets(is)
 	c.dirty.policies[k] = struct{}{}
 }
 
-// flushPolicies converts the marked BackendTLSPolicies.
+// markTargets marks the targets of policies, and all their policies.
+func (c *Converter) markTargets(targets []config.Key) {
+	for _, t := range targets {
+		for p := range c.objects.policies.Values(t) {
+			c.dirty.policies[p] = struct{}{}
+		}
+		c.dirty.targets[t] = struct{}{}
+	}
+}
+
+// resolvedPolicy is a BackendTLSPolicy with its verdicts.
+type resolvedPolicy struct {
+	accepted, resolved verdict
+	credential         string
+	refs               []config.Key
+}
+
+// resolvePolicy resolves the CA certificates of a BackendTLSPolicy.
+func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
+	var out resolvedPolicy
+	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
+	for i, ref := range v.CACertificateRefs {
+		at := fmt.Sprintf("spec.validation.caCertificateRefs[%d]", i)
+		k := config.Key{Kind: api.ConfigMap, Namespace: object.Namespace, Name: string(ref.Name)}
+		switch {
+		case ref.Group == "" && ref.Kind == "Secret":
+			k.Kind = api.Secret
+		case ref.Group != "" || ref.Kind != "ConfigMap":
+			out.resolved.worse(verdict{
+				string(gatewayv1.BackendTLSPolicyReasonInvalidKind), fmt.Sprintf("%s: kind %q is neither ConfigMap nor Secret", at, ref.Kind),
+			})
+			continue
+		}
+		out.refs = append(out.refs, k)
+		if fault := c.authorityFault(k); fault != "" {
+			out.resolved.worse(verdict{
+				string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef), fmt.Sprintf("%s: %s %s %s", at, k.Kind, k.Name, fault),
+			})
+		} else if out.credential == "" {
+			out.credential = authorityName(k)
+		}
+	}
+	if out.credential == "" && len(v.CACertificateRefs) > 0 {
+		out.accepted = verdict{string(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate), out.resolved.message}
+	}
+	if w := v.WellKnownCACertificates; w != nil && *w != gatewayv1.WellKnownCACertificatesSystem {
+		out.accepted.worse(verdict{
+			string(gatewayv1.PolicyReasonInvalid), fmt.Sprintf("spec.validation.wellKnownCACertificates: %q is not supported", *w),
+		})
+	}
+	return out
+}
+
+// impossibleName is a subject alternative name that no certificate has. Connections under a policy
+// that cannot be used fail because of it.
+const impossibleName = "invalid-backend-tls-policy.invalid"
+
+// backendTLS returns the TLS settings of a policy for a port.
+func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.BackendTLS {
+	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
+	out := config.BackendTLS{Port: port, CredentialName: r.credential, ServerName: string(v.Hostname)}
+	for _, n := range v.SubjectAltNames {
+		if n.Type == gatewayv1.URISubjectAltNameType {
+			out.Names = append(out.Names, string(n.URI))
+		} else {
+			out.Names = append(out.Names, string(n.Hostname))
+		}
+	}
+	if len(out.Names) == 0 {
+		out.Names = []string{string(v.Hostname)}
+	}
+	if !r.accepted.ok() {
+		out.CredentialName, out.Names = "", []string{impossibleName}
+	}
+	return out
+}
+
+// policiesOf returns the policies of a target, the oldest first.
+func (c *Converter) policiesOf(target config.Key) []*config.Config {
+	var list []*config.Config
+	for k := range c.objects.policies.Values(target) {
+		if object := c.objects.all[k]; object != nil {
+			list = append(list, object)
+		}
+	}
+	slices.SortFunc(list, config.CompareAge)
+	return list
+}
+
+// sectionsOf returns the ports of a target to which a policy applies: 0 for all. ok is false for a
+// section that does not exist.
+func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sections []string, ports map[string]uint32) {
+	ports = map[string]uint32{}
+	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.TargetRefs {
+		if k, ok := policyTarget(object.Namespace, t); !ok || k != target {
+			continue
+		}
+		section := ""
+		if t.SectionName != nil {
+			section = string(*t.SectionName)
+		}
+		if port, found := c.namedPort(target, section); found && !slices.Contains(sections, section) {
+			sections, ports[section] = append(sections, section), port
+		}
+	}
+	return sections, ports
+}
+
+// namedPort returns the number of a port by its name; "" is all ports, which have the number 0.
+func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
+	object := c.objects.all[k]
+	switch {
+	case object == nil:
+		return 0, false
+	case section == "":
+		return 0, true
+	}
+	switch o := object.Spec.(type) {
+	case *corev1.Service:
+		for _, p := range o.Spec.Ports {
+			if p.Name == section {
+				return uint32(p.Port), true //nolint:gosec // a port
+			}
+		}
+	case *networking.ServiceEntry:
+		for _, p := range o.Ports {
+			if p.GetName() == section {
+				return p.GetNumber(), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// flushPolicies converts the marked BackendTLSPolicies: a DestinationRule for each host of a target,
+// and the status of each policy.
 func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
+	for _, k := range sortedKeys(c.dirty.policies) {
+		c.markTargets(targetsOf(c.objects.all[k]))
+	}
+	for _, t := range sortedKeys(c.dirty.targets) {
+		out = c.flushTarget(out, t)
+	}
+	clear(c.dirty.targets)
+	for _, k := range sortedKeys(c.dirty.policies) {
+		out = c.flushPolicy(out, k)
+	}
 	clear(c.dirty.policies)
 	return out
+}
+
+// flushTarget emits the DestinationRules of a target of policies.
+func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
+	var objects []*config.Config
+	out, converted := c.guard.Try(out, registry.Convert, target, "", func() {
+		var list []config.BackendTLS
+		var from *config.Config
+		taken := map[string]bool{}
+		for _, p := range c.policiesOf(target) {
+			sections, ports := c.sectionsOf(p, target)
+			for _, s := range sections {
+				if !taken[s] {
+					taken[s] = true
+					list = append(list, backendTLS(p, c.resolvePolicy(p), ports[s]))
+					from = cmp.Or(from, p)
+				}
+			}
+		}
+		hosts, _ := c.meshHosts(target)
+		for i, h := range hosts {
+			if from == nil {
+				break
+			}
+			key := config.Key{Kind: api.DestinationRule, Namespace: target.Namespace, Name: fmt.Sprintf("%s~%s~tls~%d", target.Name, target.Kind, i)}
+			spec := &networking.DestinationRule{Host: string(h), ExportTo: []string{"*"}}
+			objects = append(objects, newObject(key, from, spec, &config.Extension{Source: from.Key, BackendTLS: list}))
+		}
+	})
+	if !converted {
+		return out
+	}
+	out, keys := c.emitObjects(out, c.rules[target], objects)
+	if c.rules[target] = keys; len(keys) == 0 {
+		delete(c.rules, target)
+	}
+	return out
+}
+
+// flushPolicy updates the references, the status and the Problems of a policy.
+func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
+	object := c.objects.all[k]
+	var now resolvedPolicy
+	if object != nil {
+		now = c.resolvePolicy(object)
+	}
+	c.setReferences(k, c.policyRefs[k], now.refs)
+	c.secrets.replace(c.policyRefs[k], now.refs)
+	if c.policyRefs[k] = now.refs; len(now.refs) == 0 {
+		delete(c.policyRefs, k)
+	}
+	if object == nil {
+		c.pending.setStatus(k, nil)
+		return c.emitProblems(out, k, nil)
+	}
+	v := now.accepted
+	v.worse(c.policyConflict(object))
+	c.pending.setStatus(k, c.policyStatus(object, v, now.resolved))
+	var problems []config.Problem
+	for _, x := range []verdict{v, now.resolved} {
+		if !x.ok() {
+			problems = append(problems, config.Problem{
+				Key: k, Reason: x.reason + ": " + x.message, Severity: config.Error, Origin: object.Origin,
+			})
+		}
+	}
+	return c.emitProblems(out, k, problems)
+}
+
+// policyConflict returns a failed verdict if an older policy targets the same port, or if no target
+// exists.
+func (c *Converter) policyConflict(object *config.Config) verdict {
+	found := false
+	for _, target := range targetsOf(object) {
+		sections, _ := c.sectionsOf(object, target)
+		found = found || len(sections) > 0
+		for _, p := range c.policiesOf(target) {
+			if p == object {
+				break
+			}
+			others, _ := c.sectionsOf(p, target)
+			for _, s := range sections {
+				if slices.Contains(others, s) {
+					return verdict{string(gatewayv1.PolicyReasonConflicted), fmt.Sprintf("%s is older and targets %s too", p.Key, target)}
+				}
+			}
+		}
+	}
+	if !found {
+		return verdict{string(gatewayv1.PolicyReasonTargetNotFound), "No target of the policy exists"}
+	}
+	return verdict{}
+}
+
+// maxAncestors is the largest number of ancestors in the status of a policy.
+const maxAncestors = 16
+
+// policyStatus returns the status of a policy: an entry for each Gateway whose routes refer to a
+// target. It returns nil if there is none.
+func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdict) *Status {
+	gateways := map[name]string{}
+	for _, target := range targetsOf(object) {
+		for k := range c.indexes.reference.Values(target) {
+			state := c.routes[k]
+			if state == nil {
+				continue
+			}
+			for _, a := range state.attachments {
+				if a.gateway != nil && a.accepted.ok() {
+					gateways[a.gateway.name] = a.controller
+				}
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(gateways), func(a, b name) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")
+	s := &gatewayv1.PolicyStatus{}
+	for _, n := range names[:min(len(names), maxAncestors)] {
+		list := conditionList{generation: object.Generation}
+		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted), "The policy is accepted", accepted)
+		list.add(string(gatewayv1.BackendTLSPolicyConditionResolvedRefs), string(gatewayv1.BackendTLSPolicyReasonResolvedRefs),
+			"All references are resolved", resolved)
+		namespace := gatewayv1.Namespace(n.Namespace)
+		s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
+			AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(n.Name)},
+			ControllerName: gatewayv1.GatewayController(gateways[n]), Conditions: list.list,
+		})
+	}
+	return &Status{Generation: object.Generation, Value: s}
 }

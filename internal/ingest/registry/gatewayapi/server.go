@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -33,11 +33,9 @@ func (g *gateway) newGateway(l *listener) *config.Config {
 			server.Tls.Mode, server.Tls.CaCertCredentialName = networking.ServerTLSSettings_MUTUAL, l.clients.authority
 			if l.clients.optional {
 				server.Tls.Mode = networking.ServerTLSSettings_OPTIONAL_MUTUAL
-				x.OptionalClientCertificate = true
+				server.Tls.InsecureSkipVerify = wrapperspb.Bool(true)
 			}
 		}
-	case l.spec.Protocol == gatewayv1.UDPProtocolType:
-		x.UDP = true
 	}
 	spec := &networking.Gateway{Selector: g.selector, Servers: []*networking.Server{server}}
 	return newObject(l.internal, g.object, spec, &config.Extension{Source: l.parent, Gateway: x})
