@@ -61,8 +61,9 @@ type analyzer struct {
 
 // warn reports a Warning for a field of c that has no effect, or another effect than it describes.
 func (a *analyzer) warn(c *config.Config, field, reason string) {
-	a.found = append(
-		a.found,
-		config.Problem{Key: c.Key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning},
-	)
+	key := c.Key
+	if c.Extension != nil { // converted from an object that the user wrote
+		key, field = c.Extension.Source, ""
+	}
+	a.found = append(a.found, config.Problem{Key: key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning})
 }

@@ -12,6 +12,9 @@ func (a *analyzer) reportIgnored(unhonoured func(*config.Config) []config.Proble
 	a.known = make(map[*config.Config][]config.Problem, len(known))
 	for _, kind := range api.Kinds() {
 		for _, c := range a.s.Configs(kind.Kind) {
+			if c.Extension != nil {
+				continue
+			}
 			list, looked := known[c]
 			if !looked {
 				list = unhonoured(c)

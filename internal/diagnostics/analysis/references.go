@@ -15,6 +15,9 @@ import (
 // delegate.
 func (a *analyzer) virtualServices() {
 	for _, vs := range a.s.VirtualServices() {
+		if vs.Config.Extension != nil {
+			continue // The converter has checked the backends.
+		}
 		spec := config.Spec[*networking.VirtualService](vs.Config)
 		for i, r := range spec.Http {
 			for j, d := range r.Route {

@@ -83,25 +83,32 @@ func (a *analyzer) isGateway(name string) bool {
 	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
 }
 
-// checkShadowed reports hosts for which sidecars prefer another VirtualService. At gateways the
-// rules of all VirtualServices are merged.
+// checkShadowed reports hosts for which sidecars prefer another VirtualService, or routes of the Gateway
+// API. At gateways the rules of all VirtualServices are merged.
 func (a *analyzer) checkShadowed() {
 	before := map[mesh.Hostname][]*snapshot.VirtualService{}
+	for _, vs := range a.s.VirtualServices() {
+		if x := vs.Config.Extension; x != nil && x.Precedes && len(vs.Spec.GetHttp()) > 0 {
+			for _, h := range vs.Hosts {
+				before[h] = append(before[h], vs)
+			}
+		}
+	}
 	for _, private := range []bool{true, false} { // in the order of precedence in sidecars
 		for _, vs := range a.s.VirtualServices() {
-			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 ||
-				!slices.Contains(vs.Gateways, snapshot.MeshGateway) {
+			if vs.IsPrivate() != private || len(vs.Spec.GetHttp()) == 0 || !slices.Contains(vs.Gateways, snapshot.MeshGateway) ||
+				vs.Config.Extension != nil {
 				continue
 			}
 			for i, h := range vs.Hosts {
 				if at := slices.IndexFunc(before[h], vs.SharesNamespaceWith); at >= 0 {
-					first := before[h][at].Config
+					first := before[h][at].Config.Key
+					if x := before[h][at].Config.Extension; x != nil {
+						first = x.Source
+					}
 					a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
-						"VirtualService \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
-						first.Namespace,
-						first.Name,
-						h,
-					))
+						"%s \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
+						first.Kind, first.Namespace, first.Name, h))
 				}
 				before[h] = append(before[h], vs)
 			}

@@ -43,6 +43,21 @@ spec:
     delegate: {name: cart, namespace: teams}
   - match: [{gateways: [mesh]}]
     route: [{destination: {host: shop}}]`, nil},
+		"a route of the Gateway API for its host": {`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: route}
+spec: {parentRefs: [{group: "", kind: Service, name: shop}], rules: [{backendRefs: [{name: shop, port: 80}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: another}
+spec: {parentRefs: [{group: "", kind: Service, name: shop}], rules: [{backendRefs: [{name: none, port: 80}]}]}
+---
+kind: VirtualService
+metadata: {name: x}
+spec: {hosts: [shop], http: [{route: [{destination: {host: shop}}]}]}`,
+			[]string{`spec.hosts[0]: HTTPRoute "default/route" has the host "shop.default.svc.cluster.local" too and goes first: sidecars that see both use these rules only where none of its routes are for them`}},
 		"delegate that is not there": {`
 kind: VirtualService
 metadata: {name: x}

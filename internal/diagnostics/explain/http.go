@@ -267,6 +267,9 @@ func (x *exchange) objectsOf(r *routev3.Route) []Object {
 	if !ok {
 		return nil
 	}
+	if rule, ok := gatewayAPIRule(key, r.GetName(), x.Object); ok {
+		return []Object{{Key: key, Rule: rule}}
+	}
 	if x.Object != nil && x.routed.host != nil {
 		if by := ruleOf(x.Object(key), x.Object, x.routed.host.GetRoutes(), r); by != nil {
 			return slices.Clone(by)
