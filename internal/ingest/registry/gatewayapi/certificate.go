@@ -57,7 +57,6 @@ func (c *Converter) setCertificates(g *gateway, l *listener) {
 		}
 		if fault := certificateFault(specOf[*corev1.Secret](c.objects.all[k])); fault != "" {
 			l.resolved.worse(verdict{invalid, fmt.Sprintf("%s: Secret %s/%s %s", at, k.Namespace, k.Name, fault)})
-			continue
 		}
 		l.certificates = append(l.certificates, sdsName(k))
 	}
@@ -93,24 +92,27 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if v == nil {
 		return clientValidation{}
 	}
-	out := clientValidation{optional: v.Mode == gatewayv1.AllowInsecureFallback}
+	out, usable := clientValidation{optional: v.Mode == gatewayv1.AllowInsecureFallback}, false
 	for i, ref := range v.CACertificateRefs {
 		name, fault := c.authority(g, ref)
 		if !fault.ok() {
 			fault.message = fmt.Sprintf("spec.tls.frontend: caCertificateRefs[%d]: %s", i, fault.message)
 			out.verdict.worse(fault)
-		} else if out.authority == "" {
+		} else if !usable {
+			out.authority, usable = name, true
+		}
+		if out.authority == "" {
 			out.authority = name
 		}
 	}
-	if out.authority != "" {
+	if usable {
 		out.verdict = verdict{}
 	}
 	return out
 }
 
 // authority resolves a reference of a Gateway to CA certificates: a ConfigMap or Secret with the key
-// ca.crt. It returns the SDS name.
+// ca.crt. It returns the SDS name, also if the object does not exist.
 func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (string, verdict) {
 	k := config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {
@@ -132,7 +134,7 @@ func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (string
 		}
 	}
 	if fault := c.authorityFault(k); fault != "" {
-		return "", verdict{
+		return authorityName(k), verdict{
 			string(gatewayv1.ListenerReasonInvalidCACertificateRef), fmt.Sprintf("%s %s/%s %s", k.Kind, k.Namespace, k.Name, fault),
 		}
 	}

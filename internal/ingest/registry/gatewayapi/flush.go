@@ -51,7 +51,7 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 			return
 		}
 		for _, l := range now.listeners {
-			if l.isServed() && now.accepted.ok() {
+			if l.isServed() {
 				objects = append(objects, now.newGateway(l))
 			}
 		}

@@ -17,7 +17,7 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 		if l.parent != g.object.Key {
 			continue
 		}
-		if l.isServed() {
+		if l.isProgrammed() {
 			valid++
 		} else {
 			invalid++
@@ -75,7 +75,7 @@ func (g *gateway) attachedSets() *int32 {
 // servesAny reports whether a listener of a ListenerSet is served.
 func (g *gateway) servesAny(s *listenerSet) bool {
 	for _, l := range g.listeners {
-		if l.parent == s.object.Key && l.isServed() {
+		if l.parent == s.object.Key && l.isProgrammed() {
 			return true
 		}
 	}
@@ -89,7 +89,7 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 	accepted.worse(l.conflict)
 	list.add(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), "The listener is accepted", accepted)
 	programmed := accepted
-	if programmed.ok() && !l.isServed() {
+	if programmed.ok() && !l.isProgrammed() {
 		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), l.resolved.message}
 	}
 	if programmed.ok() && !parent.ok() {
@@ -119,7 +119,7 @@ func (c *Converter) setStatus(g *gateway, s *listenerSet) *Status {
 			continue
 		}
 		total++
-		if l.isServed() {
+		if l.isProgrammed() {
 			valid++
 		}
 		out.Listeners = append(out.Listeners, gatewayv1.ListenerEntryStatus{

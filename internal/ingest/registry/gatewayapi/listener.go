@@ -40,10 +40,17 @@ type listener struct {
 	attached map[config.Key]struct{}
 }
 
-// isServed reports whether proxies serve the listener.
+// isServed reports whether proxies serve the listener. Certificates that do not exist are of no
+// concern: they may not have been read yet, as after a restart, and proxies refuse connections until
+// they have them.
 func (l *listener) isServed() bool {
-	return l.accepted.ok() && l.conflict.ok() && l.resolved.reason != string(gatewayv1.ListenerReasonRefNotPermitted) &&
-		(!l.usesCertificates() || len(l.certificates) > 0) && l.clients.verdict.ok()
+	return l.accepted.ok() && l.conflict.ok() && (!l.usesCertificates() || len(l.certificates) > 0) &&
+		(l.clients.verdict.ok() || l.clients.authority != "")
+}
+
+// isProgrammed reports whether proxies serve the listener and have all certificates.
+func (l *listener) isProgrammed() bool {
+	return l.isServed() && l.clients.verdict.ok() && (l.resolved.ok() || l.resolved.reason == string(gatewayv1.ListenerReasonInvalidRouteKinds))
 }
 
 // isPassthrough reports whether the listener forwards TLS without terminating it.

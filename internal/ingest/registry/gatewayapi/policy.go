@@ -78,9 +78,11 @@ type resolvedPolicy struct {
 	refs               []config.Key
 }
 
-// resolvePolicy resolves the CA certificates of a BackendTLSPolicy.
+// resolvePolicy resolves the CA certificates of a BackendTLSPolicy: the first valid ones, or else the
+// first that may be valid once they have been read.
 func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 	var out resolvedPolicy
+	usable := false
 	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
 	for i, ref := range v.CACertificateRefs {
 		at := fmt.Sprintf("spec.validation.caCertificateRefs[%d]", i)
@@ -95,15 +97,18 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 			continue
 		}
 		out.refs = append(out.refs, k)
-		if fault := c.authorityFault(k); fault != "" {
+		fault := c.authorityFault(k)
+		if fault != "" {
 			out.resolved.worse(verdict{
 				string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef), fmt.Sprintf("%s: %s %s %s", at, k.Kind, k.Name, fault),
 			})
-		} else if out.credential == "" {
+		}
+		if out.credential == "" || fault == "" && !usable {
 			out.credential = authorityName(k)
 		}
+		usable = usable || fault == ""
 	}
-	if out.credential == "" && len(v.CACertificateRefs) > 0 {
+	if !usable && len(v.CACertificateRefs) > 0 {
 		out.accepted = verdict{string(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate), out.resolved.message}
 	}
 	if w := v.WellKnownCACertificates; w != nil && *w != gatewayv1.WellKnownCACertificatesSystem {
@@ -115,7 +120,8 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 }
 
 // impossibleName is a subject alternative name that no certificate has. Connections under a policy
-// that cannot be used fail because of it.
+// without any CA certificates fail because of it. If CA certificates do not exist, proxies refuse
+// connections until they have them.
 const impossibleName = "invalid-backend-tls-policy.invalid"
 
 // backendTLS returns the TLS settings of a policy for a port.
@@ -132,8 +138,8 @@ func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.Bac
 	if len(out.Names) == 0 {
 		out.Names = []string{string(v.Hostname)}
 	}
-	if !r.accepted.ok() {
-		out.CredentialName, out.Names = "", []string{impossibleName}
+	if !r.accepted.ok() && r.credential == "" {
+		out.Names = []string{impossibleName}
 	}
 	return out
 }
