@@ -87,6 +87,9 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 	list := conditionList{generation: generation}
 	accepted := l.accepted
 	accepted.worse(l.conflict)
+	if !l.clients.verdict.ok() {
+		accepted.worse(verdict{string(gatewayv1.ListenerReasonNoValidCACertificate), l.clients.verdict.message})
+	}
 	list.add(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), "The listener is accepted", accepted)
 	programmed := accepted
 	if programmed.ok() && !l.isProgrammed() {
