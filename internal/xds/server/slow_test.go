@@ -123,9 +123,10 @@ func TestReaderHasAnEnd(t *testing.T) {
 	}
 }
 
-// TestSilentConnectionsKeepNoPlace has clients that open streams and say nothing, more than there are places.
+// TestSilentConnectionsKeepNoPlace opens more streams without a request than there are places. On a
+// loaded machine the first of them have timed out before the last one is open.
 func TestSilentConnectionsKeepNoPlace(t *testing.T) {
-	h := serve(t, 1, Options{Openings: 1, SendTimeout: 300 * time.Millisecond})
+	h := serve(t, 1, Options{Openings: 1, SendTimeout: time.Second})
 	for range 50 {
 		c := dialRaw(t, h.addr, 64<<10)
 		defer c.Close()
@@ -135,7 +136,7 @@ func TestSilentConnectionsKeepNoPlace(t *testing.T) {
 		defer h.server.mu.Unlock()
 		return len(h.server.sessions)
 	}
-	h.wait("all of them are there", func() bool { return sessions() == 50 })
+	h.wait("more of them are open than there are places", func() bool { return sessions() > 1 })
 	h.connect(stream.Delta, testNode(1)).start()
 	h.wait("those that say nothing are given up", func() bool { return sessions() == 1 })
 }
