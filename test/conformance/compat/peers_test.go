@@ -45,11 +45,17 @@ func peer(t *testing.T, name string) string {
 // bootstrapTemplate returns the template that Istio's agent makes Envoy's bootstrap of. It is part of Istio's image.
 func bootstrapTemplate(t *testing.T) string {
 	t.Helper()
+	return sourceFile(t, "tools", "packaging", "common", "envoy_bootstrap.json")
+}
+
+// sourceFile returns the path of a file or folder of Istio's sources.
+func sourceFile(t *testing.T, elements ...string) string {
+	t.Helper()
 	dir, err := istio(t).SourceOf(t.Context(), "istio.io/istio")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "tools", "packaging", "common", "envoy_bootstrap.json")
+	path := filepath.Join(append([]string{dir}, elements...)...)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,9 @@ import (
 // patience bounds every wait on a busy machine.
 const patience = 2 * time.Minute
 
-// shopText is two services and their client. "theirs" and the client have Istio's agent, "ours" has ours. Only mutual TLS is taken.
+// shopText is services and their client. "ours" has our agent, all others have Istio's: "beside" as a
+// container beside the application, "native" as a restartable init container. Only mutual TLS is
+// accepted.
 const shopText = `
 apiVersion: v1
 kind: Namespace
@@ -56,6 +58,37 @@ metadata: {name: ours, namespace: shop, labels: {app: ours}}
 spec: {containers: [{name: app, image: "examples-bookinfo-ratings-v1:1", ports: [{containerPort: 9080}]}]}
 ---
 apiVersion: v1
+kind: Service
+metadata: {name: beside, namespace: shop}
+spec: {selector: {app: beside}, ports: [{name: http, port: 9090}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: native, namespace: shop}
+spec: {selector: {app: native}, ports: [{name: http, port: 9090}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: beside
+  namespace: shop
+  labels: {app: beside}
+  annotations:
+    sidecar.istio.io/proxyImage: istio-proxyv2:1
+    sidecar.istio.io/nativeSidecar: "false"
+    proxy.istio.io/config: '{proxyMetadata: {EXIT_ON_ZERO_ACTIVE_CONNECTIONS: "true"}}'
+spec: {terminationGracePeriodSeconds: 120, containers: [{name: app, image: "held-calls:1", ports: [{containerPort: 9090}]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: native
+  namespace: shop
+  labels: {app: native}
+  annotations: {sidecar.istio.io/proxyImage: istio-proxyv2:1, sidecar.istio.io/nativeSidecar: "true"}
+spec: {terminationGracePeriodSeconds: 120, containers: [{name: app, image: "held-calls:1", ports: [{containerPort: 9090}]}]}
+---
+apiVersion: v1
 kind: Pod
 metadata: {name: client, namespace: shop, labels: {app: client}, annotations: {sidecar.istio.io/proxyImage: "istio-proxyv2:1"}}
 spec: {containers: [{name: app, image: "curl:1", command: [sleep, infinity], securityContext: {runAsUser: 5000}}]}
@@ -65,7 +98,7 @@ spec: {containers: [{name: app, image: "curl:1", command: [sleep, infinity], sec
 func TestIstioOnOurControlPlane(t *testing.T) {
 	requirePeers(t)
 	s := newShop(t)
-	s.waitReady("theirs", "ours", "client")
+	s.waitReady("theirs", "ours", "client", "beside", "native")
 
 	t.Run("Istio's agent", func(t *testing.T) {
 		// The certificate is of our authority: with STRICT nothing else is taken on either side.
@@ -84,21 +117,10 @@ func TestIstioOnOurControlPlane(t *testing.T) {
 		}
 	})
 	t.Run("istioctl", s.istioctlAnswers)
-	t.Run("drain", func(t *testing.T) {
-		// A deleted pod goes before its grace period of 30 s ends: the agent drains Envoy and ends with it.
-		began := time.Now()
-		if err := s.cluster.Client(t).CoreV1().Pods("shop").Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		serving.Eventually(t, patience, "the pod is gone", func() error {
-			_, err := s.cluster.Client(t).CoreV1().Pods("shop").Get(t.Context(), "theirs", metav1.GetOptions{})
-			if err == nil {
-				return errors.New("it is there")
-			}
-			return nil
-		})
-		t.Logf("the pod with Istio's agent was gone after %v", time.Since(began))
-	})
+	t.Run("revision tag", s.tagRevision)
+	for _, name := range []string{"beside", "native"} {
+		t.Run("drain of a sidecar, "+name, func(t *testing.T) { s.drain(t, name) })
+	}
 }
 
 // shop is a cluster with our control plane and pods with agents of both.
@@ -116,7 +138,11 @@ func newShop(t *testing.T) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images = append(image.Map{{
+	held, err := heldCallsImage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	images = append(image.Map{held, {
 		Match: "istio-proxyv2:*", Entrypoint: []string{"/usr/local/bin/pilot-agent"}, User: 1337,
 		Files: map[string]string{
 			"/usr/local/bin/pilot-agent": peer(t, "pilot-agent"), "/usr/local/bin/envoy": proxy,
@@ -159,7 +185,7 @@ func (s *shop) waitReady(names ...string) {
 }
 
 func (s *shop) showLogs() {
-	for _, pod := range []string{"theirs", "client"} {
+	for _, pod := range []string{"theirs", "client", "beside", "native"} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		for _, container := range []string{"istio-init", "istio-proxy"} {
