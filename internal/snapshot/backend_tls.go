@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // splitExtensions separates the DestinationRules of users from the TLS settings of rules that were
@@ -64,13 +65,20 @@ func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPol
 	return s
 }
 
-// clientTLS returns the TLS settings of an extension.
+// clientTLS returns the TLS settings of an extension. With a client certificate, the CA certificates
+// are in caCertificates, which then has the form of a credential name.
 func clientTLS(x config.BackendTLS) *networking.ClientTLSSettings {
 	t := &networking.ClientTLSSettings{
 		Mode: networking.ClientTLSSettings_SIMPLE, Sni: x.ServerName, SubjectAltNames: x.Names, CredentialName: x.CredentialName,
 	}
 	if x.CredentialName == "" {
-		t.CaCertificates = "system"
+		t.CaCertificates = mesh.SystemRoots
+	}
+	if x.ClientCredential != "" {
+		t.Mode, t.CredentialName = networking.ClientTLSSettings_MUTUAL, x.ClientCredential
+		if x.CredentialName != "" {
+			t.CaCertificates = x.CredentialName
+		}
 	}
 	return t
 }

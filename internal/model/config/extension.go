@@ -21,6 +21,8 @@ type Extension struct {
 type GatewayExtension struct {
 	// OwnNamespace restricts the selector to proxies of the Gateway's namespace.
 	OwnNamespace bool `json:",omitempty"`
+	// ClientCertificate is the name of the credential that the proxies may show to backends, or "".
+	ClientCertificate string `json:",omitempty"`
 }
 
 // BackendTLS is the TLS of connections to a host. It replaces the TLS settings of users'
@@ -30,6 +32,8 @@ type BackendTLS struct {
 	Port uint32 `json:",omitempty"`
 	// CredentialName is the name of the CA certificates; "" for those of the operating system.
 	CredentialName string `json:",omitempty"`
+	// ClientCredential is the name of the client certificate; "" for none.
+	ClientCredential string `json:",omitempty"`
 	// ServerName is the SNI of connections, and Names the accepted subject alternative names.
 	ServerName string
 	Names      []string

@@ -31,6 +31,8 @@ func (t transport) secretNames() (own, trust string) {
 		}
 		if !mutual {
 			own = ""
+		} else if other := t.separateTrust(); other != "" {
+			trust = other
 		}
 		return own, trust
 	}
@@ -44,6 +46,21 @@ func (t transport) secretNames() (own, trust string) {
 		return own, mesh.FileRoots(mesh.SystemRoots)
 	default:
 		return own, mesh.FileRoots(mesh.DebianRoots)
+	}
+}
+
+// separateTrust returns the SDS name of authorities that are not those of the client's credential, or
+// "". Settings that were converted from the Gateway API name them in caCertificates.
+func (t transport) separateTrust() string {
+	switch roots := t.tls.GetCaCertificates(); {
+	case roots == mesh.SystemRoots && t.proxy.FileServer != "":
+		return mesh.FileRoots(mesh.SystemRoots)
+	case roots == mesh.SystemRoots:
+		return mesh.FileRoots(mesh.DebianRoots)
+	case strings.Contains(roots, "://"):
+		return roots
+	default:
+		return ""
 	}
 }
 

@@ -56,11 +56,18 @@ func Entitled(v *view.View, n mesh.SecretName) bool {
 // credential.
 func gatewayNames(v *view.View, n mesh.SecretName) bool {
 	return slices.ContainsFunc(v.Snapshot.Gateways(v.Key.Gateway.Names), func(c *config.Config) bool {
-		return c.Namespace == v.Key.Namespace && slices.ContainsFunc(config.Spec[*networking.Gateway](c).GetServers(), func(s *networking.Server) bool {
-			return slices.ContainsFunc(credentialsOf(s.GetTls()), func(credential string) bool {
-				have, ok := mesh.CredentialName(credential)
-				return ok && have.Store == n.Store && have.Namespace == n.Namespace && have.Object == n.Object
-			})
+		names := func(credential string) bool {
+			have, ok := mesh.CredentialName(credential)
+			return ok && have.Store == n.Store && have.Namespace == n.Namespace && have.Object == n.Object
+		}
+		if c.Namespace != v.Key.Namespace {
+			return false
+		}
+		if x := c.Extension; x != nil && x.Gateway != nil && x.Gateway.ClientCertificate != "" && names(x.Gateway.ClientCertificate) {
+			return true
+		}
+		return slices.ContainsFunc(config.Spec[*networking.Gateway](c).GetServers(), func(s *networking.Server) bool {
+			return slices.ContainsFunc(credentialsOf(s.GetTls()), names)
 		})
 	})
 }

@@ -84,6 +84,7 @@ func referencesOf(s *snapshot.Snapshot) references {
 		if c.Extension != nil {
 			for _, x := range c.Extension.BackendTLS {
 				r.addReference(c, "", x.CredentialName)
+				r.addReference(c, "", x.ClientCredential)
 			}
 		}
 	}

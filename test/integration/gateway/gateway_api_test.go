@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +22,7 @@ kind: Gateway
 metadata: {name: edge, namespace: istio-system}
 spec:
   gatewayClassName: istio
+  tls: {backend: {clientCertificateRef: {name: client-cert}}}
   listeners:
   - {name: http, port: %[1]d, protocol: HTTP, hostname: "*.example.com", allowedRoutes: {namespaces: {from: All}}}
   - {name: https, port: %[2]d, protocol: HTTPS, hostname: web.example.com, tls: {certificateRefs: [{name: web-cert}]}, allowedRoutes: {namespaces: {from: All}}}
@@ -131,11 +136,11 @@ func TestGatewayAPI(t *testing.T) {
 	})
 	ports := serving.FreePorts(t, 4)
 	web, wild, behind := newPair(1, "web.example.com"), newPair(2, "*.example.com"), newPair(3, "pass.example.com")
-	ended := newPair(4, "a.wild.example.com")
-	e.Write("certs.yaml", web.secret("web-cert")+"---\n"+wild.secret("wild-cert")+"---\n"+ended.secret("ended-cert"))
+	ended, client := newPair(4, "a.wild.example.com"), newPair(5, "client")
+	e.Write("certs.yaml", web.secret("web-cert")+"---\n"+wild.secret("wild-cert")+"---\n"+ended.secret("ended-cert")+"---\n"+client.secret("client-cert"))
 	authority := strings.ReplaceAll(strings.TrimSpace(string(behind.CertificatePEM())), "\n", "\n    ")
 	e.Write("gateway.yaml", fmt.Sprintf(
-		gatewayAPIText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), tlsBackend(t, "behind", behind), authority,
+		gatewayAPIText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), certifiedBackend(t, behind), authority,
 	))
 	plain := caller{port: ports[0]}
 	gatewayenv.Eventually(t, "HTTP", func() error {
@@ -157,7 +162,7 @@ func TestGatewayAPI(t *testing.T) {
 		{"a wildcard listener", caller{port: ports[1], roots: wild}, "https://other.example.com/a", "web other.example.com /a"},
 		{"TLS that ends at the gateway", caller{port: ports[2], roots: ended}, "https://a.wild.example.com/a", "web a.wild.example.com /a"},
 		{"TCP", caller{port: ports[3]}, "http://any.example.org/a", "web any.example.org /a"},
-		{"TLS to a backend", plain, "http://pass.example.com/good", "behind"},
+		{"TLS to a backend", plain, "http://pass.example.com/good", "behind for client"},
 		{"TLS to a backend with another name", plain, "http://refused.example.com/bad", "503"},
 		{"TLS that is handed on", caller{port: ports[2], roots: behind}, "https://pass.example.com/", "behind"},
 	} {
@@ -169,4 +174,20 @@ func TestGatewayAPI(t *testing.T) {
 		e.Write("gateway.yaml", "")
 		gatewayenv.Eventually(t, "port "+strconv.Itoa(ports[0]), func() error { return plain.says("http://web.example.com/a", "error") })
 	})
+}
+
+// certifiedBackend starts a server with TLS that answers with the common name of the client's certificate.
+func certifiedBackend(t *testing.T, p pair) int {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if list := r.TLS.PeerCertificates; len(list) > 0 {
+			fmt.Fprintf(w, "behind for %s", list[0].Subject.CommonName)
+			return
+		}
+		fmt.Fprint(w, "behind")
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{p.TLS()}, ClientAuth: tls.RequestClientCert}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().(*net.TCPAddr).Port
 }

@@ -35,9 +35,7 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 }
 
 func sortedNames(set map[name]struct{}) []name {
-	return slices.SortedFunc(maps.Keys(set), func(a, b name) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	return slices.SortedFunc(maps.Keys(set), compareNames)
 }
 
 // flushGateway resolves a Gateway again and emits an object for each listener. It marks its routes

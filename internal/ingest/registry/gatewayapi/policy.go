@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	networking "istio.io/api/networking/v1alpha3"
+	typev1beta1 "istio.io/api/type/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -243,6 +245,7 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 			key := config.Key{Kind: api.DestinationRule, Namespace: target.Namespace, Name: fmt.Sprintf("%s~%s~tls~%d", target.Name, target.Kind, i)}
 			spec := &networking.DestinationRule{Host: string(h), ExportTo: []string{"*"}}
 			objects = append(objects, newObject(key, from, spec, &config.Extension{Source: from.Key, BackendTLS: list}))
+			objects = append(objects, c.certifiedRules(key, from, spec, list, target)...)
 		}
 	})
 	if !converted {
@@ -253,6 +256,55 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 		delete(c.rules, target)
 	}
 	return out
+}
+
+// certifiedRules returns a DestinationRule for the proxies of each Gateway that has a client
+// certificate for backends and whose routes refer to a target: the rule of the target, with that
+// certificate.
+func (c *Converter) certifiedRules(
+	key config.Key,
+	from *config.Config,
+	spec *networking.DestinationRule,
+	list []config.BackendTLS,
+	target config.Key,
+) []*config.Config {
+	var objects []*config.Config
+	for _, n := range slices.SortedFunc(maps.Keys(c.gatewaysTo(target)), compareNames) {
+		g := c.gateways[n]
+		if g == nil || g.certificate == "" {
+			continue
+		}
+		own := proto.CloneOf(spec)
+		own.ExportTo, own.WorkloadSelector = []string{"."}, &typev1beta1.WorkloadSelector{MatchLabels: g.selector}
+		certified := slices.Clone(list)
+		for i := range certified {
+			certified[i].ClientCredential = g.certificate
+		}
+		k := config.Key{Kind: key.Kind, Namespace: n.Namespace, Name: target.Namespace + "~" + key.Name + "~" + n.Name}
+		objects = append(objects, newObject(k, from, own, &config.Extension{Source: from.Key, BackendTLS: certified}))
+	}
+	return objects
+}
+
+// gatewaysTo returns the Gateways whose routes refer to a target, with their controllers.
+func (c *Converter) gatewaysTo(target config.Key) map[name]string {
+	gateways := map[name]string{}
+	for k := range c.indexes.reference.Values(target) {
+		state := c.routes[k]
+		if state == nil {
+			continue
+		}
+		for _, a := range state.attachments {
+			if a.gateway != nil && a.accepted.ok() {
+				gateways[a.gateway.name] = a.controller
+			}
+		}
+	}
+	return gateways
+}
+
+func compareNames(a, b name) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // flushPolicy updates the references, the status and the Problems of a policy.
@@ -318,21 +370,9 @@ const maxAncestors = 16
 func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdict) *Status {
 	gateways := map[name]string{}
 	for _, target := range targetsOf(object) {
-		for k := range c.indexes.reference.Values(target) {
-			state := c.routes[k]
-			if state == nil {
-				continue
-			}
-			for _, a := range state.attachments {
-				if a.gateway != nil && a.accepted.ok() {
-					gateways[a.gateway.name] = a.controller
-				}
-			}
-		}
+		maps.Copy(gateways, c.gatewaysTo(target))
 	}
-	names := slices.SortedFunc(maps.Keys(gateways), func(a, b name) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	names := slices.SortedFunc(maps.Keys(gateways), compareNames)
 	if len(names) == 0 {
 		return nil
 	}

@@ -20,7 +20,7 @@ func (g *gateway) newGateway(l *listener) *config.Config {
 			Name: strings.ToLower(fmt.Sprintf("%s-%d-%s", l.spec.Protocol, l.spec.Port, l.spec.Name)),
 		},
 	}
-	x := &config.GatewayExtension{OwnNamespace: true}
+	x := &config.GatewayExtension{OwnNamespace: true, ClientCertificate: g.certificate}
 	switch {
 	case l.isPassthrough():
 		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
