@@ -18,9 +18,11 @@ import (
 
 // backend resolves a backendRef of a route to a destination. field is its path in the route. It
 // returns nil, with a verdict, if the backend cannot be used. The objects that it refers to are
-// added to refs.
+// added to refs. A route whose parents are all in the mesh needs no ReferenceGrant, as in Istio: its
+// clients may call the backend without the route, too.
 func (c *Converter) backend(
 	route config.Key,
+	inMesh bool,
 	field string,
 	ref gatewayv1.BackendObjectReference,
 	refs *[]config.Key,
@@ -51,7 +53,7 @@ func (c *Converter) backend(
 		}
 	}
 	*refs = append(*refs, k)
-	if !c.isGranted(route, k) {
+	if !inMesh && !c.isGranted(route, k) {
 		return nil, verdict{
 			string(gatewayv1.RouteReasonRefNotPermitted),
 			fmt.Sprintf("%s: no ReferenceGrant in namespace %s allows the reference to %s %s", field, k.Namespace, k.Kind, k.Name),

@@ -106,7 +106,7 @@ func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderO
 // addMirror converts a request mirror. A mirror whose backend cannot be used is left out, because
 // it does not affect the response.
 func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPRequestMirrorFilter) {
-	to, v := r.converter.backend(r.object.Key, at+".backendRef", m.BackendRef, &r.refs)
+	to, v := r.converter.backend(r.object.Key, r.inMesh, at+".backendRef", m.BackendRef, &r.refs)
 	out.resolved.worse(v)
 	if to == nil {
 		return

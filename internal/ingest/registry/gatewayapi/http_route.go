@@ -18,6 +18,8 @@ import (
 type routeReader struct {
 	converter *Converter
 	object    *config.Config
+	// inMesh is true if all parents are Services or ServiceEntries.
+	inMesh bool
 	// refs are the objects that the route refers to.
 	refs []config.Key
 	// resolved is the first failed reference. wrong is the number of rules with a value that is not
@@ -104,7 +106,7 @@ func (r *routeReader) addRule(x httpRule) {
 func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDestination, invalid uint32) {
 	for i, b := range x.backends {
 		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
-		to, v := r.converter.backend(r.object.Key, at, b.BackendObjectReference, &r.refs)
+		to, v := r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
 		r.resolved.worse(v)
 		weight := weightOf(b.Weight)
 		f := r.convertFilters(at, b.Filters)

@@ -25,9 +25,10 @@ type routed struct {
 	outputs       []config.Key
 }
 
-// readRoute converts a route of any kind, apart from its attachment.
-func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname) *routeReader {
-	r := &routeReader{converter: c, object: object}
+// readRoute converts a route of any kind, apart from its attachment. inMesh is true if all its
+// parents are Services or ServiceEntries.
+func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, inMesh bool) *routeReader {
+	r := &routeReader{converter: c, object: object, inMesh: inMesh}
 	switch o := object.Spec.(type) {
 	case *gatewayv1.HTTPRoute:
 		r.readHTTPRoute(&o.Spec)
@@ -87,7 +88,10 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 	if len(out.attachments) == 0 {
 		return out
 	}
-	r := c.readRoute(object, hosts)
+	inMesh := !slices.ContainsFunc(out.attachments, func(a *attachment) bool {
+		return a.parent.Kind != api.Service && a.parent.Kind != api.ServiceEntry
+	})
+	r := c.readRoute(object, hosts, inMesh)
 	out.refs = r.refs
 	out.objects = c.virtualServices(object, hosts, out.attachments, r)
 	out.status = routeStatus(object, out.attachments, r)
