@@ -159,6 +159,10 @@ fuzz: ## look for input that breaks parsers, each for a while (FUZZTIME=10s; FUZ
 	  done; \
 	done
 
+.PHONY: fuzz-corpus
+fuzz-corpus: ## keep inputs that make fuzz found, ten of each target, in testdata/fuzz
+	@./hack/fuzz-corpus.sh
+
 GOVULNCHECK_VERSION := v1.9.0
 .PHONY: vuln
 vuln: ## look for known vulnerabilities in what is called of the dependencies (govulncheck; needs vuln.go.dev)
