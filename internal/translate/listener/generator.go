@@ -146,7 +146,7 @@ func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 		switch k.Kind {
 		case api.DestinationRule: // see below
 		case api.VirtualService:
-			if v.Sidecar != nil || routesConnections(v.Snapshot.Config(k)) || routesConnections(s.Config(k)) {
+			if old, now := v.Snapshot.Config(k), s.Config(k); v.Sidecar != nil || shapesListeners(old) || shapesListeners(now) {
 				return true
 			}
 		default:
@@ -175,6 +175,11 @@ func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 			differs.Rules,
 			func(h mesh.Hostname) bool { return shapingRule(v, h) != shapingRule(now, h) },
 		)
+}
+
+// shapesListeners reports whether listeners of sidecars depend on a VirtualService. c may be nil.
+func shapesListeners(c *config.Config) bool {
+	return routesConnections(c) || c != nil && appliesByAddress(c)
 }
 
 // routesConnections reports whether a VirtualService has TCP or TLS routes.

@@ -5,7 +5,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // planHTTP plans an HTTP port: all services with the port share the wildcard address, and requests
@@ -14,6 +16,7 @@ import (
 func (p *planner) planHTTP(b servicePort) {
 	if !isReserved(p.in.settings, b.port.Number) {
 		p.addHTTP(b, p.family.wildcard[0])
+		p.addRoutedAddresses(b)
 		return
 	}
 	addresses, _ := p.addresses(b.service)
@@ -26,6 +29,28 @@ func (p *planner) planHTTP(b servicePort) {
 	}
 	p.addProblem(b.service.From, "spec.ports", fmt.Sprintf(
 		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread", b.port.Number, b.service.Host))
+}
+
+// addRoutedAddresses adds a listener for each address of a service to which routes of the Gateway API
+// apply: they apply to all requests that are sent to the address, whatever their host is.
+func (p *planner) addRoutedAddresses(b servicePort) {
+	routed := func(vs *snapshot.VirtualService) bool { return appliesByAddress(vs.Config) }
+	if p.in.class.direct || !slices.ContainsFunc(p.rules.rulesFor(b.service.Host), routed) {
+		return // Without traffic capture, applications do not call addresses of services.
+	}
+	addresses, _ := p.addresses(b.service)
+	for _, a := range addresses {
+		if d := p.draftAt(b, a); d != nil && d.http == nil {
+			p.addHTTP(b, a)
+			d.http.Route = string(b.service.Host) + ":" + formatNumber(b.port.Number)
+		}
+	}
+}
+
+// appliesByAddress reports whether a VirtualService has HTTP routes that apply to the addresses of
+// its hosts.
+func appliesByAddress(c *config.Config) bool {
+	return c.Extension != nil && c.Extension.Precedes && len(c.Extension.HTTP) > 0
 }
 
 // planAddresses plans the service's own addresses and ranges, or else the wildcard address. A

@@ -84,7 +84,8 @@ type egressInput struct {
 	services []serviceInput // sorted by hostname, without duplicates
 	// order has the indexes of services by age, the oldest first, which is their precedence.
 	order []int32
-	// rules are the VirtualServices with TCP or TLS routes, by precedence.
+	// rules are the VirtualServices with TCP or TLS routes, and those with routes that apply to
+	// addresses, by precedence.
 	rules []*snapshot.VirtualService
 }
 
@@ -154,6 +155,8 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 			if len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0 {
 				x.rules = append(x.rules, vs)
 				in.addTargets(v, vs, seen)
+			} else if appliesByAddress(vs.Config) {
+				x.rules = append(x.rules, vs)
 			}
 		}
 		in.egress = append(in.egress, x)
