@@ -55,7 +55,7 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName",
 				"gateways in the namespace "+own+" whose service account may not read Secrets there do not serve this")
 			return true
-		case n.Store == mesh.GatewaySecret && n.Namespace != own &&
+		case n.Store == mesh.GatewaySecret && n.Namespace != own && !s.IsListener() && // The converter checks those.
 			(s.Object.Namespace != own || !p.v.Snapshot.IsReferenceGranted(own, n.Namespace, n.Object)):
 			p.addProblem(s.Object.Key, serverField(s)+".tls.credentialName", "gateways in the namespace "+own+
 				" do not serve this: no ReferenceGrant in "+n.Namespace+" lets Gateways of theirs name the Secret "+n.Object)

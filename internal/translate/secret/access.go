@@ -47,29 +47,32 @@ func Entitled(v *view.View, n mesh.SecretName) bool {
 	case n.Namespace == v.Key.Namespace && v.Key.SecretAccess == view.SecretsAllowed:
 		return true
 	default:
-		return n.Store == mesh.GatewaySecret && gatewayNames(v, n) &&
-			v.Snapshot.IsReferenceGranted(v.Key.Namespace, n.Namespace, n.Object)
+		named, granted := gatewayNames(v, n)
+		return n.Store == mesh.GatewaySecret && named &&
+			(granted || v.Snapshot.IsReferenceGranted(v.Key.Namespace, n.Namespace, n.Object))
 	}
 }
 
 // gatewayNames reports whether a Gateway of the proxies' own namespace that selects them names the
-// credential.
-func gatewayNames(v *view.View, n mesh.SecretName) bool {
-	return slices.ContainsFunc(v.Snapshot.Gateways(v.Key.Gateway.Names), func(c *config.Config) bool {
-		names := func(credential string) bool {
-			have, ok := mesh.CredentialName(credential)
-			return ok && have.Store == n.Store && have.Namespace == n.Namespace && have.Object == n.Object
-		}
+// credential, and whether such a Gateway was converted from the Gateway API. The converter has then
+// checked the ReferenceGrants, of ListenerSets in other namespaces too.
+func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
+	matches := func(credential string) bool {
+		have, ok := mesh.CredentialName(credential)
+		return ok && have.Store == n.Store && have.Namespace == n.Namespace && have.Object == n.Object
+	}
+	for _, c := range v.Snapshot.Gateways(v.Key.Gateway.Names) {
 		if c.Namespace != v.Key.Namespace {
-			return false
+			continue
 		}
-		if x := c.Extension; x != nil && x.Gateway != nil && x.Gateway.ClientCertificate != "" && names(x.Gateway.ClientCertificate) {
-			return true
+		x := c.Extension
+		has := x != nil && x.Gateway != nil && x.Gateway.ClientCertificate != "" && matches(x.Gateway.ClientCertificate)
+		for _, s := range config.Spec[*networking.Gateway](c).GetServers() {
+			has = has || slices.ContainsFunc(credentialsOf(s.GetTls()), matches)
 		}
-		return slices.ContainsFunc(config.Spec[*networking.Gateway](c).GetServers(), func(s *networking.Server) bool {
-			return slices.ContainsFunc(credentialsOf(s.GetTls()), names)
-		})
-	})
+		named, granted = named || has, granted || has && x != nil
+	}
+	return named, granted
 }
 
 // credentialsOf returns the credentials that a server names.
