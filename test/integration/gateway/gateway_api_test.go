@@ -67,6 +67,14 @@ spec:
   rules: [{backendRefs: [{group: networking.istio.io, kind: Hostname, name: web.default.svc.cluster.local, port: 8000}]}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {name: missing, namespace: default}
+spec:
+  parentRefs: [{name: edge, namespace: istio-system, sectionName: tls}]
+  hostnames: [missing.example.com]
+  rules: [{backendRefs: [{name: none, port: 443}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
 kind: TCPRoute
 metadata: {name: tcp, namespace: default}
 spec:
@@ -161,6 +169,7 @@ func TestGatewayAPI(t *testing.T) {
 		{"HTTPS", caller{port: ports[1], roots: web}, "https://web.example.com/a", "web web.example.com /a cert=false proto=https"},
 		{"a wildcard listener", caller{port: ports[1], roots: wild}, "https://other.example.com/a", "web other.example.com /a"},
 		{"TLS that ends at the gateway", caller{port: ports[2], roots: ended}, "https://a.wild.example.com/a", "web a.wild.example.com /a"},
+		{"TLS to a missing backend", caller{port: ports[2], roots: behind}, "https://missing.example.com/", `error: Get "https://missing.example.com/": `},
 		{"TCP", caller{port: ports[3]}, "http://any.example.org/a", "web any.example.org /a"},
 		{"TLS to a backend", plain, "http://pass.example.com/good", "behind for client"},
 		{"TLS to a backend with another name", plain, "http://refused.example.com/bad", "503"},
