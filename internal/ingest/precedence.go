@@ -100,7 +100,7 @@ func overridden(c candidate, key config.Key, counts *candidate) mesh.Event {
 	if counts != nil {
 		problems.List = []config.Problem{{
 			Key: key, Origin: cmp.Or(c.object.Origin, c.feed), Severity: config.Error,
-			Reason: "is also in " + cmp.Or(counts.object.Origin, counts.feed) + ", which counts; this one is not used",
+			Reason: "is also in " + cmp.Or(counts.object.Origin, counts.feed) + ", which takes precedence; this one is not used",
 		}}
 	}
 	return mesh.Event{Source: c.feed, Problems: problems}

@@ -26,7 +26,7 @@ func TestPrecedence(t *testing.T) {
 		return mesh.Event{Op: mesh.Delete, Source: feed.name, Config: &config.Config{Meta: config.Meta{Key: key}}}
 	}
 	unused := func(feed, counts string) string {
-		return "Sidecar/ns/a (in " + feed + "): is also in in " + counts + ", which counts; this one is not used"
+		return "Sidecar/ns/a (in " + feed + "): is also in in " + counts + ", which takes precedence; this one is not used"
 	}
 	for _, step := range []struct {
 		shows    string

@@ -156,7 +156,7 @@ func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 		text += panicked.Error() + ". "
 	}
 	return b.setRefusal(k, config.Problem{
-		Key: k.key, Origin: eventOrigin(&ev), Severity: config.Error, Reason: text + "This version is not used; what was known before stays in use",
+		Key: k.key, Origin: eventOrigin(&ev), Severity: config.Error, Reason: text + "This version is not used; the previous version stays in use",
 	})
 }
 

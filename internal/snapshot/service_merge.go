@@ -67,7 +67,7 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 		j.addProblem(
 			s,
 			"spec.hosts",
-			"%s has this host, and counts: of this one only endpoints do, for ports that the other has too",
+			"%s also has this host and takes precedence: only this one's endpoints are used, for ports that both have",
 			j.first.From,
 		)
 	default:
@@ -93,7 +93,7 @@ func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
 // addEntry merges a ServiceEntry into one with precedence. It refuses s, with a Problem on s, if
 // resolution, workloadSelector or exportTo differ. A different location is reported and ignored.
 func (j *serviceMerge) addEntry(s *mesh.Service) {
-	const aside = "%s has this host, and counts: it differs in %s, so of this one only endpoints do, for ports that the other has too"
+	const aside = "%s also has this host and takes precedence: it differs in %s, so only this one's endpoints are used, for ports that both have"
 	switch {
 	case s.Resolution != j.first.Resolution:
 		j.addProblem(s, "spec.resolution", aside, j.first.From, "resolution")
@@ -105,7 +105,7 @@ func (j *serviceMerge) addEntry(s *mesh.Service) {
 		j.addProblem(s, "spec.exportTo", aside, j.first.From, "exportTo")
 		return
 	case s.MeshExternal != j.first.MeshExternal:
-		j.addProblem(s, "spec.location", "is another than that of %s, which has this host and counts", j.first.From)
+		j.addProblem(s, "spec.location", "is another than that of %s, which has this host and takes precedence", j.first.From)
 	}
 	j.cloneLists()
 	for _, p := range s.Ports {
@@ -127,7 +127,7 @@ func (j *serviceMerge) addPort(s *mesh.Service, p mesh.Port) {
 			j.addProblem(
 				s,
 				"spec.ports",
-				"port %d is %s in %s, which has this host too and counts",
+				"port %d is %s in %s, which also has this host and takes precedence",
 				p.Number,
 				protocolName(o.Protocol),
 				j.first.From,

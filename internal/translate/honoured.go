@@ -108,7 +108,7 @@ func noEffectReason(field string) string {
 	case "ca":
 		return "has no effect: certificates are signed here, or by way of Kubernetes (EXTERNAL_CA)"
 	case "serviceScopeConfigs":
-		return "has no effect: it is for ambient mode, which is not served"
+		return "has no effect: ambient mode is not supported"
 	default:
 		return ""
 	}

@@ -119,7 +119,7 @@ func celType(expression string) (*cel.Type, string) {
 			" expecting ",
 		)
 		return nil, fmt.Sprintf(
-			"is no expression that proxies can evaluate: at column %d: %s%s",
+			"is not an expression that proxies can evaluate: at column %d: %s%s",
 			first.Location.Column()+1,
 			message,
 			celHint(message),

@@ -83,7 +83,7 @@ func (r *report) portLevelSettings(at path, settings []*networking.TrafficPolicy
 			r.portNumber(here.Child("port", "number"), policy.GetPort().GetNumber())
 		}
 		if number := policy.GetPort().GetNumber(); seen[number] && number != 0 {
-			r.warnf(here.Child("port", "number"), "port %d has settings before, which count", number)
+			r.warnf(here.Child("port", "number"), "port %d has earlier settings, which take precedence", number)
 		}
 		seen[policy.GetPort().GetNumber()] = true
 		if policy.GetLoadBalancer() == nil && policy.GetConnectionPool() == nil &&

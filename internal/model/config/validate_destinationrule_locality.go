@@ -82,7 +82,7 @@ type regionPair interface {
 // checkFailover checks the fields that both kinds of locality settings share.
 func (r *report) checkFailover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
-		r.warnf(at, "nothing fails over without outlierDetection beside it: no endpoint is found unhealthy")
+		r.warnf(at, "there is no failover without outlierDetection: no endpoint becomes unhealthy")
 	}
 	for i, pair := range pairs {
 		here := at.Child("failover").Index(i)

@@ -55,7 +55,7 @@ func (r *report) envoyPatch(at path, patch *filterPatch) {
 	switch {
 	case slices.Contains(operationsOn(applyTo), operation):
 	case slices.Contains(insertOperations(), operation) && ignoresOrder(applyTo):
-		r.warnf(here.Child("operation"), "%s is the same as ADD for %s: their order means nothing", operation, applyTo)
+		r.warnf(here.Child("operation"), "%s is the same as ADD for %s: their order has no effect", operation, applyTo)
 	default:
 		r.warnf(here.Child("operation"), "%s cannot be applied to %s, so the patch has no effect", operation, applyTo)
 	}

@@ -43,7 +43,7 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 		} else if hasPrivateHalf(rule.GetJwks()) {
 			r.warnf(
 				at.Child("jwks"),
-				"has the private half of a key: whoever can read this object can sign tokens; tokens are checked with the public one",
+				"contains a private key: everyone who can read this object can sign tokens; tokens are validated with the public key",
 			)
 		}
 	}
@@ -51,7 +51,7 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 		here := at.Child("fromHeaders").Index(i)
 		r.addFault(here.Child("name"), fieldNameFault(header.GetName()))
 		if strings.ContainsAny(header.GetPrefix(), "\x00\r\n") {
-			r.errorf(here.Child("prefix"), "is not what a header can begin with")
+			r.errorf(here.Child("prefix"), "is not a valid prefix of a header")
 		}
 	}
 	r.tokenOutputs(at, rule)

@@ -104,7 +104,7 @@ func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port
 	case refused:
 		r.warnf(
 			at,
-			"a TCP port without addresses, of which the object wants none, is told from others by its number %d alone",
+			"a TCP port without addresses, of which the object wants none, is distinguished from others only by its number %d alone",
 			port.GetNumber(),
 		)
 	}
@@ -185,7 +185,7 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 		} else if endpoint.GetNetwork() != "" {
 			r.errorf(
 				here.Child("address"),
-				"is required with resolution %s: the gateways of a network are no names to resolve",
+				"is required with resolution %s: gateways of a network are not resolved by DNS",
 				resolution,
 			)
 		}

@@ -66,7 +66,7 @@ func (r *report) customTag(at path, name string, tag *telemetry.Tracing_CustomTa
 		r.requireValue(at.Child("formatter", "value"), kind.Formatter.GetValue())
 		r.addFault(at.Child("formatter", "value"), FormatFault(kind.Formatter.GetValue()))
 	default:
-		r.warnf(at, "has neither literal, environment, header nor formatter and does nothing")
+		r.warnf(at, "has neither literal, environment, header nor formatter and has no effect")
 	}
 }
 

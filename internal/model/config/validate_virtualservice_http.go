@@ -163,7 +163,7 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	catchAll := -1
 	for i, route := range routes {
 		if catchAll >= 0 {
-			r.warnf(at.Index(i), "is never reached: http[%d] has no match and takes every request", catchAll)
+			r.warnf(at.Index(i), "is never reached: http[%d] has no match and handles every request", catchAll)
 			continue
 		}
 		for j, match := range route.GetMatch() {
@@ -174,7 +174,7 @@ func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
 			case first >= 0 && first != i:
 				r.warnf(
 					at.Index(i).Child("match").Index(j),
-					"is never reached: http[%d] takes every request that it matches",
+					"is never reached: http[%d] handles every request that it matches",
 					first,
 				)
 			case route.GetDelegate() == nil:

@@ -68,7 +68,7 @@ func (r *report) unreachableTCP(at path, routes []*networking.TCPRoute) {
 			continue
 		}
 		for j := i + 1; j < len(routes); j++ {
-			r.warnf(at.Index(j), "is never reached: tcp[%d] has no match and takes every connection", i)
+			r.warnf(at.Index(j), "is never reached: tcp[%d] has no match and handles every connection", i)
 		}
 		return
 	}

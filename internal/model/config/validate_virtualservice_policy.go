@@ -40,7 +40,7 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	r.nonNegative(at.Child("attempts"), retries.GetAttempts())
 	if retries.GetAttempts() == 0 && (retries.GetPerTryTimeout() != nil || retries.GetRetryOn() != "" ||
 		retries.GetRetryRemoteLocalities() != nil || retries.GetRetryIgnorePreviousHosts() != nil || retries.GetBackoff() != nil) {
-		r.errorf(at.Child("attempts"), "0 switches retries off, so nothing else of the policy may be set")
+		r.errorf(at.Child("attempts"), "0 disables retries, so no other field of the policy may be set")
 	}
 	r.checkDuration(at.Child("perTryTimeout"), retries.GetPerTryTimeout())
 	r.checkDuration(at.Child("backoff"), retries.GetBackoff())
@@ -88,7 +88,7 @@ func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay)
 	case *networking.HTTPFaultInjection_Delay_ExponentialDelay:
 		r.errorf(at.Child("exponentialDelay"), "is not supported, use fixedDelay")
 	default:
-		r.warnf(at, "has no fixedDelay and does nothing")
+		r.warnf(at, "has no fixedDelay and has no effect")
 	}
 	//nolint:staticcheck // the deprecated field is still read
 	percent := delay.GetPercent()
@@ -115,7 +115,7 @@ func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort)
 	case *networking.HTTPFaultInjection_Abort_Http2Error:
 		r.errorf(at.Child("http2Error"), "is not supported, use httpStatus or grpcStatus")
 	default:
-		r.warnf(at, "has neither httpStatus nor grpcStatus and does nothing")
+		r.warnf(at, "has neither httpStatus nor grpcStatus and has no effect")
 	}
 	r.faultPercentage(at, abort.GetPercentage(), false)
 }
@@ -161,7 +161,7 @@ func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirrorPercentage() != nil {
 		r.checkPercent(at.Child("mirrorPercentage", "value"), route.GetMirrorPercentage().GetValue())
 		if route.GetMirror() == nil {
-			r.warnf(at.Child("mirrorPercentage"), "does nothing without mirror")
+			r.warnf(at.Child("mirrorPercentage"), "has no effect without mirror")
 		}
 	}
 }

@@ -128,14 +128,14 @@ func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {
 	case slices.Contains([]uint32{readinessPort, prometheusPort, uint32(proxy.GetProxyAdminPort()), uint32(proxy.GetStatusPort())}, port):
-		m.addProblem(s, "port.number", fmt.Sprintf("port %d is one of the proxy's own: nothing is served there", port))
+		m.addProblem(s, "port.number", fmt.Sprintf("port %d is one of the proxy's own ports: nothing is served there", port))
 		return false
 	case m.key.Unprivileged && port < firstUnprivileged:
 		m.addProblem(
 			s,
 			"port.number",
 			fmt.Sprintf(
-				"gateways without privileges cannot listen on port %d: have a Service lead to a target port of 1024 or above",
+				"gateways without privileges cannot listen on port %d: use a Service with a target port of 1024 or above",
 				port,
 			),
 		)
@@ -160,7 +160,7 @@ func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 	case l == nil:
 	case l.Sharing != sharing, sharing == Exclusive:
 		first := l.Servers[0]
-		m.addProblem(s, "port", fmt.Sprintf("port %d is served as %s by %s, which comes first: this server is left out",
+		m.addProblem(s, "port", fmt.Sprintf("port %d is served as %s by %s, which takes precedence: this server is ignored",
 			s.Port(), first.Spec.GetPort().GetProtocol(), first.Object.Key))
 		return
 	}
@@ -197,7 +197,7 @@ func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bo
 				s,
 				fmt.Sprintf("hosts[%d]", i),
 				fmt.Sprintf(
-					"%q: the wildcard of a server name must be a whole label at its beginning: connections for it are not told from others",
+					"%q: the wildcard of a server name must be a whole label at its beginning: connections for it cannot be matched",
 					name,
 				),
 			)
@@ -209,7 +209,7 @@ func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bo
 				s,
 				fmt.Sprintf("hosts[%d]", i),
 				fmt.Sprintf(
-					"connections on port %d that ask for %q are those of %s, which comes first",
+					"connections on port %d that ask for %q are those of %s, which takes precedence",
 					s.Port(),
 					name,
 					owner.Object.Key,
@@ -234,7 +234,7 @@ func (m *gatewayMerge) reportSharedHosts(s *GatewayServer, at listenAddress) {
 				s,
 				fmt.Sprintf("hosts[%d]", i),
 				fmt.Sprintf(
-					"requests for %q on port %d are served for %s too, which comes first: what is bound to either is joined",
+					"requests for %q on port %d are also served for %s, which takes precedence: the routes of both are merged",
 					h.Host,
 					s.Port(),
 					owner.Object.Key,

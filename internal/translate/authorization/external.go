@@ -58,7 +58,7 @@ func (b *builder) addExternal(policies []*config.Config) {
 		p.provider, p.fault = b.findProvider(name, p.service)
 		for _, c := range list {
 			if p.fault != "" {
-				b.addWarning(c, "spec.provider.name", p.fault+": what the policy means is refused")
+				b.addWarning(c, "spec.provider.name", p.fault+": the requests that the policy selects are denied")
 			}
 		}
 		b.out.HTTP = append(
@@ -81,7 +81,7 @@ func (b *builder) addExternal(policies []*config.Config) {
 // reportUnchecked adds a Warning to ConnectionProblems for each policy whose provider is called by
 // HTTP.
 func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
-	reason := fmt.Sprintf("the extension provider %q is asked by HTTP, so it checks requests only: "+
+	reason := fmt.Sprintf("the extension provider %q is called over HTTP, so it checks only requests: "+
 		"connections that are not HTTP pass unchecked (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
 	for _, c := range policies {
 		b.out.ConnectionProblems = append(b.out.ConnectionProblems, config.Problem{
@@ -97,7 +97,7 @@ func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig
 			continue
 		}
 		if addressOf(p) == nil {
-			return nil, fmt.Sprintf("the extension provider %q is no authorizer", name)
+			return nil, fmt.Sprintf("the extension provider %qis not an external authorizer", name)
 		}
 		return p, s.Fault
 	}

@@ -52,7 +52,7 @@ func (u *unhonoured) checkLevel(field string, l policyLevel) {
 	if l.GetOutlierDetection().GetConsecutiveErrors() != 0 { //nolint:staticcheck // who still writes it is to know
 		u.warn(
 			field+".outlierDetection.consecutiveErrors",
-			"has no effect any more: consecutive5xxErrors and consecutiveGatewayErrors took its place",
+			"has no effect any more: consecutive5xxErrors and consecutiveGatewayErrors replace it",
 		)
 	}
 }
@@ -74,9 +74,9 @@ func (u *unhonoured) checkCredential(field string, tls *networking.ClientTLSSett
 	n, ok := mesh.CredentialName(name)
 	switch {
 	case external:
-		u.warn(field, "a server beside the proxy is not asked for credentials yet: the name is taken for a Secret's")
+		u.warn(field, "credential servers beside the proxy are not supported: the name is treated as a Secret's")
 	case !ok:
-		u.warn(field, "nobody has a credential of this form: connections fail")
+		u.warn(field, "no credential has a name of this form: connections fail")
 	case n.Store == mesh.ConfigMapSecret && mutual:
 		u.warn(field, "a ConfigMap has no client certificate, which mode MUTUAL needs: connections fail")
 	}

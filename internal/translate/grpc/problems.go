@@ -80,7 +80,7 @@ func policyProblems(v *view.View) []config.Problem {
 		r := &report{key: c.Key}
 		r.addWarning(
 			"spec",
-			"they read no tokens: none is refused for being wrong, and what policies say of tokens is not known",
+			"they read no tokens: invalid ones are not rejected, and conditions on tokens are unknown",
 		)
 		list = append(list, r.list...)
 	}
@@ -105,7 +105,7 @@ func selectorProblems(v *view.View, p *mesh.Proxy) []config.Problem {
 	var list []config.Problem
 	tell := func(c *config.Config, field string, selects bool) {
 		if r := (&report{key: c.Key}); selects {
-			r.addWarning(field, "it selects some, and does nothing for them: there is no Envoy")
+			r.addWarning(field, "it selects some and has no effect on them, because they have no Envoy")
 			list = append(list, r.list...)
 		}
 	}

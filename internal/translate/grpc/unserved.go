@@ -75,7 +75,7 @@ func unservedRoutes(k config.Key, vs *networking.VirtualService) []config.Proble
 		if on := h.GetRetries().GetRetryOn(); on != "" && h.GetRetries().GetAttempts() > 0 && !retriesOn(on) {
 			r.addWarning(
 				at+".retries.retryOn",
-				"they retry on cancelled, deadline-exceeded, internal, resource-exhausted and unavailable only, which are not among these: nothing is retried",
+				"they retry only on cancelled, deadline-exceeded, internal, resource-exhausted and unavailable, none of which is listed: requests are not retried",
 			)
 		}
 	}
@@ -156,7 +156,7 @@ func (r *report) checkLevel(at string, l policyLevel) {
 	if l.GetOutlierDetection() != nil {
 		r.addWarning(
 			at+".outlierDetection",
-			"they do not count errors one after the other: no endpoint is left out for them",
+			"they do not support consecutive errors: no endpoint is ejected for them",
 		)
 	}
 }

@@ -20,7 +20,7 @@ func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	if tried, err := config.DryRun(c); err == nil && tried {
 		r.addWarning(
 			"metadata.annotations["+annotation.IoIstioDryRun.Name+"]",
-			"the policy is not tried: they do not count what it would decide",
+			"the policy is not evaluated: they do not record the results of dry runs",
 		)
 		return r.list
 	}
@@ -29,12 +29,12 @@ func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 		r.addWarning("spec.action", "nothing is audited")
 		return r.list
 	case security.AuthorizationPolicy_CUSTOM:
-		r.addWarning("spec.action", "they ask nobody: requests that the rules are about are refused")
+		r.addWarning("spec.action", "they call no authorizer: requests that the rules select are denied")
 	default:
 	}
-	what := "it counts as not met, so that nobody is let in by it"
+	what := "it is treated as not matching, so that it allows no request"
 	if p.GetAction() != security.AuthorizationPolicy_ALLOW {
-		what = "it counts as met, so that whoever it may be about is refused"
+		what = "it is treated as matching, so that it denies every request that it may select"
 	}
 	for i, rule := range p.GetRules() {
 		r.checkRule(fmt.Sprintf("spec.rules[%d]", i), rule, tokens, what)
@@ -49,7 +49,7 @@ func (r *report) checkRule(at string, rule *security.Rule, tokens bool, what str
 		if s := f.GetSource(); tokens && len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals()) > 0 {
 			r.addWarning(
 				fmt.Sprintf("%s.from[%d].source", at, i),
-				"they read no tokens: what is said of request principals is not known; %s",
+				"they read no tokens: request principals are unknown; %s",
 				what,
 			)
 		}

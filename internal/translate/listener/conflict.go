@@ -53,14 +53,14 @@ func (c *Conflict) problem(more int) config.Problem {
 		reason += fmt.Sprintf("the proxy itself is at %s, so connections are not recognised", at)
 	case c.WinnerRule != (config.Key{}):
 		reason += fmt.Sprintf(
-			"connections at %s go where %s leads those to %s, which comes first",
+			"connections at %s go where %s leads those to %s, which takes precedence",
 			at,
 			c.WinnerRule,
 			c.Winner.Host,
 		)
 	default:
 		reason += fmt.Sprintf(
-			"connections at %s go to %s, which comes first and cannot be told from it",
+			"connections at %s go to %s, which comes first and cannot be distinguished from it",
 			at,
 			c.Winner.Host,
 		)

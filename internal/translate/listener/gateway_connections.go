@@ -82,7 +82,7 @@ func (p *gatewayPlanner) anyMatches(
 			found = true
 			if len(m.GetDestinationSubnets()) > 0 {
 				p.addProblem(vs.Config.Key, fmt.Sprintf("spec.tcp[%d].match[%d].destinationSubnets", route, j),
-					"a gateway is the destination itself: what it is called by tells nothing, and is not looked at")
+					"a gateway is the destination itself: the SNI of calls to it is ignored")
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (p *gatewayPlanner) claimNames(rule config.Key, field string, names []strin
 			p.addProblem(
 				rule,
 				field,
-				fmt.Sprintf("connections that ask for %q go where %s leads them, which comes first", n, owner),
+				fmt.Sprintf("connections that ask for %q go where %s leads them, which takes precedence", n, owner),
 			)
 		}
 		return taken

@@ -42,14 +42,14 @@ func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 		if a, err := netip.ParseAddr(l.GetBind()); err == nil && captured && !a.IsUnspecified() {
 			warn(
 				fmt.Sprintf("spec.ingress[%d].bind", i),
-				"captured connections are taken at any address; only captureMode NONE listens at this one",
+				"captured connections are accepted at any address; only captureMode NONE listens at this address",
 			)
 		}
 		warnUpgrade(warn, fmt.Sprintf("spec.ingress[%d].connectionPool", i), l.GetConnectionPool())
 		if !captured && l.GetDefaultEndpoint() == "" {
 			warn(
 				fmt.Sprintf("spec.ingress[%d].defaultEndpoint", i),
-				"is missing: with captureMode NONE nothing else says where connections go",
+				"is missing: with captureMode NONE nothing else defines the destination",
 			)
 		}
 	}
@@ -81,7 +81,7 @@ func warnUpgrade(warn func(field, reason string), field string, pool *networking
 func unsupportedMeshFields() map[string]string {
 	return map[string]string{
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders": "has no effect: proxies send each other no metadata headers, inside the mesh or outside",
-		"hboneIdleTimeout": "has no effect: it is for HBONE, the tunnels of ambient mode, which is not served",
+		"hboneIdleTimeout": "has no effect: HBONE and ambient mode are not supported",
 		// Envoy reads this limit only from its runtime, which is set at startup.
 		"defaultConfig.connectionSettings.listenerConnectionLimit": "has no effect: set defaultConfig.runtimeValues envoy.resource_limits.listener.NAME.connection_limit, or globalDownstreamConnectionLimit",
 	}

@@ -225,7 +225,7 @@ func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, f
 	p.addProblem(
 		object,
 		field,
-		fmt.Sprintf("port %d of the workload is the proxy's own: nothing is served there", port),
+		fmt.Sprintf("port %d of the workload is one of the proxy's own ports: nothing is served there", port),
 	)
 	return false
 }

@@ -58,7 +58,7 @@ func (p *planner) addServiceChain(d *draft, b servicePort, c routed, ranges []st
 		p.addProblem(
 			b.service.From,
 			"spec.hosts",
-			f+": TLS to this host is not told from other TLS on port "+formatNumber(d.port),
+			f+": TLS to this host cannot be distinguished from other TLS on port "+formatNumber(d.port),
 		)
 	}
 	if len(sni) > 0 {

@@ -32,7 +32,7 @@ func pack(m proto.Message) (*anypb.Any, error) {
 func mergeTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	to, err := dst.UnmarshalNew()
 	if err != nil {
-		return nil, fmt.Errorf("what is there cannot be read: %w", plain(err))
+		return nil, fmt.Errorf("the existing value cannot be decoded: %w", plain(err))
 	}
 	from, err := src.UnmarshalNew()
 	if err != nil {

@@ -121,7 +121,7 @@ func (r parser) addProblem(s config.Severity, field, reason string) {
 	r.filter.problems = append(r.filter.problems, config.Problem{Field: r.at + field, Reason: reason, Severity: s})
 }
 
-const noWaypoints = "there are no waypoints, so the patch has no effect"
+const noWaypoints = "waypoints are not supported, so the patch has no effect"
 
 // parsePatch returns the patch, or nil if it can never be applied. It reports problems to the filter.
 func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *patch {

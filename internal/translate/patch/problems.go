@@ -115,14 +115,14 @@ func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 
 // missedReason returns the text for a patch whose match succeeded only as far as d.
 func (p *patch) missedReason(d depth) string {
-	const nothing = "the patch does nothing on some of the proxies that it is for: "
+	const nothing = "the patch has no effect on some of the selected proxies: "
 	switch p.applyTo {
 	case networking.EnvoyFilter_CLUSTER:
 		return nothing + "no cluster of theirs matches"
 	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST,
 		networking.EnvoyFilter_HTTP_ROUTE:
 		return nothing + []string{
-			noResource:           "no route configuration of theirs matches, or none that has what the match names",
+			noResource:           "none of their route configurations matches, or contains the matched element",
 			matchedResource:      "no virtual host matches",
 			matchedChain:         "no virtual host matches",
 			matchedNetworkFilter: "no virtual host matches",
@@ -130,7 +130,7 @@ func (p *patch) missedReason(d depth) string {
 		}[d]
 	default:
 		return nothing + []string{
-			noResource:           "no listener of theirs matches, or none that has what the match names",
+			noResource:           "none of their listeners matches, or contains the matched element",
 			matchedResource:      "no filter chain matches",
 			matchedChain:         "no filter matches",
 			matchedNetworkFilter: "no HTTP filter matches",

@@ -83,7 +83,7 @@ func unreadableValue(err error) error {
 	name := url[strings.LastIndexByte(url, '/')+1:]
 	switch {
 	case strings.HasPrefix(name, "envoy.") && (strings.Contains(name, ".v2.") || strings.Contains(name, ".v2alpha")):
-		return fmt.Errorf("there is no type %q: version 2 of Envoy's API is gone, use that of version 3", url)
+		return fmt.Errorf("there is no type %q: version 2 of Envoy's API was removed, use version 3", url)
 	case !strings.HasPrefix(name, "envoy.") && (strings.Contains(name, "istio") || strings.HasPrefix(name, "stats.")):
 		return fmt.Errorf("there is no type %q: upstream Envoy does not have this extension of Istio's", url)
 	default:
@@ -116,7 +116,7 @@ func checkConfigured(m proto.Message) error {
 	}
 	if typed.GetTypeUrl() == "" {
 		return errors.New(
-			"has neither typed_config nor config_discovery, and Envoy does not look filters up by name any more",
+			"has neither typed_config nor config_discovery, and Envoy no longer looks filters up by name",
 		)
 	}
 	return nil

@@ -26,7 +26,7 @@ func Unhonoured(vs *networking.VirtualService) []config.Problem {
 			if m.GetSourceSubnet() != "" {
 				w.addWarning(
 					fmt.Sprintf("tcp[%d].match[%d].sourceSubnet", i, j),
-					"is not honoured, as it never was in Istio: connections are not told apart by the caller's address, use sourceLabels or sourceNamespace",
+					"is not honoured, as in Istio: connections are not matched by the caller's address, use sourceLabels or sourceNamespace",
 				)
 			}
 		}
@@ -72,7 +72,7 @@ func (w *warnings) checkClaims(path string, headers map[string]*networking.Strin
 		if _, ok := token.RoutingClaim(name); ok {
 			w.addWarning(
 				path+"["+name+"]",
-				"no token is checked where sidecars route what their workloads send, only at gateways: the match "+holds+" holds",
+				"tokens are validated only at gateways, not in outbound routes of sidecars: the match "+holds+" holds",
 			)
 		}
 	}
@@ -80,10 +80,10 @@ func (w *warnings) checkClaims(path string, headers map[string]*networking.Strin
 
 func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 	if f.GetDelay().GetExponentialDelay() != nil {
-		w.addWarning(path+".delay.exponentialDelay", "Envoy has fixed delays only: nothing is delayed")
+		w.addWarning(path+".delay.exponentialDelay", "Envoy supports only fixed delays: requests are not delayed")
 	}
 	if f.GetAbort().GetHttp2Error() != "" {
-		w.addWarning(path+".abort.http2Error", "Envoy aborts with an HTTP or gRPC status only: nothing is aborted")
+		w.addWarning(path+".abort.http2Error", "Envoy aborts only with an HTTP or gRPC status: requests are not aborted")
 	}
 }
 

@@ -98,7 +98,7 @@ func privateKey(text []byte) (key crypto.Signer, reason string) {
 		var err error
 		switch {
 		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
-			return nil, "is encrypted, and there is no password"
+			return nil, "is encrypted, and no password is configured"
 		case block.Type == "PRIVATE KEY":
 			parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 		case block.Type == "RSA PRIVATE KEY":

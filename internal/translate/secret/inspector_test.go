@@ -74,7 +74,7 @@ spec:
   - {hosts: ["*"], port: {number: 444, name: https-2, protocol: HTTPS}, tls: {mode: SIMPLE, credentialNames: [w]}}
 `, []string{
 			"error Secret/other/x: data[tls.crt]: is missing; there is password", "error Secret/other/x: data[tls.key]: is missing; there is password",
-			`warning Gateway/default/g: spec.servers[1].tls.credentialNames[0]: there is no Secret "w" in the namespace of the proxies that this is for, or none that they may have`,
+			`warning Gateway/default/g: spec.servers[1].tls.credentialNames[0]: there is no Secret "w" in the namespace of the selected proxies, or unset`,
 		}},
 		{"named by a DestinationRule", manifest(
 			"Secret",
@@ -93,7 +93,7 @@ spec:
   subsets: [{name: s, trafficPolicy: {tls: {mode: SIMPLE, credentialName: "sds://theirs"}}}]
 `, []string{
 			"error Secret/default/roots-cacert: data[cacert]: has no certificate in PEM",
-			`warning DestinationRule/default/d: spec.trafficPolicy.portLevelSettings[0].tls.credentialName: there is no ConfigMap "y" in the namespace ns, or none that proxies may have`,
+			`warning DestinationRule/default/d: spec.trafficPolicy.portLevelSettings[0].tls.credentialName: there is no ConfigMap "y" in the namespace ns, or unset`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func pairCases(t testing.TB) []objectCase {
 	stapled := func(response string) map[string]string {
 		return map[string]string{"tls.crt": leaf, "tls.key": pkcs8(key), "tls.ocsp-staple": response}
 	}
-	const unsaid = "warning tls.ocsp-staple is not an OCSP response that says something, and is left out"
+	const unsaid = "warning tls.ocsp-staple is not an OCSP response with a status, and is ignored"
 	garbage := []byte("garbage")
 	return []objectCase{
 		{"PKCS 8", pair(leaf, pkcs8(key)), nil, ""},
@@ -104,7 +104,7 @@ func pairCases(t testing.TB) []objectCase {
 		{
 			"an encrypted key",
 			pair(leaf, pemOf("ENCRYPTED PRIVATE KEY", garbage)),
-			[]string{"error tls.key is encrypted, and there is no password"},
+			[]string{"error tls.key is encrypted, and no password is configured"},
 			"DECODE_ERROR",
 		},
 		{

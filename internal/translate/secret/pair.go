@@ -53,7 +53,7 @@ func pairOf(object *config.Config) (pair, []fault) {
 	if len(p.staple) > 0 && !isStaple(p.staple) {
 		faults = append(
 			faults,
-			fault{config.Warning, r.extra, "is not an OCSP response that says something, and is left out"},
+			fault{config.Warning, r.extra, "is not an OCSP response with a status, and is ignored"},
 		)
 		p.staple = nil
 	}

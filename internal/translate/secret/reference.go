@@ -51,10 +51,10 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	for _, x := range r.list {
 		if !slices.ContainsFunc(x.keys(), func(k config.Key) bool { return there[k] }) {
 			want := x.keys()[0]
-			where := fmt.Sprintf("the namespace %s, or none that proxies may have", want.Namespace)
+			where := fmt.Sprintf("the namespace %s, or unset", want.Namespace)
 			if want.Namespace == "" {
 				// A frequent mistake: the object is in the namespace of the Gateway.
-				where = "the namespace of the proxies that this is for, or none that they may have"
+				where = "the namespace of the selected proxies, or unset"
 			}
 			list = append(list, config.Problem{
 				Key: x.from.Key, Field: x.field, Severity: config.Warning, Origin: x.from.Origin,

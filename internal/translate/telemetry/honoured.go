@@ -22,9 +22,9 @@ func notFor(p *provider, what string) string {
 func unsupportedKind(kind string) string {
 	switch kind {
 	case "lightstep":
-		return "there is no such tracer in Envoy any more: Lightstep takes OpenTelemetry (opentelemetry)"
+		return "Envoy no longer has this tracer: Lightstep takes OpenTelemetry (opentelemetry)"
 	case "opencensus":
-		return "there is no such tracer in Envoy any more: use opentelemetry"
+		return "Envoy no longer has this tracer: use opentelemetry"
 	case "stackdriver":
 		return "upstream Envoy does not speak to Google Cloud by itself: send OpenTelemetry to a collector that does"
 	default:
@@ -57,7 +57,7 @@ func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 				if !isKnown(o.GetMatch()) {
 					warn(fmt.Sprintf("%s.overrides[%d].match.metric", at, j),
 						fmt.Sprintf(
-							"proxies do not count %s: Envoy has the messages of gRPC calls for whole clusters only",
+							"proxies do not report %s: Envoy counts gRPC messages only per cluster",
 							m.Metric,
 						))
 				}

@@ -44,7 +44,7 @@ func checkOpenTelemetry(
 	if p.GetServiceAttributeEnrichment() == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS {
 		warn(
 			kind+".serviceAttributeEnrichment",
-			"service.name is the one of ProxyConfig.tracingServiceName: a proxy says the same of itself to all tracers",
+			"service.name is the one of ProxyConfig.tracingServiceName: a proxy reports the same name to all tracers",
 		)
 	}
 	if d := p.GetDynatraceSampler(); d != nil {

@@ -122,7 +122,7 @@ func headerFault(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) string {
 	case h.GetName() == "" || strings.ContainsFunc(h.GetName(), func(r rune) bool { return !isToken(r) }):
 		return "is not the name of a header"
 	case strings.EqualFold(h.GetName(), "host"):
-		return "is the host of the service, and nothing else"
+		return "must be the host of the service"
 	case strings.ContainsAny(h.GetValue(), "\r\n\x00"):
 		return "has a value of several lines"
 	case strings.ContainsAny(h.GetEnvName(), ")%\n"):

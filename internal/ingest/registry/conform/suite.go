@@ -31,7 +31,7 @@ func Run(t *testing.T, f Fixture) {
 		{"deleting what is unknown is harmless", s.testDeleteUnknown},
 		{"an error keeps the last good state", s.testSourceError},
 		{"a broken part is named and mended", s.testBroken},
-		{"what others share may come at any time", s.testShared},
+		{"shared state may change at any time", s.testShared},
 		{"other events pass through", s.testPassThrough},
 	} {
 		before := inputHashes(f)
@@ -71,7 +71,7 @@ func (w *world) change(changes ...mesh.Event) mesh.Batch {
 func (w *world) applyEvents(said mesh.Batch) mesh.Batch {
 	w.t.Helper()
 	if err := w.state.Apply(said); err != nil {
-		w.t.Fatalf("the registry says wrong things: %v", err)
+		w.t.Fatalf("the registry's output is inconsistent: %v", err)
 	}
 	if err := w.state.Check(); err != nil {
 		w.t.Fatalf("the registry changes what it said: %v", err)

@@ -115,7 +115,7 @@ func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv
 			wrong.add(
 				config.Warning,
 				"metadata.labels["+label.NetworkingGatewayPort.Name+"]",
-				fmt.Sprintf("%q is not a port number: no listener is on it", text),
+				fmt.Sprintf("%q is not a port number: no listener is created", text),
 			)
 		}
 		usual = n
@@ -132,7 +132,7 @@ func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv
 		wrong.add(
 			config.Warning,
 			"spec.listeners",
-			fmt.Sprintf("none has TLS and port %d, or the option %s: %s, so this is no gateway of network %q",
+			fmt.Sprintf("none has TLS and port %d, or the option %s: %s, so this is not a gateway of network %q",
 				usual, listenerMode, autoPassthrough, object.Labels[label.TopologyNetwork.Name]),
 		)
 	}

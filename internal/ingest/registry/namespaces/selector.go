@@ -21,7 +21,7 @@ func parseSelectors(list []*meshconfig.LabelSelector) (selectors []labels.Select
 				Field: fmt.Sprintf(
 					"discoverySelectors[%d]",
 					i,
-				), Reason: err.Error() + "; the selectors before go on to count",
+				), Reason: err.Error() + "; the previous selectors stay in use",
 				Severity: config.Error, Origin: "mesh configuration",
 			})
 			continue

@@ -270,7 +270,7 @@ func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	}
 	c.stopMember(m)
 	delete(c.members, id)
-	c.o.Log.Info("remote cluster is not read any more", "cluster", string(id))
+	c.o.Log.Info("remote cluster is no longer read", "cluster", string(id))
 	return m.state.deleteMissing(newClusterState())
 }
 

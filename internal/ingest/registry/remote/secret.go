@@ -172,7 +172,7 @@ func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][
 			case id == c.o.Local:
 				wrong(name, "is the name of the cluster that config is read from; it is not read a second time")
 			case twice:
-				wrong(name, "is also in "+other.String()+", which is older and counts")
+				wrong(name, "is also in "+other.String()+", which is older and takes precedence")
 			default:
 				taken[id] = key
 				list = append(list, entry{id: id, secret: key, kubeconfig: s.Data[name]})

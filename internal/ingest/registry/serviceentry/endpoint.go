@@ -91,13 +91,13 @@ func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolut
 		r.addProblem(
 			config.Error,
 			field,
-			"is missing, and so is the network whose gateways would know the way; it is left out",
+			"is missing, and so is the network whose gateways would route to it; it is left out",
 		)
 	case address == "" && resolution != mesh.Static:
 		r.addProblem(
 			config.Error,
 			field,
-			"is missing: the gateways of network %q can stand in only with resolution STATIC; it is left out",
+			"is missing: the gateways of network %q can replace it only with resolution STATIC; it is ignored",
 			entry.GetNetwork(),
 		)
 	case address == "":

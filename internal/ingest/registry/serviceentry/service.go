@@ -47,7 +47,7 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 	}
 	if selector := spec.GetWorkloadSelector(); selector != nil {
 		if len(spec.GetEndpoints()) > 0 {
-			r.addProblem(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which counts")
+			r.addProblem(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which takes precedence")
 		}
 		base.SelectsPods, base.SelectsWorkloadEntries = !r.options.IgnorePods, true
 		if base.Selector = selector.GetLabels(); base.Selector == nil {
@@ -101,7 +101,7 @@ func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 		}
 	}
 	if len(list) == 0 {
-		r.addProblem(config.Error, "spec.hosts", "no host: there is no service")
+		r.addProblem(config.Error, "spec.hosts", "no host, so there is no service")
 	}
 	slices.Sort(list)
 	return list
@@ -155,7 +155,7 @@ func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 			r.addProblem(
 				config.Error,
 				field+".protocol",
-				"%q does not tell which host is meant, as resolution DYNAMIC_DNS needs; the port is left out",
+				"%q does not identify the requested host, which resolution DYNAMIC_DNS requires; the port is ignored",
 				p.GetProtocol(),
 			)
 			continue
@@ -164,7 +164,7 @@ func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 			r.addProblem(
 				config.Warning,
 				field+".protocol",
-				"%q is not known; proxies detect what is spoken",
+				"%q is unknown; proxies detect the protocol",
 				p.GetProtocol(),
 			)
 		}

@@ -39,7 +39,7 @@ func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 		}
 		return []string{"."}
 	case limit == meshconfig.ServiceEntryVisibility_NAMESPACE, limit == meshconfig.ServiceEntryVisibility_NONE:
-		r.addProblem(config.Warning, "spec.exportTo", "the mesh (serviceEntryVisibility) shows it to nobody")
+		r.addProblem(config.Warning, "spec.exportTo", "serviceEntryVisibility of the mesh hides it from all namespaces")
 		return []string{"~"}
 	default:
 		return own

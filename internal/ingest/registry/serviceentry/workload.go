@@ -24,7 +24,7 @@ func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 		r.addProblem(
 			config.Error,
 			"spec.address",
-			"is missing, and so is the network whose gateways would know the way",
+			"is missing, and so is the network whose gateways would route to it",
 		)
 		return nil
 	}

@@ -96,7 +96,7 @@ func (w *watch) problemReason(p watchScope) string {
 		)
 	}
 	if w.synced {
-		reason += "; what was last read stays"
+		reason += "; the last content read stays in use"
 	}
 	return reason
 }

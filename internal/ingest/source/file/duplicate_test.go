@@ -2,7 +2,7 @@ package file
 
 import "testing"
 
-const usedElsewhere = ", which counts; this one is not used"
+const usedElsewhere = ", which takes precedence; this one is not used"
 
 func TestSameObjectInTwoFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -45,7 +45,7 @@ func TestUnreadableDocumentKeepsWhatMayBeInIt(t *testing.T) {
 	write(t, dir+"/g.yaml", rule("g", "g"))
 	f := follow(t, dir, Options{})
 	f.untilState("a=a", "b=b", "c=c", "g=g")
-	const keeps = "is not found any more, and stays in use while a document of the file cannot be read"
+	const keeps = "is missing, and stays in use while a document of the file cannot be read"
 	f.atomically("f.yaml", docs(rule("a", "a2"), "kind: DestinationRule\nmetadata:\n  name: b\nspec: [\n", rule("d", "d")))
 	f.untilState("a=a2", "b=b", "c=c", "d=d", "g=g",
 		"error in f.yaml: DestinationRule//b (f.yaml#2:9): invalid YAML: did not find expected node content",
@@ -188,7 +188,7 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.rename(f.path(".pipe"), f.path("f.yaml"))
-	f.untilState("a=a", "error in f.yaml: f.yaml: cannot be read, what was last read from it stays: not a regular file")
+	f.untilState("a=a", "error in f.yaml: f.yaml: cannot be read, the last content read stays in use: not a regular file")
 	f.atomically("f.yaml", rule("a", "b"))
 	f.untilState("a=b")
 	// A link in a circle.
@@ -196,7 +196,7 @@ func TestFileThatCannotBeReadKeepsItsObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.rename(f.path(".link"), f.path("f.yaml"))
-	f.untilState("a=b", "error in f.yaml: f.yaml: cannot be read, what was last read from it stays: too many levels of symbolic links")
+	f.untilState("a=b", "error in f.yaml: f.yaml: cannot be read, the last content read stays in use: too many levels of symbolic links")
 	f.remove("f.yaml")
 	f.untilState()
 }

@@ -129,7 +129,7 @@ func (m *manifest) replaceObjects(r reading, held bool) {
 			fresh[key] = old // it may be in the unreadable document
 			m.problems = append(
 				m.problems,
-				keptProblem(old, "is not found any more, and stays in use while a document of the file cannot be read"),
+				keptProblem(old, "is missing, and stays in use while a document of the file cannot be read"),
 			)
 		case held:
 			fresh[key] = old
@@ -149,7 +149,7 @@ func keptProblem(c *config.Config, reason string) config.Problem {
 func duplicateProblem(c, counts *config.Config) config.Problem {
 	return config.Problem{
 		Key: c.Key, Origin: c.Origin, Severity: config.Error,
-		Reason: fmt.Sprintf("is also in %s, which counts; this one is not used", counts.Origin),
+		Reason: fmt.Sprintf("is also in %s, which takes precedence; this one is not used", counts.Origin),
 	}
 }
 

@@ -112,7 +112,7 @@ func unreadableProblem(path string, err error) config.Problem {
 		err = p.Err // the path is named separately
 	}
 	return config.Problem{
-		Origin: path, Severity: config.Error, Reason: "cannot be read, what was last read from it stays: " + err.Error(),
+		Origin: path, Severity: config.Error, Reason: "cannot be read, the last content read stays in use: " + err.Error(),
 	}
 }
 

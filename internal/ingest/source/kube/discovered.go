@@ -109,7 +109,7 @@ func (d *discovered) pollDiscovery(ctx context.Context) error {
 			if !known {
 				list, err := d.resources(ctx, gv)
 				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("ask what is served of %s: %w", gv, err)
+					return fmt.Errorf("discover the API versions of %s: %w", gv, err)
 				}
 				if err == nil {
 					served = list.APIResources

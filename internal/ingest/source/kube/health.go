@@ -137,7 +137,7 @@ func (s *store) failures(now time.Time, grace time.Duration, told []failure) []f
 		if x.err == nil || !isDenied(x.err) && now.Sub(x.since) < grace {
 			return
 		}
-		reason := errorWithoutURL(x.err) + "; what was read last stays in use"
+		reason := errorWithoutURL(x.err) + "; the last content read stays in use"
 		if !x.listed {
 			reason = errorWithoutURL(x.err) + "; nothing was read yet"
 		}

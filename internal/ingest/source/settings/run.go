@@ -108,7 +108,7 @@ func (r *run) applyText(x reading) {
 			}
 			r.bad[x.origin] = true
 		} else {
-			reason += "; what it said before stays in use"
+			reason += "; its previous version stays in use"
 		}
 		r.setProblem(x.origin, config.Error, reason)
 		return

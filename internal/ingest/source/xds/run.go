@@ -109,7 +109,7 @@ func (r *run) reportDisconnect(ctx context.Context, err error, answered bool, pa
 		return
 	}
 	if r.synced {
-		text += "; what it said last stays in use"
+		text += "; its last valid version stays in use"
 	}
 	r.setProblem(ctx, "cannot be read: "+text)
 }
@@ -209,5 +209,5 @@ func (r *run) missingTypes() string {
 	if len(list) == 0 {
 		return ""
 	}
-	return "is connected, but has not said yet what there is of " + strings.Join(list, ", ")
+	return "is connected, but has not sent its state yet of " + strings.Join(list, ", ")
 }
