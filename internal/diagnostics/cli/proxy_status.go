@@ -87,8 +87,9 @@ func typeRows(list []debug.SyncStatus) [][]string {
 	return rows
 }
 
-// syncState compares the nonces of the last sent and the last acknowledged response, and returns
-// the result in istioctl's terms. The result is ERROR if the proxy has reported an error.
+// syncState returns the state of a type in istioctl's terms: ERROR if the proxy has reported an
+// error, NOT SENT before the first response, SYNCED if the nonces of the last sent and the last
+// acknowledged response are equal, and otherwise STALE.
 func syncState(r debug.ResourceStatus) string {
 	switch {
 	case r.LastError != "":

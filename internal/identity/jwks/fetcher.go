@@ -209,8 +209,9 @@ func (s *Source) fetchOnce(ctx context.Context, f *keyFetcher, reader *documentR
 	return reader.readKeys(ctx, f.source)
 }
 
-// nextDelay returns the time until the next fetch after this number of consecutive failures, with
-// jitter.
+// nextDelay returns the time until the next fetch, minus jitter. It is the refresh interval without
+// failures. After failures it is an exponential backoff, bounded by maxBackoff and the refresh
+// interval.
 func (s *Source) nextDelay(failures int) time.Duration {
 	pause := s.o.Refresh
 	if failures > 0 {

@@ -34,9 +34,9 @@ func (r *report) checkLabels(at path, labels map[string]string) {
 	}
 }
 
-// matchLabels checks labels that select workloads. there is set if the selector is present. A
-// selector without labels is reported as a Warning: it selects every workload, which is rarely
-// intended.
+// matchLabels checks labels that select workloads. Empty keys and wildcards are Errors. there is
+// set if the selector is present. A selector without labels is a Warning, because it selects every
+// workload, which is rarely intended.
 func (r *report) matchLabels(at path, labels map[string]string, there bool) {
 	if there && len(labels) == 0 {
 		r.warnf(at, "the selector has no labels and selects all workloads")

@@ -69,6 +69,8 @@ func (r *report) valueLists(at path, lists []namedValues) {
 	}
 }
 
+// ruleSource checks a source of an AuthorizationPolicy rule: its lists, address blocks and service
+// accounts. If custom is set, it rejects matches of the caller's identity.
 func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 	r.valueLists(at, []namedValues{
 		{"principals", source.GetPrincipals()},

@@ -156,8 +156,8 @@ func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 }
 
 // VirtualServicesOf returns the VirtualServices that are bound to a Gateway ("namespace/name") and
-// visible to the View. VirtualServices that are exported only to their own namespace come first;
-// both groups are ordered by age, oldest first.
+// visible to the View, without delegates. VirtualServices that are exported only to their own
+// namespace come first; both groups are ordered by age, oldest first.
 func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 	type key struct{ namespace string }
 	return snapshot.Derive(v.Snapshot.Visibility, key{v.Key.Namespace}, func() map[string][]*snapshot.VirtualService {

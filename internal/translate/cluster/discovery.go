@@ -32,8 +32,9 @@ func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *
 	}
 }
 
-// usesOriginalDestination reports whether calls go to the address that the caller chose: that of a
-// pod behind a headless service, or any address under a DestinationRule with PASSTHROUGH.
+// usesOriginalDestination reports whether calls go to the address that the caller chose. This is
+// true for headless services that are not served over EDS, and, except at routers, under a
+// DestinationRule with PASSTHROUGH.
 func (in OutboundInput) usesOriginalDestination(p *networking.TrafficPolicy) bool {
 	if p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH &&
 		in.Proxy.Type != mesh.RouterProxy {

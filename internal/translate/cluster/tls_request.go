@@ -25,7 +25,8 @@ const (
 )
 
 // matchEndpoints selects mutual TLS for endpoints whose metadata declares it, and plaintext for all
-// others.
+// others. If the port's protocol is undeclared, requests of connection managers get another ALPN
+// than raw connections.
 func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 	takes := fields{"tlsMode": structpb.NewStringValue("istio")}.toStruct()
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{

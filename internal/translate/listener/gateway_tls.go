@@ -82,6 +82,8 @@ func overQUIC(s *Spec) Spec {
 	return q
 }
 
+// chainOverQUIC returns a copy of c for HTTP/3. It returns false unless c serves HTTP over TLS
+// without client certificates.
 func chainOverQUIC(c *Chain) (Chain, bool) {
 	if c.HTTP == nil || c.TLS == nil || c.TLS.Trust != "" {
 		return Chain{}, false

@@ -7,8 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// addHTTP makes the listener of an address handle HTTP, for all candidates. Except at the captured
-// wildcard address, all its connections are assumed to carry HTTP.
+// addHTTP makes the listener of an address handle HTTP, for all services planned there. Except at
+// the captured wildcard address, all its connections are assumed to carry HTTP. It does nothing if
+// the address has no draft (see draftAt).
 func (p *planner) addHTTP(b servicePort, address string) {
 	d := p.draftAt(b, address)
 	if d == nil {

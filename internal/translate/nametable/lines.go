@@ -145,9 +145,9 @@ func (in input) endpointIPs() (all []string, named map[string][]string) {
 	return sortUnique(all), named
 }
 
-// addressesOf returns an endpoint's addresses. ok is false if it is not ready, not an IP, or on
-// another network: its address is unreachable, and a gateway cannot replace it because calls are
-// forwarded to their original destination.
+// addressesOf returns an endpoint's addresses. ok is false if it is not ready (unless the service
+// publishes unready addresses), not an IP, or on another network: its address is unreachable, and a
+// gateway cannot replace it because calls are forwarded to their original destination.
 func (in input) addressesOf(e *mesh.Endpoint) (ips []string, ok bool) {
 	if e.Health != mesh.Healthy && !in.service.PublishNotReady || !matches(e.Network, in.network) {
 		return nil, false

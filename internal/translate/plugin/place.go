@@ -124,6 +124,8 @@ func (t traffic) matchesSide(side Side) bool {
 	}
 }
 
+// matchesPort reports whether the selector matches the side and the port. A selector without ports
+// matches all.
 func (t traffic) matchesPort(side Side, port uint32) bool {
 	if !t.matchesSide(side) {
 		return false

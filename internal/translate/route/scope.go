@@ -76,6 +76,8 @@ func newCallees(v *view.View, e *view.Egress) *callees {
 	return c
 }
 
+// addService adds a service to c.services under each of its port numbers that may be HTTP. An alias
+// is added to c.aliases instead, unless its target is unknown.
 func (c *callees) addService(v *view.View, svc *mesh.Service) {
 	if svc.Resolution == mesh.Alias {
 		if host := destination.Host(v, svc.Host); host != svc.Host {

@@ -67,6 +67,8 @@ func atGateways(vs *networking.VirtualService, m *networking.HTTPMatchRequest) b
 		len(vs.GetHosts()) == 0
 }
 
+// checkClaims reports matches of token claims in a route of sidecars, where tokens are not validated
+// and the match always holds or never does, according to holds.
 func (w *warnings) checkClaims(path string, headers map[string]*networking.StringMatch, holds string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if _, ok := token.RoutingClaim(name); ok {

@@ -13,9 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// certificatesOf parses all certificates in the PEM text under a key of an object. A well-formed
-// certificate that Go cannot parse is nil in the list, and a Warning, because Envoy's library may
-// be less strict. Anything else that is not a certificate is an Error.
+// certificatesOf parses the CERTIFICATE blocks in the PEM text under a key of an object. It skips
+// blocks of other types. A well-formed certificate that Go cannot parse is nil in the list, and a
+// Warning, because Envoy's library may be less strict. A malformed one, or a text without any, is
+// an Error.
 func certificatesOf(key string, text []byte) (list []*x509.Certificate, faults []fault) {
 	for _, block := range pemBlocks(text) {
 		if block.Type != "CERTIFICATE" {

@@ -152,7 +152,8 @@ func (r *Rollout) answerQuarantine(pr *producer, q quarantine.Quarantine, by *Cl
 	}
 }
 
-// acceptCandidate records that a voter has acknowledged a refused resource.
+// acceptCandidate records that a voter has acknowledged a refused resource. This ends the
+// resource's quarantine, and it is no longer a candidate.
 func (r *Rollout) acceptCandidate(pr *producer, x quarantine.Candidate, by *Client) {
 	r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Accepted{Candidate: x, Connection: by.ID}))
 	delete(pr.votes.refused, x.Name)

@@ -117,7 +117,8 @@ func (l *loop) nextWake() time.Time {
 	return wake
 }
 
-// doDueWork does the work that is due.
+// doDueWork reads touched files when a burst of events has ended, scans the tree when that failed
+// or the poll interval has passed, and removes missing files whose grace period is over.
 func (l *loop) doDueWork() {
 	now := l.o.Clock.Now()
 	if due, any := l.burst.Due(); any && !due.After(now) {

@@ -9,7 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// scanTree scans the whole tree and reads the files that seem to have changed.
+// scanTree scans the whole tree, reads the files that seem to have changed or were touched, and
+// removes the objects of missing files. If the scan fails, it reports a Problem and keeps the last
+// state.
 func (l *loop) scanTree() {
 	l.looked = l.o.Clock.Now()
 	found, unwatched, err := scanFiles(l.root, l.dirs)

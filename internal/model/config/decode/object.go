@@ -120,6 +120,8 @@ type envelope struct {
 	Status     json.RawMessage   `json:"status"`
 }
 
+// decodeIstio decodes an object of an Istio kind and sets its Config, unless it has an Error. An
+// unknown field is an Error, but only a Warning if it is in the metadata or stored is set.
 func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	var e envelope
 	strict, err := kjson.UnmarshalStrict(body, &e)
