@@ -19,7 +19,7 @@ func notRecovered() map[string]int {
 		"internal/identity/ca/reloader.go":              1,
 		"internal/identity/ca/root_publisher.go":        1,
 		"internal/identity/authority/server.go":         5,
-"internal/discovery/autoregister.go":            2,
+		"internal/discovery/autoregister.go":            2,
 		"internal/discovery/bundles.go":                 2,
 		"internal/discovery/controlled.go":              2,
 		"internal/discovery/gateway_api.go":             4,

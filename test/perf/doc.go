@@ -1,8 +1,8 @@
 // Package perf measures the cost of the control plane. docs/BENCHMARKS.md explains the figures and
 // how to read them.
 //
-// In: a control plane's binary, or the rooms of this repository. Out: CPU time, bytes, messages, allocations, memory and
-// latencies, as JSON and tables.
+// In: a control plane's binary, or the rooms of this repository. Out: CPU time, bytes, messages,
+// allocations, memory and latencies, as JSON and tables.
 //
 // Two kinds of measurement are here. cmd/meshbench runs a real control plane process and a fleet of
 // simulated proxies over real gRPC: workload makes the mesh, feed brings it to the control plane,

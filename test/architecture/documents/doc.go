@@ -1,15 +1,15 @@
 // Package documents checks README and docs against the sources.
 //
 // Inputs: README.md, CONTRIBUTING.md, the Markdown files below docs and samples, the Go sources of
-// the repository, and the table of internal/model/retired. Output: a test failure for each flag that no
-// command has, each environment variable that no program reads, and each metric that no program
-// registers.
+// the repository, and the table of internal/model/retired. Output: a test failure for each flag
+// that no command has, each environment variable that no program reads, and each metric that no
+// program registers.
 //
 // A name is known if the sources declare it: a flag where it is defined, a variable as a whole
 // string outside tests. The documents that list one kind of name completely have tests of their
 // own: ENVIRONMENT.md (cmd/pilot-discovery), ENVIRONMENT-AGENT.md (internal/agent/environment),
-// METRICS.md (internal/base/obs), METRICS-AGENT.md (internal/agent), RETIRED.md (internal/model/retired) and
-// api-coverage.md (test/conformance/apicoverage).
+// METRICS.md (internal/base/obs), METRICS-AGENT.md (internal/agent), RETIRED.md
+// (internal/model/retired) and api-coverage.md (test/conformance/apicoverage).
 //
 // Start with TestFlags.
 package documents

@@ -18,18 +18,19 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
-// rooms are where cases are, by the first part of their names.
-func rooms() map[string]string {
+// caseFolders are where cases are, by the first part of their names.
+func caseFolders() map[string]string {
 	return map[string]string{
-		"agent":     "internal/agent/command/testdata/changes",
-		"cluster":   "internal/translate/cluster/testdata",
-		"endpoint":  "internal/translate/endpoint/testdata",
-		"listener":  "internal/translate/listener/testdata",
-		"nametable": "internal/translate/nametable/testdata",
-		"patch":     "internal/translate/patch/testdata",
-		"plugin":    "internal/translate/plugin/testdata",
-		"route":     "internal/translate/route/testdata",
-		"telemetry": "internal/translate/telemetry/testdata", "authorization": "internal/translate/authorization/testdata",
+		"agent":          "internal/agent/command/testdata/changes",
+		"cluster":        "internal/translate/cluster/testdata",
+		"endpoint":       "internal/translate/endpoint/testdata",
+		"listener":       "internal/translate/listener/testdata",
+		"nametable":      "internal/translate/nametable/testdata",
+		"patch":          "internal/translate/patch/testdata",
+		"plugin":         "internal/translate/plugin/testdata",
+		"route":          "internal/translate/route/testdata",
+		"telemetry":      "internal/translate/telemetry/testdata",
+		"authorization":  "internal/translate/authorization/testdata",
 		"authentication": "internal/translate/authentication/testdata",
 	}
 }
@@ -43,7 +44,7 @@ type Case struct {
 // ReadCase reads the case of a name, "route/match_uri". root is the folder of the repository.
 func ReadCase(root, name string) (*Case, error) {
 	room, rest, _ := strings.Cut(name, "/")
-	folder, ok := rooms()[room]
+	folder, ok := caseFolders()[room]
 	if !ok {
 		return nil, fmt.Errorf("case %q: no room %q has cases", name, room)
 	}
@@ -88,7 +89,7 @@ func speaksOf(folder, test, field string) error {
 // CaseNames returns the names of all cases there are.
 func CaseNames(root string) ([]string, error) {
 	var names []string
-	for room, folder := range rooms() {
+	for room, folder := range caseFolders() {
 		base := filepath.Join(root, folder)
 		err := filepath.WalkDir(base, func(path string, _ os.DirEntry, err error) error {
 			if rest, ok := strings.CutSuffix(path, ".txtar"); ok && err == nil {
@@ -121,7 +122,8 @@ func (c *Case) Objects() ([]*config.Config, error) {
 
 // hasObjects reports whether a section is a list of objects, rather than settings or output.
 func hasObjects(f txtar.File) bool {
-	return strings.HasSuffix(f.Name, ".yaml") && !strings.HasSuffix(f.Name, "mesh.yaml") && !strings.HasSuffix(f.Name, "networks.yaml") &&
+	return strings.HasSuffix(f.Name, ".yaml") && !strings.HasSuffix(f.Name, "mesh.yaml") &&
+		!strings.HasSuffix(f.Name, "networks.yaml") &&
 		(bytes.Contains(f.Data, []byte("kind:")) || bytes.Contains(f.Data, []byte(`"kind":`)))
 }
 
@@ -133,7 +135,7 @@ func isMeshConfig(name string) bool {
 // Messages returns the messages of a subject in a case, without defaults.
 func (c *Case) Messages(s Subject) ([]proto.Message, error) {
 	if s.Kind == "" {
-		return c.settings(s)
+		return c.meshSettings(s)
 	}
 	objects, err := c.Objects()
 	if err != nil {
@@ -148,9 +150,9 @@ func (c *Case) Messages(s Subject) ([]proto.Message, error) {
 	return list, nil
 }
 
-// settings returns the mesh-wide settings in a case. Settings of proxies are part of a MeshConfig, or
-// passed to an agent.
-func (c *Case) settings(s Subject) ([]proto.Message, error) {
+// meshSettings returns the mesh-wide settings in a case. Settings of proxies are part of a
+// MeshConfig, or passed to an agent.
+func (c *Case) meshSettings(s Subject) ([]proto.Message, error) {
 	var list []proto.Message
 	for _, f := range c.archive.Files {
 		for _, text := range settingsIn(s.Name, f) {
@@ -177,7 +179,7 @@ func settingsIn(subject string, f txtar.File) [][]byte {
 		}
 	case "MeshNetworks.networks":
 		if strings.HasSuffix(f.Name, "networks.yaml") {
-			return networks(f.Data)
+			return networkMessages(f.Data)
 		}
 	case "MeshConfig":
 		if ofMesh {
@@ -192,8 +194,8 @@ func settingsIn(subject string, f txtar.File) [][]byte {
 	return nil
 }
 
-// networks returns the networks of a MeshNetworks.
-func networks(text []byte) [][]byte {
+// networkMessages returns the networks of a MeshNetworks.
+func networkMessages(text []byte) [][]byte {
 	var m struct {
 		Networks map[string]any `json:"networks"`
 	}

@@ -1,8 +1,9 @@
-// Package apicoverage accounts for the API: it states for every field of the objects and settings that users write what becomes
-// of it.
+// Package apicoverage accounts for the API: it states for every field of the objects and settings
+// that users write what becomes of it.
 //
-// Inputs: the descriptors of istio.io/api, the lines in lines/, one file for each message, and the golden cases of the
-// other packages. Output: docs/api-coverage.md. Invariant: every field has a line, and a test holds each line. A field is
+// Inputs: the descriptors of istio.io/api, the lines in lines/, one file for each message, and the
+// golden cases of the other packages. Output: docs/api-coverage.md. Invariant: every field has a
+// line, and a test holds each line. A field is
 //
 //	done      a case sets it, and without it the output of the case differs: the line names the case, "route/match_uri", or
 //	          a test of Go, "internal/ingest/source/xds:TestTLS", which must mention the field

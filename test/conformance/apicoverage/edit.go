@@ -24,15 +24,15 @@ import (
 // An edit changes one message in place.
 type edit func(m protoreflect.Message)
 
-// Edited returns a copy of the case in which every message of the subject was passed through change, and the objects of
-// the subject's kind as they are after it.
+// Edited returns a copy of the case in which every message of the subject was passed through
+// change, and the objects of the subject's kind as they are after it.
 //
-// Every message is decoded and encoded again, so compare a copy only with another copy: an edit that does nothing is the
-// baseline.
+// Every message is decoded and encoded again, so compare a copy only with another copy: an edit
+// that does nothing is the baseline.
 func (c *Case) Edited(s Subject, change edit) (*Case, error) {
 	out := &Case{c.Name, &txtar.Archive{Comment: c.archive.Comment}}
 	for _, f := range c.archive.Files {
-		data, err := edited(s, f, change)
+		data, err := editFile(s, f, change)
 		if err != nil {
 			return nil, fmt.Errorf("case %q: %s: %w", c.Name, f.Name, err)
 		}
@@ -41,7 +41,7 @@ func (c *Case) Edited(s Subject, change edit) (*Case, error) {
 	return out, nil
 }
 
-func edited(s Subject, f txtar.File, change edit) ([]byte, error) {
+func editFile(s Subject, f txtar.File, change edit) ([]byte, error) {
 	switch s.Name {
 	case "MeshConfig":
 		if isMeshConfig(f.Name) {
@@ -115,7 +115,8 @@ func editProxyConfig(f txtar.File, change edit) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// editObjects edits the specs of the objects of the subject's kind, and leaves the other objects as they are.
+// editObjects edits the specs of the objects of the subject's kind, and leaves the other objects as
+// they are.
 func editObjects(text []byte, s Subject, change edit) ([]byte, error) {
 	var out bytes.Buffer
 	documents := k8syaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)

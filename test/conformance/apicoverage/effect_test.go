@@ -58,7 +58,7 @@ func (p pruning) fault(state State) string {
 
 func (p pruning) doneFault() string {
 	before := p.before()
-	less := p.edited(func(m protoreflect.Message) { unset(m, p.field) })
+	less := p.edited(func(m protoreflect.Message) { clearField(m, p.field) })
 	differs := p.output(less) != before
 	if wrong := p.invalid(p.original); differs && p.invalid(less) > wrong {
 		for step := range variants {
@@ -80,7 +80,7 @@ func (p pruning) doneFault() string {
 
 func (p pruning) defaultFault() string {
 	before := p.before()
-	if p.output(p.edited(func(m protoreflect.Message) { unset(m, p.field) })) != before {
+	if p.output(p.edited(func(m protoreflect.Message) { clearField(m, p.field) })) != before {
 		return p.original.Name + " makes something else without it: it is done"
 	}
 	for step := range variants {
@@ -113,7 +113,7 @@ func (p pruning) caseFor(state State) string {
 			p.t.Fatal(err)
 		}
 		list, err := c.Messages(p.subject)
-		if err != nil || !slices.ContainsFunc(list, func(m proto.Message) bool { return sets(m.ProtoReflect(), p.field) }) {
+		if err != nil || !slices.ContainsFunc(list, func(m proto.Message) bool { return setsField(m.ProtoReflect(), p.field) }) {
 			continue
 		}
 		other := p
@@ -136,7 +136,7 @@ func (p pruning) before() string {
 }
 
 func (p pruning) altered(step int) *Case {
-	return p.edited(func(m protoreflect.Message) { alter(m, p.field, step) })
+	return p.edited(func(m protoreflect.Message) { alterField(m, p.field, step) })
 }
 
 func (p pruning) edited(change edit) *Case {

@@ -12,17 +12,17 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// fields returns what needs a line: every leaf of a message, and for an enum every value except the
-// unset one. Below a field of whole nothing needs a line but the field itself.
-func fields(m proto.Message, whole config.Fields) []string {
+// requiredFields returns what needs a line: every leaf of a message, and for an enum every value
+// except the unset one. Below a field of whole nothing needs a line but the field itself.
+func requiredFields(m proto.Message, whole config.Fields) []string {
 	var list []string
-	for _, leaf := range leaves(m) {
+	for _, leaf := range leafPaths(m) {
 		if i := slices.IndexFunc(whole, func(w string) bool { return config.Fields{w}.Covers(leaf) }); i >= 0 {
 			list = append(list, whole[i])
 			continue
 		}
 		list = append(list, leaf)
-		if e := descriptor(m, leaf).Enum(); e != nil {
+		if e := fieldAt(m, leaf).Enum(); e != nil {
 			for i := range e.Values().Len() {
 				if v := e.Values().Get(i); v.Number() != 0 {
 					list = append(list, leaf+"="+string(v.Name()))
@@ -33,27 +33,27 @@ func fields(m proto.Message, whole config.Fields) []string {
 	return slices.Compact(list)
 }
 
-// leaves returns the leaves of a message, and in the place of a map of messages the leaves of its
-// values: "tracing.customTags.header.name". The networks of MeshNetworks are a subject of their
+// leafPaths returns the leaves of a message, and in the place of a map of messages the leaves of
+// its values: "tracing.customTags.header.name". The networks of MeshNetworks are a subject of their
 // own.
-func leaves(m proto.Message) []string {
+func leafPaths(m proto.Message) []string {
 	var list []string
 	for _, leaf := range config.LeafPaths(m) {
-		f := descriptor(m, leaf)
-		if !f.IsMap() || below(f) == nil || f.FullName() == "istio.mesh.v1alpha1.MeshNetworks.networks" {
+		f := fieldAt(m, leaf)
+		if !f.IsMap() || messageBelow(f) == nil || f.FullName() == "istio.mesh.v1alpha1.MeshNetworks.networks" {
 			list = append(list, leaf)
 			continue
 		}
-		for _, inside := range config.LeafPaths(dynamicpb.NewMessage(below(f))) {
+		for _, inside := range config.LeafPaths(dynamicpb.NewMessage(messageBelow(f))) {
 			list = append(list, leaf+"."+inside)
 		}
 	}
 	return list
 }
 
-// below returns the type of the messages that a field holds: alone, in a list, or as the values of
-// a map. It is nil for other fields and for messages that are not of the API.
-func below(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
+// messageBelow returns the type of the messages that a field holds: alone, in a list, or as the
+// values of a map. It is nil for other fields and for messages that are not of the API.
+func messageBelow(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
 	m := f.Message()
 	if f.IsMap() {
 		m = f.MapValue().Message()
@@ -64,22 +64,22 @@ func below(f protoreflect.FieldDescriptor) protoreflect.MessageDescriptor {
 	return m
 }
 
-// descriptor finds the field of a path, nil if there is none.
-func descriptor(m proto.Message, path string) protoreflect.FieldDescriptor {
+// fieldAt finds the field of a path, nil if there is none.
+func fieldAt(m proto.Message, path string) protoreflect.FieldDescriptor {
 	at := m.ProtoReflect().Descriptor()
 	for {
 		name, rest, deeper := strings.Cut(path, ".")
 		f := at.Fields().ByJSONName(name)
-		if !deeper || f == nil || below(f) == nil {
+		if !deeper || f == nil || messageBelow(f) == nil {
 			return f
 		}
-		at, path = below(f), rest
+		at, path = messageBelow(f), rest
 	}
 }
 
-// find returns the type that a field refers to: a field of the subject, another subject, or
+// findType returns the type that a field refers to: a field of the subject, another subject, or
 // "subject:field".
-func find(s Subject, like string) (protoreflect.MessageDescriptor, error) {
+func findType(s Subject, like string) (protoreflect.MessageDescriptor, error) {
 	name, path, _ := strings.Cut(like, ":")
 	for _, other := range Subjects() {
 		switch {
@@ -87,23 +87,23 @@ func find(s Subject, like string) (protoreflect.MessageDescriptor, error) {
 		case path == "":
 			return other.Type.ProtoReflect().Descriptor(), nil
 		default:
-			return at(other, path)
+			return messageAt(other, path)
 		}
 	}
-	return at(s, like)
+	return messageAt(s, like)
 }
 
-func at(s Subject, path string) (protoreflect.MessageDescriptor, error) {
-	f := descriptor(s.Type, path)
+func messageAt(s Subject, path string) (protoreflect.MessageDescriptor, error) {
+	f := fieldAt(s.Type, path)
 	if f == nil || f.Message() == nil {
 		return nil, fmt.Errorf("%s has no message %s", s.Name, path)
 	}
 	return f.Message(), nil
 }
 
-// sets reports whether a message sets a field, in any of its lists. A zero that cannot be told from
-// nothing sets none.
-func sets(m protoreflect.Message, field string) bool {
+// setsField reports whether a message sets a field, in any of its lists. A zero that cannot be told
+// from nothing sets none.
+func setsField(m protoreflect.Message, field string) bool {
 	path, value, _ := strings.Cut(field, "=")
 	name, rest, deeper := strings.Cut(path, ".")
 	f := m.Descriptor().Fields().ByJSONName(name)
@@ -112,18 +112,21 @@ func sets(m protoreflect.Message, field string) bool {
 	}
 	if deeper {
 		below := rest + strings.TrimPrefix(field, path)
-		return slices.ContainsFunc(elements(m, f), func(v protoreflect.Value) bool { return sets(v.Message(), below) })
+		return slices.ContainsFunc(
+			fieldValues(m, f),
+			func(v protoreflect.Value) bool { return setsField(v.Message(), below) },
+		)
 	}
 	if value == "" {
 		return true
 	}
-	return slices.ContainsFunc(elements(m, f), func(v protoreflect.Value) bool {
+	return slices.ContainsFunc(fieldValues(m, f), func(v protoreflect.Value) bool {
 		return v.Enum() == f.Enum().Values().ByName(protoreflect.Name(value)).Number()
 	})
 }
 
-// elements returns the value of a field, or the values of a list or a map.
-func elements(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoreflect.Value {
+// fieldValues returns the value of a field, or the values of a list or a map.
+func fieldValues(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoreflect.Value {
 	if f.IsMap() {
 		return slices.Collect(func(yield func(protoreflect.Value) bool) {
 			m.Get(f).Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { return yield(v) })
@@ -139,8 +142,8 @@ func elements(m protoreflect.Message, f protoreflect.FieldDescriptor) []protoref
 	return out
 }
 
-// only returns a message that sets just one field, to a value other than its default.
-func only(m proto.Message, field string) proto.Message {
+// messageWith returns a message that sets just one field, to a value other than its default.
+func messageWith(m proto.Message, field string) proto.Message {
 	path, value, _ := strings.Cut(field, "=")
 	out := m.ProtoReflect().New()
 	at := out
@@ -155,20 +158,20 @@ func only(m proto.Message, field string) proto.Message {
 			at = at.Mutable(f).Message()
 		}
 	}
-	set(at, at.Descriptor().Fields().ByJSONName(names[len(names)-1]), value)
+	setValue(at, at.Descriptor().Fields().ByJSONName(names[len(names)-1]), value)
 	return out.Interface()
 }
 
-func set(m protoreflect.Message, f protoreflect.FieldDescriptor, enum string) {
+func setValue(m protoreflect.Message, f protoreflect.FieldDescriptor, enum string) {
 	switch {
 	case f.IsMap():
 		values := m.Mutable(f).Map()
-		values.Set(someKey(f), something(f.MapValue(), values.NewValue(), enum))
+		values.Set(someKey(f), exampleValue(f.MapValue(), values.NewValue(), enum))
 	case f.IsList():
 		values := m.Mutable(f).List()
-		values.Append(something(f, values.NewElement(), enum))
+		values.Append(exampleValue(f, values.NewElement(), enum))
 	default:
-		m.Set(f, something(f, m.NewField(f), enum))
+		m.Set(f, exampleValue(f, m.NewField(f), enum))
 	}
 }
 
@@ -179,7 +182,7 @@ func someKey(f protoreflect.FieldDescriptor) protoreflect.MapKey {
 	return protoreflect.ValueOfString("k").MapKey()
 }
 
-func something(f protoreflect.FieldDescriptor, empty protoreflect.Value, enum string) protoreflect.Value {
+func exampleValue(f protoreflect.FieldDescriptor, empty protoreflect.Value, enum string) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(true)

@@ -26,7 +26,8 @@ type Subject struct {
 	Kind api.Kind
 }
 
-// Subjects are all of them. The networking API has one set of messages for v1, v1beta1 and v1alpha3.
+// Subjects are all of them. The networking API has one set of messages for v1, v1beta1 and
+// v1alpha3.
 func Subjects() []Subject {
 	return []Subject{
 		{"VirtualService", new(networking.VirtualService), api.VirtualService},
@@ -93,7 +94,7 @@ func Lines(s Subject) ([]Line, error) {
 		if row == "" || strings.HasPrefix(row, "#") {
 			continue
 		}
-		line, err := parse(row)
+		line, err := parseLine(row)
 		if err != nil {
 			return nil, fmt.Errorf("lines/%s.txt:%d: %w", s.Name, i+1, err)
 		}
@@ -102,7 +103,7 @@ func Lines(s Subject) ([]Line, error) {
 	return list, nil
 }
 
-func parse(row string) (Line, error) {
+func parseLine(row string) (Line, error) {
 	words := strings.Fields(row)
 	if len(words) < 2 {
 		return Line{}, fmt.Errorf("%q: want a field, what becomes of it, and by what", row)

@@ -66,7 +66,7 @@ func check(t *testing.T, s Subject) Account {
 		known[l.Field] = l
 	}
 	cases := reader{}
-	for _, field := range fields(s.Type, whole) {
+	for _, field := range requiredFields(s.Type, whole) {
 		l, ok := known[field]
 		if !ok {
 			p := pruning{t: t, subject: s, field: field, unedited: map[string]string{}}
@@ -94,13 +94,13 @@ func check(t *testing.T, s Subject) Account {
 func checkDone(t *testing.T, s Subject, l Line, cases reader) {
 	t.Helper()
 	checkCase(t, s, l, cases)
-	told := denied(t, s, only(s.Type, l.Field), l.Field)
+	told := denied(t, s, messageWith(s.Type, l.Field), l.Field)
 	if told == "" || strings.Contains(l.By, ":") {
 		return
 	}
 	// By itself it means nothing; in its case it must.
 	for _, m := range cases.messages(t, s, l.By) {
-		if sets(m.ProtoReflect(), l.Field) && denied(t, s, m, l.Field) == "" {
+		if setsField(m.ProtoReflect(), l.Field) && denied(t, s, m, l.Field) == "" {
 			return
 		}
 	}
@@ -128,7 +128,7 @@ func checkCase(t *testing.T, s Subject, l Line, cases reader) {
 		return
 	}
 	for _, m := range cases.messages(t, s, l.By) {
-		if sets(m.ProtoReflect(), l.Field) {
+		if setsField(m.ProtoReflect(), l.Field) {
 			return
 		}
 	}
@@ -139,12 +139,12 @@ func checkCase(t *testing.T, s Subject, l Line, cases reader) {
 func checkAs(t *testing.T, s Subject, l Line, cases reader) {
 	t.Helper()
 	checkCase(t, s, l, cases)
-	like, err := find(s, l.Like)
+	like, err := findType(s, l.Like)
 	if err != nil {
 		t.Errorf("%s: %v", l.Field, err)
 		return
 	}
-	if mine := descriptor(s.Type, l.Field).Message(); mine != like {
+	if mine := fieldAt(s.Type, l.Field).Message(); mine != like {
 		t.Errorf("%s is not as %s: they are of different types", l.Field, l.Like)
 	}
 }
@@ -154,8 +154,8 @@ var unhonoured = regexp.MustCompile(`not honoured|has no effect|not supported|no
 
 // isMessage reports whether a field has fields below it.
 func isMessage(s Subject, field string) bool {
-	f := descriptor(s.Type, field)
-	return f != nil && below(f) != nil
+	f := fieldAt(s.Type, field)
+	return f != nil && messageBelow(f) != nil
 }
 
 // reason returns what users are told about a rejected field, when they set nothing else or what the case has. The Problem
@@ -163,11 +163,11 @@ func isMessage(s Subject, field string) bool {
 // that says that the field has no effect counts first.
 func reason(t *testing.T, s Subject, l Line, cases reader) string {
 	t.Helper()
-	try := []proto.Message{only(s.Type, l.Field)}
+	try := []proto.Message{messageWith(s.Type, l.Field)}
 	if l.By != "" {
 		try = nil
 		for _, m := range cases.messages(t, s, l.By) {
-			if sets(m.ProtoReflect(), l.Field) {
+			if setsField(m.ProtoReflect(), l.Field) {
 				try = append(try, m)
 			}
 		}

@@ -11,7 +11,8 @@ type Account struct {
 	Lines []Line
 }
 
-// Page writes the accounts as docs/api-coverage.md. Of rejected fields the By is the reason that users are given.
+// Page writes the accounts as docs/api-coverage.md. Of rejected fields the By is the reason that
+// users are given.
 func Page(accounts []Account) string {
 	var b strings.Builder
 	b.WriteString(`# What becomes of each field of the API
@@ -37,15 +38,30 @@ v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum. Below a map stand the
 		for _, l := range a.Lines {
 			n[l.State]++
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %d | %d | %d | %d |\n", a.Name, anchor(a.Name), n[Done], n[Default], n[Rejected], n[Obsolete])
+		fmt.Fprintf(
+			&b,
+			"| [%s](#%s) | %d | %d | %d | %d |\n",
+			a.Name,
+			anchorOf(a.Name),
+			n[Done],
+			n[Default],
+			n[Rejected],
+			n[Obsolete],
+		)
 	}
 	for _, a := range accounts {
 		fmt.Fprintf(&b, "\n## %s\n\n| field | | |\n|---|---|---|\n", a.Name)
 		for _, l := range a.Lines {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Field, strings.TrimSpace(string(l.State)+" "+l.Like), strings.ReplaceAll(l.By, "|", "\\|"))
+			fmt.Fprintf(
+				&b,
+				"| %s | %s | %s |\n",
+				l.Field,
+				strings.TrimSpace(string(l.State)+" "+l.Like),
+				strings.ReplaceAll(l.By, "|", "\\|"),
+			)
 		}
 	}
 	return b.String()
 }
 
-func anchor(name string) string { return strings.ToLower(strings.ReplaceAll(name, ".", "")) }
+func anchorOf(name string) string { return strings.ToLower(strings.ReplaceAll(name, ".", "")) }

@@ -199,7 +199,7 @@ func routeProduct(t testing.TB, c *Case) string {
 
 // patchProduct is all that the proxy is sent.
 func patchProduct(t testing.TB, c *Case) string {
-	base, err := os.ReadFile(filepath.Join(root, rooms()["patch"], "mesh.yaml"))
+	base, err := os.ReadFile(filepath.Join(root, caseFolders()["patch"], "mesh.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,38 +7,38 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// unset clears a field wherever a message sets it. Of an enum value, "mode=STRICT", it clears the field where it has that
-// value.
-func unset(m protoreflect.Message, field string) {
-	visit(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) { m.Clear(f) })
+// clearField clears a field wherever a message sets it. Of an enum value, "mode=STRICT", it clears
+// the field where it has that value.
+func clearField(m protoreflect.Message, field string) {
+	visitField(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) { m.Clear(f) })
 }
 
-// alter changes the value of a field wherever a message sets it; step tells several such values
-// apart. Of an enum value it alters the field where it has that value.
-func alter(m protoreflect.Message, field string, step int) {
-	visit(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) {
+// alterField changes the value of a field wherever a message sets it; step tells several such
+// values apart. Of an enum value it alters the field where it has that value.
+func alterField(m protoreflect.Message, field string, step int) {
+	visitField(m, field, func(m protoreflect.Message, f protoreflect.FieldDescriptor) {
 		switch {
 		case f.IsMap():
 			alterMap(m.Mutable(f).Map(), f, step)
 		case f.IsList():
 			values := m.Mutable(f).List()
 			last := values.Len() - 1
-			values.Set(last, another(f, values.Get(last), step))
+			values.Set(last, otherValue(f, values.Get(last), step))
 		default:
-			m.Set(f, another(f, m.Get(f), step))
+			m.Set(f, otherValue(f, m.Get(f), step))
 		}
 	})
 }
 
 func alterMap(values protoreflect.Map, f protoreflect.FieldDescriptor, step int) {
 	values.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-		values.Set(k, another(f.MapValue(), v, step))
+		values.Set(k, otherValue(f.MapValue(), v, step))
 		return true
 	})
 }
 
-// visit calls do for every message that sets the field, with the field's descriptor.
-func visit(m protoreflect.Message, field string, do func(protoreflect.Message, protoreflect.FieldDescriptor)) {
+// visitField calls do for every message that sets the field, with the field's descriptor.
+func visitField(m protoreflect.Message, field string, do func(protoreflect.Message, protoreflect.FieldDescriptor)) {
 	path, value, _ := strings.Cut(field, "=")
 	name, rest, deeper := strings.Cut(path, ".")
 	f := m.Descriptor().Fields().ByJSONName(name)
@@ -47,14 +47,14 @@ func visit(m protoreflect.Message, field string, do func(protoreflect.Message, p
 	}
 	switch {
 	case deeper:
-		for _, v := range elements(m, f) {
-			visit(v.Message(), rest+strings.TrimPrefix(field, path), do)
+		for _, v := range fieldValues(m, f) {
+			visitField(v.Message(), rest+strings.TrimPrefix(field, path), do)
 		}
 	case value == "":
 		do(m, f)
 	default:
 		number := f.Enum().Values().ByName(protoreflect.Name(value)).Number()
-		for _, v := range elements(m, f) {
+		for _, v := range fieldValues(m, f) {
 			if v.Enum() == number {
 				do(m, f)
 				return
@@ -63,8 +63,9 @@ func visit(m protoreflect.Message, field string, do func(protoreflect.Message, p
 	}
 }
 
-// another returns a value that differs from v. Steps lead to different ones, as far as there are any.
-func another(f protoreflect.FieldDescriptor, v protoreflect.Value, step int) protoreflect.Value {
+// otherValue returns a value that differs from v. Steps lead to different ones, as far as there are
+// any.
+func otherValue(f protoreflect.FieldDescriptor, v protoreflect.Value, step int) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(!v.Bool())
@@ -93,24 +94,26 @@ func another(f protoreflect.FieldDescriptor, v protoreflect.Value, step int) pro
 	}
 }
 
-// anotherMessage alters the first fields that a message sets (a wrapper's value, a duration's seconds).
+// anotherMessage alters the first fields that a message sets (a wrapper's value, a duration's
+// seconds).
 func anotherMessage(v protoreflect.Value, step int) protoreflect.Value {
 	m := proto.Clone(v.Message().Interface()).ProtoReflect()
 	altered := false
 	m.Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
-		alter(m, f.JSONName(), step)
+		alterField(m, f.JSONName(), step)
 		altered = true
 		return false
 	})
 	if !altered { // a wrapper of zero
 		if f := m.Descriptor().Fields().ByName("value"); f != nil {
-			m.Set(f, another(f, m.Get(f), step))
+			m.Set(f, otherValue(f, m.Get(f), step))
 		}
 	}
 	return protoreflect.ValueOfMessage(m)
 }
 
-// anotherText returns a text of the same form: with a letter more, or with another digit at the end.
+// anotherText returns a text of the same form: with a letter more, or with another digit at the
+// end.
 func anotherText(text string, step int) string {
 	switch step {
 	case 0:

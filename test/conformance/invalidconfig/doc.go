@@ -1,9 +1,9 @@
-// Package invalidconfig holds the product to its word on what users get wrong: it names the object and the field, and nothing
-// else is lost.
+// Package invalidconfig holds the product to its word on what users get wrong: it names the object
+// and the field, and nothing else is lost.
 //
-// In: a good mesh, good.yaml, and cases of one bad thing each, by kind, in testdata. Out: the Problems that the bad thing
-// adds, which stand beside it; and the check that every resource that the bad objects have no part in stays as it was,
-// byte by byte, for proxies of each type.
+// In: a good mesh, good.yaml, and cases of one bad thing each, by kind, in testdata. Out: the
+// Problems that the bad thing adds, which stand beside it; and the check that every resource that
+// the bad objects have no part in stays as it was, byte by byte, for proxies of each type.
 //
 //	go test ./test/conformance/invalidconfig -update # rewrites the Problems; read the diff
 //

@@ -1,8 +1,9 @@
-// Package randomconfig holds the product to what its validation says: whatever it takes, Envoy takes too, and nothing panics.
+// Package randomconfig holds the product to what its validation says: whatever it takes, Envoy
+// takes too, and nothing panics.
 //
-// In: random objects of every kind, made valid by taking away what validation names, many together in one mesh. Out: a
-// real Envoy's word on all that the proxies of the mesh are sent. A mesh that is refused is cut down to the objects that
-// it takes, and printed.
+// In: random objects of every kind, made valid by taking away what validation names, many together
+// in one mesh. Out: a real Envoy's word on all that the proxies of the mesh are sent. A mesh that
+// is refused is cut down to the objects that it takes, and printed.
 //
 //	go test ./test/conformance/randomconfig -meshes 500 -seed 7    # longer, and other ones
 //

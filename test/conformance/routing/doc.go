@@ -1,5 +1,6 @@
-// Package routing is a table of calls, evaluated twice: by package explain on generated configuration, and by real requests
-// through real Envoys in one shared mesh. Both must agree with the table, and with each other.
+// Package routing is a table of calls, evaluated twice: by package explain on generated
+// configuration, and by real requests through real Envoys in one shared mesh. Both must agree with
+// the table, and with each other.
 //
 //	testdata/*.txtar        topics: what users write, and calls with what becomes of them; testdata/README.md says how to add one
 //	testdata/mesh/          who calls, and the mesh's own settings

@@ -1,4 +1,5 @@
-// Package e2e holds the tests of the whole: the real programs, real Envoys, captured traffic, in network namespaces.
+// Package e2e holds the tests of the whole: the real programs, real Envoys, captured traffic, in
+// network namespaces.
 //
 // All of them share one Bookinfo mesh (main_test.go), so each leaves it as it found it. The demo
 // covers most features of a mesh, and is one of the tests here; the others cover the remaining

@@ -1,5 +1,6 @@
-// Package vm has virtual machines join a mesh, as their owners do it: the files of pilotctl workload entry configure, laid where
-// Istio's documentation says, istio-iptables and pilot-agent. The machines are network namespaces, everything in them is real.
+// Package vm has virtual machines join a mesh, as their owners do it: the files of pilotctl
+// workload entry configure, laid where Istio's documentation says, istio-iptables and pilot-agent.
+// The machines are network namespaces, everything in them is real.
 //
 // It is shown twice: on a mesh without Kubernetes, and with an API server.
 package vm

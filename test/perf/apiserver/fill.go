@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Size is how many there are. Pods and Services are spread over the namespaces, and pods over the Services.
+// Size is how many there are. Pods and Services are spread over the namespaces, and pods over the
+// Services.
 type Size struct{ Namespaces, Services, Pods int }
 
 // writers is how many objects are written at the same time.
@@ -28,7 +29,12 @@ func Fill(ctx context.Context, config *rest.Config, s Size) error {
 		return err
 	}
 	for i := range s.Namespaces {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace(i), Labels: map[string]string{"istio-injection": "enabled"}}}
+		ns := &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   s.namespaceOf(i),
+				Labels: map[string]string{"istio-injection": "enabled"},
+			},
+		}
 		if _, err := c.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create namespace %s: %w", ns.Name, err)
 		}
@@ -36,16 +42,16 @@ func Fill(ctx context.Context, config *rest.Config, s Size) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range s.Services {
-		group.Go(func() error { return s.write(ctx, c, i) })
+		group.Go(func() error { return s.writeService(ctx, c, i) })
 	}
 	return group.Wait()
 }
 
-func (s Size) namespace(service int) string { return fmt.Sprintf("bench-%02d", service%s.Namespaces) }
+func (s Size) namespaceOf(service int) string { return fmt.Sprintf("bench-%02d", service%s.Namespaces) }
 
-// write writes a service, its pods and its slice.
-func (s Size) write(ctx context.Context, c *kubernetes.Clientset, service int) error {
-	ns := s.namespace(service)
+// writeService writes a service, its pods and its slice.
+func (s Size) writeService(ctx context.Context, c *kubernetes.Clientset, service int) error {
+	ns := s.namespaceOf(service)
 	if _, err := c.CoreV1().Services(ns).Create(ctx, newService(service), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create service %d: %w", service, err)
 	}
@@ -59,12 +65,16 @@ func (s Size) write(ctx context.Context, c *kubernetes.Clientset, service int) e
 		if err != nil {
 			return err
 		}
-		if pod, err = c.CoreV1().Pods(ns).Patch(ctx, pod.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
+		if pod, err = c.CoreV1().
+			Pods(ns).
+			Patch(ctx, pod.Name, types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
 			return fmt.Errorf("write the status of pod %d: %w", i, err)
 		}
 		pods = append(pods, pod)
 	}
-	if _, err := c.DiscoveryV1().EndpointSlices(ns).Create(ctx, newSlice(service, pods), metav1.CreateOptions{}); err != nil {
+	if _, err := c.DiscoveryV1().
+		EndpointSlices(ns).
+		Create(ctx, newSlice(service, pods), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the slice of service %d: %w", service, err)
 	}
 	return nil

@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// client is a control plane's stream. XDS.mu guards it, its sends too: there are one or two of them.
+// client is a control plane's stream. XDS.mu guards it, its sends too: there are one or two of
+// them.
 type client struct {
 	stream grpc.ServerStream
 	delta  bool
@@ -45,9 +46,9 @@ func parseRequest(b []byte, delta bool) (r request, err error) {
 	return r, err
 }
 
-// serve answers a control plane. Anything after the first request for a type is an ACK or a NACK: afterwards this server
-// sends only changes.
-func (f *XDS) serve(st grpc.ServerStream, delta bool) error {
+// serveStream answers a control plane. Anything after the first request for a type is an ACK or a
+// NACK: afterwards this server sends only changes.
+func (f *XDS) serveStream(st grpc.ServerStream, delta bool) error {
 	c := &client{stream: st, delta: delta, types: map[string]bool{}}
 	f.mu.Lock()
 	f.clients[c] = struct{}{}
@@ -67,13 +68,13 @@ func (f *XDS) serve(st grpc.ServerStream, delta bool) error {
 		if err != nil {
 			return err
 		}
-		if err := f.answer(c, r); err != nil {
+		if err := f.answerRequest(c, r); err != nil {
 			return err
 		}
 	}
 }
 
-func (f *XDS) answer(c *client, r request) error {
+func (f *XDS) answerRequest(c *client, r request) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.nack {
@@ -83,15 +84,15 @@ func (f *XDS) answer(c *client, r request) error {
 		return nil
 	}
 	c.types[r.url] = true
-	b := f.whole(r.url)
+	b := f.fullResponse(r.url)
 	if c.delta {
 		b = f.wholeDelta(r.url)
 	}
 	return c.stream.SendMsg(b)
 }
 
-// whole is the SotW response with everything of a type. f.mu is held.
-func (f *XDS) whole(url string) []byte {
+// fullResponse is the SotW response with everything of a type. f.mu is held.
+func (f *XDS) fullResponse(url string) []byte {
 	f.version++
 	b := wire.AppendString(nil, 1, strconv.Itoa(f.version))
 	for _, o := range f.types[url] {
@@ -109,8 +110,8 @@ func (f *XDS) wholeDelta(url string) []byte {
 	return f.finishDelta(b, url)
 }
 
-// step is the delta response with one edit. f.mu is held.
-func (f *XDS) step(e workload.Edit) []byte {
+// deltaResponse is the delta response with one edit. f.mu is held.
+func (f *XDS) deltaResponse(e workload.Edit) []byte {
 	if e.Removed {
 		return f.finishDelta(wire.AppendString(nil, 6, e.Object.Namespace+"/"+e.Object.Name), e.Object.TypeURL())
 	}
@@ -133,8 +134,8 @@ func (f *XDS) finishDelta(b []byte, url string) []byte {
 // created is when all objects were.
 const created = 1_700_000_000
 
-// encode wraps an object as the protocol wants it, in an Any.
-func encode(o *workload.Object) ([]byte, error) {
+// encodeObject wraps an object as the protocol wants it, in an Any.
+func encodeObject(o *workload.Object) ([]byte, error) {
 	body, err := anypb.New(o.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s/%s: %w", o.Kind, o.Namespace, o.Name, err)

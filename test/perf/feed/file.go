@@ -26,8 +26,8 @@ func NewFile(m *workload.Mesh, dir string) (*File, error) {
 	return &File{mesh: m, dir: dir}, nil
 }
 
-// Apply renames the file of the object into place, or removes it with its last object. The new file is made next to the
-// watched directory, not in it, so that the rename is the only event.
+// Apply renames the file of the object into place, or removes it with its last object. The new file
+// is made next to the watched directory, not in it, so that the rename is the only event.
 func (f *File) Apply(e workload.Edit, begin func()) error {
 	name := e.Object.File()
 	content, err := f.mesh.RenderFile(name)

@@ -13,8 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// XDS serves the mesh as Istio config over xDS. In SotW the whole type goes out for each change, which is the protocol; in
-// delta only the object does.
+// XDS serves the mesh as Istio config over xDS. In SotW the whole type goes out for each change,
+// which is the protocol; in delta only the object does.
 type XDS struct {
 	server *grpc.Server
 	done   chan struct{}
@@ -39,7 +39,7 @@ func NewXDS(m *workload.Mesh, address string) (*XDS, error) {
 		clients: map[*client]struct{}{},
 	}
 	for _, o := range m.Objects() {
-		if err := f.put(o); err != nil {
+		if err := f.storeObject(o); err != nil {
 			return nil, err
 		}
 	}
@@ -53,9 +53,9 @@ func NewXDS(m *workload.Mesh, address string) (*XDS, error) {
 		ServiceName: "envoy.service.discovery.v3.AggregatedDiscoveryService", HandlerType: (*any)(nil),
 		Streams: []grpc.StreamDesc{
 			{StreamName: "StreamAggregatedResources", ClientStreams: true, ServerStreams: true,
-				Handler: func(_ any, st grpc.ServerStream) error { return f.serve(st, false) }},
+				Handler: func(_ any, st grpc.ServerStream) error { return f.serveStream(st, false) }},
 			{StreamName: "DeltaAggregatedResources", ClientStreams: true, ServerStreams: true,
-				Handler: func(_ any, st grpc.ServerStream) error { return f.serve(st, true) }},
+				Handler: func(_ any, st grpc.ServerStream) error { return f.serveStream(st, true) }},
 		},
 	}, struct{}{})
 	go func() {
@@ -65,9 +65,9 @@ func NewXDS(m *workload.Mesh, address string) (*XDS, error) {
 	return f, nil
 }
 
-// put takes an object in, or its new state. f.mu is held, or f is not shared yet.
-func (f *XDS) put(o *workload.Object) error {
-	b, err := encode(o)
+// storeObject takes an object in, or its new state. f.mu is held, or f is not shared yet.
+func (f *XDS) storeObject(o *workload.Object) error {
+	b, err := encodeObject(o)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func (f *XDS) put(o *workload.Object) error {
 	return nil
 }
 
-// drop takes an object out. f.mu is held.
-func (f *XDS) drop(o *workload.Object) {
+// removeObject takes an object out. f.mu is held.
+func (f *XDS) removeObject(o *workload.Object) {
 	delete(f.encoded, o)
 	list := f.types[o.TypeURL()]
 	for i := range list {
@@ -96,9 +96,9 @@ func (f *XDS) Apply(e workload.Edit, begin func()) error {
 	defer f.mu.Unlock()
 	var err error
 	if e.Removed {
-		f.drop(e.Object)
+		f.removeObject(e.Object)
 	} else {
-		err = f.put(e.Object)
+		err = f.storeObject(e.Object)
 	}
 	switch {
 	case err != nil:
@@ -114,9 +114,9 @@ func (f *XDS) Apply(e workload.Edit, begin func()) error {
 		switch {
 		case !c.types[url]:
 		case c.delta:
-			messages[c] = f.step(e)
+			messages[c] = f.deltaResponse(e)
 		default:
-			messages[c] = f.whole(url)
+			messages[c] = f.fullResponse(url)
 		}
 	}
 	begin()

@@ -67,8 +67,8 @@ func (f *Fleet) Forget(m workload.Mark) {
 // Begin starts the clock of a change.
 func (c *Change) Begin() { c.began.Store(time.Now().UnixNano()) }
 
-// deliver notes that a mark came to a proxy. Only the goroutine of that proxy calls it.
-func (f *Fleet) deliver(proxy int, t wire.Type, m workload.Mark, now time.Time) {
+// recordArrival notes that a mark came to a proxy. Only the goroutine of that proxy calls it.
+func (f *Fleet) recordArrival(proxy int, t wire.Type, m workload.Mark, now time.Time) {
 	f.changesMu.RLock()
 	c := f.changes[m]
 	f.changesMu.RUnlock()

@@ -19,8 +19,8 @@ const (
 	narrowBuffer = 16 << 10
 )
 
-// dial makes the proxy's connection, which opens with the first stream.
-func (p *proxy) dial() (*grpc.ClientConn, error) {
+// dialServer makes the proxy's connection, which opens with the first stream.
+func (p *proxy) dialServer() (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+p.f.options.Address,
 		grpc.WithTransportCredentials(p.credentials), grpc.WithAuthority("istiod.istio-system.svc"),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -42,7 +42,8 @@ func (p *proxy) dial() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Unhurried is a rate that does not slow a proxy down, but has it connect so that Slow can do so later.
+// Unhurried is a rate that does not slow a proxy down, but has it connect so that Slow can do so
+// later.
 const Unhurried = 1 << 40
 
 // Slow has proxies read no more than so many bytes a second. It has an effect only on proxies that

@@ -20,7 +20,14 @@ func (f *Fleet) Difference(a, b int) []string {
 	var list []string
 	for t := range wire.NumTypes {
 		for id := range max(len(x.held[t]), len(y.held[t])) {
-			if p, q := f.library.content(x.held[t], id), f.library.content(y.held[t], id); p != q && len(list) < most {
+			if p, q := f.library.contentOf(
+				x.held[t],
+				id,
+			), f.library.contentOf(
+				y.held[t],
+				id,
+			); p != q &&
+				len(list) < most {
 				list = append(list, fmt.Sprintf("%v %s: %s and %s", t, f.library.names[id], p, q))
 			}
 		}
@@ -28,8 +35,8 @@ func (f *Fleet) Difference(a, b int) []string {
 	return list
 }
 
-// content returns the content of a proxy's resource by name. l.mu is held.
-func (l *library) content(held []int32, id int) string {
+// contentOf returns the content of a proxy's resource by name. l.mu is held.
+func (l *library) contentOf(held []int32, id int) string {
 	if id >= len(held) || held[id] <= 0 {
 		return "nothing"
 	}

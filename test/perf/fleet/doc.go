@@ -3,15 +3,16 @@
 // In: the nodes of a mesh and the address of a control plane. Out: traffic from the control plane,
 // when each proxy was in sync, and when it had each change.
 //
-// A proxy behaves like Envoy behind pilot-agent: a TCP connection of its own; CDS first, EDS for the clusters that want it,
-// LDS once all clusters have endpoints, then RDS for the names in the connection managers. Every response is acknowledged
-// with its nonce (and version in SotW). In SotW a change of clusters asks for EDS again, as Envoy does to warm them. On
-// reconnecting a proxy asks for all types at once, in delta with initial_resource_versions. A refused stream is tried again
+// A proxy behaves like Envoy behind pilot-agent: a TCP connection of its own; CDS first, EDS for
+// the clusters that want it, LDS once all clusters have endpoints, then RDS for the names in the
+// connection managers. Every response is acknowledged with its nonce (and version in SotW). In SotW
+// a change of clusters asks for EDS again, as Envoy does to warm them. On reconnecting a proxy asks
+// for all types at once, in delta with initial_resource_versions. A refused stream is tried again
 // after a random part of a doubling interval. Not played: SDS, ECDS, NDS and the ProxyConfig watch.
 //
 // Law: the fleet is cheap. A resource is parsed once for all proxies and known by its hash from
 // then on; a proxy stores one small number for each resource.
 //
-// Start with [Fleet] in fleet.go; round.go is how proxies are brought in and taken off, proxy.go what one of them does,
-// handle.go how it takes a response.
+// Start with [Fleet] in fleet.go; round.go is how proxies are brought in and taken off, proxy.go
+// what one of them does, handle.go how it takes a response.
 package fleet

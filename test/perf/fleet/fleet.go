@@ -52,7 +52,14 @@ func New(o Options, nodes []workload.Node) (*Fleet, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	for i, n := range nodes {
-		p := &proxy{f: f, index: i, node: n.Bytes, credentials: insecure.NewCredentials(), wake: make(chan struct{}, 1), routes: map[int32][]int32{}}
+		p := &proxy{
+			f:           f,
+			index:       i,
+			node:        n.Bytes,
+			credentials: insecure.NewCredentials(),
+			wake:        make(chan struct{}, 1),
+			routes:      map[int32][]int32{},
+		}
 		if o.TLS != nil {
 			c, err := o.TLS(n)
 			if err != nil {
@@ -65,7 +72,7 @@ func New(o Options, nodes []workload.Node) (*Fleet, error) {
 		f.proxies = append(f.proxies, p)
 	}
 	for _, p := range f.proxies {
-		f.running.Go(func() { p.run(ctx) })
+		f.running.Go(func() { p.runProxy(ctx) })
 	}
 	return f, nil
 }
@@ -97,8 +104,8 @@ func (f *Fleet) Close() {
 	f.running.Wait()
 }
 
-// ended notes why a stream ended without the fleet's doing.
-func (f *Fleet) ended(err error) {
+// recordEnd notes why a stream ended without the fleet's doing.
+func (f *Fleet) recordEnd(err error) {
 	const distinct = 5
 	f.count.reconnects.Add(1)
 	f.mu.Lock()

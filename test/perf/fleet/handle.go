@@ -8,9 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// take handles one response: it stores the new resources, acknowledges, and requests the resources
-// that they refer to.
-func (p *proxy) take(b []byte, now time.Time) error {
+// handleResponse handles one response: it stores the new resources, acknowledges, and requests the
+// resources that they refer to.
+func (p *proxy) handleResponse(b []byte, now time.Time) error {
 	p.state.Lock()
 	defer p.state.Unlock()
 	r := &p.response
@@ -19,7 +19,7 @@ func (p *proxy) take(b []byte, now time.Time) error {
 	}
 	defer r.Release()
 	t := wire.TypeOf(r.TypeURL)
-	p.tally(t, len(b), now)
+	p.countResponse(t, len(b), now)
 	if t == wire.NumTypes {
 		return fmt.Errorf("a response of type %q, which was not asked for", r.TypeURL)
 	}
@@ -30,17 +30,17 @@ func (p *proxy) take(b []byte, now time.Time) error {
 		before := append([]int32(nil), p.held[t]...)
 		clear(p.held[t])
 		clear(p.routes)
-		if err := p.update(t, &news, now); err != nil {
+		if err := p.storeResources(t, &news, now); err != nil {
 			return err
 		}
-		p.forget(t, before, now)
+		p.removeMissing(t, before, now)
 	} else {
-		if err := p.update(t, &news, now); err != nil {
+		if err := p.storeResources(t, &news, now); err != nil {
 			return err
 		}
-		p.remove(t, &news, now)
+		p.removeResources(t, &news, now)
 	}
-	p.acknowledge(t)
+	p.sendAck(t)
 	switch t {
 	case wire.CDS:
 		p.followClusters(&news)
@@ -49,13 +49,13 @@ func (p *proxy) take(b []byte, now time.Time) error {
 	}
 	// Envoy starts LDS when all clusters are warm.
 	if !p.asked[wire.LDS] && p.got[wire.CDS] && p.hasAll(wire.EDS) {
-		p.ask(wire.LDS)
+		p.requestType(wire.LDS)
 	}
 	p.checkSync(now)
 	return nil
 }
 
-func (p *proxy) tally(t wire.Type, size int, now time.Time) {
+func (p *proxy) countResponse(t wire.Type, size int, now time.Time) {
 	c := &p.f.count
 	c.messages[t].Add(1)
 	c.bytes[t].Add(int64(size))
@@ -72,15 +72,15 @@ type news struct {
 	content   uint64
 }
 
-// update takes in the resources of a response.
-func (p *proxy) update(t wire.Type, n *news, now time.Time) error {
+// storeResources takes in the resources of a response.
+func (p *proxy) storeResources(t wire.Type, n *news, now time.Time) error {
 	for _, e := range p.response.Resources {
-		b, number, err := p.f.library.find(t, e)
+		b, number, err := p.f.library.findEdition(t, e)
 		if err != nil {
 			return err
 		}
-		if t.Wildcard() || p.wanted[t].has(b.id) { // resources that a proxy does not subscribe to are ignored
-			p.hold(t, b.id, number)
+		if t.Wildcard() || p.wanted[t].hasID(b.id) { // resources that a proxy does not subscribe to are ignored
+			p.storeEdition(t, b.id, number)
 		}
 		switch {
 		case t == wire.LDS && len(b.routes) > 0:
@@ -90,42 +90,42 @@ func (p *proxy) update(t wire.Type, n *news, now time.Time) error {
 		case b.endpoints < 0:
 		case !p.f.options.Delta:
 			n.content += b.sum
-			n.needed.add(b.endpoints)
-		case p.wanted[wire.EDS].add(b.endpoints):
+			n.needed.addID(b.endpoints)
+		case p.wanted[wire.EDS].addID(b.endpoints):
 			n.add = append(n.add, b.endpoints)
 		}
 		for _, m := range b.marks {
-			p.f.deliver(p.index, t, m, now)
+			p.f.recordArrival(p.index, t, m, now)
 		}
 	}
 	return nil
 }
 
-// remove deletes the removed resources of a delta response.
-func (p *proxy) remove(t wire.Type, n *news, now time.Time) {
+// removeResources deletes the removed resources of a delta response.
+func (p *proxy) removeResources(t wire.Type, n *news, now time.Time) {
 	for _, name := range p.response.Removed {
 		id, ok := p.f.library.idOf(name)
 		if !ok {
 			continue
 		}
 		if m, ok := workload.FindRemoval(t, name); ok {
-			p.f.deliver(p.index, t, m, now)
+			p.f.recordArrival(p.index, t, m, now)
 		}
 		if !t.Wildcard() {
-			p.hold(t, id, -1)
+			p.storeEdition(t, id, -1)
 			continue
 		}
-		p.hold(t, id, 0)
+		p.storeEdition(t, id, 0)
 		delete(p.routes, id)
-		if eds, ok := p.f.library.endpointsOf(id); ok && t == wire.CDS && p.wanted[wire.EDS].remove(eds) {
+		if eds, ok := p.f.library.endpointsOf(id); ok && t == wire.CDS && p.wanted[wire.EDS].removeID(eds) {
 			n.drop = append(n.drop, eds)
-			p.hold(wire.EDS, eds, 0)
+			p.storeEdition(wire.EDS, eds, 0)
 		}
 	}
 }
 
-// forget deletes resources that a SotW response no longer contains.
-func (p *proxy) forget(t wire.Type, before []int32, now time.Time) {
+// removeMissing deletes resources that a SotW response no longer contains.
+func (p *proxy) removeMissing(t wire.Type, before []int32, now time.Time) {
 	for id, was := range before {
 		if was <= 0 || p.held[t][id] != 0 {
 			continue
@@ -134,12 +134,12 @@ func (p *proxy) forget(t wire.Type, before []int32, now time.Time) {
 		name := p.f.library.names[id]
 		p.f.library.mu.RUnlock()
 		if m, ok := workload.FindRemoval(t, []byte(name)); ok {
-			p.f.deliver(p.index, t, m, now)
+			p.f.recordArrival(p.index, t, m, now)
 		}
 	}
 }
 
-func (p *proxy) hold(t wire.Type, id, edition int32) {
+func (p *proxy) storeEdition(t wire.Type, id, edition int32) {
 	if more := int(id) + 1 - len(p.held[t]); more > 0 {
 		p.held[t] = append(p.held[t], make([]int32, more)...)
 	}
@@ -148,26 +148,26 @@ func (p *proxy) hold(t wire.Type, id, edition int32) {
 
 func (p *proxy) hasAll(t wire.Type) bool {
 	all := true
-	p.wanted[t].each(func(id int32) { all = all && int(id) < len(p.held[t]) && p.held[t][id] != 0 })
+	p.wanted[t].forEach(func(id int32) { all = all && int(id) < len(p.held[t]) && p.held[t][id] != 0 })
 	return all
 }
 
 // followClusters asks for the endpoints that the clusters need now.
 func (p *proxy) followClusters(n *news) {
 	if p.f.options.Delta {
-		p.subscribe(wire.EDS, n.add, n.drop)
+		p.sendSubscription(wire.EDS, n.add, n.drop)
 		return
 	}
 	p.wanted[wire.EDS] = n.needed
 	for id := range p.held[wire.EDS] {
-		if !n.needed.has(int32(id)) {
+		if !n.needed.hasID(int32(id)) {
 			p.held[wire.EDS][id] = 0
 		}
 	}
 	// Envoy asks for EDS again whenever a cluster was added or updated, to warm it.
-	if n.content != p.clusters && !n.needed.empty() {
+	if n.content != p.clusters && !n.needed.isEmpty() {
 		p.asked[wire.EDS] = true
-		p.request(wire.EDS, false)
+		p.sendRequest(wire.EDS, false)
 	}
 	p.clusters = n.content
 }
@@ -177,30 +177,30 @@ func (p *proxy) followListeners() {
 	var needed idSet
 	for _, routes := range p.routes {
 		for _, id := range routes {
-			needed.add(id)
+			needed.addID(id)
 		}
 	}
 	var add, drop []int32
-	needed.each(func(id int32) {
-		if p.wanted[wire.RDS].add(id) {
+	needed.forEach(func(id int32) {
+		if p.wanted[wire.RDS].addID(id) {
 			add = append(add, id)
 		}
 	})
-	p.wanted[wire.RDS].each(func(id int32) {
-		if !needed.has(id) {
+	p.wanted[wire.RDS].forEach(func(id int32) {
+		if !needed.hasID(id) {
 			drop = append(drop, id)
 		}
 	})
 	for _, id := range drop {
-		p.wanted[wire.RDS].remove(id)
-		p.hold(wire.RDS, id, 0)
+		p.wanted[wire.RDS].removeID(id)
+		p.storeEdition(wire.RDS, id, 0)
 	}
 	switch {
 	case p.f.options.Delta:
-		p.subscribe(wire.RDS, add, drop)
+		p.sendSubscription(wire.RDS, add, drop)
 	case len(add)+len(drop) > 0:
 		p.asked[wire.RDS] = true
-		p.request(wire.RDS, false)
+		p.sendRequest(wire.RDS, false)
 	}
 }
 
@@ -210,11 +210,11 @@ func (p *proxy) checkSync(now time.Time) {
 		return
 	}
 	for _, t := range []wire.Type{wire.EDS, wire.RDS} {
-		if !p.got[t] && !p.wanted[t].empty() {
+		if !p.got[t] && !p.wanted[t].isEmpty() {
 			return
 		}
 	}
 	r := p.syncing
 	p.syncing, p.complete = nil, true
-	r.arrive(p.index, now)
+	r.recordArrival(p.index, now)
 }

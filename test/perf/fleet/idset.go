@@ -5,7 +5,7 @@ import "math/bits"
 // idSet is a set of interned names.
 type idSet []uint64
 
-func (s *idSet) add(id int32) bool {
+func (s *idSet) addID(id int32) bool {
 	for int(id>>6) >= len(*s) {
 		*s = append(*s, 0)
 	}
@@ -17,17 +17,17 @@ func (s *idSet) add(id int32) bool {
 	return true
 }
 
-func (s idSet) has(id int32) bool { return int(id>>6) < len(s) && s[id>>6]&(1<<(id&63)) != 0 }
+func (s idSet) hasID(id int32) bool { return int(id>>6) < len(s) && s[id>>6]&(1<<(id&63)) != 0 }
 
-func (s idSet) remove(id int32) bool {
-	if !s.has(id) {
+func (s idSet) removeID(id int32) bool {
+	if !s.hasID(id) {
 		return false
 	}
 	s[id>>6] &^= 1 << (id & 63)
 	return true
 }
 
-func (s idSet) each(fn func(int32)) {
+func (s idSet) forEach(fn func(int32)) {
 	for i, w := range s {
 		for ; w != 0; w &= w - 1 {
 			fn(int32(i<<6 + bits.TrailingZeros64(w)))
@@ -35,7 +35,7 @@ func (s idSet) each(fn func(int32)) {
 	}
 }
 
-func (s idSet) empty() bool { return s.len() == 0 }
+func (s idSet) isEmpty() bool { return s.len() == 0 }
 
 func (s idSet) len() (n int) {
 	for _, w := range s {

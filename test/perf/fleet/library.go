@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// library is what all proxies of a fleet know in common: names and versions as small numbers, and of each distinct
-// resource what matters of it.
+// library is what all proxies of a fleet know in common: names and versions as small numbers, and
+// of each distinct resource what matters of it.
 type library struct {
 	seed maphash.Seed
 	// check is how many distinct resources go by between two that are decoded in full; 0: none is.
@@ -54,8 +54,8 @@ func newLibrary(check int) *library {
 	return l
 }
 
-// find returns the book and the edition of a resource, and reads it on the first call.
-func (l *library) find(t wire.Type, e wire.Entry) (*book, int32, error) {
+// findEdition returns the book and the edition of a resource, and reads it on the first call.
+func (l *library) findEdition(t wire.Type, e wire.Entry) (*book, int32, error) {
 	h := maphash.Bytes(l.seed, e.Body)
 	l.mu.RLock()
 	b := l.books[t][h]
@@ -69,7 +69,7 @@ func (l *library) find(t wire.Type, e wire.Entry) (*book, int32, error) {
 	}
 	if b == nil {
 		var err error
-		if b, err = l.read(t, e.Body, h); err != nil {
+		if b, err = l.readResource(t, e.Body, h); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -84,7 +84,7 @@ func (l *library) find(t wire.Type, e wire.Entry) (*book, int32, error) {
 	return b, number, nil
 }
 
-func (l *library) read(t wire.Type, body []byte, h uint64) (*book, error) {
+func (l *library) readResource(t wire.Type, body []byte, h uint64) (*book, error) {
 	r, err := wire.ParseResource(t, body)
 	if err != nil {
 		return nil, fmt.Errorf("read a resource of %v: %w", t, err)
@@ -95,31 +95,31 @@ func (l *library) read(t wire.Type, body []byte, h uint64) (*book, error) {
 	if b := l.books[t][h]; b != nil {
 		return b, nil
 	}
-	b := &book{id: l.intern(r.Name), endpoints: -1, marks: marks, sum: r.Sum}
+	b := &book{id: l.internName(r.Name), endpoints: -1, marks: marks, sum: r.Sum}
 	if r.Endpoints != "" {
-		b.endpoints = l.intern(r.Endpoints)
+		b.endpoints = l.internName(r.Endpoints)
 		l.eds[b.id] = b.endpoints
 	}
 	for _, name := range r.Routes {
-		b.routes = append(b.routes, l.intern(name))
+		b.routes = append(b.routes, l.internName(name))
 	}
 	l.books[t][h] = b
 	if l.seen++; l.check > 0 && l.seen%l.check == 0 {
-		l.examine(t, r.Name, body)
+		l.checkSample(t, r.Name, body)
 	}
 	return b, nil
 }
 
-// examine decodes a sample in full: a server must not win by sending what no proxy would take.
-func (l *library) examine(t wire.Type, name string, body []byte) {
+// checkSample decodes a sample in full: a server must not win by sending what no proxy would take.
+func (l *library) checkSample(t wire.Type, name string, body []byte) {
 	const most = 10
 	if err := wire.Check(t, body); err != nil && len(l.faults) < most {
 		l.faults = append(l.faults, fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
-// intern returns the number of a name. l.mu is held.
-func (l *library) intern(name string) int32 {
+// internName returns the number of a name. l.mu is held.
+func (l *library) internName(name string) int32 {
 	id, ok := l.ids[name]
 	if !ok {
 		id = int32(len(l.names))

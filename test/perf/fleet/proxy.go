@@ -52,8 +52,8 @@ type stream struct {
 	response       wire.Response
 }
 
-// Envoy tries again after a random part of an interval that doubles from 500 ms to 30 s; the fleet stops earlier, to keep
-// runs short.
+// Envoy tries again after a random part of an interval that doubles from 500 ms to 30 s; the fleet
+// stops earlier, to keep runs short.
 const (
 	backoffBase = 500 * time.Millisecond
 	backoffMax  = 5 * time.Second
@@ -62,8 +62,8 @@ const (
 // outbox is how many requests may wait to be sent. A blocked send must not stop receiving.
 const outbox = 256
 
-// leave makes the proxy end its work and join a round.
-func (p *proxy) leave(r *Round) {
+// joinRound makes the proxy end its work and join a round.
+func (p *proxy) joinRound(r *Round) {
 	p.mu.Lock()
 	p.round = r
 	if p.leaf != nil {
@@ -76,8 +76,8 @@ func (p *proxy) leave(r *Round) {
 	}
 }
 
-// run plays the proxy until the context ends.
-func (p *proxy) run(ctx context.Context) {
+// runProxy plays the proxy until the context ends.
+func (p *proxy) runProxy(ctx context.Context) {
 	var last *Round
 	for {
 		p.mu.Lock()
@@ -100,31 +100,31 @@ func (p *proxy) run(ctx context.Context) {
 		select {
 		case <-inner.Done():
 		case <-r.gate:
-			p.play(inner, r)
+			p.stayConnected(inner, r)
 		}
 		cancel()
 	}
 }
 
-// play connects and stays connected until the context ends.
-func (p *proxy) play(ctx context.Context, r *Round) {
+// stayConnected connects and stays connected until the context ends.
+func (p *proxy) stayConnected(ctx context.Context, r *Round) {
 	p.state.Lock()
 	p.complete = p.complete && !r.fresh
 	p.syncing = r
 	p.state.Unlock()
-	conn, err := p.dial()
+	conn, err := p.dialServer()
 	if err != nil {
-		p.f.ended(err)
+		p.f.recordEnd(err)
 		return
 	}
 	defer conn.Close()
 	backoff := backoffBase
 	for {
-		err := p.connect(ctx, conn)
+		err := p.runStream(ctx, conn)
 		if ctx.Err() != nil {
 			return
 		}
-		p.f.ended(err)
+		p.f.recordEnd(err)
 		if p.got[wire.CDS] {
 			backoff = backoffBase
 		}
@@ -137,15 +137,20 @@ func (p *proxy) play(ctx context.Context, r *Round) {
 	}
 }
 
-// connect opens a stream and handles its messages until it ends.
-func (p *proxy) connect(ctx context.Context, conn *grpc.ClientConn) error {
+// runStream opens a stream and handles its messages until it ends.
+func (p *proxy) runStream(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx, "ClusterID", "Kubernetes"))
 	defer cancel()
 	method := "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 	if p.f.options.Delta {
 		method = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
 	}
-	st, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true))
+	st, err := conn.NewStream(
+		ctx,
+		&grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		method,
+		grpc.WaitForReady(true),
+	)
 	if err != nil {
 		return err
 	}
@@ -162,14 +167,14 @@ func (p *proxy) connect(ctx context.Context, conn *grpc.ClientConn) error {
 
 	p.state.Lock()
 	p.stream = stream{syncing: p.syncing, version: p.version, out: out}
-	p.open()
+	p.sendFirst()
 	p.state.Unlock()
 	for {
 		var f wire.Frame
 		if err := st.RecvMsg(&f); err != nil {
 			return err
 		}
-		err := p.take(f.Bytes(), time.Now())
+		err := p.handleResponse(f.Bytes(), time.Now())
 		f.Free()
 		if err != nil {
 			return err
@@ -177,13 +182,13 @@ func (p *proxy) connect(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// open sends the first requests of a stream: only CDS from a fresh proxy, all types from a proxy
-// with state.
-func (p *proxy) open() {
+// sendFirst sends the first requests of a stream: only CDS from a fresh proxy, all types from a
+// proxy with state.
+func (p *proxy) sendFirst() {
 	if !p.complete {
 		p.held, p.wanted, p.clusters, p.version = [wire.NumTypes][]int32{}, [wire.NumTypes]idSet{}, 0, [wire.NumTypes]string{}
 		clear(p.routes)
-		p.ask(wire.CDS)
+		p.requestType(wire.CDS)
 		return
 	}
 	if !p.f.options.Delta { // everything is to come again
@@ -192,8 +197,8 @@ func (p *proxy) open() {
 		}
 	}
 	for t := range wire.NumTypes {
-		if t.Wildcard() || !p.wanted[t].empty() {
-			p.ask(t)
+		if t.Wildcard() || !p.wanted[t].isEmpty() {
+			p.requestType(t)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Round is some proxies that are taken off and brought in together. It measures how long each takes from the start until it
-// has all four types with all names that it asked for.
+// Round is some proxies that are taken off and brought in together. It measures how long each takes
+// from the start until it has all four types with all names that it asked for.
 type Round struct {
 	// Done is closed when all of them are in sync.
 	Done chan struct{}
@@ -22,11 +22,19 @@ type Round struct {
 	remaining atomic.Int64
 }
 
-// Take takes proxies off, if they are on, closing their connections, and returns when they are gone. They come back with
-// Start: fresh, like new pods, or with all that they had, like proxies that lost their control plane.
+// Take takes proxies off, if they are on, closing their connections, and returns when they are
+// gone. They come back with Start: fresh, like new pods, or with all that they had, like proxies
+// that lost their control plane.
 func (f *Fleet) Take(proxies []int, fresh bool) *Round {
 	r := &Round{
-		Done: make(chan struct{}), f: f, proxies: proxies, fresh: fresh, gate: make(chan struct{}), synced: map[int]*atomic.Int64{},
+		Done: make(
+			chan struct{},
+		),
+		f:       f,
+		proxies: proxies,
+		fresh:   fresh,
+		gate:    make(chan struct{}),
+		synced:  map[int]*atomic.Int64{},
 	}
 	r.remaining.Store(int64(len(proxies)))
 	r.away.Add(len(proxies))
@@ -35,7 +43,7 @@ func (f *Fleet) Take(proxies []int, fresh bool) *Round {
 	}
 	for _, i := range proxies {
 		f.proxies[i].absent.Store(true)
-		f.proxies[i].leave(r)
+		f.proxies[i].joinRound(r)
 	}
 	r.away.Wait()
 	return r
@@ -59,8 +67,8 @@ func (r *Round) Start() *Round {
 	return r
 }
 
-// arrive notes that a proxy is in sync.
-func (r *Round) arrive(proxy int, now time.Time) {
+// recordArrival notes that a proxy is in sync.
+func (r *Round) recordArrival(proxy int, now time.Time) {
 	if r.synced[proxy].CompareAndSwap(0, max(1, now.UnixNano()-r.began.Load())) && r.remaining.Add(-1) == 0 {
 		close(r.Done)
 	}

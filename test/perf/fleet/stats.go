@@ -22,7 +22,8 @@ type Traffic struct {
 	Removed   int64 `json:"removed"`
 }
 
-// Stats is what came to the whole fleet since the start. The last place of Traffic is for other types.
+// Stats is what came to the whole fleet since the start. The last place of Traffic is for other
+// types.
 type Stats struct {
 	Traffic [wire.NumTypes + 1]Traffic
 	// Reconnects are the streams that the control plane refused or ended.

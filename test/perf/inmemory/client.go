@@ -27,8 +27,8 @@ type client struct {
 	asked  map[string]bool
 }
 
-// Connect brings proxies in. Each sends everything that a fresh sidecar does. Use [Plane.Expect] to know when they are done:
-// the last thing that each is sent is one response with routes.
+// Connect brings proxies in. Each sends everything that a fresh sidecar does. Use [Plane.Expect] to
+// know when they are done: the last thing that each is sent is one response with routes.
 func (p *Plane) Connect(nodes []workload.Node) error {
 	for _, n := range nodes {
 		proxy, err := Proxy(n)
@@ -37,7 +37,7 @@ func (p *Plane) Connect(nodes []workload.Node) error {
 		}
 		c := &client{plane: p, stream: p.Pusher.Connect(proxy, stream.Delta, "memory"), asked: map[string]bool{}}
 		p.clients = append(p.clients, c)
-		p.running.Go(c.run)
+		p.running.Go(c.runClient)
 	}
 	return nil
 }
@@ -67,33 +67,33 @@ func Proxy(n workload.Node) (*mesh.Proxy, error) {
 	return &p, nil
 }
 
-func (c *client) run() {
+func (c *client) runClient() {
 	defer c.stream.Close()
-	c.ask(stream.Request{TypeURL: api.ClusterType})
+	c.sendRequest(stream.Request{TypeURL: api.ClusterType})
 	for {
 		s, err := c.stream.Next(c.plane.ctx)
 		if err != nil {
 			if c.plane.ctx.Err() == nil && !errors.Is(err, push.ErrClosed) {
-				c.plane.fault(err)
+				c.plane.recordFault(err)
 			}
 			return
 		}
 		size := 0
 		for _, part := range s.Parts {
-			size += c.plane.encode(s.TypeURL, part)
+			size += c.plane.encodePart(s.TypeURL, part)
 		}
 		c.stream.Sent(s, size, 0)
 		c.stream.Request(stream.Request{TypeURL: s.TypeURL, Nonce: s.Nonce})
-		if err := c.follow(s); err != nil {
-			c.plane.fault(err)
+		if err := c.requestReferenced(s); err != nil {
+			c.plane.recordFault(err)
 			return
 		}
-		c.plane.took(s.TypeURL)
+		c.plane.countResponse(s.TypeURL)
 	}
 }
 
-// follow requests the resources that a response refers to.
-func (c *client) follow(s *stream.Send) error {
+// requestReferenced requests the resources that a response refers to.
+func (c *client) requestReferenced(s *stream.Send) error {
 	var of string
 	switch s.TypeURL {
 	case api.ClusterType:
@@ -102,25 +102,25 @@ func (c *client) follow(s *stream.Send) error {
 		of = api.RouteType
 	case api.EndpointType:
 		if !c.asked[api.ListenerType] {
-			c.ask(stream.Request{TypeURL: api.ListenerType})
+			c.sendRequest(stream.Request{TypeURL: api.ListenerType})
 		}
 		return nil
 	default:
 		return nil
 	}
 	for _, part := range s.Parts {
-		names, err := c.plane.library.names(s.TypeURL, part)
+		names, err := c.plane.library.neededNames(s.TypeURL, part)
 		if err != nil {
 			return err
 		}
 		if len(names) > 0 {
-			c.ask(stream.Request{TypeURL: of, Subscribe: names})
+			c.sendRequest(stream.Request{TypeURL: of, Subscribe: names})
 		}
 	}
 	return nil
 }
 
-func (c *client) ask(r stream.Request) {
+func (c *client) sendRequest(r stream.Request) {
 	c.asked[r.TypeURL] = true
 	c.stream.Request(r)
 }
@@ -132,8 +132,8 @@ type wireForm struct {
 	size   int
 }
 
-// encode returns the size of resources on the wire, and encodes them on the first call.
-func (p *Plane) encode(typeURL string, part *stream.Payload) int {
+// encodePart returns the size of resources on the wire, and encodes them on the first call.
+func (p *Plane) encodePart(typeURL string, part *stream.Payload) int {
 	const small = 512
 	form := part.Form(stream.Delta, func(list []*resource.Resource) any {
 		f := new(wireForm)
@@ -159,8 +159,8 @@ type library struct {
 	payloads sync.Map // *stream.Payload to []string
 }
 
-// names returns the sorted EDS or RDS names that resources need. The list is shared.
-func (l *library) names(typeURL string, part *stream.Payload) ([]string, error) {
+// neededNames returns the sorted EDS or RDS names that resources need. The list is shared.
+func (l *library) neededNames(typeURL string, part *stream.Payload) ([]string, error) {
 	if known, ok := l.payloads.Load(part); ok {
 		return known.([]string), nil
 	}

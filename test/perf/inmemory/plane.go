@@ -44,11 +44,18 @@ type Plane struct {
 // New makes a control plane of a mesh. Close ends it.
 func New(m *workload.Mesh) (*Plane, error) {
 	p := &Plane{
-		Builder: snapshot.NewBuilder(snapshot.Options{Cluster: cluster}), Table: translate.NewTable(translate.Options{}),
+		Builder: snapshot.NewBuilder(
+			snapshot.Options{Cluster: cluster},
+		),
+		Table: translate.NewTable(translate.Options{}),
 		converters: []registry.Converter{
-			serviceentry.New(serviceentry.Options{Cluster: cluster}), kube.New(kube.Options{Cluster: cluster, EndpointsFromPods: true}),
+			serviceentry.New(
+				serviceentry.Options{Cluster: cluster},
+			),
+			kube.New(kube.Options{Cluster: cluster, EndpointsFromPods: true}),
 		},
-		expected: map[string]*expectation{}, encoded: map[string]int{},
+		expected: map[string]*expectation{},
+		encoded:  map[string]int{},
 	}
 	batch := make(mesh.Batch, 0, len(m.Objects()))
 	for _, o := range m.Objects() {
@@ -61,7 +68,7 @@ func New(m *workload.Mesh) (*Plane, error) {
 	p.Pusher = push.New(push.Options{Generators: p.Table.Generators})
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.running.Go(func() { p.Pusher.Run(p.ctx) })
-	s, _ := p.apply(batch)
+	s, _ := p.applyBatch(batch)
 	p.Pusher.Publish(s, snapshot.Delta{All: true})
 	return p, nil
 }
@@ -75,7 +82,13 @@ func Event(e workload.Edit) (mesh.Event, error) {
 	}
 	const created = 1_700_000_000
 	c, err := config.New(config.Meta{
-		Key: config.Key{Kind: info.Kind, Namespace: o.Namespace, Name: o.Name}, Annotations: o.Annotations, Created: time.Unix(created, 0),
+		Key: config.Key{
+			Kind:      info.Kind,
+			Namespace: o.Namespace,
+			Name:      o.Name,
+		},
+		Annotations: o.Annotations,
+		Created:     time.Unix(created, 0),
 	}, o.Spec)
 	if err != nil {
 		return mesh.Event{}, fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, err)
@@ -102,12 +115,12 @@ func (p *Plane) Build(e workload.Edit) (*snapshot.Snapshot, snapshot.Delta, erro
 	if err != nil {
 		return nil, snapshot.Delta{}, err
 	}
-	s, d := p.apply(mesh.Batch{event})
+	s, d := p.applyBatch(mesh.Batch{event})
 	return s, d, nil
 }
 
-// apply converts and applies a batch as ingest does.
-func (p *Plane) apply(batch mesh.Batch) (*snapshot.Snapshot, snapshot.Delta) {
+// applyBatch converts and applies a batch as ingest does.
+func (p *Plane) applyBatch(batch mesh.Batch) (*snapshot.Snapshot, snapshot.Delta) {
 	var objects mesh.Batch
 	for _, e := range batch {
 		if e.Config != nil && (e.Config.Kind == api.ServiceEntry || e.Config.Kind == api.WorkloadEntry) {
@@ -143,7 +156,7 @@ func (p *Plane) Expect(typeURL string, responses int) <-chan struct{} {
 	return e.done
 }
 
-func (p *Plane) took(typeURL string) {
+func (p *Plane) countResponse(typeURL string) {
 	p.mu.Lock()
 	e := p.expected[typeURL]
 	p.mu.Unlock()
@@ -169,7 +182,7 @@ func (p *Plane) Err() error {
 	return nil
 }
 
-func (p *Plane) fault(err error) {
+func (p *Plane) recordFault(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = append(p.faults, err)

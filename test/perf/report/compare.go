@@ -14,12 +14,12 @@ type figure struct {
 	of   func(r Row) float64
 }
 
-func figures() []figure {
+func allFigures() []figure {
 	return []figure{
-		{"CPU µs per proxy", func(r Row) float64 { return r.per(r.Usage.CPU*1e6, true) }},
-		{"KiB per proxy", func(r Row) float64 { return r.per(float64(r.Usage.Bytes)/kib, true) }},
-		{"messages per proxy", func(r Row) float64 { return r.per(float64(r.Usage.Messages), true) }},
-		{"alloc KiB per proxy", func(r Row) float64 { return r.per(r.Usage.AllocatedBytes/kib, true) }},
+		{"CPU µs per proxy", func(r Row) float64 { return r.perEvent(r.Usage.CPU*1e6, true) }},
+		{"KiB per proxy", func(r Row) float64 { return r.perEvent(float64(r.Usage.Bytes)/kib, true) }},
+		{"messages per proxy", func(r Row) float64 { return r.perEvent(float64(r.Usage.Messages), true) }},
+		{"alloc KiB per proxy", func(r Row) float64 { return r.perEvent(r.Usage.AllocatedBytes/kib, true) }},
 		{"first proxy ms", func(r Row) float64 { return r.Latency.First }},
 		{"median proxy ms", func(r Row) float64 { return r.Latency.Median }},
 		{"p99 ms", func(r Row) float64 { return r.Latency.P99 }},
@@ -33,8 +33,8 @@ func figures() []figure {
 
 type place struct{ group, scenario string }
 
-// samples returns the rows of each scenario, and the scenarios in order.
-func (f *File) samples() (map[place][]Row, []place) {
+// rowsByScenario returns the rows of each scenario, and the scenarios in order.
+func (f *File) rowsByScenario() (map[place][]Row, []place) {
 	rows, order := map[place][]Row{}, []place{}
 	for _, run := range f.Runs {
 		for _, r := range run.Rows {
@@ -52,24 +52,35 @@ func (f *File) samples() (map[place][]Row, []place) {
 // of its median, and the ratio of the first to the second. Scenarios that only one of them has are
 // left out.
 func Compare(w io.Writer, a, b *File) {
-	for _, warning := range differences(a, b) {
+	for _, warning := range setupDifferences(a, b) {
 		fmt.Fprintln(w, "WARNING:", warning)
 	}
-	rowsA, order := a.samples()
-	rowsB, _ := b.samples()
+	rowsA, order := a.rowsByScenario()
+	rowsB, _ := b.rowsByScenario()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "group\tscenario\tfigure\tA %s\t±%%\tB %s\t±%%\tA/B\tB/A\t\n", plane(a), plane(b))
+	fmt.Fprintf(t, "group\tscenario\tfigure\tA %s\t±%%\tB %s\t±%%\tA/B\tB/A\t\n", describePlane(a), describePlane(b))
 	for _, p := range order {
 		if rowsB[p] == nil {
 			continue
 		}
 		for _, f := range rowFigures(rowsA[p], rowsB[p]) {
-			x, y := sample(rowsA[p], f.of), sample(rowsB[p], f.of)
+			x, y := medianOf(rowsA[p], f.of), medianOf(rowsB[p], f.of)
 			if x.middle == 0 && y.middle == 0 {
 				continue
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%.4g\t%.0f\t%.4g\t%.0f\t%s\t%s\t\n", p.group, p.scenario, f.name, x.middle, x.spread, y.middle, y.spread,
-				ratio(x.middle, y.middle), ratio(y.middle, x.middle))
+			fmt.Fprintf(
+				t,
+				"%s\t%s\t%s\t%.4g\t%.0f\t%.4g\t%.0f\t%s\t%s\t\n",
+				p.group,
+				p.scenario,
+				f.name,
+				x.middle,
+				x.spread,
+				y.middle,
+				y.spread,
+				formatRatio(x.middle, y.middle),
+				formatRatio(y.middle, x.middle),
+			)
 		}
 	}
 	t.Flush()
@@ -77,7 +88,7 @@ func Compare(w io.Writer, a, b *File) {
 
 // rowFigures are the common figures, and further figures of both.
 func rowFigures(a, b []Row) []figure {
-	list := figures()
+	list := allFigures()
 	for _, name := range slices.Sorted(maps.Keys(a[0].Values)) {
 		if _, ok := b[0].Values[name]; ok {
 			list = append(list, figure{name, func(r Row) float64 { return r.Values[name] }})
@@ -88,7 +99,7 @@ func rowFigures(a, b []Row) []figure {
 
 type middle struct{ middle, spread float64 }
 
-func sample(rows []Row, of func(Row) float64) middle {
+func medianOf(rows []Row, of func(Row) float64) middle {
 	values := make([]float64, len(rows))
 	for i := range rows {
 		values[i] = of(rows[i])
@@ -100,29 +111,30 @@ func sample(rows []Row, of func(Row) float64) middle {
 	return m
 }
 
-func ratio(a, b float64) string {
+func formatRatio(a, b float64) string {
 	if a == 0 || b == 0 {
 		return "-"
 	}
 	return fmt.Sprintf("%.3g", a/b)
 }
 
-func plane(f *File) string {
+func describePlane(f *File) string {
 	if len(f.Runs) == 0 {
 		return "?"
 	}
 	return f.Runs[0].Plane
 }
 
-// differences says how two sets of runs were not set up alike.
-func differences(a, b *File) []string {
+// setupDifferences says how two sets of runs were not set up alike.
+func setupDifferences(a, b *File) []string {
 	var list []string
 	for _, x := range a.Runs {
 		for _, y := range b.Runs {
 			if x.Group != y.Group {
 				continue
 			}
-			if x.Mesh != y.Mesh || x.Proxies != y.Proxies || x.Protocol != y.Protocol || x.Transport != y.Transport || x.Source != y.Source {
+			if x.Mesh != y.Mesh || x.Proxies != y.Proxies || x.Protocol != y.Protocol || x.Transport != y.Transport ||
+				x.Source != y.Source {
 				list = append(list, x.Group+": the runs were set up differently")
 			}
 			if x.Machine.Model != y.Machine.Model || x.Machine.CPUs != y.Machine.CPUs {

@@ -54,12 +54,13 @@ type Row struct {
 	// Scenario is its name, Number that of the issue's list.
 	Scenario string `json:"scenario"`
 	Number   int    `json:"number"`
-	// Events is how often it was done, Proxies how many were connected, Reached how many of them were sent something.
+	// Events is how often it was done, Proxies how many were connected, Reached how many of them
+	// were sent something.
 	Events  int `json:"events"`
 	Proxies int `json:"proxies"`
 	Reached int `json:"reached"`
-	// Latency is over all events: the medians of the first, the median and the last proxy, and the 99th percentile and the
-	// maximum over all proxies of all events. In milliseconds.
+	// Latency is over all events: the medians of the first, the median and the last proxy, and the
+	// 99th percentile and the maximum over all proxies of all events. In milliseconds.
 	Latency Latency `json:"latency_ms"`
 	// Missing is how many deliveries did not happen in time.
 	Missing int   `json:"missing"`
@@ -86,7 +87,8 @@ type Latency struct {
 // Usage is the total resource usage during a scenario.
 type Usage struct {
 	WallMS float64 `json:"wall_ms"`
-	// CPU seconds: of the control plane, of the fleet, and of everything else on the machine, which is noise.
+	// CPU seconds: of the control plane, of the fleet, and of everything else on the machine, which
+	// is noise.
 	CPU      float64 `json:"cpu_s"`
 	FleetCPU float64 `json:"fleet_cpu_s"`
 	OtherCPU float64 `json:"other_cpu_s"`
@@ -107,8 +109,8 @@ func (u Usage) Other() float64 {
 	return u.OtherCPU * 1000 / u.WallMS
 }
 
-// per divides by the events and, if each, by the proxies too.
-func (r Row) per(v float64, each bool) float64 {
+// perEvent divides by the events and, if each, by the proxies too.
+func (r Row) perEvent(v float64, each bool) float64 {
 	n := max(1, r.Events)
 	if each {
 		n *= max(1, r.Proxies)
@@ -125,19 +127,26 @@ func NewLatency(events [][]float64) Latency {
 		}
 		s := slices.Sorted(slices.Values(e))
 		all = append(all, s...)
-		first, median, last = append(first, s[0]), append(median, quantile(s, 0.5)), append(last, s[len(s)-1])
+		first, median, last = append(first, s[0]), append(median, quantileOf(s, 0.5)), append(last, s[len(s)-1])
 	}
 	if len(all) == 0 {
 		return Latency{}
 	}
 	slices.Sort(all)
 	return Latency{
-		N: len(all), First: Median(first), Median: Median(median), P99: quantile(all, 0.99), Last: Median(last), Max: all[len(all)-1],
+		N: len(
+			all,
+		),
+		First:  Median(first),
+		Median: Median(median),
+		P99:    quantileOf(all, 0.99),
+		Last:   Median(last),
+		Max:    all[len(all)-1],
 	}
 }
 
-// quantile is of a sorted list.
-func quantile(sorted []float64, q float64) float64 {
+// quantileOf is of a sorted list.
+func quantileOf(sorted []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 

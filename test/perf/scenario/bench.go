@@ -27,7 +27,8 @@ type bench struct {
 	mesh  *workload.Mesh
 	feed  feed.Feed
 	fleet *fleet.Fleet
-	// proxies is how many take part. The fleet has some more, the spares, which are of the same nodes as the first ones.
+	// proxies is how many take part. The fleet has some more, the spares, which are of the same
+	// nodes as the first ones.
 	proxies  int
 	settings target.Settings
 	process  *target.Process
@@ -49,7 +50,14 @@ const spares = 3
 // Run runs a group with a process of its own. Failures are recorded in the result; the error is for
 // what makes it void.
 func Run(ctx context.Context, o Options, g Group) (*report.Run, error) {
-	b := &bench{Options: o, ctx: ctx, group: g, proxies: g.Proxies, turns: map[workload.Change]int{}, latest: map[string]*fleet.Change{}}
+	b := &bench{
+		Options: o,
+		ctx:     ctx,
+		group:   g,
+		proxies: g.Proxies,
+		turns:   map[workload.Change]int{},
+		latest:  map[string]*fleet.Change{},
+	}
 	if o.Proxies > 0 {
 		b.proxies = o.Proxies
 	}
@@ -58,8 +66,15 @@ func Run(ctx context.Context, o Options, g Group) (*report.Run, error) {
 	}
 	b.group.Mesh.FilePerObject = o.FilePerObject
 	b.out = &report.Run{
-		Group: g.Name, Plane: filepath.Base(o.Plane.Kind), Date: time.Now().UTC().Format(time.RFC3339), Machine: machine(),
-		Mesh: b.group.Mesh, Proxies: b.proxies, Protocol: "sotw", Transport: "plain", Source: o.Source,
+		Group:     g.Name,
+		Plane:     filepath.Base(o.Plane.Kind),
+		Date:      time.Now().UTC().Format(time.RFC3339),
+		Machine:   thisMachine(),
+		Mesh:      b.group.Mesh,
+		Proxies:   b.proxies,
+		Protocol:  "sotw",
+		Transport: "plain",
+		Source:    o.Source,
 	}
 	if o.Delta {
 		b.out.Protocol = "delta"
@@ -67,24 +82,24 @@ func Run(ctx context.Context, o Options, g Group) (*report.Run, error) {
 	if o.TLS {
 		b.out.Transport = "tls"
 	}
-	defer b.close()
-	if err := b.prepare(); err != nil {
+	defer b.closeAll()
+	if err := b.prepareRun(); err != nil {
 		return nil, fmt.Errorf("%s: %w", g.Name, err)
 	}
 	for _, s := range g.Scenarios {
 		if len(o.Only) > 0 && s.Number != 1 && !slices.Contains(o.Only, s.Name) {
 			continue
 		}
-		if err := b.play(s); err != nil {
+		if err := b.runScenario(s); err != nil {
 			return b.out, err
 		}
 	}
-	b.finish()
+	b.endRun()
 	return b.out, nil
 }
 
-// prepare makes the mesh, the fleet and the process.
-func (b *bench) prepare() error {
+// prepareRun makes the mesh, the fleet and the process.
+func (b *bench) prepareRun() error {
 	dir := filepath.Join(b.Dir, strings.ReplaceAll(b.group.Name, "/", "-"))
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -96,7 +111,7 @@ func (b *bench) prepare() error {
 	if b.mesh, err = workload.New(b.group.Mesh); err != nil {
 		return err
 	}
-	source, err := b.addresses(dir)
+	source, err := b.chooseAddresses(dir)
 	if err != nil {
 		return err
 	}
@@ -119,7 +134,7 @@ func (b *bench) prepare() error {
 	if b.process, err = b.Plane.Start(b.ctx, b.settings, b.log); err != nil {
 		return fmt.Errorf("%w; the end of its output:\n%s", err, b.lastOutput())
 	}
-	b.out.StartMS, b.out.StartCPU = ms(b.process.Started), b.process.StartCPU.Seconds()
+	b.out.StartMS, b.out.StartCPU = milliseconds(b.process.Started), b.process.StartCPU.Seconds()
 	return b.newFleet()
 }
 
@@ -133,7 +148,7 @@ func (b *bench) lastOutput() string {
 	return string(text[max(0, len(text)-4<<10):])
 }
 
-func (b *bench) addresses(dir string) (source string, err error) {
+func (b *bench) chooseAddresses(dir string) (source string, err error) {
 	ports := make([]int, 5)
 	for i := range ports {
 		ports[i] = b.BasePort + i
@@ -145,7 +160,13 @@ func (b *bench) addresses(dir string) (source string, err error) {
 	}
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	b.settings = target.Settings{
-		Dir: dir, XDS: at(0), SecureXDS: at(1), HTTP: at(2), Monitoring: at(3), Kubeconfig: b.Kubeconfig, Environment: b.Environment,
+		Dir:         dir,
+		XDS:         at(0),
+		SecureXDS:   at(1),
+		HTTP:        at(2),
+		Monitoring:  at(3),
+		Kubeconfig:  b.Kubeconfig,
+		Environment: b.Environment,
 	}
 	if b.TLS {
 		b.settings.Keys, err = target.NewKeys(dir)
@@ -169,8 +190,8 @@ func (b *bench) newFleet() error {
 	return err
 }
 
-// play runs one scenario.
-func (b *bench) play(s Scenario) error {
+// runScenario runs one scenario.
+func (b *bench) runScenario(s Scenario) error {
 	fmt.Fprintf(b.Progress, "%s %s %s\n", time.Now().Format(time.TimeOnly), b.group.Name, s.Name)
 	row := report.Row{Scenario: s.Name, Number: s.Number, Events: 1, Proxies: b.proxies, Values: map[string]float64{}}
 	b.process.ResetPeak()
@@ -183,13 +204,14 @@ func (b *bench) play(s Scenario) error {
 	case b.ctx.Err() != nil:
 		return b.ctx.Err()
 	case !b.process.Alive():
-		return fmt.Errorf("%s: the control plane ended during %q; the end of its output:\n%s", b.group.Name, s.Name, b.lastOutput())
+		return fmt.Errorf("%s: the control plane ended during %q; the end of its output:\n%s",
+			b.group.Name, s.Name, b.lastOutput())
 	}
 	return nil
 }
 
-// finish takes down what concerns the whole run.
-func (b *bench) finish() {
+// endRun takes down what concerns the whole run.
+func (b *bench) endRun() {
 	for reason, n := range b.fleet.Endings() {
 		b.out.Endings = append(b.out.Endings, fmt.Sprintf("%d times %s", n, reason))
 	}
@@ -199,7 +221,7 @@ func (b *bench) finish() {
 	}
 }
 
-func (b *bench) close() {
+func (b *bench) closeAll() {
 	if b.fleet != nil {
 		b.fleet.Close()
 	}
@@ -214,4 +236,4 @@ func (b *bench) close() {
 	}
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -11,35 +11,39 @@ import (
 const (
 	// churnShare of the pods are replaced in each step, one in so many.
 	churnShare = 4
-	// firstChurn is the rate of the first step, in pods a second; each step doubles it, to lastChurn.
+	// firstChurn is the rate of the first step, in pods a second; each step doubles it, to
+	// lastChurn.
 	firstChurn, lastChurn = 10, 320
-	// bearable is how long the last pod may take to be ready, and a change of an endpoint to be everywhere.
+	// bearable is how long the last pod may take to be ready, and a change of an endpoint to be
+	// everywhere.
 	bearable = time.Second
 )
 
-// capacity finds out at which rate pods can be replaced: each takes its endpoint along and comes
-// back with another address and nothing in hand. A rate is borne if 99 in 100 are ready, and 99 in
-// 100 of the proxies know of each, within a second. The latencies are from the last step, passed or
-// not: how stale the proxies were.
-func capacity(b *bench, row *report.Row) error {
-	p := b.begin()
+// measureCapacity finds out at which rate pods can be replaced: each takes its endpoint along and
+// comes back with another address and nothing in hand. A rate is borne if 99 in 100 are ready, and
+// 99 in 100 of the proxies know of each, within a second. The latencies are from the last step,
+// passed or not: how stale the proxies were.
+func measureCapacity(b *bench, row *report.Row) error {
+	p := b.beginMeasurement()
 	row.Events = 0
 	row.Values["pods_per_s"] = 0
 	for rate := firstChurn; rate <= lastChurn; rate *= 2 {
-		c, err := b.churn(rate)
+		c, err := b.churnAt(rate)
 		if err != nil {
 			return err
 		}
 		row.Events += c.pods
 		row.Latency = c.stale
-		if c.ready.P99 > ms(bearable) || c.stale.P99 > ms(bearable) {
+		if c.ready.P99 > milliseconds(bearable) || c.stale.P99 > milliseconds(bearable) {
 			break
 		}
 		row.Values["pods_per_s"] = float64(rate)
-		row.Values["cpu_ms_per_pod"], row.Values["cpus"] = c.cpu.Seconds()*1e3/float64(c.pods), c.cpu.Seconds()/c.took.Seconds()
+		row.Values["cpu_ms_per_pod"], row.Values["cpus"] = c.cpu.Seconds()*1e3/float64(
+			c.pods,
+		), c.cpu.Seconds()/c.took.Seconds()
 		row.Values["ready_p99_ms"] = c.ready.P99
 	}
-	b.end(p, row)
+	b.endMeasurement(p, row)
 	return nil
 }
 
@@ -50,13 +54,13 @@ type churn struct {
 	ready, stale report.Latency
 }
 
-func (b *bench) churn(rate int) (churn, error) {
+func (b *bench) churnAt(rate int) (churn, error) {
 	c := churn{pods: max(1, b.proxies/churnShare)}
 	cpu, began := b.process.CPU(), time.Now()
 	var rounds []*fleet.Round
 	var moves []*fleet.Change
 	for n := range c.pods {
-		b.pause(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(rate))))
+		b.pauseFor(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(rate))))
 		i := (n*churnShare + b.turns["churn"]) % b.proxies
 		r := b.fleet.Take([]int{i}, true)
 		b.marks++
@@ -65,7 +69,7 @@ func (b *bench) churn(rate int) (churn, error) {
 			return c, err
 		}
 		r.Replace(node.Bytes)
-		x, err := b.send(e, workload.Mark{Change: workload.EndpointEdit, Number: b.marks}, b.mesh.Home(i))
+		x, err := b.sendEdit(e, workload.Mark{Change: workload.EndpointEdit, Number: b.marks}, b.mesh.Home(i))
 		if err != nil {
 			return c, err
 		}
@@ -74,18 +78,18 @@ func (b *bench) churn(rate int) (churn, error) {
 	b.turns["churn"]++
 	var ready, stale [][]float64
 	for i := range rounds {
-		if err := b.wait(rounds[i].Done, "a new pod in sync"); err != nil {
+		if err := b.waitFor(rounds[i].Done, "a new pod in sync"); err != nil {
 			return c, err
 		}
-		if err := b.wait(moves[i].Done, "a moved endpoint at all proxies"); err != nil {
+		if err := b.waitFor(moves[i].Done, "a moved endpoint at all proxies"); err != nil {
 			return c, err
 		}
 		arrivals, _ := rounds[i].Arrivals()
-		ready = append(ready, values(arrivals))
+		ready = append(ready, latencyValues(arrivals))
 		arrivals, _ = moves[i].Arrivals()
-		stale = append(stale, values(arrivals))
+		stale = append(stale, latencyValues(arrivals))
 	}
-	b.quiet()
+	b.awaitQuiet()
 	c.cpu, c.took = b.process.CPU()-cpu, time.Since(began)
 	c.ready, c.stale = report.NewLatency(ready), report.NewLatency(stale)
 	return c, nil

@@ -7,19 +7,20 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/report"
 )
 
-// connect brings all proxies in at once, as new pods.
-func connect(b *bench, row *report.Row) error {
-	b.quiet() // with starting
+// connectAll brings all proxies in at once, as new pods.
+func connectAll(b *bench, row *report.Row) error {
+	b.awaitQuiet() // with starting
 	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), true), row)
 }
 
-// reconnect drops all connections at once. The proxies reconnect with their state.
-func reconnect(b *bench, row *report.Row) error {
+// reconnectAll drops all connections at once. The proxies reconnect with their state.
+func reconnectAll(b *bench, row *report.Row) error {
 	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), false), row)
 }
 
-// restart replaces the process. The proxies reconnect with their state as soon as its port is open.
-func restart(b *bench, row *report.Row) error {
+// restartProcess replaces the process. The proxies reconnect with their state as soon as its port
+// is open.
+func restartProcess(b *bench, row *report.Row) error {
 	r := b.fleet.Take(fleet.Range(0, b.proxies), false)
 	b.process.Stop(syscall.SIGTERM)
 	p, err := b.Plane.Start(b.ctx, b.settings, b.log)
@@ -27,19 +28,19 @@ func restart(b *bench, row *report.Row) error {
 		return err
 	}
 	b.process = p
-	row.Values["start_ms"], row.Values["start_cpu_s"] = ms(p.Started), p.StartCPU.Seconds()
+	row.Values["start_ms"], row.Values["start_cpu_s"] = milliseconds(p.Started), p.StartCPU.Seconds()
 	return b.bringIn(r, row)
 }
 
 // bringIn starts a round and measures until all is quiet.
 func (b *bench) bringIn(r *fleet.Round, row *report.Row) error {
-	p := b.begin()
+	p := b.beginMeasurement()
 	r.Start()
-	err := b.wait(r.Done, "all proxies in sync")
-	b.quiet()
-	b.end(p, row)
+	err := b.waitFor(r.Done, "all proxies in sync")
+	b.awaitQuiet()
+	b.endMeasurement(p, row)
 	list, missing := r.Arrivals()
-	row.Latency, row.Missing = report.NewLatency([][]float64{values(list)}), missing
+	row.Latency, row.Missing = report.NewLatency([][]float64{latencyValues(list)}), missing
 	m := b.process.Memory(true)
 	row.Memory = &m
 	eds, rds := b.fleet.Holds(0)

@@ -33,25 +33,75 @@ func Groups(size string) ([]Group, error) {
 	switch size {
 	case "small":
 		list = []Group{
-			{"main", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 100, everyday(10)},
-			{"big", workload.Params{Services: 10, Endpoints: 1000, Routes: 1, Namespaces: 1, Scope: workload.Everything}, 100, bigService()},
-			{"scoped", workload.Params{Services: 200, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Namespace}, 200, scoped()},
-			{"memory", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 500, memory()},
-			{"collapse", workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload}, 100, collapse()},
-			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 200, leak(10)},
+			{
+				"main",
+				workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5},
+				100,
+				everydayScenarios(10),
+			},
+			{
+				"big",
+				workload.Params{Services: 10, Endpoints: 1000, Routes: 1, Namespaces: 1, Scope: workload.Everything},
+				100,
+				bigService(),
+			},
+			{
+				"scoped",
+				workload.Params{Services: 200, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Namespace},
+				200,
+				scopedScenarios(),
+			},
+			{"memory", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 500, memoryScenarios()},
+			{
+				"collapse",
+				workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload},
+				100,
+				collapseScenarios(),
+			},
+			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 200, leakScenarios(10)},
 		}
 	case "medium":
 		list = []Group{
-			{"main", workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20}, 500, everyday(15)},
-			{"big", workload.Params{Services: 120, Endpoints: 200, Routes: 1, Namespaces: 5, Scope: workload.Everything}, 300, bigService()},
-			{"scoped", workload.Params{Services: 2000, Endpoints: 2, Routes: 2, Namespaces: 100, Scope: workload.Namespace}, 1000, scoped()},
+			{
+				"main",
+				workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20},
+				500,
+				everydayScenarios(15),
+			},
+			{
+				"big",
+				workload.Params{Services: 120, Endpoints: 200, Routes: 1, Namespaces: 5, Scope: workload.Everything},
+				300,
+				bigService(),
+			},
+			{
+				"scoped",
+				workload.Params{Services: 2000, Endpoints: 2, Routes: 2, Namespaces: 100, Scope: workload.Namespace},
+				1000,
+				scopedScenarios(),
+			},
 		}
 	case "large":
 		list = []Group{
-			{"main", workload.Params{Services: 5000, Endpoints: 10, Routes: 4, Namespaces: 50}, 300, everyday(30)},
-			{"memory", workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20}, 2000, memory()},
-			{"collapse", workload.Params{Services: 500, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Workload}, 500, collapse()},
-			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 1000, leak(50)},
+			{
+				"main",
+				workload.Params{Services: 5000, Endpoints: 10, Routes: 4, Namespaces: 50},
+				300,
+				everydayScenarios(30),
+			},
+			{
+				"memory",
+				workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20},
+				2000,
+				memoryScenarios(),
+			},
+			{
+				"collapse",
+				workload.Params{Services: 500, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Workload},
+				500,
+				collapseScenarios(),
+			},
+			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 1000, leakScenarios(50)},
 		}
 	default:
 		return nil, fmt.Errorf("unknown size %q: want one of %v", size, Sizes())
@@ -63,28 +113,37 @@ func Groups(size string) ([]Group, error) {
 	return list, nil
 }
 
-// everyday is the list of common scenarios, with a rolling update of that many seconds.
-func everyday(seconds int) []Scenario {
-	list := append(changes(), Scenario{"rolling", 5, rolling(rollingRate, seconds)}, Scenario{"slow readers", 13, slowReaders})
-	return append(list,
-		Scenario{"capacity", 14, capacity},
-		Scenario{"reconnect", 2, reconnect},
-		Scenario{"restart", 2, restart},
-		Scenario{"endpoint again", 3, single(workload.EndpointEdit)}, // the state after a restart equals the state before
-		Scenario{"verify", 0, verify},
+// everydayScenarios is the list of common scenarios, with a rolling update of that many seconds.
+func everydayScenarios(seconds int) []Scenario {
+	list := append(
+		changeScenarios(),
+		Scenario{"rolling", 5, rollingUpdate(rollingRate, seconds)},
+		Scenario{"slow readers", 13, slowReaders},
+	)
+	return append(
+		list,
+		Scenario{"capacity", 14, measureCapacity},
+		Scenario{"reconnect", 2, reconnectAll},
+		Scenario{"restart", 2, restartProcess},
+		Scenario{
+			"endpoint again",
+			3,
+			singleChanges(workload.EndpointEdit),
+		}, // the state after a restart equals the state before
+		Scenario{"verify", 0, verifyNewcomers},
 	)
 }
 
-// changes is a start and single changes.
-func changes() []Scenario {
+// changeScenarios is a start and single changes.
+func changeScenarios() []Scenario {
 	return []Scenario{
-		{"connect", 1, connect},
-		{"idle", 11, idle},
-		{"endpoint", 3, single(workload.EndpointEdit)},
-		{"route", 6, single(workload.RouteEdit)},
-		{"destinationrule", 7, single(workload.RuleEdit)},
-		{"newservice", 8, single(workload.AddService)},
-		{"goneservice", 8, single(workload.RemoveService)},
+		{"connect", 1, connectAll},
+		{"idle", 11, measureIdle},
+		{"endpoint", 3, singleChanges(workload.EndpointEdit)},
+		{"route", 6, singleChanges(workload.RouteEdit)},
+		{"destinationrule", 7, singleChanges(workload.RuleEdit)},
+		{"newservice", 8, singleChanges(workload.AddService)},
+		{"goneservice", 8, singleChanges(workload.RemoveService)},
 		{"rewrite", 9, quietEdits(workload.Rewrite)},
 		{"metadata", 9, quietEdits(workload.MetadataEdit)},
 		{"status", 9, quietEdits(workload.StatusEdit)},
@@ -92,25 +151,35 @@ func changes() []Scenario {
 }
 
 func bigService() []Scenario {
-	return []Scenario{{"connect", 1, connect}, {"big endpoint", 4, single(workload.EndpointEdit)}, {"verify", 0, verify}}
+	return []Scenario{
+		{"connect", 1, connectAll},
+		{"big endpoint", 4, singleChanges(workload.EndpointEdit)},
+		{"verify", 0, verifyNewcomers},
+	}
 }
 
-// scoped changes things in one namespace of many, which only its proxies see.
-func scoped() []Scenario {
+// scopedScenarios changes things in one namespace of many, which only its proxies see.
+func scopedScenarios() []Scenario {
 	return []Scenario{
-		{"connect", 1, connect},
+		{"connect", 1, connectAll},
 		{"scoped endpoint", 10, singleIn(workload.EndpointEdit, 3)},
 		{"scoped route", 10, singleIn(workload.RouteEdit, 3)},
 		{"scoped rule", 10, singleIn(workload.RuleEdit, 3)},
 		{"scoped newservice", 10, singleIn(workload.AddService, 3)},
-		{"verify", 0, verify},
+		{"verify", 0, verifyNewcomers},
 	}
 }
 
-func memory() []Scenario { return []Scenario{{"idle memory", 11, slope}, {"idle", 11, idle}} }
-
-func collapse() []Scenario {
-	return []Scenario{{"classes", 15, slope}, {"endpoint", 15, single(workload.EndpointEdit)}, {"route", 15, single(workload.RouteEdit)}}
+func memoryScenarios() []Scenario {
+	return []Scenario{{"idle memory", 11, measureSlope}, {"idle", 11, measureIdle}}
 }
 
-func leak(rounds int) []Scenario { return []Scenario{{"come and go", 0, comeAndGo(rounds)}} }
+func collapseScenarios() []Scenario {
+	return []Scenario{
+		{"classes", 15, measureSlope},
+		{"endpoint", 15, singleChanges(workload.EndpointEdit)},
+		{"route", 15, singleChanges(workload.RouteEdit)},
+	}
+}
+
+func leakScenarios(rounds int) []Scenario { return []Scenario{{"come and go", 0, comeAndGo(rounds)}} }

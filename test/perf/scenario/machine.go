@@ -10,8 +10,12 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/report"
 )
 
-func machine() report.Machine {
-	m := report.Machine{CPUs: runtime.NumCPU(), Kernel: line("/proc/sys/kernel/osrelease"), Load: line("/proc/loadavg")}
+func thisMachine() report.Machine {
+	m := report.Machine{
+		CPUs:   runtime.NumCPU(),
+		Kernel: firstLine("/proc/sys/kernel/osrelease"),
+		Load:   firstLine("/proc/loadavg"),
+	}
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		_, rest, _ := strings.Cut(string(b), "model name")
 		rest, _, _ = strings.Cut(rest, "\n")
@@ -20,7 +24,7 @@ func machine() report.Machine {
 	return m
 }
 
-func line(path string) string {
+func firstLine(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return ""

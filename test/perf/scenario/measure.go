@@ -20,9 +20,9 @@ type point struct {
 	metrics             target.Metrics
 }
 
-// begin starts a measurement. The control plane's pages are asked before its CPU time is read, and at the end after it, so
-// that asking does not count.
-func (b *bench) begin() point {
+// beginMeasurement starts a measurement. The control plane's pages are asked before its CPU time is
+// read, and at the end after it, so that asking does not count.
+func (b *bench) beginMeasurement() point {
 	m := b.process.Metrics()
 	return point{
 		metrics: m, stats: b.fleet.Stats(), heard: b.fleet.Heard(), machine: target.MachineCPU(), own: target.OwnCPU(),
@@ -30,13 +30,13 @@ func (b *bench) begin() point {
 	}
 }
 
-// end adds the usage since then to the row.
-func (b *bench) end(p point, row *report.Row) {
+// endMeasurement adds the usage since then to the row.
+func (b *bench) endMeasurement(p point, row *report.Row) {
 	now := time.Now()
 	plane, own, machine := b.process.CPU()-p.plane, target.OwnCPU()-p.own, target.MachineCPU()-p.machine
 	stats, heard, metrics := b.fleet.Stats(), b.fleet.Heard(), b.process.Metrics()
 	u := &row.Usage
-	u.WallMS += ms(now.Sub(p.at))
+	u.WallMS += milliseconds(now.Sub(p.at))
 	u.CPU += plane.Seconds()
 	u.FleetCPU += own.Seconds()
 	u.OtherCPU += max(0, machine-plane-own).Seconds()
@@ -67,8 +67,9 @@ func (b *bench) end(p point, row *report.Row) {
 	row.Reached = max(row.Reached, reached)
 }
 
-// quiet waits until no message came for the settle time, and the control plane used next to no CPU in it.
-func (b *bench) quiet() {
+// awaitQuiet waits until no message came for the settle time, and the control plane used next to no
+// CPU in it.
+func (b *bench) awaitQuiet() {
 	const (
 		look = 10 * time.Millisecond
 		busy = 0.1 // of a CPU
@@ -98,8 +99,8 @@ func (b *bench) quiet() {
 	}
 }
 
-// wait waits for something to be done.
-func (b *bench) wait(done <-chan struct{}, what string) error {
+// waitFor waits for something to be done.
+func (b *bench) waitFor(done <-chan struct{}, what string) error {
 	limit := time.NewTimer(b.Patience)
 	defer limit.Stop()
 	select {
@@ -114,8 +115,8 @@ func (b *bench) wait(done <-chan struct{}, what string) error {
 	}
 }
 
-// pause lets time go by.
-func (b *bench) pause(d time.Duration) {
+// pauseFor lets time go by.
+func (b *bench) pauseFor(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -124,11 +125,11 @@ func (b *bench) pause(d time.Duration) {
 	}
 }
 
-// values returns latencies in milliseconds.
-func values(list []fleet.Arrival) []float64 {
+// latencyValues returns latencies in milliseconds.
+func latencyValues(list []fleet.Arrival) []float64 {
 	out := make([]float64, len(list))
 	for i, a := range list {
-		out[i] = ms(a.After)
+		out[i] = milliseconds(a.After)
 	}
 	return out
 }

@@ -11,28 +11,28 @@ import (
 
 const kib = 1 << 10
 
-// slope connects a quarter of the proxies, then half, then all, and returns the memory per
+// measureSlope connects a quarter of the proxies, then half, then all, and returns the memory per
 // additional proxy. Memory shared by all proxies cancels out. growth is the cost of one in the last
 // step over that in the step before: 1 is linear.
-func slope(b *bench, row *report.Row) error {
-	b.quiet()
+func measureSlope(b *bench, row *report.Row) error {
+	b.awaitQuiet()
 	steps := []int{0, max(1, b.proxies/4), max(2, b.proxies/2), b.proxies}
 	memory := make([]target.Memory, len(steps))
 	memory[0] = b.process.Memory(true)
-	p := b.begin()
+	p := b.beginMeasurement()
 	var events [][]float64
 	for i := 1; i < len(steps); i++ {
 		r := b.fleet.Take(fleet.Range(steps[i-1], steps[i]), true).Start()
-		err := b.wait(r.Done, "all proxies in sync")
-		b.quiet()
+		err := b.waitFor(r.Done, "all proxies in sync")
+		b.awaitQuiet()
 		memory[i] = b.process.Memory(true)
 		list, missing := r.Arrivals()
-		events, row.Missing = append(events, values(list)), row.Missing+missing
+		events, row.Missing = append(events, latencyValues(list)), row.Missing+missing
 		if err != nil {
 			return err
 		}
 	}
-	b.end(p, row)
+	b.endMeasurement(p, row)
 	row.Latency, row.Memory = report.NewLatency(events), &memory[3]
 	for name, of := range map[string]func(target.Memory) int64{
 		"heap_kib_per_proxy": func(m target.Memory) int64 { return m.Heap }, "pss_kib_per_proxy": func(m target.Memory) int64 { return m.PSS },
@@ -47,52 +47,63 @@ func slope(b *bench, row *report.Row) error {
 	return b.countClasses(row)
 }
 
-// countClasses takes down how many kinds of proxies the control plane tells apart, which it counts with each push.
+// countClasses takes down how many kinds of proxies the control plane tells apart, which it counts
+// with each push.
 func (b *bench) countClasses(row *report.Row) error {
-	x, err := b.change(workload.EndpointEdit, workload.SharedNamespace)
+	x, err := b.makeChange(workload.EndpointEdit, workload.SharedNamespace)
 	if err == nil {
-		err = b.wait(x.Done, "a change of an endpoint")
+		err = b.waitFor(x.Done, "a change of an endpoint")
 	}
-	b.quiet()
+	b.awaitQuiet()
 	if n, ok := b.process.Metrics()[target.Classes]; ok {
 		row.Values["classes"] = n
 	}
 	return err
 }
 
-// comeAndGo connects and disconnects all proxies many times. Afterwards nothing may be left of them.
+// comeAndGo connects and disconnects all proxies many times. Afterwards nothing may be left of
+// them.
 func comeAndGo(rounds int) func(*bench, *report.Row) error {
 	return func(b *bench, row *report.Row) error {
-		b.quiet()
+		b.awaitQuiet()
 		all := fleet.Range(0, b.proxies)
 		// Once before, so that pools and caches are as they will be.
 		round := func() error {
-			err := b.wait(b.fleet.Take(all, true).Start().Done, "all proxies in sync")
+			err := b.waitFor(b.fleet.Take(all, true).Start().Done, "all proxies in sync")
 			b.fleet.Take(all, true)
 			return err
 		}
 		if err := round(); err != nil {
 			return err
 		}
-		b.quiet()
+		b.awaitQuiet()
 		before, goroutines, files := b.process.Memory(true), b.process.Metrics()[target.Goroutines], b.process.Files()
-		p := b.begin()
+		p := b.beginMeasurement()
 		for range rounds {
 			if err := round(); err != nil {
 				return err
 			}
 		}
-		b.quiet()
-		b.end(p, row)
+		b.awaitQuiet()
+		b.endMeasurement(p, row)
 		row.Events = rounds
 		after := b.process.Memory(true)
 		row.Memory = &after
 		moreGoroutines, moreFiles := b.process.Metrics()[target.Goroutines]-goroutines, b.process.Files()-files
 		moreHeap := float64(after.Heap - before.Heap)
-		row.Values["goroutines_left"], row.Values["files_left"], row.Values["heap_left_kib"] = moreGoroutines, float64(moreFiles), moreHeap/kib
+		row.Values["goroutines_left"], row.Values["files_left"], row.Values["heap_left_kib"] = moreGoroutines, float64(
+			moreFiles,
+		), moreHeap/kib
 		const tolerated = 10 // from this program's own requests
 		if moreGoroutines > tolerated || moreFiles > tolerated || moreHeap > float64(before.Heap)/5+1<<20 {
-			return fmt.Errorf("after %d x %d streams there are left %.0f goroutines, %d files, %.0f KiB of heap", rounds, len(all), moreGoroutines, moreFiles, moreHeap/kib)
+			return fmt.Errorf(
+				"after %d x %d streams there are left %.0f goroutines, %d files, %.0f KiB of heap",
+				rounds,
+				len(all),
+				moreGoroutines,
+				moreFiles,
+				moreHeap/kib,
+			)
 		}
 		return nil
 	}

@@ -31,7 +31,8 @@ type Options struct {
 	Settle time.Duration
 	// Patience bounds each wait.
 	Patience time.Duration
-	// BasePort is the first of five ports on 127.0.0.1: xDS, xDS over TLS, HTTP, monitoring, config source. 0: free ones.
+	// BasePort is the first of five ports on 127.0.0.1: xDS, xDS over TLS, HTTP, monitoring, config
+	// source. 0: free ones.
 	BasePort int
 	// Kubeconfig is for control planes that need an API server.
 	Kubeconfig  string

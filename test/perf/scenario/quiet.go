@@ -12,27 +12,27 @@ import (
 // idleTime is for how long nothing happens.
 const idleTime = 5 * time.Second
 
-// idle does nothing. The CPU time is the cost of a quiet mesh; nothing may be sent.
-func idle(b *bench, row *report.Row) error {
-	p := b.begin()
-	b.pause(idleTime)
-	b.end(p, row)
+// measureIdle does nothing. The CPU time is the cost of a quiet mesh; nothing may be sent.
+func measureIdle(b *bench, row *report.Row) error {
+	p := b.beginMeasurement()
+	b.pauseFor(idleTime)
+	b.endMeasurement(p, row)
 	m := b.process.Memory(true)
 	row.Memory = &m
 	row.Values["cpu_ms_per_s"] = row.Usage.CPU * 1e6 / row.Usage.WallMS
-	return b.silent(row)
+	return b.checkSilent(row)
 }
 
-// silent says so if something was sent.
-func (b *bench) silent(row *report.Row) error {
+// checkSilent says so if something was sent.
+func (b *bench) checkSilent(row *report.Row) error {
 	if row.Usage.Messages > 0 && b.Plane.Kind == target.Meshpilot {
 		return fmt.Errorf("%d messages were sent, though nothing changed", row.Usage.Messages)
 	}
 	return nil
 }
 
-// quietEdits makes edits that change nothing that a proxy could see, as GitOps tools, status writers and resyncs do. A
-// real change afterwards shows that the control plane still listens.
+// quietEdits makes edits that change nothing that a proxy could see, as GitOps tools, status
+// writers and resyncs do. A real change afterwards shows that the control plane still listens.
 func quietEdits(c workload.Change) func(*bench, *report.Row) error {
 	const (
 		edits = 50
@@ -40,7 +40,7 @@ func quietEdits(c workload.Change) func(*bench, *report.Row) error {
 	)
 	return func(b *bench, row *report.Row) error {
 		row.Events = edits
-		p := b.begin()
+		p := b.beginMeasurement()
 		for range edits {
 			n := b.turns[c]
 			b.turns[c]++
@@ -52,18 +52,18 @@ func quietEdits(c workload.Change) func(*bench, *report.Row) error {
 			if err := b.feed.Apply(e, func() {}); err != nil {
 				return err
 			}
-			b.pause(every)
+			b.pauseFor(every)
 		}
-		b.quiet()
-		b.end(p, row)
-		if err := b.silent(row); err != nil {
+		b.awaitQuiet()
+		b.endMeasurement(p, row)
+		if err := b.checkSilent(row); err != nil {
 			return err
 		}
-		x, err := b.change(workload.EndpointEdit, workload.SharedNamespace)
+		x, err := b.makeChange(workload.EndpointEdit, workload.SharedNamespace)
 		if err == nil {
-			err = b.wait(x.Done, "a change after edits that change nothing")
+			err = b.waitFor(x.Done, "a change after edits that change nothing")
 		}
-		b.quiet()
+		b.awaitQuiet()
 		return err
 	}
 }

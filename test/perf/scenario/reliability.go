@@ -12,13 +12,13 @@ import (
 // Scenarios of the reliability checks (docs/SCORECARD.md), at sizes that the caller chooses.
 
 // Connect brings all proxies in at once, as new pods. It must come first.
-func Connect() Scenario { return Scenario{"connect", 1, connect} }
+func Connect() Scenario { return Scenario{"connect", 1, connectAll} }
 
 // Restart replaces the process; the proxies reconnect with their state.
-func Restart() Scenario { return Scenario{"restart", 2, restart} }
+func Restart() Scenario { return Scenario{"restart", 2, restartProcess} }
 
 // Single makes single changes of a kind and waits for each (Options.Repeat).
-func Single(c workload.Change) Scenario { return Scenario{string(c), 3, single(c)} }
+func Single(c workload.Change) Scenario { return Scenario{string(c), 3, singleChanges(c)} }
 
 // QuietEdits makes edits that no proxy can see.
 func QuietEdits(c workload.Change) Scenario { return Scenario{string(c), 9, quietEdits(c)} }
@@ -27,7 +27,7 @@ func QuietEdits(c workload.Change) Scenario { return Scenario{string(c), 9, quie
 func ComeAndGo(rounds int) Scenario { return Scenario{"come and go", 0, comeAndGo(rounds)} }
 
 // Churn changes endpoints at a steady rate per second.
-func Churn(rate, seconds int) Scenario { return Scenario{"churn", 5, rolling(rate, seconds)} }
+func Churn(rate, seconds int) Scenario { return Scenario{"churn", 5, rollingUpdate(rate, seconds)} }
 
 // SlowClients has so many proxies read next to nothing, and so many others read slowly, and makes
 // 16 changes so many times, half of them during that time. The values p99_without_ms and
@@ -46,7 +46,7 @@ func SlowClients(blocked, slow, times int) Scenario {
 }
 
 // Verify compares proxies with newcomers of the same nodes.
-func Verify() Scenario { return Scenario{"verify", 0, verify} }
+func Verify() Scenario { return Scenario{"verify", 0, verifyNewcomers} }
 
 // A Ramp is how Streams adds proxies.
 type Ramp struct {
@@ -63,33 +63,40 @@ type Ramp struct {
 // or stopped_by_memory why there were no more.
 func Streams(r Ramp) Scenario {
 	return Scenario{"streams", 0, func(b *bench, row *report.Row) error {
-		b.quiet()
+		b.awaitQuiet()
 		row.Values["streams"] = 0
-		p := b.begin()
-		defer func() { b.end(p, row) }()
+		p := b.beginMeasurement()
+		defer func() { b.endMeasurement(p, row) }()
 		connected := 0
 		for n := min(r.First, b.proxies); ; n = min(n+n/2, b.proxies) {
-			if err := b.wait(b.fleet.Take(fleet.Range(connected, n), true).Start().Done, "all proxies in sync"); err != nil {
+			if err := b.waitFor(
+				b.fleet.Take(fleet.Range(connected, n), true).Start().Done,
+				"all proxies in sync",
+			); err != nil {
 				row.Values["stopped_by_latency"] = 1
 				return nil
 			}
 			connected = n
-			b.quiet()
-			latency, err := b.changes(3)
+			b.awaitQuiet()
+			latency, err := b.makeChanges(3)
 			if err != nil {
 				return err
 			}
 			row.Events++
 			row.Latency = latency
 			switch memory := b.process.Memory(false); {
-			case latency.P99 > ms(r.P99):
+			case latency.P99 > milliseconds(r.P99):
 				row.Values["stopped_by_latency"] = 1
 				return nil
 			case memory.RSS > r.Memory:
 				row.Values["stopped_by_memory"] = 1
 				return nil
 			default:
-				row.Values["streams"], row.Values["p99_ms"], row.Values["rss_mib"] = float64(n), latency.P99, float64(memory.RSS)/kib/kib
+				row.Values["streams"], row.Values["p99_ms"], row.Values["rss_mib"] = float64(
+					n,
+				), latency.P99, float64(
+					memory.RSS,
+				)/kib/kib
 			}
 			if n == b.proxies {
 				return nil
@@ -98,20 +105,20 @@ func Streams(r Ramp) Scenario {
 	}}
 }
 
-// changes makes so many changes of each kind of everyday and returns their latencies.
-func (b *bench) changes(times int) (report.Latency, error) {
+// makeChanges makes so many changes of each kind of everyday and returns their latencies.
+func (b *bench) makeChanges(times int) (report.Latency, error) {
 	var events [][]float64
 	for range times {
 		for _, c := range []workload.Change{workload.EndpointEdit, workload.RouteEdit, workload.RuleEdit} {
-			x, err := b.change(c, workload.SharedNamespace)
+			x, err := b.makeChange(c, workload.SharedNamespace)
 			if err != nil {
 				return report.Latency{}, err
 			}
-			if err := b.wait(x.Done, fmt.Sprintf("a change of kind %s at all proxies", c)); err != nil {
+			if err := b.waitFor(x.Done, fmt.Sprintf("a change of kind %s at all proxies", c)); err != nil {
 				return report.Latency{}, err
 			}
 			list, _ := x.Arrivals()
-			events = append(events, values(list))
+			events = append(events, latencyValues(list))
 		}
 	}
 	return report.NewLatency(events), nil

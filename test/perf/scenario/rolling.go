@@ -8,44 +8,45 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// rollingRate is how many endpoint changes a second a rolling update of the everyday scenarios makes.
+// rollingRate is how many endpoint changes a second a rolling update of the everyday scenarios
+// makes.
 const rollingRate = 50
 
-// rolling changes one endpoint after the other, at a steady rate, over the services of the shared namespace in turn. The
-// latencies are the staleness of what each proxy had.
-func rolling(rate, seconds int) func(*bench, *report.Row) error {
+// rollingUpdate changes one endpoint after the other, at a steady rate, over the services of the
+// shared namespace in turn. The latencies are the staleness of what each proxy had.
+func rollingUpdate(rate, seconds int) func(*bench, *report.Row) error {
 	return func(b *bench, row *report.Row) error {
 		row.Events = rate * seconds
-		p := b.begin()
+		p := b.beginMeasurement()
 		began := time.Now()
 		var list []*fleet.Change
 		for i := range row.Events {
-			b.pause(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
-			x, err := b.change(workload.EndpointEdit, workload.SharedNamespace)
+			b.pauseFor(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+			x, err := b.makeChange(workload.EndpointEdit, workload.SharedNamespace)
 			if err != nil {
 				return err
 			}
 			list = append(list, x)
 		}
 		row.Values["made_in_s"] = time.Since(began).Seconds()
-		return b.await(list, p, row)
+		return b.awaitChanges(list, p, row)
 	}
 }
 
-// await waits until all changes have arrived, and fills the row.
-func (b *bench) await(list []*fleet.Change, p point, row *report.Row) error {
+// awaitChanges waits until all changes have arrived, and fills the row.
+func (b *bench) awaitChanges(list []*fleet.Change, p point, row *report.Row) error {
 	var failed error
 	for _, x := range list {
-		if failed = b.wait(x.Done, "all changes at all proxies"); failed != nil {
+		if failed = b.waitFor(x.Done, "all changes at all proxies"); failed != nil {
 			break
 		}
 	}
-	b.quiet()
-	b.end(p, row)
+	b.awaitQuiet()
+	b.endMeasurement(p, row)
 	var events [][]float64
 	for _, x := range list {
 		arrivals, missing := x.Arrivals()
-		events, row.Missing = append(events, values(arrivals)), row.Missing+missing
+		events, row.Missing = append(events, latencyValues(arrivals)), row.Missing+missing
 	}
 	row.Latency = report.NewLatency(events)
 	return failed

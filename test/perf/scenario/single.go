@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
-// single makes changes of a kind one by one in the namespace that every proxy sees.
-func single(c workload.Change) func(*bench, *report.Row) error { return singleIn(c, 0) }
+// singleChanges makes changes of a kind one by one in the namespace that every proxy sees.
+func singleChanges(c workload.Change) func(*bench, *report.Row) error { return singleIn(c, 0) }
 
 // singleIn makes them in the i-th namespace.
 func singleIn(c workload.Change, i int) func(*bench, *report.Row) error {
@@ -21,22 +21,22 @@ func singleIn(c workload.Change, i int) func(*bench, *report.Row) error {
 			row.Events = min(b.Repeat, len(b.added))
 		}
 		var events [][]float64
-		p := b.begin()
+		p := b.beginMeasurement()
 		var failed error
 		for range row.Events {
-			x, err := b.change(c, namespace)
+			x, err := b.makeChange(c, namespace)
 			if err != nil {
 				return err
 			}
-			failed = b.wait(x.Done, "the change at all proxies")
-			b.quiet()
+			failed = b.waitFor(x.Done, "the change at all proxies")
+			b.awaitQuiet()
 			list, missing := x.Arrivals()
-			events, row.Missing = append(events, values(list)), row.Missing+missing
+			events, row.Missing = append(events, latencyValues(list)), row.Missing+missing
 			if failed != nil {
 				break
 			}
 		}
-		b.end(p, row)
+		b.endMeasurement(p, row)
 		row.Latency = report.NewLatency(events)
 		if failed == nil {
 			failed = b.tooMany(row, namespace)
@@ -49,7 +49,7 @@ func singleIn(c workload.Change, i int) func(*bench, *report.Row) error {
 func (b *bench) tooMany(row *report.Row, namespace string) error {
 	see := 0
 	for i := range b.proxies {
-		if b.sees(i, namespace) {
+		if b.seesNamespace(i, namespace) {
 			see++
 		}
 	}
@@ -59,12 +59,12 @@ func (b *bench) tooMany(row *report.Row, namespace string) error {
 	return nil
 }
 
-func (b *bench) sees(proxy int, namespace string) bool {
+func (b *bench) seesNamespace(proxy int, namespace string) bool {
 	return proxy < b.proxies && !b.exclude[proxy] && b.mesh.Sees(proxy, namespace)
 }
 
-// change makes the next change of a kind and sends it off.
-func (b *bench) change(c workload.Change, namespace string) (*fleet.Change, error) {
+// makeChange makes the next change of a kind and sends it off.
+func (b *bench) makeChange(c workload.Change, namespace string) (*fleet.Change, error) {
 	mark := workload.Mark{Change: c}
 	if c == workload.RemoveService {
 		mark.Number, b.added = b.added[0], b.added[1:]
@@ -81,17 +81,17 @@ func (b *bench) change(c workload.Change, namespace string) (*fleet.Change, erro
 	if c == workload.AddService {
 		b.added = append(b.added, mark.Number)
 	}
-	return b.send(e, mark, namespace)
+	return b.sendEdit(e, mark, namespace)
 }
 
-// send sends an edit off and follows its mark.
-func (b *bench) send(e workload.Edit, mark workload.Mark, namespace string) (*fleet.Change, error) {
+// sendEdit sends an edit off and follows its mark.
+func (b *bench) sendEdit(e workload.Edit, mark workload.Mark, namespace string) (*fleet.Change, error) {
 	before := b.latest[e.Target]
 	if before != nil && before.IsDone() {
 		before = nil // it is not waited for any more
 	}
 	b.lastMark = mark
-	x := b.fleet.Expect(mark, before, func(i int) bool { return b.sees(i, namespace) })
+	x := b.fleet.Expect(mark, before, func(i int) bool { return b.seesNamespace(i, namespace) })
 	b.latest[e.Target] = x
 	return x, b.feed.Apply(e, x.Begin)
 }

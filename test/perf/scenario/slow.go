@@ -16,8 +16,8 @@ const (
 	blockedRate = 1
 )
 
-// slowReaders makes one proxy in twenty read 10 KB a second, and looks whether the others notice: single changes of routes
-// and endpoints without, with, with, and without.
+// slowReaders makes one proxy in twenty read 10 KB a second, and looks whether the others notice:
+// single changes of routes and endpoints without, with, with, and without.
 func slowReaders(b *bench, row *report.Row) error {
 	rates := map[int]int64{}
 	for i := 0; i < b.proxies; i += slowShare {
@@ -35,11 +35,11 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 	}
 	defer func() { b.exclude = nil }()
 	b.fleet.Slow(slow, fleet.Unhurried)
-	if err := b.wait(b.fleet.Take(slow, false).Start().Done, "slow proxies in sync"); err != nil {
+	if err := b.waitFor(b.fleet.Take(slow, false).Start().Done, "slow proxies in sync"); err != nil {
 		return err
 	}
-	b.quiet()
-	p := b.begin()
+	b.awaitQuiet()
+	p := b.beginMeasurement()
 	latencies := map[bool][][]float64{}
 	row.Events = 0
 	for _, with := range slices.Repeat([]bool{false, true, true, false}, times) {
@@ -50,23 +50,23 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 			b.fleet.Slow([]int{i}, rate)
 		}
 		for _, c := range []workload.Change{workload.RouteEdit, workload.EndpointEdit, workload.RouteEdit, workload.EndpointEdit} {
-			x, err := b.change(c, workload.SharedNamespace)
+			x, err := b.makeChange(c, workload.SharedNamespace)
 			if err == nil {
-				err = b.wait(x.Done, "the change at the other proxies")
+				err = b.waitFor(x.Done, "the change at the other proxies")
 			}
 			if err != nil {
 				return err
 			}
 			row.Events++
 			list, missing := x.Arrivals()
-			latencies[with] = append(latencies[with], values(list))
+			latencies[with] = append(latencies[with], latencyValues(list))
 			row.Missing += missing
-			b.pause(b.Settle)
+			b.pauseFor(b.Settle)
 		}
 	}
 	b.fleet.Slow(slow, fleet.Unhurried)
-	b.quiet()
-	b.end(p, row)
+	b.awaitQuiet()
+	b.endMeasurement(p, row)
 	without := report.NewLatency(latencies[false])
 	row.Latency = report.NewLatency(latencies[true])
 	row.Values["p99_without_ms"], row.Values["p99_with_ms"] = without.P99, row.Latency.P99
@@ -75,7 +75,7 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 		row.Values["p99_ratio"] = row.Latency.P99 / without.P99
 	}
 	b.fleet.Slow(slow, 0)
-	err := b.wait(b.fleet.Take(slices.Clone(slow), false).Start().Done, "slow proxies in sync again")
-	b.quiet()
+	err := b.waitFor(b.fleet.Take(slices.Clone(slow), false).Start().Done, "slow proxies in sync again")
+	b.awaitQuiet()
 	return err
 }

@@ -24,13 +24,13 @@ type Soak struct {
 // (report.Drift). It fails if a change does not arrive everywhere in time or a stream ends.
 func Steady(s Soak) Scenario {
 	return Scenario{"steady load", 0, func(b *bench, row *report.Row) error {
-		b.quiet()
+		b.awaitQuiet()
 		run := &steady{bench: b, samples: map[string][]float64{}}
 		reconnects := b.fleet.Stats().Reconnects
-		p := b.begin()
-		err := run.play(s)
-		b.quiet()
-		b.end(p, row)
+		p := b.beginMeasurement()
+		err := run.runSteady(s)
+		b.awaitQuiet()
+		b.endMeasurement(p, row)
 		row.Events, row.Latency = run.made, run.latencies.Latency()
 		for name, list := range run.samples {
 			row.Values[name+"_drift"] = report.Drift(list)
@@ -61,9 +61,14 @@ type pendingChange struct {
 // when its change is done.
 const reusedMarks = 15_000
 
-func (s *steady) play(o Soak) error {
+func (s *steady) runSteady(o Soak) error {
 	kinds := []workload.Change{
-		workload.EndpointEdit, workload.RouteEdit, workload.RuleEdit, workload.EndpointEdit, workload.AddService, workload.RemoveService,
+		workload.EndpointEdit,
+		workload.RouteEdit,
+		workload.RuleEdit,
+		workload.EndpointEdit,
+		workload.AddService,
+		workload.RemoveService,
 	}
 	changes := time.NewTicker(time.Minute / time.Duration(o.ChangesPerMinute))
 	defer changes.Stop()
@@ -78,10 +83,10 @@ func (s *steady) play(o Soak) error {
 			return errors.New("the control plane ended")
 		case <-end:
 			for len(s.pending) > 0 {
-				if err := s.wait(s.pending[0].Done, "the last changes at all proxies"); err != nil {
+				if err := s.waitFor(s.pending[0].Done, "the last changes at all proxies"); err != nil {
 					return err
 				}
-				if err := s.harvest(); err != nil {
+				if err := s.collectLatencies(); err != nil {
 					return err
 				}
 			}
@@ -90,11 +95,11 @@ func (s *steady) play(o Soak) error {
 			if err := s.makeChange(kinds[s.made%len(kinds)]); err != nil {
 				return err
 			}
-			if err := s.harvest(); err != nil {
+			if err := s.collectLatencies(); err != nil {
 				return err
 			}
 		case <-samples.C:
-			s.sample()
+			s.takeSample()
 		}
 	}
 }
@@ -106,7 +111,7 @@ func (s *steady) makeChange(kind workload.Change) error {
 	if kind == workload.RemoveService && len(s.added) == 0 {
 		kind = workload.AddService
 	}
-	x, err := s.change(kind, workload.SharedNamespace)
+	x, err := s.bench.makeChange(kind, workload.SharedNamespace)
 	if err != nil {
 		return err
 	}
@@ -115,15 +120,15 @@ func (s *steady) makeChange(kind workload.Change) error {
 	return nil
 }
 
-// harvest counts the latencies of the changes that are done and forgets these changes.
-func (s *steady) harvest() error {
+// collectLatencies counts the latencies of the changes that are done and forgets these changes.
+func (s *steady) collectLatencies() error {
 	kept := s.pending[:0]
 	for _, x := range s.pending {
 		select {
 		case <-x.Done:
 			list, _ := x.Arrivals()
 			for _, a := range list {
-				s.latencies.Add(ms(a.After))
+				s.latencies.Add(milliseconds(a.After))
 			}
 			s.fleet.Forget(x.mark)
 			continue
@@ -140,7 +145,7 @@ func (s *steady) harvest() error {
 	return nil
 }
 
-func (s *steady) sample() {
+func (s *steady) takeSample() {
 	m := s.process.Memory(true)
 	for name, v := range map[string]float64{
 		"heap": float64(m.Heap), "rss": float64(m.RSS), "goroutines": s.process.Metrics()[target.Goroutines], "files": float64(s.process.Files()),

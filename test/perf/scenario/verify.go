@@ -8,19 +8,20 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/report"
 )
 
-// verify has newcomers connect that are of the same nodes as some proxies that followed all changes: both must hold the same.
-func verify(b *bench, row *report.Row) error {
+// verifyNewcomers has newcomers connect that are of the same nodes as some proxies that followed
+// all changes: both must hold the same.
+func verifyNewcomers(b *bench, row *report.Row) error {
 	n := min(spares, b.proxies)
 	r := b.fleet.Take(fleet.Range(b.proxies, b.proxies+n), true)
 	row.Events = n
 	for i := range n { // their nodes may have changed
 		b.fleet.Copy(i, b.proxies+i)
 	}
-	p := b.begin()
+	p := b.beginMeasurement()
 	r.Start()
-	err := b.wait(r.Done, "newcomers in sync")
-	b.quiet()
-	b.end(p, row)
+	err := b.waitFor(r.Done, "newcomers in sync")
+	b.awaitQuiet()
+	b.endMeasurement(p, row)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@ func (x *Process) CPU() time.Duration { return cpuOf(x.PID()) }
 // OwnCPU is that of this program.
 func OwnCPU() time.Duration { return cpuOf(os.Getpid()) }
 
-// cpuOf reads the CPU clock of a process (clock_getcpuclockid(3)), which is finer than the ticks of /proc; 0: it is gone.
+// cpuOf reads the CPU clock of a process (clock_getcpuclockid(3)), which is finer than the ticks of
+// /proc; 0: it is gone.
 func cpuOf(pid int) time.Duration {
 	const cpuClockSched = 2
 	var t unix.Timespec
@@ -60,7 +61,7 @@ type Memory struct {
 func (x *Process) Memory(collect bool) Memory {
 	var m Memory
 	if collect {
-		m.Heap = x.collect()
+		m.Heap = x.collectGarbage()
 	}
 	m.RSS, m.PSS = residentOf(x.PID())
 	return m
@@ -100,12 +101,12 @@ func (x *Process) Files() int {
 // peak is the largest RSS that was seen, in bytes.
 type peak struct{ bytes atomic.Int64 }
 
-func (p *peak) watch(pid int, done <-chan struct{}) {
+func (p *peak) watchProcess(pid int, done <-chan struct{}) {
 	const every = 50 * time.Millisecond
 	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
-		if n := statm(pid); n > p.bytes.Load() {
+		if n := readRSS(pid); n > p.bytes.Load() {
 			p.bytes.Store(n)
 		}
 		select {
@@ -116,8 +117,8 @@ func (p *peak) watch(pid int, done <-chan struct{}) {
 	}
 }
 
-// statm reads the RSS at less cost than smaps_rollup.
-func statm(pid int) int64 {
+// readRSS reads the RSS at less cost than smaps_rollup.
+func readRSS(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0
@@ -132,7 +133,7 @@ func statm(pid int) int64 {
 
 // ResetPeak begins a new measurement of the peak, and Peak returns it: the largest RSS in bytes,
 // sampled.
-func (x *Process) ResetPeak() { x.peak.bytes.Store(statm(x.PID())) }
+func (x *Process) ResetPeak() { x.peak.bytes.Store(readRSS(x.PID())) }
 
 // Peak is the largest RSS since ResetPeak.
 func (x *Process) Peak() int64 { return x.peak.bytes.Load() }

@@ -33,11 +33,21 @@ const serverName = "istiod.istio-system.svc"
 // NewKeys makes keys in a directory.
 func NewKeys(dir string) (*Keys, error) {
 	k := &Keys{
-		Certificate: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), Authority: filepath.Join(dir, "ca.crt"),
-		ca: pki.Authority("bench root"), issued: map[string]credentials.TransportCredentials{},
+		Certificate: filepath.Join(
+			dir,
+			"tls.crt",
+		),
+		Key:       filepath.Join(dir, "tls.key"),
+		Authority: filepath.Join(dir, "ca.crt"),
+		ca:        pki.Authority("bench root"),
+		issued:    map[string]credentials.TransportCredentials{},
 	}
 	server := k.ca.Issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		Subject: pkix.Name{
+			CommonName: serverName,
+		},
+		DNSNames:    []string{serverName},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	})
 	if err := server.WriteFiles(k.Certificate, k.Key); err != nil {
 		return nil, fmt.Errorf("make keys: %w", err)
@@ -62,7 +72,10 @@ func (k *Keys) Credentials(n workload.Node) (credentials.TransportCredentials, e
 	}
 	own := k.ca.Issue(&x509.Certificate{URIs: []*url.URL{uri}})
 	c := credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: k.ca.Pool(), ServerName: serverName, Certificates: []tls.Certificate{own.TLS()},
+		MinVersion:   tls.VersionTLS12,
+		RootCAs:      k.ca.Pool(),
+		ServerName:   serverName,
+		Certificates: []tls.Certificate{own.TLS()},
 	})
 	k.issued[id] = c
 	return c, nil

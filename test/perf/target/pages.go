@@ -14,7 +14,7 @@ import (
 // pageTime bounds how long a page may take; a garbage collection is part of some.
 const pageTime = time.Minute
 
-func fetch(url string) ([]byte, error) {
+func fetchPage(url string) ([]byte, error) {
 	c := http.Client{Timeout: pageTime}
 	defer c.CloseIdleConnections()
 	r, err := c.Get(url)
@@ -29,11 +29,11 @@ func fetch(url string) ([]byte, error) {
 	return b, err
 }
 
-// collect has the process collect garbage, twice: the first collection leaves something to
+// collectGarbage has the process collect garbage, twice: the first collection leaves something to
 // finalizers and pools. It returns the live heap, or 0 if it is unavailable.
-func (x *Process) collect() (heap int64) {
+func (x *Process) collectGarbage() (heap int64) {
 	for range 2 {
-		b, err := fetch(x.HeapURL())
+		b, err := fetchPage(x.HeapURL())
 		if err != nil {
 			return 0
 		}
@@ -49,7 +49,7 @@ type Metrics map[string]float64
 
 // Metrics asks the process for its counters; nil if it has none.
 func (x *Process) Metrics() Metrics {
-	b, err := fetch(x.MetricsURL())
+	b, err := fetchPage(x.MetricsURL())
 	if err != nil {
 		return nil
 	}

@@ -35,13 +35,14 @@ func ParsePlane(text string) (Plane, error) {
 type Settings struct {
 	// Dir is for files of the run's own.
 	Dir string
-	// ConfigDir is the directory of config files; empty: config comes from ConfigSource, "xds://host:port".
+	// ConfigDir is the directory of config files; empty: config comes from ConfigSource,
+	// "xds://host:port".
 	ConfigDir, ConfigSource string
 	// XDS serves plain text, SecureXDS TLS with the Keys; HTTP and Monitoring have pages.
 	XDS, SecureXDS, HTTP, Monitoring string
 	Keys                             *Keys
-	// Kubeconfig is of the API server that config and services come from, or of an empty one where they come from elsewhere: most
-	// versions of istiod do not start without one.
+	// Kubeconfig is of the API server that config and services come from, or of an empty one where
+	// they come from elsewhere: most versions of istiod do not start without one.
 	Kubeconfig string
 	// Environment is added to that of this program.
 	Environment []string
@@ -53,8 +54,8 @@ func (s Settings) HeapURL() string { return "http://" + s.HTTP + "/debug/pprof/h
 // MetricsURL is the page with counters.
 func (s Settings) MetricsURL() string { return "http://" + s.Monitoring + "/metrics" }
 
-// command returns arguments and environment of the control plane.
-func (p Plane) command(s Settings) (args, environment []string, err error) {
+// commandLine returns arguments and environment of the control plane.
+func (p Plane) commandLine(s Settings) (args, environment []string, err error) {
 	meshFile := filepath.Join(s.Dir, "mesh.yaml")
 	text := "{}\n"
 	if s.ConfigSource != "" {
@@ -69,8 +70,17 @@ func (p Plane) command(s Settings) (args, environment []string, err error) {
 		args = append(args, "--configDir", s.ConfigDir)
 	}
 	if s.Keys != nil {
-		args = append(args, "--secureGRPCAddr", s.SecureXDS, "--tlsCertFile", s.Keys.Certificate, "--tlsKeyFile", s.Keys.Key,
-			"--caCertFile", s.Keys.Authority)
+		args = append(
+			args,
+			"--secureGRPCAddr",
+			s.SecureXDS,
+			"--tlsCertFile",
+			s.Keys.Certificate,
+			"--tlsKeyFile",
+			s.Keys.Key,
+			"--caCertFile",
+			s.Keys.Authority,
+		)
 	} else {
 		args = append(args, "--secureGRPCAddr=")
 	}

@@ -28,16 +28,17 @@ const (
 	pollTime  = 5 * time.Millisecond
 )
 
-// Start runs a control plane, and returns when its xDS port is open. log takes its output. Stop must be called in the end.
+// Start runs a control plane, and returns when its xDS port is open. log takes its output. Stop
+// must be called in the end.
 func (p Plane) Start(ctx context.Context, s Settings, log *os.File) (*Process, error) {
 	address := s.XDS
 	if s.Keys != nil {
 		address = s.SecureXDS
 	}
-	if open(address) {
+	if acceptsConnections(address) {
 		return nil, fmt.Errorf("start %s: somebody listens on %s already", p.Kind, address)
 	}
-	args, environment, err := p.command(s)
+	args, environment, err := p.commandLine(s)
 	if err != nil {
 		return nil, err
 	}
@@ -54,19 +55,19 @@ func (p Plane) Start(ctx context.Context, s Settings, log *os.File) (*Process, e
 		_ = cmd.Wait() // its status is of no interest: it is seen when it ends too early
 		close(x.exited)
 	}()
-	if err := x.await(ctx, address); err != nil {
+	if err := x.awaitPort(ctx, address); err != nil {
 		x.Stop(syscall.SIGKILL)
 		return nil, fmt.Errorf("start %s: %w", p.Binary, err)
 	}
 	x.Started, x.StartCPU = time.Since(began), x.CPU()
-	go x.peak.watch(x.PID(), x.exited)
+	go x.peak.watchProcess(x.PID(), x.exited)
 	return x, nil
 }
 
-// await waits until the address takes connections.
-func (x *Process) await(ctx context.Context, address string) error {
+// awaitPort waits until the address takes connections.
+func (x *Process) awaitPort(ctx context.Context, address string) error {
 	limit := time.After(startTime)
-	for !open(address) {
+	for !acceptsConnections(address) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -80,7 +81,7 @@ func (x *Process) await(ctx context.Context, address string) error {
 	return nil
 }
 
-func open(address string) bool {
+func acceptsConnections(address string) bool {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return false

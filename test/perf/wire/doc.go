@@ -1,4 +1,5 @@
-// Package wire reads and writes just as much of the xDS protocol as a simulated proxy needs, at little cost.
+// Package wire reads and writes just as much of the xDS protocol as a simulated proxy needs, at
+// little cost.
 //
 // In: gRPC messages as bytes. Out: the names, versions and bodies in them, pointing into those
 // bytes; from a body only the names of further resources (a cluster's endpoints, a listener's

@@ -9,7 +9,8 @@ import (
 // ErrMalformed means that bytes are not a protobuf message.
 var ErrMalformed = errors.New("malformed protobuf")
 
-// EachField calls fn for each field of a message: value for length-delimited ones, number for varints. Others are passed over.
+// EachField calls fn for each field of a message: value for length-delimited ones, number for
+// varints. Others are passed over.
 func EachField(b []byte, fn func(field protowire.Number, value []byte, number uint64)) error {
 	for len(b) > 0 {
 		f, t, n := protowire.ConsumeTag(b)

@@ -13,7 +13,8 @@ type Resource struct {
 	Endpoints string
 	// Routes are the route configurations that a listener needs.
 	Routes []string
-	// Sum is a checksum that does not depend on the order of map entries, which some servers do not keep.
+	// Sum is a checksum that does not depend on the order of map entries, which some servers do not
+	// keep.
 	Sum uint64
 }
 

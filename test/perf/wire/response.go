@@ -6,7 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Response is a DiscoveryResponse or DeltaDiscoveryResponse. It points into the bytes that it was read from.
+// Response is a DiscoveryResponse or DeltaDiscoveryResponse. It points into the bytes that it was
+// read from.
 type Response struct {
 	TypeURL, Version, Nonce []byte
 	Resources               []Entry

@@ -20,13 +20,15 @@ const (
 	// AddService and RemoveService add a service and take it away again.
 	AddService    Change = "newservice"
 	RemoveService Change = "goneservice"
-	// Rewrite writes an object as it is, MetadataEdit edits its annotations alone, StatusEdit its status alone.
+	// Rewrite writes an object as it is, MetadataEdit edits its annotations alone, StatusEdit its
+	// status alone.
 	Rewrite      Change = "rewrite"
 	MetadataEdit Change = "metadata"
 	StatusEdit   Change = "status"
 )
 
-// Types are the xDS types that carry the mark of a change to each proxy that sees its object; none if it is quiet.
+// Types are the xDS types that carry the mark of a change to each proxy that sees its object; none
+// if it is quiet.
 func (c Change) Types() []wire.Type {
 	switch c {
 	case EndpointEdit:
@@ -46,12 +48,13 @@ type Edit struct {
 	Object *Object
 	// Removed is set if the object was deleted.
 	Removed bool
-	// Target names the thing changed. A later change of the same kind to the same target overtakes an earlier one.
+	// Target names the thing changed. A later change of the same kind to the same target overtakes
+	// an earlier one.
 	Target string
 }
 
-// Change makes the n-th change of a kind in a namespace. number is the mark of it, unique among all changes; for
-// RemoveService it is that of the AddService before.
+// Change makes the n-th change of a kind in a namespace. number is the mark of it, unique among all
+// changes; for RemoveService it is that of the AddService before.
 func (m *Mesh) Change(c Change, namespace string, n, number int) (Edit, error) {
 	switch c {
 	case AddService:
@@ -59,7 +62,7 @@ func (m *Mesh) Change(c Change, namespace string, n, number int) (Edit, error) {
 	case RemoveService:
 		return m.removeService(number)
 	}
-	s, err := m.pick(c, namespace, n)
+	s, err := m.pickService(c, namespace, n)
 	if err != nil {
 		return Edit{}, err
 	}
@@ -70,24 +73,29 @@ func (m *Mesh) Change(c Change, namespace string, n, number int) (Edit, error) {
 			return Edit{}, fmt.Errorf("change %d of an endpoint: there are marks for %d", number, maxEndpoint)
 		}
 		s.extra = endpointAddress(number)
-		o = s.entry.changed(s.serviceEntry())
+		o = s.entry.markChanged(s.serviceEntry())
 	case RouteEdit:
 		s.header = fmt.Sprintf("%s%0*d", headerPrefix, digitsOfMark, number)
-		o = s.virtual.changed(m.virtualService(s))
+		o = s.virtual.markChanged(m.virtualService(s))
 	case RuleEdit:
 		if poolBase+number > poolMax {
-			return Edit{}, fmt.Errorf("change %d of a DestinationRule: there are marks for %d", number, poolMax-poolBase)
+			return Edit{}, fmt.Errorf(
+				"change %d of a DestinationRule: there are marks for %d",
+				number,
+				poolMax-poolBase,
+			)
 		}
 		s.maxConnections = int32(poolBase + number)
-		o = s.rule.changed(s.destinationRule())
+		o = s.rule.markChanged(s.destinationRule())
 	default:
-		o = quietly(c, s, n, number)
+		o = editQuietly(c, s, n, number)
 	}
 	return Edit{Object: o, Target: string(c) + "/" + s.name}, nil
 }
 
-// quietly edits a ServiceEntry, a DestinationRule or a VirtualService in turn, without saying anything new.
-func quietly(c Change, s *service, n, number int) *Object {
+// editQuietly edits a ServiceEntry, a DestinationRule or a VirtualService in turn, without saying
+// anything new.
+func editQuietly(c Change, s *service, n, number int) *Object {
 	o := []*Object{s.entry, s.rule, s.virtual}[n%3]
 	switch c {
 	case MetadataEdit:
@@ -96,11 +104,11 @@ func quietly(c Change, s *service, n, number int) *Object {
 		o.Status = map[string]any{"observedGeneration": number, "conditions": []any{
 			map[string]any{"type": "Reconciled", "status": "True", "message": strconv.Itoa(number)}}}
 	}
-	return o.changed(nil)
+	return o.markChanged(nil)
 }
 
-// pick returns the n-th service that has the object that a change edits.
-func (m *Mesh) pick(c Change, namespace string, n int) (*service, error) {
+// pickService returns the n-th service that has the object that a change edits.
+func (m *Mesh) pickService(c Change, namespace string, n int) (*service, error) {
 	var pool []*service
 	for _, s := range m.byNamespace[namespace] {
 		switch {
@@ -124,7 +132,7 @@ func (m *Mesh) addService(namespace string, number int) (Edit, error) {
 		s.addresses = append(s.addresses, fmt.Sprintf("10.200.%d.%d", number>>4&255, number&15<<4|e&15))
 		s.zones = append(s.zones, e%3)
 	}
-	s.entry = m.networking("ServiceEntry", namespace, s.name, "services", s.serviceEntry())
+	s.entry = m.addNetworking("ServiceEntry", namespace, s.name, "services", s.serviceEntry())
 	m.spares[s.name] = s.entry
 	return Edit{Object: s.entry, Target: string(AddService) + "/" + s.name}, nil
 }
@@ -136,14 +144,14 @@ func (m *Mesh) removeService(number int) (Edit, error) {
 		return Edit{}, fmt.Errorf("remove service %q: it was not added", name)
 	}
 	delete(m.spares, name)
-	m.files[o.file] = without(m.files[o.file], o)
-	m.objects = without(m.objects, o)
+	m.files[o.file] = withoutObject(m.files[o.file], o)
+	m.objects = withoutObject(m.objects, o)
 	return Edit{Object: o, Removed: true, Target: string(RemoveService) + "/" + name}, nil
 }
 
 func spareName(number int) string { return fmt.Sprintf("%s%0*d", servicePrefix, digitsOfMark, number) }
 
-func without(list []*Object, o *Object) []*Object {
+func withoutObject(list []*Object, o *Object) []*Object {
 	kept := make([]*Object, 0, len(list))
 	for _, x := range list {
 		if x != o {
@@ -153,8 +161,8 @@ func without(list []*Object, o *Object) []*Object {
 	return kept
 }
 
-// Move replaces the pod of proxy i by another one with another address. It carries the mark of an EndpointEdit. The node is
-// that of the new pod.
+// Move replaces the pod of proxy i by another one with another address. It carries the mark of an
+// EndpointEdit. The node is that of the new pod.
 func (m *Mesh) Move(i, number int) (Edit, Node, error) {
 	if number >= maxEndpoint {
 		return Edit{}, Node{}, fmt.Errorf("move %d of an endpoint: there are marks for %d", number, maxEndpoint)
@@ -165,9 +173,9 @@ func (m *Mesh) Move(i, number int) (Edit, Node, error) {
 		s.replaced = map[int]string{}
 	}
 	s.replaced[place] = endpointAddress(number)
-	n, err := s.node(i, s.replaced[place], round%2+1)
+	n, err := s.nodeOf(i, s.replaced[place], round%2+1)
 	if err != nil {
 		return Edit{}, Node{}, fmt.Errorf("move endpoint %d: %w", i, err)
 	}
-	return Edit{Object: s.entry.changed(s.serviceEntry()), Target: fmt.Sprintf("move/%s/%d", s.name, place)}, n, nil
+	return Edit{Object: s.entry.markChanged(s.serviceEntry()), Target: fmt.Sprintf("move/%s/%d", s.name, place)}, n, nil
 }

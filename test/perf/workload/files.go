@@ -16,7 +16,7 @@ func (m *Mesh) RenderFile(name string) ([]byte, error) {
 		if i > 0 {
 			b.WriteString("---\n")
 		}
-		doc, err := o.yaml()
+		doc, err := o.renderYAML()
 		if err != nil {
 			return nil, err
 		}
@@ -40,5 +40,5 @@ func (m *Mesh) WriteDir(dir string) error {
 			return fmt.Errorf("write a mesh: %w", err)
 		}
 	}
-	return m.params.write(dir)
+	return m.params.writeFile(dir)
 }

@@ -15,8 +15,8 @@ type Mark struct {
 	Number int
 }
 
-// Marks are strings or numbers that a change puts into the config and that come out unchanged in the xDS bytes. They have
-// a fixed width, so that none is the beginning of another.
+// Marks are strings or numbers that a change puts into the config and that come out unchanged in
+// the xDS bytes. They have a fixed width, so that none is the beginning of another.
 const (
 	endpointNet   = "10.251." // endpoint address 10.251.1xx.1xx
 	headerPrefix  = "mk-rt-"  // request header value of a VirtualService
@@ -36,24 +36,25 @@ func endpointAddress(number int) string {
 // FindMarks returns the marks in the body of a resource.
 func FindMarks(t wire.Type, body []byte) []Mark {
 	f := finder{body: body, seen: map[Mark]bool{}}
-	f.find(servicePrefix, AddService, decimal)
+	f.findMarks(servicePrefix, AddService, decimalMark)
 	switch t {
 	case wire.EDS:
-		f.find(endpointNet, EndpointEdit, func(rest []byte) int {
+		f.findMarks(endpointNet, EndpointEdit, func(rest []byte) int {
 			if len(rest) < 7 || rest[3] != '.' {
 				return 0
 			}
-			a, b := digits(rest, 3), digits(rest[4:], 3)
+			a, b := parseDigits(rest, 3), parseDigits(rest[4:], 3)
 			if a < 100 || b < 100 {
 				return 0
 			}
 			return (a-100)*perOctet + b - 100
 		})
 	case wire.RDS:
-		f.find(headerPrefix, RouteEdit, decimal)
+		f.findMarks(headerPrefix, RouteEdit, decimalMark)
 	case wire.CDS:
-		// circuit_breakers.thresholds.max_connections: field 2, a UInt32Value of 4 bytes that holds a varint of 3.
-		f.find("\x12\x04\x08", RuleEdit, func(rest []byte) int {
+		// circuit_breakers.thresholds.max_connections: field 2, a UInt32Value of 4 bytes that holds
+		// a varint of 3.
+		f.findMarks("\x12\x04\x08", RuleEdit, func(rest []byte) int {
 			v, n := protowire.ConsumeVarint(rest)
 			if n != 3 || v <= poolBase || v > poolMax {
 				return 0
@@ -70,7 +71,7 @@ func FindRemoval(t wire.Type, name []byte) (Mark, bool) {
 	if t != wire.CDS || !ok {
 		return Mark{}, false
 	}
-	n := decimal(rest)
+	n := decimalMark(rest)
 	return Mark{RemoveService, n}, n > 0
 }
 
@@ -80,7 +81,7 @@ type finder struct {
 	marks []Mark
 }
 
-func (f *finder) find(before string, c Change, number func(rest []byte) int) {
+func (f *finder) findMarks(before string, c Change, number func(rest []byte) int) {
 	for rest := f.body; ; {
 		i := bytes.Index(rest, []byte(before))
 		if i < 0 {
@@ -94,10 +95,10 @@ func (f *finder) find(before string, c Change, number func(rest []byte) int) {
 	}
 }
 
-func decimal(rest []byte) int { return digits(rest, digitsOfMark) }
+func decimalMark(rest []byte) int { return parseDigits(rest, digitsOfMark) }
 
-// digits reads a number of n digits; -1: it is none.
-func digits(b []byte, n int) int {
+// parseDigits reads a number of n digits; -1: it is none.
+func parseDigits(b []byte, n int) int {
 	if len(b) < n {
 		return -1
 	}

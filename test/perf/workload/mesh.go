@@ -17,19 +17,26 @@ type Mesh struct {
 	spares      map[string]*Object // services that were added and not removed, by name
 }
 
-// SharedNamespace is seen by every proxy in the scopes Mixed and Everything. Changes are made there if nothing else is said.
+// SharedNamespace is seen by every proxy in the scopes Mixed and Everything. Changes are made there
+// if nothing else is said.
 const SharedNamespace = "bench-000"
 
 // NamespaceName names the i-th namespace.
 func NamespaceName(i int) string { return fmt.Sprintf("bench-%03d", i) }
 
-// New makes a mesh. Each service is a mesh-internal ServiceEntry with a virtual IP, an HTTP and a TCP port, and endpoints in
-// three zones. Half of the services have a DestinationRule with two subsets, a quarter one without, a third a VirtualService.
+// New makes a mesh. Each service is a mesh-internal ServiceEntry with a virtual IP, an HTTP and a
+// TCP port, and endpoints in three zones. Half of the services have a DestinationRule with two
+// subsets, a quarter one without, a third a VirtualService.
 func New(p Params) (*Mesh, error) {
-	if err := p.check(); err != nil {
+	if err := p.checkParams(); err != nil {
 		return nil, err
 	}
-	m := &Mesh{params: p, byNamespace: map[string][]*service{}, files: map[string][]*Object{}, spares: map[string]*Object{}}
+	m := &Mesh{
+		params:      p,
+		byNamespace: map[string][]*service{},
+		files:       map[string][]*Object{},
+		spares:      map[string]*Object{},
+	}
 	random := rand.New(rand.NewPCG(p.Seed, 0x5eed))
 	address := 0
 	for i := range p.Services {
@@ -62,26 +69,34 @@ func (m *Mesh) Objects() []*Object { return m.objects }
 func (m *Mesh) addServices(namespace string) {
 	for j, s := range m.byNamespace[namespace] {
 		s.subsets = j%2 == 0
-		s.entry = m.networking("ServiceEntry", namespace, s.name, "services", s.serviceEntry())
+		s.entry = m.addNetworking("ServiceEntry", namespace, s.name, "services", s.serviceEntry())
 		if j%4 != 3 {
-			s.rule = m.networking("DestinationRule", namespace, s.name, "destinationrules", s.destinationRule())
+			s.rule = m.addNetworking("DestinationRule", namespace, s.name, "destinationrules", s.destinationRule())
 		}
 		if j%3 == 0 {
-			s.virtual = m.networking("VirtualService", namespace, s.name, "virtualservices", m.virtualService(s))
+			s.virtual = m.addNetworking("VirtualService", namespace, s.name, "virtualservices", m.virtualService(s))
 		}
 	}
 }
 
-func (m *Mesh) networking(kind, namespace, name, file string, spec proto.Message) *Object {
-	return m.add("networking.istio.io", kind, namespace, name, file, spec)
+func (m *Mesh) addNetworking(kind, namespace, name, file string, spec proto.Message) *Object {
+	return m.addObject("networking.istio.io", kind, namespace, name, file, spec)
 }
 
-func (m *Mesh) security(kind, namespace, name string, spec proto.Message) {
-	m.add("security.istio.io", kind, namespace, name, "policy", spec)
+func (m *Mesh) addSecurity(kind, namespace, name string, spec proto.Message) {
+	m.addObject("security.istio.io", kind, namespace, name, "policy", spec)
 }
 
-func (m *Mesh) add(group, kind, namespace, name, file string, spec proto.Message) *Object {
-	o := &Object{Group: group, Version: version(kind), Kind: kind, Namespace: namespace, Name: name, Spec: spec, Revision: 1}
+func (m *Mesh) addObject(group, kind, namespace, name, file string, spec proto.Message) *Object {
+	o := &Object{
+		Group:     group,
+		Version:   newestVersion(kind),
+		Kind:      kind,
+		Namespace: namespace,
+		Name:      name,
+		Spec:      spec,
+		Revision:  1,
+	}
 	if o.file = namespace + "/" + file + ".yaml"; m.params.FilePerObject {
 		o.file = namespace + "/" + file + "/" + name + ".yaml"
 	}
@@ -94,8 +109,8 @@ func virtualIP(i int) string {
 	return fmt.Sprintf("10.%d.%d.%d", 96+(i+1)>>16, (i+1)>>8&255, (i+1)&255)
 }
 
-// version is the newest that a kind is served in.
-func version(kind string) string {
+// newestVersion is the newest that a kind is served in.
+func newestVersion(kind string) string {
 	switch kind {
 	case "EnvoyFilter":
 		return "v1alpha3"
@@ -112,7 +127,8 @@ func (m *Mesh) Sees(i int, namespace string) bool {
 	case Namespace:
 		return namespace == NamespaceName(own)
 	case Mixed:
-		return own%2 == 0 || namespace == NamespaceName(own) || namespace == NamespaceName(own-1) || namespace == SharedNamespace
+		return own%2 == 0 || namespace == NamespaceName(own) || namespace == NamespaceName(own-1) ||
+			namespace == SharedNamespace
 	default:
 		return true
 	}

@@ -20,8 +20,8 @@ type Node struct {
 // istioVersion is the Istio version that the sidecars report.
 const istioVersion = "1.29.0"
 
-// Nodes makes sidecars. Sidecar i runs on one of the generated endpoints of
-// service i mod Services; where there are more sidecars than endpoints the rest run on addresses that nothing selects.
+// Nodes makes sidecars. Sidecar i runs on one of the generated endpoints of service i mod Services;
+// where there are more sidecars than endpoints the rest run on addresses that nothing selects.
 func (m *Mesh) Nodes(n int) ([]Node, error) {
 	list := make([]Node, n)
 	for i := range list {
@@ -31,16 +31,16 @@ func (m *Mesh) Nodes(n int) ([]Node, error) {
 			ip = s.addresses[round]
 		}
 		var err error
-		if list[i], err = s.node(i, ip, round%2+1); err != nil {
+		if list[i], err = s.nodeOf(i, ip, round%2+1); err != nil {
 			return nil, fmt.Errorf("node %d: %w", i, err)
 		}
 	}
 	return list, nil
 }
 
-func (s *service) node(i int, ip string, version int) (Node, error) {
+func (s *service) nodeOf(i int, ip string, version int) (Node, error) {
 	pod := fmt.Sprintf("%s-%05d", s.name, i)
-	meta, err := s.metadata(i, ip, pod, version)
+	meta, err := s.nodeMetadata(i, ip, pod, version)
 	if err != nil {
 		return Node{}, err
 	}
@@ -54,26 +54,36 @@ func (s *service) node(i int, ip string, version int) (Node, error) {
 	return Node{Namespace: s.namespace, ServiceAccount: s.name, Bytes: b}, nil
 }
 
-// metadata is that of a Kubernetes sidecar.
-func (s *service) metadata(i int, ip, pod string, version int) ([]byte, error) {
+// nodeMetadata is that of a Kubernetes sidecar.
+func (s *service) nodeMetadata(i int, ip, pod string, version int) ([]byte, error) {
 	labels := map[string]any{}
-	for k, v := range s.labels(version) {
+	for k, v := range s.podLabels(version) {
 		labels[k] = v
 	}
 	m, err := structpb.NewStruct(map[string]any{
-		"APP_CONTAINERS": "app", "CLUSTER_ID": "Kubernetes", "ENVOY_PROMETHEUS_PORT": 15090, "ENVOY_STATUS_PORT": 15021,
-		"INSTANCE_IPS": ip, "INTERCEPTION_MODE": "REDIRECT", "ISTIO_VERSION": istioVersion, "LABELS": labels,
-		"MESH_ID": "cluster.local", "NAME": pod, "NAMESPACE": s.namespace, "NODE_NAME": fmt.Sprintf("node-%d", i%50),
-		"OWNER":     "kubernetes://apis/apps/v1/namespaces/" + s.namespace + "/deployments/" + s.name,
-		"PILOT_SAN": []any{"istiod.istio-system.svc"},
-		"POD_PORTS": `[{"name":"http","containerPort":8080,"protocol":"TCP"},{"name":"tcp","containerPort":9000,"protocol":"TCP"}]`,
+		"APP_CONTAINERS":        "app",
+		"CLUSTER_ID":            "Kubernetes",
+		"ENVOY_PROMETHEUS_PORT": 15090,
+		"ENVOY_STATUS_PORT":     15021,
+		"INSTANCE_IPS":          ip,
+		"INTERCEPTION_MODE":     "REDIRECT",
+		"ISTIO_VERSION":         istioVersion,
+		"LABELS":                labels,
+		"MESH_ID":               "cluster.local",
+		"NAME":                  pod,
+		"NAMESPACE":             s.namespace,
+		"NODE_NAME":             fmt.Sprintf("node-%d", i%50),
+		"OWNER":                 "kubernetes://apis/apps/v1/namespaces/" + s.namespace + "/deployments/" + s.name,
+		"PILOT_SAN":             []any{"istiod.istio-system.svc"},
+		"POD_PORTS":             `[{"name":"http","containerPort":8080,"protocol":"TCP"},{"name":"tcp","containerPort":9000,"protocol":"TCP"}]`,
 		"PROXY_CONFIG": map[string]any{
 			"binaryPath": "/usr/local/bin/envoy", "concurrency": 2, "configPath": "./etc/istio/proxy",
 			"controlPlaneAuthPolicy": "MUTUAL_TLS", "discoveryAddress": "istiod.istio-system.svc:15012",
 			"drainDuration": "45s", "proxyAdminPort": 15000, "serviceCluster": "istio-proxy",
 			"statNameLength": 189, "statusPort": 15020, "terminationDrainDuration": "5s",
 		},
-		"SERVICE_ACCOUNT": s.name, "WORKLOAD_NAME": s.name,
+		"SERVICE_ACCOUNT": s.name,
+		"WORKLOAD_NAME":   s.name,
 	})
 	if err != nil {
 		return nil, err

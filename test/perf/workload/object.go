@@ -30,8 +30,8 @@ func (o *Object) TypeURL() string { return o.Group + "/" + o.Version + "/" + o.K
 // File is the path of its file under the directory of the mesh.
 func (o *Object) File() string { return o.file }
 
-// changed marks an object as changed. A nil spec leaves the spec unchanged.
-func (o *Object) changed(spec proto.Message) *Object {
+// markChanged marks an object as changed. A nil spec leaves the spec unchanged.
+func (o *Object) markChanged(spec proto.Message) *Object {
 	if spec != nil {
 		o.Spec = spec
 	}
@@ -40,8 +40,8 @@ func (o *Object) changed(spec proto.Message) *Object {
 	return o
 }
 
-// yaml renders the object as one document.
-func (o *Object) yaml() ([]byte, error) {
+// renderYAML renders the object as one document.
+func (o *Object) renderYAML() ([]byte, error) {
 	if o.doc != nil {
 		return o.doc, nil
 	}

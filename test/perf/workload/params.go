@@ -16,8 +16,8 @@ type Params struct {
 	Namespaces int    `json:"namespaces"`
 	Seed       uint64 `json:"seed"`
 	Scope      Scope  `json:"scope,omitempty"`
-	// FilePerObject writes each object to a file of its own, as people keep them; otherwise the objects of one kind and
-	// namespace share one.
+	// FilePerObject writes each object to a file of its own, as people keep them; otherwise the
+	// objects of one kind and namespace share one.
 	FilePerObject bool `json:"file_per_object,omitempty"`
 }
 
@@ -44,7 +44,7 @@ const (
 	maxEndpoints = 1 << 21
 )
 
-func (p Params) check() error {
+func (p Params) checkParams() error {
 	switch {
 	case p.Endpoints < 1 || p.Routes < 1 || p.Namespaces < 1 || p.Services < 2*p.Namespaces:
 		return fmt.Errorf("mesh %+v: want at least 1 endpoint, 1 route, and 2 services for each namespace", p)
@@ -61,7 +61,7 @@ func (p Params) check() error {
 // paramsFile is not .yaml, so that a control plane does not read it.
 const paramsFile = "mesh.json"
 
-func (p Params) write(dir string) error {
+func (p Params) writeFile(dir string) error {
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the parameters: %w", err)

@@ -12,14 +12,27 @@ import (
 const rootNamespace = "istio-system"
 
 func (m *Mesh) addMeshPolicy() {
-	m.security("PeerAuthentication", rootNamespace, "default", peerAuthentication(nil, security.PeerAuthentication_MutualTLS_STRICT))
+	m.addSecurity(
+		"PeerAuthentication",
+		rootNamespace,
+		"default",
+		peerAuthentication(nil, security.PeerAuthentication_MutualTLS_STRICT),
+	)
 }
 
 func (m *Mesh) addPolicies(i int) {
 	namespace := NamespaceName(i)
 	switch {
 	case m.params.Scope == Mixed && i%2 == 1:
-		m.addSidecar(namespace, "default", nil, "./*", SharedNamespace+"/*", NamespaceName(i-1)+"/*", rootNamespace+"/*")
+		m.addSidecar(
+			namespace,
+			"default",
+			nil,
+			"./*",
+			SharedNamespace+"/*",
+			NamespaceName(i-1)+"/*",
+			rootNamespace+"/*",
+		)
 	case m.params.Scope == Namespace:
 		m.addSidecar(namespace, "default", nil, "./*", rootNamespace+"/*")
 	case m.params.Scope == Workload:
@@ -29,7 +42,12 @@ func (m *Mesh) addPolicies(i int) {
 		return
 	}
 	if i%3 == 0 {
-		m.security("PeerAuthentication", namespace, "default", peerAuthentication(nil, security.PeerAuthentication_MutualTLS_PERMISSIVE))
+		m.addSecurity(
+			"PeerAuthentication",
+			namespace,
+			"default",
+			peerAuthentication(nil, security.PeerAuthentication_MutualTLS_PERMISSIVE),
+		)
 	}
 	if i%2 == 0 {
 		m.addAuthorization(m.byNamespace[namespace][0], "allow-mesh")
@@ -41,15 +59,21 @@ func (m *Mesh) addWorkloadPolicies(s *service) {
 	app := map[string]string{"app": s.name}
 	selector := &api.WorkloadSelector{MatchLabels: app}
 	m.addSidecar(s.namespace, s.name, app, "*/*")
-	m.security("PeerAuthentication", s.namespace, s.name, peerAuthentication(selector, security.PeerAuthentication_MutualTLS_PERMISSIVE))
+	m.addSecurity(
+		"PeerAuthentication",
+		s.namespace,
+		s.name,
+		peerAuthentication(selector, security.PeerAuthentication_MutualTLS_PERMISSIVE),
+	)
 	m.addAuthorization(s, s.name)
-	m.add("telemetry.istio.io", "Telemetry", s.namespace, s.name, "policy", &telemetry.Telemetry{
-		Selector: selector, AccessLogging: []*telemetry.AccessLogging{{Providers: []*telemetry.ProviderRef{{Name: "envoy"}}}},
+	m.addObject("telemetry.istio.io", "Telemetry", s.namespace, s.name, "policy", &telemetry.Telemetry{
+		Selector:      selector,
+		AccessLogging: []*telemetry.AccessLogging{{Providers: []*telemetry.ProviderRef{{Name: "envoy"}}}},
 	})
-	m.networking("ProxyConfig", s.namespace, s.name, "policy", &networkingv1beta1.ProxyConfig{
+	m.addNetworking("ProxyConfig", s.namespace, s.name, "policy", &networkingv1beta1.ProxyConfig{
 		Selector: selector, EnvironmentVariables: map[string]string{"BENCH_APP": s.name},
 	})
-	m.networking("EnvoyFilter", s.namespace, s.name, "policy", envoyFilter(s))
+	m.addNetworking("EnvoyFilter", s.namespace, s.name, "policy", envoyFilter(s))
 }
 
 func (m *Mesh) addSidecar(namespace, name string, selector map[string]string, hosts ...string) {
@@ -57,21 +81,30 @@ func (m *Mesh) addSidecar(namespace, name string, selector map[string]string, ho
 	if selector != nil {
 		spec.WorkloadSelector = &networking.WorkloadSelector{Labels: selector}
 	}
-	m.networking("Sidecar", namespace, name, "policy", spec)
+	m.addNetworking("Sidecar", namespace, name, "policy", spec)
 }
 
 func (m *Mesh) addAuthorization(s *service, name string) {
-	m.security("AuthorizationPolicy", s.namespace, name, &security.AuthorizationPolicy{
+	m.addSecurity("AuthorizationPolicy", s.namespace, name, &security.AuthorizationPolicy{
 		Selector: &api.WorkloadSelector{MatchLabels: map[string]string{"app": s.name}},
 		Action:   security.AuthorizationPolicy_ALLOW,
-		Rules: []*security.Rule{{
-			From: []*security.Rule_From{{Source: &security.Source{Namespaces: []string{s.namespace, SharedNamespace}}}},
-			To:   []*security.Rule_To{{Operation: &security.Operation{Methods: []string{"GET", "POST"}, Paths: []string{"/api/*"}}}},
-		}},
+		Rules: []*security.Rule{
+			{
+				From: []*security.Rule_From{
+					{Source: &security.Source{Namespaces: []string{s.namespace, SharedNamespace}}},
+				},
+				To: []*security.Rule_To{
+					{Operation: &security.Operation{Methods: []string{"GET", "POST"}, Paths: []string{"/api/*"}}},
+				},
+			},
+		},
 	})
 }
 
-func peerAuthentication(selector *api.WorkloadSelector, mode security.PeerAuthentication_MutualTLS_Mode) *security.PeerAuthentication {
+func peerAuthentication(
+	selector *api.WorkloadSelector,
+	mode security.PeerAuthentication_MutualTLS_Mode,
+) *security.PeerAuthentication {
 	return &security.PeerAuthentication{Selector: selector, Mtls: &security.PeerAuthentication_MutualTLS{Mode: mode}}
 }
 
@@ -86,7 +119,9 @@ func envoyFilter(s *service) *networking.EnvoyFilter {
 			Match:   &networking.EnvoyFilter_EnvoyConfigObjectMatch{Context: networking.EnvoyFilter_SIDECAR_INBOUND},
 			Patch: &networking.EnvoyFilter_Patch{
 				Operation: networking.EnvoyFilter_Patch_MERGE,
-				Value:     &structpb.Struct{Fields: map[string]*structpb.Value{"per_connection_buffer_limit_bytes": limit}},
+				Value: &structpb.Struct{
+					Fields: map[string]*structpb.Value{"per_connection_buffer_limit_bytes": limit},
+				},
 			},
 		}},
 	}

@@ -19,8 +19,8 @@ type service struct {
 	addresses []string
 	zones     []int
 	subsets   bool
-	// What changes set: an additional endpoint, endpoints in place of others, the value of a request header, the size of a
-	// connection pool.
+	// What changes set: an additional endpoint, endpoints in place of others, the value of a
+	// request header, the size of a connection pool.
 	extra          string
 	replaced       map[int]string
 	header         string
@@ -29,9 +29,9 @@ type service struct {
 	entry, rule, virtual *Object
 }
 
-func (s *service) host() string { return s.name + "." + s.namespace + "." + domain }
+func (s *service) hostName() string { return s.name + "." + s.namespace + "." + domain }
 
-func (s *service) labels(version int) map[string]string {
+func (s *service) podLabels(version int) map[string]string {
 	return map[string]string{
 		"app": s.name, "version": fmt.Sprintf("v%d", version),
 		"security.istio.io/tlsMode":           "istio",
@@ -42,7 +42,7 @@ func (s *service) labels(version int) map[string]string {
 
 func (s *service) serviceEntry() proto.Message {
 	se := &networking.ServiceEntry{
-		Hosts: []string{s.host()}, Addresses: []string{virtualIP(s.index)},
+		Hosts: []string{s.hostName()}, Addresses: []string{virtualIP(s.index)},
 		Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
 		Ports: []*networking.ServicePort{
 			{Number: 80, TargetPort: 8080, Name: "http", Protocol: "HTTP"},
@@ -53,33 +53,49 @@ func (s *service) serviceEntry() proto.Message {
 		if r, ok := s.replaced[i]; ok {
 			ip = r
 		}
-		se.Endpoints = append(se.Endpoints, s.workload(ip, s.zones[i], i%2+1))
+		se.Endpoints = append(se.Endpoints, s.workloadEntry(ip, s.zones[i], i%2+1))
 	}
 	if s.extra != "" {
-		se.Endpoints = append(se.Endpoints, s.workload(s.extra, 0, 1))
+		se.Endpoints = append(se.Endpoints, s.workloadEntry(s.extra, 0, 1))
 	}
 	return se
 }
 
-func (s *service) workload(ip string, zone, version int) *networking.WorkloadEntry {
+func (s *service) workloadEntry(ip string, zone, version int) *networking.WorkloadEntry {
 	return &networking.WorkloadEntry{
-		Address: ip, Labels: s.labels(version), ServiceAccount: s.name, Locality: fmt.Sprintf("region-1/zone-%d", zone+1),
+		Address:        ip,
+		Labels:         s.podLabels(version),
+		ServiceAccount: s.name,
+		Locality:       fmt.Sprintf("region-1/zone-%d", zone+1),
 	}
 }
 
 func (s *service) destinationRule() proto.Message {
 	dr := &networking.DestinationRule{
-		Host: s.host(),
+		Host: s.hostName(),
 		TrafficPolicy: &networking.TrafficPolicy{
 			ConnectionPool: &networking.ConnectionPoolSettings{
-				Tcp:  &networking.ConnectionPoolSettings_TCPSettings{MaxConnections: s.maxConnections, ConnectTimeout: durationpb.New(2e9)},
-				Http: &networking.ConnectionPoolSettings_HTTPSettings{Http1MaxPendingRequests: 256, MaxRequestsPerConnection: 100},
+				Tcp: &networking.ConnectionPoolSettings_TCPSettings{
+					MaxConnections: s.maxConnections,
+					ConnectTimeout: durationpb.New(2e9),
+				},
+				Http: &networking.ConnectionPoolSettings_HTTPSettings{
+					Http1MaxPendingRequests:  256,
+					MaxRequestsPerConnection: 100,
+				},
 			},
 			OutlierDetection: &networking.OutlierDetection{
-				Consecutive_5XxErrors: wrapperspb.UInt32(7), Interval: durationpb.New(30e9), BaseEjectionTime: durationpb.New(60e9),
+				Consecutive_5XxErrors: wrapperspb.UInt32(
+					7,
+				),
+				Interval:         durationpb.New(30e9),
+				BaseEjectionTime: durationpb.New(60e9),
 			},
 			LoadBalancer: &networking.LoadBalancerSettings{
-				LbPolicy: &networking.LoadBalancerSettings_Simple{Simple: networking.LoadBalancerSettings_LEAST_REQUEST}},
+				LbPolicy: &networking.LoadBalancerSettings_Simple{
+					Simple: networking.LoadBalancerSettings_LEAST_REQUEST,
+				},
+			},
 		},
 	}
 	if s.subsets {
@@ -93,27 +109,32 @@ func (s *service) destinationRule() proto.Message {
 
 // virtualService has weighted routes by path and header; the last one takes the rest.
 func (m *Mesh) virtualService(s *service) proto.Message {
-	vs := &networking.VirtualService{Hosts: []string{s.host()}}
+	vs := &networking.VirtualService{Hosts: []string{s.hostName()}}
 	peers := m.byNamespace[s.namespace]
 	other := peers[(s.index/m.params.Namespaces+1)%len(peers)]
 	for r := range m.params.Routes {
-		a, b := &networking.Destination{Host: s.host()}, &networking.Destination{Host: other.host()}
+		a, b := &networking.Destination{Host: s.hostName()}, &networking.Destination{Host: other.hostName()}
 		if s.subsets {
 			a.Subset = "v1"
-			b = &networking.Destination{Host: s.host(), Subset: "v2"}
+			b = &networking.Destination{Host: s.hostName(), Subset: "v2"}
 		}
 		weight := int32(10 + (s.index+r)%80)
 		route := &networking.HTTPRoute{
-			Name:    fmt.Sprintf("route-%d", r),
-			Route:   []*networking.HTTPRouteDestination{{Destination: a, Weight: weight}, {Destination: b, Weight: 100 - weight}},
+			Name: fmt.Sprintf("route-%d", r),
+			Route: []*networking.HTTPRouteDestination{
+				{Destination: a, Weight: weight},
+				{Destination: b, Weight: 100 - weight},
+			},
 			Timeout: durationpb.New(15e9),
 			Retries: &networking.HTTPRetry{Attempts: 2, PerTryTimeout: durationpb.New(5e9), RetryOn: "5xx,reset"},
-			Headers: &networking.Headers{Request: &networking.Headers_HeaderOperations{Set: map[string]string{"x-bench-rev": s.header}}},
+			Headers: &networking.Headers{
+				Request: &networking.Headers_HeaderOperations{Set: map[string]string{"x-bench-rev": s.header}},
+			},
 		}
 		if r < m.params.Routes-1 {
 			route.Match = []*networking.HTTPMatchRequest{{
-				Uri:     prefix(fmt.Sprintf("/api/v%d/", r+1)),
-				Headers: map[string]*networking.StringMatch{"x-tenant": exact(fmt.Sprintf("tenant-%d", r))},
+				Uri:     prefixMatch(fmt.Sprintf("/api/v%d/", r+1)),
+				Headers: map[string]*networking.StringMatch{"x-tenant": exactMatch(fmt.Sprintf("tenant-%d", r))},
 			}}
 			if m.params.Scope == Workload {
 				route.Match[0].SourceLabels = map[string]string{"app": other.name}
@@ -124,10 +145,10 @@ func (m *Mesh) virtualService(s *service) proto.Message {
 	return vs
 }
 
-func prefix(s string) *networking.StringMatch {
+func prefixMatch(s string) *networking.StringMatch {
 	return &networking.StringMatch{MatchType: &networking.StringMatch_Prefix{Prefix: s}}
 }
 
-func exact(s string) *networking.StringMatch {
+func exactMatch(s string) *networking.StringMatch {
 	return &networking.StringMatch{MatchType: &networking.StringMatch_Exact{Exact: s}}
 }

@@ -6,9 +6,9 @@
 // addresses on loopback.
 //
 // Output: for each attack
-//   - the latency of honest clients: a proxy that connects (until it has clusters and listeners), a connected
-//     proxy that gets a change, an AdmissionReview (injection, validation), a certificate request, a debug page,
-//     the agent's health, DNS and SDS;
+//   - the latency of honest clients: a proxy that connects (until it has clusters and listeners), a
+//     connected proxy that gets a change, an AdmissionReview (injection, validation), a certificate
+//     request, a debug page, the agent's health, DNS and SDS;
 //   - the victim's memory, goroutines, open files and log, before, during and after the attack.
 //
 // Bounds are assertions: an honest proxy connects within a second, a review is answered within a

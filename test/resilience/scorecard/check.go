@@ -25,8 +25,8 @@ type Test struct {
 	Peer bool
 }
 
-// in returns the tests of one package.
-func in(dir string, names ...string) []Test {
+// testsIn returns the tests of one package.
+func testsIn(dir string, names ...string) []Test {
 	list := make([]Test, len(names))
 	for i, name := range names {
 		list[i] = Test{Package: dir, Name: name}

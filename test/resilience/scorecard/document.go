@@ -68,7 +68,9 @@ that ran with the size that is required before you rely on "passed".
 func (d Document) Render(checks []Check) string {
 	var b strings.Builder
 	b.WriteString(preamble)
-	b.WriteString("## Results\n\n| # | Check | Result | Size that ran | Measured | Run | istiod |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString(
+		"## Results\n\n| # | Check | Result | Size that ran | Measured | Run | istiod |\n|---|---|---|---|---|---|---|\n",
+	)
 	for _, c := range checks {
 		r := d[c.Number]
 		if r.Result == "" {
@@ -80,18 +82,34 @@ func (d Document) Render(checks []Check) string {
 		case len(c.Tests) == 0:
 			r = Row{Result: NotRun + ": no test yet"}
 		}
-		fmt.Fprintf(&b, "| **%d** | %s | %s | %s | %s | %s | %s |\n", c.Number, cell(c.Title), cell(r.Result), cell(r.Size),
-			cell(r.Measured), cell(r.Run), cell(r.Peer))
+		fmt.Fprintf(
+			&b,
+			"| **%d** | %s | %s | %s | %s | %s | %s |\n",
+			c.Number,
+			escapeCell(c.Title),
+			escapeCell(r.Result),
+			escapeCell(r.Size),
+			escapeCell(r.Measured),
+			escapeCell(r.Run),
+			escapeCell(r.Peer),
+		)
 	}
 	b.WriteString("\n## What is required, and what is run\n\n| # | Required | Tests | Not shown |\n|---|---|---|---|\n")
 	for _, c := range checks {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", c.Number, cell(c.Requirement), links(c.Tests), cell(c.Limits))
+		fmt.Fprintf(
+			&b,
+			"| %d | %s | %s | %s |\n",
+			c.Number,
+			escapeCell(c.Requirement),
+			testLinks(c.Tests),
+			escapeCell(c.Limits),
+		)
 	}
 	return b.String()
 }
 
-// links returns the tests of a check, by package.
-func links(tests []Test) string {
+// testLinks returns the tests of a check, by package.
+func testLinks(tests []Test) string {
 	if len(tests) == 0 {
 		return nothing
 	}
@@ -102,8 +120,8 @@ func links(tests []Test) string {
 	return strings.Join(list, ", ")
 }
 
-// cell returns a text that does not break a row.
-func cell(text string) string {
+// escapeCell returns a text that does not break a row.
+func escapeCell(text string) string {
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "|", "/")), " ")
 	if text == "" {
 		return nothing

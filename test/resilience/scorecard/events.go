@@ -32,8 +32,9 @@ type Outcome struct {
 // Outcomes maps tests to their outcomes.
 type Outcomes map[Test]*Outcome
 
-// of returns the outcome of a test and creates it if there is none. Peer is not part of the key.
-func (o Outcomes) of(dir, name string) *Outcome {
+// outcomeOf returns the outcome of a test and creates it if there is none. Peer is not part of the
+// key.
+func (o Outcomes) outcomeOf(dir, name string) *Outcome {
 	key := Test{Package: dir, Name: name}
 	if o[key] == nil {
 		o[key] = &Outcome{Declared: map[int][]scorecard.Figure{}, Measured: map[int][]scorecard.Figure{}}
@@ -51,7 +52,7 @@ func (o Outcomes) Read(dir string, r io.Reader, other func(line string)) error {
 			var e event
 			if json.Unmarshal([]byte(line), &e) != nil {
 				other(strings.TrimRight(line, "\n"))
-			} else if err := o.add(dir, e); err != nil {
+			} else if err := o.addEvent(dir, e); err != nil {
 				return err
 			}
 		}
@@ -64,12 +65,12 @@ func (o Outcomes) Read(dir string, r io.Reader, other func(line string)) error {
 	}
 }
 
-func (o Outcomes) add(dir string, e event) error {
+func (o Outcomes) addEvent(dir string, e event) error {
 	if e.Test == "" {
 		return nil
 	}
 	name, _, isSubtest := strings.Cut(e.Test, "/")
-	outcome := o.of(dir, name)
+	outcome := o.outcomeOf(dir, name)
 	switch e.Action {
 	case "pass", "fail", "skip":
 		switch {
@@ -85,12 +86,12 @@ func (o Outcomes) add(dir string, e event) error {
 			outcome.SkipReason = text
 		}
 	case "attr":
-		return outcome.attribute(e)
+		return outcome.readAttribute(e)
 	}
 	return nil
 }
 
-func (o *Outcome) attribute(e event) error {
+func (o *Outcome) readAttribute(e event) error {
 	switch e.Key {
 	case scorecard.CheckAttribute:
 		var d scorecard.Declaration

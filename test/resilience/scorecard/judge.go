@@ -46,7 +46,7 @@ func Judge(c Check, tests []Test, outcomes Outcomes) Row {
 		case o.Ended == "":
 			failed = append(failed, t.Name+" did not end")
 		case o.Ended == "skip":
-			skipped = append(skipped, fmt.Sprintf("%s (%s)", t.Name, cell(o.SkipReason)))
+			skipped = append(skipped, fmt.Sprintf("%s (%s)", t.Name, escapeCell(o.SkipReason)))
 		case o.Ended == "fail":
 			failed = append(failed, t.Name)
 		case o.Declared[c.Number] == nil:
@@ -59,10 +59,10 @@ func Judge(c Check, tests []Test, outcomes Outcomes) Row {
 		if o.SkippedSubtests > 0 {
 			measured = append(measured, fmt.Sprintf("%s%d subtests skipped", prefix, o.SkippedSubtests))
 		}
-		if text := join(o.Declared[c.Number]); text != "" {
+		if text := joinFigures(o.Declared[c.Number]); text != "" {
 			sizes = append(sizes, prefix+text)
 		}
-		if text := join(o.Measured[c.Number]); text != "" {
+		if text := joinFigures(o.Measured[c.Number]); text != "" {
 			measured = append(measured, prefix+text)
 		}
 	}
@@ -81,8 +81,8 @@ func Judge(c Check, tests []Test, outcomes Outcomes) Row {
 	return row
 }
 
-// join returns figures as text: "rounds 5, requests 12,000".
-func join(figures []scorecard.Figure) string {
+// joinFigures returns figures as text: "rounds 5, requests 12,000".
+func joinFigures(figures []scorecard.Figure) string {
 	list := make([]string, len(figures))
 	for i, f := range figures {
 		list[i] = f.Name + " " + f.Value

@@ -48,8 +48,8 @@ func (o Options) Validate() error {
 // Sizes returns the sizes, the smallest first.
 func Sizes() []string { return []string{"short", "hour", "soak"} }
 
-// timeouts bound the tests of one package, by size.
-func timeouts() map[string]string {
+// timeoutsBySize bound the tests of one package, by size.
+func timeoutsBySize() map[string]string {
 	return map[string]string{"short": "20m", "hour": "90m", "soak": "0"}
 }
 
@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options, tests []Test, done func(Outcomes) error
 		return err
 	}
 	outcomes := Outcomes{}
-	for _, dir := range packages(tests) {
+	for _, dir := range packagesOf(tests) {
 		names := namesIn(dir, tests)
 		fmt.Fprintf(o.Progress, "%s: %s\n", dir, strings.Join(names, " "))
 		if err := o.runPackage(ctx, dir, names, outcomes); err != nil {
@@ -74,8 +74,8 @@ func Run(ctx context.Context, o Options, tests []Test, done func(Outcomes) error
 	return nil
 }
 
-// packages returns the packages of the tests in the order in which they first occur.
-func packages(tests []Test) []string {
+// packagesOf returns the packages of the tests in the order in which they first occur.
+func packagesOf(tests []Test) []string {
 	var list []string
 	for _, t := range tests {
 		if !slices.Contains(list, t.Package) {
@@ -105,7 +105,7 @@ func (o Options) runPackage(ctx context.Context, dir string, names []string, out
 		return err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeouts()[o.Size],
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeoutsBySize()[o.Size],
 		"-run", "^("+strings.Join(names, "|")+")$", "./"+dir)
 	cmd.Dir = o.Root
 	cmd.Env = append(slices.Clone(o.Environment), longtest.Variable+"=true", scorecard.SizeVariable+"="+o.Size,
@@ -119,7 +119,7 @@ func (o Options) runPackage(ctx context.Context, dir string, names []string, out
 		return err
 	}
 	for _, name := range names { // a package that does not build has outcomes too: tests that did not end
-		outcomes.of(dir, name)
+		outcomes.outcomeOf(dir, name)
 	}
 	readErr := outcomes.Read(dir, io.TeeReader(out, log), func(string) { /* it is in the log */ })
 	var exit *exec.ExitError

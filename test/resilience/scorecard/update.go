@@ -22,15 +22,16 @@ func (s Stamp) String() string {
 	return text
 }
 
-// peer returns the stamp of a run of another control plane, to which the commit does not apply.
-func (s Stamp) peer() string {
+// peerStamp returns the stamp of a run of another control plane, to which the commit does not
+// apply.
+func (s Stamp) peerStamp() string {
 	return fmt.Sprintf("%s, %s, %s", s.Time.UTC().Format(time.DateOnly), s.Size, s.Load)
 }
 
 // Update replaces the rows of the checks whose tests have all run. The result of the peer is kept.
 func (d Document) Update(checks []Check, outcomes Outcomes, s Stamp) {
 	for _, c := range checks {
-		if !complete(c.Tests, outcomes) {
+		if !isComplete(c.Tests, outcomes) {
 			continue
 		}
 		row := Judge(c, c.Tests, outcomes)
@@ -46,17 +47,17 @@ func (d Document) Update(checks []Check, outcomes Outcomes, s Stamp) {
 func (d Document) UpdatePeer(checks []Check, outcomes Outcomes, s Stamp) {
 	for _, c := range checks {
 		tests := PeerTests([]Check{c})
-		if !complete(tests, outcomes) {
+		if !isComplete(tests, outcomes) {
 			continue
 		}
 		judged := Judge(c, tests, outcomes)
 		row := d[c.Number]
-		row.Peer = fmt.Sprintf("%s; %s; %s (%s)", judged.Result, judged.Size, judged.Measured, s.peer())
+		row.Peer = fmt.Sprintf("%s; %s; %s (%s)", judged.Result, judged.Size, judged.Measured, s.peerStamp())
 		d[c.Number] = row
 	}
 }
 
-func complete(tests []Test, outcomes Outcomes) bool {
+func isComplete(tests []Test, outcomes Outcomes) bool {
 	for _, t := range tests {
 		if outcomes[Test{Package: t.Package, Name: t.Name}] == nil {
 			return false

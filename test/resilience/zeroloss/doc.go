@@ -1,8 +1,8 @@
 // Package zeroloss counts the requests that are lost while configuration changes: none should be.
 //
-// A client and two versions of a server, each behind a real sidecar with its traffic captured; requests of every kind, at
-// 1,000 a second and more, with retries off in every route; and events, one after the other, each seen to have taken effect
-// at the proxies before the next one begins.
+// A client and two versions of a server, each behind a real sidecar with its traffic captured;
+// requests of every kind, at 1,000 a second and more, with retries off in every route; and events,
+// one after the other, each seen to have taken effect at the proxies before the next one begins.
 //
 //	client ── sidecar ──────────> sidecar ── server v1, at up to ten addresses
 //	              |──────────────> sidecar ── server v2
@@ -17,8 +17,8 @@
 // answers at /ready of its --httpAddr: everything here but the detail of problems, and the events
 // of policies and modes, which are seen in what sidecars have, is independent of whose it is.
 //
-// With -replicas 2 the client and one server have another control plane than the other server, and with -stall one of them stands
-// still while modes of mutual TLS change.
+// With -replicas 2 the client and one server have another control plane than the other server, and
+// with -stall one of them stands still while modes of mutual TLS change.
 //
 // Start reading at events_test.go; state_test.go is the state that the events change, mesh_test.go
 // the mesh. Package facts tests properties of Envoy that the order of pushes relies on.

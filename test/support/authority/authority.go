@@ -56,7 +56,8 @@ type Answer struct {
 // New returns an authority that does not listen yet.
 func New(answer Answer) *Authority { return &Authority{answer: answer, more: make(chan struct{})} }
 
-// Start makes one and serves it on the listener with that certificate until the test ends; without a certificate in plaintext.
+// Start makes one and serves it on the listener with that certificate until the test ends; without
+// a certificate in plaintext.
 func Start(t testing.TB, l net.Listener, server *tls.Certificate, answer Answer) *Authority {
 	t.Helper()
 	a := New(answer)
@@ -116,7 +117,10 @@ func (a *Authority) Await(t testing.TB, n int) []Call {
 }
 
 // CreateCertificate signs a request.
-func (a *Authority) CreateCertificate(ctx context.Context, in *securityv1.IstioCertificateRequest) (*securityv1.IstioCertificateResponse, error) {
+func (a *Authority) CreateCertificate(
+	ctx context.Context,
+	in *securityv1.IstioCertificateRequest,
+) (*securityv1.IstioCertificateResponse, error) {
 	block, _ := pem.Decode([]byte(in.GetCsr()))
 	if block == nil {
 		return nil, status.Error(codes.InvalidArgument, "no PEM")
@@ -127,7 +131,7 @@ func (a *Authority) CreateCertificate(ctx context.Context, in *securityv1.IstioC
 	}
 	call := Call{Request: request, Lifetime: time.Duration(in.GetValidityDuration()) * time.Second, Peer: peerOf(ctx)}
 	call.Metadata, _ = metadata.FromIncomingContext(ctx)
-	answer := a.note(call)
+	answer := a.recordCall(call)
 	if answer.Error != nil {
 		return nil, answer.Error
 	}
@@ -140,7 +144,10 @@ func (a *Authority) CreateCertificate(ctx context.Context, in *securityv1.IstioC
 	if lifetime == 0 {
 		lifetime = call.Lifetime
 	}
-	leaf := answer.Root.Sign(request.PublicKey, &x509.Certificate{URIs: request.URIs, NotAfter: time.Now().Add(lifetime)})
+	leaf := answer.Root.Sign(
+		request.PublicKey,
+		&x509.Certificate{URIs: request.URIs, NotAfter: time.Now().Add(lifetime)},
+	)
 	chain := []string{string(leaf), string(answer.Root.CertificatePEM())}
 	if answer.Chain != nil {
 		chain = answer.Chain(chain[0], chain[1])
@@ -148,7 +155,7 @@ func (a *Authority) CreateCertificate(ctx context.Context, in *securityv1.IstioC
 	return &securityv1.IstioCertificateResponse{CertChain: chain}, nil
 }
 
-func (a *Authority) note(c Call) Answer {
+func (a *Authority) recordCall(c Call) Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, c)
@@ -158,7 +165,7 @@ func (a *Authority) note(c Call) Answer {
 }
 
 func peerOf(ctx context.Context) *x509.Certificate {
-	p, ok := peer(ctx)
+	p, ok := peerTLS(ctx)
 	if !ok || len(p.State.PeerCertificates) == 0 {
 		return nil
 	}

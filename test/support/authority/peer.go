@@ -7,8 +7,8 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 )
 
-// peer returns the TLS state of the caller.
-func peer(ctx context.Context) (credentials.TLSInfo, bool) {
+// peerTLS returns the TLS state of the caller.
+func peerTLS(ctx context.Context) (credentials.TLSInfo, bool) {
 	p, ok := grpcpeer.FromContext(ctx)
 	if !ok {
 		return credentials.TLSInfo{}, false

@@ -22,8 +22,8 @@ func (c *Cluster) Client(t testing.TB) *kubernetes.Clientset {
 	return client
 }
 
-// Namespace makes a namespace with a name of its own, of a prefix, and labels. It stays after the test: nothing empties it in
-// the tier API.
+// Namespace makes a namespace with a name of its own, of a prefix, and labels. It stays after the
+// test: nothing empties it in the tier API.
 func (c *Cluster) Namespace(t testing.TB, prefix string, labels map[string]string) string {
 	t.Helper()
 	ns, err := c.Client(t).CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -35,35 +35,47 @@ func (c *Cluster) Namespace(t testing.TB, prefix string, labels map[string]strin
 	return ns.Name
 }
 
-// UserConfig is that of a client that shows a certificate of a user in groups. It may do what RBAC grants them; see Grant.
+// UserConfig is that of a client that shows a certificate of a user in groups. It may do what RBAC
+// grants them; see Grant.
 func (c *Cluster) UserConfig(name string, groups ...string) *rest.Config {
 	return c.keys.userConfig(c.apiAddress(), name, groups...)
 }
 
-// ServiceAccountConfig is that of a client with a token of a service account, which is made if it is not there.
+// ServiceAccountConfig is that of a client with a token of a service account, which is made if it
+// is not there.
 func (c *Cluster) ServiceAccountConfig(t testing.TB, namespace, name string) *rest.Config {
 	t.Helper()
-	config := c.keys.config(c.apiAddress())
+	config := c.keys.restConfig(c.apiAddress())
 	config.BearerToken = c.Token(t, namespace, name)
 	return config
 }
 
-// Token returns a token of a service account, for audiences (none: the API server's own), that is valid for an hour. The account
-// is made if it is not there.
+// Token returns a token of a service account, for audiences (none: the API server's own), that is
+// valid for an hour. The account is made if it is not there.
 func (c *Cluster) Token(t testing.TB, namespace, name string, audiences ...string) string {
 	t.Helper()
 	return c.TokenOf(t, namespace, name, authenticationv1.TokenRequestSpec{Audiences: audiences})
 }
 
-// TokenOf is Token with all that can be asked for: a life in seconds (600 at least), an object that it ends with.
+// TokenOf is Token with all that can be asked for: a life in seconds (600 at least), an object that
+// it ends with.
 func (c *Cluster) TokenOf(t testing.TB, namespace, name string, spec authenticationv1.TokenRequestSpec) string {
 	t.Helper()
 	accounts := c.Client(t).CoreV1().ServiceAccounts(namespace)
-	_, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := accounts.Create(
+		t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{},
+	)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("make service account %s/%s: %v", namespace, name, err)
 	}
-	got, err := accounts.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{Spec: spec}, metav1.CreateOptions{})
+	got, err := accounts.CreateToken(
+		t.Context(),
+		name,
+		&authenticationv1.TokenRequest{Spec: spec},
+		metav1.CreateOptions{},
+	)
 	if err != nil {
 		t.Fatalf("ask for a token of %s/%s: %v", namespace, name, err)
 	}

@@ -12,17 +12,32 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startEtcd starts the store. It keeps nothing safe: a test's data does not outlive a crash of the machine.
+// startEtcd starts the store. It keeps nothing safe: a test's data does not outlive a crash of the
+// machine.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	path, err := c.programs.Path(ctx, "etcd")
 	if err != nil {
 		return err
 	}
-	client, peer := "http://"+c.ports.etcd.address(), "http://"+c.ports.peer.address()
-	c.etcd, err = startProcess(c.thread, "etcd", path, c.file("logs"),
-		"--data-dir="+c.file("etcd"), "--name=default", "--unsafe-no-fsync", "--log-level=warn", "--socket-reuse-port",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+	client, peer := "http://"+c.ports.etcd.portAddress(), "http://"+c.ports.peer.portAddress()
+	c.etcd, err = startProcess(
+		c.thread,
+		"etcd",
+		path,
+		c.filePath("logs"),
+		"--data-dir="+c.filePath(
+			"etcd",
+		),
+		"--name=default",
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+		"--socket-reuse-port",
+		"--listen-client-urls="+client,
+		"--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer,
+		"--initial-advertise-peer-urls="+peer,
+		"--initial-cluster=default="+peer,
+	)
 	return err
 }
 
@@ -34,25 +49,45 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	}
 	k := c.keys
 	args := []string{
-		"--etcd-servers=http://" + c.ports.etcd.address(), "--storage-media-type=application/vnd.kubernetes.protobuf",
-		"--secure-port=" + strconv.Itoa(int(c.ports.api.number)), "--permit-port-sharing",
-		"--service-cluster-ip-range=" + strings.Join(texts(c.net.services), ","),
-		"--tls-cert-file=" + k.file("kube-apiserver.crt"), "--tls-private-key-file=" + k.file("kube-apiserver.key"),
-		"--client-ca-file=" + k.file("ca.crt"), "--authorization-mode=RBAC", "--allow-privileged=true",
+		"--etcd-servers=http://" + c.ports.etcd.portAddress(),
+		"--storage-media-type=application/vnd.kubernetes.protobuf",
+		"--secure-port=" + strconv.Itoa(int(c.ports.api.number)),
+		"--permit-port-sharing",
+		"--service-cluster-ip-range=" + strings.Join(toTexts(c.net.services), ","),
+		"--tls-cert-file=" + k.filePath(
+			"kube-apiserver.crt",
+		),
+		"--tls-private-key-file=" + k.filePath("kube-apiserver.key"),
+		"--client-ca-file=" + k.filePath("ca.crt"),
+		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + k.file("service-account.pub"), "--service-account-signing-key-file=" + k.file("service-account.key"),
-		"--enable-priority-and-fairness=false", "--profiling=false",
+		"--service-account-key-file=" + k.filePath(
+			"service-account.pub",
+		),
+		"--service-account-signing-key-file=" + k.filePath("service-account.key"),
+		"--enable-priority-and-fairness=false",
+		"--profiling=false",
 	}
 	args = append(args, c.net.apiServerArgs()...)
 	if c.net.hasNode() {
-		args = append(args, "--kubelet-client-certificate="+k.file("admin.crt"), "--kubelet-client-key="+k.file("admin.key"),
-			"--kubelet-preferred-address-types=InternalIP")
+		args = append(
+			args,
+			"--kubelet-client-certificate="+k.filePath("admin.crt"),
+			"--kubelet-client-key="+k.filePath("admin.key"),
+			"--kubelet-preferred-address-types=InternalIP",
+		)
 	}
 	if c.options.Tier == API {
 		// No controller creates the service accounts that this plugin requires.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
-	c.apiServer, err = startProcess(c.thread, "kube-apiserver", path, c.file("logs"), append(args, c.options.APIServerArgs...)...)
+	c.apiServer, err = startProcess(
+		c.thread,
+		"kube-apiserver",
+		path,
+		c.filePath("logs"),
+		append(args, c.options.APIServerArgs...)...)
 	return err
 }
 
@@ -63,7 +98,7 @@ func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return await(ctx, "the API server", []*process{c.etcd, c.apiServer}, func(ctx context.Context) error {
+	return awaitCondition(ctx, "the API server", []*process{c.etcd, c.apiServer}, func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Config().Host+"/readyz", http.NoBody)
 		if err != nil {
 			return err
@@ -80,12 +115,14 @@ func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 	})
 }
 
-// StopAPIServer kills the API server as a crash does. Its address remains its own, and refuses connections.
-func (c *Cluster) StopAPIServer() { c.apiServer.kill() }
+// StopAPIServer kills the API server as a crash does. Its address remains its own, and refuses
+// connections.
+func (c *Cluster) StopAPIServer() { c.apiServer.killNow() }
 
-// StartAPIServer starts the API server again at the same address with the same data, and waits until it is ready.
+// StartAPIServer starts the API server again at the same address with the same data, and waits
+// until it is ready.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
-	if c.apiServer.running() {
+	if c.apiServer.isRunning() {
 		return fmt.Errorf("start the API server: it runs")
 	}
 	if err := c.startAPIServer(ctx); err != nil {
@@ -94,13 +131,14 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.awaitAPIServer(ctx)
 }
 
-// PauseAPIServer makes the API server hang: it accepts connections and answers nothing, until ResumeAPIServer.
-func (c *Cluster) PauseAPIServer() error { return c.apiServer.pause() }
+// PauseAPIServer makes the API server hang: it accepts connections and answers nothing, until
+// ResumeAPIServer.
+func (c *Cluster) PauseAPIServer() error { return c.apiServer.pauseProcess() }
 
 // ResumeAPIServer undoes PauseAPIServer.
 func (c *Cluster) ResumeAPIServer() error { return c.apiServer.cmd.Process.Signal(syscall.SIGCONT) }
 
-// file returns the path of something in the cluster's directory.
-func (c *Cluster) file(names ...string) string {
+// filePath returns the path of something in the cluster's directory.
+func (c *Cluster) filePath(names ...string) string {
 	return filepath.Join(append([]string{c.dir}, names...)...)
 }

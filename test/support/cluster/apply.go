@@ -43,13 +43,18 @@ func (c *Cluster) Apply(ctx context.Context, documents string) error {
 		if len(object.Object) == 0 {
 			continue // a comment
 		}
-		if err := apply(ctx, client, mapper, object); err != nil {
+		if err := applyObject(ctx, client, mapper, object); err != nil {
 			return fmt.Errorf("apply %s %s/%s: %w", object.GetKind(), object.GetNamespace(), object.GetName(), err)
 		}
 	}
 }
 
-func apply(ctx context.Context, client dynamic.Interface, mapper meta.RESTMapper, object *unstructured.Unstructured) error {
+func applyObject(
+	ctx context.Context,
+	client dynamic.Interface,
+	mapper meta.RESTMapper,
+	object *unstructured.Unstructured,
+) error {
 	kind := object.GroupVersionKind()
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {

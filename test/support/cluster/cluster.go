@@ -49,20 +49,20 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// Up brings a cluster up, and waits until it is ready. It fails when a program cannot be built, ends, or does not get ready
-// in time, and then leaves nothing.
+// Up brings a cluster up, and waits until it is ready. It fails when a program cannot be built,
+// ends, or does not get ready in time, and then leaves nothing.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Output == nil {
 		o.Output = func(string, ...any) {}
 	}
 	c := &Cluster{options: o, began: time.Now()}
-	if err := c.up(ctx); err != nil {
+	if err := c.bringUp(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("bring a cluster up: %w", err), c.Down())
 	}
 	return c, nil
 }
 
-func (c *Cluster) up(ctx context.Context) (err error) {
+func (c *Cluster) bringUp(ctx context.Context) (err error) {
 	if c.programs, err = FindPrograms(c.options.Output); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (c *Cluster) up(ctx context.Context) (err error) {
 	if err := c.awaitAPIServer(ctx); err != nil {
 		return err
 	}
-	c.say("the API server is ready")
+	c.reportProgress("the API server is ready")
 	if c.options.Tier >= Controllers {
 		if err := c.startControllers(ctx); err != nil {
 			return err
@@ -105,18 +105,18 @@ func (c *Cluster) up(ctx context.Context) (err error) {
 	if err := c.InstallCRDs(ctx, crds...); err != nil {
 		return err
 	}
-	c.say("kinds are installed")
+	c.reportProgress("kinds are installed")
 	if c.options.Tier >= Controllers {
 		if err := c.awaitControllers(ctx); err != nil {
 			return err
 		}
-		c.say("the controllers work")
+		c.reportProgress("the controllers work")
 	}
 	if c.options.Tier >= Node {
 		if err := c.awaitNode(ctx); err != nil {
 			return err
 		}
-		c.say("the node and its DNS are ready")
+		c.reportProgress("the node and its DNS are ready")
 	}
 	return nil
 }
@@ -139,8 +139,8 @@ func (c *Cluster) makePlace() (err error) {
 	return err
 }
 
-// say prints a progress message with the time.
-func (c *Cluster) say(what string) {
+// reportProgress prints a progress message with the time.
+func (c *Cluster) reportProgress(what string) {
 	c.options.Output("%5.1fs  %s", time.Since(c.began).Seconds(), what)
 }
 
@@ -154,38 +154,39 @@ func (c *Cluster) makeDir() (err error) {
 	if c.dir, err = filepath.Abs(c.dir); err != nil {
 		return err
 	}
-	return os.MkdirAll(c.file("logs"), 0o755)
+	return os.MkdirAll(c.filePath("logs"), 0o755)
 }
 
 func (c *Cluster) makeKeys() (err error) {
-	if c.keys, err = newKeys(c.file("keys")); err != nil {
+	if c.keys, err = newKeys(c.filePath("keys")); err != nil {
 		return err
 	}
 	const service = "kubernetes.default.svc"
-	if err := c.keys.server("kube-apiserver", c.net.certified(),
+	if err := c.keys.writeServingPair("kube-apiserver", c.net.certifiedAddresses(),
 		"localhost", "kubernetes", "kubernetes.default", service, service+".cluster.local"); err != nil {
 		return err
 	}
 	if c.net.hasNode() {
-		if err := c.keys.server(nodeName, texts(c.net.nodes), nodeName); err != nil {
+		if err := c.keys.writeServingPair(nodeName, toTexts(c.net.nodes), nodeName); err != nil {
 			return err
 		}
 	}
-	admin := c.keys.user("admin", "system:masters")
-	if err := admin.WriteFiles(c.keys.file("admin.crt"), c.keys.file("admin.key")); err != nil {
+	admin := c.keys.userPair("admin", "system:masters")
+	if err := admin.WriteFiles(c.keys.filePath("admin.crt"), c.keys.filePath("admin.key")); err != nil {
 		return err
 	}
-	c.admin = c.keys.config(c.apiAddress())
+	c.admin = c.keys.restConfig(c.apiAddress())
 	c.admin.CertData, c.admin.KeyData = admin.CertificatePEM(), admin.KeyPEM()
 	return WriteKubeconfig(c.Kubeconfig(), c.admin)
 }
 
-// innerAddress is where the cluster's own programs find the API server, apiAddress where all others do.
-func (c *Cluster) innerAddress() string { return c.ports.api.address() }
+// innerAddress is where the cluster's own programs find the API server, apiAddress where all others
+// do.
+func (c *Cluster) innerAddress() string { return c.ports.api.portAddress() }
 
 func (c *Cluster) apiAddress() string {
 	if c.node != nil {
-		return c.node.door.address()
+		return c.node.door.addressOf()
 	}
 	return c.innerAddress()
 }
@@ -203,7 +204,7 @@ func (c *Cluster) NodeConfig() *rest.Config {
 }
 
 // Kubeconfig is the path of an administrator's kubeconfig.
-func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
+func (c *Cluster) Kubeconfig() string { return c.filePath("admin.kubeconfig") }
 
 // Dir is the directory of the cluster's state: keys, data, and in "logs" what its programs say.
 func (c *Cluster) Dir() string { return c.dir }
@@ -215,20 +216,20 @@ func (c *Cluster) Programs() *Programs { return c.programs }
 func (c *Cluster) Down() error {
 	var errs []error
 	if c.node != nil {
-		errs = append(errs, c.node.stop())
+		errs = append(errs, c.node.stopKubelet())
 	}
 	// Each writes into the one after it.
-	c.controllers.kill()
-	c.apiServer.kill()
-	c.etcd.kill()
+	c.controllers.killNow()
+	c.apiServer.killNow()
+	c.etcd.killNow()
 	if c.thread != nil {
 		c.thread.Close()
 	}
 	if c.ports != nil {
-		c.ports.release()
+		c.ports.releaseAll()
 	}
 	if c.node != nil {
-		errs = append(errs, c.node.close())
+		errs = append(errs, c.node.closeNetwork())
 	}
 	if c.ownDir {
 		errs = append(errs, os.RemoveAll(c.dir))

@@ -14,14 +14,17 @@ func (c *Cluster) startControllers(ctx context.Context) error {
 		return err
 	}
 	k := c.keys
-	kubeconfig := c.file("kube-controller-manager.kubeconfig")
-	if err := WriteKubeconfig(kubeconfig, k.userConfig(c.innerAddress(), "system:kube-controller-manager")); err != nil {
+	kubeconfig := c.filePath("kube-controller-manager.kubeconfig")
+	if err := WriteKubeconfig(
+		kubeconfig,
+		k.userConfig(c.innerAddress(), "system:kube-controller-manager"),
+	); err != nil {
 		return err
 	}
-	c.controllers, err = startProcess(c.thread, "kube-controller-manager", path, c.file("logs"),
+	c.controllers, err = startProcess(c.thread, "kube-controller-manager", path, c.filePath("logs"),
 		"--kubeconfig="+kubeconfig, "--use-service-account-credentials",
-		"--service-account-private-key-file="+k.file("service-account.key"), "--root-ca-file="+k.file("ca.crt"),
-		"--cluster-signing-cert-file="+k.file("ca.crt"), "--cluster-signing-key-file="+k.file("ca.key"),
+		"--service-account-private-key-file="+k.filePath("service-account.key"), "--root-ca-file="+k.filePath("ca.crt"),
+		"--cluster-signing-cert-file="+k.filePath("ca.crt"), "--cluster-signing-key-file="+k.filePath("ca.key"),
 		"--leader-elect=false", "--secure-port=0", "--allocate-node-cidrs=false", "--concurrent-deployment-syncs=10",
 		// A test may stop the only node: no controller may taint it or assign addresses.
 		"--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-cloud-node-lifecycle-controller,"+
@@ -35,14 +38,23 @@ func (c *Cluster) awaitControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, "the controllers", []*process{c.controllers, c.apiServer}, func(ctx context.Context) error {
-		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+	return awaitCondition(
+		ctx,
+		"the controllers",
+		[]*process{c.controllers, c.apiServer},
+		func(ctx context.Context) error {
+			if _, err := client.CoreV1().
+				ServiceAccounts(metav1.NamespaceDefault).
+				Get(ctx, "default", metav1.GetOptions{}); err != nil {
+				return err
+			}
+			_, err := client.CoreV1().
+				ConfigMaps(metav1.NamespaceDefault).
+				Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 			return err
-		}
-		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
-		return err
-	})
+		},
+	)
 }
 
 // StopControllers kills the controller manager.
-func (c *Cluster) StopControllers() { c.controllers.kill() }
+func (c *Cluster) StopControllers() { c.controllers.killNow() }

@@ -45,8 +45,8 @@ func crdFiles(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
-// InstallCRDs makes the kinds that files and directories define, and waits until they are served. Kinds that are there stay
-// as they are.
+// InstallCRDs makes the kinds that files and directories define, and waits until they are served.
+// Kinds that are there stay as they are.
 func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, path := range paths {
@@ -79,7 +79,7 @@ func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return await(ctx, "kinds to be served", nil, func(ctx context.Context) error {
+	return awaitCondition(ctx, "kinds to be served", nil, func(ctx context.Context) error {
 		list, err := defs.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return err

@@ -1,7 +1,9 @@
-// Package cluster starts real Kubernetes clusters for tests: etcd, kube-apiserver and as much of the rest as a test needs.
+// Package cluster starts real Kubernetes clusters for tests: etcd, kube-apiserver and as much of
+// the rest as a test needs.
 //
-// In: [Options], of which the zero value is an API server with RBAC and Istio's kinds on loopback. Out: a [Cluster] with clients,
-// kubeconfigs, users and tokens; its API server can be killed, paused and started again.
+// In: [Options], of which the zero value is an API server with RBAC and Istio's kinds on loopback.
+// Out: a [Cluster] with clients, kubeconfigs, users and tokens; its API server can be killed,
+// paused and started again.
 //
 //	func TestSomething(t *testing.T) {
 //		c := cluster.Start(t, cluster.Options{})
@@ -22,10 +24,11 @@
 //
 // # Law
 //
-// Nothing of the machine is named or changed but the user's cache, in which the programs are kept (see programs.go), and a
-// temporary directory. A cluster ends with Down, with its test, or with the program that started it, however that ends: its
-// processes ask the kernel to be killed with their parent. Ports are reserved before they are listened at, so clusters do
-// not fight for them; several run side by side.
+// Nothing of the machine is named or changed but the user's cache, in which the programs are kept
+// (see programs.go), and a temporary directory. A cluster ends with Down, with its test, or with
+// the program that started it, however that ends: its processes ask the kernel to be killed with
+// their parent. Ports are reserved before they are listened at, so clusters do not fight for them;
+// several run side by side.
 //
 // Start with [Up] in cluster.go.
 package cluster

@@ -29,16 +29,16 @@ func openDoor(dial func(ctx context.Context) (net.Conn, error)) (*door, error) {
 			if err != nil {
 				return // it is closed
 			}
-			d.visitors.Go(func() { d.lead(ctx, conn) })
+			d.visitors.Go(func() { d.carryConnection(ctx, conn) })
 		}
 	})
 	return d, nil
 }
 
-func (d *door) address() string { return d.listener.Addr().String() }
+func (d *door) addressOf() string { return d.listener.Addr().String() }
 
-// lead carries one connection. The connection of a refused client is closed.
-func (d *door) lead(ctx context.Context, outer net.Conn) {
+// carryConnection carries one connection. The connection of a refused client is closed.
+func (d *door) carryConnection(ctx context.Context, outer net.Conn) {
 	defer outer.Close()
 	inner, err := d.dial(ctx)
 	if err != nil {
@@ -51,21 +51,21 @@ func (d *door) lead(ctx context.Context, outer net.Conn) {
 	})
 	defer stop()
 	var back sync.WaitGroup
-	back.Go(func() { carry(outer, inner) })
-	carry(inner, outer)
+	back.Go(func() { copyUntilEnd(outer, inner) })
+	copyUntilEnd(inner, outer)
 	back.Wait()
 }
 
-// carry copies until one side is at its end, and tells the other.
-func carry(to, from net.Conn) {
+// copyUntilEnd copies until one side is at its end, and tells the other.
+func copyUntilEnd(to, from net.Conn) {
 	_, _ = io.Copy(to, from) // however it ends
 	if tcp, ok := to.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
 	}
 }
 
-// close closes the door and all connections through it.
-func (d *door) close() error {
+// closeAll closes the door and all connections through it.
+func (d *door) closeAll() error {
 	d.cancel()
 	err := d.listener.Close()
 	d.visitors.Wait()

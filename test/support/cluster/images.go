@@ -31,7 +31,8 @@ func (c *Cluster) baseImages(ctx context.Context) (image.Map, error) {
 	return images, missingTools()
 }
 
-// missingTools returns an error that names the first program that a node runs and that this machine does not have.
+// missingTools returns an error that names the first program that a node runs and that this machine
+// does not have.
 func missingTools() error {
 	for _, tool := range []string{"nsenter", "iptables", "ip6tables", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {

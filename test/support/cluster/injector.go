@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/manifests"
 )
 
-// InjectorConfig returns the data of the ConfigMap istio-sidecar-injector with the templates and values of the chart.
+// InjectorConfig returns the data of the ConfigMap istio-sidecar-injector with the templates and
+// values of the chart.
 func InjectorConfig(t testing.TB) map[string]string {
 	t.Helper()
 	templates, err := manifests.InjectionTemplates()

@@ -30,7 +30,7 @@ func newKeys(dir string) (*keys, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if err := k.ca.WriteFiles(k.file("ca.crt"), k.file("ca.key")); err != nil {
+	if err := k.ca.WriteFiles(k.filePath("ca.crt"), k.filePath("ca.key")); err != nil {
 		return nil, err
 	}
 	// RSA, for the sake of clients that verify tokens themselves and know nothing newer.
@@ -46,17 +46,17 @@ func newKeys(dir string) (*keys, error) {
 		"service-account.key": {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(signer)},
 		"service-account.pub": {Type: "PUBLIC KEY", Bytes: public},
 	} {
-		if err := os.WriteFile(k.file(name), pem.EncodeToMemory(block), 0o600); err != nil {
+		if err := os.WriteFile(k.filePath(name), pem.EncodeToMemory(block), 0o600); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
 }
 
-func (k *keys) file(name string) string { return filepath.Join(k.dir, name) }
+func (k *keys) filePath(name string) string { return filepath.Join(k.dir, name) }
 
-// server writes a serving certificate: NAME.crt and NAME.key.
-func (k *keys) server(name string, addresses []string, names ...string) error {
+// writeServingPair writes a serving certificate: NAME.crt and NAME.key.
+func (k *keys) writeServingPair(name string, addresses []string, names ...string) error {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: names}
 	for _, a := range addresses {
 		ip := net.ParseIP(a)
@@ -65,17 +65,18 @@ func (k *keys) server(name string, addresses []string, names ...string) error {
 		}
 		c.IPAddresses = append(c.IPAddresses, ip)
 	}
-	return k.ca.Issue(c).WriteFiles(k.file(name+".crt"), k.file(name+".key"))
+	return k.ca.Issue(c).WriteFiles(k.filePath(name+".crt"), k.filePath(name+".key"))
 }
 
-// user makes a client's pair; Kubernetes reads the user from the common name and the groups from the organisations.
-func (k *keys) user(name string, groups ...string) *pki.Pair {
+// userPair makes a client's pair; Kubernetes reads the user from the common name and the groups
+// from the organisations.
+func (k *keys) userPair(name string, groups ...string) *pki.Pair {
 	return k.ca.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: groups}})
 }
 
-// config returns a configuration of a client of the API server at an address (host:port), without
-// credentials.
-func (k *keys) config(address string) *rest.Config {
+// restConfig returns a configuration of a client of the API server at an address (host:port),
+// without credentials.
+func (k *keys) restConfig(address string) *rest.Config {
 	return &rest.Config{
 		Host:            "https://" + address,
 		TLSClientConfig: rest.TLSClientConfig{CAData: k.ca.CertificatePEM()},
@@ -86,7 +87,7 @@ func (k *keys) config(address string) *rest.Config {
 
 // userConfig is config for a user.
 func (k *keys) userConfig(address, name string, groups ...string) *rest.Config {
-	config, pair := k.config(address), k.user(name, groups...)
+	config, pair := k.restConfig(address), k.userPair(name, groups...)
 	config.CertData, config.KeyData = pair.CertificatePEM(), pair.KeyPEM()
 	return config
 }
@@ -96,7 +97,10 @@ func WriteKubeconfig(path string, config *rest.Config) error {
 	const name = "cluster"
 	out := clientcmdapi.NewConfig()
 	out.Clusters[name] = &clientcmdapi.Cluster{
-		Server: config.Host, CertificateAuthorityData: config.CAData, TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
+		Server:                   config.Host,
+		CertificateAuthorityData: config.CAData,
+		TLSServerName:            config.ServerName,
+		InsecureSkipTLSVerify:    config.Insecure,
 	}
 	out.AuthInfos[name] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,

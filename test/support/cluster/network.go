@@ -47,7 +47,7 @@ func (n network) hasNode() bool { return len(n.nodes) > 0 }
 // apiService is the address of the Service `kubernetes`, dns that of the cluster's name server.
 func (n network) apiService() netip.Addr { return n.services[0].Addr().Next() }
 
-func (n network) dns() netip.Addr {
+func (n network) dnsAddress() netip.Addr {
 	a := n.services[0].Addr().As4()
 	a[3] = 10
 	return netip.AddrFrom4(a)
@@ -63,16 +63,16 @@ func (n network) apiServerArgs() []string {
 	return []string{"--bind-address=127.0.0.1", "--endpoint-reconciler-type=none", "--advertise-address=192.0.2.1"}
 }
 
-// certified are the addresses that the API server's certificate is for.
-func (n network) certified() []string {
+// certifiedAddresses are the addresses that the API server's certificate is for.
+func (n network) certifiedAddresses() []string {
 	all := []string{"127.0.0.1"}
 	for _, p := range n.services {
 		all = append(all, p.Addr().Next().String())
 	}
-	return append(all, texts(n.nodes)...)
+	return append(all, toTexts(n.nodes)...)
 }
 
-func texts[T fmt.Stringer](list []T) []string {
+func toTexts[T fmt.Stringer](list []T) []string {
 	all := make([]string, 0, len(list))
 	for _, one := range list {
 		all = append(all, one.String())
@@ -88,20 +88,22 @@ func reservePorts() (*ports, error) {
 	for _, place := range []**port{&p.etcd, &p.peer, &p.api} {
 		var err error
 		if *place, err = reservePort(netip.MustParseAddr("127.0.0.1")); err != nil {
-			p.release()
+			p.releaseAll()
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-func (p *ports) release() {
+func (p *ports) releaseAll() {
 	for _, one := range []*port{p.etcd, p.peer, p.api} {
 		if one != nil {
-			one.release()
+			one.releasePort()
 		}
 	}
 }
 
-// address returns the address of the port on loopback.
-func (p *port) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(p.number))) }
+// portAddress returns the address of the port on loopback.
+func (p *port) portAddress() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(p.number)))
+}

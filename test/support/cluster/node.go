@@ -24,7 +24,8 @@ import (
 // nodeName is the name of the one Node.
 const nodeName = "node"
 
-// node is where Pods run: a network namespace and a mount namespace without names, and the processes in them.
+// node is where Pods run: a network namespace and a mount namespace without names, and the
+// processes in them.
 type node struct {
 	net     network
 	thread  *osthread.Thread
@@ -72,11 +73,15 @@ func (n network) setUpNode() error {
 		return fmt.Errorf("set the node's loopback up: %w", err)
 	}
 	for i, ip := range n.nodes {
-		addr := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())}, Flags: unix.IFA_F_NODAD}
+		addr := &netlink.Addr{
+			IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())},
+			Flags: unix.IFA_F_NODAD,
+		}
 		if err := netlink.AddrAdd(lo, addr); err != nil {
 			return fmt.Errorf("add the node's address %s: %w", ip, err)
 		}
-		// Where it leads does not matter: kube-proxy translates the destination. But without a route nothing is sent.
+		// Where it leads does not matter: kube-proxy translates the destination. But without a
+		// route nothing is sent.
 		services := n.services[i]
 		route := &netlink.Route{LinkIndex: lo.Attrs().Index, Src: ip.AsSlice(), Dst: &net.IPNet{
 			IP: services.Addr().AsSlice(), Mask: net.CIDRMask(services.Bits(), ip.BitLen()),
@@ -97,12 +102,14 @@ func (n *node) reservePorts() (p *ports, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n.door, err = openDoor(func(ctx context.Context) (net.Conn, error) { return n.dial(ctx, "tcp", p.api.address()) })
+	n.door, err = openDoor(
+		func(ctx context.Context) (net.Conn, error) { return n.dialFrom(ctx, "tcp", p.api.portAddress()) },
+	)
 	return p, err
 }
 
-// dial connects from the node. The address is a literal one.
-func (n *node) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+// dialFrom connects from the node. The address is a literal one.
+func (n *node) dialFrom(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	err = osthread.Inside(n.network, func() (err error) {
 		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
 		return err
@@ -118,7 +125,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	if err := c.startProxy(ctx); err != nil {
 		return err
 	}
-	return c.Apply(ctx, strings.ReplaceAll(coreDNS, "${DNS}", c.net.dns().String()))
+	return c.Apply(ctx, strings.ReplaceAll(coreDNS, "${DNS}", c.net.dnsAddress().String()))
 }
 
 //go:embed coredns.yaml
@@ -139,27 +146,40 @@ func (c *Cluster) startKubelet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := append(c.options.Images, images...).Write(c.file("images.yaml")); err != nil {
+	if err := append(c.options.Images, images...).Write(c.filePath("images.yaml")); err != nil {
 		return err
 	}
 	config, n := *c.admin, c.net
 	config.Host = "https://" + c.innerAddress()
-	if err := WriteKubeconfig(c.file("kubelet.kubeconfig"), &config); err != nil {
+	if err := WriteKubeconfig(c.filePath("kubelet.kubeconfig"), &config); err != nil {
 		return err
 	}
 	args := []string{
-		"--kubeconfig=" + c.file("kubelet.kubeconfig"), "--images=" + c.file("images.yaml"), "--root-dir=" + c.file("kubelet"),
-		"--node-name=" + nodeName, "--version=v" + version,
-		"--node-ip=" + strings.Join(texts(n.nodes), ","), "--pod-cidr=" + strings.Join(texts(n.pods), ","),
-		"--load-balancer-cidr=" + strings.Join(texts(n.loadBalancers), ","), "--cluster-dns=" + n.dns().String(),
+		"--kubeconfig=" + c.filePath(
+			"kubelet.kubeconfig",
+		),
+		"--images=" + c.filePath("images.yaml"),
+		"--root-dir=" + c.filePath("kubelet"),
+		"--node-name=" + nodeName,
+		"--version=v" + version,
+		"--node-ip=" + strings.Join(toTexts(n.nodes), ","),
+		"--pod-cidr=" + strings.Join(toTexts(n.pods), ","),
+		"--load-balancer-cidr=" + strings.Join(
+			toTexts(n.loadBalancers),
+			",",
+		),
+		"--cluster-dns=" + n.dnsAddress().String(),
 		"--api-service=" + net.JoinHostPort(n.apiService().String(), "443"),
 		"--listen=" + net.JoinHostPort("", kubeletPort),
-		"--tls-cert-file=" + c.keys.file(nodeName+".crt"), "--tls-private-key-file=" + c.keys.file(nodeName+".key"),
+		"--tls-cert-file=" + c.keys.filePath(
+			nodeName+".crt",
+		),
+		"--tls-private-key-file=" + c.keys.filePath(nodeName+".key"),
 	}
 	for k, v := range c.options.NodeLabels {
 		args = append(args, "--node-labels="+k+"="+v)
 	}
-	c.node.kubelet, err = startProcess(c.thread, "kubelet", path, c.file("logs"), args...)
+	c.node.kubelet, err = startProcess(c.thread, "kubelet", path, c.filePath("logs"), args...)
 	return err
 }
 
@@ -168,12 +188,15 @@ func (c *Cluster) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := WriteKubeconfig(c.file("kube-proxy.kubeconfig"), c.keys.userConfig(c.innerAddress(), "system:kube-proxy")); err != nil {
+	if err := WriteKubeconfig(
+		c.filePath("kube-proxy.kubeconfig"),
+		c.keys.userConfig(c.innerAddress(), "system:kube-proxy"),
+	); err != nil {
 		return err
 	}
-	c.node.proxy, err = startProcess(c.thread, "kube-proxy", path, c.file("logs"),
-		"--kubeconfig="+c.file("kube-proxy.kubeconfig"), "--proxy-mode=iptables", "--hostname-override="+nodeName,
-		"--cluster-cidr="+strings.Join(texts(c.net.pods), ","), "--iptables-min-sync-period=100ms",
+	c.node.proxy, err = startProcess(c.thread, "kube-proxy", path, c.filePath("logs"),
+		"--kubeconfig="+c.filePath("kube-proxy.kubeconfig"), "--proxy-mode=iptables", "--hostname-override="+nodeName,
+		"--cluster-cidr="+strings.Join(toTexts(c.net.pods), ","), "--iptables-min-sync-period=100ms",
 		// The following settings would change the machine's kernel, not the namespace.
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
 		"--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249")
@@ -186,16 +209,21 @@ func (c *Cluster) awaitNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, "the node", []*process{c.node.kubelet, c.node.proxy, c.controllers, c.apiServer}, func(ctx context.Context) error {
-		d, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		return available(d)
-	})
+	return awaitCondition(
+		ctx,
+		"the node",
+		[]*process{c.node.kubelet, c.node.proxy, c.controllers, c.apiServer},
+		func(ctx context.Context) error {
+			d, err := client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			return isAvailable(d)
+		},
+	)
 }
 
-func available(d *appsv1.Deployment) error {
+func isAvailable(d *appsv1.Deployment) error {
 	for _, condition := range d.Status.Conditions {
 		if condition.Type == appsv1.DeploymentAvailable && condition.Status == corev1.ConditionTrue {
 			return nil
@@ -204,26 +232,26 @@ func available(d *appsv1.Deployment) error {
 	return fmt.Errorf("deployment %s/%s is not available", d.Namespace, d.Name)
 }
 
-// stop ends what runs on the node: the kubelet ends its containers.
-func (n *node) stop() error {
+// stopKubelet ends what runs on the node: the kubelet ends its containers.
+func (n *node) stopKubelet() error {
 	n.mu.Lock()
 	doors := n.doors
 	n.doors = nil
 	n.mu.Unlock()
 	var errs []error
 	for _, d := range doors {
-		errs = append(errs, d.close())
+		errs = append(errs, d.closeAll())
 	}
-	n.kubelet.stop(stopPatience)
-	n.proxy.kill()
+	n.kubelet.stopWithin(stopPatience)
+	n.proxy.killNow()
 	return errors.Join(errs...)
 }
 
-// close releases the node's network, which ends with its last process.
-func (n *node) close() error {
+// closeNetwork releases the node's network, which ends with its last process.
+func (n *node) closeNetwork() error {
 	var errs []error
 	if n.door != nil {
-		errs = append(errs, n.door.close())
+		errs = append(errs, n.door.closeAll())
 	}
 	if n.network != nil {
 		errs = append(errs, n.network.Close())
@@ -234,6 +262,6 @@ func (n *node) close() error {
 // RestartKubelet stops the kubelet, with all containers, and starts it again: which corresponds to
 // a reboot of the node.
 func (c *Cluster) RestartKubelet(ctx context.Context) error {
-	c.node.kubelet.stop(stopPatience)
+	c.node.kubelet.stopWithin(stopPatience)
 	return c.startKubelet(ctx)
 }

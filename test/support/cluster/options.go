@@ -47,7 +47,8 @@ type Options struct {
 	DualStack bool
 	// NodeLabels are labels of the Node, such as its region and zone.
 	NodeLabels map[string]string
-	// Dir keeps the cluster's state: keys, logs, data. Empty: a temporary directory, removed by Down.
+	// Dir keeps the cluster's state: keys, logs, data. Empty: a temporary directory, removed by
+	// Down.
 	Dir string
 	// APIServerArgs are more flags of kube-apiserver.
 	APIServerArgs []string

@@ -25,14 +25,14 @@ func reservePort(addr netip.Addr) (*port, error) {
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
 	p := &port{fd: fd}
-	if err := p.bind(addr); err != nil {
-		p.release()
+	if err := p.bindAddress(addr); err != nil {
+		p.releasePort()
 		return nil, fmt.Errorf("reserve a port of %s: %w", addr, err)
 	}
 	return p, nil
 }
 
-func (p *port) bind(addr netip.Addr) error {
+func (p *port) bindAddress(addr netip.Addr) error {
 	if err := unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		return err
 	}
@@ -56,4 +56,4 @@ func (p *port) bind(addr netip.Addr) error {
 	return nil
 }
 
-func (p *port) release() { _ = unix.Close(p.fd) }
+func (p *port) releasePort() { _ = unix.Close(p.fd) }

@@ -34,7 +34,8 @@ func startProcess(on *osthread.Thread, name, path, logs string, args ...string) 
 	defer log.Close()
 	p.cmd = exec.Command(path, args...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// A session of its own: an interrupt at the terminal is for the program that then ends it in order.
+	// A session of its own: an interrupt at the terminal is for the program that then ends it in
+	// order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := on.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -46,8 +47,8 @@ func startProcess(on *osthread.Thread, name, path, logs string, args ...string) 
 	return p, nil
 }
 
-// running reports whether it has not ended.
-func (p *process) running() bool {
+// isRunning reports whether it has not ended.
+func (p *process) isRunning() bool {
 	select {
 	case <-p.done:
 		return false
@@ -56,17 +57,17 @@ func (p *process) running() bool {
 	}
 }
 
-// failure returns how it ended and its last output; nil while it runs.
-func (p *process) failure() error {
-	if p.running() {
+// exitError returns how it ended and its last output; nil while it runs.
+func (p *process) exitError() error {
+	if p.isRunning() {
 		return nil
 	}
 	text, err := os.ReadFile(p.log)
 	return errors.Join(fmt.Errorf("%s ended (%s):\n%s", p.name, p.cmd.ProcessState, lastLines(text, 20)), err)
 }
 
-// stop asks it to end, and kills it when it has not in time.
-func (p *process) stop(grace time.Duration) {
+// stopWithin asks it to end, and kills it when it has not in time.
+func (p *process) stopWithin(grace time.Duration) {
 	if p == nil {
 		return
 	}
@@ -74,12 +75,12 @@ func (p *process) stop(grace time.Duration) {
 	select {
 	case <-p.done:
 	case <-time.After(grace):
-		p.kill()
+		p.killNow()
 	}
 }
 
-// kill ends it at once.
-func (p *process) kill() {
+// killNow ends it at once.
+func (p *process) killNow() {
 	if p == nil {
 		return
 	}
@@ -87,8 +88,9 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// pause stops it, and returns when it stands still: threads stop one after the other, and the kernel tells when the last one has.
-func (p *process) pause() error {
+// pauseProcess stops it, and returns when it stands still: threads stop one after the other, and
+// the kernel tells when the last one has.
+func (p *process) pauseProcess() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("pause %s: %w", p.name, err)
 	}
@@ -102,8 +104,13 @@ func (p *process) pause() error {
 	return nil
 }
 
-// await asks until a condition holds, for as long as the processes it depends on run.
-func await(ctx context.Context, what string, processes []*process, holds func(ctx context.Context) error) error {
+// awaitCondition asks until a condition holds, for as long as the processes it depends on run.
+func awaitCondition(
+	ctx context.Context,
+	what string,
+	processes []*process,
+	holds func(ctx context.Context) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for {
@@ -112,7 +119,7 @@ func await(ctx context.Context, what string, processes []*process, holds func(ct
 			return nil
 		}
 		for _, p := range processes {
-			if failure := p.failure(); failure != nil {
+			if failure := p.exitError(); failure != nil {
 				return fmt.Errorf("wait for %s: %w", what, failure)
 			}
 		}

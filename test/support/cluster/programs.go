@@ -18,8 +18,8 @@ type upstream struct {
 	module, pkg string
 }
 
-// programs lists all of them.
-func programs() []upstream {
+// allPrograms lists all of them.
+func allPrograms() []upstream {
 	return []upstream{
 		{"etcd", kubernetesModule, "./etcd"},
 		{"kube-apiserver", kubernetesModule, "./kube-apiserver"},
@@ -57,7 +57,7 @@ func FindPrograms(say func(format string, args ...any)) (*Programs, error) {
 // Names lists the programs that there are to build.
 func (p *Programs) Names() []string {
 	var names []string
-	for _, prog := range programs() {
+	for _, prog := range allPrograms() {
 		names = append(names, prog.name)
 	}
 	return names
@@ -77,11 +77,12 @@ func (p *Programs) KubernetesVersion() (string, error) {
 	return strings.TrimSpace(version), nil
 }
 
-// Path returns a program, and builds it if it is not there: once, however many ask at the same time, in this process or others.
+// Path returns a program, and builds it if it is not there: once, however many ask at the same
+// time, in this process or others.
 func (p *Programs) Path(ctx context.Context, name string) (string, error) {
-	for _, prog := range programs() {
+	for _, prog := range allPrograms() {
 		if prog.name == name {
-			path, err := p.path(ctx, prog)
+			path, err := p.programPath(ctx, prog)
 			if err != nil {
 				return "", fmt.Errorf("build %s: %w", name, err)
 			}
@@ -91,8 +92,8 @@ func (p *Programs) Path(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("there is no program %q", name)
 }
 
-// path returns the path of a program. It builds the program unless it is in the cache.
-func (p *Programs) path(ctx context.Context, prog upstream) (string, error) {
+// programPath returns the path of a program. It builds the program unless it is in the cache.
+func (p *Programs) programPath(ctx context.Context, prog upstream) (string, error) {
 	m := program.Module{Dir: filepath.Join(p.sources, prog.module), Name: prog.module}
 	flags := "-s -w"
 	if prog.module == kubernetesModule {
@@ -103,11 +104,17 @@ func (p *Programs) path(ctx context.Context, prog upstream) (string, error) {
 		m.Name += "-" + version
 		flags += versionFlags(version)
 	}
-	return m.Build(ctx, prog.name, prog.pkg, flags, func() { p.say("building %s for test clusters: once, up to 4 minutes", prog.name) })
+	return m.Build(
+		ctx,
+		prog.name,
+		prog.pkg,
+		flags,
+		func() { p.say("building %s for test clusters: once, up to 4 minutes", prog.name) },
+	)
 }
 
-// versionFlags give the programs of Kubernetes their version: without, they call themselves v0.0.0, at which kubectl and Istio
-// stumble.
+// versionFlags give the programs of Kubernetes their version: without, they call themselves v0.0.0,
+// at which kubectl and Istio stumble.
 func versionFlags(version string) string {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

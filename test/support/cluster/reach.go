@@ -23,13 +23,13 @@ import (
 // errNoNode is returned by operations that need a node.
 var errNoNode = errors.New("the cluster has no node")
 
-// Dial connects from the node to an address of the cluster: a Pod's, a Service's, a load balancer's. The address is a literal
-// one: names are for Pods.
+// Dial connects from the node to an address of the cluster: a Pod's, a Service's, a load
+// balancer's. The address is a literal one: names are for Pods.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if c.node == nil {
 		return nil, errNoNode
 	}
-	return c.node.dial(ctx, network, address)
+	return c.node.dialFrom(ctx, network, address)
 }
 
 // Transport makes HTTP connections from the node. The caller closes them by CloseIdleConnections.
@@ -37,24 +37,25 @@ func (c *Cluster) Transport() *http.Transport {
 	return &http.Transport{DialContext: c.Dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
 }
 
-// Expose opens an address on this machine's loopback (host:port) that leads to one in the cluster, until that goes down: for
-// browsers, and programs that know nothing of namespaces.
+// Expose opens an address on this machine's loopback (host:port) that leads to one in the cluster,
+// until that goes down: for browsers, and programs that know nothing of namespaces.
 func (c *Cluster) Expose(address string) (string, error) {
 	if c.node == nil {
 		return "", errNoNode
 	}
-	d, err := openDoor(func(ctx context.Context) (net.Conn, error) { return c.node.dial(ctx, "tcp", address) })
+	d, err := openDoor(func(ctx context.Context) (net.Conn, error) { return c.node.dialFrom(ctx, "tcp", address) })
 	if err != nil {
 		return "", fmt.Errorf("expose %s: %w", address, err)
 	}
 	c.node.mu.Lock()
 	defer c.node.mu.Unlock()
 	c.node.doors = append(c.node.doors, d)
-	return d.address(), nil
+	return d.addressOf(), nil
 }
 
-// Connect joins the nodes of two clusters by a cable, so that the Pods of each reach the Pods and the load balancers of the
-// other, as on one flat network. Their addresses of Services stay their own. Both must have a node, and different indices.
+// Connect joins the nodes of two clusters by a cable, so that the Pods of each reach the Pods and
+// the load balancers of the other, as on one flat network. Their addresses of Services stay their
+// own. Both must have a node, and different indices.
 func (c *Cluster) Connect(other *Cluster) error {
 	if c.node == nil || other.node == nil {
 		return errNoNode
@@ -68,9 +69,12 @@ func (c *Cluster) Connect(other *Cluster) error {
 	}
 	defer links.Close()
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.HardwareAddr = other.cable(), c.hardware()
+	attrs.Name, attrs.HardwareAddr = other.cableName(), c.hardwareAddress()
 	err = links.LinkAdd(&netlink.Veth{
-		LinkAttrs: attrs, PeerName: c.cable(), PeerHardwareAddr: other.hardware(), PeerNamespace: netlink.NsFd(other.node.network.Fd()),
+		LinkAttrs:        attrs,
+		PeerName:         c.cableName(),
+		PeerHardwareAddr: other.hardwareAddress(),
+		PeerNamespace:    netlink.NsFd(other.node.network.Fd()),
 	})
 	if err != nil {
 		return fmt.Errorf("connect clusters: %w", err)
@@ -78,10 +82,11 @@ func (c *Cluster) Connect(other *Cluster) error {
 	return errors.Join(c.leadTo(other), other.leadTo(c))
 }
 
-// cable is the name of an interface that leads to the cluster, hardware the address of those by which it is reached.
-func (c *Cluster) cable() string { return fmt.Sprintf("cluster%d", c.options.Index) }
+// cableName is the name of an interface that leads to the cluster, hardware the address of those by
+// which it is reached.
+func (c *Cluster) cableName() string { return fmt.Sprintf("cluster%d", c.options.Index) }
 
-func (c *Cluster) hardware() net.HardwareAddr {
+func (c *Cluster) hardwareAddress() net.HardwareAddr {
 	return net.HardwareAddr{0xee, 0xee, 0xee, 0xee, 0, byte(c.options.Index)}
 }
 
@@ -92,7 +97,7 @@ func (c *Cluster) leadTo(other *Cluster) error {
 		return err
 	}
 	defer links.Close()
-	link, err := links.LinkByName(other.cable())
+	link, err := links.LinkByName(other.cableName())
 	if err != nil {
 		return err
 	}
@@ -103,9 +108,16 @@ func (c *Cluster) leadTo(other *Cluster) error {
 	for i := range min(len(c.net.nodes), len(other.net.nodes)) {
 		gateway, own := other.net.nodes[i].AsSlice(), c.net.nodes[i].AsSlice()
 		// A neighbour that is known is not looked for: the node's address is not one of this link.
-		err := links.NeighSet(&netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: gateway, HardwareAddr: other.hardware()})
+		err := links.NeighSet(
+			&netlink.Neigh{
+				LinkIndex:    index,
+				State:        netlink.NUD_PERMANENT,
+				IP:           gateway,
+				HardwareAddr: other.hardwareAddress(),
+			},
+		)
 		if err != nil {
-			return fmt.Errorf("make the node of %s a neighbour: %w", other.cable(), err)
+			return fmt.Errorf("make the node of %s a neighbour: %w", other.cableName(), err)
 		}
 		for _, p := range []netip.Prefix{other.net.pods[i], other.net.loadBalancers[i]} {
 			dst := &net.IPNet{IP: p.Masked().Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
@@ -135,13 +147,20 @@ func (c *Cluster) Exec(ctx context.Context, namespace, pod, container string, co
 	}
 	var out, errOut bytes.Buffer
 	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut}); err != nil {
-		return out.String(), fmt.Errorf("exec %v in %s/%s: %w: %s", command, namespace, pod, err, bytes.TrimSpace(errOut.Bytes()))
+		return out.String(), fmt.Errorf(
+			"exec %v in %s/%s: %w: %s",
+			command,
+			namespace,
+			pod,
+			err,
+			bytes.TrimSpace(errOut.Bytes()),
+		)
 	}
 	return out.String(), nil
 }
 
-// Kubectl returns a command: kubectl as an administrator, from PATH or, where there is none, built as the cluster's other
-// programs are.
+// Kubectl returns a command: kubectl as an administrator, from PATH or, where there is none, built
+// as the cluster's other programs are.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	path, err := c.programs.Kubectl(ctx)
 	if err != nil {

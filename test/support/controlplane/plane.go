@@ -13,8 +13,9 @@ import (
 // Patience bounds every wait for a control plane.
 const Patience = time.Minute
 
-// Options returns the options of a control plane that serves plain-text xDS and HTTP, at addresses of its own, and nothing else. It has
-// no files: its mesh configuration is that of the ConfigMap, if it has a Kubernetes API.
+// Options returns the options of a control plane that serves plain-text xDS and HTTP, at addresses
+// of its own, and nothing else. It has no files: its mesh configuration is that of the ConfigMap,
+// if it has a Kubernetes API.
 func Options(t testing.TB) discovery.Options {
 	t.Helper()
 	o := discovery.Defaults()
@@ -26,7 +27,8 @@ func Options(t testing.TB) discovery.Options {
 
 // Plane is a control plane that runs.
 type Plane struct {
-	// HTTP, GRPC and Secure are its addresses: of its pages, of xDS in plain text and of xDS over TLS; "" if it does not listen there.
+	// HTTP, GRPC and Secure are its addresses: of its pages, of xDS in plain text and of xDS over
+	// TLS; "" if it does not listen there.
 	HTTP, GRPC, Secure string
 
 	t    testing.TB
@@ -36,7 +38,8 @@ type Plane struct {
 	err  error         // with which it ended, once done
 }
 
-// Launch starts a control plane and does not wait for it. It is stopped with the test, at the latest.
+// Launch starts a control plane and does not wait for it. It is stopped with the test, at the
+// latest.
 func Launch(t testing.TB, o discovery.Options) *Plane {
 	t.Helper()
 	p := &Plane{HTTP: o.HTTPAddr, GRPC: o.GRPCAddr, Secure: o.SecureGRPCAddr, t: t, done: make(chan struct{})}
@@ -88,7 +91,8 @@ func (p *Plane) Ready() error {
 	return err
 }
 
-// Eventually waits, with Patience, until a check has no error. A control plane that has ended is not waited for.
+// Eventually waits, with Patience, until a check has no error. A control plane that has ended is
+// not waited for.
 func (p *Plane) Eventually(what string, check func() error) {
 	p.t.Helper()
 	p.Within(Patience, what, check)

@@ -10,7 +10,8 @@ import (
 // Version is the Envoy release that everything is tested with.
 const Version = "1.40.0"
 
-// Binary returns the path of the Envoy binary: $ENVOY, or where `make envoy` puts it in the user's cache directory.
+// Binary returns the path of the Envoy binary: $ENVOY, or where `make envoy` puts it in the user's
+// cache directory.
 func Binary() (string, error) {
 	path := os.Getenv("ENVOY")
 	if path == "" {

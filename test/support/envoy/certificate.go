@@ -21,19 +21,28 @@ import (
 type certificate struct{ chain, key, secrets string }
 
 func newCertificate(dir string) (certificate, error) {
-	c := certificate{chain: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), secrets: filepath.Join(dir, "secrets.json")}
+	c := certificate{
+		chain:   filepath.Join(dir, "cert.pem"),
+		key:     filepath.Join(dir, "key.pem"),
+		secrets: filepath.Join(dir, "secrets.json"),
+	}
 	if err := os.WriteFile(c.secrets, []byte(`{"resources": []}`), 0o600); err != nil {
 		return c, err
 	}
 	own := pki.SelfSigned(&x509.Certificate{
-		DNSNames: []string{"localhost"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
+		DNSNames: []string{
+			"localhost",
+		},
+		IsCA:     true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature,
 	})
 	return c, own.WriteFiles(c.chain, c.key)
 }
 
-// substitute returns the bootstrap with every certificate file of its TLS contexts replaced by c. Clusters are not left to ask
-// for secrets over ADS: in a bootstrap, where ADS comes after the clusters, some of them crash Envoy then.
-func (c certificate) substitute(b *bootstrapv3.Bootstrap) (*bootstrapv3.Bootstrap, error) {
+// substituteFiles returns the bootstrap with every certificate file of its TLS contexts replaced by
+// c. Clusters are not left to ask for secrets over ADS: in a bootstrap, where ADS comes after the
+// clusters, some of them crash Envoy then.
+func (c certificate) substituteFiles(b *bootstrapv3.Bootstrap) (*bootstrapv3.Bootstrap, error) {
 	b = proto.CloneOf(b)
 	var sockets []*corev3.TransportSocket
 	for _, cl := range b.GetStaticResources().GetClusters() {
@@ -48,14 +57,14 @@ func (c certificate) substitute(b *bootstrapv3.Bootstrap) (*bootstrapv3.Bootstra
 		}
 	}
 	for _, s := range sockets {
-		if err := c.patch(s); err != nil {
+		if err := c.patchSocket(s); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-func (c certificate) patch(s *corev3.TransportSocket) error {
+func (c certificate) patchSocket(s *corev3.TransportSocket) error {
 	packed := s.GetTypedConfig()
 	if packed == nil {
 		return nil
@@ -68,14 +77,15 @@ func (c certificate) patch(s *corev3.TransportSocket) error {
 	case tlsContext:
 		c.replaceAll(m.GetCommonTlsContext())
 	case wrapper:
-		if err := c.patch(m.GetTransportSocket()); err != nil {
+		if err := c.patchSocket(m.GetTransportSocket()); err != nil {
 			return err
 		}
 	}
 	return packed.MarshalFrom(m)
 }
 
-// tlsContext is either side of TLS, wrapper a transport with another one inside, as that of the PROXY protocol.
+// tlsContext is either side of TLS, wrapper a transport with another one inside, as that of the
+// PROXY protocol.
 type (
 	tlsContext interface {
 		GetCommonTlsContext() *tlsv3.CommonTlsContext
@@ -87,28 +97,31 @@ type (
 
 func (c certificate) replaceAll(common *tlsv3.CommonTlsContext) {
 	secrets := slices.Concat(common.GetTlsCertificateSdsSecretConfigs(), []*tlsv3.SdsSecretConfig{
-		common.GetValidationContextSdsSecretConfig(), common.GetCombinedValidationContext().GetValidationContextSdsSecretConfig(),
+		common.GetValidationContextSdsSecretConfig(),
+		common.GetCombinedValidationContext().GetValidationContextSdsSecretConfig(),
 	})
 	for _, s := range secrets {
 		if s.GetSdsConfig().GetAds() != nil {
-			s.SdsConfig.ConfigSourceSpecifier = &corev3.ConfigSource_PathConfigSource{PathConfigSource: &corev3.PathConfigSource{Path: c.secrets}}
+			s.SdsConfig.ConfigSourceSpecifier = &corev3.ConfigSource_PathConfigSource{
+				PathConfigSource: &corev3.PathConfigSource{Path: c.secrets},
+			}
 		}
 	}
 	for _, pair := range common.GetTlsCertificates() {
-		replace(pair.GetCertificateChain(), c.chain)
-		replace(pair.GetPrivateKey(), c.key)
+		replacePath(pair.GetCertificateChain(), c.chain)
+		replacePath(pair.GetPrivateKey(), c.key)
 	}
 	for _, v := range []*tlsv3.CertificateValidationContext{
 		common.GetValidationContext(), common.GetCombinedValidationContext().GetDefaultValidationContext(),
 	} {
-		replace(v.GetTrustedCa(), c.chain)
+		replacePath(v.GetTrustedCa(), c.chain)
 		if v.GetCrl().GetFilename() != "" {
 			v.Crl = nil // a revocation list cannot be stood in for by a certificate
 		}
 	}
 }
 
-func replace(d *corev3.DataSource, path string) {
+func replacePath(d *corev3.DataSource, path string) {
 	if d.GetFilename() != "" {
 		d.Specifier = &corev3.DataSource_Filename{Filename: path}
 	}

@@ -27,7 +27,8 @@ type Config struct {
 	Routes    []*routev3.RouteConfiguration
 }
 
-// FromResources sorts decoded resources of all types into a Config. Resources of other types fail the test.
+// FromResources sorts decoded resources of all types into a Config. Resources of other types fail
+// the test.
 func FromResources(t testing.TB, list ...*resource.Resource) Config {
 	t.Helper()
 	var c Config
@@ -52,12 +53,14 @@ func FromResources(t testing.TB, list ...*resource.Resource) Config {
 	return c
 }
 
-// Bootstrap makes one static bootstrap of the Config, in which ADS exists so that EDS, RDS and SDS may name it.
+// Bootstrap makes one static bootstrap of the Config, in which ADS exists so that EDS, RDS and SDS
+// may name it.
 //
-// Assignments whose cluster is in Clusters go into it, as if EDS had answered: the cluster's other settings (priorities,
-// panic threshold, load balancer) are then checked with them. The others get a static cluster of their own.
+// Assignments whose cluster is in Clusters go into it, as if EDS had answered: the cluster's other
+// settings (priorities, panic threshold, load balancer) are then checked with them. The others get
+// a static cluster of their own.
 func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
-	static := &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{ads()}}
+	static := &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{staticADSCluster()}}
 	assigned := map[string]*endpointv3.ClusterLoadAssignment{}
 	for _, a := range c.Endpoints {
 		assigned[a.GetClusterName()] = a
@@ -68,7 +71,7 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 			name = cl.GetName()
 		}
 		if a := assigned[name]; a != nil && cl.GetType() == clusterv3.Cluster_EDS {
-			cl = resolved(cl, a)
+			cl = staticCluster(cl, a)
 			delete(assigned, name)
 		}
 		static.Clusters = append(static.Clusters, cl)
@@ -78,7 +81,7 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 			continue
 		}
 		bare := &clusterv3.Cluster{Name: a.GetClusterName()}
-		static.Clusters = append(static.Clusters, resolved(bare, a))
+		static.Clusters = append(static.Clusters, staticCluster(bare, a))
 	}
 	static.Listeners = append(static.Listeners, c.Listeners...)
 	for i, r := range c.Routes {
@@ -89,7 +92,10 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 		static.Listeners = append(static.Listeners, l)
 	}
 	return &bootstrapv3.Bootstrap{
-		Node:            &corev3.Node{Id: "sidecar~10.0.0.1~test.default~default.svc.cluster.local", Cluster: "test.default"},
+		Node: &corev3.Node{
+			Id:      "sidecar~10.0.0.1~test.default~default.svc.cluster.local",
+			Cluster: "test.default",
+		},
 		StaticResources: static,
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{AdsConfig: &corev3.ApiConfigSource{
 			ApiType:             corev3.ApiConfigSource_DELTA_GRPC,
@@ -101,8 +107,8 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 	}, nil
 }
 
-// resolved returns the EDS cluster as a static one with that assignment.
-func resolved(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
+// staticCluster returns the EDS cluster as a static one with that assignment.
+func staticCluster(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
 	c = proto.CloneOf(c)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 	c.EdsClusterConfig = nil
@@ -110,21 +116,25 @@ func resolved(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *cluste
 	return c
 }
 
-// ads is a cluster that ADS can name.
-func ads() *clusterv3.Cluster {
+// staticADSCluster is a cluster that ADS can name.
+func staticADSCluster() *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                 adsCluster,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{
 			ClusterName: adsCluster,
-			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: loopback(15010)}},
-			}}}},
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{
+				{
+					HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
+						Endpoint: &endpointv3.Endpoint{Address: loopbackAddress(15010)},
+					},
+				},
+			}}},
 		},
 	}
 }
 
-func loopback(port uint32) *corev3.Address {
+func loopbackAddress(port uint32) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
 	}}}

@@ -38,7 +38,7 @@ func routeListener(i int, r *routev3.RouteConfiguration) (*listenerv3.Listener, 
 	const firstPort = 20000
 	return &listenerv3.Listener{
 		Name:    fmt.Sprintf("routes-%d", i),
-		Address: loopback(uint32(firstPort + i)),
+		Address: loopbackAddress(uint32(firstPort + i)),
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       "envoy.filters.network.http_connection_manager",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: hcm},

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// patience bounds the wait for an Envoy to be ready: a fraction of a second, but on a busy machine.
+	// patience bounds the wait for an Envoy to be ready: a fraction of a second, but on a busy
+	// machine.
 	patience = time.Minute
 	// grace is how long an Envoy has to end of itself.
 	grace = 5 * time.Second
@@ -46,8 +47,9 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Start runs an Envoy until the test ends, and waits until it is ready. The test fails if it does not come to be, and shows
-// what Envoy said when it has failed. Where there is no Envoy it is skipped (see [Require]).
+// Start runs an Envoy until the test ends, and waits until it is ready. The test fails if it does
+// not come to be, and shows what Envoy said when it has failed. Where there is no Envoy it is
+// skipped (see [Require]).
 func Start(t testing.TB, o Options) *Process {
 	t.Helper()
 	binary := Require(t)
@@ -88,7 +90,8 @@ func (p *Process) Kill() {
 // Ended is closed when the process has ended, which it should not do before the test does.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Admin waits for the address at which the admin interface really listens, for bootstraps that leave the port to the kernel.
+// Admin waits for the address at which the admin interface really listens, for bootstraps that
+// leave the port to the kernel.
 func (p *Process) Admin() string {
 	p.t.Helper()
 	var address []byte
@@ -130,7 +133,8 @@ func (p *Process) end() {
 	}
 }
 
-// Listening is the readiness of listeners: each accepts connections. That its socket is there would not say so.
+// Listening is the readiness of listeners: each accepts connections. That its socket is there would
+// not say so.
 func Listening(network string, addresses ...string) Ready {
 	return func() error {
 		for _, a := range addresses {
@@ -144,7 +148,8 @@ func Listening(network string, addresses ...string) Ready {
 	}
 }
 
-// Live is the readiness of the whole, as the admin interface at an address tells it: all that was to be fetched is there.
+// Live is the readiness of the whole, as the admin interface at an address tells it: all that was
+// to be fetched is there.
 func Live(admin string) Ready {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -179,8 +184,8 @@ func Text(t testing.TB, b *bootstrapv3.Bootstrap) []byte {
 	return js
 }
 
-// SocketDir makes a folder until the test ends, of a name that leaves room for that of a socket: the path of one has 108
-// bytes at most (unix(7)), which t.TempDir may use up.
+// SocketDir makes a folder until the test ends, of a name that leaves room for that of a socket:
+// the path of one has 108 bytes at most (unix(7)), which t.TempDir may use up.
 func SocketDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "envoy")

@@ -10,16 +10,24 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Releases returns the releases of Envoy that are supported, one of each minor version, oldest first. hack/envoy.sh fetches
-// them. The last one is Version.
+// Releases returns the releases of Envoy that are supported, one of each minor version, oldest
+// first. hack/envoy.sh fetches them. The last one is Version.
 func Releases() []mesh.EnvoyVersion {
 	return []mesh.EnvoyVersion{
-		{Major: 1, Minor: 36, Patch: 4}, {Major: 1, Minor: 37}, {Major: 1, Minor: 38, Patch: 3}, {Major: 1, Minor: 39, Patch: 3}, {Major: 1, Minor: 40},
+		{
+			Major: 1,
+			Minor: 36,
+			Patch: 4,
+		},
+		{Major: 1, Minor: 37},
+		{Major: 1, Minor: 38, Patch: 3},
+		{Major: 1, Minor: 39, Patch: 3},
+		{Major: 1, Minor: 40},
 	}
 }
 
-// Skewed returns the releases that a test of version skew runs with: all with MESHPILOT_SKEW=true, which `make skew` sets, and
-// else the oldest and the newest.
+// Skewed returns the releases that a test of version skew runs with: all with MESHPILOT_SKEW=true,
+// which `make skew` sets, and else the oldest and the newest.
 func Skewed() []mesh.EnvoyVersion {
 	all := Releases()
 	if os.Getenv("MESHPILOT_SKEW") == "true" {
@@ -28,8 +36,9 @@ func Skewed() []mesh.EnvoyVersion {
 	return []mesh.EnvoyVersion{all[0], all[len(all)-1]}
 }
 
-// RequireRelease returns the path of the Envoy of a release: for the newest one as Require does, for the others from the user's
-// cache. It skips the test where there is none, and with CI=true or MESHPILOT_SKEW=true fails it.
+// RequireRelease returns the path of the Envoy of a release: for the newest one as Require does,
+// for the others from the user's cache. It skips the test where there is none, and with CI=true or
+// MESHPILOT_SKEW=true fails it.
 func RequireRelease(t testing.TB, v mesh.EnvoyVersion) string {
 	t.Helper()
 	if v.String() == Version {

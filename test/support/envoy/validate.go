@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Validate fails the test if Envoy refuses the Config. Where there is no Envoy it skips the test (see Require), so it
-// is best called last, or in a subtest.
+// Validate fails the test if Envoy refuses the Config. Where there is no Envoy it skips the test
+// (see Require), so it is best called last, or in a subtest.
 func Validate(t testing.TB, c Config) {
 	t.Helper()
 	b, err := c.Bootstrap()
@@ -26,7 +26,8 @@ func Validate(t testing.TB, c Config) {
 	ValidateBootstrap(t, b)
 }
 
-// ValidateBootstrap is Validate for a bootstrap made otherwise. Certificate files that it names need not exist.
+// ValidateBootstrap is Validate for a bootstrap made otherwise. Certificate files that it names
+// need not exist.
 func ValidateBootstrap(t testing.TB, b *bootstrapv3.Bootstrap) {
 	t.Helper()
 	binary := Require(t)
@@ -51,7 +52,7 @@ func load(ctx context.Context, binary, dir string, b *bootstrapv3.Bootstrap) err
 	if err != nil {
 		return err
 	}
-	if b, err = cert.substitute(b); err != nil {
+	if b, err = cert.substituteFiles(b); err != nil {
 		return err
 	}
 	js, err := protojson.Marshal(b)

@@ -35,7 +35,8 @@ type stream struct {
 	to   *io.PipeWriter
 }
 
-// New opens a front on loopback until the test ends. It asks the API server as the given client does.
+// New opens a front on loopback until the test ends. It asks the API server as the given client
+// does.
 func New(t testing.TB, c *rest.Config) *Front {
 	t.Helper()
 	transport, err := rest.TransportFor(c)
@@ -51,7 +52,7 @@ func New(t testing.TB, c *rest.Config) *Front {
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport, FlushInterval: -1,
 		ModifyResponse: func(r *http.Response) error {
 			if r.Request.URL.Query().Get("watch") != "" && r.StatusCode == http.StatusOK {
-				f.follow(r)
+				f.followWatch(r)
 			}
 			return nil
 		},
@@ -86,15 +87,15 @@ func (f *Front) Set(answer Answer) {
 	f.answer = answer
 }
 
-// follow has a watch's bytes pass, so that others can be put in between.
-func (f *Front) follow(r *http.Response) {
+// followWatch has a watch's bytes pass, so that others can be put in between.
+func (f *Front) followWatch(r *http.Response) {
 	in, out := io.Pipe()
 	s := &stream{path: r.Request.URL.Path, from: r.Body, to: out}
 	go func() {
 		lines := bufio.NewReader(s.from)
 		for {
 			line, err := lines.ReadBytes('\n') // one event
-			if s.write(line) != nil || err != nil {
+			if s.writeChunk(line) != nil || err != nil {
 				_ = out.CloseWithError(err)
 				return
 			}
@@ -109,7 +110,7 @@ func (f *Front) follow(r *http.Response) {
 	f.watches = append(f.watches, s)
 }
 
-func (s *stream) write(b []byte) error {
+func (s *stream) writeChunk(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := s.to.Write(b)
@@ -132,7 +133,7 @@ func (f *Front) Say(resource, line string) int {
 	n := 0
 	for _, s := range watches {
 		if strings.HasSuffix(s.path, "/"+resource) {
-			if s.write([]byte(line+"\n")) == nil {
+			if s.writeChunk([]byte(line+"\n")) == nil {
 				n++
 			}
 		}
@@ -162,7 +163,13 @@ func Refuse(code int) Answer {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		reason := map[int]string{410: "Expired", 403: "Forbidden", 500: "InternalError", 503: "ServiceUnavailable", 429: "TooManyRequests"}[code]
-		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the test says %d","reason":%q,"code":%d}`, code, reason, code)
+		_, _ = fmt.Fprintf(
+			w,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the test says %d","reason":%q,"code":%d}`,
+			code,
+			reason,
+			code,
+		)
 		return true
 	}
 }

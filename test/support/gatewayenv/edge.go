@@ -36,11 +36,12 @@ type Edge struct {
 	running   *process
 }
 
-// Start starts both, and waits until the gateway is ready. Its labels are "istio: ingressgateway", its namespace is istio-system.
+// Start starts both, and waits until the gateway is ready. Its labels are "istio: ingressgateway",
+// its namespace is istio-system.
 func Start(t testing.TB, o Options) *Edge {
 	t.Helper()
 	proxy := envoy.Require(t)
-	bin, dir := programs(t), t.TempDir()
+	bin, dir := programFolder(t), t.TempDir()
 	ports := serving.FreePorts(t, 6)
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
 	e := &Edge{t: t, Dir: filepath.Join(dir, "config"), Admin: at(2), Pages: at(1)}
@@ -49,37 +50,77 @@ func Start(t testing.TB, o Options) *Edge {
 	}
 	none := filepath.Join(dir, "none")
 	e.discovery = func() *process {
-		return run(t, "discovery", exec.Command(filepath.Join(bin, "pilot-discovery"), append([]string{
-			"discovery", "--configDir", e.Dir, "--registries=", "--meshConfig", none, "--networksConfig", none, "--grpcAddr", at(0), "--httpAddr", at(1),
-			"--monitoringAddr=", "--secureGRPCAddr=", "--httpsAddr=", "--ctrlz_port", "0",
+		return runCommand(t, "discovery", exec.Command(filepath.Join(bin, "pilot-discovery"), append([]string{
+			"discovery",
+			"--configDir",
+			e.Dir,
+			"--registries=",
+			"--meshConfig",
+			none,
+			"--networksConfig",
+			none,
+			"--grpcAddr",
+			at(0),
+			"--httpAddr",
+			at(1),
+			"--monitoringAddr=",
+			"--secureGRPCAddr=",
+			"--httpsAddr=",
+			"--ctrlz_port",
+			"0",
 		}, o.Flags...)...), dir, o.Env)
 	}
 	e.running = e.discovery()
 	proxyConfig, err := json.Marshal(map[string]any{
-		"discoveryAddress": at(0), "controlPlaneAuthPolicy": "NONE", "binaryPath": proxy, "configPath": dir, "concurrency": 1,
-		"proxyAdminPort": ports[2], "statusPort": ports[3], "terminationDrainDuration": "1s",
+		"discoveryAddress": at(
+			0,
+		),
+		"controlPlaneAuthPolicy":   "NONE",
+		"binaryPath":               proxy,
+		"configPath":               dir,
+		"concurrency":              1,
+		"proxyAdminPort":           ports[2],
+		"statusPort":               ports[3],
+		"terminationDrainDuration": "1s",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, "agent", exec.Command(filepath.Join(bin, "pilot-agent"), "proxy", "router", "--domain", "istio-system.svc.cluster.local"), dir, append([]string{
-		"POD_NAME=gateway", "POD_NAMESPACE=istio-system", "INSTANCE_IP=127.0.0.1", "PROXY_CONFIG=" + string(proxyConfig),
-		`ISTIO_METAJSON_LABELS={"istio":"ingressgateway"}`, "ISTIO_META_CLUSTER_ID=Kubernetes",
-		"ENVOY_STATUS_PORT=" + strconv.Itoa(ports[4]), "ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(ports[5]),
-	}, o.AgentEnv...))
-	Eventually(t, "the gateway is ready", func() error { return ok("http://" + at(4) + "/healthz/ready") })
+	runCommand(
+		t,
+		"agent",
+		exec.Command(
+			filepath.Join(bin, "pilot-agent"),
+			"proxy",
+			"router",
+			"--domain",
+			"istio-system.svc.cluster.local",
+		),
+		dir,
+		append([]string{
+			"POD_NAME=gateway",
+			"POD_NAMESPACE=istio-system",
+			"INSTANCE_IP=127.0.0.1",
+			"PROXY_CONFIG=" + string(proxyConfig),
+			`ISTIO_METAJSON_LABELS={"istio":"ingressgateway"}`,
+			"ISTIO_META_CLUSTER_ID=Kubernetes",
+			"ENVOY_STATUS_PORT=" + strconv.Itoa(ports[4]),
+			"ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(ports[5]),
+		}, o.AgentEnv...),
+	)
+	Eventually(t, "the gateway is ready", func() error { return checkStatus("http://" + at(4) + "/healthz/ready") })
 	return e
 }
 
 // Restart ends the control plane and starts it again, and waits until it is ready.
 func (e *Edge) Restart() {
 	e.t.Helper()
-	e.running.end()
+	e.running.endProcess()
 	e.running = e.discovery()
-	Eventually(e.t, "the control plane is ready", func() error { return ok("http://" + e.Pages + "/ready") })
+	Eventually(e.t, "the control plane is ready", func() error { return checkStatus("http://" + e.Pages + "/ready") })
 }
 
-func ok(url string) error {
+func checkStatus(url string) error {
 	_, err := serving.Page(url)
 	return err
 }
@@ -110,8 +151,8 @@ type process struct {
 	ended chan struct{}
 }
 
-// run starts a program that ends with the test, and shows its log if that fails.
-func run(t testing.TB, name string, c *exec.Cmd, dir string, env []string) *process {
+// runCommand starts a program that ends with the test, and shows its log if that fails.
+func runCommand(t testing.TB, name string, c *exec.Cmd, dir string, env []string) *process {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -128,7 +169,7 @@ func run(t testing.TB, name string, c *exec.Cmd, dir string, env []string) *proc
 	}()
 	t.Cleanup(func() {
 		defer log.Close()
-		p.end()
+		p.endProcess()
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
 			t.Logf("log of %s:\n%s", name, text[max(0, len(text)-8000):])
@@ -137,7 +178,7 @@ func run(t testing.TB, name string, c *exec.Cmd, dir string, env []string) *proc
 	return p
 }
 
-func (p *process) end() {
+func (p *process) endProcess() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-p.ended:

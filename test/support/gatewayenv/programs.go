@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// programs returns a folder with the programs under test.
-func programs(t testing.TB) string {
+// programFolder returns a folder with the programs under test.
+func programFolder(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := program.Into(t.Context(), dir, "cmd/pilot-discovery", "cmd/pilot-agent"); err != nil {

@@ -27,8 +27,8 @@ type Case struct {
 	changed bool
 }
 
-// Run makes a subtest of every file that the glob finds, in the order of their names. No file at all is a failure.
-// With -update the sections given to Compare are rewritten instead of compared.
+// Run makes a subtest of every file that the glob finds, in the order of their names. No file at
+// all is a failure. With -update the sections given to Compare are rewritten instead of compared.
 func Run(t *testing.T, glob string, check func(t *testing.T, c *Case)) {
 	t.Helper()
 	paths, err := filepath.Glob(glob)
@@ -43,18 +43,23 @@ func Run(t *testing.T, glob string, check func(t *testing.T, c *Case)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &Case{Name: name, Shows: strings.TrimSpace(string(archive.Comment)), archive: archive, used: map[string]bool{}}
+			c := &Case{
+				Name:    name,
+				Shows:   strings.TrimSpace(string(archive.Comment)),
+				archive: archive,
+				used:    map[string]bool{},
+			}
 			if c.Shows == "" {
 				t.Errorf("%s: has no line that says what it shows", path)
 			}
 			check(t, c)
-			c.finish(t, path)
+			c.finishCase(t, path)
 		})
 	}
 }
 
-// finish fails a case with unread sections, and writes the file if Compare changed it.
-func (c *Case) finish(t *testing.T, path string) {
+// finishCase fails a case with unread sections, and writes the file if Compare changed it.
+func (c *Case) finishCase(t *testing.T, path string) {
 	t.Helper()
 	if t.Failed() || t.Skipped() {
 		return
@@ -72,11 +77,11 @@ func (c *Case) finish(t *testing.T, path string) {
 }
 
 // Has reports whether the case has a section of that name.
-func (c *Case) Has(section string) bool { return c.section(section) != nil }
+func (c *Case) Has(section string) bool { return c.findSection(section) != nil }
 
 // Input returns a section's text, nil if the case does not have it.
 func (c *Case) Input(section string) []byte {
-	f := c.section(section)
+	f := c.findSection(section)
 	if f == nil {
 		return nil
 	}
@@ -101,12 +106,13 @@ func (c *Case) Ignore() {
 	}
 }
 
-// Compare holds got against the section of that name; with -update it becomes the section. A section that is missing
-// counts as empty, so that a case need not mention outputs that it has none of.
+// Compare holds got against the section of that name; with -update it becomes the section. A
+// section that is missing counts as empty, so that a case need not mention outputs that it has none
+// of.
 func (c *Case) Compare(t *testing.T, section string, got []byte) {
 	t.Helper()
 	c.used[section] = true
-	f := c.section(section)
+	f := c.findSection(section)
 	var want []byte
 	if f != nil {
 		want = f.Data
@@ -118,7 +124,11 @@ func (c *Case) Compare(t *testing.T, section string, got []byte) {
 		return
 	}
 	if !*update {
-		t.Errorf("section %q differs (-want +got; go test -update rewrites it):\n%s", section, cmp.Diff(string(want), string(got)))
+		t.Errorf(
+			"section %q differs (-want +got; go test -update rewrites it):\n%s",
+			section,
+			cmp.Diff(string(want), string(got)),
+		)
 		return
 	}
 	c.changed = true
@@ -129,7 +139,7 @@ func (c *Case) Compare(t *testing.T, section string, got []byte) {
 	f.Data = got
 }
 
-func (c *Case) section(name string) *txtar.File {
+func (c *Case) findSection(name string) *txtar.File {
 	for i := range c.archive.Files {
 		if c.archive.Files[i].Name == name {
 			return &c.archive.Files[i]

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// YAML renders messages as YAML documents with sorted keys and Envoy's own field names, as its config dump has them.
-// The types inside Any fields must be linked into the test binary.
+// YAML renders messages as YAML documents with sorted keys and Envoy's own field names, as its
+// config dump has them. The types inside Any fields must be linked into the test binary.
 func YAML(t testing.TB, messages ...proto.Message) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -23,12 +23,13 @@ func YAML(t testing.TB, messages ...proto.Message) []byte {
 		if i > 0 {
 			out.WriteString("---\n")
 		}
-		out.Write(document(t, m))
+		out.Write(renderDocument(t, m))
 	}
 	return out.Bytes()
 }
 
-// Resources renders encoded resources like YAML does, each under a comment that names the objects it came from.
+// Resources renders encoded resources like YAML does, each under a comment that names the objects
+// it came from.
 func Resources(t testing.TB, list []*resource.Resource) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -43,7 +44,7 @@ func Resources(t testing.TB, list []*resource.Resource) []byte {
 			}
 			fmt.Fprintf(&out, "# from %s\n", strings.Join(from, ", "))
 		}
-		out.Write(document(t, Decode(t, r)))
+		out.Write(renderDocument(t, Decode(t, r)))
 	}
 	return out.Bytes()
 }
@@ -58,7 +59,7 @@ func Decode(t testing.TB, r *resource.Resource) proto.Message {
 	return m
 }
 
-func document(t testing.TB, m proto.Message) []byte {
+func renderDocument(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	// protojson varies its white space on purpose; going through YAML leaves none of that.
 	js, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)

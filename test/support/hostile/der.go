@@ -24,8 +24,8 @@ const (
 	tagSet       = 0x31
 )
 
-// parse reads elements until the end of data; ok is false if data is not DER.
-func parse(data []byte) (list []*element, ok bool) {
+// parseDER reads elements until the end of data; ok is false if data is not DER.
+func parseDER(data []byte) (list []*element, ok bool) {
 	for len(data) > 0 {
 		e := &element{tag: data[0]}
 		content, rest, good := contentOf(data)
@@ -33,7 +33,7 @@ func parse(data []byte) (list []*element, ok bool) {
 			return nil, false
 		}
 		if e.tag&constructed != 0 {
-			if e.children, good = parse(content); !good {
+			if e.children, good = parseDER(content); !good {
 				return nil, false
 			}
 		} else {
@@ -67,13 +67,13 @@ func contentOf(data []byte) (content, rest []byte, ok bool) {
 	return data[at : at+n], data[at+n:], true
 }
 
-// encode appends the element to out.
-func (e *element) encode(out []byte) []byte {
+// appendTo appends the element to out.
+func (e *element) appendTo(out []byte) []byte {
 	content := e.content
 	if e.tag&constructed != 0 {
 		content = nil
 		for _, c := range e.children {
-			content = c.encode(content)
+			content = c.appendTo(content)
 		}
 	}
 	out = append(out, e.tag)
@@ -93,48 +93,91 @@ func (e *element) encode(out []byte) []byte {
 	return append(out, content...)
 }
 
-func (e *element) clone() *element {
+func (e *element) cloneTree() *element {
 	c := *e
 	c.children = nil
 	for _, child := range e.children {
-		c.children = append(c.children, child.clone())
+		c.children = append(c.children, child.cloneTree())
 	}
 	return &c
 }
 
-// all returns the element and all below it.
-func (e *element) all() []*element {
+// allElements returns the element and all below it.
+func (e *element) allElements() []*element {
 	list := []*element{e}
 	for _, c := range e.children {
-		list = append(list, c.all()...)
+		list = append(list, c.allElements()...)
 	}
 	return list
 }
 
-func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+func pickOne[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// texts are contents that mean something in a certificate, or break what reads it.
-func texts() []string {
+// hostileTexts are contents that mean something in a certificate, or break what reads it.
+func hostileTexts() []string {
 	return []string{
-		"spiffe://cluster.local/ns/istio-system/sa/istiod", "spiffe://cluster.local/ns/victim/sa/admin\x00", "spiffe://evil/ns/a/sa/b", "istiod.istio-system.svc", "*",
-		"", "\x00", "\xff\xfe", "a\nb", "%00", "../..", "\x2a\x86\x48\x86\xf7\x0d\x01\x09\x0e", "\x55\x1d\x11", "\x55\x1d\x13", "\x30\x03\x01\x01\xff",
-		"\x00\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00\x00\x00\x00\x00\x00", "\x7f\x00\x00\x01",
+		"spiffe://cluster.local/ns/istio-system/sa/istiod",
+		"spiffe://cluster.local/ns/victim/sa/admin\x00",
+		"spiffe://evil/ns/a/sa/b",
+		"istiod.istio-system.svc",
+		"*",
+		"",
+		"\x00",
+		"\xff\xfe",
+		"a\nb",
+		"%00",
+		"../..",
+		"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x0e",
+		"\x55\x1d\x11",
+		"\x55\x1d\x13",
+		"\x30\x03\x01\x01\xff",
+		"\x00\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\x80\x00\x00\x00\x00\x00\x00\x00",
+		"\x7f\x00\x00\x01",
 	}
 }
 
-// mutate changes one element of the tree.
-func mutate(r *rand.Rand, root *element) {
-	list := root.all()
-	e := pick(r, list)
+// mutateTree changes one element of the tree.
+func mutateTree(r *rand.Rand, root *element) {
+	list := root.allElements()
+	e := pickOne(r, list)
 	switch r.IntN(12) {
 	case 0:
 		e.tag = byte(r.IntN(256)) | e.tag&constructed
 	case 1:
-		e.tag = pick(r, []byte{tagInteger, tagBitString, tagOctets, tagNull, tagOID, 0x0c, 0x13, 0x16, 0x17, 0x80, 0x82, 0x86, 0x87}) | e.tag&constructed
+		e.tag = pickOne(
+			r,
+			[]byte{
+				tagInteger,
+				tagBitString,
+				tagOctets,
+				tagNull,
+				tagOID,
+				0x0c,
+				0x13,
+				0x16,
+				0x17,
+				0x80,
+				0x82,
+				0x86,
+				0x87,
+			},
+		) | e.tag&constructed
 	case 2:
-		e.length = pick(r, [][]byte{{0x80}, {0x81, 0x01}, {0x82, 0xff, 0xff}, {0x84, 0xff, 0xff, 0xff, 0xff}, {0x88, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x00}, {0xff}})
+		e.length = pickOne(
+			r,
+			[][]byte{
+				{0x80},
+				{0x81, 0x01},
+				{0x82, 0xff, 0xff},
+				{0x84, 0xff, 0xff, 0xff, 0xff},
+				{0x88, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+				{0x00},
+				{0xff},
+			},
+		)
 	case 3, 4:
-		e.content = []byte(pick(r, texts()))
+		e.content = []byte(pickOne(r, hostileTexts()))
 	case 5:
 		if n := len(e.content); n > 0 {
 			e.content = append([]byte(nil), e.content...)
@@ -147,7 +190,7 @@ func mutate(r *rand.Rand, root *element) {
 		}
 	case 7:
 		if len(e.children) > 0 {
-			e.children = append(e.children, pick(r, list).clone())
+			e.children = append(e.children, pickOne(r, list).cloneTree())
 		}
 	case 8:
 		if n := len(e.children); n > 1 {
@@ -155,21 +198,23 @@ func mutate(r *rand.Rand, root *element) {
 		}
 	case 9:
 		if n := len(e.children); n > 0 {
-			for range pick(r, []int{1, 2, 50}) {
-				e.children = append(e.children, e.children[r.IntN(n)].clone())
+			for range pickOne(r, []int{1, 2, 50}) {
+				e.children = append(e.children, e.children[r.IntN(n)].cloneTree())
 			}
 		}
 	case 10:
-		inner := e.clone()
-		for range pick(r, []int{1, 3, 60}) {
-			inner = &element{tag: pick(r, []byte{tagSequence, tagSet, 0xa0}), children: []*element{inner}}
+		inner := e.cloneTree()
+		for range pickOne(r, []int{1, 3, 60}) {
+			inner = &element{tag: pickOne(r, []byte{tagSequence, tagSet, 0xa0}), children: []*element{inner}}
 		}
 		*e = *inner
 	default:
 		if e.tag == tagInteger {
-			e.content = []byte(pick(r, []string{"\x00", "\x01", "\x02", "\xff", "\x7f\xff\xff\xff\xff\xff\xff\xff\xff"}))
+			e.content = []byte(
+				pickOne(r, []string{"\x00", "\x01", "\x02", "\xff", "\x7f\xff\xff\xff\xff\xff\xff\xff\xff"}),
+			)
 		} else {
-			*e = *pick(r, list).clone()
+			*e = *pickOne(r, list).cloneTree()
 		}
 	}
 }

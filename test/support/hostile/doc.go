@@ -6,5 +6,6 @@
 // request or a token, with its known properties: its public key, or whether the issuer's key has
 // signed it. The same seed makes the same structure; signatures differ.
 //
-// Start with [Requests] in request.go and [Tokens] in token.go; der.go has the tree of DER elements and its mutations.
+// Start with [Requests] in request.go and [Tokens] in token.go; der.go has the tree of DER elements
+// and its mutations.
 package hostile

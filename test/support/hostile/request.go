@@ -56,7 +56,7 @@ func NewRequests(seed uint64) (*Requests, error) {
 	}
 	g.good = append(g.good, &requester{key: ed}, &requester{key: key})
 	for _, r := range slices.Concat(g.good, g.weak) {
-		for _, template := range templates() {
+		for _, template := range hostileTemplates() {
 			der, err := x509.CreateCertificateRequest(cryptorand.Reader, template, r.key)
 			if err != nil {
 				return nil, fmt.Errorf("make a request: %w", err)
@@ -76,15 +76,21 @@ func (g *Requests) addECDSA(to *[]*requester, c elliptic.Curve) error {
 	return nil
 }
 
-// templates request properties that a workload must not have.
-func templates() []*x509.CertificateRequest {
+// hostileTemplates request properties that a workload must not have.
+func hostileTemplates() []*x509.CertificateRequest {
 	victim := &url.URL{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/istio-system/sa/istiod"}
 	extension := func(value []byte, id ...int) pkix.Extension {
 		return pkix.Extension{Id: id, Critical: true, Value: value}
 	}
-	isCA, _ := asn1.Marshal(struct{ IsCA bool }{true})                                                                              // of a fixed value
-	mayIssue, _ := asn1.Marshal(asn1.BitString{Bytes: []byte{0x06}, BitLength: 7})                                                  // keyCertSign, cRLSign
-	usages, _ := asn1.Marshal([]asn1.ObjectIdentifier{{1, 3, 6, 1, 5, 5, 7, 3, 3}, {1, 3, 6, 1, 5, 5, 7, 3, 9}, {2, 5, 29, 37, 0}}) // code, OCSP, any
+	isCA, _ := asn1.Marshal(
+		struct{ IsCA bool }{true},
+	) // of a fixed value
+	mayIssue, _ := asn1.Marshal(
+		asn1.BitString{Bytes: []byte{0x06}, BitLength: 7},
+	) // keyCertSign, cRLSign
+	usages, _ := asn1.Marshal(
+		[]asn1.ObjectIdentifier{{1, 3, 6, 1, 5, 5, 7, 3, 3}, {1, 3, 6, 1, 5, 5, 7, 3, 9}, {2, 5, 29, 37, 0}},
+	) // code, OCSP, any
 	many := &x509.CertificateRequest{}
 	for i := range 60 {
 		many.DNSNames = append(many.DNSNames, fmt.Sprintf("host-%d.example.com", i))
@@ -92,7 +98,10 @@ func templates() []*x509.CertificateRequest {
 	return []*x509.CertificateRequest{
 		{},
 		{URIs: []*url.URL{victim}},
-		{URIs: []*url.URL{victim, {Scheme: "spiffe", Host: "evil", Path: "/x"}}, DNSNames: []string{"istiod.istio-system.svc", "*"}},
+		{
+			URIs:     []*url.URL{victim, {Scheme: "spiffe", Host: "evil", Path: "/x"}},
+			DNSNames: []string{"istiod.istio-system.svc", "*"},
+		},
 		{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, EmailAddresses: []string{"admin@example.com"}},
 		{Subject: pkix.Name{CommonName: "system:admin", Organization: []string{"system:masters"}}},
 		{ExtraExtensions: []pkix.Extension{extension(isCA, 2, 5, 29, 19), extension(mayIssue, 2, 5, 29, 15)}},
@@ -115,47 +124,50 @@ func (g *Requests) Next() Request {
 	if g.IntN(6) == 0 {
 		from = g.weak
 	}
-	by := pick(g.Rand, from)
-	der := pick(g.Rand, by.requests)
+	by := pickOne(g.Rand, from)
+	der := pickOne(g.Rand, by.requests)
 	kind := "well-formed"
-	if roots, ok := parse(der); ok && len(roots) == 1 && g.IntN(8) > 0 {
+	if roots, ok := parseDER(der); ok && len(roots) == 1 && g.IntN(8) > 0 {
 		root := roots[0]
 		switch n := g.IntN(10); {
 		case n < 6: // only the signed part changes, and is signed again: it gets past the signature
 			kind = "signed again"
 			for range 1 + g.IntN(3) {
-				mutate(g.Rand, root.children[0])
+				mutateTree(g.Rand, root.children[0])
 			}
-			g.sign(root, by.key)
+			g.signRequest(root, by.key)
 		case n < 9:
 			kind = "mutated"
 			for range 1 + g.IntN(4) {
-				mutate(g.Rand, root)
+				mutateTree(g.Rand, root)
 			}
 		default:
 			kind = "spliced"
-			if other, ok := parse(pick(g.Rand, pick(g.Rand, g.good).requests)); ok {
+			if other, ok := parseDER(pickOne(g.Rand, pickOne(g.Rand, g.good).requests)); ok {
 				root.children[g.IntN(len(root.children))] = other[0].children[g.IntN(3)]
 			}
 		}
-		der = root.encode(nil)
+		der = root.appendTo(nil)
 	}
-	text, wrapped := g.wrap(der)
+	text, wrapped := g.wrapRequest(der)
 	return Request{Text: text, Kind: kind + wrapped}
 }
 
-// sign replaces the signature of a request by one over its current content.
-func (*Requests) sign(root *element, key crypto.Signer) {
+// signRequest replaces the signature of a request by one over its current content.
+func (*Requests) signRequest(root *element, key crypto.Signer) {
 	if len(root.children) < 3 {
 		return
 	}
-	message := root.children[0].encode(nil)
+	message := root.children[0].appendTo(nil)
 	hash, digest := crypto.Hash(0), message
 	if _, isEd := key.(ed25519.PrivateKey); !isEd {
 		sum := sha256.Sum256(message)
 		hash, digest = crypto.SHA256, sum[:]
 		if k, ok := key.(*ecdsa.PrivateKey); ok && k.Curve != elliptic.P256() { // the algorithm has to say so
-			root.children[1] = &element{tag: tagSequence, children: []*element{{tag: tagOID, content: []byte{0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02}}}}
+			root.children[1] = &element{
+				tag:      tagSequence,
+				children: []*element{{tag: tagOID, content: []byte{0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02}}},
+			}
 		}
 	}
 	signature, err := key.Sign(cryptorand.Reader, digest, hash)
@@ -165,13 +177,16 @@ func (*Requests) sign(root *element, key crypto.Signer) {
 	root.children[2] = &element{tag: tagBitString, content: append([]byte{0}, signature...)}
 }
 
-// wrap writes a request in PEM, mostly well.
-func (g *Requests) wrap(der []byte) (text, kind string) {
+// wrapRequest writes a request in PEM, mostly well.
+func (g *Requests) wrapRequest(der []byte) (text, kind string) {
 	block := &pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}
 	good := string(pem.EncodeToMemory(block))
 	switch g.IntN(30) {
 	case 0:
-		block.Type = pick(g.Rand, []string{"NEW CERTIFICATE REQUEST", "CERTIFICATE", "PRIVATE KEY", "", "CERTIFICATE REQUEST\n"})
+		block.Type = pickOne(
+			g.Rand,
+			[]string{"NEW CERTIFICATE REQUEST", "CERTIFICATE", "PRIVATE KEY", "", "CERTIFICATE REQUEST\n"},
+		)
 		return string(pem.EncodeToMemory(block)), ", type"
 	case 1:
 		block.Headers = map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "x"}

@@ -36,13 +36,14 @@ type Tokens struct {
 type Token struct {
 	Text string
 	Kind string
-	// Genuine reports whether the text is signed by the server's key as it stands. Only then may it be accepted, and only for Subject.
+	// Genuine reports whether the text is signed by the server's key as it stands. Only then may it
+	// be accepted, and only for Subject.
 	Genuine bool
 	Subject string
 }
 
-// encode is base64url as JWTs have it.
-func encode(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
+// encodeSegment is base64url as JWTs have it.
+func encodeSegment(text []byte) string { return base64.RawURLEncoding.EncodeToString(text) }
 
 // Next generates a token.
 func (g *Tokens) Next() (Token, error) {
@@ -52,40 +53,57 @@ func (g *Tokens) Next() (Token, error) {
 			return Token{}, fmt.Errorf("make a key: %w", err)
 		}
 	}
-	header, claims, subject := g.header(), g.claims(), pick(g.Rand, g.Subjects)
+	header, claims, subject := g.makeHeader(), g.makeClaims(), pickOne(g.Rand, g.Subjects)
 	if claims["sub"] == nil {
 		claims["sub"] = subject
 	}
 	subject, _ = claims["sub"].(string)
 	switch g.IntN(10) {
 	case 0, 1, 2, 3: // tokens signed by the server's key, whatever they contain
-		text, err := g.signed(g.Key, g.object(header), g.object(claims))
+		text, err := g.signToken(g.Key, g.encodeObject(header), g.encodeObject(claims))
 		return Token{Text: text, Kind: "signed claims", Genuine: true, Subject: subject}, err
 	case 4, 5, 6:
-		return g.forged(header, claims)
+		return g.forgeToken(header, claims)
 	default:
-		good, err := g.signed(g.Key, g.object(map[string]any{"alg": "ES256", "kid": g.KeyID}), g.object(g.goodClaims(subject)))
-		return g.damaged(good, subject), err
+		good, err := g.signToken(
+			g.Key,
+			g.encodeObject(map[string]any{"alg": "ES256", "kid": g.KeyID}),
+			g.encodeObject(g.goodClaims(subject)),
+		)
+		return g.damageToken(good, subject), err
 	}
 }
 
 func (g *Tokens) goodClaims(subject string) map[string]any {
-	return map[string]any{"iss": g.Issuer, "aud": []string{g.Audience}, "sub": subject, "exp": time.Now().Add(time.Hour).Unix()}
+	return map[string]any{
+		"iss": g.Issuer,
+		"aud": []string{g.Audience},
+		"sub": subject,
+		"exp": time.Now().Add(time.Hour).Unix(),
+	}
 }
 
-// header is mostly good.
-func (g *Tokens) header() map[string]any {
+// makeHeader is mostly good.
+func (g *Tokens) makeHeader() map[string]any {
 	h := map[string]any{"alg": "ES256", "kid": g.KeyID}
 	public, _ := x509.MarshalPKIXPublicKey(&g.Key.PublicKey) // of a good key
 	switch g.IntN(12) {
 	case 0:
-		h["alg"] = pick(g.Rand, []any{"none", "None", "HS256", "ES384", "RS256", "EdDSA", "PS256", "", nil, 1, []string{"ES256"}})
+		h["alg"] = pickOne(
+			g.Rand,
+			[]any{"none", "None", "HS256", "ES384", "RS256", "EdDSA", "PS256", "", nil, 1, []string{"ES256"}},
+		)
 	case 1:
-		h["kid"] = pick(g.Rand, []any{"", "other", "../../key", strings.Repeat("k", 5000), nil, 1, "\x00"})
+		h["kid"] = pickOne(g.Rand, []any{"", "other", "../../key", strings.Repeat("k", 5000), nil, 1, "\x00"})
 	case 2:
-		h["crit"] = pick(g.Rand, []any{[]string{"exp"}, []string{}, "b64", []any{1}})
+		h["crit"] = pickOne(g.Rand, []any{[]string{"exp"}, []string{}, "b64", []any{1}})
 	case 3:
-		h["jwk"] = map[string]any{"kty": "EC", "crv": "P-256", "x": encode(public[27:59]), "y": encode(public[59:])}
+		h["jwk"] = map[string]any{
+			"kty": "EC",
+			"crv": "P-256",
+			"x":   encodeSegment(public[27:59]),
+			"y":   encodeSegment(public[59:]),
+		}
 	case 4:
 		h["jku"], h["x5u"] = "http://127.0.0.1:1/keys", "http://169.254.169.254/"
 	case 5:
@@ -94,33 +112,59 @@ func (g *Tokens) header() map[string]any {
 	return h
 }
 
-// claims are valid, or have one invalid claim.
-func (g *Tokens) claims() map[string]any {
-	c := g.goodClaims(pick(g.Rand, g.Subjects))
+// makeClaims are valid, or have one invalid claim.
+func (g *Tokens) makeClaims() map[string]any {
+	c := g.goodClaims(pickOne(g.Rand, g.Subjects))
 	odd := []any{nil, 1, -1, 1e308, "", []any{}, map[string]any{}, true, strings.Repeat("[", 500), "\x00", "\u202e"}
 	switch g.IntN(10) {
 	case 0:
-		c[pick(g.Rand, []string{"iss", "aud", "sub", "exp", "nbf", "iat"})] = pick(g.Rand, odd)
+		c[pickOne(g.Rand, []string{"iss", "aud", "sub", "exp", "nbf", "iat"})] = pickOne(g.Rand, odd)
 	case 1:
-		delete(c, pick(g.Rand, []string{"iss", "aud", "exp"}))
+		delete(c, pickOne(g.Rand, []string{"iss", "aud", "exp"}))
 	case 2, 3, 4:
-		c["sub"] = pick(g.Rand, []string{
-			"system:serviceaccount:istio-system:istiod", "system:serviceaccount:shop", "system:serviceaccount:shop:web:x", "system:serviceaccount::web", ":::", "system:serviceaccount:shop:",
-			"system:serviceaccount:shop:web\x00", "system:serviceaccount:shop/../bank:web", "system:serviceaccount:shop:web/sa/x", " system:serviceaccount:shop:web", "SYSTEM:SERVICEACCOUNT:shop:web",
-			"system:node:n", "web", "system:serviceaccount:shop:%77eb", "system:serviceaccount:shop:nobody", "system:serviceaccount:shop:" + strings.Repeat("a", 3000), "system:serviceaccount:shop:wéb",
+		c["sub"] = pickOne(g.Rand, []string{
+			"system:serviceaccount:istio-system:istiod",
+			"system:serviceaccount:shop",
+			"system:serviceaccount:shop:web:x",
+			"system:serviceaccount::web",
+			":::",
+			"system:serviceaccount:shop:",
+			"system:serviceaccount:shop:web\x00",
+			"system:serviceaccount:shop/../bank:web",
+			"system:serviceaccount:shop:web/sa/x",
+			" system:serviceaccount:shop:web",
+			"SYSTEM:SERVICEACCOUNT:shop:web",
+			"system:node:n",
+			"web",
+			"system:serviceaccount:shop:%77eb",
+			"system:serviceaccount:shop:nobody",
+			"system:serviceaccount:shop:" + strings.Repeat("a", 3000),
+			"system:serviceaccount:shop:wéb",
 		})
 	case 5:
-		c["exp"] = time.Now().Add(pick(g.Rand, []time.Duration{-time.Hour, -3 * time.Minute, time.Hour, 1 << 62})).Unix()
+		c["exp"] = time.Now().
+			Add(pickOne(g.Rand, []time.Duration{-time.Hour, -3 * time.Minute, time.Hour, 1 << 62})).
+			Unix()
 	case 6:
-		c["nbf"] = time.Now().Add(pick(g.Rand, []time.Duration{time.Hour, -time.Hour})).Unix()
+		c["nbf"] = time.Now().Add(pickOne(g.Rand, []time.Duration{time.Hour, -time.Hour})).Unix()
 	case 7:
-		c["aud"] = pick(g.Rand, []any{"other", []string{"other", g.Audience}, []any{1, g.Audience}, g.Audience, []string{}, map[string]any{"a": g.Audience}})
+		c["aud"] = pickOne(
+			g.Rand,
+			[]any{
+				"other",
+				[]string{"other", g.Audience},
+				[]any{1, g.Audience},
+				g.Audience,
+				[]string{},
+				map[string]any{"a": g.Audience},
+			},
+		)
 	}
 	return c
 }
 
-// object writes JSON, at times with a duplicate of a name, or deeper than anybody reads.
-func (g *Tokens) object(fields map[string]any) []byte {
+// encodeObject writes JSON, at times with a duplicate of a name, or deeper than anybody reads.
+func (g *Tokens) encodeObject(fields map[string]any) []byte {
 	text, err := json.Marshal(fields)
 	if err != nil {
 		return []byte("{}")
@@ -131,15 +175,27 @@ func (g *Tokens) object(fields map[string]any) []byte {
 	case 1:
 		return []byte(`{"deep":` + strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + "," + string(text[1:]))
 	case 2:
-		return pick(g.Rand, [][]byte{[]byte("null"), []byte("[]"), []byte("1"), []byte(`""`), []byte("{}"), {}, {0xff}, text[:g.IntN(len(text))]})
+		return pickOne(
+			g.Rand,
+			[][]byte{
+				[]byte("null"),
+				[]byte("[]"),
+				[]byte("1"),
+				[]byte(`""`),
+				[]byte("{}"),
+				{},
+				{0xff},
+				text[:g.IntN(len(text))],
+			},
+		)
 	default:
 		return text
 	}
 }
 
-// signed joins the parts of a token with a signature by ES256.
-func (*Tokens) signed(key *ecdsa.PrivateKey, header, claims []byte) (string, error) {
-	input := encode(header) + "." + encode(claims)
+// signToken joins the parts of a token with a signature by ES256.
+func (*Tokens) signToken(key *ecdsa.PrivateKey, header, claims []byte) (string, error) {
+	input := encodeSegment(header) + "." + encodeSegment(claims)
 	sum := sha256.Sum256([]byte(input))
 	r, s, err := ecdsa.Sign(cryptorand.Reader, key, sum[:])
 	if err != nil {
@@ -148,42 +204,55 @@ func (*Tokens) signed(key *ecdsa.PrivateKey, header, claims []byte) (string, err
 	signature := make([]byte, 64)
 	r.FillBytes(signature[:32])
 	s.FillBytes(signature[32:])
-	return input + "." + encode(signature), nil
+	return input + "." + encodeSegment(signature), nil
 }
 
-// forged is signed by anything but the server's key.
-func (g *Tokens) forged(header, claims map[string]any) (Token, error) {
+// forgeToken is signed by anything but the server's key.
+func (g *Tokens) forgeToken(header, claims map[string]any) (Token, error) {
 	subject, _ := claims["sub"].(string)
-	input := encode(g.object(header)) + "." + encode(g.object(claims))
+	input := encodeSegment(g.encodeObject(header)) + "." + encodeSegment(g.encodeObject(claims))
 	switch g.IntN(5) {
 	case 0:
-		return Token{Text: encode([]byte(`{"alg":"none"}`)) + "." + encode(g.object(claims)) + ".", Kind: "unsigned", Subject: subject}, nil
+		return Token{
+			Text:    encodeSegment([]byte(`{"alg":"none"}`)) + "." + encodeSegment(g.encodeObject(claims)) + ".",
+			Kind:    "unsigned",
+			Subject: subject,
+		}, nil
 	case 1: // the public key as the secret of an HMAC
 		public, _ := x509.MarshalPKIXPublicKey(&g.Key.PublicKey)
-		input = encode([]byte(`{"alg":"HS256","kid":"`+g.KeyID+`"}`)) + "." + encode(g.object(claims))
+		input = encodeSegment(
+			[]byte(`{"alg":"HS256","kid":"`+g.KeyID+`"}`),
+		) + "." + encodeSegment(
+			g.encodeObject(claims),
+		)
 		mac := hmac.New(crypto.SHA256.New, public)
 		mac.Write([]byte(input))
-		return Token{Text: input + "." + encode(mac.Sum(nil)), Kind: "HMAC", Subject: subject}, nil
+		return Token{Text: input + "." + encodeSegment(mac.Sum(nil)), Kind: "HMAC", Subject: subject}, nil
 	case 2: // r = s = 0, or n
 		signature := make([]byte, 64)
 		if g.IntN(2) == 0 {
 			elliptic.P256().Params().N.FillBytes(signature[:32])
 			elliptic.P256().Params().N.FillBytes(signature[32:])
 		}
-		return Token{Text: input + "." + encode(signature), Kind: "zero signature", Subject: subject}, nil
+		return Token{Text: input + "." + encodeSegment(signature), Kind: "zero signature", Subject: subject}, nil
 	case 3: // the attacker's own key, sent along
 		public := g.attacker.PublicKey
 		der, _ := x509.MarshalPKIXPublicKey(&public)
-		header["jwk"] = map[string]any{"kty": "EC", "crv": "P-256", "x": encode(der[27:59]), "y": encode(der[59:])}
+		header["jwk"] = map[string]any{
+			"kty": "EC",
+			"crv": "P-256",
+			"x":   encodeSegment(der[27:59]),
+			"y":   encodeSegment(der[59:]),
+		}
 		fallthrough
 	default:
-		text, err := g.signed(g.attacker, g.object(header), g.object(claims))
+		text, err := g.signToken(g.attacker, g.encodeObject(header), g.encodeObject(claims))
 		return Token{Text: text, Kind: "another key", Subject: subject}, err
 	}
 }
 
-// damaged changes the text of a good token.
-func (g *Tokens) damaged(good, subject string) Token {
+// damageToken changes the text of a good token.
+func (g *Tokens) damageToken(good, subject string) Token {
 	t := Token{Text: good, Kind: "damaged", Subject: subject}
 	parts := strings.Split(good, ".")
 	if len(parts) != 3 {
@@ -193,12 +262,21 @@ func (g *Tokens) damaged(good, subject string) Token {
 	case 0:
 		parts[2] = parts[2][:g.IntN(len(parts[2]))]
 	case 1:
-		parts[1] = encode([]byte(strings.Replace(string(decoded(parts[1])), subject, "system:serviceaccount:istio-system:istiod", 1)))
+		parts[1] = encodeSegment(
+			[]byte(
+				strings.Replace(
+					string(decodeSegment(parts[1])),
+					subject,
+					"system:serviceaccount:istio-system:istiod",
+					1,
+				),
+			),
+		)
 	case 2:
-		parts = append(parts, pick(g.Rand, []string{"", "x", parts[1]}), "x")[:3+g.IntN(3)]
+		parts = append(parts, pickOne(g.Rand, []string{"", "x", parts[1]}), "x")[:3+g.IntN(3)]
 		t.Genuine = len(parts) == 3
 	case 3:
-		parts[g.IntN(3)] += pick(g.Rand, []string{"=", "==", "\n", " ", "+", "/", "\t"})
+		parts[g.IntN(3)] += pickOne(g.Rand, []string{"=", "==", "\n", " ", "+", "/", "\t"})
 		t.Genuine = true // of the same bytes, for a decoder that is lenient
 	case 4:
 		at := g.IntN(2)
@@ -206,15 +284,20 @@ func (g *Tokens) damaged(good, subject string) Token {
 		if len(b) > 0 {
 			b[g.IntN(len(b))] ^= 1
 		}
-		t.Genuine = bytes.Equal(decoded(string(b)), decoded(parts[at])) // the bits of the last character that count for nothing
+		t.Genuine = bytes.Equal(
+			decodeSegment(string(b)),
+			decodeSegment(parts[at]),
+		) // the bits of the last character that count for nothing
 		parts[at] = string(b)
 	case 5:
 		return Token{Text: strings.Repeat("a.", 5000), Kind: "dots", Subject: subject}
 	case 6:
-		text, _ := json.Marshal(map[string]any{"payload": parts[1], "protected": parts[0], "signature": parts[2]}) // of strings
+		text, _ := json.Marshal(
+			map[string]any{"payload": parts[1], "protected": parts[0], "signature": parts[2]},
+		) // of strings
 		return Token{Text: string(text), Kind: "JSON form", Genuine: true, Subject: subject}
 	case 7:
-		parts[2] = encode(append(decoded(parts[2]), 0))
+		parts[2] = encodeSegment(append(decodeSegment(parts[2]), 0))
 	default:
 		t.Kind, t.Genuine = "good", true
 	}
@@ -223,7 +306,7 @@ func (g *Tokens) damaged(good, subject string) Token {
 	return t
 }
 
-func decoded(text string) []byte {
+func decodeSegment(text string) []byte {
 	b, _ := base64.RawURLEncoding.DecodeString(text) // of our own making
 	return b
 }

@@ -1,4 +1,5 @@
-// Package longtest is for tests that take a minute: `go test ./...` leaves them out, `make test` does not.
+// Package longtest is for tests that take a minute: `go test ./...` leaves them out, `make test`
+// does not.
 package longtest
 
 import (
@@ -6,13 +7,14 @@ import (
 	"testing"
 )
 
-// Variable is the environment variable that has such tests run, by the value "true". They also run where CI is "true".
+// Variable is the environment variable that has such tests run, by the value "true". They also run
+// where CI is "true".
 const Variable = "MESHPILOT_LONG"
 
 // Test skips a test unless long tests are enabled.
 func Test(t testing.TB) {
 	t.Helper()
-	if !wanted() {
+	if !isEnabled() {
 		t.Skip("it takes a minute: `make test` runs it, and so does " + Variable + "=true")
 	}
 }
@@ -20,10 +22,10 @@ func Test(t testing.TB) {
 // Rounds returns the number of repetitions of a randomized test: few, or many if long tests are
 // enabled.
 func Rounds(few, many int) int {
-	if wanted() {
+	if isEnabled() {
 		return many
 	}
 	return few
 }
 
-func wanted() bool { return os.Getenv(Variable) == "true" || os.Getenv("CI") == "true" }
+func isEnabled() bool { return os.Getenv(Variable) == "true" || os.Getenv("CI") == "true" }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gateway is the bridge's address in a range: the first after that of the range itself.
-func gateway(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
+// gatewayOf is the bridge's address in a range: the first after that of the range itself.
+func gatewayOf(p netip.Prefix) netip.Addr { return p.Masked().Addr().Next() }
 
-// everything is the default route's destination in the family of an address.
-func everything(a netip.Addr) *net.IPNet {
+// defaultRoute is the default route's destination in the family of an address.
+func defaultRoute(a netip.Addr) *net.IPNet {
 	bits := a.BitLen()
 	return &net.IPNet{IP: make(net.IP, bits/8), Mask: net.CIDRMask(0, bits)}
 }

@@ -14,8 +14,8 @@ import (
 // carrierWait bounds the wait for a new cable; it takes milliseconds.
 const carrierWait = 5 * time.Second
 
-// plug joins the node to the bridge.
-func (n *Node) plug() error {
+// connectCable joins the node to the bridge.
+func (n *Node) connectCable() error {
 	stat, err := n.net.Stat()
 	if err != nil {
 		return err
@@ -47,14 +47,15 @@ func (n *Node) plug() error {
 			return fmt.Errorf("setting %s up: %w", link.Attrs().Name, err)
 		}
 	}
-	if err := n.address(links, veth); err != nil {
+	if err := n.assignAddresses(links, veth); err != nil {
 		return err
 	}
 	return errors.Join(awaitCarrier(links, nodeLink), awaitCarrier(n.network.links, n.cable))
 }
 
-// awaitCarrier waits until the kernel's link watcher has seen a link's carrier, a moment after it was set up. Until then
-// the bridge forwards nothing to it: a first packet would be lost, and sent again only a second later.
+// awaitCarrier waits until the kernel's link watcher has seen a link's carrier, a moment after it
+// was set up. Until then the bridge forwards nothing to it: a first packet would be lost, and sent
+// again only a second later.
 func awaitCarrier(links *netlink.Handle, name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), carrierWait)
 	defer cancel()
@@ -66,7 +67,7 @@ func awaitCarrier(links *netlink.Handle, name string) error {
 		if link.Attrs().OperState == netlink.OperUp {
 			return nil
 		}
-		if !sleep(ctx, time.Millisecond) {
+		if !sleepFor(ctx, time.Millisecond) {
 			return fmt.Errorf("%s is still %s after %s", name, link.Attrs().OperState, carrierWait)
 		}
 	}
@@ -90,8 +91,8 @@ func (n *Node) plugBridgeEnd() error {
 	return nil
 }
 
-// address assigns the interface its addresses, and a default route for each family.
-func (n *Node) address(links *netlink.Handle, link netlink.Link) error {
+// assignAddresses assigns the interface its addresses, and a default route for each family.
+func (n *Node) assignAddresses(links *netlink.Handle, link netlink.Link) error {
 	routed := map[netip.Prefix]bool{}
 	for _, addr := range n.addrs {
 		prefix, ok := n.network.prefixOf(addr)
@@ -106,7 +107,7 @@ func (n *Node) address(links *netlink.Handle, link netlink.Link) error {
 		}
 		routed[prefix] = true
 		route := &netlink.Route{
-			LinkIndex: link.Attrs().Index, Dst: everything(addr), Gw: gateway(prefix).AsSlice(),
+			LinkIndex: link.Attrs().Index, Dst: defaultRoute(addr), Gw: gatewayOf(prefix).AsSlice(),
 		}
 		if err := links.RouteAdd(route); err != nil {
 			return fmt.Errorf("adding the default route: %w", err)

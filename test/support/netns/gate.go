@@ -70,7 +70,8 @@ func RequireUID(t TB, uid int) {
 	}
 }
 
-// MapsUID reports whether a process of this world can run as uid: in a user namespace made without help only 0 is.
+// MapsUID reports whether a process of this world can run as uid: in a user namespace made without
+// help only 0 is.
 func MapsUID(uid int) bool {
 	return mapsUID(readFile("/proc/self/uid_map"), uid)
 }
@@ -86,8 +87,8 @@ func mapsUID(uidMap string, uid int) bool {
 	return false
 }
 
-// explain adds to a refusal the setting that is known to cause it.
-func explain(err error) error {
+// explainError adds to a refusal the setting that is known to cause it.
+func explainError(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -12,7 +12,8 @@ import (
 
 func (n *Node) hostsPath() string { return filepath.Join(n.dir, "hosts") }
 
-// SetHosts replaces the names that the node knows. Running processes see it with their next look-up.
+// SetHosts replaces the names that the node knows. Running processes see it with their next
+// look-up.
 func (n *Node) SetHosts(hosts map[string]netip.Addr) error {
 	all := map[string]netip.Addr{"localhost": netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 	if len(n.addrs) > 0 {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is PID 1 of a world: it furnishes the namespaces, starts the program, and reaps until that ends. The kernel
-// then kills whatever is left in the PID namespace.
+// runInit is PID 1 of a world: it furnishes the namespaces, starts the program, and reaps until
+// that ends. The kernel then kills whatever is left in the PID namespace.
 func runInit() int {
 	report := os.NewFile(reportFD, "report")
 	syscall.CloseOnExec(reportFD)
@@ -28,7 +28,7 @@ func runInit() int {
 	report.Close()
 
 	program, _ := os.FindProcess(pid) // never fails on Unix
-	go forward(signals, program, nil)
+	go forwardSignals(signals, program, nil)
 	for {
 		var ws syscall.WaitStatus
 		switch ended, err := syscall.Wait4(-1, &ws, 0, nil); {
@@ -42,7 +42,7 @@ func runInit() int {
 }
 
 func furnishAndStart() (pid int, err error) {
-	if err := furnish(); err != nil {
+	if err := mountFilesystems(); err != nil {
 		return 0, err
 	}
 	pid, err = syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{
@@ -55,15 +55,17 @@ func furnishAndStart() (pid int, err error) {
 	return pid, nil
 }
 
-// furnish makes the new namespaces usable: private mounts, a /proc that shows the world's PIDs, an empty writable /run
-// (iptables locks a file there), the loopback device; and makes sure that bridges and veth pairs can be had.
-func furnish() error {
+// mountFilesystems makes the new namespaces usable: private mounts, a /proc that shows the world's
+// PIDs, an empty writable /run (iptables locks a file there), the loopback device; and makes sure
+// that bridges and veth pairs can be had.
+func mountFilesystems() error {
 	unix.Umask(0o022) // files for processes of other users must be readable
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	// Refused in a user namespace when the host's /proc is partly covered, as in containers. The old one does: it is
-	// read for /proc/self, /proc/thread-self and /proc/sys only, and by NSpid where PIDs matter.
+	// Refused in a user namespace when the host's /proc is partly covered, as in containers. The
+	// old one does: it is read for /proc/self, /proc/thread-self and /proc/sys only, and by NSpid
+	// where PIDs matter.
 	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mounting an empty /run: %w", err)

@@ -22,14 +22,17 @@ const (
 
 // Options describe a network.
 type Options struct {
-	// Prefixes are the ranges that nodes have their addresses from, at most one for each address family. The first
-	// address of each belongs to the bridge and is the nodes' default gateway. Default: 10.66.0.0/16.
+	// Prefixes are the ranges that nodes have their addresses from, at most one for each address
+	// family. The first address of each belongs to the bridge and is the nodes' default gateway.
+	// Default: 10.66.0.0/16.
 	Prefixes []netip.Prefix
-	// Dir is where each node gets a directory for its logs and its hosts file. It must exist; it is left as it is.
+	// Dir is where each node gets a directory for its logs and its hosts file. It must exist; it is
+	// left as it is.
 	Dir string
 }
 
-// Network is a bridge in a namespace of its own, and the nodes joined to it. Its methods may be called concurrently.
+// Network is a bridge in a namespace of its own, and the nodes joined to it. Its methods may be
+// called concurrently.
 type Network struct {
 	prefixes []netip.Prefix
 	dir      string
@@ -56,13 +59,13 @@ func New(opts Options) (*Network, error) {
 	if len(n.prefixes) == 0 {
 		n.prefixes = []netip.Prefix{netip.MustParsePrefix("10.66.0.0/16")}
 	}
-	if err := n.open(); err != nil {
+	if err := n.setUp(); err != nil {
 		return nil, errors.Join(fmt.Errorf("making a network: %w", err), n.Close())
 	}
 	return n, nil
 }
 
-func (n *Network) open() (err error) {
+func (n *Network) setUp() (err error) {
 	if n.home, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 		return err
 	}
@@ -91,7 +94,7 @@ func (n *Network) addBridge() error {
 		return fmt.Errorf("adding the bridge: %w", err)
 	}
 	for _, p := range n.prefixes {
-		if err := addAddr(n.links, bridge, netip.PrefixFrom(gateway(p), p.Bits())); err != nil {
+		if err := addAddr(n.links, bridge, netip.PrefixFrom(gatewayOf(p), p.Bits())); err != nil {
 			return err
 		}
 	}
@@ -112,9 +115,11 @@ func (n *Network) addBridge() error {
 func (n *Network) refuseStrays(lo netlink.Link) error {
 	for _, p := range n.prefixes {
 		route := &netlink.Route{
-			LinkIndex: lo.Attrs().Index, Dst: everything(p.Addr()),
-			Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
-			Table: unix.RT_TABLE_MAIN, // after the network's own, more specific route; not table local, which goes first
+			LinkIndex: lo.Attrs().Index,
+			Dst:       defaultRoute(p.Addr()),
+			Type:      unix.RTN_LOCAL,
+			Scope:     netlink.SCOPE_HOST,
+			Table:     unix.RT_TABLE_MAIN, // after the network's own, more specific route; not table local, which goes first
 		}
 		if err := n.links.RouteAdd(route); err != nil {
 			return fmt.Errorf("adding the route for strays: %w", err)
@@ -161,8 +166,8 @@ func (n *Network) Nodes() []*Node {
 	return nodes
 }
 
-// Close ends every process in every node (SIGTERM is the caller's business, see Process.Stop) and removes the
-// namespaces. It returns when the processes are gone. A second call does nothing.
+// Close ends every process in every node (SIGTERM is the caller's business, see Process.Stop) and
+// removes the namespaces. It returns when the processes are gone. A second call does nothing.
 func (n *Network) Close() error {
 	nodes := n.Nodes()
 	n.mu.Lock()
@@ -187,9 +192,9 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// remove forgets a node and takes its cable away. Removing one end removes the other, even if a
+// removeNode forgets a node and takes its cable away. Removing one end removes the other, even if a
 // process still holds the node's namespace.
-func (n *Network) remove(node *Node) error {
+func (n *Network) removeNode(node *Node) error {
 	n.mu.Lock()
 	delete(n.nodes, node.name)
 	n.mu.Unlock()

@@ -18,12 +18,14 @@ type NodeOptions struct {
 	Name string
 	// Addrs are the node's addresses, each from one of the network's prefixes. At least one.
 	Addrs []netip.Addr
-	// Hosts are names that processes and Dial resolve, besides localhost and the node's own. See Node.SetHosts.
+	// Hosts are names that processes and Dial resolve, besides localhost and the node's own. See
+	// Node.SetHosts.
 	Hosts map[string]netip.Addr
 }
 
-// Node is a network namespace with one interface (eth0, and lo), a default route to the bridge for every other
-// address, and a host name, an /etc/hosts and a /dev/shm of its own. Its methods may be called concurrently.
+// Node is a network namespace with one interface (eth0, and lo), a default route to the bridge for
+// every other address, and a host name, an /etc/hosts and a /dev/shm of its own. Its methods may be
+// called concurrently.
 type Node struct {
 	name    string
 	addrs   []netip.Addr
@@ -56,7 +58,7 @@ func newNode(network *Network, opts NodeOptions, cable string) (*Node, error) {
 	}
 	err := n.openNamespaces()
 	if err == nil {
-		err = n.plug()
+		err = n.connectCable()
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.closeFiles())
@@ -142,7 +144,7 @@ func (n *Node) Close() error {
 	if err != nil {
 		err = fmt.Errorf("closing node %q: %w", n.name, err)
 	}
-	return errors.Join(err, n.closeFiles(), n.network.remove(n))
+	return errors.Join(err, n.closeFiles(), n.network.removeNode(n))
 }
 
 func (n *Node) closeFiles() error {

@@ -14,7 +14,8 @@ import (
 // killWait bounds the wait for processes that were sent SIGKILL.
 const killWait = 5 * time.Second
 
-// killAll sends SIGKILL to every process of a network namespace, again and again until none is left.
+// killAll sends SIGKILL to every process of a network namespace, again and again until none is
+// left.
 func killAll(inode uint64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
@@ -26,13 +27,14 @@ func killAll(inode uint64) error {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended just now
 		}
-		if !sleep(ctx, 2*time.Millisecond) {
+		if !sleepFor(ctx, 2*time.Millisecond) {
 			return fmt.Errorf("processes %v outlived SIGKILL", pids)
 		}
 	}
 }
 
-// processesIn lists the processes whose main thread is in a network namespace, by their PIDs in this PID namespace.
+// processesIn lists the processes whose main thread is in a network namespace, by their PIDs in
+// this PID namespace.
 func processesIn(inode uint64) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

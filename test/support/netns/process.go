@@ -15,12 +15,14 @@ import (
 
 // Command describes a process to start in a node.
 type Command struct {
-	// Name is that of the log file in the node's directory, without ".log". Default: the base name of Path.
+	// Name is that of the log file in the node's directory, without ".log". Default: the base name
+	// of Path.
 	Name string
 	// Path is the program, looked up in PATH when it has no slash; Args follow it.
 	Path string
 	Args []string
-	// Env is the environment, "k=v" each, after PATH, HOME and TMPDIR of this program. Nothing else is inherited.
+	// Env is the environment, "k=v" each, after PATH, HOME and TMPDIR of this program. Nothing else
+	// is inherited.
 	Env []string
 	// Dir is the working directory, by default this program's.
 	Dir string
@@ -40,11 +42,12 @@ type Process struct {
 	err  error // of Wait, once done is closed
 }
 
-// Start starts a process in the node's network, mount and UTS namespaces, as leader of a process group of its own.
+// Start starts a process in the node's network, mount and UTS namespaces, as leader of a process
+// group of its own.
 func (n *Node) Start(c Command) (*Process, error) {
 	p, err := n.newProcess(c)
 	if err == nil {
-		err = p.start(c)
+		err = p.startCommand(c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("starting %s on node %q: %w", c.Path, n.name, err)
@@ -90,7 +93,7 @@ func baseEnv() []string {
 	return env
 }
 
-func (p *Process) start(c Command) error {
+func (p *Process) startCommand(c Command) error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -108,11 +111,12 @@ func (p *Process) start(c Command) error {
 		p.cmd.Stderr = c.Stderr
 	}
 	err = onDisposableThread(func() error {
-		// A thread that shares its root and working directory with others may not change mount namespaces.
+		// A thread that shares its root and working directory with others may not change mount
+		// namespaces.
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return err
 		}
-		if err := p.node.enter(unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWNS); err != nil {
+		if err := p.node.enterNamespaces(unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWNS); err != nil {
 			return err
 		}
 		return p.cmd.Start()
@@ -139,7 +143,8 @@ func (p *Process) LogPath() string { return p.log }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns nil while the process runs and when it ended with status 0, else how it ended, as of exec.Cmd.Wait.
+// Err returns nil while the process runs and when it ended with status 0, else how it ended, as of
+// exec.Cmd.Wait.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -163,8 +168,8 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return nil
 }
 
-// Stop sends SIGTERM, and SIGKILL to the whole process group when it has not ended after grace. It returns when the
-// process has ended, with an error only if it had to be killed.
+// Stop sends SIGTERM, and SIGKILL to the whole process group when it has not ended after grace. It
+// returns when the process has ended, with an error only if it had to be killed.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -178,13 +183,13 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // it may have ended just now
 	<-p.done
-	return p.failure(fmt.Errorf("did not end within %s of SIGTERM", grace))
+	return p.newError(fmt.Errorf("did not end within %s of SIGTERM", grace))
 }
 
 // Tail returns the last lines of the log.
-func (p *Process) Tail(lines int) string { return tail(p.log, lines) }
+func (p *Process) Tail(lines int) string { return tailOf(p.log, lines) }
 
-func tail(path string, lines int) string {
+func tailOf(path string, lines int) string {
 	all := strings.Split(strings.TrimRight(readFile(path), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

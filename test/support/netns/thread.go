@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisposableThread runs f on an operating system thread of its own that ends with it: whatever f does to the
-// thread's namespaces, no other goroutine gets to run there.
+// onDisposableThread runs f on an operating system thread of its own that ends with it: whatever f
+// does to the thread's namespaces, no other goroutine gets to run there.
 func onDisposableThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -21,13 +21,14 @@ func onDisposableThread(f func() error) error {
 	return <-done
 }
 
-// Do runs f with its thread in the node's network namespace; sockets that f itself opens belong to the node, and stay
-// there. Goroutines that f starts do not run there. Nothing but the network differs: see Start for processes.
+// Do runs f with its thread in the node's network namespace; sockets that f itself opens belong to
+// the node, and stay there. Goroutines that f starts do not run there. Nothing but the network
+// differs: see Start for processes.
 func (n *Node) Do(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		if err := n.enter(unix.CLONE_NEWNET); err != nil {
+		if err := n.enterNamespaces(unix.CLONE_NEWNET); err != nil {
 			runtime.UnlockOSThread()
 			done <- err
 			return
@@ -41,8 +42,8 @@ func (n *Node) Do(f func() error) error {
 	return <-done
 }
 
-// enter moves the calling thread into the given ones of the node's namespaces.
-func (n *Node) enter(kinds int) error {
+// enterNamespaces moves the calling thread into the given ones of the node's namespaces.
+func (n *Node) enterNamespaces(kinds int) error {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.net == nil {

@@ -28,22 +28,23 @@ func (e *ProcessError) Error() string {
 func (e *ProcessError) Unwrap() error { return e.Err }
 
 // Tail returns the last lines of the process's log.
-func (e *ProcessError) Tail(lines int) string { return tail(e.Log, lines) }
+func (e *ProcessError) Tail(lines int) string { return tailOf(e.Log, lines) }
 
-func (p *Process) failure(err error) error {
+func (p *Process) newError(err error) error {
 	return &ProcessError{Node: p.node.name, Process: p.name, Log: p.log, Err: err}
 }
 
-// Wait waits for the process to end with status 0. Any other end, or that of ctx, is a *ProcessError.
+// Wait waits for the process to end with status 0. Any other end, or that of ctx, is a
+// *ProcessError.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
 		if p.err != nil {
-			return p.failure(p.err)
+			return p.newError(p.err)
 		}
 		return nil
 	case <-ctx.Done():
-		return p.failure(fmt.Errorf("still running: %w", ctx.Err()))
+		return p.newError(fmt.Errorf("still running: %w", ctx.Err()))
 	}
 }
 
@@ -65,16 +66,17 @@ func (p *Process) Await(ctx context.Context, what string, cond func(context.Cont
 			if ended == nil {
 				ended = errors.New("exit status 0")
 			}
-			return p.failure(fmt.Errorf("ended (%w) while waiting for %s", ended, what))
+			return p.newError(fmt.Errorf("ended (%w) while waiting for %s", ended, what))
 		default:
 		}
-		if !sleep(ctx, pollEvery) {
-			return p.failure(fmt.Errorf("waiting for %s: %w", what, last))
+		if !sleepFor(ctx, pollEvery) {
+			return p.newError(fmt.Errorf("waiting for %s: %w", what, last))
 		}
 	}
 }
 
-// AwaitPort waits until something accepts TCP connections at an address of the node, "127.0.0.1:9080".
+// AwaitPort waits until something accepts TCP connections at an address of the node,
+// "127.0.0.1:9080".
 func (p *Process) AwaitPort(ctx context.Context, address string) error {
 	return p.Await(ctx, "port "+address, func(ctx context.Context) error {
 		conn, err := p.node.Dial(ctx, "tcp", address)
@@ -117,8 +119,8 @@ func (p *Process) AwaitLine(ctx context.Context, text string) error {
 	})
 }
 
-// sleep waits; it returns false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepFor waits; it returns false when ctx ended first.
+func sleepFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -30,8 +30,9 @@ const reportReady = "ok"
 
 // Run runs main in a world of its own and returns its exit status: 128+n when signal n ended it.
 //
-// Call it first thing in main, or through [TestMain]: the program is executed twice more on the way, and what stands
-// before the call runs each time. SIGINT, SIGTERM, SIGQUIT and SIGHUP are passed on to main.
+// Call it first thing in main, or through [TestMain]: the program is executed twice more on the
+// way, and what stands before the call runs each time. SIGINT, SIGTERM, SIGQUIT and SIGHUP are
+// passed on to main.
 //
 // The error says in one line why there can be no world here; main has then not been called.
 func Run(main func() int) (int, error) {
@@ -43,18 +44,18 @@ func Run(main func() int) (int, error) {
 		return main(), nil
 	}
 	if os.Geteuid() != 0 {
-		code, err := launch(true)
-		return code, explain(err)
+		code, err := launchInside(true)
+		return code, explainError(err)
 	}
-	code, err := launch(false)
+	code, err := launchInside(false)
 	var denied *deniedError
 	if !errors.As(err, &denied) {
 		return code, err
 	}
 	// Root without CAP_SYS_ADMIN, as in a container: a user namespace may still be allowed.
-	code, userErr := launch(true)
+	code, userErr := launchInside(true)
 	if userErr != nil {
-		return code, explain(fmt.Errorf("as root: %w; in a user namespace: %w", err, userErr))
+		return code, explainError(fmt.Errorf("as root: %w; in a user namespace: %w", err, userErr))
 	}
 	return code, nil
 }
@@ -62,8 +63,9 @@ func Run(main func() int) (int, error) {
 // Inside reports whether the program runs in a world, so that New can work.
 func Inside() bool { return os.Getenv(stageVar) == stageInside }
 
-// pinMainThread keeps the process's first thread to the main goroutine. Threads that changed their mount namespace are
-// thrown away, but the first one cannot be: /proc/self would then show that namespace for the whole process.
+// pinMainThread keeps the process's first thread to the main goroutine. Threads that changed their
+// mount namespace are thrown away, but the first one cannot be: /proc/self would then show that
+// namespace for the whole process.
 func pinMainThread() {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -76,8 +78,8 @@ type deniedError struct{ reason string }
 
 func (e *deniedError) Error() string { return e.reason }
 
-// launch executes this program as PID 1 of new namespaces and waits for it.
-func launch(userNamespace bool) (int, error) {
+// launchInside executes this program as PID 1 of new namespaces and waits for it.
+func launchInside(userNamespace bool) (int, error) {
 	report, reportW, err := os.Pipe()
 	if err != nil {
 		return 1, fmt.Errorf("making the report pipe of a world: %w", err)
@@ -106,7 +108,7 @@ func launch(userNamespace bool) (int, error) {
 	}
 	stop := make(chan struct{})
 	defer close(stop)
-	go forward(signals, cmd.Process, stop)
+	go forwardSignals(signals, cmd.Process, stop)
 
 	said, _ := io.ReadAll(report)
 	err = cmd.Wait()
@@ -135,8 +137,8 @@ func worldAttr(userNamespace bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// forward passes signals on to a process until stop is closed.
-func forward(signals <-chan os.Signal, to *os.Process, stop <-chan struct{}) {
+// forwardSignals passes signals on to a process until stop is closed.
+func forwardSignals(signals <-chan os.Signal, to *os.Process, stop <-chan struct{}) {
 	for {
 		select {
 		case s := <-signals:

@@ -12,7 +12,8 @@ import (
 // locked to a thread.
 func Current() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
 
-// NewNetwork makes a network namespace. It needs root, and lasts as long as the file is open or a process is in it.
+// NewNetwork makes a network namespace. It needs root, and lasts as long as the file is open or a
+// process is in it.
 func NewNetwork() (*os.File, error) {
 	var made *os.File
 	t, err := New(func() (err error) {
@@ -29,8 +30,9 @@ func NewNetwork() (*os.File, error) {
 	return made, nil
 }
 
-// Inside runs f with its thread in a network namespace: sockets that f itself opens belong to it, and stay there, and
-// /proc/sys/net shows its parameters. Goroutines that f starts do not run there.
+// Inside runs f with its thread in a network namespace: sockets that f itself opens belong to it,
+// and stay there, and /proc/sys/net shows its parameters. Goroutines that f starts do not run
+// there.
 func Inside(network *os.File, f func() error) error {
 	done := make(chan error, 1)
 	go func() {

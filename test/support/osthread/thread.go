@@ -16,8 +16,8 @@ type Thread struct {
 	ended chan struct{}
 }
 
-// New starts a thread. prepare runs on it first, for instance to move it to another namespace, which is then that of all it
-// starts; nil: nothing does. If it fails there is no thread.
+// New starts a thread. prepare runs on it first, for instance to move it to another namespace,
+// which is then that of all it starts; nil: nothing does. If it fails there is no thread.
 func New(prepare func() error) (*Thread, error) {
 	t := &Thread{tasks: make(chan func()), ended: make(chan struct{})}
 	prepared := make(chan error)
@@ -70,7 +70,8 @@ func onOwnThread(f func()) {
 			f()
 			return
 		}
-		// All threads but the first: that one lives as long as the program. While we hold it, another is not it.
+		// All threads but the first: that one lives as long as the program. While we hold it,
+		// another is not it.
 		ended := make(chan struct{})
 		go func() {
 			runtime.LockOSThread()

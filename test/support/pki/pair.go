@@ -33,25 +33,34 @@ func Authority(name string) *Pair {
 // unset fields of the template see [Pair.Issue].
 func SelfSigned(template *x509.Certificate) *Pair {
 	key := NewKey()
-	return sign(template, key, func(c *x509.Certificate) (*x509.Certificate, crypto.Signer) { return c, key })
+	return signTemplate(template, key, func(c *x509.Certificate) (*x509.Certificate, crypto.Signer) { return c, key })
 }
 
-// Issue makes a key and a certificate for it. What the template leaves open: its serial number is random, it is valid now, it
-// serves clients and servers, and that of an authority signs certificates and lists of revoked ones. The template stays as it is.
+// Issue makes a key and a certificate for it. What the template leaves open: its serial number is
+// random, it is valid now, it serves clients and servers, and that of an authority signs
+// certificates and lists of revoked ones. The template stays as it is.
 func (p *Pair) Issue(template *x509.Certificate) *Pair { return p.IssueTo(NewKey(), template) }
 
 // IssueTo is Issue for a key that there is.
 func (p *Pair) IssueTo(key crypto.Signer, template *x509.Certificate) *Pair {
-	return sign(template, key, func(*x509.Certificate) (*x509.Certificate, crypto.Signer) { return p.Certificate, p.Key })
+	return signTemplate(
+		template,
+		key,
+		func(*x509.Certificate) (*x509.Certificate, crypto.Signer) { return p.Certificate, p.Key },
+	)
 }
 
 // NewKey makes a key.
-func NewKey() *ecdsa.PrivateKey { return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
+func NewKey() *ecdsa.PrivateKey { return mustGet(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)) }
 
-func sign(template *x509.Certificate, key crypto.Signer, by func(*x509.Certificate) (*x509.Certificate, crypto.Signer)) *Pair {
+func signTemplate(
+	template *x509.Certificate,
+	key crypto.Signer,
+	by func(*x509.Certificate) (*x509.Certificate, crypto.Signer),
+) *Pair {
 	c := *template
 	if c.SerialNumber == nil {
-		c.SerialNumber = must(rand.Int(rand.Reader, big.NewInt(1<<62)))
+		c.SerialNumber = mustGet(rand.Int(rand.Reader, big.NewInt(1<<62)))
 	}
 	now := time.Now()
 	if c.NotBefore.IsZero() {
@@ -71,8 +80,8 @@ func sign(template *x509.Certificate, key crypto.Signer, by func(*x509.Certifica
 		}
 	}
 	parent, signer := by(&c)
-	der := must(x509.CreateCertificate(rand.Reader, &c, parent, key.Public(), signer))
-	return &Pair{Certificate: must(x509.ParseCertificate(der)), Key: key}
+	der := mustGet(x509.CreateCertificate(rand.Reader, &c, parent, key.Public(), signer))
+	return &Pair{Certificate: mustGet(x509.ParseCertificate(der)), Key: key}
 }
 
 // Revoke returns a revocation list, in PEM.
@@ -83,7 +92,7 @@ func (p *Pair) Revoke(serials ...*big.Int) []byte {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: s, RevocationTime: now.Add(-time.Minute)})
 	}
-	return inPEM("X509 CRL", must(x509.CreateRevocationList(rand.Reader, list, p.Certificate, p.Key)))
+	return inPEM("X509 CRL", mustGet(x509.CreateRevocationList(rand.Reader, list, p.Certificate, p.Key)))
 }
 
 // Pool returns a pool with the certificate.
@@ -102,7 +111,9 @@ func (p *Pair) TLS() tls.Certificate {
 func (p *Pair) CertificatePEM() []byte { return inPEM("CERTIFICATE", p.Certificate.Raw) }
 
 // KeyPEM returns the key (PKCS #8).
-func (p *Pair) KeyPEM() []byte { return inPEM("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(p.Key))) }
+func (p *Pair) KeyPEM() []byte {
+	return inPEM("PRIVATE KEY", mustGet(x509.MarshalPKCS8PrivateKey(p.Key)))
+}
 
 // WriteFiles writes both in PEM. It fails as [os.WriteFile] does.
 func (p *Pair) WriteFiles(certificate, key string) error {
@@ -116,7 +127,7 @@ func inPEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func must[T any](v T, err error) T {
+func mustGet[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}

@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 )
 
-// Build builds a program and returns its path. It is called as its package; one in a folder "app" as the folder above.
+// Build builds a program and returns its path. It is called as its package; one in a folder "app"
+// as the folder above.
 func Build(ctx context.Context, pkg string) (string, error) {
-	files, err := build(ctx, pkg)
+	files, err := buildAll(ctx, pkg)
 	if err != nil {
 		return "", err
 	}
@@ -24,20 +25,20 @@ func Into(ctx context.Context, dir string, pkgs ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	files, err := build(ctx, pkgs...)
+	files, err := buildAll(ctx, pkgs...)
 	if err != nil {
 		return err
 	}
 	for i, file := range files {
-		if err := place(file, filepath.Join(dir, filepath.Base(file))); err != nil {
+		if err := placeFile(file, filepath.Join(dir, filepath.Base(file))); err != nil {
 			return fmt.Errorf("put %s into its place: %w", pkgs[i], err)
 		}
 	}
 	return nil
 }
 
-// build builds programs and returns their paths, in the order of the packages.
-func build(ctx context.Context, pkgs ...string) ([]string, error) {
+// buildAll builds programs and returns their paths, in the order of the packages.
+func buildAll(ctx context.Context, pkgs ...string) ([]string, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
@@ -61,7 +62,15 @@ func build(ctx context.Context, pkgs ...string) ([]string, error) {
 			name = path.Base(path.Dir(pkg))
 		}
 		file := filepath.Join(dir, name)
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", file, "./"+pkg) // it does nothing if nothing has changed
+		cmd := exec.CommandContext(
+			ctx,
+			"go",
+			"build",
+			"-buildvcs=false",
+			"-o",
+			file,
+			"./"+pkg,
+		) // it does nothing if nothing has changed
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build %s: %w\n%s", pkg, err, out)
@@ -71,9 +80,9 @@ func build(ctx context.Context, pkgs ...string) ([]string, error) {
 	return files, nil
 }
 
-// place makes a file another name, or where that cannot be a copy. A program that is built again is
-// another file.
-func place(from, to string) error {
+// placeFile makes a file another name, or where that cannot be a copy. A program that is built
+// again is another file.
+func placeFile(from, to string) error {
 	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
 		return err
 	}
@@ -104,7 +113,7 @@ func cacheDir(root string) (string, error) {
 	if _, err := os.Stat(origin); err == nil {
 		return dir, nil
 	}
-	if err := sweep(cache); err != nil {
+	if err := sweepCache(cache); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -113,8 +122,8 @@ func cacheDir(root string) (string, error) {
 	return dir, os.WriteFile(origin, []byte(root), 0o644)
 }
 
-// sweep removes the programs of checkouts that are not there any more.
-func sweep(cache string) error {
+// sweepCache removes the programs of checkouts that are not there any more.
+func sweepCache(cache string) error {
 	origins, err := filepath.Glob(filepath.Join(cache, "checkout-*", originFile))
 	if err != nil {
 		return err

@@ -12,15 +12,16 @@ import (
 	"strings"
 )
 
-// Module is a Go module that pins programs of other projects. It is not part of the product's module, so that nothing of them
-// becomes a dependency of the product.
+// Module is a Go module that pins programs of other projects. It is not part of the product's
+// module, so that nothing of them becomes a dependency of the product.
 type Module struct {
-	// Dir has its go.mod. Name is what its programs are kept under in the user's cache, besides a hash of all files of Dir.
+	// Dir has its go.mod. Name is what its programs are kept under in the user's cache, besides a
+	// hash of all files of Dir.
 	Dir, Name string
 }
 
-// Build returns the path of a program in the user's cache, and builds the package there if it is missing: once, however many
-// processes ask at the same time. It calls building before it builds.
+// Build returns the path of a program in the user's cache, and builds the package there if it is
+// missing: once, however many processes ask at the same time. It calls building before it builds.
 func (m Module) Build(ctx context.Context, name, pkg, ldflags string, building func()) (string, error) {
 	return m.goBuild(ctx, name, []string{"build", "-buildvcs=false", "-ldflags", ldflags}, pkg, building)
 }
@@ -32,7 +33,7 @@ func (m Module) BuildTest(ctx context.Context, name, pkg, ldflags string, buildi
 
 // goBuild returns the path of the program that a go command with these arguments builds.
 func (m Module) goBuild(ctx context.Context, name string, args []string, pkg string, building func()) (string, error) {
-	path, err := m.path(name)
+	path, err := m.binaryPath(name)
 	if err != nil {
 		return "", err
 	}
@@ -61,8 +62,9 @@ func (m Module) goBuild(ctx context.Context, name string, args []string, pkg str
 	return path, os.Rename(path+".tmp", path)
 }
 
-// path names the directory by all that a program is made of: another version is another directory.
-func (m Module) path(name string) (string, error) {
+// binaryPath names the directory by all that a program is made of: another version is another
+// directory.
+func (m Module) binaryPath(name string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the cache directory: %w", err)
@@ -90,7 +92,8 @@ func (m Module) SourceOf(ctx context.Context, module string) (string, error) {
 	return "", fmt.Errorf("find module %s: it is not there after its download", module)
 }
 
-// hashOf hashes the names and contents of all files below a directory, and the toolchain that builds them.
+// hashOf hashes the names and contents of all files below a directory, and the toolchain that
+// builds them.
 func hashOf(dir string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -1,4 +1,5 @@
-// Package random makes objects that a user might write: any fields of the API together, with values that mean something.
+// Package random makes objects that a user might write: any fields of the API together, with values
+// that mean something.
 //
 // In: a source of randomness, words for fields, and validation errors of an object. Out: messages,
 // and messages made valid. Law: the same seed produces the same messages. No field of the API is

@@ -13,8 +13,8 @@ import (
 // Source makes random messages.
 type Source struct {
 	*rand.Rand
-	// Words are values for texts, by the name of the field, "host", or with its message's before it, "Destination.host".
-	// Fields without any have a few short ones.
+	// Words are values for texts, by the name of the field, "host", or with its message's before
+	// it, "Destination.host". Fields without any have a few short ones.
 	Words map[string][]string
 	// Likely is the chance of a field to be set, here and further down.
 	Likely float64
@@ -29,9 +29,9 @@ func New(seed uint64, words map[string][]string) *Source {
 const depth = 8
 
 // Fill sets fields of a message.
-func (s *Source) Fill(m proto.Message) { s.fill(m.ProtoReflect(), s.Likely, depth) }
+func (s *Source) Fill(m proto.Message) { s.fillMessage(m.ProtoReflect(), s.Likely, depth) }
 
-func (s *Source) fill(m protoreflect.Message, likely float64, left int) {
+func (s *Source) fillMessage(m protoreflect.Message, likely float64, left int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
@@ -42,51 +42,64 @@ func (s *Source) fill(m protoreflect.Message, likely float64, left int) {
 		case left == 0 && f.Message() != nil, s.Float64() > likely:
 			continue
 		}
-		s.set(m, f, left)
+		s.setField(m, f, left)
 	}
 	oneofs := m.Descriptor().Oneofs()
 	for i := range oneofs.Len() {
 		o := oneofs.Get(i)
 		if !o.IsSynthetic() && (left < depth || s.Float64() < likely) {
-			s.set(m, o.Fields().Get(s.IntN(o.Fields().Len())), left)
+			s.setField(m, o.Fields().Get(s.IntN(o.Fields().Len())), left)
 		}
 	}
 }
 
-func (s *Source) set(m protoreflect.Message, f protoreflect.FieldDescriptor, left int) {
+func (s *Source) setField(m protoreflect.Message, f protoreflect.FieldDescriptor, left int) {
 	switch {
 	case f.IsMap():
 		values := m.Mutable(f).Map()
 		for range 1 + s.IntN(2) {
 			v := values.NewValue()
 			if f.MapValue().Message() != nil {
-				s.message(v.Message(), left)
+				s.fillFields(v.Message(), left)
 			} else {
-				v = s.scalar(f.MapValue())
+				v = s.scalarValue(f.MapValue())
 			}
-			values.Set(s.key(f).MapKey(), v)
+			values.Set(s.mapKey(f).MapKey(), v)
 		}
 	case f.IsList():
 		values := m.Mutable(f).List()
 		for range 1 + s.IntN(2) {
 			if f.Message() != nil {
-				s.message(values.AppendMutable().Message(), left)
+				s.fillFields(values.AppendMutable().Message(), left)
 			} else {
-				values.Append(s.scalar(f))
+				values.Append(s.scalarValue(f))
 			}
 		}
 	case f.Message() != nil:
-		s.message(m.Mutable(f).Message(), left)
+		s.fillFields(m.Mutable(f).Message(), left)
 	default:
-		m.Set(f, s.scalar(f))
+		m.Set(f, s.scalarValue(f))
 	}
 }
 
-// message fills a message inside another.
-func (s *Source) message(m protoreflect.Message, left int) {
+// fillFields fills a message inside another.
+func (s *Source) fillFields(m protoreflect.Message, left int) {
 	switch v := m.Interface().(type) {
 	case *durationpb.Duration:
-		proto.Merge(v, Pick(s, []*durationpb.Duration{{Seconds: 1}, {Seconds: 2, Nanos: 5e8}, {Seconds: 60}, {Nanos: 1e7}, {}, {Seconds: -1}}))
+		proto.Merge(
+			v,
+			Pick(
+				s,
+				[]*durationpb.Duration{
+					{Seconds: 1},
+					{Seconds: 2, Nanos: 5e8},
+					{Seconds: 60},
+					{Nanos: 1e7},
+					{},
+					{Seconds: -1},
+				},
+			),
+		)
 	case *wrapperspb.BoolValue:
 		v.Value = s.IntN(2) == 0
 	case *wrapperspb.UInt32Value:
@@ -100,7 +113,7 @@ func (s *Source) message(m protoreflect.Message, left int) {
 	case *structpb.Struct:
 		v.Fields = map[string]*structpb.Value{"name": structpb.NewStringValue(Pick(s, words))}
 	default:
-		s.fill(m, s.Likely, left-1)
+		s.fillMessage(m, s.Likely, left-1)
 	}
 }
 
@@ -109,7 +122,7 @@ var (
 	words   = []string{"a", "b-c", "x.y", "100%", "%REQ(x-a)%", "/d", "*", "ü"}
 )
 
-func (s *Source) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
+func (s *Source) scalarValue(f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(s.IntN(2) == 0)
@@ -129,22 +142,22 @@ func (s *Source) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.FloatKind:
 		return protoreflect.ValueOfFloat32(float32(s.IntN(1_001)) / 10)
 	case protoreflect.BytesKind:
-		return protoreflect.ValueOfBytes([]byte(s.word(f, "")))
+		return protoreflect.ValueOfBytes([]byte(s.wordFor(f, "")))
 	default:
-		return protoreflect.ValueOfString(s.word(f, ""))
+		return protoreflect.ValueOfString(s.wordFor(f, ""))
 	}
 }
 
-// key returns a key of a map. Maps of the API have texts or ports as keys.
-func (s *Source) key(f protoreflect.FieldDescriptor) protoreflect.Value {
+// mapKey returns a key of a map. Maps of the API have texts or ports as keys.
+func (s *Source) mapKey(f protoreflect.FieldDescriptor) protoreflect.Value {
 	if f.MapKey().Kind() == protoreflect.StringKind {
-		return protoreflect.ValueOfString(s.word(f, "key"))
+		return protoreflect.ValueOfString(s.wordFor(f, "key"))
 	}
-	return s.scalar(f.MapKey())
+	return s.scalarValue(f.MapKey())
 }
 
-// word returns a text for a field, or for the keys of a map.
-func (s *Source) word(f protoreflect.FieldDescriptor, of string) string {
+// wordFor returns a text for a field, or for the keys of a map.
+func (s *Source) wordFor(f protoreflect.FieldDescriptor, of string) string {
 	name := f.JSONName()
 	if of != "" {
 		name += "." + of

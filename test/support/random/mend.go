@@ -19,7 +19,7 @@ func (s *Source) Mend(m proto.Message, wrong func() []string) bool {
 			return true
 		}
 		for _, path := range slices.Backward(paths) { // removing one does not move the ones before it
-			s.mend(m.ProtoReflect(), steps(path))
+			s.mendAt(m.ProtoReflect(), parseSteps(path))
 		}
 	}
 	return false
@@ -28,7 +28,7 @@ func (s *Source) Mend(m proto.Message, wrong func() []string) bool {
 // step is one field of a path, and which of its elements.
 type step struct{ name, index string }
 
-func steps(path string) []step {
+func parseSteps(path string) []step {
 	var list []step
 	for path != "" {
 		name, rest := path, ""
@@ -46,11 +46,11 @@ func steps(path string) []step {
 	return list
 }
 
-// mend unsets the field at the path, or sets it if it is unset; a message that is wrong as a whole
-// is changed.
-func (s *Source) mend(m protoreflect.Message, path []step) {
+// mendAt unsets the field at the path, or sets it if it is unset; a message that is wrong as a
+// whole is changed.
+func (s *Source) mendAt(m protoreflect.Message, path []step) {
 	if len(path) == 0 {
-		s.change(m)
+		s.changeField(m)
 		return
 	}
 	f := m.Descriptor().Fields().ByJSONName(path[0].name)
@@ -58,7 +58,7 @@ func (s *Source) mend(m protoreflect.Message, path []step) {
 		return
 	}
 	if !m.Has(f) {
-		s.set(m, f, 2)
+		s.setField(m, f, 2)
 		return
 	}
 	switch {
@@ -69,27 +69,27 @@ func (s *Source) mend(m protoreflect.Message, path []step) {
 		case err != nil || i >= list.Len():
 			m.Clear(f)
 		case f.Message() != nil && s.IntN(20) > 0:
-			s.mend(list.Get(i).Message(), path[1:])
+			s.mendAt(list.Get(i).Message(), path[1:])
 		default:
-			remove(list, i)
+			removeItem(list, i)
 		}
 	case f.IsMap():
 		s.mendKey(m.Mutable(f).Map(), f, path)
 	case f.Message() != nil && s.IntN(20) > 0:
-		s.mend(m.Mutable(f).Message(), path[1:])
+		s.mendAt(m.Mutable(f).Message(), path[1:])
 	default:
 		m.Clear(f)
 	}
 }
 
-// change sets or unsets one field of a message.
-func (s *Source) change(m protoreflect.Message) {
+// changeField sets or unsets one field of a message.
+func (s *Source) changeField(m protoreflect.Message) {
 	fields := m.Descriptor().Fields()
 	f := fields.Get(s.IntN(fields.Len()))
 	if m.Has(f) {
 		m.Clear(f)
 	} else {
-		s.set(m, f, 2)
+		s.setField(m, f, 2)
 	}
 }
 
@@ -101,7 +101,7 @@ func (s *Source) mendKey(values protoreflect.Map, f protoreflect.FieldDescriptor
 		case k.String() != path[0].index:
 			return true
 		case f.MapValue().Message() != nil && s.IntN(20) > 0:
-			s.mend(v.Message(), path[1:])
+			s.mendAt(v.Message(), path[1:])
 		default:
 			values.Clear(k)
 		}
@@ -117,7 +117,7 @@ func (s *Source) mendKey(values protoreflect.Map, f protoreflect.FieldDescriptor
 	})
 }
 
-func remove(list protoreflect.List, i int) {
+func removeItem(list protoreflect.List, i int) {
 	for ; i < list.Len()-1; i++ {
 		list.Set(i, list.Get(i+1))
 	}

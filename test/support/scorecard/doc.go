@@ -12,9 +12,9 @@
 //	}
 //
 // Declarations are test attributes (testing.T.Attr): `go test -json` reports them as events with
-// the action "attr". `make scorecard` (package test/resilience/scorecard) runs the tests of each check, reads
-// these events and writes the document. Its table lists the tests of every check; a listed test
-// that passes without a declaration counts as failed.
+// the action "attr". `make scorecard` (package test/resilience/scorecard) runs the tests of each
+// check, reads these events and writes the document. Its table lists the tests of every check; a
+// listed test that passes without a declaration counts as failed.
 //
 // Everyday runs and `make test` use the short size. `make scorecard SIZE=hour` and SIZE=soak set
 // the environment variable SizeVariable, which only BySize and Heavy read.

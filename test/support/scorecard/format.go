@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// format returns a value as the document shows it: 12,500 and 1.5s and 0.25.
-func format(value any) string {
+// formatValue returns a value as the document shows it: 12,500 and 1.5s and 0.25.
+func formatValue(value any) string {
 	switch v := value.(type) {
 	case time.Duration:
 		return roundDuration(v).String()

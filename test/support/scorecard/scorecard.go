@@ -32,7 +32,7 @@ type Measurement struct {
 }
 
 // Size returns a figure for Check: rounds, requests, clients, seconds.
-func Size(name string, value any) Figure { return Figure{Name: name, Value: format(value)} }
+func Size(name string, value any) Figure { return Figure{Name: name, Value: formatValue(value)} }
 
 // A Record collects the measurements of a test for one check.
 type Record struct {
@@ -45,7 +45,7 @@ type Record struct {
 // fail, so that a failure is attributed to the check.
 func Check(t testing.TB, number int, size ...Figure) Record {
 	t.Helper()
-	emit(t, CheckAttribute, Declaration{Check: number, Size: size})
+	emitRecord(t, CheckAttribute, Declaration{Check: number, Size: size})
 	return Record{t: t, number: number}
 }
 
@@ -54,10 +54,14 @@ func Check(t testing.TB, number int, size ...Figure) Record {
 // thousands, durations are rounded.
 func (r Record) Measured(name string, value any) {
 	r.t.Helper()
-	emit(r.t, MeasuredAttribute, Measurement{Check: r.number, Figure: Figure{Name: name, Value: format(value)}})
+	emitRecord(
+		r.t,
+		MeasuredAttribute,
+		Measurement{Check: r.number, Figure: Figure{Name: name, Value: formatValue(value)}},
+	)
 }
 
-func emit(t testing.TB, key string, value any) {
+func emitRecord(t testing.TB, key string, value any) {
 	t.Helper()
 	encoded, err := json.Marshal(value)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestFormat(t *testing.T) {
 		"0": 0, "999": 999, "-1,000": -1000, "1,234,567": uint64(1234567), "0.25": 0.25, "99.9": 99.91,
 		"1m30s": 90 * time.Second, "12.3ms": 12345 * time.Microsecond, "SotW / delta": "SotW |\n delta", "true": true,
 	} {
-		if got := format(value); got != want {
+		if got := formatValue(value); got != want {
 			t.Errorf("format(%v) = %q, want %q", value, got, want)
 		}
 	}

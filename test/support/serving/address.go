@@ -16,8 +16,9 @@ var given sync.Map //nolint:gochecknoglobals // of one test binary
 // server from listening on it at all addresses.
 const firstPort, endOfPorts = 20_000, 32_000
 
-// FreePort returns a TCP port that no server listens on at any address, and that no other test of this process is given: for a
-// server whose port must be known before it listens. Another process may bind it before that.
+// FreePort returns a TCP port that no server listens on at any address, and that no other test of
+// this process is given: for a server whose port must be known before it listens. Another process
+// may bind it before that.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -1,5 +1,6 @@
-// Package serving has what every test of a server needs: addresses at which it may listen ([FreeAddress]), a log that may be read while
-// it is written ([Log]), waiting until something is so ([Eventually], [Until]), and asking for a page ([Page]).
+// Package serving has what every test of a server needs: addresses at which it may listen
+// ([FreeAddress]), a log that may be read while it is written ([Log]), waiting until something is
+// so ([Eventually], [Until]), and asking for a page ([Page]).
 //
 // In: checks and URLs. Out: their result, or the end of the test. Law: every wait has a bound,
 // which the test sets, and ends with the last error. It imports nothing of ours, so that the tests

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Group runs parts of a test on goroutines of their own. The zero value is not usable: see [NewGroup].
+// Group runs parts of a test on goroutines of their own. The zero value is not usable: see
+// [NewGroup].
 type Group struct {
 	tb      testing.TB
 	running sync.WaitGroup
@@ -15,9 +16,9 @@ type Group struct {
 // NewGroup returns a Group whose parts fail tb.
 func NewGroup(tb testing.TB) *Group { return &Group{tb: tb} }
 
-// Go runs f on a new goroutine. A method of its argument that ends the calling goroutine (Fatal, FailNow) marks the whole
-// test as failed and ends f alone; testing.TB itself allows such calls only on the goroutine of the test. Skipping is not
-// supported: it fails the test.
+// Go runs f on a new goroutine. A method of its argument that ends the calling goroutine (Fatal,
+// FailNow) marks the whole test as failed and ends f alone; testing.TB itself allows such calls
+// only on the goroutine of the test. Skipping is not supported: it fails the test.
 func (g *Group) Go(f func(tb testing.TB)) {
 	g.running.Go(func() { f(part{g.tb}) })
 }

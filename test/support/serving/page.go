@@ -11,8 +11,8 @@ import (
 // pageTime bounds a question, with its answer.
 const pageTime = 30 * time.Second
 
-// Page asks for a page with GET. A status other than 200 is an error that has the status and the body in it. It leaves no connection
-// open behind it.
+// Page asks for a page with GET. A status other than 200 is an error that has the status and the
+// body in it. It leaves no connection open behind it.
 func Page(url string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pageTime)
 	defer cancel()

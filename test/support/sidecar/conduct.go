@@ -21,8 +21,8 @@ type conduct struct {
 	kept      []string                             // clusters
 }
 
-// answer returns the answer to a response, if one must be sent now.
-func (c *conduct) answer(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
+// answerTo returns the answer to a response, if one must be sent now.
+func (c *conduct) answerTo(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
 	c.responses++
 	if c.nonces == nil {
 		c.nonces = map[string]string{}
@@ -60,7 +60,8 @@ func (p *Proxy) Refuse(typeURL string) {
 	p.refuses = typeURL
 }
 
-// Silence has the sidecar answer nothing, or, once it was silent, everything that it owes an answer.
+// Silence has the sidecar answer nothing, or, once it was silent, everything that it owes an
+// answer.
 func (p *Proxy) Silence(silent bool) {
 	p.mu.Lock()
 	p.silent = silent
@@ -94,7 +95,7 @@ func (p *Proxy) checkKept(r *discoveryv3.DeltaDiscoveryResponse) {
 		return
 	}
 	for _, resource := range r.Resources {
-		if slices.Contains(p.kept, resource.Name) && len(p.endpoints(resource.Name)) == 0 {
+		if slices.Contains(p.kept, resource.Name) && len(p.endpointsOf(resource.Name)) == 0 {
 			p.t.Errorf("%s has lost its endpoints", resource.Name)
 		}
 	}

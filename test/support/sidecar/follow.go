@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// wanted returns the names that the sidecar's resources of a type refer to: endpoints of clusters,
-// routes of listeners. It is locked.
-func (p *Proxy) wanted(typeURL string) map[string][]string {
+// wantedNames returns the names that the sidecar's resources of a type refer to: endpoints of
+// clusters, routes of listeners. It is locked.
+func (p *Proxy) wantedNames(typeURL string) map[string][]string {
 	names := map[string][]string{}
 	for _, resource := range p.have[typeURL] {
 		switch typeURL {
@@ -26,7 +26,7 @@ func (p *Proxy) wanted(typeURL string) map[string][]string {
 		case api.ListenerType:
 			l := new(listenerv3.Listener)
 			if resource.Resource.UnmarshalTo(l) == nil {
-				names[api.RouteType] = append(names[api.RouteType], routes(l)...)
+				names[api.RouteType] = append(names[api.RouteType], routeNames(l)...)
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func (p *Proxy) wanted(typeURL string) map[string][]string {
 	return names
 }
 
-func routes(l *listenerv3.Listener) []string {
+func routeNames(l *listenerv3.Listener) []string {
 	var names []string
 	for _, chain := range append(slices.Clone(l.GetFilterChains()), l.GetDefaultFilterChain()) {
 		for _, f := range chain.GetFilters() {
@@ -50,13 +50,13 @@ func routes(l *listenerv3.Listener) []string {
 	return names
 }
 
-// subscriptions returns the requests that change one set of wanted names to another.
-func subscriptions(before, now map[string][]string) []*discoveryv3.DeltaDiscoveryRequest {
+// subscriptionChanges returns the requests that change one set of wanted names to another.
+func subscriptionChanges(before, now map[string][]string) []*discoveryv3.DeltaDiscoveryRequest {
 	var list []*discoveryv3.DeltaDiscoveryRequest
 	for _, typeURL := range []string{api.EndpointType, api.RouteType} {
 		r := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL}
-		r.ResourceNamesSubscribe = without(now[typeURL], before[typeURL])
-		r.ResourceNamesUnsubscribe = without(before[typeURL], now[typeURL])
+		r.ResourceNamesSubscribe = subtractNames(now[typeURL], before[typeURL])
+		r.ResourceNamesUnsubscribe = subtractNames(before[typeURL], now[typeURL])
 		if len(r.ResourceNamesSubscribe)+len(r.ResourceNamesUnsubscribe) > 0 {
 			list = append(list, r)
 		}
@@ -64,21 +64,22 @@ func subscriptions(before, now map[string][]string) []*discoveryv3.DeltaDiscover
 	return list
 }
 
-func without(list, others []string) []string {
+func subtractNames(list, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// Endpoints returns the endpoints that the sidecar has of a cluster, in the order in which they were sent.
+// Endpoints returns the endpoints that the sidecar has of a cluster, in the order in which they
+// were sent.
 func (p *Proxy) Endpoints(cluster string) []*endpointv3.LbEndpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.endpoints(cluster)
+	return p.endpointsOf(cluster)
 }
 
-// endpoints is Endpoints of a proxy that is locked.
-func (p *Proxy) endpoints(cluster string) []*endpointv3.LbEndpoint {
+// endpointsOf is Endpoints of a proxy that is locked.
+func (p *Proxy) endpointsOf(cluster string) []*endpointv3.LbEndpoint {
 	a := new(endpointv3.ClusterLoadAssignment)
-	p.read(api.EndpointType, cluster, a)
+	p.readResource(api.EndpointType, cluster, a)
 	var list []*endpointv3.LbEndpoint
 	for _, locality := range a.Endpoints {
 		list = append(list, locality.LbEndpoints...)

@@ -24,7 +24,8 @@ import (
 type Proxy struct {
 	t      testing.TB
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
-	// leave ends the stream and waits for that; ended is closed when nothing more is received, for the reason in err.
+	// leave ends the stream and waits for that; ended is closed when nothing more is received, for
+	// the reason in err.
 	leave func()
 	ended chan struct{}
 	err   error
@@ -39,7 +40,8 @@ type Proxy struct {
 	conduct
 }
 
-// Node is the Node of a sidecar as pilot-agent sends it: "sidecar~IP~NAME.NAMESPACE~NAMESPACE.svc.cluster.local".
+// Node is the Node of a sidecar as pilot-agent sends it:
+// "sidecar~IP~NAME.NAMESPACE~NAMESPACE.svc.cluster.local".
 func Node(name, namespace, ip string, metadata map[string]any) *corev3.Node {
 	node := &corev3.Node{Id: "sidecar~" + ip + "~" + name + "." + namespace + "~" + namespace + ".svc.cluster.local"}
 	if metadata != nil {
@@ -51,32 +53,33 @@ func Node(name, namespace, ip string, metadata map[string]any) *corev3.Node {
 	return node
 }
 
-// Connect connects a sidecar until the test ends. A stream that ends before fails the test, unless it was released.
+// Connect connects a sidecar until the test ends. A stream that ends before fails the test, unless
+// it was released.
 func Connect(t testing.TB, address string, node *corev3.Node) *Proxy {
 	t.Helper()
 	return ConnectWith(t, address, insecure.NewCredentials(), node)
 }
 
-// ConnectWith is Connect with credentials, such as a certificate that proves the sidecar's identity. Only such sidecars have a
-// vote on what others are served (package quarantine).
+// ConnectWith is Connect with credentials, such as a certificate that proves the sidecar's
+// identity. Only such sidecars have a vote on what others are served (package quarantine).
 func ConnectWith(t testing.TB, address string, c credentials.TransportCredentials, node *corev3.Node) *Proxy {
 	t.Helper()
-	p := dial(t, address, c)
-	p.begin(node)
+	p := dialProxy(t, address, c)
+	p.sendFirst(node)
 	return p
 }
 
 // Rejected connects a sidecar that the control plane must refuse, and returns the reason.
 func Rejected(t testing.TB, address string, node *corev3.Node) error {
 	t.Helper()
-	p := dial(t, address, insecure.NewCredentials())
+	p := dialProxy(t, address, insecure.NewCredentials())
 	p.Release()
-	p.begin(node)
+	p.sendFirst(node)
 	<-p.ended
 	return p.err
 }
 
-func dial(t testing.TB, address string, c credentials.TransportCredentials) *Proxy {
+func dialProxy(t testing.TB, address string, c credentials.TransportCredentials) *Proxy {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
 	if err != nil {
@@ -98,9 +101,9 @@ func dial(t testing.TB, address string, c credentials.TransportCredentials) *Pro
 	return p
 }
 
-// begin begins to receive, and subscribes to what Envoy begins with.
-func (p *Proxy) begin(node *corev3.Node) {
-	go p.receive()
+// sendFirst begins to receive, and subscribes to what Envoy begins with.
+func (p *Proxy) sendFirst(node *corev3.Node) {
+	go p.receiveResponses()
 	p.t.Cleanup(p.leave)
 	p.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: api.ClusterType})
 	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
@@ -117,16 +120,20 @@ func (p *Proxy) Subscribe(typeURL string, names ...string) {
 // Leave ends the stream, as a sidecar that is stopped does.
 func (p *Proxy) Leave() { p.leave() }
 
-// Send sends a request that a sidecar would not make by itself. One on a stream that has ended is not sent.
+// Send sends a request that a sidecar would not make by itself. One on a stream that has ended is
+// not sent.
 func (p *Proxy) Send(r *discoveryv3.DeltaDiscoveryRequest) {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	if err := p.stream.Send(r); err != nil && !errors.Is(err, io.EOF) && !p.released.Load() { // of an io.EOF Recv has the reason
+	if err := p.stream.Send(
+		r,
+	); err != nil && !errors.Is(err, io.EOF) &&
+		!p.released.Load() { // of an io.EOF Recv has the reason
 		p.t.Errorf("send: %v", err)
 	}
 }
 
-func (p *Proxy) receive() {
+func (p *Proxy) receiveResponses() {
 	defer close(p.ended)
 	for {
 		r, err := p.stream.Recv()
@@ -137,22 +144,23 @@ func (p *Proxy) receive() {
 			}
 			return
 		}
-		for _, request := range p.take(r) {
+		for _, request := range p.handleResponse(r) {
 			p.Send(request)
 		}
 	}
 }
 
-// take processes a response, and returns the requests that Envoy would send because of it.
-func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
+// handleResponse processes a response, and returns the requests that Envoy would send because of
+// it.
+func (p *Proxy) handleResponse(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.DeltaDiscoveryRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answers := p.answer(r)
+	answers := p.answerTo(r)
 	short := api.ShortType(r.TypeUrl)
 	if p.have[r.TypeUrl] == nil {
 		p.have[r.TypeUrl] = map[string]*discoveryv3.Resource{}
 	}
-	before := p.wanted(r.TypeUrl)
+	before := p.wantedNames(r.TypeUrl)
 	for _, resource := range r.Resources {
 		p.have[r.TypeUrl][resource.Name] = resource
 		p.record = append(p.record, short+" "+resource.Name)
@@ -162,7 +170,7 @@ func (p *Proxy) take(r *discoveryv3.DeltaDiscoveryResponse) []*discoveryv3.Delta
 		p.record = append(p.record, short+" -"+name)
 	}
 	p.checkKept(r)
-	return append(answers, subscriptions(before, p.wanted(r.TypeUrl))...)
+	return append(answers, subscriptionChanges(before, p.wantedNames(r.TypeUrl))...)
 }
 
 // Sent returns the resources sent since the last call, sorted and without duplicates: "CDS
@@ -192,11 +200,11 @@ func (p *Proxy) Count(sent string) (n int) {
 func (p *Proxy) Read(typeURL, name string, into proto.Message) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.read(typeURL, name, into)
+	return p.readResource(typeURL, name, into)
 }
 
-// read is Read of a proxy that is locked.
-func (p *Proxy) read(typeURL, name string, into proto.Message) bool {
+// readResource is Read of a proxy that is locked.
+func (p *Proxy) readResource(typeURL, name string, into proto.Message) bool {
 	resource := p.have[typeURL][name]
 	if resource == nil {
 		return false

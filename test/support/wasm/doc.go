@@ -1,7 +1,9 @@
-// Package wasm makes Wasm plugins for tests: the smallest modules of proxy-wasm's ABI 0.2.1 that do something which can be seen.
-// There is no compiler in it: a module is put together from its sections, as the format's specification has them.
+// Package wasm makes Wasm plugins for tests: the smallest modules of proxy-wasm's ABI 0.2.1 that do
+// something which can be seen. There is no compiler in it: a module is put together from its
+// sections, as the format's specification has them.
 //
 // [Registry] serves them to clients with a password.
 //
-// https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1, https://webassembly.github.io/spec/core/binary/
+// https://github.com/proxy-wasm/spec/tree/main/abi-versions/v0.2.1,
+// https://webassembly.github.io/spec/core/binary/
 package wasm

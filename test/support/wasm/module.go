@@ -15,8 +15,8 @@ const (
 )
 
 const (
-	// requestHeaders and responseHeaders are proxy-wasm's numbers for those maps (MapType), and goOn is for going on with them
-	// (FilterHeadersStatus.Continue).
+	// requestHeaders and responseHeaders are proxy-wasm's numbers for those maps (MapType), and
+	// goOn is for going on with them (FilterHeadersStatus.Continue).
 	requestHeaders, responseHeaders, goOn = 0, 2, 0
 	// textAt is the address of texts in the module's memory, and heapAt the start of allocations by
 	// the host.
@@ -25,75 +25,109 @@ const (
 
 // AddsHeader returns a module that adds a header to each response.
 func AddsHeader(name, value string) []byte {
-	return adds(responseHeaders, "proxy_on_response_headers", name, value)
+	return addingModule(responseHeaders, "proxy_on_response_headers", name, value)
 }
 
 // AddsRequestHeader returns a module that adds a header to each request.
 func AddsRequestHeader(name, value string) []byte {
-	return adds(requestHeaders, "proxy_on_request_headers", name, value)
+	return addingModule(requestHeaders, "proxy_on_request_headers", name, value)
 }
 
-// adds returns a module that adds a header to a map when it is called by that name.
-func adds(to int, when, name, value string) []byte {
-	types := vector(function(0, 0), function(1, 1), function(3, 1), function(5, 1), function(2, 0))
+// addingModule returns a module that adds a header to a map when it is called by that name.
+func addingModule(to int, when, name, value string) []byte {
+	types := encodeVector(
+		functionType(0, 0),
+		functionType(1, 1),
+		functionType(3, 1),
+		functionType(5, 1),
+		functionType(2, 0),
+	)
 	const nothing, allocate, onHeaders, addHeader, onCreate = 0, 1, 2, 3, 4 // places in types
-	imports := vector(slices.Concat(text("env"), text("proxy_add_header_map_value"), []byte{exportFunction, addHeader}))
-	exports := vector(
-		slices.Concat(text("memory"), []byte{exportMemory, 0}),
+	imports := encodeVector(
+		slices.Concat(encodeText("env"), encodeText("proxy_add_header_map_value"), []byte{exportFunction, addHeader}),
+	)
+	exports := encodeVector(
+		slices.Concat(encodeText("memory"), []byte{exportMemory, 0}),
 		// The imported function is number 0.
-		slices.Concat(text("proxy_abi_version_0_2_1"), []byte{exportFunction, 1}),
-		slices.Concat(text("proxy_on_memory_allocate"), []byte{exportFunction, 2}),
-		slices.Concat(text(when), []byte{exportFunction, 3}),
-		slices.Concat(text("proxy_on_context_create"), []byte{exportFunction, 4}),
+		slices.Concat(encodeText("proxy_abi_version_0_2_1"), []byte{exportFunction, 1}),
+		slices.Concat(encodeText("proxy_on_memory_allocate"), []byte{exportFunction, 2}),
+		slices.Concat(encodeText(when), []byte{exportFunction, 3}),
+		slices.Concat(encodeText("proxy_on_context_create"), []byte{exportFunction, 4}),
 	)
-	code := vector(
-		body(),
-		body([]byte{opGlobalGet, 0, opGlobalGet, 0, opLocalGet, 0, opAdd, opGlobalSet, 0}), // the old end is the start of the allocation
-		body(constant(to), constant(textAt), constant(len(name)), constant(textAt+len(name)), constant(len(value)), []byte{opCall, 0, opDrop}, constant(goOn)),
-		body(),
+	code := encodeVector(
+		functionBody(),
+		functionBody(
+			[]byte{opGlobalGet, 0, opGlobalGet, 0, opLocalGet, 0, opAdd, opGlobalSet, 0},
+		), // the old end is the start of the allocation
+		functionBody(
+			constantCode(to),
+			constantCode(textAt),
+			constantCode(len(name)),
+			constantCode(textAt+len(name)),
+			constantCode(len(value)),
+			[]byte{opCall, 0, opDrop},
+			constantCode(goOn),
+		),
+		functionBody(),
 	)
-	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"),
-		section(1, types), section(2, imports), section(3, vector([]byte{nothing}, []byte{allocate}, []byte{onHeaders}, []byte{onCreate})),
-		section(5, vector([]byte{0, 1})), // a page of memory, and more if need be
-		section(6, vector(slices.Concat([]byte{typeI32, 1}, constant(heapAt), []byte{opEnd}))),
-		section(7, exports), section(10, code),
-		section(11, vector(slices.Concat([]byte{0}, constant(textAt), []byte{opEnd}, text(name+value)))),
+	return slices.Concat(
+		[]byte("\x00asm\x01\x00\x00\x00"),
+		encodeSection(
+			1,
+			types,
+		),
+		encodeSection(2, imports),
+		encodeSection(3, encodeVector([]byte{nothing}, []byte{allocate}, []byte{onHeaders}, []byte{onCreate})),
+		encodeSection(5, encodeVector([]byte{0, 1})), // a page of memory, and more if need be
+		encodeSection(6, encodeVector(slices.Concat([]byte{typeI32, 1}, constantCode(heapAt), []byte{opEnd}))),
+		encodeSection(7, exports),
+		encodeSection(10, code),
+		encodeSection(
+			11,
+			encodeVector(slices.Concat([]byte{0}, constantCode(textAt), []byte{opEnd}, encodeText(name+value))),
+		),
 	)
 }
 
-func section(id byte, content []byte) []byte {
-	return slices.Concat([]byte{id}, number(len(content)), content)
+func encodeSection(id byte, content []byte) []byte {
+	return slices.Concat([]byte{id}, encodeNumber(len(content)), content)
 }
 
-func vector(items ...[]byte) []byte {
-	return slices.Concat(number(len(items)), slices.Concat(items...))
+func encodeVector(items ...[]byte) []byte {
+	return slices.Concat(encodeNumber(len(items)), slices.Concat(items...))
 }
 
-func text(s string) []byte { return slices.Concat(number(len(s)), []byte(s)) }
+func encodeText(s string) []byte { return slices.Concat(encodeNumber(len(s)), []byte(s)) }
 
-// function is the type of a function with that many parameters and results.
-func function(takes, gives int) []byte {
-	return slices.Concat([]byte{typeFunction}, number(takes), slices.Repeat([]byte{typeI32}, takes), number(gives), slices.Repeat([]byte{typeI32}, gives))
+// functionType is the type of a function with that many parameters and results.
+func functionType(takes, gives int) []byte {
+	return slices.Concat(
+		[]byte{typeFunction},
+		encodeNumber(takes),
+		slices.Repeat([]byte{typeI32}, takes),
+		encodeNumber(gives),
+		slices.Repeat([]byte{typeI32}, gives),
+	)
 }
 
-// body is the code of a function without variables.
-func body(code ...[]byte) []byte {
+// functionBody is the code of a function without variables.
+func functionBody(code ...[]byte) []byte {
 	b := slices.Concat([]byte{0}, slices.Concat(code...), []byte{opEnd})
-	return slices.Concat(number(len(b)), b)
+	return slices.Concat(encodeNumber(len(b)), b)
 }
 
-func constant(n int) []byte { return append([]byte{opConst}, signed(n)...) }
+func constantCode(n int) []byte { return append([]byte{opConst}, encodeSigned(n)...) }
 
-// number is n, which is not negative, in LEB128.
-func number(n int) (b []byte) {
+// encodeNumber is n, which is not negative, in LEB128.
+func encodeNumber(n int) (b []byte) {
 	for ; n >= 0x80; n >>= 7 {
 		b = append(b, byte(n)|0x80)
 	}
 	return append(b, byte(n))
 }
 
-// signed is the same with a sign, which is the highest bit of the last byte.
-func signed(n int) (b []byte) {
+// encodeSigned is the same with a sign, which is the highest bit of the last byte.
+func encodeSigned(n int) (b []byte) {
 	for ; n >= 0x40; n >>= 7 {
 		b = append(b, byte(n&0x7f)|0x80)
 	}

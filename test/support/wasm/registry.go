@@ -22,7 +22,8 @@ import (
 // moduleLayer is the media type of an image's layer that is a module.
 const moduleLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
-// Registry is a registry of images that asks everybody for a name and a password (HTTP's Basic scheme).
+// Registry is a registry of images that asks everybody for a name and a password (HTTP's Basic
+// scheme).
 type Registry struct {
 	// Host is its address, "127.0.0.1:5000".
 	Host string
@@ -82,14 +83,17 @@ func (r *Registry) Refused() int {
 
 // Login returns the .dockerconfigjson of a Secret with that password.
 func (r *Registry) Login(password string) string {
-	text, err := json.Marshal(map[string]any{"auths": map[string]any{r.Host: map[string]string{"username": user, "password": password}}})
+	text, err := json.Marshal(
+		map[string]any{"auths": map[string]any{r.Host: map[string]string{"username": user, "password": password}}},
+	)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return string(text)
 }
 
-// Push puts an image with a module to a path ("/shop/filter:v1"), and returns its digest in hexadecimal.
+// Push puts an image with a module to a path ("/shop/filter:v1"), and returns its digest in
+// hexadecimal.
 func (r *Registry) Push(path string, module []byte) string {
 	r.t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(module, moduleLayer))

@@ -12,7 +12,7 @@ import (
 // Object is the caller's to set.
 func Explained(table *translate.Table, v *view.View) *explain.Resources {
 	return &explain.Resources{
-		Listeners: whole(table, v, api.ListenerType), Clusters: whole(table, v, api.ClusterType),
-		Named: func(typeURL, name string) *resource.Resource { return named(table, v, typeURL, name) },
+		Listeners: allOfType(table, v, api.ListenerType), Clusters: allOfType(table, v, api.ClusterType),
+		Named: func(typeURL, name string) *resource.Resource { return namedResource(table, v, typeURL, name) },
 	}
 }

@@ -24,29 +24,29 @@ import (
 // be none.
 func All(t testing.TB, table *translate.Table, v *view.View) []*resource.Resource {
 	t.Helper()
-	clusters, listeners := whole(table, v, api.ClusterType), whole(table, v, api.ListenerType)
+	clusters, listeners := allOfType(table, v, api.ClusterType), allOfType(table, v, api.ListenerType)
 	list := slices.Concat(clusters, listeners)
 	for _, r := range clusters {
-		if name := assignment(golden.Decode(t, r).(*clusterv3.Cluster)); name != "" {
-			if r := named(table, v, api.EndpointType, name); r != nil {
+		if name := assignmentName(golden.Decode(t, r).(*clusterv3.Cluster)); name != "" {
+			if r := namedResource(table, v, api.EndpointType, name); r != nil {
 				list = append(list, r)
 			}
 		}
 	}
 	var extensions, routes []string
 	for _, r := range listeners {
-		e, s := asked(t, golden.Decode(t, r).(*listenerv3.Listener))
+		e, s := referencedNames(t, golden.Decode(t, r).(*listenerv3.Listener))
 		extensions, routes = append(extensions, e...), append(routes, s...)
 	}
-	for _, name := range distinct(extensions) {
-		r := named(table, v, api.ExtensionType, name)
+	for _, name := range distinctNames(extensions) {
+		r := namedResource(table, v, api.ExtensionType, name)
 		if r == nil {
 			t.Fatalf("a listener asks for an extension %q, which nobody has", name)
 		}
 		list = append(list, r)
 	}
-	for _, name := range distinct(routes) {
-		if r := named(table, v, api.RouteType, name); r != nil {
+	for _, name := range distinctNames(routes) {
+		if r := namedResource(table, v, api.RouteType, name); r != nil {
 			list = append(list, r)
 		}
 	}
@@ -66,7 +66,7 @@ func Config(t testing.TB, list []*resource.Resource) envoy.Config {
 	})
 	c := envoy.FromResources(t, rest...)
 	for _, l := range c.Listeners {
-		for f := range filters(l) {
+		for f := range allFilters(l) {
 			if f.GetConfigDiscovery() != nil {
 				f.ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: extensions[f.Name]}
 			} else {
@@ -77,10 +77,11 @@ func Config(t testing.TB, list []*resource.Resource) envoy.Config {
 	return c
 }
 
-// putInside puts extensions in the place of the HTTP filters of a connection manager that ask for them.
+// putInside puts extensions in the place of the HTTP filters of a connection manager that ask for
+// them.
 func putInside(t testing.TB, f *listenerv3.Filter, extensions map[string]*anypb.Any) {
 	t.Helper()
-	m := manager(t, f)
+	m := connectionManager(t, f)
 	if m == nil {
 		return
 	}
@@ -94,8 +95,8 @@ func putInside(t testing.TB, f *listenerv3.Filter, extensions map[string]*anypb.
 	}
 }
 
-// manager decodes a connection manager; nil if the filter is none.
-func manager(t testing.TB, f *listenerv3.Filter) *hcmv3.HttpConnectionManager {
+// connectionManager decodes a connection manager; nil if the filter is none.
+func connectionManager(t testing.TB, f *listenerv3.Filter) *hcmv3.HttpConnectionManager {
 	t.Helper()
 	m := new(hcmv3.HttpConnectionManager)
 	if !f.GetTypedConfig().MessageIs(m) {
@@ -107,7 +108,7 @@ func manager(t testing.TB, f *listenerv3.Filter) *hcmv3.HttpConnectionManager {
 	return m
 }
 
-func whole(table *translate.Table, v *view.View, typeURL string) []*resource.Resource {
+func allOfType(table *translate.Table, v *view.View, typeURL string) []*resource.Resource {
 	var list []*resource.Resource
 	for _, g := range table.Generators {
 		if g.TypeURL == typeURL && g.All != nil {
@@ -117,7 +118,7 @@ func whole(table *translate.Table, v *view.View, typeURL string) []*resource.Res
 	return list
 }
 
-func named(table *translate.Table, v *view.View, typeURL, name string) *resource.Resource {
+func namedResource(table *translate.Table, v *view.View, typeURL, name string) *resource.Resource {
 	for _, g := range table.Generators {
 		if g.TypeURL == typeURL && g.Named != nil {
 			if r := g.Named(v, name); r != nil {
@@ -128,8 +129,8 @@ func named(table *translate.Table, v *view.View, typeURL, name string) *resource
 	return nil
 }
 
-// assignment returns the name by which a cluster asks for its endpoints, "" if it does not.
-func assignment(c *clusterv3.Cluster) string {
+// assignmentName returns the name by which a cluster asks for its endpoints, "" if it does not.
+func assignmentName(c *clusterv3.Cluster) string {
 	switch {
 	case c.GetType() != clusterv3.Cluster_EDS:
 		return ""
@@ -140,14 +141,14 @@ func assignment(c *clusterv3.Cluster) string {
 	}
 }
 
-// asked returns the extensions and route configurations that a listener refers to.
-func asked(t testing.TB, l *listenerv3.Listener) (extensions, routes []string) {
+// referencedNames returns the extensions and route configurations that a listener refers to.
+func referencedNames(t testing.TB, l *listenerv3.Listener) (extensions, routes []string) {
 	t.Helper()
-	for f := range filters(l) {
+	for f := range allFilters(l) {
 		if f.GetConfigDiscovery() != nil {
 			extensions = append(extensions, f.Name)
 		}
-		m := manager(t, f)
+		m := connectionManager(t, f)
 		if name := m.GetRds().GetRouteConfigName(); name != "" {
 			routes = append(routes, name)
 		}
@@ -160,7 +161,7 @@ func asked(t testing.TB, l *listenerv3.Listener) (extensions, routes []string) {
 	return extensions, routes
 }
 
-func filters(l *listenerv3.Listener) func(yield func(*listenerv3.Filter) bool) {
+func allFilters(l *listenerv3.Listener) func(yield func(*listenerv3.Filter) bool) {
 	return func(yield func(*listenerv3.Filter) bool) {
 		for _, chain := range append(slices.Clone(l.GetFilterChains()), l.GetDefaultFilterChain()) {
 			for _, f := range chain.GetFilters() {
@@ -172,7 +173,7 @@ func filters(l *listenerv3.Listener) func(yield func(*listenerv3.Filter) bool) {
 	}
 }
 
-func distinct(names []string) []string {
+func distinctNames(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -26,7 +26,8 @@ type Workload struct {
 	Labels    map[string]string
 	// TrustDomains are the mesh's trust domain and its aliases.
 	TrustDomains []string
-	// Normalization is meshConfig.pathNormalization: NONE, BASE, MERGE_SLASHES or DECODE_AND_MERGE_SLASHES.
+	// Normalization is meshConfig.pathNormalization: NONE, BASE, MERGE_SLASHES or
+	// DECODE_AND_MERGE_SLASHES.
 	Normalization string
 }
 
@@ -58,26 +59,28 @@ type Verdict struct {
 	Audit []string
 	// HasAllow reports whether an enforced ALLOW policy applies to the workload.
 	HasAllow bool
-	// DryRunDeny and DryRunAllow are the results of the policies that are not enforced: "allowed", "denied", or "" if there are none.
+	// DryRunDeny and DryRunAllow are the results of the policies that are not enforced: "allowed",
+	// "denied", or "" if there are none.
 	DryRunDeny, DryRunAllow string
 }
 
 // Evaluate returns the verdict of the policies that apply to w. CUSTOM policies are not evaluated.
 //
-// A call is denied if a DENY rule matches. Otherwise it is allowed if no ALLOW policy applies, or if an ALLOW rule matches.
+// A call is denied if a DENY rule matches. Otherwise it is allowed if no ALLOW policy applies, or
+// if an ALLOW rule matches.
 func Evaluate(policies []Policy, w Workload, c Call) Verdict {
 	var v Verdict
 	dryDeny, dryAllow := outcomes{}, outcomes{}
 	for _, p := range policies {
-		if !applies(p, w) {
+		if !appliesTo(p, w) {
 			continue
 		}
 		matched := matchingRules(p, w, c)
 		switch action := p.Spec.GetAction(); {
 		case action == security.AuthorizationPolicy_DENY && p.DryRun:
-			dryDeny.add(matched)
+			dryDeny.addMatched(matched)
 		case action == security.AuthorizationPolicy_ALLOW && p.DryRun:
-			dryAllow.add(matched)
+			dryAllow.addMatched(matched)
 		case action == security.AuthorizationPolicy_AUDIT:
 			v.Audit = append(v.Audit, matched...)
 		case action == security.AuthorizationPolicy_DENY:
@@ -88,17 +91,19 @@ func Evaluate(policies []Policy, w Workload, c Call) Verdict {
 		}
 	}
 	v.Allowed = len(v.Deny) == 0 && (!v.HasAllow || len(v.Allow) > 0)
-	v.DryRunDeny = dryDeny.result("denied", "allowed")
-	v.DryRunAllow = dryAllow.result("allowed", "denied")
+	v.DryRunDeny = dryDeny.resultFor("denied", "allowed")
+	v.DryRunAllow = dryAllow.resultFor("allowed", "denied")
 	return v
 }
 
 // outcomes are the results of the dry-run policies of one action.
 type outcomes struct{ any, matched bool }
 
-func (o *outcomes) add(matched []string) { o.any, o.matched = true, o.matched || len(matched) > 0 }
+func (o *outcomes) addMatched(matched []string) {
+	o.any, o.matched = true, o.matched || len(matched) > 0
+}
 
-func (o *outcomes) result(matched, unmatched string) string {
+func (o *outcomes) resultFor(matched, unmatched string) string {
 	switch {
 	case !o.any:
 		return ""
@@ -109,9 +114,9 @@ func (o *outcomes) result(matched, unmatched string) string {
 	}
 }
 
-// applies reports whether the workload is in the policy's scope: its namespace, or any if that is the root namespace, and all
-// labels of the selector.
-func applies(p Policy, w Workload) bool {
+// appliesTo reports whether the workload is in the policy's scope: its namespace, or any if that is
+// the root namespace, and all labels of the selector.
+func appliesTo(p Policy, w Workload) bool {
 	if p.Namespace != RootNamespace && p.Namespace != w.Namespace {
 		return false
 	}
@@ -127,11 +132,16 @@ func applies(p Policy, w Workload) bool {
 func matchingRules(p Policy, w Workload, c Call) []string {
 	var matched []string
 	for i, r := range p.Spec.GetRules() {
-		m := matcher{policy: p, workload: w, call: c, ignoreHTTP: !c.HTTP && p.Spec.GetAction() == security.AuthorizationPolicy_DENY}
+		m := matcher{
+			policy:     p,
+			workload:   w,
+			call:       c,
+			ignoreHTTP: !c.HTTP && p.Spec.GetAction() == security.AuthorizationPolicy_DENY,
+		}
 		if !c.HTTP && !m.ignoreHTTP && hasHTTPFields(r) {
 			continue // "Authorization for TCP traffic": such an ALLOW rule is invalid for TCP and never matches
 		}
-		if m.rule(r) {
+		if m.matchesRule(r) {
 			matched = append(matched, fmt.Sprintf("%s/%s[%d]", p.Namespace, p.Name, i))
 		}
 	}
@@ -147,7 +157,19 @@ func hasHTTPFields(r *security.Rule) bool {
 	}
 	for _, to := range r.GetTo() {
 		o := to.GetOperation()
-		if len(o.GetHosts())+len(o.GetNotHosts())+len(o.GetMethods())+len(o.GetNotMethods())+len(o.GetPaths())+len(o.GetNotPaths()) > 0 {
+		if len(
+			o.GetHosts(),
+		)+len(
+			o.GetNotHosts(),
+		)+len(
+			o.GetMethods(),
+		)+len(
+			o.GetNotMethods(),
+		)+len(
+			o.GetPaths(),
+		)+len(
+			o.GetNotPaths(),
+		) > 0 {
 			return true
 		}
 	}

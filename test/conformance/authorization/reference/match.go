@@ -2,8 +2,9 @@ package reference
 
 import "strings"
 
-// text reports whether a pattern matches a value: "abc", "abc*", "*abc", or "*" for any value that is not empty.
-func text(pattern, value string) bool {
+// matchesText reports whether a pattern matches a value: "abc", "abc*", "*abc", or "*" for any
+// value that is not empty.
+func matchesText(pattern, value string) bool {
 	switch {
 	case pattern == "*":
 		return value != ""
@@ -16,30 +17,31 @@ func text(pattern, value string) bool {
 	}
 }
 
-// host reports whether a pattern matches the request's host, regardless of case, of the port, and of the dot that ends an
-// absolute name (ISTIO-SECURITY-2021-008).
-func (m matcher) host(pattern string) bool {
+// matchesHost reports whether a pattern matches the request's host, regardless of case, of the
+// port, and of the dot that ends an absolute name (ISTIO-SECURITY-2021-008).
+func (m matcher) matchesHost(pattern string) bool {
 	pattern, host := strings.ToLower(pattern), strings.ToLower(m.call.Host)
-	if text(pattern, host) {
+	if matchesText(pattern, host) {
 		return true
 	}
 	name, _, _ := strings.Cut(host, ":")
-	return text(pattern, name) || text(pattern, strings.TrimSuffix(name, "."))
+	return matchesText(pattern, name) || matchesText(pattern, strings.TrimSuffix(name, "."))
 }
 
-// path reports whether a pattern matches the request's path without its query, as normalized.
-func (m matcher) path(pattern string) bool {
+// matchesPath reports whether a pattern matches the request's path without its query, as
+// normalized.
+func (m matcher) matchesPath(pattern string) bool {
 	path, _, _ := strings.Cut(m.call.Path, "?")
 	path = Normalize(m.workload.Normalization, path)
 	if strings.Contains(pattern, "{") {
-		return template(strings.Split(pattern, "/"), path)
+		return matchesTemplate(strings.Split(pattern, "/"), path)
 	}
-	return text(pattern, path)
+	return matchesText(pattern, path)
 }
 
-// template reports whether the segments of a template match a path: {*} is one segment that is not empty, {**} is any number of
-// segments.
-func template(segments []string, path string) bool {
+// matchesTemplate reports whether the segments of a template match a path: {*} is one segment that
+// is not empty, {**} is any number of segments.
+func matchesTemplate(segments []string, path string) bool {
 	if len(segments) == 1 {
 		return segmentMatches(segments[0], path) && (segments[0] == "{**}" || !strings.Contains(path, "/"))
 	}
@@ -48,7 +50,7 @@ func template(segments []string, path string) bool {
 		return strings.HasSuffix(path, rest)
 	}
 	first, rest, ok := strings.Cut(path, "/")
-	return ok && segmentMatches(segments[0], first) && template(segments[1:], rest)
+	return ok && segmentMatches(segments[0], first) && matchesTemplate(segments[1:], rest)
 }
 
 func segmentMatches(pattern, segment string) bool {

@@ -17,25 +17,26 @@ func Normalize(level, path string) string {
 	case "NONE":
 		return path
 	case "MERGE_SLASHES":
-		return slashes.ReplaceAllString(base(path), "/")
+		return slashes.ReplaceAllString(normalizeBase(path), "/")
 	case "DECODE_AND_MERGE_SLASHES":
-		path = decode(path, func(c byte) bool { return c == '/' || c == '\\' })
-		return slashes.ReplaceAllString(base(path), "/")
+		path = decodeEscapes(path, func(c byte) bool { return c == '/' || c == '\\' })
+		return slashes.ReplaceAllString(normalizeBase(path), "/")
 	default:
-		return base(path)
+		return normalizeBase(path)
 	}
 }
 
-// base is RFC 3986 section 6.2.2, after "\" is changed to "/": unreserved characters are decoded and dot segments removed.
-func base(path string) string {
+// normalizeBase is RFC 3986 section 6.2.2, after "\" is changed to "/": unreserved characters are
+// decoded and dot segments removed.
+func normalizeBase(path string) string {
 	path = strings.ReplaceAll(path, `\`, "/")
-	return removeDots(decode(path, func(c byte) bool {
+	return removeDots(decodeEscapes(path, func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 	}))
 }
 
-// decode replaces the escapes of some characters.
-func decode(path string, wanted func(c byte) bool) string {
+// decodeEscapes replaces the escapes of some characters.
+func decodeEscapes(path string, wanted func(c byte) bool) string {
 	return escape.ReplaceAllStringFunc(path, func(s string) string {
 		c, err := strconv.ParseUint(s[1:], 16, 8)
 		if err != nil || !wanted(byte(c)) {

@@ -42,7 +42,7 @@ func TestDocumentedForms(t *testing.T) {
 		{"abc", "abc", true}, {"abc", "abcd", false}, {"abc*", "abc", true}, {"abc*", "abcd", true}, {"*abc", "xabc", true}, {"*abc", "abcx", false},
 		{"*", "x", true}, {"*", "", false},
 	} {
-		if got := text(c.pattern, c.value); got != c.want {
+		if got := matchesText(c.pattern, c.value); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.value, got)
 		}
 	}
@@ -55,7 +55,7 @@ func TestDocumentedForms(t *testing.T) {
 		{"/foo/{*}/bar/{**}", "/foo/buzz/bar/", true}, {"/foo/{*}/bar/{**}", "/foo/buzz/bar/baz", true}, {"/foo/{*}/bar/{**}", "/foo/bar/baz", false},
 	} {
 		m := matcher{call: Call{Path: c.path}}
-		if got := m.path(c.pattern); got != c.want {
+		if got := m.matchesPath(c.pattern); got != c.want {
 			t.Errorf("%q matches %q: %v", c.pattern, c.path, got)
 		}
 	}

@@ -14,92 +14,102 @@ type matcher struct {
 	policy   Policy
 	workload Workload
 	call     Call
-	// ignoreHTTP leaves out the fields that only requests have: DENY rules of raw connections are evaluated without them.
+	// ignoreHTTP leaves out the fields that only requests have: DENY rules of raw connections are
+	// evaluated without them.
 	ignoreHTTP bool
 }
 
-// rule reports whether at least one source, one operation and all conditions match. An absent part always matches.
-func (m matcher) rule(r *security.Rule) bool {
-	from := len(r.GetFrom()) == 0 || slices.ContainsFunc(r.GetFrom(), func(f *security.Rule_From) bool { return m.source(f.GetSource()) })
-	to := len(r.GetTo()) == 0 || slices.ContainsFunc(r.GetTo(), func(t *security.Rule_To) bool { return m.operation(t.GetOperation()) })
-	return from && to && !slices.ContainsFunc(r.GetWhen(), func(w *security.Condition) bool { return !m.condition(w) })
+// matchesRule reports whether at least one source, one operation and all conditions match. An
+// absent part always matches.
+func (m matcher) matchesRule(r *security.Rule) bool {
+	from := len(r.GetFrom()) == 0 ||
+		slices.ContainsFunc(r.GetFrom(), func(f *security.Rule_From) bool { return m.matchesSource(f.GetSource()) })
+	to := len(r.GetTo()) == 0 ||
+		slices.ContainsFunc(r.GetTo(), func(t *security.Rule_To) bool { return m.matchesOperation(t.GetOperation()) })
+	return from && to &&
+		!slices.ContainsFunc(r.GetWhen(), func(w *security.Condition) bool { return !m.matchesCondition(w) })
 }
 
-// field reports whether a field and its negation match. An empty list imposes no restriction.
-func field(values, notValues []string, matches func(value string) bool) bool {
+// matchesField reports whether a field and its negation match. An empty list imposes no
+// restriction.
+func matchesField(values, notValues []string, matches func(value string) bool) bool {
 	return (len(values) == 0 || slices.ContainsFunc(values, matches)) && !slices.ContainsFunc(notValues, matches)
 }
 
-func (m matcher) source(s *security.Source) bool {
-	return field(s.GetPrincipals(), s.GetNotPrincipals(), m.principal) &&
-		field(s.GetNamespaces(), s.GetNotNamespaces(), m.namespace) &&
-		field(s.GetServiceAccounts(), s.GetNotServiceAccounts(), m.serviceAccount) &&
-		field(s.GetTrustDomains(), s.GetNotTrustDomains(), m.trustDomain) &&
-		field(s.GetIpBlocks(), s.GetNotIpBlocks(), in(m.call.SourceIP)) &&
-		field(s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks(), in(m.call.RemoteIP)) &&
-		(m.ignoreHTTP || field(s.GetRequestPrincipals(), s.GetNotRequestPrincipals(), m.requestPrincipal))
+func (m matcher) matchesSource(s *security.Source) bool {
+	return matchesField(s.GetPrincipals(), s.GetNotPrincipals(), m.matchesPrincipal) &&
+		matchesField(s.GetNamespaces(), s.GetNotNamespaces(), m.matchesNamespace) &&
+		matchesField(s.GetServiceAccounts(), s.GetNotServiceAccounts(), m.serviceAccount) &&
+		matchesField(s.GetTrustDomains(), s.GetNotTrustDomains(), m.trustDomain) &&
+		matchesField(s.GetIpBlocks(), s.GetNotIpBlocks(), blockMatcher(m.call.SourceIP)) &&
+		matchesField(s.GetRemoteIpBlocks(), s.GetNotRemoteIpBlocks(), blockMatcher(m.call.RemoteIP)) &&
+		(m.ignoreHTTP || matchesField(s.GetRequestPrincipals(), s.GetNotRequestPrincipals(), m.requestPrincipal))
 }
 
-func (m matcher) operation(o *security.Operation) bool {
-	if !field(o.GetPorts(), o.GetNotPorts(), m.port) {
+func (m matcher) matchesOperation(o *security.Operation) bool {
+	if !matchesField(o.GetPorts(), o.GetNotPorts(), m.matchesPort) {
 		return false
 	}
-	return m.ignoreHTTP || field(o.GetHosts(), o.GetNotHosts(), m.host) &&
-		field(o.GetMethods(), o.GetNotMethods(), func(v string) bool { return text(strings.ToUpper(v), strings.ToUpper(m.call.Method)) }) &&
-		field(o.GetPaths(), o.GetNotPaths(), m.path)
+	return m.ignoreHTTP || matchesField(o.GetHosts(), o.GetNotHosts(), m.matchesHost) &&
+		matchesField(
+			o.GetMethods(),
+			o.GetNotMethods(),
+			func(v string) bool { return matchesText(strings.ToUpper(v), strings.ToUpper(m.call.Method)) },
+		) &&
+		matchesField(o.GetPaths(), o.GetNotPaths(), m.matchesPath)
 }
 
 // onlyHTTP reports whether only requests have the attribute of a condition.
 func onlyHTTP(key string) bool { return strings.HasPrefix(key, "request.") }
 
-func (m matcher) condition(w *security.Condition) bool {
+func (m matcher) matchesCondition(w *security.Condition) bool {
 	key := w.GetKey()
 	if m.ignoreHTTP && onlyHTTP(key) {
 		return true
 	}
-	return field(w.GetValues(), w.GetNotValues(), m.attribute(key))
+	return matchesField(w.GetValues(), w.GetNotValues(), m.attributeMatcher(key))
 }
 
-// attribute returns what reports whether a value matches the attribute of the call.
-func (m matcher) attribute(key string) func(value string) bool {
+// attributeMatcher returns what reports whether a value matches the attribute of the call.
+func (m matcher) attributeMatcher(key string) func(value string) bool {
 	name, argument, _ := strings.Cut(key, "[")
 	argument = strings.TrimSuffix(argument, "]")
 	switch name {
 	case "source.ip":
-		return in(m.call.SourceIP)
+		return blockMatcher(m.call.SourceIP)
 	case "remote.ip":
-		return in(m.call.RemoteIP)
+		return blockMatcher(m.call.RemoteIP)
 	case "destination.ip":
-		return in(m.call.DestinationIP)
+		return blockMatcher(m.call.DestinationIP)
 	case "destination.port":
-		return m.port
+		return m.matchesPort
 	case "source.principal":
-		return m.principal
+		return m.matchesPrincipal
 	case "source.namespace":
-		return m.namespace
+		return m.matchesNamespace
 	case "source.serviceAccount":
 		return m.serviceAccount
 	case "source.trustDomain":
 		return m.trustDomain
 	case "connection.sni":
-		return func(v string) bool { return text(v, m.call.SNI) }
+		return func(v string) bool { return matchesText(v, m.call.SNI) }
 	case "request.auth.principal":
 		return m.requestPrincipal
 	case "request.auth.audiences":
-		return m.claim("aud")
+		return m.claimMatcher("aud")
 	case "request.auth.presenter":
-		return m.claim("azp")
+		return m.claimMatcher("azp")
 	case "request.auth.claims":
-		return m.claim(strings.Split(argument, "][")...)
+		return m.claimMatcher(strings.Split(argument, "][")...)
 	case "request.headers":
-		return m.header(argument)
+		return m.headerMatcher(argument)
 	default:
 		return func(string) bool { return false }
 	}
 }
 
-// identity splits the caller's principal. ok is false in plain text.
-func (m matcher) identity() (domain, namespace, account string, ok bool) {
+// callerIdentity splits the caller's principal. ok is false in plain text.
+func (m matcher) callerIdentity() (domain, namespace, account string, ok bool) {
 	parts := strings.Split(m.call.Principal, "/")
 	if len(parts) != 5 {
 		return "", "", "", false
@@ -107,26 +117,30 @@ func (m matcher) identity() (domain, namespace, account string, ok bool) {
 	return parts[0], parts[2], parts[4], true
 }
 
-// principal reports whether a value matches the caller. A value in one of the mesh's trust domains matches identities of all.
-func (m matcher) principal(value string) bool {
+// matchesPrincipal reports whether a value matches the caller. A value in one of the mesh's trust
+// domains matches identities of all.
+func (m matcher) matchesPrincipal(value string) bool {
 	if m.call.Principal == "" {
 		return false
 	}
 	domain, rest, ok := strings.Cut(value, "/")
 	if ok && (domain == "cluster.local" || slices.Contains(m.workload.TrustDomains, domain)) {
-		return slices.ContainsFunc(m.workload.TrustDomains, func(d string) bool { return text(d+"/"+rest, m.call.Principal) })
+		return slices.ContainsFunc(
+			m.workload.TrustDomains,
+			func(d string) bool { return matchesText(d+"/"+rest, m.call.Principal) },
+		)
 	}
-	return text(value, m.call.Principal)
+	return matchesText(value, m.call.Principal)
 }
 
-func (m matcher) namespace(value string) bool {
-	_, namespace, _, ok := m.identity()
-	return ok && text(value, namespace)
+func (m matcher) matchesNamespace(value string) bool {
+	_, namespace, _, ok := m.callerIdentity()
+	return ok && matchesText(value, namespace)
 }
 
 // serviceAccount has no wildcards. A name without a namespace is of the policy's.
 func (m matcher) serviceAccount(value string) bool {
-	_, namespace, account, ok := m.identity()
+	_, namespace, account, ok := m.callerIdentity()
 	if !strings.Contains(value, "/") {
 		value = m.policy.Namespace + "/" + value
 	}
@@ -134,24 +148,24 @@ func (m matcher) serviceAccount(value string) bool {
 }
 
 func (m matcher) trustDomain(value string) bool {
-	domain, _, _, ok := m.identity()
+	domain, _, _, ok := m.callerIdentity()
 	if ok && slices.Contains(m.workload.TrustDomains, value) {
 		return slices.Contains(m.workload.TrustDomains, domain)
 	}
-	return ok && text(value, domain)
+	return ok && matchesText(value, domain)
 }
 
-func (m matcher) port(value string) bool { return value == strconv.Itoa(int(m.call.Port)) }
+func (m matcher) matchesPort(value string) bool { return value == strconv.Itoa(int(m.call.Port)) }
 
 // requestPrincipal is "ISS/SUB" of a validated token.
 func (m matcher) requestPrincipal(value string) bool {
 	issuer, _ := m.call.Claims["iss"].(string)
 	subject, _ := m.call.Claims["sub"].(string)
-	return m.call.Claims != nil && text(value, issuer+"/"+subject)
+	return m.call.Claims != nil && matchesText(value, issuer+"/"+subject)
 }
 
-// claim reports whether a value matches the claim, or one of its values if it is a list.
-func (m matcher) claim(path ...string) func(value string) bool {
+// claimMatcher reports whether a value matches the claim, or one of its values if it is a list.
+func (m matcher) claimMatcher(path ...string) func(value string) bool {
 	var at any = m.call.Claims
 	for _, name := range path {
 		fields, ok := at.(map[string]any)
@@ -163,26 +177,27 @@ func (m matcher) claim(path ...string) func(value string) bool {
 	return func(value string) bool {
 		switch c := at.(type) {
 		case string:
-			return text(value, c)
+			return matchesText(value, c)
 		case []string:
-			return slices.ContainsFunc(c, func(one string) bool { return text(value, one) })
+			return slices.ContainsFunc(c, func(one string) bool { return matchesText(value, one) })
 		default:
 			return false
 		}
 	}
 }
 
-// header reports whether a value matches one line of the header. The documentation does not mention headers with several lines;
-// Envoy judges each line on its own since CVE-2026-26308.
-func (m matcher) header(name string) func(value string) bool {
+// headerMatcher reports whether a value matches one line of the header. The documentation does not
+// mention headers with several lines; Envoy judges each line on its own since CVE-2026-26308.
+func (m matcher) headerMatcher(name string) func(value string) bool {
 	lines := m.call.Headers[strings.ToLower(name)]
 	return func(value string) bool {
-		return slices.ContainsFunc(lines, func(line string) bool { return text(value, line) })
+		return slices.ContainsFunc(lines, func(line string) bool { return matchesText(value, line) })
 	}
 }
 
-// in returns what reports whether an address is in a block, which is a network or a single address.
-func in(a netip.Addr) func(block string) bool {
+// blockMatcher returns what reports whether an address is in a block, which is a network or a
+// single address.
+func blockMatcher(a netip.Addr) func(block string) bool {
 	return func(block string) bool {
 		if p, err := netip.ParsePrefix(block); err == nil {
 			return p.Contains(a)

@@ -42,8 +42,8 @@ func newHandOver(a net.Addr) *handOver {
 	return &handOver{address: a, ready: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// give hands a connection over, and reports whether it was accepted.
-func (h *handOver) give(c net.Conn) bool {
+// handConnection hands a connection over, and reports whether it was accepted.
+func (h *handOver) handConnection(c net.Conn) bool {
 	select {
 	case h.ready <- c:
 		return true

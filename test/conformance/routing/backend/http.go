@@ -36,12 +36,19 @@ func attemptOf(text string, n int) attempt {
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	seen := Sighting{
-		ID: r.Header.Get(IDHeader), Method: r.Method, Path: r.RequestURI, Authority: r.Host, Protocol: r.Proto, Header: r.Header.Clone(),
+		ID: r.Header.Get(
+			IDHeader,
+		),
+		Method:    r.Method,
+		Path:      r.RequestURI,
+		Authority: r.Host,
+		Protocol:  r.Proto,
+		Header:    r.Header.Clone(),
 	}
 	if a, ok := local.(arrival); ok {
-		seen.Instance, seen.TLS, seen.ServerName = host(a.Addr), a.encrypted, a.serverName
+		seen.Instance, seen.TLS, seen.ServerName = hostOf(a.Addr), a.encrypted, a.serverName
 	}
-	seen = s.memory.add(seen)
+	seen = s.memory.recordSighting(seen)
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		s.serveWebSocket(w, seen)
 		return
@@ -59,11 +66,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if name, value, ok := strings.Cut(a.header, "="); ok {
 		w.Header().Set(name, value)
 	}
-	s.answer(w, r, seen, a.status)
+	s.writeAnswer(w, r, seen, a.status)
 }
 
-// answer returns the observed request, with some headers for rules to change.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, seen Sighting, status int) {
+// writeAnswer returns the observed request, with some headers for rules to change.
+func (s *Server) writeAnswer(w http.ResponseWriter, r *http.Request, seen Sighting, status int) {
 	body, err := json.Marshal(seen)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

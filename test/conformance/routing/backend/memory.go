@@ -37,8 +37,8 @@ func (m *Memory) Of(id string) []Sighting {
 	return append([]Sighting(nil), m.seen[id]...)
 }
 
-// add notes a sighting, and returns it with its attempt.
-func (m *Memory) add(s Sighting) Sighting {
+// recordSighting notes a sighting, and returns it with its attempt.
+func (m *Memory) recordSighting(s Sighting) Sighting {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.Attempt = len(m.seen[s.ID])

@@ -57,7 +57,7 @@ func New(listen Listen, memory *Memory, ports ...uint16) (*Server, error) {
 		web := newHandOver(l.Addr())
 		s.ends = append(s.ends, l, web)
 		s.running.Go(func() { _ = s.http.Serve(web) })
-		s.running.Go(func() { s.accept(l, web, port == GreetingPort) })
+		s.running.Go(func() { s.acceptConnections(l, web, port == GreetingPort) })
 	}
 	return s, nil
 }
@@ -78,8 +78,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// track keeps a connection for Close, and reports whether the server still runs.
-func (s *Server) track(c net.Conn) bool {
+// trackConnection keeps a connection for Close, and reports whether the server still runs.
+func (s *Server) trackConnection(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -90,55 +90,61 @@ func (s *Server) track(c net.Conn) bool {
 	return true
 }
 
-func (s *Server) forget(c net.Conn) {
+func (s *Server) forgetConnection(c net.Conn) {
 	c.Close()
 	s.mu.Lock()
 	delete(s.open, c)
 	s.mu.Unlock()
 }
 
-func (s *Server) accept(l net.Listener, web *handOver, greets bool) {
+func (s *Server) acceptConnections(l net.Listener, web *handOver, greets bool) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
-		if s.track(c) {
-			s.running.Go(func() { s.look(c, web, greets) })
+		if s.trackConnection(c) {
+			s.running.Go(func() { s.detectProtocol(c, web, greets) })
 		}
 	}
 }
 
-// look detects the client's protocol from its first bytes.
-func (s *Server) look(c net.Conn, web *handOver, greets bool) {
+// detectProtocol detects the client's protocol from its first bytes.
+func (s *Server) detectProtocol(c net.Conn, web *handOver, greets bool) {
 	if greets {
-		fmt.Fprintf(c, "hello from %s\n", host(c.LocalAddr()))
+		fmt.Fprintf(c, "hello from %s\n", hostOf(c.LocalAddr()))
 	}
 	_ = c.SetReadDeadline(time.Now().Add(firstBytes))
 	in := &peeked{Conn: c, in: bufio.NewReader(c)}
 	first, err := in.in.Peek(1)
 	if err != nil {
-		s.forget(c)
+		s.forgetConnection(c)
 		return
 	}
 	if first[0] == tlsHandshake {
 		inner := tls.Server(in, s.tls)
 		if inner.Handshake() != nil {
-			s.forget(c)
+			s.forgetConnection(c)
 			return
 		}
-		in = &peeked{Conn: inner, in: bufio.NewReader(inner), encrypted: true, serverName: inner.ConnectionState().ServerName}
+		in = &peeked{
+			Conn:       inner,
+			in:         bufio.NewReader(inner),
+			encrypted:  true,
+			serverName: inner.ConnectionState().ServerName,
+		}
 	}
 	start, _ := in.in.Peek(4)
 	_ = c.SetReadDeadline(time.Time{})
-	if isHTTP(string(start)) && web.give(in) {
+	if isHTTP(string(start)) && web.handConnection(in) {
 		return // the HTTP server closes it
 	}
 	s.serveLines(in)
-	s.forget(c)
+	s.forgetConnection(c)
 }
 
-// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1: ContentType handshake).
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1: ContentType
+// handshake).
 const tlsHandshake = 0x16
 
 func isHTTP(start string) bool {
@@ -152,8 +158,14 @@ func isHTTP(start string) bool {
 // serveLines answers each line, an id, with the id and the address that it came to.
 func (s *Server) serveLines(c *peeked) {
 	for lines := bufio.NewScanner(c.in); lines.Scan(); {
-		seen := s.memory.add(Sighting{
-			ID: strings.TrimSpace(lines.Text()), Instance: host(c.LocalAddr()), Protocol: "lines", TLS: c.encrypted, ServerName: c.serverName,
+		seen := s.memory.recordSighting(Sighting{
+			ID: strings.TrimSpace(
+				lines.Text(),
+			),
+			Instance:   hostOf(c.LocalAddr()),
+			Protocol:   "lines",
+			TLS:        c.encrypted,
+			ServerName: c.serverName,
 		})
 		text, err := json.Marshal(seen)
 		if err != nil {
@@ -165,7 +177,7 @@ func (s *Server) serveLines(c *peeked) {
 	}
 }
 
-func host(a net.Addr) string {
+func hostOf(a net.Addr) string {
 	h, _, err := net.SplitHostPort(a.String())
 	if err != nil {
 		return a.String()

@@ -18,7 +18,8 @@ type Case struct {
 	Name string `json:"name"`
 	// From is the caller; by default "web".
 	From string `json:"from"`
-	// Into makes the call come in at that caller's sidecar instead, from outside the mesh; or at a gateway.
+	// Into makes the call come in at that caller's sidecar instead, from outside the mesh; or at a
+	// gateway.
 	Into string `json:"into"`
 
 	// Call is an HTTP request: "GET http://reviews:80/path?query", sent to the address to which the
@@ -31,12 +32,14 @@ type Case struct {
 	To string `json:"to"`
 	// Host is the Host header in place of the URL's.
 	Host string `json:"host"`
-	// Headers are of the request. The order of their names is that of the alphabet; a list of values is several lines.
+	// Headers are of the request. The order of their names is that of the alphabet; a list of
+	// values is several lines.
 	Headers map[string]Values `json:"headers"`
 	// Protocol is "http/1.1", "http/1.0" or "h2c".
 	Protocol string `json:"protocol"`
-	// Via is an address that the proxy itself listens at, for a call to an HTTP proxy or to a listener that is bound: the call is
-	// not captured. Absolute has it ask for the whole URL, as HTTP proxies are asked.
+	// Via is an address that the proxy itself listens at, for a call to an HTTP proxy or to a
+	// listener that is bound: the call is not captured. Absolute has it ask for the whole URL, as
+	// HTTP proxies are asked.
 	Via      string `json:"via"`
 	Absolute bool   `json:"absolute"`
 	// Times is how often the call is made, by default once.
@@ -56,7 +59,8 @@ type Case struct {
 
 // Expect is what becomes of a call. Unset fields are not checked.
 type Expect struct {
-	// To is who answers: a name, or the shares of several in percent. "reviews-v1" means all instances whose names begin so.
+	// To is who answers: a name, or the shares of several in percent. "reviews-v1" means all
+	// instances whose names begin so.
 	To Shares `json:"to"`
 	// Cluster is what Envoy calls where it goes.
 	Cluster string `json:"cluster"`
@@ -67,7 +71,8 @@ type Expect struct {
 	// Sees are header lines of the request as the backend sees it, null for absent ones; also
 	// ":path", ":method" and ":authority".
 	Sees map[string]*string `json:"sees"`
-	// Gets are header lines of the answer as the caller gets it; a value in slashes is a regular expression.
+	// Gets are header lines of the answer as the caller gets it; a value in slashes is a regular
+	// expression.
 	Gets map[string]*string `json:"gets"`
 	Body *string            `json:"body"`
 	// Ends is for calls without an answer: "closed", "waiting", "refused".
@@ -127,7 +132,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-func (c *Case) fill() error {
+func (c *Case) setDefaults() error {
 	if c.From == "" {
 		c.From = "web"
 	}

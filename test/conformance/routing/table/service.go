@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// Service is a Kubernetes Service with its pods, in short: "{name: reviews, ports: [http 80], versions: [v1, v2]}".
+// Service is a Kubernetes Service with its pods, in short: "{name: reviews, ports: [http 80],
+// versions: [v1, v2]}".
 type Service struct {
 	Name string `json:"name"`
 	// Namespace is "shop" if nothing is said.
 	Namespace string `json:"namespace"`
-	// Ports are "NAME NUMBER [TARGET]"; by default "http 80 8080". TARGET is 8080 if nothing is said.
+	// Ports are "NAME NUMBER [TARGET]"; by default "http 80 8080". TARGET is 8080 if nothing is
+	// said.
 	Ports []string `json:"ports"`
 	// Versions are the pods' values of the label version, by default v1 alone.
 	Versions []Version `json:"versions"`
@@ -61,8 +63,8 @@ func newAddresses() *addresses {
 	return &addresses{netip.MustParseAddr("10.96.4.0"), netip.MustParseAddr("10.66.16.0")}
 }
 
-// next returns the next address that is not the first or last of its network.
-func next(a *netip.Addr) netip.Addr {
+// nextAddress returns the next address that is not the first or last of its network.
+func nextAddress(a *netip.Addr) netip.Addr {
 	for {
 		*a = a.Next()
 		if last := a.As4()[3]; last != 0 && last != 255 {
@@ -74,7 +76,7 @@ func next(a *netip.Addr) netip.Addr {
 // defaultTarget is where backends listen for everything that says nothing else.
 const defaultTarget = "8080"
 
-func (s *Service) fill(a *addresses) {
+func (s *Service) setDefaults(a *addresses) {
 	if s.Namespace == "" {
 		s.Namespace = "shop"
 	}
@@ -88,12 +90,16 @@ func (s *Service) fill(a *addresses) {
 		s.Versions = []Version{{Name: "v1", Count: 1}}
 	}
 	if !s.Headless {
-		s.ClusterIP = next(&a.service)
+		s.ClusterIP = nextAddress(&a.service)
 	}
 	s.instances = map[string]netip.Addr{}
 	for _, v := range s.Versions {
 		for i := range v.Count {
-			p := pod{name: fmt.Sprintf("%s-%s-%d", s.Name, v.Name, i), address: next(&a.pod), labels: map[string]string{"app": s.Name, "version": v.Name}}
+			p := pod{
+				name:    fmt.Sprintf("%s-%s-%d", s.Name, v.Name, i),
+				address: nextAddress(&a.pod),
+				labels:  map[string]string{"app": s.Name, "version": v.Name},
+			}
 			for name, value := range v.Labels {
 				p.labels[name] = value
 			}
@@ -106,14 +112,14 @@ func (s *Service) fill(a *addresses) {
 	}
 }
 
-// names returns the service's full name.
-func (s *Service) names() []string {
+// fullNames returns the service's full name.
+func (s *Service) fullNames() []string {
 	return []string{s.Name + "." + s.Namespace + ".svc.cluster.local"}
 }
 
-// manifest writes the Service and its Pods.
-func (s *Service) manifest() string {
-	spec := map[string]any{"ports": s.ports()}
+// renderManifest writes the Service and its Pods.
+func (s *Service) renderManifest() string {
+	spec := map[string]any{"ports": s.portList()}
 	switch {
 	case s.ExternalName != "":
 		spec["type"], spec["externalName"] = "ExternalName", s.ExternalName
@@ -125,14 +131,16 @@ func (s *Service) manifest() string {
 	if s.ExternalName == "" {
 		spec["selector"] = map[string]string{"app": s.Name}
 	}
-	docs := []string{document("v1", "Service", meta(s.Namespace, s.Name, s.Labels, s.Annotations), "spec", spec)}
+	docs := []string{
+		renderObject("v1", "Service", objectMeta(s.Namespace, s.Name, s.Labels, s.Annotations), "spec", spec),
+	}
 	for _, p := range s.pods {
-		docs = append(docs, podManifest(meta(s.Namespace, p.name, p.labels, nil), p.address))
+		docs = append(docs, podManifest(objectMeta(s.Namespace, p.name, p.labels, nil), p.address))
 	}
 	return strings.Join(docs, "\n---\n")
 }
 
-func (s *Service) ports() []map[string]any {
+func (s *Service) portList() []map[string]any {
 	var list []map[string]any
 	for _, text := range s.Ports {
 		f := append(strings.Fields(text), defaultTarget)
@@ -143,25 +151,35 @@ func (s *Service) ports() []map[string]any {
 	return list
 }
 
-// manifest writes the Pod of a caller.
-func (c *Caller) manifest() string {
+// renderManifest writes the Pod of a caller.
+func (c *Caller) renderManifest() string {
 	var annotations map[string]string
 	if c.Gateway {
 		annotations = map[string]string{"inject.istio.io/templates": "gateway"}
 	}
-	return podManifest(meta(c.Namespace, c.Name, c.Labels, annotations), c.Address)
+	return podManifest(objectMeta(c.Namespace, c.Name, c.Labels, annotations), c.Address)
 }
 
 func podManifest(meta map[string]any, address netip.Addr) string {
-	return document("v1", "Pod", meta,
-		"spec", map[string]any{"serviceAccountName": "default", "nodeName": "this-machine", "containers": []any{map[string]string{"name": "main", "image": "pause"}}},
-		"status", map[string]any{
+	return renderObject(
+		"v1",
+		"Pod",
+		meta,
+		"spec",
+		map[string]any{
+			"serviceAccountName": "default",
+			"nodeName":           "this-machine",
+			"containers":         []any{map[string]string{"name": "main", "image": "pause"}},
+		},
+		"status",
+		map[string]any{
 			"phase": "Running", "podIP": address.String(), "podIPs": []any{map[string]string{"ip": address.String()}},
 			"conditions": []any{map[string]string{"type": "Ready", "status": "True"}},
-		})
+		},
+	)
 }
 
-func meta(namespace, name string, labels, annotations map[string]string) map[string]any {
+func objectMeta(namespace, name string, labels, annotations map[string]string) map[string]any {
 	m := map[string]any{"namespace": namespace, "name": name}
 	if labels != nil {
 		m["labels"] = labels
@@ -172,8 +190,8 @@ func meta(namespace, name string, labels, annotations map[string]string) map[str
 	return m
 }
 
-// document writes an object as JSON, which is YAML.
-func document(version, kind string, meta map[string]any, fields ...any) string {
+// renderObject writes an object as JSON, which is YAML.
+func renderObject(version, kind string, meta map[string]any, fields ...any) string {
 	object := map[string]any{"apiVersion": version, "kind": kind, "metadata": meta}
 	for i := 0; i+1 < len(fields); i += 2 {
 		object[fields[i].(string)] = fields[i+1]

@@ -97,7 +97,10 @@ func (t *Table) readTopic(path string, addresses *addresses) (*Topic, error) {
 	if err != nil {
 		return nil, err
 	}
-	topic := &Topic{Name: strings.TrimSuffix(filepath.Base(path), ".txtar"), Shows: strings.TrimSpace(string(archive.Comment))}
+	topic := &Topic{
+		Name:  strings.TrimSuffix(filepath.Base(path), ".txtar"),
+		Shows: strings.TrimSpace(string(archive.Comment)),
+	}
 	if topic.Shows == "" {
 		return nil, fmt.Errorf("no line says what it shows")
 	}
@@ -124,19 +127,19 @@ func (t *Table) readTopic(path string, addresses *addresses) (*Topic, error) {
 		}
 	}
 	for name, a := range instances {
-		if err := t.claim(t.Instances, name, a); err != nil {
+		if err := t.claimAddress(t.Instances, name, a); err != nil {
 			return nil, err
 		}
 	}
 	for name, a := range hosts {
-		if err := t.claim(t.Hosts, name, a); err != nil {
+		if err := t.claimAddress(t.Hosts, name, a); err != nil {
 			return nil, err
 		}
 	}
-	return topic, t.finish(topic, addresses)
+	return topic, t.setTopicDefaults(topic, addresses)
 }
 
-func (t *Table) claim(in map[string]netip.Addr, name string, a netip.Addr) error {
+func (t *Table) claimAddress(in map[string]netip.Addr, name string, a netip.Addr) error {
 	if old, there := in[name]; there && old != a {
 		return fmt.Errorf("%s is %s and %s", name, old, a)
 	}
@@ -144,18 +147,18 @@ func (t *Table) claim(in map[string]netip.Addr, name string, a netip.Addr) error
 	return nil
 }
 
-// finish sets the defaults of omitted fields.
-func (t *Table) finish(topic *Topic, addresses *addresses) error {
+// setTopicDefaults sets the defaults of omitted fields.
+func (t *Table) setTopicDefaults(topic *Topic, addresses *addresses) error {
 	for _, s := range topic.Services {
-		s.fill(addresses)
+		s.setDefaults(addresses)
 		for name, a := range s.instances {
-			if err := t.claim(t.Instances, name, a); err != nil {
+			if err := t.claimAddress(t.Instances, name, a); err != nil {
 				return err
 			}
 		}
-		for _, name := range s.names() {
+		for _, name := range s.fullNames() {
 			if s.ClusterIP.IsValid() {
-				if err := t.claim(t.Hosts, name, s.ClusterIP); err != nil {
+				if err := t.claimAddress(t.Hosts, name, s.ClusterIP); err != nil {
 					return err
 				}
 			}
@@ -164,7 +167,7 @@ func (t *Table) finish(topic *Topic, addresses *addresses) error {
 	seen := map[string]bool{}
 	for _, c := range topic.Cases {
 		c.Topic = topic
-		if err := c.fill(); err != nil {
+		if err := c.setDefaults(); err != nil {
 			return fmt.Errorf("case %q: %w", c.Name, err)
 		}
 		if seen[c.Name] || c.Name == "" {
@@ -217,11 +220,11 @@ func (t *Table) Objects() []byte {
 	}
 	add(string(t.Common))
 	for _, c := range t.Callers {
-		add(c.manifest())
+		add(c.renderManifest())
 	}
 	for _, topic := range t.Topics {
 		for _, s := range topic.Services {
-			add(s.manifest())
+			add(s.renderManifest())
 		}
 		add(string(topic.Config))
 	}

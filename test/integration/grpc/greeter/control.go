@@ -34,31 +34,31 @@ func newController(xds bool) *controller {
 	return &controller{xds: xds, clients: map[string]*grpc.ClientConn{}, loads: map[string]*load{}}
 }
 
-func (c *controller) close() {
+func (c *controller) closeClients() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.loads {
-		l.stop()
+		l.stopLoad()
 	}
 	for _, client := range c.clients {
 		_ = client.Close()
 	}
 }
 
-func (c *controller) handler() http.Handler {
+func (c *controller) httpHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
 		if !c.ready.Load() {
 			http.Error(w, "it does not serve yet", http.StatusServiceUnavailable)
 		}
 	})
-	mux.HandleFunc("POST /calls", answering(c.calls))
-	mux.HandleFunc("POST /load", answering(c.setLoad))
-	mux.HandleFunc("GET /load", answering(c.getLoad))
+	mux.HandleFunc("POST /calls", answerWith(c.makeCalls))
+	mux.HandleFunc("POST /load", answerWith(c.setLoad))
+	mux.HandleFunc("GET /load", answerWith(c.getLoad))
 	return mux
 }
 
-func answering(f func(*http.Request) (Tally, error)) http.HandlerFunc {
+func answerWith(f func(*http.Request) (Tally, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		tally, err := f(r)
 		if err != nil {
@@ -69,8 +69,8 @@ func answering(f func(*http.Request) (Tally, error)) http.HandlerFunc {
 	}
 }
 
-// client returns the one client of a target.
-func (c *controller) client(target string) (*grpc.ClientConn, error) {
+// clientOf returns the one client of a target.
+func (c *controller) clientOf(target string) (*grpc.ClientConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if there := c.clients[target]; there != nil {
@@ -79,7 +79,9 @@ func (c *controller) client(target string) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if c.xds {
 		var err error
-		if creds, err = xdscreds.NewClientCredentials(xdscreds.ClientOptions{FallbackCreds: insecure.NewCredentials()}); err != nil {
+		if creds, err = xdscreds.NewClientCredentials(
+			xdscreds.ClientOptions{FallbackCreds: insecure.NewCredentials()},
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -91,8 +93,8 @@ func (c *controller) client(target string) (*grpc.ClientConn, error) {
 	return made, err
 }
 
-func (c *controller) calls(r *http.Request) (Tally, error) {
-	client, err := c.client(r.FormValue("target"))
+func (c *controller) makeCalls(r *http.Request) (Tally, error) {
+	client, err := c.clientOf(r.FormValue("target"))
 	if err != nil {
 		return Tally{}, err
 	}
@@ -107,7 +109,7 @@ func (c *controller) calls(r *http.Request) (Tally, error) {
 	}
 	tally := newTally()
 	for range count {
-		tally.add(call(r.Context(), client, headers...))
+		tally.addResult(makeCall(r.Context(), client, headers...))
 	}
 	return tally, nil
 }
@@ -119,7 +121,7 @@ func (c *controller) setLoad(r *http.Request) (Tally, error) {
 		return Tally{}, err
 	}
 	if rate > 0 {
-		client, err := c.client(target)
+		client, err := c.clientOf(target)
 		if err != nil {
 			return Tally{}, err
 		}
@@ -138,8 +140,8 @@ func (c *controller) setLoad(r *http.Request) (Tally, error) {
 	if l == nil {
 		return Tally{}, fmt.Errorf("there is no load on %s", target)
 	}
-	l.stop()
-	return l.tally(), nil
+	l.stopLoad()
+	return l.currentTally(), nil
 }
 
 func (c *controller) getLoad(r *http.Request) (Tally, error) {
@@ -149,5 +151,5 @@ func (c *controller) getLoad(r *http.Request) (Tally, error) {
 	if l == nil {
 		return Tally{}, fmt.Errorf("there is no load on %s", r.FormValue("target"))
 	}
-	return l.tally(), nil
+	return l.currentTally(), nil
 }

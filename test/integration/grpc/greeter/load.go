@@ -24,8 +24,9 @@ type Tally struct {
 	// Failed is how many ended with a code, by its name; Failures are the first of them, in words.
 	Failed   map[string]int
 	Failures []string
-	// Early is how many calls grpc-go itself failed, and are not in Failed: for a moment a channel chooses clusters by new routes
-	// before its balancer has heard of them. No order of pushes prevents it.
+	// Early is how many calls grpc-go itself failed, and are not in Failed: for a moment a channel
+	// chooses clusters by new routes before its balancer has heard of them. No order of pushes
+	// prevents it.
 	Early int
 }
 
@@ -36,7 +37,7 @@ func newTally() Tally {
 	return Tally{Answers: map[string]int{}, Callers: map[string]int{}, Failed: map[string]int{}}
 }
 
-func (t *Tally) add(answer *testpb.SimpleResponse, err error) {
+func (t *Tally) addResult(answer *testpb.SimpleResponse, err error) {
 	t.Sent++
 	if err == nil {
 		t.Answers[answer.GetServerId()]++
@@ -53,8 +54,8 @@ func (t *Tally) add(answer *testpb.SimpleResponse, err error) {
 	}
 }
 
-// call makes one call, with metadata as pairs of names and values.
-func call(ctx context.Context, client *grpc.ClientConn, headers ...string) (*testpb.SimpleResponse, error) {
+// makeCall makes one call, with metadata as pairs of names and values.
+func makeCall(ctx context.Context, client *grpc.ClientConn, headers ...string) (*testpb.SimpleResponse, error) {
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, headers...), callTime)
 	defer cancel()
 	return testpb.NewTestServiceClient(client).UnaryCall(ctx, new(testpb.SimpleRequest))
@@ -82,23 +83,23 @@ func startLoad(client *grpc.ClientConn, rate int) *load {
 			case <-tick.C:
 			}
 			l.running.Go(func() {
-				answer, err := call(context.WithoutCancel(ctx), client) // pending replies are awaited
+				answer, err := makeCall(context.WithoutCancel(ctx), client) // pending replies are awaited
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				l.seen.add(answer, err)
+				l.seen.addResult(answer, err)
 			})
 		}
 	})
 	return l
 }
 
-// stop ends the load when all calls have ended.
-func (l *load) stop() {
+// stopLoad ends the load when all calls have ended.
+func (l *load) stopLoad() {
 	l.end()
 	l.running.Wait()
 }
 
-func (l *load) tally() Tally {
+func (l *load) currentTally() Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.seen

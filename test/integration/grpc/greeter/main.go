@@ -21,7 +21,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	if err := runGreeter(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -32,17 +32,18 @@ type options struct {
 	xds                  bool
 }
 
-// linger is how long the control port stays after the server has gone, at most: its requests are short.
+// linger is how long the control port stays after the server has gone, at most: its requests are
+// short.
 const linger = 2 * time.Second
 
-func run(ctx context.Context, o options) error {
+func runGreeter(ctx context.Context, o options) error {
 	c := newController(o.xds)
-	defer c.close()
-	control := &http.Server{Addr: o.control, Handler: c.handler(), ReadHeaderTimeout: linger}
+	defer c.closeClients()
+	control := &http.Server{Addr: o.control, Handler: c.httpHandler(), ReadHeaderTimeout: linger}
 	failed := make(chan error, 1)
 	go func() { failed <- control.ListenAndServe() }()
 	if o.serve != "" {
-		end, err := serve(o, c, failed)
+		end, err := serveGreeter(o, c, failed)
 		if err != nil {
 			return err
 		}

@@ -29,11 +29,12 @@ func (s service) UnaryCall(ctx context.Context, _ *testpb.SimpleRequest) (*testp
 	return &testpb.SimpleResponse{ServerId: s.name, Username: callerOf(ctx)}, nil
 }
 
-// callerOf returns the SPIFFE ID of the caller: from its certificate, or from the header of a sidecar
-// (x-forwarded-client-cert).
+// callerOf returns the SPIFFE ID of the caller: from its certificate, or from the header of a
+// sidecar (x-forwarded-client-cert).
 func callerOf(ctx context.Context) string {
 	if p, ok := peer.FromContext(ctx); ok {
-		if t, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(t.State.PeerCertificates) > 0 && len(t.State.PeerCertificates[0].URIs) > 0 {
+		if t, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(t.State.PeerCertificates) > 0 &&
+			len(t.State.PeerCertificates[0].URIs) > 0 {
 			return t.State.PeerCertificates[0].URIs[0].String()
 		}
 	}
@@ -53,8 +54,8 @@ type server interface {
 	GracefulStop()
 }
 
-// serve runs the server until end is called, which lets running calls end.
-func serve(o options, c *controller, failed chan<- error) (end func(), err error) {
+// serveGreeter runs the server until end is called, which lets running calls end.
+func serveGreeter(o options, c *controller, failed chan<- error) (end func(), err error) {
 	var s server
 	if o.xds {
 		// By its listener it learns from the control plane whom it serves, and how.
@@ -62,9 +63,12 @@ func serve(o options, c *controller, failed chan<- error) (end func(), err error
 		if err != nil {
 			return nil, err
 		}
-		s, err = xds.NewGRPCServer(grpc.Creds(creds), xds.ServingModeCallback(func(_ net.Addr, m xds.ServingModeChangeArgs) {
-			c.ready.Store(m.Mode == connectivity.ServingModeServing)
-		}))
+		s, err = xds.NewGRPCServer(
+			grpc.Creds(creds),
+			xds.ServingModeCallback(func(_ net.Addr, m xds.ServingModeChangeArgs) {
+				c.ready.Store(m.Mode == connectivity.ServingModeServing)
+			}),
+		)
 		if err != nil {
 			return nil, err
 		}

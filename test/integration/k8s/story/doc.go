@@ -2,7 +2,8 @@
 // install, label a namespace, deploy Bookinfo, call it through the gateway, break a rule, shift
 // traffic, scale, roll, restart. All of it is real: a kube-apiserver, webhooks, iptables, Envoy.
 //
-// In: a cluster with a node. Out: expectations, each held or not, told to an [Audience]: a test, or a terminal.
+// In: a cluster with a node. Out: expectations, each held or not, told to an [Audience]: a test, or
+// a terminal.
 //
 // Start with [Stage.Play] in scenes.go; stage.go is where the scenes play.
 package story

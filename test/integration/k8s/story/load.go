@@ -42,7 +42,7 @@ func (s *Stage) underLoad(ctx context.Context, f func(context.Context) error) (T
 			calls.Go(func() {
 				// Not the context that ends the load: pending replies are awaited.
 				sent := time.Now()
-				code, body, err := s.get(ctx, reviewsPath)
+				code, body, err := s.getPath(ctx, reviewsPath)
 				mu.Lock()
 				defer mu.Unlock()
 				tally.Sent++
@@ -51,7 +51,10 @@ func (s *Stage) underLoad(ctx context.Context, f func(context.Context) error) (T
 				}
 				tally.Failed++
 				if len(tally.Failures) < mostFailures {
-					tally.Failures = append(tally.Failures, fmt.Sprintf("%s: %d %.120s (%v)", sent.Format("15:04:05.000"), code, body, err))
+					tally.Failures = append(
+						tally.Failures,
+						fmt.Sprintf("%s: %d %.120s (%v)", sent.Format("15:04:05.000"), code, body, err),
+					)
 				}
 			})
 		}

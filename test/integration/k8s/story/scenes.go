@@ -16,8 +16,8 @@ type scene struct {
 	play func(context.Context, *Stage) error
 }
 
-// scenes are all of them, in order.
-func scenes() []scene {
+// allScenes are all of them, in order.
+func allScenes() []scene {
 	return []scene{
 		{title: "Helm installs the control plane and an ingress gateway", play: playInstall},
 		{title: "A namespace is labelled, and Bookinfo's pods get sidecars", play: playBookinfo},
@@ -32,18 +32,23 @@ func scenes() []scene {
 	}
 }
 
-// Play plays all scenes. It fails when something was not as expected, after all has been told; or at once when a scene breaks off,
-// for the next would have nothing to begin with.
+// Play plays all scenes. It fails when something was not as expected, after all has been told; or
+// at once when a scene breaks off, for the next would have nothing to begin with.
 func (s *Stage) Play(ctx context.Context) error {
-	all := scenes()
+	all := allScenes()
 	for i, scene := range all {
 		s.audience.Scene(i+1, len(all), scene.title)
 		if err := s.playOne(ctx, scene); err != nil {
-			s.expect(false, "the scene", "played to its end", err.Error())
+			s.reportVerdict(false, "the scene", "played to its end", err.Error())
 			return fmt.Errorf("scene %q: %w", scene.title, err)
 		}
 	}
-	s.expect(s.load.Failed == 0, "calls while things were changed", "0 failed", fmt.Sprintf("%d sent, %d failed", s.load.Sent, s.load.Failed))
+	s.reportVerdict(
+		s.load.Failed == 0,
+		"calls while things were changed",
+		"0 failed",
+		fmt.Sprintf("%d sent, %d failed", s.load.Sent, s.load.Failed),
+	)
 	if s.failed > 0 {
 		return fmt.Errorf("%d expectations did not hold", s.failed)
 	}
@@ -58,11 +63,20 @@ func (s *Stage) playOne(ctx context.Context, scene scene) error {
 		if err := scene.play(ctx, s); err != nil {
 			return err
 		}
-		return sleep(ctx, afterwards)
+		return sleepFor(ctx, afterwards)
 	})
 	s.load.Sent, s.load.Failed = s.load.Sent+tally.Sent, s.load.Failed+tally.Failed
-	s.expect(tally.Failed == 0 && tally.Sent > 0, "calls all the while", "0 failed",
-		fmt.Sprintf("%d failed of %d, at %.0f a second", tally.Failed, tally.Sent, float64(tally.Sent)/tally.Took.Seconds()))
+	s.reportVerdict(
+		tally.Failed == 0 && tally.Sent > 0,
+		"calls all the while",
+		"0 failed",
+		fmt.Sprintf(
+			"%d failed of %d, at %.0f a second",
+			tally.Failed,
+			tally.Sent,
+			float64(tally.Sent)/tally.Took.Seconds(),
+		),
+	)
 	for _, failure := range tally.Failures {
 		s.audience.Say("failed %s", failure)
 	}
@@ -72,7 +86,7 @@ func (s *Stage) playOne(ctx context.Context, scene scene) error {
 // afterwards is how long calls go on after a change: for a later scene that breaks it.
 const afterwards = time.Second
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepFor(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -82,30 +96,35 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func playInstall(ctx context.Context, s *Stage) error {
-	if err := s.install(ctx); err != nil {
+	if err := s.installCharts(ctx); err != nil {
 		return err
 	}
 	pods, err := s.client.CoreV1().Pods("istio-system").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	s.expect(len(pods.Items) == 2, "pods in istio-system", "the control plane and the gateway", fmt.Sprintf("%d", len(pods.Items)))
+	s.reportVerdict(
+		len(pods.Items) == 2,
+		"pods in istio-system",
+		"the control plane and the gateway",
+		fmt.Sprintf("%d", len(pods.Items)),
+	)
 	return nil
 }
 
 func playBookinfo(ctx context.Context, s *Stage) error {
-	if _, err := s.kubectl(ctx, "label", "namespace", "default", "istio-injection=enabled"); err != nil {
+	if _, err := s.runKubectl(ctx, "label", "namespace", "default", "istio-injection=enabled"); err != nil {
 		return err
 	}
 	for _, file := range []string{"bookinfo.yaml", "gateway.yaml"} {
-		if err := s.apply(ctx, "kubernetes/"+file, false); err != nil {
+		if err := s.applyFile(ctx, "kubernetes/"+file, false); err != nil {
 			return err
 		}
 	}
 	if err := s.awaitDeployments(ctx, ""); err != nil {
 		return err
 	}
-	pods, err := s.pods(ctx, "")
+	pods, err := s.listPods(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -117,15 +136,20 @@ func playBookinfo(ctx context.Context, s *Stage) error {
 			}
 		}
 	}
-	s.expect(with == len(pods) && with > 0, "pods with a sidecar that is ready", "all", fmt.Sprintf("%d of %d", with, len(pods)))
+	s.reportVerdict(
+		with == len(pods) && with > 0,
+		"pods with a sidecar that is ready",
+		"all",
+		fmt.Sprintf("%d of %d", with, len(pods)),
+	)
 	return nil
 }
 
 func playGateway(ctx context.Context, s *Stage) error {
 	s.audience.Say("curl http://%s/productpage", s.gateway)
 	var page []byte
-	err := await(ctx, "the product page", func(ctx context.Context) error {
-		code, body, err := s.get(ctx, "/productpage")
+	err := awaitCondition(ctx, "the product page", func(ctx context.Context) error {
+		code, body, err := s.getPath(ctx, "/productpage")
 		if err == nil && code != 200 {
 			err = fmt.Errorf("%d: %.200s", code, body)
 		}
@@ -135,20 +159,20 @@ func playGateway(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	s.expect(len(page) > 0, "the product page", "200", fmt.Sprintf("200, %d bytes", len(page)))
-	code, _, err := s.get(ctx, "/nothing-leads-here")
+	s.reportVerdict(len(page) > 0, "the product page", "200", fmt.Sprintf("200, %d bytes", len(page)))
+	code, _, err := s.getPath(ctx, "/nothing-leads-here")
 	if err != nil {
 		return err
 	}
-	s.expect(code == 404, "what no rule leads to", "404", fmt.Sprint(code))
+	s.reportVerdict(code == 404, "what no rule leads to", "404", fmt.Sprint(code))
 	var seen map[string]int
-	err = await(ctx, "all versions of reviews", func(ctx context.Context) (err error) {
-		if seen, err = s.versions(ctx, 12); err == nil && len(seen) != 3 {
+	err = awaitCondition(ctx, "all versions of reviews", func(ctx context.Context) (err error) {
+		if seen, err = s.countVersions(ctx, 12); err == nil && len(seen) != 3 {
 			err = fmt.Errorf("there answer %v", seen)
 		}
 		return err
 	})
-	s.expect(err == nil, "reviews of 12 calls", "v1, v2 and v3", fmt.Sprint(seen))
+	s.reportVerdict(err == nil, "reviews of 12 calls", "v1, v2 and v3", fmt.Sprint(seen))
 	return nil
 }
 
@@ -166,46 +190,58 @@ spec:
 func playMistake(ctx context.Context, s *Stage) error {
 	s.audience.Show(mistake)
 	err := s.cluster.Apply(ctx, mistake)
-	s.expect(err != nil, "the rule", "refused, naming field and reason", fmt.Sprint(err))
+	s.reportVerdict(err != nil, "the rule", "refused, naming field and reason", fmt.Sprint(err))
 	return nil
 }
 
 func playAllV1(ctx context.Context, s *Stage) error {
 	for _, file := range []string{"destination-rule-all.yaml", "virtual-service-all-v1.yaml"} {
-		if err := s.apply(ctx, "networking/"+file, true); err != nil {
+		if err := s.applyFile(ctx, "networking/"+file, true); err != nil {
 			return err
 		}
 	}
 	if err := s.awaitReconciled(ctx); err != nil {
 		return err
 	}
-	seen, err := s.versions(ctx, 40)
+	seen, err := s.countVersions(ctx, 40)
 	if err != nil {
 		return err
 	}
-	s.expect(seen["reviews-v1"] == 40, "reviews of 40 calls", "v1 only", fmt.Sprint(seen))
+	s.reportVerdict(seen["reviews-v1"] == 40, "reviews of 40 calls", "v1 only", fmt.Sprint(seen))
 	return nil
 }
 
 // awaitReconciled waits as a user's script does until proxies have the rule for reviews.
 func (s *Stage) awaitReconciled(ctx context.Context) error {
-	if _, err := s.kubectl(ctx, "wait", "--for=condition=Reconciled", "--timeout=60s", "virtualservice/reviews"); err != nil {
+	if _, err := s.runKubectl(
+		ctx,
+		"wait",
+		"--for=condition=Reconciled",
+		"--timeout=60s",
+		"virtualservice/reviews",
+	); err != nil {
 		return err
 	}
-	said, err := s.kubectl(ctx, "get", "virtualservice/reviews", "-o", `jsonpath={.status.conditions[?(@.type=="Reconciled")].message}`)
+	said, err := s.runKubectl(
+		ctx,
+		"get",
+		"virtualservice/reviews",
+		"-o",
+		`jsonpath={.status.conditions[?(@.type=="Reconciled")].message}`,
+	)
 	s.audience.Say("its status: %s", said)
 	return err
 }
 
 func playShift(ctx context.Context, s *Stage) error {
-	if err := s.apply(ctx, "networking/virtual-service-reviews-90-10.yaml", true); err != nil {
+	if err := s.applyFile(ctx, "networking/virtual-service-reviews-90-10.yaml", true); err != nil {
 		return err
 	}
 	const calls = 300
 	var seen map[string]int
 	// The condition is still that of the rule before for a moment: what counts is who answers.
-	err := await(ctx, "v3", func(ctx context.Context) (err error) {
-		if seen, err = s.versions(ctx, 10); err == nil && seen["reviews-v3"] == 0 {
+	err := awaitCondition(ctx, "v3", func(ctx context.Context) (err error) {
+		if seen, err = s.countVersions(ctx, 10); err == nil && seen["reviews-v3"] == 0 {
 			err = fmt.Errorf("there answer %v", seen)
 		}
 		return err
@@ -213,11 +249,16 @@ func playShift(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	if seen, err = s.versions(ctx, calls); err != nil {
+	if seen, err = s.countVersions(ctx, calls); err != nil {
 		return err
 	}
 	v3 := float64(seen["reviews-v3"]) / calls
 	// Of 300, 99.9% of all rounds have between 4% and 17%.
-	s.expect(v3 > 0.04 && v3 < 0.17 && seen["reviews-v2"] == 0, fmt.Sprintf("reviews of %d calls", calls), "about one in ten v3, others v1", fmt.Sprint(seen))
+	s.reportVerdict(
+		v3 > 0.04 && v3 < 0.17 && seen["reviews-v2"] == 0,
+		fmt.Sprintf("reviews of %d calls", calls),
+		"about one in ten v3, others v1",
+		fmt.Sprint(seen),
+	)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 func playScale(ctx context.Context, s *Stage) error {
 	for _, replicas := range []string{"3", "1"} {
-		if _, err := s.kubectl(ctx, "scale", "deployment/reviews-v1", "--replicas="+replicas); err != nil {
+		if _, err := s.runKubectl(ctx, "scale", "deployment/reviews-v1", "--replicas="+replicas); err != nil {
 			return err
 		}
 		if err := s.awaitDeployments(ctx, "app=reviews"); err != nil {
@@ -31,8 +31,8 @@ func playScale(ctx context.Context, s *Stage) error {
 // expectAnswersOf waits until that many Pods of reviews v1 answer.
 func (s *Stage) expectAnswersOf(ctx context.Context, pods int) error {
 	seen := map[string]bool{}
-	err := await(ctx, "all replicas", func(ctx context.Context) error {
-		_, body, err := s.get(ctx, reviewsPath)
+	err := awaitCondition(ctx, "all replicas", func(ctx context.Context) error {
+		_, body, err := s.getPath(ctx, reviewsPath)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (s *Stage) expectAnswersOf(ctx context.Context, pods int) error {
 		}
 		return nil
 	})
-	s.expect(err == nil, "pods of reviews v1 that answer", fmt.Sprint(pods), fmt.Sprint(len(seen)))
+	s.reportVerdict(err == nil, "pods of reviews v1 that answer", fmt.Sprint(pods), fmt.Sprint(len(seen)))
 	return nil
 }
 
@@ -53,10 +53,16 @@ func playRoll(ctx context.Context, s *Stage) error {
 	surge := []byte(`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":"100%","maxUnavailable":0}}}}`)
 	deployments := s.client.AppsV1().Deployments(metav1.NamespaceDefault)
 	for _, name := range []string{"productpage-v1", "reviews-v1"} {
-		if _, err := deployments.Patch(ctx, name, types.StrategicMergePatchType, surge, metav1.PatchOptions{}); err != nil {
+		if _, err := deployments.Patch(
+			ctx,
+			name,
+			types.StrategicMergePatchType,
+			surge,
+			metav1.PatchOptions{},
+		); err != nil {
 			return err
 		}
-		if _, err := s.kubectl(ctx, "rollout", "restart", "deployment/"+name); err != nil {
+		if _, err := s.runKubectl(ctx, "rollout", "restart", "deployment/"+name); err != nil {
 			return err
 		}
 	}
@@ -64,10 +70,19 @@ func playRoll(ctx context.Context, s *Stage) error {
 }
 
 func playRestart(ctx context.Context, s *Stage) error {
-	if _, err := s.kubectl(ctx, "-n", "istio-system", "delete", "pod", "-l", "app=istiod", "--wait=true"); err != nil {
+	if _, err := s.runKubectl(
+		ctx,
+		"-n",
+		"istio-system",
+		"delete",
+		"pod",
+		"-l",
+		"app=istiod",
+		"--wait=true",
+	); err != nil {
 		return err
 	}
-	_, err := s.kubectl(ctx, "-n", "istio-system", "rollout", "status", "deployment/istiod", "--timeout=60s")
+	_, err := s.runKubectl(ctx, "-n", "istio-system", "rollout", "status", "deployment/istiod", "--timeout=60s")
 	return err
 }
 
@@ -76,18 +91,18 @@ const outage = 3 * time.Second
 
 func playOutage(ctx context.Context, s *Stage) error {
 	s.cluster.StopAPIServer()
-	if err := sleep(ctx, outage); err != nil {
+	if err := sleepFor(ctx, outage); err != nil {
 		return err
 	}
 	if err := s.cluster.StartAPIServer(ctx); err != nil {
 		return err
 	}
 	// After it, rules work as before.
-	if err := s.apply(ctx, "networking/virtual-service-reviews-v3.yaml", true); err != nil {
+	if err := s.applyFile(ctx, "networking/virtual-service-reviews-v3.yaml", true); err != nil {
 		return err
 	}
-	return await(ctx, "v3", func(ctx context.Context) error {
-		seen, err := s.versions(ctx, 10)
+	return awaitCondition(ctx, "v3", func(ctx context.Context) error {
+		seen, err := s.countVersions(ctx, 10)
 		if err == nil && seen["reviews-v3"] != 10 {
 			err = fmt.Errorf("there answer %v", seen)
 		}

@@ -53,7 +53,13 @@ func NewStage(c *cluster.Cluster, a Audience) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stage{audience: a, cluster: c, client: client, root: root, http: &http.Client{Transport: c.Transport(), Timeout: callTimeout}}, nil
+	return &Stage{
+		audience: a,
+		cluster:  c,
+		client:   client,
+		root:     root,
+		http:     &http.Client{Transport: c.Transport(), Timeout: callTimeout},
+	}, nil
 }
 
 // Close releases all resources of the stage; the cluster stays.
@@ -70,16 +76,16 @@ const (
 	pause    = 50 * time.Millisecond
 )
 
-// expect prints a verdict, and counts unexpected ones.
-func (s *Stage) expect(held bool, what, expected, saw string) {
+// reportVerdict prints a verdict, and counts unexpected ones.
+func (s *Stage) reportVerdict(held bool, what, expected, saw string) {
 	if !held {
 		s.failed++
 	}
 	s.audience.Verdict(held, what, expected, saw)
 }
 
-// await waits until something holds.
-func await(ctx context.Context, what string, holds func(context.Context) error) error {
+// awaitCondition waits until something holds.
+func awaitCondition(ctx context.Context, what string, holds func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -95,15 +101,15 @@ func await(ctx context.Context, what string, holds func(context.Context) error) 
 	}
 }
 
-// sample reads one of the files of Bookinfo.
-func (s *Stage) sample(path string) (string, error) {
+// readSample reads one of the files of Bookinfo.
+func (s *Stage) readSample(path string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(s.root, "samples", "bookinfo", path))
 	return string(text), err
 }
 
-// apply applies a file of Bookinfo, and shows it if it is a rule.
-func (s *Stage) apply(ctx context.Context, path string, show bool) error {
-	text, err := s.sample(path)
+// applyFile applies a file of Bookinfo, and shows it if it is a rule.
+func (s *Stage) applyFile(ctx context.Context, path string, show bool) error {
+	text, err := s.readSample(path)
 	if err != nil {
 		return err
 	}
@@ -114,8 +120,8 @@ func (s *Stage) apply(ctx context.Context, path string, show bool) error {
 	return s.cluster.Apply(ctx, text)
 }
 
-// kubectl runs kubectl and returns its output.
-func (s *Stage) kubectl(ctx context.Context, args ...string) (string, error) {
+// runKubectl runs kubectl and returns its output.
+func (s *Stage) runKubectl(ctx context.Context, args ...string) (string, error) {
 	cmd, err := s.cluster.Kubectl(ctx, args...)
 	if err != nil {
 		return "", err
@@ -129,8 +135,8 @@ func (s *Stage) kubectl(ctx context.Context, args ...string) (string, error) {
 	return text, nil
 }
 
-// get asks the gateway.
-func (s *Stage) get(ctx context.Context, path string) (int, []byte, error) {
+// getPath asks the gateway.
+func (s *Stage) getPath(ctx context.Context, path string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.gateway+path, http.NoBody)
 	if err != nil {
 		return 0, nil, err
@@ -144,12 +150,13 @@ func (s *Stage) get(ctx context.Context, path string) (int, []byte, error) {
 	return resp.StatusCode, body, err
 }
 
-// reviewsPath is answered by productpage with what reviews says: a call through the gateway and two services.
+// reviewsPath is answered by productpage with what reviews says: a call through the gateway and two
+// services.
 const reviewsPath = "/api/v1/products/0/reviews"
 
-// version asks which version of reviews answers.
-func (s *Stage) version(ctx context.Context) (string, error) {
-	code, body, err := s.get(ctx, reviewsPath)
+// reviewsVersion asks which version of reviews answers.
+func (s *Stage) reviewsVersion(ctx context.Context) (string, error) {
+	code, body, err := s.getPath(ctx, reviewsPath)
 	if err != nil {
 		return "", err
 	}
@@ -172,11 +179,11 @@ func podName(body []byte) string {
 	return answer.PodName
 }
 
-// versions counts which versions answer.
-func (s *Stage) versions(ctx context.Context, calls int) (map[string]int, error) {
+// countVersions counts which versions answer.
+func (s *Stage) countVersions(ctx context.Context, calls int) (map[string]int, error) {
 	seen := map[string]int{}
 	for range calls {
-		v, err := s.version(ctx)
+		v, err := s.reviewsVersion(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -185,8 +192,8 @@ func (s *Stage) versions(ctx context.Context, calls int) (map[string]int, error)
 	return seen, nil
 }
 
-// pods lists the Pods of a selector that are not about to go.
-func (s *Stage) pods(ctx context.Context, selector string) ([]corev1.Pod, error) {
+// listPods lists the Pods of a selector that are not about to go.
+func (s *Stage) listPods(ctx context.Context, selector string) ([]corev1.Pod, error) {
 	list, err := s.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, err
@@ -203,19 +210,24 @@ func (s *Stage) pods(ctx context.Context, selector string) ([]corev1.Pod, error)
 // awaitDeployments waits until all Deployments of the namespace have rolled out, and the pods that
 // they replaced are gone.
 func (s *Stage) awaitDeployments(ctx context.Context, selector string) error {
-	return await(ctx, "deployments "+selector, func(ctx context.Context) error {
-		list, err := s.client.AppsV1().Deployments(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	return awaitCondition(ctx, "deployments "+selector, func(ctx context.Context) error {
+		list, err := s.client.AppsV1().
+			Deployments(metav1.NamespaceDefault).
+			List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return err
 		}
 		want := int32(0)
 		for _, d := range list.Items {
 			want += *d.Spec.Replicas
-			if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != *d.Spec.Replicas || d.Status.AvailableReplicas != *d.Spec.Replicas {
+			if d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != *d.Spec.Replicas ||
+				d.Status.AvailableReplicas != *d.Spec.Replicas {
 				return fmt.Errorf("%s has %d of %d", d.Name, d.Status.AvailableReplicas, *d.Spec.Replicas)
 			}
 		}
-		pods, err := s.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		pods, err := s.client.CoreV1().
+			Pods(metav1.NamespaceDefault).
+			List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err == nil && len(pods.Items) != int(want) {
 			err = fmt.Errorf("there are %d pods, want %d", len(pods.Items), want)
 		}
@@ -223,15 +235,20 @@ func (s *Stage) awaitDeployments(ctx context.Context, selector string) error {
 	})
 }
 
-// install installs the charts.
-func (s *Stage) install(ctx context.Context) error {
+// installCharts installs the charts.
+func (s *Stage) installCharts(ctx context.Context) error {
 	for _, chart := range mesh.Charts() {
-		s.audience.Say("helm install %s manifests/charts/%s -n %s --create-namespace --wait", chart.Release, chart.Chart, chart.Namespace)
+		s.audience.Say(
+			"helm install %s manifests/charts/%s -n %s --create-namespace --wait",
+			chart.Release,
+			chart.Chart,
+			chart.Namespace,
+		)
 		if err := mesh.Install(ctx, s.cluster.Programs(), s.cluster.Kubeconfig(), chart); err != nil {
 			return err
 		}
 	}
-	return await(ctx, "the gateway's address", func(ctx context.Context) error {
+	return awaitCondition(ctx, "the gateway's address", func(ctx context.Context) error {
 		service, err := s.client.CoreV1().Services("istio-system").Get(ctx, "istio-ingressgateway", metav1.GetOptions{})
 		if err == nil && len(service.Status.LoadBalancer.Ingress) == 0 {
 			err = fmt.Errorf("it has none")

@@ -24,7 +24,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
+	err := rootCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
@@ -39,11 +39,15 @@ type options struct {
 	rest   time.Duration
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	o := options{size: apiserver.Size{Namespaces: 20, Services: 1000, Pods: 5000}}
 	c := &cobra.Command{
-		Use: "kubebench", Short: "Measure what control planes take to read and hold an API server", Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+		Use:           "kubebench",
+		Short:         "Measure what control planes take to read and hold an API server",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(c *cobra.Command, _ []string) error { return o.runBench(c.Context()) },
 	}
 	f := c.Flags()
 	f.IntVar(&o.size.Namespaces, "namespaces", o.size.Namespaces, "namespaces")
@@ -55,7 +59,7 @@ func command() *cobra.Command {
 	return c
 }
 
-func (o options) run(ctx context.Context) error {
+func (o options) runBench(ctx context.Context) error {
 	var planes []target.Plane
 	for _, text := range o.planes {
 		p, err := target.ParsePlane(text)
@@ -64,7 +68,10 @@ func (o options) run(ctx context.Context) error {
 		}
 		planes = append(planes, p)
 	}
-	c, err := cluster.Up(ctx, cluster.Options{Output: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }})
+	c, err := cluster.Up(
+		ctx,
+		cluster.Options{Output: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }},
+	)
 	if err != nil {
 		return err
 	}
@@ -74,15 +81,23 @@ func (o options) run(ctx context.Context) error {
 		}
 	}()
 	began := time.Now()
-	if err := prepare(ctx, c, o.size); err != nil {
+	if err := prepareCluster(ctx, c, o.size); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%d services and %d pods were written in %v\n", o.size.Services, o.size.Pods, time.Since(began).Round(time.Second))
-	fmt.Println("| control plane | ready after | CPU until then | CPU at rest, of one | live heap | resident | resident at most |")
+	fmt.Fprintf(
+		os.Stderr,
+		"%d services and %d pods were written in %v\n",
+		o.size.Services,
+		o.size.Pods,
+		time.Since(began).Round(time.Second),
+	)
+	fmt.Println(
+		"| control plane | ready after | CPU until then | CPU at rest, of one | live heap | resident | resident at most |",
+	)
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for range o.rounds {
 		for _, p := range planes {
-			if err := o.measure(ctx, c, p); err != nil {
+			if err := o.measurePlane(ctx, c, p); err != nil {
 				return err
 			}
 		}
@@ -90,7 +105,7 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
-func prepare(ctx context.Context, c *cluster.Cluster, size apiserver.Size) error {
+func prepareCluster(ctx context.Context, c *cluster.Cluster, size apiserver.Size) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return err
@@ -102,8 +117,8 @@ func prepare(ctx context.Context, c *cluster.Cluster, size apiserver.Size) error
 	return apiserver.Fill(ctx, c.Config(), size)
 }
 
-// measure starts a control plane, and prints its line of the table.
-func (o options) measure(ctx context.Context, c *cluster.Cluster, p target.Plane) error {
+// measurePlane starts a control plane, and prints its line of the table.
+func (o options) measurePlane(ctx context.Context, c *cluster.Cluster, p target.Plane) error {
 	dir, err := os.MkdirTemp("", "kubebench-")
 	if err != nil {
 		return err
@@ -114,7 +129,11 @@ func (o options) measure(ctx context.Context, c *cluster.Cluster, p target.Plane
 		return err
 	}
 	defer log.Close()
-	s := target.Settings{Dir: dir, Kubeconfig: c.Kubeconfig(), Environment: []string{"ENABLE_CA_SERVER=false", "PILOT_ENABLE_STATUS=false"}}
+	s := target.Settings{
+		Dir:         dir,
+		Kubeconfig:  c.Kubeconfig(),
+		Environment: []string{"ENABLE_CA_SERVER=false", "PILOT_ENABLE_STATUS=false"},
+	}
 	for _, address := range []*string{&s.XDS, &s.HTTP, &s.Monitoring} {
 		if *address, err = freeAddress(); err != nil {
 			return err
@@ -135,12 +154,20 @@ func (o options) measure(ctx context.Context, c *cluster.Cluster, p target.Plane
 	resting := x.CPU() - before
 	uncollected := x.Memory(false)
 	m := x.Memory(true)
-	fmt.Printf("| %s | %.1f s | %.2f s | %.2f %% | %.1f MiB | %.1f MiB | %.1f MiB |\n", p.Kind, x.Started.Seconds(), x.StartCPU.Seconds(),
-		100*resting.Seconds()/o.rest.Seconds(), mebi(m.Heap), mebi(uncollected.RSS), mebi(x.Peak()))
+	fmt.Printf(
+		"| %s | %.1f s | %.2f s | %.2f %% | %.1f MiB | %.1f MiB | %.1f MiB |\n",
+		p.Kind,
+		x.Started.Seconds(),
+		x.StartCPU.Seconds(),
+		100*resting.Seconds()/o.rest.Seconds(),
+		toMebibytes(m.Heap),
+		toMebibytes(uncollected.RSS),
+		toMebibytes(x.Peak()),
+	)
 	return nil
 }
 
-func mebi(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+func toMebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

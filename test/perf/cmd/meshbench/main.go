@@ -1,4 +1,5 @@
-// Command meshbench measures control planes with a fleet of simulated proxies. docs/BENCHMARKS.md explains it.
+// Command meshbench measures control planes with a fleet of simulated proxies. docs/BENCHMARKS.md
+// explains it.
 //
 //	meshbench run --plane bin/pilot-discovery --size small,medium --json out.json
 //	meshbench pair --a meshpilot=bin/pilot-discovery --b istiod=PATH --size medium
@@ -22,7 +23,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := command().ExecuteContext(ctx)
+	err := rootCommand().ExecuteContext(ctx)
 	var failed failures
 	switch {
 	case err == nil:
@@ -46,9 +47,12 @@ func (f failures) Error() string {
 	return text
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use: "meshbench", Short: "Measure control planes with simulated proxies", SilenceErrors: true, SilenceUsage: true,
+		Use:           "meshbench",
+		Short:         "Measure control planes with simulated proxies",
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	root.AddCommand(runCommand(), pairCommand(), compareCommand(), tableCommand())
 	return root

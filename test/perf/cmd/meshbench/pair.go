@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/perf/target"
 )
 
-// pairCommand measures two control planes crossed, A B B A, so that what drifts on the machine hits both.
+// pairCommand measures two control planes crossed, A B B A, so that what drifts on the machine hits
+// both.
 func pairCommand() *cobra.Command {
 	var f flags
 	var a, b, out string
@@ -31,7 +32,7 @@ func pairCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := f.finish()
+			done, err := f.completeOptions()
 			if err != nil {
 				return err
 			}
@@ -39,9 +40,14 @@ func pairCommand() *cobra.Command {
 			var results [2]report.File
 			for _, g := range groups {
 				for round := range rounds {
-					for _, side := range order(round) {
+					for _, side := range runOrder(round) {
 						fmt.Fprintf(os.Stderr, "round %d of %d, %s\n", round+1, rounds, "AB"[side:side+1])
-						if err := f.measure(c.Context(), planes[side], []scenario.Group{g}, &results[side]); err != nil {
+						if err := f.measureGroups(
+							c.Context(),
+							planes[side],
+							[]scenario.Group{g},
+							&results[side],
+						); err != nil {
 							return err
 						}
 					}
@@ -56,7 +62,7 @@ func pairCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.add(c.Flags())
+	f.addFlags(c.Flags())
 	c.Flags().StringVar(&a, "a", filepath.Join("bin", "pilot-discovery"), "the first control plane")
 	c.Flags().StringVar(&b, "b", "", "the second control plane")
 	c.Flags().IntVar(&rounds, "rounds", 2, "how often each is measured")
@@ -64,8 +70,8 @@ func pairCommand() *cobra.Command {
 	return c
 }
 
-// order is A B in even rounds and B A in odd ones.
-func order(round int) []int {
+// runOrder is A B in even rounds and B A in odd ones.
+func runOrder(round int) []int {
 	if round%2 == 0 {
 		return []int{0, 1}
 	}

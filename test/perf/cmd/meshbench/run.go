@@ -25,21 +25,36 @@ type flags struct {
 	options  scenario.Options
 }
 
-func (f *flags) add(fs *pflag.FlagSet) {
+func (f *flags) addFlags(fs *pflag.FlagSet) {
 	o := &f.options
-	fs.StringSliceVar(&f.sizes, "size", []string{"small", "medium"}, "sizes to run: "+strings.Join(scenario.Sizes(), ", "))
+	fs.StringSliceVar(
+		&f.sizes,
+		"size",
+		[]string{"small", "medium"},
+		"sizes to run: "+strings.Join(scenario.Sizes(), ", "),
+	)
 	fs.StringVar(&f.groups, "group", "", "run only groups whose name (size/kind) matches this regular expression")
 	fs.StringSliceVar(&o.Only, "scenario", nil, "run only these scenarios, after connect")
 	fs.StringVar(&f.protocol, "protocol", "delta", "xDS protocol of the proxies: delta or sotw")
 	fs.BoolVar(&o.TLS, "tls", false, "proxies use TLS, with certificates of their own")
-	fs.StringVar(&o.Source, "source", scenario.FileSource, "how config gets to the control plane: file, xds or xds-delta")
+	fs.StringVar(
+		&o.Source,
+		"source",
+		scenario.FileSource,
+		"how config gets to the control plane: file, xds or xds-delta",
+	)
 	fs.BoolVar(&o.FilePerObject, "file-per-object", true, "write each config object to a file of its own")
 	fs.IntVar(&o.Proxies, "proxies", 0, "number of proxies, in place of the sizes' own")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the meshes (default 1)")
 	fs.IntVar(&o.Repeat, "repeat", 5, "single changes of each kind")
 	fs.DurationVar(&o.Settle, "settle", 300*time.Millisecond, "quiet time that ends a measurement")
 	fs.DurationVar(&o.Patience, "patience", 2*time.Minute, "limit of each wait")
-	fs.IntVar(&o.BasePort, "base-port", 0, "first of five ports for xDS, xDS over TLS, HTTP, monitoring and config (default free ones)")
+	fs.IntVar(
+		&o.BasePort,
+		"base-port",
+		0,
+		"first of five ports for xDS, xDS over TLS, HTTP, monitoring and config (default free ones)",
+	)
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of an empty API server, for istiod")
 	fs.StringArrayVar(&o.Environment, "env", nil, "environment variable for the control plane, NAME=VALUE")
 	fs.StringVar(&o.Dir, "dir", "", "directory for meshes and logs (default a new temporary one, removed afterwards)")
@@ -69,8 +84,8 @@ func (f *flags) groupsWanted() ([]scenario.Group, error) {
 	return list, nil
 }
 
-// finish completes the options. done removes the created files.
-func (f *flags) finish() (done func(), err error) {
+// completeOptions completes the options. done removes the created files.
+func (f *flags) completeOptions() (done func(), err error) {
 	o := &f.options
 	switch f.protocol {
 	case "delta", "sotw":
@@ -102,13 +117,13 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := f.finish()
+			done, err := f.completeOptions()
 			if err != nil {
 				return err
 			}
 			defer done()
 			results := new(report.File)
-			err = f.measure(c.Context(), p, groups, results)
+			err = f.measureGroups(c.Context(), p, groups, results)
 			results.Table(c.OutOrStdout())
 			if out != "" {
 				if err := results.Write(out); err != nil {
@@ -124,14 +139,20 @@ func runCommand() *cobra.Command {
 			return nil
 		},
 	}
-	f.add(c.Flags())
-	c.Flags().StringVar(&plane, "plane", filepath.Join("bin", "pilot-discovery"), "control plane: BINARY, meshpilot=BINARY or istiod=BINARY")
+	f.addFlags(c.Flags())
+	c.Flags().
+		StringVar(&plane, "plane", filepath.Join("bin", "pilot-discovery"), "control plane: BINARY, meshpilot=BINARY or istiod=BINARY")
 	c.Flags().StringVar(&out, "json", "", "file for the results")
 	return c
 }
 
-// measure runs the groups and adds to the results what came of each.
-func (f *flags) measure(ctx context.Context, p target.Plane, groups []scenario.Group, results *report.File) error {
+// measureGroups runs the groups and adds to the results what came of each.
+func (f *flags) measureGroups(
+	ctx context.Context,
+	p target.Plane,
+	groups []scenario.Group,
+	results *report.File,
+) error {
 	o := f.options
 	o.Plane = p
 	if err := o.Validate(); err != nil {

@@ -84,7 +84,13 @@ func (l *Log) Reached() error {
 	for proxy := range l.proxies {
 		for object, generation := range last {
 			if seen[key{proxy, object}] < generation {
-				return fmt.Errorf("%s has seen generation %d of %s, want %d", proxy, seen[key{proxy, object}], object, generation)
+				return fmt.Errorf(
+					"%s has seen generation %d of %s, want %d",
+					proxy,
+					seen[key{proxy, object}],
+					object,
+					generation,
+				)
 			}
 		}
 	}
@@ -133,9 +139,15 @@ func (l *Log) Check(bound time.Duration) Report {
 			took, seen := firstView(views[key{proxy, o.Object}], o)
 			switch {
 			case !seen:
-				r.Unseen = append(r.Unseen, fmt.Sprintf("%s never saw generation %d of %s", proxy, o.Generation, o.Object))
+				r.Unseen = append(
+					r.Unseen,
+					fmt.Sprintf("%s never saw generation %d of %s", proxy, o.Generation, o.Object),
+				)
 			case took > bound:
-				r.Unseen = append(r.Unseen, fmt.Sprintf("%s saw generation %d of %s after %v", proxy, o.Generation, o.Object, took))
+				r.Unseen = append(
+					r.Unseen,
+					fmt.Sprintf("%s saw generation %d of %s after %v", proxy, o.Generation, o.Object, took),
+				)
 			}
 			if seen {
 				r.Worst = max(r.Worst, took)

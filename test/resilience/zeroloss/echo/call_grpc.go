@@ -27,9 +27,15 @@ type grpcCaller struct {
 
 func newGRPCCaller(kind Kind, dial Dial, host string, port int) *grpcCaller {
 	c := &grpcCaller{kind: kind}
-	c.conn, c.err = grpc.NewClient(fmt.Sprintf("passthrough:///%s:%d", host, port),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(), grpc.WithNoProxy(),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) }))
+	c.conn, c.err = grpc.NewClient(
+		fmt.Sprintf("passthrough:///%s:%d", host, port),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDisableRetry(),
+		grpc.WithNoProxy(),
+		grpc.WithContextDialer(
+			func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) },
+		),
+	)
 	return c
 }
 
@@ -39,25 +45,25 @@ func (c *grpcCaller) Call(ctx context.Context, id string) (Reply, error) {
 	}
 	switch c.kind {
 	case GRPC:
-		return c.unary(ctx, id)
+		return c.callUnary(ctx, id)
 	case GRPCOpen:
-		return c.open(ctx, id)
+		return c.callStream(ctx, id)
 	default:
-		return c.long(ctx, id)
+		return c.callLongStream(ctx, id)
 	}
 }
 
-func (c *grpcCaller) unary(ctx context.Context, id string) (Reply, error) {
+func (c *grpcCaller) callUnary(ctx context.Context, id string) (Reply, error) {
 	out, header := new(wrapperspb.StringValue), metadata.MD{}
 	ctx = metadata.AppendToOutgoingContext(ctx, idHeader, id)
 	if err := c.conn.Invoke(ctx, callMethod, wrapperspb.String(id), out, grpc.Header(&header)); err != nil {
 		return Reply{}, err
 	}
-	return reply(out, header, id)
+	return readReply(out, header, id)
 }
 
-func reply(out *wrapperspb.StringValue, header metadata.MD, id string) (Reply, error) {
-	r, err := parse(out.GetValue(), id)
+func readReply(out *wrapperspb.StringValue, header metadata.MD, id string) (Reply, error) {
+	r, err := parseReply(out.GetValue(), id)
 	r.HTTP = true
 	if g := header.Get(generationHeader); len(g) > 0 {
 		r.Generation = g[0]
@@ -65,15 +71,15 @@ func reply(out *wrapperspb.StringValue, header metadata.MD, id string) (Reply, e
 	return r, err
 }
 
-// open uses a stream for one message, and sees it end well.
-func (c *grpcCaller) open(ctx context.Context, id string) (Reply, error) {
+// callStream uses a stream for one message, and sees it end well.
+func (c *grpcCaller) callStream(ctx context.Context, id string) (Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.conn.NewStream(metadata.AppendToOutgoingContext(ctx, idHeader, id), &talkStream, talkMethod)
 	if err != nil {
 		return Reply{}, err
 	}
-	r, err := exchange(stream, id)
+	r, err := exchangeMessage(stream, id)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -86,8 +92,8 @@ func (c *grpcCaller) open(ctx context.Context, id string) (Reply, error) {
 	return r, nil
 }
 
-// exchange sends a message and receives its reply.
-func exchange(stream grpc.ClientStream, id string) (Reply, error) {
+// exchangeMessage sends a message and receives its reply.
+func exchangeMessage(stream grpc.ClientStream, id string) (Reply, error) {
 	out := new(wrapperspb.StringValue)
 	// An error of SendMsg only means that the stream has ended; RecvMsg has the reason.
 	if err := stream.SendMsg(wrapperspb.String(id)); err != nil && !errors.Is(err, io.EOF) {
@@ -100,10 +106,10 @@ func exchange(stream grpc.ClientStream, id string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return reply(out, header, id)
+	return readReply(out, header, id)
 }
 
-func (c *grpcCaller) long(ctx context.Context, id string) (Reply, error) {
+func (c *grpcCaller) callLongStream(ctx context.Context, id string) (Reply, error) {
 	if c.talk == nil {
 		var life context.Context
 		life, c.cancel = context.WithCancel(metadata.AppendToOutgoingContext(context.WithoutCancel(ctx), idHeader, id))
@@ -115,7 +121,7 @@ func (c *grpcCaller) long(ctx context.Context, id string) (Reply, error) {
 		c.talk = stream
 	}
 	stop := context.AfterFunc(ctx, c.cancel) // a message has a time limit, the stream has none
-	r, err := exchange(c.talk, id)
+	r, err := exchangeMessage(c.talk, id)
 	stop()
 	if err != nil {
 		c.cancel()

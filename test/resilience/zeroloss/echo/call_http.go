@@ -23,8 +23,9 @@ func newHTTPCaller(kind Kind, dial Dial, host string, port int) *httpCaller {
 	}
 }
 
-// noBody is an empty body that cannot be sent again. With none at all the transport would take a GET for repeatable, and
-// silently send it once more when its connection breaks: a lost request would not be seen.
+// noBody is an empty body that cannot be sent again. With none at all the transport would take a
+// GET for repeatable, and silently send it once more when its connection breaks: a lost request
+// would not be seen.
 type noBody struct{}
 
 func (noBody) Read([]byte) (int, error) { return 0, io.EOF }
@@ -49,7 +50,7 @@ func (c *httpCaller) Call(ctx context.Context, id string) (Reply, error) {
 	if resp.StatusCode != http.StatusOK {
 		return Reply{}, fmt.Errorf("status %d: %.120q", resp.StatusCode, body)
 	}
-	r, err := parse(string(body), id)
+	r, err := parseReply(string(body), id)
 	r.HTTP, r.Generation = true, resp.Header.Get(generationHeader)
 	return r, err
 }

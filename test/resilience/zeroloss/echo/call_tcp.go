@@ -31,7 +31,7 @@ func (c *tcpCaller) Call(ctx context.Context, id string) (Reply, error) {
 		}
 		c.conn, c.in = conn, bufio.NewReader(conn)
 	}
-	r, err := c.exchange(ctx, id)
+	r, err := c.exchangeLine(ctx, id)
 	if err != nil {
 		// Envoy's access log knows a connection by its client's address alone.
 		err = fmt.Errorf("connection from %s: %w", c.conn.LocalAddr(), err)
@@ -42,7 +42,7 @@ func (c *tcpCaller) Call(ctx context.Context, id string) (Reply, error) {
 	return r, err
 }
 
-func (c *tcpCaller) exchange(ctx context.Context, id string) (Reply, error) {
+func (c *tcpCaller) exchangeLine(ctx context.Context, id string) (Reply, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Time{}
@@ -57,7 +57,7 @@ func (c *tcpCaller) exchange(ctx context.Context, id string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return parse(line, id)
+	return parseReply(line, id)
 }
 
 func (c *tcpCaller) Close() {

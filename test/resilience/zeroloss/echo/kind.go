@@ -32,8 +32,8 @@ func (k Kind) Long() bool { return k == GRPCStream || k == TCP }
 // Dial connects, as of net.Dialer.DialContext.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Caller sends requests of one kind, one at a time, over connections of its own. After an error the next call starts
-// afresh.
+// Caller sends requests of one kind, one at a time, over connections of its own. After an error the
+// next call starts afresh.
 type Caller interface {
 	// Call sends a request and reads its reply. An id has no blanks.
 	Call(ctx context.Context, id string) (Reply, error)

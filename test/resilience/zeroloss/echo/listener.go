@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1: ContentType handshake).
+// tlsHandshake is the first byte of a TLS connection (RFC 8446, section 5.1: ContentType
+// handshake).
 const tlsHandshake = 0x16
 
 // listener accepts connections that speak TLS or do not.
@@ -21,23 +22,23 @@ type listener struct {
 
 func newListener(l net.Listener, config *tls.Config) *listener {
 	d := &listener{Listener: l, config: config, ready: make(chan net.Conn), closed: make(chan struct{})}
-	go d.run()
+	go d.acceptAll()
 	return d
 }
 
-func (l *listener) run() {
+func (l *listener) acceptAll() {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			l.Close()
 			return
 		}
-		go l.look(c)
+		go l.awaitFirstByte(c)
 	}
 }
 
-// look waits for the first byte, so that a connection that sends none holds up no other.
-func (l *listener) look(c net.Conn) {
+// awaitFirstByte waits for the first byte, so that a connection that sends none holds up no other.
+func (l *listener) awaitFirstByte(c net.Conn) {
 	r := bufio.NewReader(c)
 	first, err := r.Peek(1)
 	if err != nil {

@@ -19,11 +19,11 @@ type Reply struct {
 	Generation string
 }
 
-// text is a reply on the wire.
-func (r Reply) text() string { return fmt.Sprintf("%s %s %s %t", r.ID, r.Version, r.Addr, r.TLS) }
+// encodeText is a reply on the wire.
+func (r Reply) encodeText() string { return fmt.Sprintf("%s %s %s %t", r.ID, r.Version, r.Addr, r.TLS) }
 
-// parse reads the reply to a request.
-func parse(text, id string) (Reply, error) {
+// parseReply reads the reply to a request.
+func parseReply(text, id string) (Reply, error) {
 	f := strings.Fields(text)
 	if len(f) != 4 {
 		return Reply{}, fmt.Errorf("not a reply: %.120q", text)

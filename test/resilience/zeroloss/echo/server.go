@@ -94,20 +94,21 @@ func (s *Server) Close() error {
 	return err
 }
 
-// reply takes its time over the reply to a request that came over a connection with that local address.
-func (s *Server) reply(local net.Addr, id string) string {
+// replyTo takes its time over the reply to a request that came over a connection with that local
+// address.
+func (s *Server) replyTo(local net.Addr, id string) string {
 	if s.options.Delay > 0 {
 		select {
 		case <-time.After(s.options.Delay):
 		case <-s.closed:
 		}
 	}
-	return replyOver(local, id, s.options.Version).text()
+	return replyOver(local, id, s.options.Version).encodeText()
 }
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	_, _ = io.WriteString(w, s.reply(local, r.Header.Get(idHeader))) // the client sees it
+	_, _ = io.WriteString(w, s.replyTo(local, r.Header.Get(idHeader))) // the client sees it
 }
 
 func (s *Server) serveTCP(l net.Listener) {
@@ -133,7 +134,7 @@ func (s *Server) serveLines(c net.Conn) {
 	}()
 	for lines := bufio.NewScanner(c); lines.Scan(); {
 		id := strings.TrimSpace(lines.Text())
-		if _, err := io.WriteString(c, s.reply(c.LocalAddr(), id)+"\n"); err != nil {
+		if _, err := io.WriteString(c, s.replyTo(c.LocalAddr(), id)+"\n"); err != nil {
 			return
 		}
 	}

@@ -22,16 +22,18 @@ var talkStream = grpc.StreamDesc{StreamName: "Talk", Handler: serveTalk, ServerS
 var service = grpc.ServiceDesc{
 	ServiceName: "loss.Echo",
 	HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{
-		MethodName: "Call",
-		Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			in := new(wrapperspb.StringValue)
-			if err := decode(in); err != nil {
-				return nil, err
-			}
-			return wrapperspb.String(srv.(*Server).reply(localAddr(ctx), in.GetValue())), nil
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Call",
+			Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				in := new(wrapperspb.StringValue)
+				if err := decode(in); err != nil {
+					return nil, err
+				}
+				return wrapperspb.String(srv.(*Server).replyTo(localAddr(ctx), in.GetValue())), nil
+			},
 		},
-	}},
+	},
 	Streams: []grpc.StreamDesc{talkStream},
 }
 
@@ -46,7 +48,7 @@ func serveTalk(srv any, stream grpc.ServerStream) error {
 		case err != nil:
 			return err
 		}
-		if err := stream.SendMsg(wrapperspb.String(srv.(*Server).reply(local, in.GetValue()))); err != nil {
+		if err := stream.SendMsg(wrapperspb.String(srv.(*Server).replyTo(local, in.GetValue()))); err != nil {
 			return err
 		}
 	}

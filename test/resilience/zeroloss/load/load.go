@@ -13,7 +13,8 @@ import (
 type Lane struct {
 	Name string
 	Kind echo.Kind
-	// Rate is requests a second, shared by the workers; each has connections of its own, and sends one request at a time.
+	// Rate is requests a second, shared by the workers; each has connections of its own, and sends
+	// one request at a time.
 	Rate, Workers int
 	// Caller makes the caller of a worker.
 	Caller func() echo.Caller
@@ -49,7 +50,7 @@ func Start(lanes []Lane) *Load {
 	}
 	for _, lane := range lanes {
 		for i := range lane.Workers {
-			l.workers.Go(func() { l.run(ctx, lane, i) })
+			l.workers.Go(func() { l.runWorker(ctx, lane, i) })
 		}
 	}
 	return l
@@ -73,12 +74,13 @@ func (l *Load) During(event string) {
 func (l *Load) Tally() Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tally.clone()
+	t := l.tally.cloneTally()
 	t.Elapsed = time.Since(l.begin)
 	return t
 }
 
-// Await waits until the newest replies, by lane, are as a check wants them; the error is the check's last.
+// Await waits until the newest replies, by lane, are as a check wants them; the error is the
+// check's last.
 func (l *Load) Await(ctx context.Context, check func(newest map[string]Seen) error) error {
 	for {
 		l.mu.Lock()
@@ -96,8 +98,8 @@ func (l *Load) Await(ctx context.Context, check func(newest map[string]Seen) err
 	}
 }
 
-// run is one worker.
-func (l *Load) run(ctx context.Context, lane Lane, worker int) {
+// runWorker is one worker.
+func (l *Load) runWorker(ctx context.Context, lane Lane, worker int) {
 	c := lane.Caller()
 	defer c.Close()
 	every := time.Second * time.Duration(lane.Workers) / time.Duration(lane.Rate)
@@ -111,7 +113,7 @@ func (l *Load) run(ctx context.Context, lane Lane, worker int) {
 			return
 		case <-timer.C:
 		}
-		l.send(c, lane, fmt.Sprintf("%s/%d/%d", lane.Name, worker, n))
+		l.sendRequest(c, lane, fmt.Sprintf("%s/%d/%d", lane.Name, worker, n))
 		// A late worker catches up a little, but does not burst after a pause.
 		if due = due.Add(every); time.Since(due) > every {
 			due = time.Now()
@@ -120,9 +122,10 @@ func (l *Load) run(ctx context.Context, lane Lane, worker int) {
 	}
 }
 
-// send sends one request and counts it. It does not end with the load: pending replies are awaited.
-func (l *Load) send(c echo.Caller, lane Lane, id string) {
-	id = plain(id)
+// sendRequest sends one request and counts it. It does not end with the load: pending replies are
+// awaited.
+func (l *Load) sendRequest(c echo.Caller, lane Lane, id string) {
+	id = plainText(id)
 	ctx, cancel := context.WithTimeout(context.Background(), lane.Timeout)
 	defer cancel()
 	sent := time.Now()
@@ -137,7 +140,7 @@ func (l *Load) send(c echo.Caller, lane Lane, id string) {
 	count.Slowest = max(count.Slowest, took)
 	if err != nil {
 		count.Failed++
-		l.tally.remember(Failure{Cell: cell, ID: id, At: sent, Took: took, Err: err})
+		l.tally.addFailure(Failure{Cell: cell, ID: id, At: sent, Took: took, Err: err})
 	} else {
 		l.newest[lane.Name] = Seen{Reply: r, Sent: sent}
 		close(l.watch)

@@ -46,13 +46,13 @@ type Tally struct {
 	Failures []Failure // the first ones
 }
 
-func (t *Tally) remember(f Failure) {
+func (t *Tally) addFailure(f Failure) {
 	if len(t.Failures) < failuresKept {
 		t.Failures = append(t.Failures, f)
 	}
 }
 
-func (t *Tally) clone() Tally {
+func (t *Tally) cloneTally() Tally {
 	return Tally{Cells: maps.Clone(t.Cells), Failures: slices.Clone(t.Failures)}
 }
 
@@ -77,5 +77,5 @@ func (t Tally) Rate() float64 {
 	return float64(t.Sum(nil).Sent) / t.Elapsed.Seconds()
 }
 
-// plain makes a text usable as an id.
-func plain(s string) string { return strings.ReplaceAll(s, " ", "-") }
+// plainText makes a text usable as an id.
+func plainText(s string) string { return strings.ReplaceAll(s, " ", "-") }

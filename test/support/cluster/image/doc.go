@@ -1,4 +1,5 @@
-// Package image says how container images are run where there is no container engine: from files of this machine.
+// Package image says how container images are run where there is no container engine: from files of
+// this machine.
 //
 // In: an image reference, as a Pod has it. Out: the entrypoint, files, environment and user that a
 // container engine would find in the image. Images outside the [Map] cannot be pulled.

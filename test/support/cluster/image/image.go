@@ -15,8 +15,9 @@ type Image struct {
 	// Entrypoint and Args are overridden by a container's command and args.
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Args       []string `json:"args,omitempty"`
-	// Files are files and directories of this machine (absolute paths) by their path in the container, where they are
-	// read-only. They are looked up when a container starts: a program that was built again is used from then on.
+	// Files are files and directories of this machine (absolute paths) by their path in the
+	// container, where they are read-only. They are looked up when a container starts: a program
+	// that was built again is used from then on.
 	Files map[string]string `json:"files,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
 	// User is the user and the group that containers run as where their Pod does not say.

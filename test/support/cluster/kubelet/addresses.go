@@ -26,7 +26,7 @@ func newAddresses(prefix netip.Prefix) *addresses {
 // mostAddresses bounds how many are looked through.
 const mostAddresses = 1 << 16
 
-func (a *addresses) take() (netip.Addr, error) {
+func (a *addresses) allocate() (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for range mostAddresses {
@@ -43,14 +43,15 @@ func (a *addresses) take() (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("no address of %s is free", a.prefix)
 }
 
-// claim takes a certain address. One outside of the range, or that is taken, is no concern of the range.
-func (a *addresses) claim(ip netip.Addr) {
+// reserveAddress takes a certain address. One outside of the range, or that is taken, is no concern
+// of the range.
+func (a *addresses) reserveAddress(ip netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used[ip] = true
 }
 
-func (a *addresses) give(ip netip.Addr) {
+func (a *addresses) releaseAddress(ip netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.used, ip)

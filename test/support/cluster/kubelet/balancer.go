@@ -21,7 +21,7 @@ type balancer struct {
 	given  map[string][]netip.Addr // by namespace/name; callbacks of an informer come one at a time
 }
 
-func (k *kubelet) balance(ctx context.Context) {
+func (k *kubelet) runBalancer(ctx context.Context) {
 	b := &balancer{k: k, given: map[string][]netip.Addr{}}
 	for _, prefix := range k.LoadBalancerCIDRs {
 		b.ranges = append(b.ranges, newAddresses(prefix))
@@ -32,9 +32,9 @@ func (k *kubelet) balance(ctx context.Context) {
 	}
 	factory := informers.NewSharedInformerFactory(k.client, 0)
 	_, err := factory.Core().V1().Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { b.observe(ctx, o) },
-		UpdateFunc: func(_, o any) { b.observe(ctx, o) },
-		DeleteFunc: b.gone,
+		AddFunc:    func(o any) { b.observeService(ctx, o) },
+		UpdateFunc: func(_, o any) { b.observeService(ctx, o) },
+		DeleteFunc: b.removeService,
 	})
 	if err != nil {
 		k.Log.Error("services are not watched", "error", err)
@@ -45,20 +45,20 @@ func (k *kubelet) balance(ctx context.Context) {
 	factory.Shutdown()
 }
 
-func (b *balancer) observe(ctx context.Context, o any) {
+func (b *balancer) observeService(ctx context.Context, o any) {
 	service, ok := o.(*corev1.Service)
 	if !ok || service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.DeletionTimestamp != nil {
-		b.gone(o)
+		b.removeService(o)
 		return
 	}
 	id := service.Namespace + "/" + service.Name
 	if len(service.Status.LoadBalancer.Ingress) > 0 {
-		b.adopt(id, service.Status.LoadBalancer.Ingress)
+		b.adoptAddress(id, service.Status.LoadBalancer.Ingress)
 		return
 	}
 	if b.given[id] == nil {
 		for _, r := range b.familiesOf(service) {
-			ip, err := r.take()
+			ip, err := r.allocate()
 			if err != nil {
 				b.k.Log.Warn("a load balancer has no address", "service", id, "error", err)
 				return
@@ -71,13 +71,16 @@ func (b *balancer) observe(ctx context.Context, o any) {
 		service.Status.LoadBalancer.Ingress = append(service.Status.LoadBalancer.Ingress,
 			corev1.LoadBalancerIngress{IP: ip.String(), IPMode: new(corev1.LoadBalancerIPModeVIP)})
 	}
-	if _, err := b.k.client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, service, metav1.UpdateOptions{}); err != nil && !isGone(err) {
+	if _, err := b.k.client.CoreV1().
+		Services(service.Namespace).
+		UpdateStatus(ctx, service, metav1.UpdateOptions{}); err != nil &&
+		!isGone(err) {
 		b.k.Log.Warn("a load balancer's address was not written", "service", id, "error", err)
 	}
 }
 
-// adopt records the address that a Service already has.
-func (b *balancer) adopt(id string, ingress []corev1.LoadBalancerIngress) {
+// adoptAddress records the address that a Service already has.
+func (b *balancer) adoptAddress(id string, ingress []corev1.LoadBalancerIngress) {
 	if b.given[id] != nil {
 		return
 	}
@@ -88,12 +91,12 @@ func (b *balancer) adopt(id string, ingress []corev1.LoadBalancerIngress) {
 		}
 		b.given[id] = append(b.given[id], ip)
 		for _, r := range b.ranges {
-			r.claim(ip)
+			r.reserveAddress(ip)
 		}
 	}
 }
 
-func (b *balancer) gone(o any) {
+func (b *balancer) removeService(o any) {
 	if lost, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = lost.Obj
 	}
@@ -104,7 +107,7 @@ func (b *balancer) gone(o any) {
 	id := service.Namespace + "/" + service.Name
 	for _, ip := range b.given[id] {
 		for _, r := range b.ranges {
-			r.give(ip)
+			r.releaseAddress(ip)
 		}
 	}
 	delete(b.given, id)

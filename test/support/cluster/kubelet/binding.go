@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watchPods observes all Pods until ctx ends. It is the scheduler, too: there is one node to choose from.
+// watchPods observes all Pods until ctx ends. It is the scheduler, too: there is one node to choose
+// from.
 func (k *kubelet) watchPods(ctx context.Context) {
 	factory := informers.NewSharedInformerFactory(k.client, 0)
 	informer := factory.Core().V1().Pods().Informer()
@@ -20,10 +21,10 @@ func (k *kubelet) watchPods(ctx context.Context) {
 			return
 		}
 		if object.Spec.NodeName == "" && object.DeletionTimestamp == nil && len(object.Spec.SchedulingGates) == 0 {
-			k.running.Go(func() { k.bind(ctx, object) })
+			k.running.Go(func() { k.bindPod(ctx, object) })
 			return
 		}
-		k.observe(ctx, object)
+		k.observePod(ctx, object)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    take,
@@ -33,7 +34,7 @@ func (k *kubelet) watchPods(ctx context.Context) {
 				o = lost.Obj
 			}
 			if object, ok := o.(*corev1.Pod); ok {
-				k.gone(object.UID)
+				k.removePod(object.UID)
 			}
 		},
 	})
@@ -46,7 +47,7 @@ func (k *kubelet) watchPods(ctx context.Context) {
 	factory.Shutdown()
 }
 
-func (k *kubelet) bind(ctx context.Context, object *corev1.Pod) {
+func (k *kubelet) bindPod(ctx context.Context, object *corev1.Pod) {
 	err := k.client.CoreV1().Pods(object.Namespace).Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace, UID: object.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: k.Node},

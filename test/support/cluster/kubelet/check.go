@@ -17,19 +17,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// check executes a probe or a hook once. Requests come from the node, as with a real kubelet.
-func (p *process) check(ctx context.Context, h corev1.ProbeHandler) error {
+// runCheck executes a probe or a hook once. Requests come from the node, as with a real kubelet.
+func (p *process) runCheck(ctx context.Context, h corev1.ProbeHandler) error {
 	switch {
 	case h.Exec != nil:
 		return p.checkExec(ctx, h.Exec)
 	case h.HTTPGet != nil:
 		return p.checkHTTP(ctx, h.HTTPGet)
 	case h.TCPSocket != nil:
-		port, err := p.port(h.TCPSocket.Port)
+		port, err := p.resolvePort(h.TCPSocket.Port)
 		if err != nil {
 			return err
 		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(p.host(h.TCPSocket.Host), port))
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(p.probeHost(h.TCPSocket.Host), port))
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (p *process) check(ctx context.Context, h corev1.ProbeHandler) error {
 }
 
 func (p *process) checkExec(ctx context.Context, h *corev1.ExecAction) error {
-	out, err := p.command(ctx, h.Command).CombinedOutput()
+	out, err := p.commandInside(ctx, h.Command).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
 	}
@@ -49,7 +49,7 @@ func (p *process) checkExec(ctx context.Context, h *corev1.ExecAction) error {
 }
 
 func (p *process) checkHTTP(ctx context.Context, h *corev1.HTTPGetAction) error {
-	port, err := p.port(h.Port)
+	port, err := p.resolvePort(h.Port)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,12 @@ func (p *process) checkHTTP(ctx context.Context, h *corev1.HTTPGetAction) error 
 	if h.Scheme == corev1.URISchemeHTTPS {
 		scheme = "https"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(p.host(h.Host), port), http.NoBody)
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodGet,
+		scheme+"://"+net.JoinHostPort(p.probeHost(h.Host), port),
+		http.NoBody,
+	)
 	if err != nil {
 		return err
 	}
@@ -73,7 +78,10 @@ func (p *process) checkHTTP(ctx context.Context, h *corev1.HTTPGetAction) error 
 	}
 	client := &http.Client{
 		// Certificates are not verified, as in a kubelet.
-		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // see above
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		}, //nolint:gosec // see above
 		CheckRedirect: staysAtHost,
 	}
 	resp, err := client.Do(req)
@@ -96,7 +104,7 @@ func staysAtHost(req *http.Request, via []*http.Request) error {
 }
 
 func (p *process) checkGRPC(ctx context.Context, h *corev1.GRPCAction) error {
-	address := net.JoinHostPort(p.host(""), strconv.Itoa(int(h.Port)))
+	address := net.JoinHostPort(p.probeHost(""), strconv.Itoa(int(h.Port)))
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
@@ -116,16 +124,16 @@ func (p *process) checkGRPC(ctx context.Context, h *corev1.GRPCAction) error {
 	return nil
 }
 
-// host is where a probe goes: the Pod, unless it says otherwise.
-func (p *process) host(said string) string {
+// probeHost is where a probe goes: the Pod, unless it says otherwise.
+func (p *process) probeHost(said string) string {
 	if said != "" {
 		return said
 	}
-	return p.container.pod.ip().String()
+	return p.container.pod.primaryIP().String()
 }
 
-// port returns the number of a port, which may be named.
-func (p *process) port(port intstr.IntOrString) (string, error) {
+// resolvePort returns the number of a port, which may be named.
+func (p *process) resolvePort(port intstr.IntOrString) (string, error) {
 	if port.Type == intstr.Int {
 		return port.String(), nil
 	}

@@ -32,7 +32,15 @@ type container struct {
 }
 
 func newContainer(p *pod, spec *corev1.Container, policy corev1.RestartPolicy, init bool) *container {
-	c := &container{pod: p, spec: spec, policy: policy, init: init, up: newEvent(), ending: newEvent(), over: newEvent()}
+	c := &container{
+		pod:    p,
+		spec:   spec,
+		policy: policy,
+		init:   init,
+		up:     newEvent(),
+		ending: newEvent(),
+		over:   newEvent(),
+	}
 	c.state.Waiting = &corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 	if len(p.object.Spec.InitContainers) == 0 || init {
 		c.state.Waiting.Reason = "ContainerCreating"
@@ -40,32 +48,33 @@ func newContainer(p *pod, spec *corev1.Container, policy corev1.RestartPolicy, i
 	// What never gets to run is over when it is to end.
 	go func() {
 		<-c.ending.done
-		if c.idle() {
+		if c.isIdle() {
 			c.over.happen()
 		}
 	}()
 	return c
 }
 
-func (c *container) sidecar() bool { return c.init && c.policy == corev1.RestartPolicyAlways }
+func (c *container) isSidecar() bool { return c.init && c.policy == corev1.RestartPolicyAlways }
 
-// set changes its state.
-func (c *container) set(f func()) {
+// setState changes its state.
+func (c *container) setState(f func()) {
 	c.mu.Lock()
 	f()
 	c.mu.Unlock()
-	c.pod.touch()
+	c.pod.markChanged()
 }
 
-// The back-off of restarts: shorter than a real kubelet's (10 s to 5 min), for tests to end in time.
+// The back-off of restarts: shorter than a real kubelet's (10 s to 5 min), for tests to end in
+// time.
 const (
 	firstBackOff = 500 * time.Millisecond
 	mostBackOff  = 10 * time.Second
 )
 
-// supervise runs it again and again, as its policy says, until it is to end.
-func (c *container) supervise() {
-	if !c.begin() {
+// runContainer runs it again and again, as its policy says, until it is to end.
+func (c *container) runContainer() {
+	if !c.beginRun() {
 		return
 	}
 	defer c.over.happen()
@@ -83,8 +92,8 @@ func (c *container) supervise() {
 		began := time.Now()
 		code, err := c.runOnce(ctx)
 		if err != nil {
-			c.set(func() { c.state = waitingFor(err) })
-			c.pod.k.events.warning(c.pod.spec(), "Failed", "container %s: %v", c.spec.Name, err)
+			c.setState(func() { c.state = waitingFor(err) })
+			c.pod.k.events.emitWarning(c.pod.currentObject(), "Failed", "container %s: %v", c.spec.Name, err)
 		} else if c.policy == corev1.RestartPolicyNever || (c.policy == corev1.RestartPolicyOnFailure && code == 0) {
 			return
 		}
@@ -92,19 +101,19 @@ func (c *container) supervise() {
 			backOff = firstBackOff
 		}
 		if err == nil && ctx.Err() == nil {
-			c.set(func() { c.backOff(backOff) })
+			c.setState(func() { c.backOff(backOff) })
 		}
-		if pause(ctx, backOff) && err == nil {
-			c.set(func() { c.restarts++ })
+		if sleepFor(ctx, backOff) && err == nil {
+			c.setState(func() { c.restarts++ })
 		}
 	}
 }
 
-// begin records that the container starts to run; false when it is to end already.
-func (c *container) begin() bool {
+// beginRun records that the container starts to run; false when it is to end already.
+func (c *container) beginRun() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ending.happened() {
+	if c.ending.hasHappened() {
 		c.up.happen()
 		c.over.happen()
 		return false
@@ -113,8 +122,8 @@ func (c *container) begin() bool {
 	return true
 }
 
-// idle reports whether nothing runs it or will run it.
-func (c *container) idle() bool {
+// isIdle reports whether nothing runs it or will run it.
+func (c *container) isIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.supervised
@@ -133,12 +142,12 @@ func (c *container) backOff(d time.Duration) {
 // awaitTurn waits until the next init container may start: this one has ended well, or is a sidecar
 // that has started. It returns false if the Pod must end, or has failed.
 func (c *container) awaitTurn(ctx context.Context) bool {
-	if !c.sidecar() {
+	if !c.isSidecar() {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-c.over.done:
-			t := c.status().State.Terminated
+			t := c.containerStatus().State.Terminated
 			return t != nil && t.ExitCode == 0
 		}
 	}
@@ -154,7 +163,7 @@ func (c *container) awaitTurn(ctx context.Context) bool {
 				return false
 			}
 		}
-		if !pause(ctx, startPoll) {
+		if !sleepFor(ctx, startPoll) {
 			return false
 		}
 	}
@@ -162,15 +171,16 @@ func (c *container) awaitTurn(ctx context.Context) bool {
 
 const startPoll = 10 * time.Millisecond
 
-// end asks it to end within a grace period; over tells when it has.
-func (c *container) end(grace time.Duration) {
+// endRun asks it to end within a grace period; over tells when it has.
+func (c *container) endRun(grace time.Duration) {
 	c.mu.Lock()
 	c.grace = grace
 	c.mu.Unlock()
 	c.ending.happen()
 }
 
-// prepareEnd has the preStop hook of what runs begin. If it is not over within a time it is cut short.
+// prepareEnd has the preStop hook of what runs begin. If it is not over within a time it is cut
+// short.
 func (c *container) prepareEnd(within time.Duration) {
 	c.mu.Lock()
 	run := c.run
@@ -185,8 +195,8 @@ func (c *container) prepareEnd(within time.Duration) {
 	}()
 }
 
-// status is its reported status.
-func (c *container) status() corev1.ContainerStatus {
+// containerStatus is its reported status.
+func (c *container) containerStatus() corev1.ContainerStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := corev1.ContainerStatus{
@@ -199,7 +209,7 @@ func (c *container) status() corev1.ContainerStatus {
 	if c.state.Running != nil || c.last.Terminated != nil {
 		s.ContainerID = fmt.Sprintf("process://%s-%s-%d", c.pod.uid, c.spec.Name, c.restarts)
 	}
-	if t := c.state.Terminated; c.init && !c.sidecar() {
+	if t := c.state.Terminated; c.init && !c.isSidecar() {
 		s.Ready = t != nil && t.ExitCode == 0
 	}
 	return s

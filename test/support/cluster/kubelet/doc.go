@@ -1,9 +1,11 @@
-// Package kubelet runs Pods where there is no container engine: a kubelet whose containers are processes of this machine.
+// Package kubelet runs Pods where there is no container engine: a kubelet whose containers are
+// processes of this machine.
 //
-// In: the Pods of a real API server, and a map of images to local programs ([image.Map]). Out: processes in network, mount,
-// PID, UTS and IPC namespaces; the status of the Pods; one Node and its Lease; an address for each Service of type LoadBalancer; and
-// the kubelet's own API for exec, port-forward and logs. Deployments, admission webhooks, init containers, native sidecars,
-// probes and grace periods then work as on any cluster, at the cost of a process.
+// In: the Pods of a real API server, and a map of images to local programs ([image.Map]). Out:
+// processes in network, mount, PID, UTS and IPC namespaces; the status of the Pods; one Node and
+// its Lease; an address for each Service of type LoadBalancer; and the kubelet's own API for exec,
+// port-forward and logs. Deployments, admission webhooks, init containers, native sidecars, probes
+// and grace periods then work as on any cluster, at the cost of a process.
 //
 //	node.go        the Node, its Lease                     pod.go         a Pod from its sandbox to its removal
 //	binding.go     Pods without a node get this one        sandbox.go     its namespaces, hosts, resolv.conf

@@ -16,12 +16,16 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // variables are the environment variables of a container.
 type variables map[string]string
 
-// environment makes a container's variables: of every container, of its image, of envFrom and of
-// env, in this order.
-func (c *container) environment(ctx context.Context, object *corev1.Pod, im *image.Image) (variables, error) {
+// buildEnvironment makes a container's variables: of every container, of its image, of envFrom and
+// of env, in this order.
+func (c *container) buildEnvironment(ctx context.Context, object *corev1.Pod, im *image.Image) (variables, error) {
 	env := variables{
-		"PATH": defaultPath, "HOME": "/root", "HOSTNAME": c.pod.hostname(),
-		"KUBERNETES_SERVICE_HOST": c.pod.k.APIService.Addr().String(), "KUBERNETES_SERVICE_PORT": fmt.Sprint(c.pod.k.APIService.Port()),
+		"PATH":     defaultPath,
+		"HOME":     "/root",
+		"HOSTNAME": c.pod.hostName(),
+		"KUBERNETES_SERVICE_HOST": c.pod.k.APIService.Addr().
+			String(),
+		"KUBERNETES_SERVICE_PORT": fmt.Sprint(c.pod.k.APIService.Port()),
 	}
 	maps.Copy(env, im.Env)
 	for _, from := range c.spec.EnvFrom {
@@ -31,7 +35,7 @@ func (c *container) environment(ctx context.Context, object *corev1.Pod, im *ima
 		case from.ConfigMapRef != nil:
 			data, err = c.pod.configMap(ctx, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 		case from.SecretRef != nil:
-			data, err = c.pod.secret(ctx, from.SecretRef.Name, from.SecretRef.Optional)
+			data, err = c.pod.secretData(ctx, from.SecretRef.Name, from.SecretRef.Optional)
 		}
 		if err != nil {
 			return nil, err
@@ -42,7 +46,7 @@ func (c *container) environment(ctx context.Context, object *corev1.Pod, im *ima
 	}
 	for i := range c.spec.Env {
 		e := &c.spec.Env[i]
-		value, set, err := c.value(ctx, object, e, env)
+		value, set, err := c.variableValue(ctx, object, e, env)
 		if err != nil {
 			return nil, fmt.Errorf("variable %s: %w", e.Name, err)
 		}
@@ -53,14 +57,20 @@ func (c *container) environment(ctx context.Context, object *corev1.Pod, im *ima
 	return env, nil
 }
 
-// value returns the value of one variable; set is false when it comes from something optional that is not there.
-func (c *container) value(ctx context.Context, object *corev1.Pod, e *corev1.EnvVar, env variables) (value string, set bool, err error) {
+// variableValue returns the value of one variable; set is false when it comes from something
+// optional that is not there.
+func (c *container) variableValue(
+	ctx context.Context,
+	object *corev1.Pod,
+	e *corev1.EnvVar,
+	env variables,
+) (value string, set bool, err error) {
 	from := e.ValueFrom
 	switch {
 	case from == nil:
-		return env.expand(e.Value), true, nil
+		return env.expandReferences(e.Value), true, nil
 	case from.FieldRef != nil:
-		value, err = c.pod.field(object, from.FieldRef.FieldPath)
+		value, err = c.pod.fieldValue(object, from.FieldRef.FieldPath)
 		return value, true, err
 	case from.ResourceFieldRef != nil:
 		value, err = resourceField(object, c.spec, from.ResourceFieldRef)
@@ -74,7 +84,7 @@ func (c *container) value(ctx context.Context, object *corev1.Pod, e *corev1.Env
 		return keyOf(data, "configmap "+ref.Name, ref.Key, ref.Optional)
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
-		data, err := c.pod.secret(ctx, ref.Name, ref.Optional)
+		data, err := c.pod.secretData(ctx, ref.Name, ref.Optional)
 		if err != nil {
 			return "", false, err
 		}
@@ -93,8 +103,8 @@ func keyOf(data map[string]string, object, key string, optional *bool) (value st
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// list returns them in the form of a process's environment.
-func (v variables) list() []string {
+// toList returns them in the form of a process's environment.
+func (v variables) toList() []string {
 	list := make([]string, 0, len(v))
 	for name, value := range v {
 		list = append(list, name+"="+value)
@@ -107,8 +117,8 @@ func cutVariable(kv string) (name, value string) {
 	return name, value
 }
 
-// expand replaces $(NAME) by the variable if there is one, and $$ by $.
-func (v variables) expand(s string) string {
+// expandReferences replaces $(NAME) by the variable if there is one, and $$ by $.
+func (v variables) expandReferences(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		rest := s[i:]
@@ -117,7 +127,7 @@ func (v variables) expand(s string) string {
 		case strings.HasPrefix(rest, "$$"):
 			b.WriteByte('$')
 			i++
-		case strings.HasPrefix(rest, "$(") && end > 0 && v.has(rest[2:end]):
+		case strings.HasPrefix(rest, "$(") && end > 0 && v.hasVariable(rest[2:end]):
 			b.WriteString(v[rest[2:end]])
 			i += end
 		default:
@@ -127,7 +137,7 @@ func (v variables) expand(s string) string {
 	return b.String()
 }
 
-func (v variables) has(name string) bool {
+func (v variables) hasVariable(name string) bool {
 	_, ok := v[name]
 	return ok
 }

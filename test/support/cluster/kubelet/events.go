@@ -23,7 +23,7 @@ func newEvents(ctx context.Context, client kubernetes.Interface, node string) *e
 	return &events{b, b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: node})}
 }
 
-func (e *events) warning(object *corev1.Pod, reason, format string, args ...any) {
+func (e *events) emitWarning(object *corev1.Pod, reason, format string, args ...any) {
 	e.recorder.Event(object, corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...))
 }
 

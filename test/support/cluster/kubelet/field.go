@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// field returns the value of a field path of the downward API.
-func (p *pod) field(object *corev1.Pod, path string) (string, error) {
+// fieldValue returns the value of a field path of the downward API.
+func (p *pod) fieldValue(object *corev1.Pod, path string) (string, error) {
 	if base, key, ok := strings.Cut(strings.TrimSuffix(path, "']"), "['"); ok {
 		switch base {
 		case "metadata.labels":
@@ -29,29 +29,30 @@ func (p *pod) field(object *corev1.Pod, path string) (string, error) {
 	case "metadata.uid":
 		return string(object.UID), nil
 	case "metadata.labels":
-		return formatted(object.Labels), nil
+		return formatMap(object.Labels), nil
 	case "metadata.annotations":
-		return formatted(object.Annotations), nil
+		return formatMap(object.Annotations), nil
 	case "spec.nodeName":
 		return p.k.Node, nil
 	case "spec.serviceAccountName":
 		return accountOf(object), nil
 	case "status.podIP":
-		return p.ip().String(), nil
+		return p.primaryIP().String(), nil
 	case "status.podIPs":
-		return joined(p.network.addresses), nil
+		return joinTexts(p.network.addresses), nil
 	case "status.hostIP":
 		return p.k.NodeIPs[0].String(), nil
 	case "status.hostIPs":
-		return joined(p.k.NodeIPs), nil
+		return joinTexts(p.k.NodeIPs), nil
 	}
 	return "", fmt.Errorf("the field path %q is unknown", path)
 }
 
-// accountOf returns a Pod's service account. An API server whose admission does not fill it in leaves it empty.
+// accountOf returns a Pod's service account. An API server whose admission does not fill it in
+// leaves it empty.
 func accountOf(object *corev1.Pod) string { return cmp.Or(object.Spec.ServiceAccountName, "default") }
 
-func joined[T fmt.Stringer](list []T) string {
+func joinTexts[T fmt.Stringer](list []T) string {
 	var texts []string
 	for _, one := range list {
 		texts = append(texts, one.String())
@@ -59,7 +60,7 @@ func joined[T fmt.Stringer](list []T) string {
 	return strings.Join(texts, ",")
 }
 
-func formatted(m map[string]string) string {
+func formatMap(m map[string]string) string {
 	lines := make([]string, 0, len(m))
 	for k, v := range m {
 		lines = append(lines, fmt.Sprintf("%s=%q", k, v))
@@ -90,7 +91,7 @@ func resourceField(object *corev1.Pod, c *corev1.Container, ref *corev1.Resource
 	case "limits":
 		var limited bool
 		if quantity, limited = c.Resources.Limits[corev1.ResourceName(name)]; !limited {
-			quantity = capacity()[corev1.ResourceName(name)]
+			quantity = nodeCapacity()[corev1.ResourceName(name)]
 		}
 	default:
 		return "", fmt.Errorf("the resource %q is unknown", ref.Resource)

@@ -22,7 +22,7 @@ type file struct {
 
 const defaultMode = 0o644
 
-func (f files) add(path, text string, mode *int32) {
+func (f files) addFile(path, text string, mode *int32) {
 	one := file{text: text, mode: defaultMode, group: -1}
 	if mode != nil {
 		one.mode = fs.FileMode(*mode)
@@ -30,11 +30,11 @@ func (f files) add(path, text string, mode *int32) {
 	f[path] = one
 }
 
-// pick adds the keys that items name at their paths, or all keys where there are no items.
-func (f files) pick(data map[string]string, items []corev1.KeyToPath, mode *int32) {
+// addItems adds the keys that items name at their paths, or all keys where there are no items.
+func (f files) addItems(data map[string]string, items []corev1.KeyToPath, mode *int32) {
 	if len(items) == 0 {
 		for k, v := range data {
-			f.add(k, v, mode)
+			f.addFile(k, v, mode)
 		}
 	}
 	for _, item := range items {
@@ -42,7 +42,7 @@ func (f files) pick(data map[string]string, items []corev1.KeyToPath, mode *int3
 			if item.Mode != nil {
 				mode = item.Mode
 			}
-			f.add(item.Path, v, mode)
+			f.addFile(item.Path, v, mode)
 		}
 	}
 }
@@ -62,13 +62,14 @@ const (
 	newDataLink = "..data_tmp"
 )
 
-// write makes a directory hold these files and no others. It does nothing if that is so already.
-func (f files) write(dir string) error {
+// replaceIn makes a directory hold these files and no others. It does nothing if that is so
+// already.
+func (f files) replaceIn(dir string) error {
 	old, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if old != "" && f.equal(filepath.Join(dir, old)) {
+	if old != "" && f.equalsDir(filepath.Join(dir, old)) {
 		return nil
 	}
 	// A reader that has followed the link already may still open a file there: the replaced files
@@ -89,7 +90,7 @@ func (f files) write(dir string) error {
 	if err := os.Rename(filepath.Join(dir, newDataLink), filepath.Join(dir, dataLink)); err != nil {
 		return err
 	}
-	return f.link(dir)
+	return f.linkEntries(dir)
 }
 
 // removeGenerations removes all generations of a volume but one.
@@ -108,8 +109,8 @@ func removeGenerations(dir, keep string) error {
 	return nil
 }
 
-// equal reports whether a directory contains exactly these files.
-func (f files) equal(dir string) bool {
+// equalsDir reports whether a directory contains exactly these files.
+func (f files) equalsDir(dir string) bool {
 	count := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -151,8 +152,8 @@ func (f files) writeTo(dir string) error {
 	return nil
 }
 
-// link creates the links of current files, and removes the links of former ones.
-func (f files) link(dir string) error {
+// linkEntries creates the links of current files, and removes the links of former ones.
+func (f files) linkEntries(dir string) error {
 	links := map[string]bool{}
 	for name := range f {
 		first, _, _ := strings.Cut(name, "/")

@@ -11,7 +11,7 @@ func TestVolumeChanges(t *testing.T) {
 	dir := t.TempDir()
 	write := func(f files) string {
 		t.Helper()
-		if err := f.write(dir); err != nil {
+		if err := f.replaceIn(dir); err != nil {
 			t.Fatal(err)
 		}
 		generation, err := os.Readlink(filepath.Join(dir, dataLink))
@@ -22,7 +22,7 @@ func TestVolumeChanges(t *testing.T) {
 	}
 	with := func(text string) files {
 		f := files{}
-		f.add("deep/a", text, nil)
+		f.addFile("deep/a", text, nil)
 		return f
 	}
 	first := write(with("1"))
@@ -30,7 +30,7 @@ func TestVolumeChanges(t *testing.T) {
 		t.Error("the same files are written again")
 	}
 	extra := with("2")
-	extra.add("b", "b", nil)
+	extra.addFile("b", "b", nil)
 	second := write(extra)
 	if text, err := os.ReadFile(filepath.Join(dir, first, "deep", "a")); string(text) != "1" {
 		t.Errorf("what was before has %q (%v)", text, err)

@@ -49,8 +49,9 @@ const (
 	networkFile  = 4
 )
 
-// Init becomes the container that a file describes: this process was started in mount, PID, UTS and IPC namespaces of its own.
-// It does not return. The main function calls it when its first argument is [InitCommand].
+// Init becomes the container that a file describes: this process was started in mount, PID, UTS and
+// IPC namespaces of its own. It does not return. The main function calls it when its first argument
+// is [InitCommand].
 func Init(file string) {
 	runtime.LockOSThread()
 	err := becomeContainer(file)
@@ -88,10 +89,11 @@ func becomeContainer(file string) error {
 	if err := os.Chdir(s.Dir); err != nil {
 		return fmt.Errorf("enter the working directory: %w", err)
 	}
-	return s.execute()
+	return s.executeCommand()
 }
 
-// makeRoot builds the root file system: a private copy-on-write layer over this machine's own, and the mounts.
+// makeRoot builds the root file system: a private copy-on-write layer over this machine's own, and
+// the mounts.
 func (s *initSpec) makeRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -109,7 +111,8 @@ func (s *initSpec) makeRoot() error {
 	if err := mountSystem(root, s.Network); err != nil {
 		return err
 	}
-	// The old root stays in reach until all is mounted: sources are looked up there, targets with their symbolic links here.
+	// The old root stays in reach until all is mounted: sources are looked up there, targets with
+	// their symbolic links here.
 	const old = "/run/.old"
 	if err := os.MkdirAll(root+old, 0o700); err != nil {
 		return err
@@ -121,7 +124,7 @@ func (s *initSpec) makeRoot() error {
 		return err
 	}
 	for _, m := range s.Mounts {
-		if err := m.bind(old); err != nil {
+		if err := m.bindMount(old); err != nil {
 			return fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
 		}
 	}
@@ -164,8 +167,8 @@ func mountSystem(root string, network bool) error {
 	return nil
 }
 
-// bind shows the source, below the old root, at the target, which is made if it is not there.
-func (m mount) bind(old string) error {
+// bindMount shows the source, below the old root, at the target, which is made if it is not there.
+func (m mount) bindMount(old string) error {
 	source := old + m.Source
 	info, err := os.Stat(source)
 	if err != nil {
@@ -208,8 +211,8 @@ func (s *initSpec) becomeUser() error {
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }
 
-// execute looks the command up in the container's own PATH.
-func (s *initSpec) execute() error {
+// executeCommand looks the command up in the container's own PATH.
+func (s *initSpec) executeCommand() error {
 	os.Clearenv()
 	for _, kv := range s.Env {
 		k, v := cutVariable(kv)

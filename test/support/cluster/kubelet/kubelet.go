@@ -33,11 +33,13 @@ type Options struct {
 	Node, Version string
 	// Labels are more labels of the Node; optional.
 	Labels map[string]string
-	// NodeIPs are the addresses of the node, one for each family, which the network namespace has already.
+	// NodeIPs are the addresses of the node, one for each family, which the network namespace has
+	// already.
 	NodeIPs []netip.Addr
 	// PodCIDRs are where Pods get their addresses from, one range for each family.
 	PodCIDRs []netip.Prefix
-	// LoadBalancerCIDRs are where Services of type LoadBalancer get theirs from; empty: they get none.
+	// LoadBalancerCIDRs are where Services of type LoadBalancer get theirs from; empty: they get
+	// none.
 	LoadBalancerCIDRs []netip.Prefix
 	// DNS is the name server of Pods, Domain the cluster's.
 	DNS    netip.Addr
@@ -65,8 +67,8 @@ type kubelet struct {
 	running sync.WaitGroup
 }
 
-// Run is a kubelet until ctx ends. Then it kills all containers, and leaves the Pods' objects as they are. It fails when it
-// cannot be set up.
+// Run is a kubelet until ctx ends. Then it kills all containers, and leaves the Pods' objects as
+// they are. It fails when it cannot be set up.
 func Run(ctx context.Context, o Options) error {
 	k := &kubelet{Options: o, pods: map[types.UID]*pod{}}
 	if err := k.setUp(); err != nil {
@@ -81,10 +83,10 @@ func Run(ctx context.Context, o Options) error {
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { k.renewLease(ctx) })
-	parts.Go(func() { k.serve(ctx) })
+	parts.Go(func() { k.serveAPI(ctx) })
 	parts.Go(func() { k.watchPods(ctx) })
 	if len(o.LoadBalancerCIDRs) > 0 {
-		parts.Go(func() { k.balance(ctx) })
+		parts.Go(func() { k.runBalancer(ctx) })
 	}
 	<-ctx.Done()
 	parts.Wait()
@@ -100,17 +102,17 @@ func (k *kubelet) setUp() (err error) {
 		return err
 	}
 	// What an earlier kubelet left is of containers that died with it.
-	if err := os.RemoveAll(k.file("pods")); err != nil {
+	if err := os.RemoveAll(k.filePath("pods")); err != nil {
 		return err
 	}
 	for _, dir := range []string{"pods", "logs", "layers"} {
-		if err := os.MkdirAll(k.file(dir), 0o755); err != nil {
+		if err := os.MkdirAll(k.filePath(dir), 0o755); err != nil {
 			return err
 		}
 	}
 	// Writable layers are in memory: overlayfs refuses an upper directory below its lower
 	// directory, which is "/".
-	if err := unix.Mount("tmpfs", k.file("layers"), "tmpfs", 0, "mode=755"); err != nil {
+	if err := unix.Mount("tmpfs", k.filePath("layers"), "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("mount a place for writable layers: %w", err)
 	}
 	if k.network, err = newNetwork(k.NodeIPs, k.PodCIDRs); err != nil {
@@ -120,31 +122,31 @@ func (k *kubelet) setUp() (err error) {
 	return err
 }
 
-func (k *kubelet) file(names ...string) string {
+func (k *kubelet) filePath(names ...string) string {
 	return filepath.Join(append([]string{k.Dir}, names...)...)
 }
 
-// observe takes a Pod as it is now: a new one is started, a deleted one is ended.
-func (k *kubelet) observe(ctx context.Context, object *corev1.Pod) {
+// observePod takes a Pod as it is now: a new one is started, a deleted one is ended.
+func (k *kubelet) observePod(ctx context.Context, object *corev1.Pod) {
 	if object.Spec.NodeName != k.Node {
 		return
 	}
-	p := k.find(ctx, object)
+	p := k.findPod(ctx, object)
 	switch {
 	case object.DeletionTimestamp == nil:
 		if p != nil {
-			p.update(object)
+			p.updateObject(object)
 		}
 	case p == nil: // it never ran here, or has ended
 		k.running.Go(func() { k.deleteObject(object) })
 	default:
-		p.update(object)
-		p.terminate(k.grace(object))
+		p.updateObject(object)
+		p.terminateWithin(k.gracePeriod(object))
 	}
 }
 
-// find returns the running Pod of an object, and starts it if it must run and does not.
-func (k *kubelet) find(ctx context.Context, object *corev1.Pod) *pod {
+// findPod returns the running Pod of an object, and starts it if it must run and does not.
+func (k *kubelet) findPod(ctx context.Context, object *corev1.Pod) *pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.pods[object.UID]
@@ -155,7 +157,7 @@ func (k *kubelet) find(ctx context.Context, object *corev1.Pod) *pod {
 	p = newPod(k, object)
 	k.pods[object.UID] = p
 	k.running.Go(func() {
-		p.run()
+		p.runPod()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.pods, object.UID)
@@ -163,7 +165,7 @@ func (k *kubelet) find(ctx context.Context, object *corev1.Pod) *pod {
 	return p
 }
 
-func (k *kubelet) grace(object *corev1.Pod) time.Duration {
+func (k *kubelet) gracePeriod(object *corev1.Pod) time.Duration {
 	grace := 30 * time.Second
 	if s := object.DeletionGracePeriodSeconds; s != nil {
 		grace = time.Duration(*s) * time.Second
@@ -174,10 +176,10 @@ func (k *kubelet) grace(object *corev1.Pod) time.Duration {
 	return grace
 }
 
-// gone takes the news that an object is no more: by force, if the Pod still runs.
-func (k *kubelet) gone(uid types.UID) {
+// removePod takes the news that an object is no more: by force, if the Pod still runs.
+func (k *kubelet) removePod(uid types.UID) {
 	if p := k.podBy(func(p *pod) bool { return p.uid == uid }); p != nil {
-		p.terminate(0)
+		p.terminateWithin(0)
 	}
 }
 
@@ -212,11 +214,11 @@ func (k *kubelet) deleteObject(object *corev1.Pod) {
 func (k *kubelet) abandonPods() {
 	k.mu.Lock()
 	for _, p := range k.pods {
-		p.abandon()
+		p.abandonPod()
 	}
 	k.mu.Unlock()
 	k.running.Wait()
-	if err := unix.Unmount(k.file("layers"), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := unix.Unmount(k.filePath("layers"), unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 		k.Log.Warn("the writable layers were not unmounted", "error", err)
 	}
 }

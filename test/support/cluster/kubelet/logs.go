@@ -30,10 +30,11 @@ func (c *container) openLog() (*os.File, error) {
 }
 
 func (k *kubelet) logFile(namespace, pod, container string, restarts int32) string {
-	return k.file("logs", namespace+"_"+pod, container, strconv.Itoa(int(restarts))+".log")
+	return k.filePath("logs", namespace+"_"+pod, container, strconv.Itoa(int(restarts))+".log")
 }
 
-// serveLogs returns a container's log: previous, tailLines, limitBytes and follow are honoured. Logs of Pods that are gone stay.
+// serveLogs returns a container's log: previous, tailLines, limitBytes and follow are honoured.
+// Logs of Pods that are gone stay.
 func (k *kubelet) serveLogs(w http.ResponseWriter, req *http.Request) {
 	namespace, name, container := req.PathValue("namespace"), req.PathValue("pod"), req.PathValue("container")
 	query := req.URL.Query()
@@ -82,10 +83,10 @@ func (k *kubelet) followLog(ctx context.Context, out io.Writer, f *os.File, name
 		p := k.podBy(func(p *pod) bool { return p.namespace == namespace && p.name == name })
 		running := p != nil
 		if running {
-			_, err := p.running(container)
+			_, err := p.runningProcess(container)
 			running = err == nil
 		}
-		if _, err := io.Copy(out, f); err != nil || !running || !pause(ctx, followInterval) {
+		if _, err := io.Copy(out, f); err != nil || !running || !sleepFor(ctx, followInterval) {
 			return
 		}
 	}

@@ -36,11 +36,11 @@ type podNetwork struct {
 // neighbour discovery).
 const podLink = "eth0"
 
-func gateways() []netip.Addr {
+func gatewayAddresses() []netip.Addr {
 	return []netip.Addr{netip.MustParseAddr("169.254.1.1"), netip.MustParseAddr("fe80::1")}
 }
 
-func hardware(last byte) net.HardwareAddr {
+func hardwareAddress(last byte) net.HardwareAddr {
 	return net.HardwareAddr{0xee, 0xee, 0xee, 0xee, 0xee, last}
 }
 
@@ -67,19 +67,19 @@ func newNetwork(nodeIPs []netip.Addr, ranges []netip.Prefix) (*network, error) {
 
 func (n *network) close() { n.links.Close() }
 
-// add makes the network of a Pod. name is of the node's end of its cable, 15 bytes at most.
-func (n *network) add(name string) (*podNetwork, error) {
+// addPod makes the network of a Pod. name is of the node's end of its cable, 15 bytes at most.
+func (n *network) addPod(name string) (*podNetwork, error) {
 	p := &podNetwork{}
-	if err := n.wire(p, name); err != nil {
-		n.remove(p)
+	if err := n.wirePod(p, name); err != nil {
+		n.removePod(p)
 		return nil, fmt.Errorf("make the network of a pod: %w", err)
 	}
 	return p, nil
 }
 
-func (n *network) wire(p *podNetwork, name string) (err error) {
+func (n *network) wirePod(p *podNetwork, name string) (err error) {
 	for _, r := range n.ranges {
-		a, err := r.take()
+		a, err := r.allocate()
 		if err != nil {
 			return err
 		}
@@ -89,9 +89,12 @@ func (n *network) wire(p *podNetwork, name string) (err error) {
 		return err
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.HardwareAddr = name, hardware(0xee)
+	attrs.Name, attrs.HardwareAddr = name, hardwareAddress(0xee)
 	err = n.links.LinkAdd(&netlink.Veth{
-		LinkAttrs: attrs, PeerName: podLink, PeerHardwareAddr: hardware(1), PeerNamespace: netlink.NsFd(p.namespace.Fd()),
+		LinkAttrs:        attrs,
+		PeerName:         podLink,
+		PeerHardwareAddr: hardwareAddress(1),
+		PeerNamespace:    netlink.NsFd(p.namespace.Fd()),
 	})
 	if err != nil {
 		return fmt.Errorf("add a veth pair: %w", err)
@@ -106,10 +109,15 @@ func (n *network) wire(p *podNetwork, name string) (err error) {
 		return err
 	}
 	for _, a := range p.addresses {
-		if err := addNeighbour(n.links, p.link, a, hardware(1)); err != nil {
+		if err := addNeighbour(n.links, p.link, a, hardwareAddress(1)); err != nil {
 			return err
 		}
-		route := &netlink.Route{LinkIndex: p.link.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: single(a), Src: n.nodeIP(a).AsSlice()}
+		route := &netlink.Route{
+			LinkIndex: p.link.Attrs().Index,
+			Scope:     netlink.SCOPE_LINK,
+			Dst:       singleAddress(a),
+			Src:       n.nodeIP(a).AsSlice(),
+		}
 		if err := n.links.RouteReplace(route); err != nil {
 			return fmt.Errorf("route %s: %w", a, err)
 		}
@@ -134,23 +142,25 @@ func (n *network) wirePodEnd(p *podNetwork) error {
 		}
 	}
 	for _, a := range p.addresses {
-		addr := &netlink.Addr{IPNet: single(a)}
+		addr := &netlink.Addr{IPNet: singleAddress(a)}
 		if a.Is6() {
 			addr.Flags = unix.IFA_F_NODAD // usable at once: no other process has it
 		}
 		if err := links.AddrAdd(eth, addr); err != nil {
 			return fmt.Errorf("add address %s: %w", a, err)
 		}
-		gateway := gateways()[0]
+		gateway := gatewayAddresses()[0]
 		if a.Is6() {
-			gateway = gateways()[1]
+			gateway = gatewayAddresses()[1]
 		}
-		if err := addNeighbour(links, eth, gateway, hardware(0xee)); err != nil {
+		if err := addNeighbour(links, eth, gateway, hardwareAddress(0xee)); err != nil {
 			return err
 		}
 		index := eth.Attrs().Index
 		if a.Is4() {
-			if err := links.RouteAdd(&netlink.Route{LinkIndex: index, Scope: netlink.SCOPE_LINK, Dst: single(gateway)}); err != nil {
+			if err := links.RouteAdd(
+				&netlink.Route{LinkIndex: index, Scope: netlink.SCOPE_LINK, Dst: singleAddress(gateway)},
+			); err != nil {
 				return fmt.Errorf("route to the gateway: %w", err)
 			}
 		}
@@ -162,8 +172,8 @@ func (n *network) wirePodEnd(p *podNetwork) error {
 	return nil
 }
 
-// remove undoes add, as far as that went.
-func (n *network) remove(p *podNetwork) {
+// removePod undoes add, as far as that went.
+func (n *network) removePod(p *podNetwork) {
 	if p.link != nil {
 		_ = n.links.LinkDel(p.link) // it goes with the namespace otherwise
 	}
@@ -171,7 +181,7 @@ func (n *network) remove(p *podNetwork) {
 		p.namespace.Close()
 	}
 	for i, a := range p.addresses {
-		n.ranges[i].give(a)
+		n.ranges[i].releaseAddress(a)
 	}
 }
 
@@ -210,7 +220,7 @@ func addNeighbour(links *netlink.Handle, link netlink.Link, ip netip.Addr, at ne
 	return nil
 }
 
-// single is an address as a network of its own.
-func single(a netip.Addr) *net.IPNet {
+// singleAddress is an address as a network of its own.
+func singleAddress(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
 }

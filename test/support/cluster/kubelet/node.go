@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// capacity is the reported capacity of the Node. Nothing enforces it.
-func capacity() corev1.ResourceList {
+// nodeCapacity is the reported capacity of the Node. Nothing enforces it.
+func nodeCapacity() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("64"),
 		corev1.ResourceMemory:           resource.MustParse("64Gi"),
@@ -34,7 +34,11 @@ func (k *kubelet) registerNode(ctx context.Context) error {
 	}
 	maps.Copy(labels, k.Labels)
 	nodes := k.client.CoreV1().Nodes()
-	_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: labels}}, metav1.CreateOptions{})
+	_, err := nodes.Create(
+		ctx,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: labels}},
+		metav1.CreateOptions{},
+	)
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
@@ -65,16 +69,30 @@ func (k *kubelet) nodeStatus() (corev1.NodeStatus, error) {
 	}
 	now := metav1.Now()
 	status := corev1.NodeStatus{
-		Capacity: capacity(), Allocatable: capacity(),
+		Capacity:        nodeCapacity(),
+		Allocatable:     nodeCapacity(),
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: k.Node}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(port)}},
-		NodeInfo:        corev1.NodeSystemInfo{KubeletVersion: k.Version, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH},
-		Conditions: []corev1.NodeCondition{{
-			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now,
-		}},
+		NodeInfo: corev1.NodeSystemInfo{
+			KubeletVersion:  k.Version,
+			OperatingSystem: runtime.GOOS,
+			Architecture:    runtime.GOARCH,
+		},
+		Conditions: []corev1.NodeCondition{
+			{
+				Type:               corev1.NodeReady,
+				Status:             corev1.ConditionTrue,
+				Reason:             "KubeletReady",
+				LastHeartbeatTime:  now,
+				LastTransitionTime: now,
+			},
+		},
 	}
 	for _, ip := range k.NodeIPs {
-		status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip.String()})
+		status.Addresses = append(
+			status.Addresses,
+			corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip.String()},
+		)
 	}
 	return status, nil
 }

@@ -43,10 +43,20 @@ type pod struct {
 
 func newPod(k *kubelet, object *corev1.Pod) *pod {
 	return &pod{
-		k: k, namespace: object.Namespace, name: object.Name, uid: object.UID, dir: k.file("pods", string(object.UID)),
-		started: metav1.Now(), log: k.Log.With("pod", object.Namespace+"/"+object.Name), tokens: tokens{},
-		object: object, containers: map[string]*container{}, changed: make(chan struct{}, 1),
-		stopping: newEvent(), forced: newEvent(), leaving: newEvent(),
+		k:          k,
+		namespace:  object.Namespace,
+		name:       object.Name,
+		uid:        object.UID,
+		dir:        k.filePath("pods", string(object.UID)),
+		started:    metav1.Now(),
+		log:        k.Log.With("pod", object.Namespace+"/"+object.Name),
+		tokens:     tokens{},
+		object:     object,
+		containers: map[string]*container{},
+		changed:    make(chan struct{}, 1),
+		stopping:   newEvent(),
+		forced:     newEvent(),
+		leaving:    newEvent(),
 	}
 }
 
@@ -61,7 +71,7 @@ func newEvent() event {
 	return event{done, sync.OnceFunc(func() { close(done) })}
 }
 
-func (e event) happened() bool {
+func (e event) hasHappened() bool {
 	select {
 	case <-e.done:
 		return true
@@ -70,33 +80,35 @@ func (e event) happened() bool {
 	}
 }
 
-// spec returns the object as it is now.
-func (p *pod) spec() *corev1.Pod {
+// currentObject returns the object as it is now.
+func (p *pod) currentObject() *corev1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.object
 }
 
-// update takes the object as it is now: labels may have changed, and the conditions of readiness gates.
-func (p *pod) update(object *corev1.Pod) {
+// updateObject takes the object as it is now: labels may have changed, and the conditions of
+// readiness gates.
+func (p *pod) updateObject(object *corev1.Pod) {
 	p.mu.Lock()
 	p.object = object
 	p.mu.Unlock()
-	p.touch()
+	p.markChanged()
 }
 
-// touch records that the status may have changed.
-func (p *pod) touch() {
+// markChanged records that the status may have changed.
+func (p *pod) markChanged() {
 	select {
 	case p.changed <- struct{}{}:
 	default: // it is known
 	}
 }
 
-// terminate ends the Pod within a grace period. Another call may only make it shorter: 0 is now.
-func (p *pod) terminate(grace time.Duration) {
+// terminateWithin ends the Pod within a grace period. Another call may only make it shorter: 0 is
+// now.
+func (p *pod) terminateWithin(grace time.Duration) {
 	p.mu.Lock()
-	if !p.stopping.happened() {
+	if !p.stopping.hasHappened() {
 		p.grace = grace
 	}
 	p.mu.Unlock()
@@ -106,14 +118,14 @@ func (p *pod) terminate(grace time.Duration) {
 	}
 }
 
-// abandon ends the Pod now, without a word to the API server.
-func (p *pod) abandon() {
+// abandonPod ends the Pod now, without a word to the API server.
+func (p *pod) abandonPod() {
 	p.leaving.happen()
-	p.terminate(0)
+	p.terminateWithin(0)
 }
 
-// run is the Pod's life.
-func (p *pod) run() {
+// runPod is the Pod's life.
+func (p *pod) runPod() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -125,44 +137,44 @@ func (p *pod) run() {
 	}()
 	if err := p.makeSandbox(); err != nil {
 		p.log.Error("no sandbox", "error", err)
-		p.k.events.warning(p.spec(), "FailedCreatePodSandBox", "%v", err)
+		p.k.events.emitWarning(p.currentObject(), "FailedCreatePodSandBox", "%v", err)
 	} else {
 		reporting, stopReporting := context.WithCancel(context.Background())
 		var reporter sync.WaitGroup
-		reporter.Go(func() { p.report(reporting) })
-		if p.start(ctx) {
-			p.keep(ctx)
+		reporter.Go(func() { p.reportStatus(reporting) })
+		if p.startContainers(ctx) {
+			p.refreshVolumes(ctx)
 		}
-		p.end()
+		p.endContainers()
 		stopReporting()
 		reporter.Wait()
-		p.tell() // the last word
+		p.writeStatus() // the last word
 	}
 	if p.network != nil {
-		p.k.network.remove(p.network)
+		p.k.network.removePod(p.network)
 	}
 	if err := os.RemoveAll(p.dir); err != nil {
 		p.log.Warn("volumes were not removed", "error", err)
 	}
 	// A Pod that ended by itself stays as an object until it is deleted.
-	if p.stopping.happened() && !p.leaving.happened() {
-		p.k.deleteObject(p.spec())
+	if p.stopping.hasHappened() && !p.leaving.hasHappened() {
+		p.k.deleteObject(p.currentObject())
 	}
 }
 
-// start brings up volumes, init containers and containers, in this order. It returns false if the
-// Pod must end before.
-func (p *pod) start(ctx context.Context) bool {
+// startContainers brings up volumes, init containers and containers, in this order. It returns
+// false if the Pod must end before.
+func (p *pod) startContainers(ctx context.Context) bool {
 	p.makeContainers()
 	if !p.mountVolumes(ctx) {
 		return false
 	}
-	spec := p.spec().Spec
+	spec := p.currentObject().Spec
 	for i := range spec.InitContainers {
-		c := p.container(spec.InitContainers[i].Name)
-		go c.supervise()
+		c := p.containerNamed(spec.InitContainers[i].Name)
+		go c.runContainer()
 		if !c.awaitTurn(ctx) {
-			p.conclude(corev1.PodFailed)
+			p.setOutcome(corev1.PodFailed)
 			return false
 		}
 	}
@@ -170,8 +182,8 @@ func (p *pod) start(ctx context.Context) bool {
 	p.initialized = true
 	p.mu.Unlock()
 	for i := range spec.Containers {
-		c := p.container(spec.Containers[i].Name)
-		go c.supervise()
+		c := p.containerNamed(spec.Containers[i].Name)
+		go c.runContainer()
 		select { // the next waits for this one's postStart hook
 		case <-c.up.done:
 		case <-ctx.Done():
@@ -202,10 +214,10 @@ func (p *pod) makeContainers() {
 		p.containers[c.Name] = newContainer(p, c, spec.RestartPolicy, false)
 	}
 	p.mu.Unlock()
-	p.touch()
+	p.markChanged()
 }
 
-func (p *pod) container(name string) *container {
+func (p *pod) containerNamed(name string) *container {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.containers[name]
@@ -224,9 +236,9 @@ func (p *pod) mountVolumes(ctx context.Context) bool {
 		}
 		if said != err.Error() && ctx.Err() == nil {
 			said = err.Error()
-			p.k.events.warning(p.spec(), "FailedMount", "%v", err)
+			p.k.events.emitWarning(p.currentObject(), "FailedMount", "%v", err)
 		}
-		if !pause(ctx, mountRetry) {
+		if !sleepFor(ctx, mountRetry) {
 			return false
 		}
 	}
@@ -236,8 +248,8 @@ func (p *pod) mountVolumes(ctx context.Context) bool {
 // due.
 const volumeRefresh = 2 * time.Second
 
-// keep keeps the volumes fresh until the Pod is to end, or its containers have.
-func (p *pod) keep(ctx context.Context) {
+// refreshVolumes keeps the volumes fresh until the Pod is to end, or its containers have.
+func (p *pod) refreshVolumes(ctx context.Context) {
 	tick := time.NewTicker(volumeRefresh)
 	defer tick.Stop()
 	all := p.allDone()
@@ -250,7 +262,7 @@ func (p *pod) keep(ctx context.Context) {
 				p.log.Warn("volumes were not refreshed", "error", err)
 			}
 		case <-all:
-			p.conclude(p.outcomeOfContainers())
+			p.setOutcome(p.outcomeOfContainers())
 			return
 		}
 	}

@@ -12,27 +12,27 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster/image"
 )
 
-// prepare computes the specification of the container's first process.
-func (c *container) prepare(ctx context.Context) (*initSpec, error) {
-	object := c.pod.spec()
+// prepareSpec computes the specification of the container's first process.
+func (c *container) prepareSpec(ctx context.Context) (*initSpec, error) {
+	object := c.pod.currentObject()
 	im, err := c.pod.k.Images.Find(c.spec.Image)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errImage, err)
 	}
-	env, err := c.environment(ctx, object, im)
+	env, err := c.buildEnvironment(ctx, object, im)
 	if err != nil {
 		return nil, err
 	}
 	s := &initSpec{
-		Network: c.pod.network.namespace != nil, Hostname: c.pod.hostname(), Dir: c.workingDir(im), Env: env.list(),
-		Layer: c.pod.k.file("layers", fmt.Sprintf("%s-%s-%d", c.pod.uid, c.spec.Name, c.restarts)),
+		Network: c.pod.network.namespace != nil, Hostname: c.pod.hostName(), Dir: c.workingDir(im), Env: env.toList(),
+		Layer: c.pod.k.filePath("layers", fmt.Sprintf("%s-%s-%d", c.pod.uid, c.spec.Name, c.restarts)),
 	}
 	s.setUser(object, c.spec, im)
-	if s.Args = c.arguments(im, env); len(s.Args) == 0 {
+	if s.Args = c.commandLine(im, env); len(s.Args) == 0 {
 		return nil, fmt.Errorf("%w: image %q has no command", errImage, c.spec.Image)
 	}
 	for target, source := range im.Files {
-		s.Mounts = append(s.Mounts, mount{Source: resolved(source), Target: target, ReadOnly: true})
+		s.Mounts = append(s.Mounts, mount{Source: resolveLinks(source), Target: target, ReadOnly: true})
 	}
 	if s.Network {
 		for _, file := range []string{"hosts", "resolv.conf"} {
@@ -40,7 +40,7 @@ func (c *container) prepare(ctx context.Context) (*initSpec, error) {
 		}
 	}
 	for i := range c.spec.VolumeMounts {
-		m, err := c.mount(object, &c.spec.VolumeMounts[i], env)
+		m, err := c.mountOf(object, &c.spec.VolumeMounts[i], env)
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +60,9 @@ func (c *container) workingDir(im *image.Image) string {
 	return "/"
 }
 
-// arguments are the image's entrypoint and args, each replaced by the container's: a command replaces both.
-func (c *container) arguments(im *image.Image, env variables) []string {
+// commandLine are the image's entrypoint and args, each replaced by the container's: a command
+// replaces both.
+func (c *container) commandLine(im *image.Image, env variables) []string {
 	command, args := im.Entrypoint, im.Args
 	if len(c.spec.Command) > 0 {
 		command, args = c.spec.Command, nil
@@ -71,7 +72,7 @@ func (c *container) arguments(im *image.Image, env variables) []string {
 	}
 	var all []string
 	for _, a := range slices.Concat(command, args) {
-		all = append(all, env.expand(a))
+		all = append(all, env.expandReferences(a))
 	}
 	return all
 }
@@ -103,15 +104,15 @@ func (s *initSpec) setUser(object *corev1.Pod, c *corev1.Container, im *image.Im
 	}
 }
 
-// mount says where a volume lies and where it goes.
-func (c *container) mount(object *corev1.Pod, m *corev1.VolumeMount, env variables) (mount, error) {
+// mountOf says where a volume lies and where it goes.
+func (c *container) mountOf(object *corev1.Pod, m *corev1.VolumeMount, env variables) (mount, error) {
 	i := slices.IndexFunc(object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
 	if i < 0 {
 		return mount{}, fmt.Errorf("mount %s: there is no such volume", m.Name)
 	}
 	sub := m.SubPath
 	if m.SubPathExpr != "" {
-		sub = env.expand(m.SubPathExpr)
+		sub = env.expandReferences(m.SubPathExpr)
 	}
 	volume := &object.Spec.Volumes[i]
 	source := filepath.Join(c.pod.volumeDir(volume), sub)
@@ -120,11 +121,11 @@ func (c *container) mount(object *corev1.Pod, m *corev1.VolumeMount, env variabl
 			return mount{}, fmt.Errorf("mount %s: %w", m.Name, err)
 		}
 	}
-	return mount{Source: resolved(source), Target: filepath.Clean(m.MountPath), ReadOnly: m.ReadOnly}, nil
+	return mount{Source: resolveLinks(source), Target: filepath.Clean(m.MountPath), ReadOnly: m.ReadOnly}, nil
 }
 
-// resolved follows symbolic links, which would lead elsewhere inside of the container.
-func resolved(path string) string {
+// resolveLinks follows symbolic links, which would lead elsewhere inside of the container.
+func resolveLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}

@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// probe asks the startup probe until it succeeds, then the others until the run ends.
-func (p *process) probe(ctx context.Context) {
+// runProbes asks the startup probe until it succeeds, then the others until the run ends.
+func (p *process) runProbes(ctx context.Context) {
 	c := p.container
 	if c.spec.StartupProbe != nil {
 		if !p.awaitStartup(ctx, c.spec.StartupProbe) {
 			return
 		}
-		c.set(func() { c.started, c.ready = true, c.spec.ReadinessProbe == nil })
+		c.setState(func() { c.started, c.ready = true, c.spec.ReadinessProbe == nil })
 	}
 	var both sync.WaitGroup
 	if l := c.spec.LivenessProbe; l != nil {
@@ -24,12 +24,12 @@ func (p *process) probe(ctx context.Context) {
 	}
 	if r := c.spec.ReadinessProbe; r != nil {
 		both.Go(func() {
-			p.ask(ctx, "Readiness", r, func(success bool) bool {
+			p.repeatProbe(ctx, "Readiness", r, func(success bool) bool {
 				c.mu.Lock()
 				same := c.ready == success
 				c.mu.Unlock()
 				if !same {
-					c.set(func() { c.ready = success })
+					c.setState(func() { c.ready = success })
 				}
 				return true
 			})
@@ -40,12 +40,12 @@ func (p *process) probe(ctx context.Context) {
 
 func (p *process) awaitStartup(ctx context.Context, probe *corev1.Probe) bool {
 	succeeded := false
-	p.ask(ctx, "Startup", probe, func(success bool) bool {
+	p.repeatProbe(ctx, "Startup", probe, func(success bool) bool {
 		succeeded = success
 		return false
 	})
 	if !succeeded && ctx.Err() == nil {
-		p.kill(p.ownGrace(probe), fmt.Errorf("failed startup probe, will be restarted"))
+		p.killProcess(p.ownGrace(probe), fmt.Errorf("failed startup probe, will be restarted"))
 	}
 	return succeeded && ctx.Err() == nil
 }
@@ -62,19 +62,24 @@ func (p *process) watchLife(ctx context.Context, probe *corev1.Probe) {
 		}
 	}()
 	dead := false
-	p.ask(ctx, "Liveness", probe, func(success bool) bool {
+	p.repeatProbe(ctx, "Liveness", probe, func(success bool) bool {
 		dead = !success
 		return success
 	})
 	if dead && ctx.Err() == nil {
-		p.kill(p.ownGrace(probe), fmt.Errorf("failed liveness probe, will be restarted"))
+		p.killProcess(p.ownGrace(probe), fmt.Errorf("failed liveness probe, will be restarted"))
 	}
 }
 
-// ask runs a probe at its interval until ctx ends or verdict, which is called at each threshold
-// reached, ends it.
-func (p *process) ask(ctx context.Context, kind string, probe *corev1.Probe, verdict func(success bool) (more bool)) {
-	if probe.InitialDelaySeconds > 0 && !pause(ctx, seconds(probe.InitialDelaySeconds)) {
+// repeatProbe runs a probe at its interval until ctx ends or verdict, which is called at each
+// threshold reached, ends it.
+func (p *process) repeatProbe(
+	ctx context.Context,
+	kind string,
+	probe *corev1.Probe,
+	verdict func(success bool) (more bool),
+) {
+	if probe.InitialDelaySeconds > 0 && !sleepFor(ctx, secondsOf(probe.InitialDelaySeconds)) {
 		return
 	}
 	for good, bad := int32(0), int32(0); ; {
@@ -86,17 +91,26 @@ func (p *process) ask(ctx context.Context, kind string, probe *corev1.Probe, ver
 			good, bad = good+1, 0
 		} else {
 			good, bad = 0, bad+1
-			p.container.pod.k.events.warning(p.container.pod.spec(), "Unhealthy", "%s probe of %s failed: %v", kind, p.container.spec.Name, err)
+			p.container.pod.k.events.emitWarning(
+				p.container.pod.currentObject(),
+				"Unhealthy",
+				"%s probe of %s failed: %v",
+				kind,
+				p.container.spec.Name,
+				err,
+			)
 		}
-		if (good >= max(probe.SuccessThreshold, 1) && !verdict(true)) || (bad >= max(probe.FailureThreshold, 1) && !verdict(false)) {
+		if (good >= max(probe.SuccessThreshold, 1) && !verdict(true)) ||
+			(bad >= max(probe.FailureThreshold, 1) && !verdict(false)) {
 			return
 		}
-		// A container that is not ready yet is asked more often than it says, for tests that wait for it to be.
-		period := seconds(max(probe.PeriodSeconds, 1))
+		// A container that is not ready yet is asked more often than it says, for tests that wait
+		// for it to be.
+		period := secondsOf(max(probe.PeriodSeconds, 1))
 		if good == 0 && bad < max(probe.FailureThreshold, 1) && kind == "Readiness" {
 			period = min(period, eagerness)
 		}
-		if !pause(ctx, period) {
+		if !sleepFor(ctx, period) {
 			return
 		}
 	}
@@ -106,9 +120,9 @@ func (p *process) ask(ctx context.Context, kind string, probe *corev1.Probe, ver
 const eagerness = 500 * time.Millisecond
 
 func (p *process) askOnce(ctx context.Context, probe *corev1.Probe) error {
-	ctx, cancel := context.WithTimeout(ctx, seconds(max(probe.TimeoutSeconds, 1)))
+	ctx, cancel := context.WithTimeout(ctx, secondsOf(max(probe.TimeoutSeconds, 1)))
 	defer cancel()
-	return p.check(ctx, probe.ProbeHandler)
+	return p.runCheck(ctx, probe.ProbeHandler)
 }
 
-func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+func secondsOf(n int32) time.Duration { return time.Duration(n) * time.Second }

@@ -41,18 +41,19 @@ func waitingFor(err error) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: err.Error()}}
 }
 
-// runOnce runs the container to its end, and returns its exit code. An error means that it could not be started.
+// runOnce runs the container to its end, and returns its exit code. An error means that it could
+// not be started.
 func (c *container) runOnce(ctx context.Context) (int, error) {
-	spec, err := c.prepare(ctx)
+	spec, err := c.prepareSpec(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(spec.Layer)
-	p, err := c.start(spec)
+	p, err := c.startProcess(spec)
 	if err != nil {
 		return 0, err
 	}
-	c.set(func() {
+	c.setState(func() {
 		c.run = p
 		c.started = c.spec.StartupProbe == nil
 		c.ready = c.started && c.spec.ReadinessProbe == nil
@@ -63,7 +64,7 @@ func (c *container) runOnce(ctx context.Context) (int, error) {
 	attendants.Go(func() {
 		p.postStart(alive)
 		c.up.happen()
-		p.probe(alive)
+		p.runProbes(alive)
 	})
 	attendants.Go(func() {
 		select {
@@ -71,18 +72,18 @@ func (c *container) runOnce(ctx context.Context) (int, error) {
 			c.mu.Lock()
 			grace := c.grace
 			c.mu.Unlock()
-			p.kill(grace, nil)
+			p.killProcess(grace, nil)
 		case <-p.exited:
 		}
 	})
 	<-p.exited
 	cancel()
 	attendants.Wait()
-	return p.account(), nil
+	return p.recordEnd(), nil
 }
 
-// start starts the first process of the container, which becomes what spec says.
-func (c *container) start(spec *initSpec) (*process, error) {
+// startProcess starts the first process of the container, which becomes what spec says.
+func (c *container) startProcess(spec *initSpec) (*process, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -116,7 +117,8 @@ func (c *container) start(spec *initSpec) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the container's first process: %w", err)
 	}
-	// It is no container before it has closed the other end, be it by its own end: who looked inside would see this machine.
+	// It is no container before it has closed the other end, be it by its own end: who looked
+	// inside would see this machine.
 	_, _ = io.Copy(io.Discard, became)
 	p := &process{container: c, cmd: cmd, spec: spec, began: metav1.Now(), exited: make(chan struct{})}
 	go func() {
@@ -126,11 +128,16 @@ func (c *container) start(spec *initSpec) (*process, error) {
 	return p, nil
 }
 
-// account records how the run ended, and returns its exit code: 128+n when signal n ended it.
-func (p *process) account() int {
+// recordEnd records how the run ended, and returns its exit code: 128+n when signal n ended it.
+func (p *process) recordEnd() int {
 	c := p.container
 	end := &corev1.ContainerStateTerminated{
-		ExitCode: int32(p.cmd.ProcessState.ExitCode()), Reason: "Completed", StartedAt: p.began, FinishedAt: metav1.Now(),
+		ExitCode: int32(
+			p.cmd.ProcessState.ExitCode(),
+		),
+		Reason:     "Completed",
+		StartedAt:  p.began,
+		FinishedAt: metav1.Now(),
 	}
 	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		end.ExitCode, end.Signal = 128+int32(ws.Signal()), int32(ws.Signal())
@@ -138,7 +145,7 @@ func (p *process) account() int {
 	if end.ExitCode != 0 {
 		end.Reason = "Error"
 	}
-	c.set(func() {
+	c.setState(func() {
 		c.run, c.started, c.ready = nil, false, false
 		c.state = corev1.ContainerState{Terminated: end}
 		c.last = c.state
@@ -152,19 +159,25 @@ func (p *process) postStart(ctx context.Context) {
 	if l == nil || l.PostStart == nil {
 		return
 	}
-	if err := p.hook(ctx, l.PostStart); err != nil && ctx.Err() == nil {
-		p.container.pod.k.events.warning(p.container.pod.spec(), "FailedPostStartHook", "container %s: %v", p.container.spec.Name, err)
-		p.kill(p.ownGrace(nil), err)
+	if err := p.runHook(ctx, l.PostStart); err != nil && ctx.Err() == nil {
+		p.container.pod.k.events.emitWarning(
+			p.container.pod.currentObject(),
+			"FailedPostStartHook",
+			"container %s: %v",
+			p.container.spec.Name,
+			err,
+		)
+		p.killProcess(p.ownGrace(nil), err)
 	}
 }
 
-// hook runs a lifecycle hook.
-func (p *process) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
+// runHook runs a lifecycle hook.
+func (p *process) runHook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	if h.Sleep != nil {
-		pause(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		sleepFor(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
 		return nil
 	}
-	return p.check(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
+	return p.runCheck(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
 }
 
 // prepareEnd runs the preStop hook, once; later callers wait until it is over.
@@ -174,7 +187,7 @@ func (p *process) prepareEnd(ctx context.Context) {
 		if l == nil || l.PreStop == nil || ctx.Err() != nil {
 			return
 		}
-		if err := p.hook(ctx, l.PreStop); err != nil {
+		if err := p.runHook(ctx, l.PreStop); err != nil {
 			p.container.pod.log.Info("a preStop hook failed", "container", p.container.spec.Name, "error", err)
 		}
 	})
@@ -183,7 +196,7 @@ func (p *process) prepareEnd(ctx context.Context) {
 // ownGrace is the grace period of a container that is killed alone, and not with its Pod.
 func (p *process) ownGrace(probe *corev1.Probe) time.Duration {
 	pod := p.container.pod
-	seconds := pod.spec().Spec.TerminationGracePeriodSeconds
+	seconds := pod.currentObject().Spec.TerminationGracePeriodSeconds
 	if probe != nil && probe.TerminationGracePeriodSeconds != nil {
 		seconds = probe.TerminationGracePeriodSeconds
 	}
@@ -197,12 +210,18 @@ func (p *process) ownGrace(probe *corev1.Probe) time.Duration {
 	return grace
 }
 
-// kill ends the run: the preStop hook, SIGTERM, and SIGKILL when the grace period is over or the Pod is to end at once. Of
-// several kills the first counts, but for that.
-func (p *process) kill(grace time.Duration, why error) {
+// killProcess ends the run: the preStop hook, SIGTERM, and SIGKILL when the grace period is over or
+// the Pod is to end at once. Of several kills the first counts, but for that.
+func (p *process) killProcess(grace time.Duration, why error) {
 	p.killing.Do(func() {
 		if why != nil {
-			p.container.pod.k.events.warning(p.container.pod.spec(), "Killing", "container %s: %v", p.container.spec.Name, why)
+			p.container.pod.k.events.emitWarning(
+				p.container.pod.currentObject(),
+				"Killing",
+				"container %s: %v",
+				p.container.spec.Name,
+				why,
+			)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
@@ -226,8 +245,8 @@ func (p *process) kill(grace time.Duration, why error) {
 	})
 }
 
-// command is a command inside of the container, with its environment and as its user.
-func (p *process) command(ctx context.Context, args []string) *exec.Cmd {
+// commandInside is a command inside of the container, with its environment and as its user.
+func (p *process) commandInside(ctx context.Context, args []string) *exec.Cmd {
 	into := []string{"-t", strconv.Itoa(p.cmd.Process.Pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w",
 		"-S", strconv.Itoa(p.spec.UID), "-G", strconv.Itoa(p.spec.GID), "--"}
 	cmd := exec.CommandContext(ctx, "nsenter", append(into, args...)...)

@@ -13,13 +13,13 @@ import (
 // makeSandbox creates the namespaces and files that the Pod's containers share: a directory, a
 // network, and the files that name hosts.
 func (p *pod) makeSandbox() (err error) {
-	spec := &p.spec().Spec
+	spec := &p.currentObject().Spec
 	if err := os.MkdirAll(filepath.Join(p.dir, "volumes"), 0o755); err != nil {
 		return err
 	}
 	if spec.HostNetwork {
 		p.network = &podNetwork{addresses: p.k.NodeIPs}
-	} else if p.network, err = p.k.network.add(p.linkName()); err != nil {
+	} else if p.network, err = p.k.network.addPod(p.linkName()); err != nil {
 		return err
 	}
 	if c := spec.SecurityContext; c != nil && !spec.HostNetwork {
@@ -29,7 +29,7 @@ func (p *pod) makeSandbox() (err error) {
 			}
 		}
 	}
-	for name, text := range map[string]string{"hosts": p.hosts(), "resolv.conf": p.resolvConf()} {
+	for name, text := range map[string]string{"hosts": p.hostsFile(), "resolv.conf": p.resolvConf()} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -40,12 +40,12 @@ func (p *pod) makeSandbox() (err error) {
 // linkName is the name of the node's end of the Pod's cable.
 func (p *pod) linkName() string { return "pod" + strings.ReplaceAll(string(p.uid), "-", "")[:12] }
 
-// ip is the Pod's address of the first family.
-func (p *pod) ip() netip.Addr { return p.network.addresses[0] }
+// primaryIP is the Pod's address of the first family.
+func (p *pod) primaryIP() netip.Addr { return p.network.addresses[0] }
 
-func (p *pod) hosts() string {
-	spec := &p.spec().Spec
-	name := p.hostname()
+func (p *pod) hostsFile() string {
+	spec := &p.currentObject().Spec
+	name := p.hostName()
 	if spec.Subdomain != "" {
 		name = fmt.Sprintf("%s.%s.%s.svc.%s %s", name, spec.Subdomain, p.namespace, p.k.Domain, name)
 	}
@@ -60,18 +60,20 @@ func (p *pod) hosts() string {
 	return b.String()
 }
 
-func (p *pod) hostname() string {
-	if h := p.spec().Spec.Hostname; h != "" {
+func (p *pod) hostName() string {
+	if h := p.currentObject().Spec.Hostname; h != "" {
 		return h
 	}
 	return p.name
 }
 
-// resolvConf is that of dnsPolicy, with dnsConfig added. The node's own name server is not passed on: nothing leads to it.
+// resolvConf is that of dnsPolicy, with dnsConfig added. The node's own name server is not passed
+// on: nothing leads to it.
 func (p *pod) resolvConf() string {
-	spec := &p.spec().Spec
+	spec := &p.currentObject().Spec
 	var servers, searches, options []string
-	if spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet || spec.DNSPolicy == corev1.DNSClusterFirst && !spec.HostNetwork {
+	if spec.DNSPolicy == corev1.DNSClusterFirstWithHostNet ||
+		spec.DNSPolicy == corev1.DNSClusterFirst && !spec.HostNetwork {
 		servers = []string{p.k.DNS.String()}
 		searches = []string{p.namespace + ".svc." + p.k.Domain, "svc." + p.k.Domain, p.k.Domain}
 		options = []string{"ndots:5"}

@@ -19,9 +19,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/osthread"
 )
 
-// serve serves the requests that the API server forwards for kubectl: exec, port-forward, logs. It
-// authenticates no caller, so it must listen in the cluster's own network only.
-func (k *kubelet) serve(ctx context.Context) {
+// serveAPI serves the requests that the API server forwards for kubectl: exec, port-forward, logs.
+// It authenticates no caller, so it must listen in the cluster's own network only.
+func (k *kubelet) serveAPI(ctx context.Context) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", k.serveExec)
@@ -48,8 +48,8 @@ const (
 	dialPatience   = 10 * time.Second
 )
 
-// requested returns the Pod that a request is about. If there is none it answers so.
-func (k *kubelet) requested(w http.ResponseWriter, req *http.Request) *pod {
+// requestedPod returns the Pod that a request is about. If there is none it answers so.
+func (k *kubelet) requestedPod(w http.ResponseWriter, req *http.Request) *pod {
 	namespace, name := req.PathValue("namespace"), req.PathValue("pod")
 	p := k.podBy(func(p *pod) bool { return p.namespace == namespace && p.name == name })
 	if p == nil {
@@ -59,7 +59,7 @@ func (k *kubelet) requested(w http.ResponseWriter, req *http.Request) *pod {
 }
 
 func (k *kubelet) serveExec(w http.ResponseWriter, req *http.Request) {
-	p := k.requested(w, req)
+	p := k.requestedPod(w, req)
 	if p == nil {
 		return
 	}
@@ -68,22 +68,40 @@ func (k *kubelet) serveExec(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	remotecommand.ServeExec(w, req, p, p.name, string(p.uid), req.PathValue("container"), req.URL.Query()["command"], options,
-		streamIdle, streamPatience, remotecommand.SupportedStreamingProtocols)
+	remotecommand.ServeExec(
+		w,
+		req,
+		p,
+		p.name,
+		string(p.uid),
+		req.PathValue("container"),
+		req.URL.Query()["command"],
+		options,
+		streamIdle,
+		streamPatience,
+		remotecommand.SupportedStreamingProtocols,
+	)
 }
 
 var _ remotecommand.Executor = (*pod)(nil)
 
 // ExecInContainer implements [remotecommand.Executor]. There are no terminals: a client that
 // requests one has pipes.
-func (p *pod) ExecInContainer(ctx context.Context, _, _, name string, args []string, in io.Reader, out, errOut io.WriteCloser,
-	_ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration,
+func (p *pod) ExecInContainer(
+	ctx context.Context,
+	_, _, name string,
+	args []string,
+	in io.Reader,
+	out, errOut io.WriteCloser,
+	_ bool,
+	_ <-chan remotecommand.TerminalSize,
+	_ time.Duration,
 ) error {
-	run, err := p.running(name)
+	run, err := p.runningProcess(name)
 	if err != nil {
 		return err
 	}
-	cmd := run.command(ctx, args)
+	cmd := run.commandInside(ctx, args)
 	cmd.Stdout, cmd.Stderr = out, out
 	if errOut != nil {
 		cmd.Stderr = errOut
@@ -105,9 +123,9 @@ func (p *pod) ExecInContainer(ctx context.Context, _, _, name string, args []str
 	return err
 }
 
-// running returns the run of a container.
-func (p *pod) running(name string) (*process, error) {
-	c := p.container(name)
+// runningProcess returns the run of a container.
+func (p *pod) runningProcess(name string) (*process, error) {
+	c := p.containerNamed(name)
 	if c == nil {
 		return nil, fmt.Errorf("there is no container %q", name)
 	}
@@ -120,7 +138,7 @@ func (p *pod) running(name string) (*process, error) {
 }
 
 func (k *kubelet) servePortForward(w http.ResponseWriter, req *http.Request) {
-	p := k.requested(w, req)
+	p := k.requestedPod(w, req)
 	if p == nil {
 		return
 	}
@@ -129,7 +147,17 @@ func (k *kubelet) servePortForward(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	portforward.ServePortForward(w, req, p, p.name, string(p.uid), options, streamIdle, streamPatience, portforward.SupportedProtocols)
+	portforward.ServePortForward(
+		w,
+		req,
+		p,
+		p.name,
+		string(p.uid),
+		options,
+		streamIdle,
+		streamPatience,
+		portforward.SupportedProtocols,
+	)
 }
 
 var _ portforward.PortForwarder = (*pod)(nil)

@@ -19,34 +19,34 @@ const (
 	statusRetry = 500 * time.Millisecond
 )
 
-// report tells the API server of changes until ctx ends.
-func (p *pod) report(ctx context.Context) {
+// reportStatus tells the API server of changes until ctx ends.
+func (p *pod) reportStatus(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
 		}
-		if !p.tell() {
-			p.touch()
-			if !pause(ctx, statusRetry) {
+		if !p.writeStatus() {
+			p.markChanged()
+			if !sleepFor(ctx, statusRetry) {
 				return
 			}
 		}
-		if !pause(ctx, statusGathering) {
+		if !sleepFor(ctx, statusGathering) {
 			return
 		}
 	}
 }
 
-// tell writes the status if it differs from the last one written. It returns false if it must be
-// retried.
-func (p *pod) tell() bool {
-	status := p.status()
+// writeStatus writes the status if it differs from the last one written. It returns false if it
+// must be retried.
+func (p *pod) writeStatus() bool {
+	status := p.podStatus()
 	p.mu.Lock()
 	same := apiequality.Semantic.DeepEqual(p.told, status)
 	p.mu.Unlock()
-	if same || p.leaving.happened() {
+	if same || p.leaving.hasHappened() {
 		return true
 	}
 	// The uid excludes another Pod of the same name.
@@ -57,7 +57,9 @@ func (p *pod) tell() bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), apiPatience)
 	defer cancel()
-	_, err = p.k.client.CoreV1().Pods(p.namespace).Patch(ctx, p.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = p.k.client.CoreV1().
+		Pods(p.namespace).
+		Patch(ctx, p.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	switch {
 	case err == nil:
 		p.mu.Lock()
@@ -72,14 +74,14 @@ func (p *pod) tell() bool {
 	}
 }
 
-// status is the current status of the Pod.
-func (p *pod) status() corev1.PodStatus {
+// podStatus is the current status of the Pod.
+func (p *pod) podStatus() corev1.PodStatus {
 	p.mu.Lock()
 	object, initialized, outcome, containers := p.object, p.initialized, p.outcome, p.containers
 	p.mu.Unlock()
 	s := corev1.PodStatus{
 		Phase: outcome, StartTime: &p.started, QOSClass: object.Status.QOSClass, ObservedGeneration: object.Generation,
-		HostIP: p.k.NodeIPs[0].String(), PodIP: p.ip().String(),
+		HostIP: p.k.NodeIPs[0].String(), PodIP: p.primaryIP().String(),
 	}
 	for _, ip := range p.k.NodeIPs {
 		s.HostIPs = append(s.HostIPs, corev1.HostIP{IP: ip.String()})
@@ -90,14 +92,14 @@ func (p *pod) status() corev1.PodStatus {
 	ready, ran := initialized && outcome == "", false
 	for i := range object.Spec.InitContainers {
 		if c := containers[object.Spec.InitContainers[i].Name]; c != nil {
-			cs := c.status()
+			cs := c.containerStatus()
 			ready = ready && cs.Ready
 			s.InitContainerStatuses = append(s.InitContainerStatuses, cs)
 		}
 	}
 	for i := range object.Spec.Containers {
 		if c := containers[object.Spec.Containers[i].Name]; c != nil {
-			cs := c.status()
+			cs := c.containerStatus()
 			ready = ready && cs.Ready
 			ran = ran || cs.State.Waiting == nil || cs.RestartCount > 0
 			s.ContainerStatuses = append(s.ContainerStatuses, cs)
@@ -109,12 +111,13 @@ func (p *pod) status() corev1.PodStatus {
 			s.Phase = corev1.PodRunning
 		}
 	}
-	s.Conditions = p.conditions(object, initialized, ready)
+	s.Conditions = p.podConditions(object, initialized, ready)
 	return s
 }
 
-// conditions returns the kubelet's conditions, and other conditions (of readiness gates) unchanged.
-func (p *pod) conditions(object *corev1.Pod, initialized, ready bool) []corev1.PodCondition {
+// podConditions returns the kubelet's conditions, and other conditions (of readiness gates)
+// unchanged.
+func (p *pod) podConditions(object *corev1.Pod, initialized, ready bool) []corev1.PodCondition {
 	ours := []struct {
 		kind  corev1.PodConditionType
 		holds bool
@@ -131,7 +134,10 @@ func (p *pod) conditions(object *corev1.Pod, initialized, ready bool) []corev1.P
 	var all []corev1.PodCondition
 	for _, o := range ours {
 		c := corev1.PodCondition{
-			Type: o.kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(), ObservedGeneration: object.Generation,
+			Type:               o.kind,
+			Status:             corev1.ConditionFalse,
+			LastTransitionTime: metav1.Now(),
+			ObservedGeneration: object.Generation,
 		}
 		if o.holds {
 			c.Status = corev1.ConditionTrue

@@ -19,22 +19,34 @@ type token struct {
 	due time.Time
 }
 
-// get returns a token bound to the Pod: the current one, until a new one is due.
-func (t tokens) get(ctx context.Context, p *pod, volume string, want *corev1.ServiceAccountTokenProjection) (string, error) {
+// tokenFor returns a token bound to the Pod: the current one, until a new one is due.
+func (t tokens) tokenFor(
+	ctx context.Context,
+	p *pod,
+	volume string,
+	want *corev1.ServiceAccountTokenProjection,
+) (string, error) {
 	id := volume + "/" + want.Path
 	if old, ok := t[id]; ok && time.Now().Before(old.due) {
 		return old.text, nil
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: want.ExpirationSeconds,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.name, UID: p.uid},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1",
+			Kind:       "Pod",
+			Name:       p.name,
+			UID:        p.uid,
+		},
 	}}
 	if want.Audience != "" {
 		request.Spec.Audiences = []string{want.Audience}
 	}
 	asked := time.Now()
-	account := accountOf(p.spec())
-	got, err := p.k.client.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	account := accountOf(p.currentObject())
+	got, err := p.k.client.CoreV1().
+		ServiceAccounts(p.namespace).
+		CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("ask for a token of %s: %w", account, err)
 	}

@@ -23,7 +23,7 @@ func (p *pod) volumeDir(v *corev1.Volume) string {
 
 // writeVolumes writes the current content of all volumes.
 func (p *pod) writeVolumes(ctx context.Context) error {
-	object := p.spec()
+	object := p.currentObject()
 	for i := range object.Spec.Volumes {
 		v := &object.Spec.Volumes[i]
 		if err := p.writeVolume(ctx, object, v); err != nil {
@@ -44,7 +44,7 @@ func (p *pod) writeVolume(ctx context.Context, object *corev1.Pod, v *corev1.Vol
 		}
 		return os.Chmod(dir, 0o777)
 	}
-	files, err := p.content(ctx, object, v)
+	files, err := p.volumeFiles(ctx, object, v)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (p *pod) writeVolume(ctx context.Context, object *corev1.Pod, v *corev1.Vol
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return files.write(dir)
+	return files.replaceIn(dir)
 }
 
 // prepareHostPath creates the file or directory if the type requires it. Only directories are:
@@ -67,17 +67,17 @@ func prepareHostPath(v *corev1.HostPathVolumeSource) error {
 	return err
 }
 
-// content returns the files of a volume.
-func (p *pod) content(ctx context.Context, object *corev1.Pod, v *corev1.Volume) (files, error) {
+// volumeFiles returns the files of a volume.
+func (p *pod) volumeFiles(ctx context.Context, object *corev1.Pod, v *corev1.Volume) (files, error) {
 	out := files{}
 	switch {
 	case v.ConfigMap != nil:
 		data, err := p.configMap(ctx, v.ConfigMap.Name, v.ConfigMap.Optional)
-		out.pick(data, v.ConfigMap.Items, v.ConfigMap.DefaultMode)
+		out.addItems(data, v.ConfigMap.Items, v.ConfigMap.DefaultMode)
 		return out, err
 	case v.Secret != nil:
-		data, err := p.secret(ctx, v.Secret.SecretName, v.Secret.Optional)
-		out.pick(data, v.Secret.Items, v.Secret.DefaultMode)
+		data, err := p.secretData(ctx, v.Secret.SecretName, v.Secret.Optional)
+		out.addItems(data, v.Secret.Items, v.Secret.DefaultMode)
 		return out, err
 	case v.DownwardAPI != nil:
 		return out, p.addFields(out, object, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
@@ -93,20 +93,26 @@ func (p *pod) content(ctx context.Context, object *corev1.Pod, v *corev1.Volume)
 }
 
 // addSource adds one source of a projected volume.
-func (p *pod) addSource(ctx context.Context, out files, object *corev1.Pod, v *corev1.Volume, s *corev1.VolumeProjection) error {
+func (p *pod) addSource(
+	ctx context.Context,
+	out files,
+	object *corev1.Pod,
+	v *corev1.Volume,
+	s *corev1.VolumeProjection,
+) error {
 	mode := v.Projected.DefaultMode
 	switch {
 	case s.ServiceAccountToken != nil:
-		token, err := p.tokens.get(ctx, p, v.Name, s.ServiceAccountToken)
-		out.add(s.ServiceAccountToken.Path, token, mode)
+		token, err := p.tokens.tokenFor(ctx, p, v.Name, s.ServiceAccountToken)
+		out.addFile(s.ServiceAccountToken.Path, token, mode)
 		return err
 	case s.ConfigMap != nil:
 		data, err := p.configMap(ctx, s.ConfigMap.Name, s.ConfigMap.Optional)
-		out.pick(data, s.ConfigMap.Items, mode)
+		out.addItems(data, s.ConfigMap.Items, mode)
 		return err
 	case s.Secret != nil:
-		data, err := p.secret(ctx, s.Secret.Name, s.Secret.Optional)
-		out.pick(data, s.Secret.Items, mode)
+		data, err := p.secretData(ctx, s.Secret.Name, s.Secret.Optional)
+		out.addItems(data, s.Secret.Items, mode)
 		return err
 	case s.DownwardAPI != nil:
 		return p.addFields(out, object, s.DownwardAPI.Items, mode)
@@ -119,7 +125,7 @@ func (p *pod) addFields(out files, object *corev1.Pod, items []corev1.DownwardAP
 		var text string
 		var err error
 		if item.FieldRef != nil {
-			text, err = p.field(object, item.FieldRef.FieldPath)
+			text, err = p.fieldValue(object, item.FieldRef.FieldPath)
 		} else if item.ResourceFieldRef != nil {
 			text, err = resourceField(object, nil, item.ResourceFieldRef)
 		}
@@ -129,7 +135,7 @@ func (p *pod) addFields(out files, object *corev1.Pod, items []corev1.DownwardAP
 		if item.Mode != nil {
 			mode = item.Mode
 		}
-		out.add(item.Path, text, mode)
+		out.addFile(item.Path, text, mode)
 	}
 	return nil
 }
@@ -144,13 +150,13 @@ func (p *pod) configMap(ctx context.Context, name string, optional *bool) (map[s
 	if err != nil {
 		return nil, err
 	}
-	data := texts(cm.BinaryData)
+	data := toTexts(cm.BinaryData)
 	maps.Copy(data, cm.Data)
 	return data, nil
 }
 
-// secret is configMap for a Secret.
-func (p *pod) secret(ctx context.Context, name string, optional *bool) (map[string]string, error) {
+// secretData is configMap for a Secret.
+func (p *pod) secretData(ctx context.Context, name string, optional *bool) (map[string]string, error) {
 	s, err := p.k.client.CoreV1().Secrets(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && isTrue(optional) {
 		return nil, nil
@@ -158,10 +164,10 @@ func (p *pod) secret(ctx context.Context, name string, optional *bool) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	return texts(s.Data), nil
+	return toTexts(s.Data), nil
 }
 
-func texts(data map[string][]byte) map[string]string {
+func toTexts(data map[string][]byte) map[string]string {
 	out := map[string]string{}
 	for k, v := range data {
 		out[k] = string(v)

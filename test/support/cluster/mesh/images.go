@@ -10,11 +10,13 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
 
-// proxyUser is the user that the images of the control plane and of proxies run as; capture leaves its traffic alone.
+// proxyUser is the user that the images of the control plane and of proxies run as; capture leaves
+// its traffic alone.
 const proxyUser = 1337
 
-// ApplicationUser is the user and group of applications in tests. Like real applications, it is neither root nor the proxy's
-// user, so files that the agent writes for applications must be readable by other users.
+// ApplicationUser is the user and group of applications in tests. Like real applications, it is
+// neither root nor the proxy's user, so files that the agent writes for applications must be
+// readable by other users.
 const ApplicationUser = 5000
 
 // Images builds the programs of the images of meshpilot and Bookinfo, and returns the images by the
@@ -42,21 +44,31 @@ func Images(ctx context.Context) (image.Map, error) {
 		return some
 	}
 	images := image.Map{
-		{Match: "pilot:*", Entrypoint: []string{bin + "pilot-discovery"}, Files: files("pilot-discovery", "pilotctl"), User: proxyUser},
-		{Match: "proxyv2:*", Entrypoint: []string{bin + "pilot-agent"}, Files: files("pilot-agent", "envoy"), User: proxyUser},
+		{
+			Match:      "pilot:*",
+			Entrypoint: []string{bin + "pilot-discovery"},
+			Files:      files("pilot-discovery", "pilotctl"),
+			User:       proxyUser,
+		},
+		{
+			Match:      "proxyv2:*",
+			Entrypoint: []string{bin + "pilot-agent"},
+			Files:      files("pilot-agent", "envoy"),
+			User:       proxyUser,
+		},
 	}
 	for _, service := range []string{"productpage", "details", "ratings"} {
-		images = append(images, bookinfo(service, "v1", files("bookinfo")))
+		images = append(images, bookinfoImage(service, "v1", files("bookinfo")))
 	}
 	for _, version := range []string{"v1", "v2", "v3"} {
-		images = append(images, bookinfo("reviews", version, files("bookinfo")))
+		images = append(images, bookinfoImage("reviews", version, files("bookinfo")))
 	}
 	return images, nil
 }
 
-// bookinfo is the image of one of Bookinfo's services: ours, under the name of Istio's. It ends at once on SIGTERM, when its
-// callers have not heard of that yet.
-func bookinfo(service, version string, files map[string]string) image.Image {
+// bookinfoImage is the image of one of Bookinfo's services: ours, under the name of Istio's. It
+// ends at once on SIGTERM, when its callers have not heard of that yet.
+func bookinfoImage(service, version string, files map[string]string) image.Image {
 	return image.Image{
 		Match:      fmt.Sprintf("examples-bookinfo-%s-%s:*", service, version),
 		Entrypoint: []string{"/usr/local/bin/bookinfo", service, "--version=" + version},

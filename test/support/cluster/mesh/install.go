@@ -29,8 +29,9 @@ func Charts(set ...string) []Chart {
 	}
 }
 
-// Install installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and waits until what each of them runs is
-// ready. The cluster must not have Istio's kinds yet: those are the base chart's.
+// Install installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and waits
+// until what each of them runs is ready. The cluster must not have Istio's kinds yet: those are the
+// base chart's.
 func Install(ctx context.Context, programs *cluster.Programs, kubeconfig string, charts ...Chart) error {
 	h, err := newHelm(ctx, programs, kubeconfig)
 	if err != nil {
@@ -42,7 +43,7 @@ func Install(ctx context.Context, programs *cluster.Programs, kubeconfig string,
 		for _, set := range chart.Set {
 			args = append(args, "--set", set)
 		}
-		if err := h.run(ctx, args...); err != nil {
+		if err := h.runHelm(ctx, args...); err != nil {
 			return fmt.Errorf("install %s: %w", chart.Release, err)
 		}
 	}
@@ -68,14 +69,18 @@ func newHelm(ctx context.Context, programs *cluster.Programs, kubeconfig string)
 	home := filepath.Join(filepath.Dir(kubeconfig), "helm")
 	h := &helm{program: program, root: root, env: append(os.Environ(), "KUBECONFIG="+kubeconfig,
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
-	return h, h.command(ctx, filepath.Join("hack", "crds.sh"), filepath.Join("manifests", "charts", "base", "files", "crds.yaml"))
+	return h, h.runCommand(
+		ctx,
+		filepath.Join("hack", "crds.sh"),
+		filepath.Join("manifests", "charts", "base", "files", "crds.yaml"),
+	)
 }
 
-func (h *helm) run(ctx context.Context, args ...string) error {
-	return h.command(ctx, h.program, args...)
+func (h *helm) runHelm(ctx context.Context, args ...string) error {
+	return h.runCommand(ctx, h.program, args...)
 }
 
-func (h *helm) command(ctx context.Context, program string, args ...string) error {
+func (h *helm) runCommand(ctx context.Context, program string, args ...string) error {
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(h.root, program)
 	}

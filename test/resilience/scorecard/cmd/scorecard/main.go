@@ -24,7 +24,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "scorecard:", err)
 		os.Exit(1)
 	}
@@ -39,14 +39,14 @@ type run struct {
 	peerOnly bool
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	r := run{}
 	c := &cobra.Command{
 		Use: "scorecard", Short: "Run the reliability checks and write docs/SCORECARD.md", Args: cobra.NoArgs,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r.Environment, r.Progress = os.Environ(), c.OutOrStdout()
-			return r.execute(c.Context())
+			return r.runChecks(c.Context())
 		},
 	}
 	f := c.Flags()
@@ -61,7 +61,7 @@ func command() *cobra.Command {
 	return c
 }
 
-func (r run) execute(ctx context.Context) error {
+func (r run) runChecks(ctx context.Context) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
@@ -70,20 +70,20 @@ func (r run) execute(ctx context.Context) error {
 	if len(unknown) > 0 {
 		return fmt.Errorf("there are no checks %v", unknown)
 	}
-	document, err := r.read()
+	document, err := r.readDocument()
 	if err != nil {
 		return err
 	}
 	if r.list {
-		return r.write(document, all)
+		return r.writeDocument(document, all)
 	}
-	stamp := scorecard.Stamp{Time: time.Now(), Commit: r.commit(ctx), Size: r.Size, Load: load()}
+	stamp := scorecard.Stamp{Time: time.Now(), Commit: r.newestCommit(ctx), Size: r.Size, Load: loadAverage()}
 	own, peer := r.Options, r.Options
 	own.Peer = ""
 	if !r.peerOnly {
 		if err := scorecard.Run(ctx, own, scorecard.OwnTests(checks), func(o scorecard.Outcomes) error {
 			document.Update(checks, o, stamp)
-			return r.write(document, all)
+			return r.writeDocument(document, all)
 		}); err != nil {
 			return err
 		}
@@ -93,11 +93,11 @@ func (r run) execute(ctx context.Context) error {
 	}
 	return scorecard.Run(ctx, peer, scorecard.PeerTests(checks), func(o scorecard.Outcomes) error {
 		document.UpdatePeer(checks, o, stamp)
-		return r.write(document, all)
+		return r.writeDocument(document, all)
 	})
 }
 
-func (r run) read() (scorecard.Document, error) {
+func (r run) readDocument() (scorecard.Document, error) {
 	text, err := os.ReadFile(filepath.Join(r.Root, r.document))
 	if os.IsNotExist(err) {
 		return scorecard.Document{}, nil
@@ -108,12 +108,12 @@ func (r run) read() (scorecard.Document, error) {
 	return scorecard.Parse(string(text))
 }
 
-func (r run) write(d scorecard.Document, all []scorecard.Check) error {
+func (r run) writeDocument(d scorecard.Document, all []scorecard.Check) error {
 	return os.WriteFile(filepath.Join(r.Root, r.document), []byte(d.Render(all)), 0o644)
 }
 
-// load returns the load average per CPU, because latencies on a busy machine say little.
-func load() string {
+// loadAverage returns the load average per CPU, because latencies on a busy machine say little.
+func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return ""
@@ -122,10 +122,10 @@ func load() string {
 	return fmt.Sprintf("load %s on %d CPUs", average, runtime.NumCPU())
 }
 
-// commit returns the newest commit that changed shipped files, abbreviated, with a plus sign if
-// shipped files have uncommitted changes. Commits of tests and documents do not count: they change
-// no result.
-func (r run) commit(ctx context.Context) string {
+// newestCommit returns the newest commit that changed shipped files, abbreviated, with a plus sign
+// if shipped files have uncommitted changes. Commits of tests and documents do not count: they
+// change no result.
+func (r run) newestCommit(ctx context.Context) string {
 	shipped := []string{"--", "cmd", "internal", "manifests", "go.mod", ":!*_test.go"}
 	git := func(args ...string) string {
 		c := exec.CommandContext(ctx, "git", append(args, shipped...)...)

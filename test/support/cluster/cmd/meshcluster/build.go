@@ -12,7 +12,7 @@ func buildCommand() *cobra.Command {
 		Short: "Build the programs of clusters that are not there yet, so that no test has to",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			programs, err := cluster.FindPrograms(say)
+			programs, err := cluster.FindPrograms(printProgress)
 			if err != nil {
 				return err
 			}

@@ -23,10 +23,10 @@ func downCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !p.up() {
+			if !p.isUp() {
 				return os.RemoveAll(p.dir) // of a killed process
 			}
-			s, err := p.read()
+			s, err := p.readState()
 			if err != nil {
 				return fmt.Errorf("the cluster %s comes up: wait for it (%w)", p.name, err)
 			}
@@ -36,7 +36,7 @@ func downCommand(name *string) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), downPatience)
 			defer cancel()
-			for p.up() {
+			for p.isUp() {
 				select {
 				case <-ctx.Done():
 					return fmt.Errorf("the cluster %s does not end; its process is %d", p.name, s.PID)

@@ -23,19 +23,19 @@ func installCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return install(cmd.Context(), p, set)
+			return installMesh(cmd.Context(), p, set)
 		},
 	}
 	cmd.Flags().StringArrayVar(&set, "set", nil, "a value of the control plane's chart, as NAME=VALUE")
 	return cmd
 }
 
-func install(ctx context.Context, p place, set []string) error {
-	s, err := p.current()
+func installMesh(ctx context.Context, p place, set []string) error {
+	s, err := p.currentState()
 	if err != nil {
 		return err
 	}
-	programs, err := cluster.FindPrograms(say)
+	programs, err := cluster.FindPrograms(printProgress)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func install(ctx context.Context, p place, set []string) error {
 		return err
 	}
 	for _, chart := range mesh.Charts(set...) {
-		say("installing %s", chart.Release)
+		printProgress("installing %s", chart.Release)
 		if err := mesh.Install(ctx, programs, s.Kubeconfig, chart); err != nil {
 			return err
 		}
@@ -52,4 +52,4 @@ func install(ctx context.Context, p place, set []string) error {
 	return nil
 }
 
-func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func printProgress(format string, args ...any) { fmt.Printf(format+"\n", args...) }

@@ -1,4 +1,5 @@
-// meshcluster brings a Kubernetes cluster up on this machine, without a container engine, and takes it down again:
+// meshcluster brings a Kubernetes cluster up on this machine, without a container engine, and takes
+// it down again:
 //
 //	go run ./test/support/cluster/cmd/meshcluster up --mesh
 //	go run ./test/support/cluster/cmd/meshcluster kubectl get pods -A
@@ -19,7 +20,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
+	err := rootCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "meshcluster:", err)
@@ -27,7 +28,7 @@ func main() {
 	}
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:           "meshcluster",
@@ -38,7 +39,16 @@ func command() *cobra.Command {
 		TraverseChildren: true,
 	}
 	cmd.PersistentFlags().StringVar(&name, "name", "meshpilot", "name of the cluster, of which there may be several")
-	cmd.AddCommand(buildCommand(), programCommand(), upCommand(&name), serveCommand(&name), downCommand(&name), installCommand(&name), statusCommand(&name),
-		kubectlCommand(&name), execCommand(&name))
+	cmd.AddCommand(
+		buildCommand(),
+		programCommand(),
+		upCommand(&name),
+		serveCommand(&name),
+		downCommand(&name),
+		installCommand(&name),
+		statusCommand(&name),
+		kubectlCommand(&name),
+		execCommand(&name),
+	)
 	return cmd
 }

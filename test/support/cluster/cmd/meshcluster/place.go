@@ -35,7 +35,7 @@ func placeOf(name string) (place, error) {
 	return place{name, filepath.Join(cache, "meshpilot", "clusters", name)}, nil
 }
 
-func (p place) file(name string) string { return filepath.Join(p.dir, name) }
+func (p place) filePath(name string) string { return filepath.Join(p.dir, name) }
 
 // The files of a place, besides the cluster's own.
 const (
@@ -44,9 +44,9 @@ const (
 	logName   = "up.log"     // what that process says
 )
 
-// hold takes the lock of a place. It fails if it is taken: the cluster is up.
-func (p place) hold() (*os.File, error) {
-	f, err := os.OpenFile(p.file(lockName), os.O_CREATE|os.O_RDWR, 0o644)
+// lockPlace takes the lock of a place. It fails if it is taken: the cluster is up.
+func (p place) lockPlace() (*os.File, error) {
+	f, err := os.OpenFile(p.filePath(lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,9 @@ func (p place) hold() (*os.File, error) {
 	return f, nil
 }
 
-// up reports whether a process keeps the cluster.
-func (p place) up() bool {
-	f, err := p.hold()
+// isUp reports whether a process keeps the cluster.
+func (p place) isUp() bool {
+	f, err := p.lockPlace()
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
@@ -67,30 +67,30 @@ func (p place) up() bool {
 	return false
 }
 
-// current returns the state of a cluster that is up.
-func (p place) current() (state, error) {
-	if !p.up() {
+// currentState returns the state of a cluster that is up.
+func (p place) currentState() (state, error) {
+	if !p.isUp() {
 		return state{}, fmt.Errorf("the cluster %s is not up: meshcluster up --name %s", p.name, p.name)
 	}
-	return p.read()
+	return p.readState()
 }
 
-func (p place) read() (s state, err error) {
-	text, err := os.ReadFile(p.file(stateName))
+func (p place) readState() (s state, err error) {
+	text, err := os.ReadFile(p.filePath(stateName))
 	if err != nil {
 		return state{}, err
 	}
 	return s, json.Unmarshal(text, &s)
 }
 
-// write writes the state at once: who reads it reads all of it.
-func (p place) write(s state) error {
+// writeState writes the state at once: who reads it reads all of it.
+func (p place) writeState(s state) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(p.file(stateName+".tmp"), text, 0o600); err != nil {
+	if err := os.WriteFile(p.filePath(stateName+".tmp"), text, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(p.file(stateName+".tmp"), p.file(stateName))
+	return os.Rename(p.filePath(stateName+".tmp"), p.filePath(stateName))
 }

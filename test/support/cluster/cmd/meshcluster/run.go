@@ -22,11 +22,13 @@ func kubectlCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := p.current()
+			s, err := p.currentState()
 			if err != nil {
 				return err
 			}
-			programs, err := cluster.FindPrograms(func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+			programs, err := cluster.FindPrograms(
+				func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+			)
 			if err != nil {
 				return err
 			}
@@ -34,7 +36,7 @@ func kubectlCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return become(kubectl, append([]string{"kubectl"}, args...), s)
+			return execProgram(kubectl, append([]string{"kubectl"}, args...), s)
 		},
 	}
 }
@@ -50,7 +52,7 @@ func execCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := p.current()
+			s, err := p.currentState()
 			if err != nil {
 				return err
 			}
@@ -61,12 +63,16 @@ func execCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return become(nsenter, append([]string{"nsenter", "-n", "-t", strconv.Itoa(s.NodePID), "--"}, args...), s)
+			return execProgram(
+				nsenter,
+				append([]string{"nsenter", "-n", "-t", strconv.Itoa(s.NodePID), "--"}, args...),
+				s,
+			)
 		},
 	}
 }
 
-// become turns this process into another program, which knows the cluster.
-func become(path string, args []string, s state) error {
+// execProgram turns this process into another program, which knows the cluster.
+func execProgram(path string, args []string, s state) error {
 	return syscall.Exec(path, args, append(os.Environ(), "KUBECONFIG="+s.Kubeconfig))
 }

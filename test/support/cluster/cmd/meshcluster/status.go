@@ -23,11 +23,17 @@ func statusCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s, err := p.current()
+			s, err := p.currentState()
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "the cluster %s is up\nKUBECONFIG=%s\nlogs in %s\n\n", p.name, s.Kubeconfig, p.file("cluster/logs"))
+			fmt.Fprintf(
+				cmd.OutOrStdout(),
+				"the cluster %s is up\nKUBECONFIG=%s\nlogs in %s\n\n",
+				p.name,
+				s.Kubeconfig,
+				p.filePath("cluster/logs"),
+			)
 			return writeMemory(cmd.OutOrStdout(), s.PID)
 		},
 	}

@@ -26,7 +26,7 @@ type settings struct {
 	set              []string
 }
 
-func (s *settings) flags(cmd *cobra.Command) {
+func (s *settings) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.tier, "tier", "node", "api, controllers or node: how much of a cluster; node needs root")
 	f.StringVar(&s.gatewayAPI, "gateway-api", "", "kinds of Gateway API: standard or experimental (default: none)")
@@ -36,7 +36,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.IntVar(&s.index, "index", 0, "which addresses the cluster has; see cluster.Options")
 }
 
-func (s *settings) options() (cluster.Options, error) {
+func (s *settings) clusterOptions() (cluster.Options, error) {
 	tier := slices.Index([]string{"api", "controllers", "node"}, s.tier)
 	if tier < 0 {
 		return cluster.Options{}, fmt.Errorf("--tier %s is none of api, controllers, node", s.tier)
@@ -48,7 +48,7 @@ func (s *settings) options() (cluster.Options, error) {
 		Tier: cluster.Tier(tier), GatewayAPI: cluster.GatewayAPI(s.gatewayAPI), // A chart installs them.
 		NoIstioKinds: cluster.Tier(tier) == cluster.Node,
 		DualStack:    s.dualStack, Index: s.index,
-		Output: say,
+		Output: printProgress,
 	}, nil
 }
 
@@ -59,20 +59,20 @@ func upCommand(name *string) *cobra.Command {
 		Short: "Bring a cluster up; the first time its programs are built, which takes minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := s.options(); err != nil {
+			if _, err := s.clusterOptions(); err != nil {
 				return err
 			}
 			p, err := placeOf(*name)
 			if err != nil {
 				return err
 			}
-			if err := up(cmd.Context(), p, flagsOf(cmd)); err != nil || !s.mesh {
+			if err := startKeeper(cmd.Context(), p, flagsOf(cmd)); err != nil || !s.mesh {
 				return err
 			}
-			return install(cmd.Context(), p, s.set)
+			return installMesh(cmd.Context(), p, s.set)
 		},
 	}
-	s.flags(cmd)
+	s.addFlags(cmd)
 	return cmd
 }
 
@@ -91,9 +91,9 @@ func flagsOf(cmd *cobra.Command) []string {
 	return args
 }
 
-// up starts a process that keeps the cluster, and waits until it is up, or has failed.
-func up(ctx context.Context, p place, flags []string) error {
-	if p.up() {
+// startKeeper starts a process that keeps the cluster, and waits until it is up, or has failed.
+func startKeeper(ctx context.Context, p place, flags []string) error {
+	if p.isUp() {
 		return fmt.Errorf("the cluster %s is up: meshcluster down --name %s", p.name, p.name)
 	}
 	if err := os.RemoveAll(p.dir); err != nil {
@@ -102,7 +102,7 @@ func up(ctx context.Context, p place, flags []string) error {
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(p.file(logName), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(p.filePath(logName), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -119,12 +119,12 @@ func up(ctx context.Context, p place, flags []string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- keeper.Wait() }()
-	return follow(ctx, p, keeper.Process, ended)
+	return followKeeper(ctx, p, keeper.Process, ended)
 }
 
-// follow prints the keeper's output until the cluster is up.
-func follow(ctx context.Context, p place, keeper *os.Process, ended <-chan error) error {
-	said, err := os.Open(p.file(logName))
+// followKeeper prints the keeper's output until the cluster is up.
+func followKeeper(ctx context.Context, p place, keeper *os.Process, ended <-chan error) error {
+	said, err := os.Open(p.filePath(logName))
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func follow(ctx context.Context, p place, keeper *os.Process, ended <-chan error
 		if _, err := io.Copy(os.Stdout, said); err != nil {
 			return err
 		}
-		if s, err := p.read(); err == nil && s.Error != "" {
+		if s, err := p.readState(); err == nil && s.Error != "" {
 			return errors.New(s.Error)
 		} else if err == nil {
 			fmt.Printf("the cluster %s is up: meshcluster kubectl …, or KUBECONFIG=%s\n", p.name, s.Kubeconfig)
@@ -164,27 +164,27 @@ func serveCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lock, err := p.hold()
+			lock, err := p.lockPlace()
 			if err != nil {
 				return err
 			}
 			defer lock.Close()
-			if err := serve(cmd.Context(), p, s); err != nil {
-				return errors.Join(err, p.write(state{Error: err.Error()}))
+			if err := keepCluster(cmd.Context(), p, s); err != nil {
+				return errors.Join(err, p.writeState(state{Error: err.Error()}))
 			}
 			return os.RemoveAll(p.dir)
 		},
 	}
-	s.flags(cmd)
+	s.addFlags(cmd)
 	return cmd
 }
 
-func serve(ctx context.Context, p place, s *settings) (err error) {
-	o, err := s.options()
+func keepCluster(ctx context.Context, p place, s *settings) (err error) {
+	o, err := s.clusterOptions()
 	if err != nil {
 		return err
 	}
-	o.Dir = p.file("cluster")
+	o.Dir = p.filePath("cluster")
 	if o.Tier == cluster.Node {
 		if o.Images, err = mesh.Images(ctx); err != nil {
 			return err
@@ -195,7 +195,7 @@ func serve(ctx context.Context, p place, s *settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Down()) }()
-	if err := p.write(state{PID: os.Getpid(), NodePID: c.NodePID(), Kubeconfig: c.Kubeconfig()}); err != nil {
+	if err := p.writeState(state{PID: os.Getpid(), NodePID: c.NodePID(), Kubeconfig: c.Kubeconfig()}); err != nil {
 		return err
 	}
 	<-ctx.Done()

@@ -1,4 +1,5 @@
-// meshkubelet runs the Pods of a test cluster as processes of this machine: package kubelet says how.
+// meshkubelet runs the Pods of a test cluster as processes of this machine: package kubelet says
+// how.
 package main
 
 import (
@@ -23,7 +24,7 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == kubelet.InitCommand {
 		kubelet.Init(os.Args[2]) // does not return
 	}
-	if err := command().Execute(); err != nil {
+	if err := rootCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "meshkubelet:", err)
 		os.Exit(1)
 	}
@@ -36,7 +37,7 @@ type flags struct {
 	options                                     kubelet.Options
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	f := &flags{}
 	o := &f.options
 	cmd := &cobra.Command{
@@ -48,7 +49,7 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			if err := f.read(); err != nil {
+			if err := f.readFlags(); err != nil {
 				return err
 			}
 			return kubelet.Run(ctx, f.options)
@@ -74,7 +75,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-func (f *flags) read() (err error) {
+func (f *flags) readFlags() (err error) {
 	o := &f.options
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if o.Config, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
@@ -84,13 +85,13 @@ func (f *flags) read() (err error) {
 	if o.Images, err = image.Read(f.images); err != nil {
 		return err
 	}
-	if o.NodeIPs, err = parsed(f.nodeIPs, netip.ParseAddr); err != nil {
+	if o.NodeIPs, err = parseAll(f.nodeIPs, netip.ParseAddr); err != nil {
 		return err
 	}
-	if o.PodCIDRs, err = parsed(f.podCIDRs, netip.ParsePrefix); err != nil {
+	if o.PodCIDRs, err = parseAll(f.podCIDRs, netip.ParsePrefix); err != nil {
 		return err
 	}
-	if o.LoadBalancerCIDRs, err = parsed(f.loadBalancerCIDRs, netip.ParsePrefix); err != nil {
+	if o.LoadBalancerCIDRs, err = parseAll(f.loadBalancerCIDRs, netip.ParsePrefix); err != nil {
 		return err
 	}
 	if len(o.NodeIPs) == 0 || len(o.PodCIDRs) != len(o.NodeIPs) {
@@ -106,7 +107,7 @@ func (f *flags) read() (err error) {
 	return err
 }
 
-func parsed[T any](texts []string, parse func(string) (T, error)) ([]T, error) {
+func parseAll[T any](texts []string, parse func(string) (T, error)) ([]T, error) {
 	var all []T
 	for _, text := range texts {
 		one, err := parse(text)

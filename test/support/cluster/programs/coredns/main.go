@@ -1,4 +1,5 @@
-// CoreDNS with the few plugins that a test cluster needs: the full build links the SDKs of several clouds.
+// CoreDNS with the few plugins that a test cluster needs: the full build links the SDKs of several
+// clouds.
 package main
 
 import (
@@ -21,7 +22,18 @@ import (
 func main() {
 	// The order in which plugins see a query. CoreDNS knows no directive that is not in this list.
 	dnsserver.Directives = []string{
-		"reload", "ready", "health", "errors", "log", "cache", "template", "hosts", "kubernetes", "loop", "forward", "whoami",
+		"reload",
+		"ready",
+		"health",
+		"errors",
+		"log",
+		"cache",
+		"template",
+		"hosts",
+		"kubernetes",
+		"loop",
+		"forward",
+		"whoami",
 	}
 	coremain.Run()
 }

@@ -1,4 +1,5 @@
-// pilot-agent, the other agent. Its SDS server is a parameter of the command, because other agents replace it.
+// pilot-agent, the other agent. Its SDS server is a parameter of the command, because other agents
+// replace it.
 package main
 
 import (
