@@ -51,7 +51,7 @@ type settings struct {
 func (s *settings) useRealEnvoy(t *testing.T) {
 	t.Helper()
 	if s.binary == "" {
-		s.binary = envoykit.Require(t)
+		s.binary = envoykit.RequireBinary(t)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestServerOfAnother(t *testing.T) {
 	put(second)
 	serves(t, p[0], client, spire, second)
 	serves(t, p[1], client, spire, mounted)
-	if calls := m.authority.Await(t, 0); len(calls) > 0 {
+	if calls := m.authority.AwaitRequests(t, 0); len(calls) > 0 {
 		t.Errorf("the mesh's authority was asked for %d certificates", len(calls))
 	}
 }
@@ -175,7 +175,7 @@ func TestMountedCertificates(t *testing.T) {
 		mount(next)
 		serves(t, port, client, root, next)
 	}
-	if calls := m.authority.Await(t, 0); len(calls) > 0 {
+	if calls := m.authority.AwaitRequests(t, 0); len(calls) > 0 {
 		t.Errorf("the mesh's authority was asked for %d certificates", len(calls))
 	}
 }
@@ -187,7 +187,7 @@ func TestOutputCertificates(t *testing.T) {
 	t.Parallel()
 	m := newSecureMesh(t)
 	output := filepath.Join(m.dir, "certs")
-	m.authority.Set(authority.Answer{Root: m.root, Lifetime: 3 * time.Second})
+	m.authority.SetAnswer(authority.Answer{Root: m.root, Lifetime: 3 * time.Second})
 	a := m.start(t, "OUTPUT_CERTS=./certs", "PROV_CERT=./certs")
 	read := func() (tls.Certificate, error) {
 		return tls.LoadX509KeyPair(filepath.Join(output, "cert-chain.pem"), filepath.Join(output, "key.pem"))
@@ -213,7 +213,7 @@ func TestOutputCertificates(t *testing.T) {
 		}
 		return err
 	})
-	calls := m.authority.Await(t, 2)
+	calls := m.authority.AwaitRequests(t, 2)
 	last := calls[len(calls)-1]
 	if last.Peer == nil || len(last.Metadata.Get("authorization")) > 0 {
 		t.Errorf(

@@ -167,12 +167,12 @@ func TestIdentity(t *testing.T) {
 	port := ports(t, 1)[0]
 	m := newSecureMesh(t, cluster("app", "127.0.0.1", app),
 		secured(t, listener(t, corev3.TrafficDirection_INBOUND, "127.0.0.1", port, "in", "app"), "default", "ROOTCA"))
-	m.authority.Set(authority.Answer{Root: m.root, Lifetime: 5 * time.Second})
+	m.authority.SetAnswer(authority.Answer{Root: m.root, Lifetime: 5 * time.Second})
 	a := m.start(t, "SECRET_TTL=2h")
 	a.awaitReady(t)
 	pid := a.envoyPID(t)
 
-	call := m.authority.Await(t, 1)[0]
+	call := m.authority.AwaitRequests(t, 1)[0]
 	if got := call.Metadata.Get("authorization"); len(got) != 1 || got[0] != "Bearer token-1" {
 		t.Errorf("token %q", got)
 	}
@@ -196,12 +196,12 @@ func TestIdentity(t *testing.T) {
 
 	// The authority is down at the renewal, and the token has changed when it is back.
 	m.write(t, "var/run/secrets/tokens/istio-token", []byte("token-2"))
-	m.authority.Set(authority.Answer{Error: status.Error(codes.Unavailable, "away")})
-	m.authority.Await(t, 3)
+	m.authority.SetAnswer(authority.Answer{Error: status.Error(codes.Unavailable, "away")})
+	m.authority.AwaitRequests(t, 3)
 	if _, err := callSecured(port, client, m.root.Pool()); err != nil {
 		t.Error("while the authority is away:", err)
 	}
-	m.authority.Set(authority.Answer{Root: m.root})
+	m.authority.SetAnswer(authority.Answer{Root: m.root})
 	serving.Eventually(t, patience, "the second certificate", func() error {
 		second, err := callSecured(port, client, m.root.Pool())
 		if err == nil && second.SerialNumber.Cmp(first.SerialNumber) == 0 {
@@ -209,7 +209,7 @@ func TestIdentity(t *testing.T) {
 		}
 		return err
 	})
-	calls := m.authority.Await(t, 4)
+	calls := m.authority.AwaitRequests(t, 4)
 	if got := calls[len(calls)-1].Metadata.Get("authorization"); len(got) != 1 || got[0] != "Bearer token-2" {
 		t.Errorf("the second token is %q", got)
 	}
@@ -227,11 +227,11 @@ func TestControlPlaneIsChecked(t *testing.T) {
 	m.write(t, "var/run/secrets/istio/root-cert.pem", pki.Authority("another").CertificatePEM())
 	a := m.start(t)
 	a.awaitLog(t, "certificate signed by unknown authority")
-	if calls := m.authority.Await(t, 0); len(calls) > 0 || len(m.plane.connected()) > 0 {
+	if calls := m.authority.AwaitRequests(t, 0); len(calls) > 0 || len(m.plane.connected()) > 0 {
 		t.Errorf("it was asked for %d certificates, and by %v", len(calls), m.plane.connected())
 	}
 	// The file is read for each connection.
 	m.write(t, "var/run/secrets/istio/root-cert.pem", m.root.CertificatePEM())
-	m.authority.Await(t, 1)
+	m.authority.AwaitRequests(t, 1)
 	a.awaitReady(t)
 }

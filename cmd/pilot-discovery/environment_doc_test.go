@@ -15,22 +15,22 @@ import (
 // TestEnvironmentIsDocumented holds docs/ENVIRONMENT.md against the names in this folder: all that
 // are read are there, and of the others none.
 func TestEnvironmentIsDocumented(t *testing.T) {
-	read := document.Names(
-		document.Sources(t),
+	read := document.FindNames(
+		document.ReadSources(t),
 		regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+|REVISION|KUBECONFIG|PLATFORM)"`),
 	)
-	text, others, found := strings.Cut(document.Content(t, "../../docs/ENVIRONMENT.md"), "## Not read")
+	text, others, found := strings.Cut(document.ReadContent(t, "../../docs/ENVIRONMENT.md"), "## Not read")
 	if !found {
 		t.Fatal("the document has no part about names that are not read")
 	}
 	names := regexp.MustCompile("`([A-Z][A-Z0-9_]+)`")
 	if diff := cmp.Diff(
 		slices.Sorted(maps.Keys(read)),
-		slices.Sorted(maps.Keys(document.Names(text, names))),
+		slices.Sorted(maps.Keys(document.FindNames(text, names))),
 	); diff != "" {
 		t.Errorf("docs/ENVIRONMENT.md, read (-is +said):\n%s", diff)
 	}
-	for name := range document.Names(others, names) {
+	for name := range document.FindNames(others, names) {
 		if read[name] {
 			t.Errorf("docs/ENVIRONMENT.md: %s is read", name)
 		}

@@ -170,8 +170,8 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	var proxies []*sidecar.Proxy
 	whole := func(p *sidecar.Proxy) func() error {
 		return func() error {
-			if len(p.Names(api.EndpointType)) != n || p.Version(api.RouteType, "80") == "" || len(p.Names(api.ListenerType)) == 0 {
-				return fmt.Errorf("%d assignments, %d listeners, route %q", len(p.Names(api.EndpointType)), len(p.Names(api.ListenerType)), p.Version(api.RouteType, "80"))
+			if len(p.ResourceNames(api.EndpointType)) != n || p.VersionOf(api.RouteType, "80") == "" || len(p.ResourceNames(api.ListenerType)) == 0 {
+				return fmt.Errorf("%d assignments, %d listeners, route %q", len(p.ResourceNames(api.EndpointType)), len(p.ResourceNames(api.ListenerType)), p.VersionOf(api.RouteType, "80"))
 			}
 			return nil
 		}
@@ -184,12 +184,12 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	edit := func(name string) map[string]string {
 		before := make([]string, len(proxies))
 		for i, p := range proxies {
-			before[i] = p.Version(api.RouteType, "80")
+			before[i] = p.VersionOf(api.RouteType, "80")
 		}
 		c.write("rule.yaml", fmt.Sprintf(rule, name))
 		c.eventually("the edit arrives everywhere", func() error {
 			for i, p := range proxies {
-				if p.Version(api.RouteType, "80") == before[i] {
+				if p.VersionOf(api.RouteType, "80") == before[i] {
 					return fmt.Errorf("proxy %d still has the old routes", i)
 				}
 			}
@@ -220,7 +220,7 @@ func TestAlikeProxiesCostOneTranslation(t *testing.T) {
 	}
 	versions := map[string]bool{}
 	for _, p := range proxies {
-		versions[p.Version(api.RouteType, "80")] = true
+		versions[p.VersionOf(api.RouteType, "80")] = true
 	}
 	if len(versions) != 1 {
 		t.Errorf("alike proxies have %d versions of one route configuration", len(versions))
@@ -231,7 +231,7 @@ func TestDebugPages(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
 	p := c.connect("client", "10.2.0.1")
 	c.eventually("the configuration is whole", func() error {
-		if len(p.Names(api.EndpointType)) != 2 || p.Version(api.RouteType, "80") == "" {
+		if len(p.ResourceNames(api.EndpointType)) != 2 || p.VersionOf(api.RouteType, "80") == "" {
 			return fmt.Errorf("not yet")
 		}
 		return nil
@@ -345,12 +345,12 @@ func TestStopsWithinTheShutdownDuration(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(1)})
 	p := c.connect("client", "10.2.0.1")
 	c.eventually("clusters", func() error {
-		if len(p.Names(api.ClusterType)) == 0 {
+		if len(p.ResourceNames(api.ClusterType)) == 0 {
 			return fmt.Errorf("none yet")
 		}
 		return nil
 	})
-	p.Release()
+	p.AllowEnd()
 	begin := time.Now()
 	if err := c.stop(); err != nil {
 		t.Error(err)

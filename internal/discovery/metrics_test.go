@@ -34,7 +34,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	c := start(t, map[string]string{"services.yaml": services(2), "rule.yaml": fmt.Sprintf(rule, "first")})
 	one, two := c.connect("client", "10.2.0.1"), c.connect("client-2", "10.2.0.2")
 	c.eventually("the start shows", func() error {
-		if one.Version(api.RouteType, "80") == "" || two.Version(api.RouteType, "80") == "" {
+		if one.VersionOf(api.RouteType, "80") == "" || two.VersionOf(api.RouteType, "80") == "" {
 			return errors.New("there are no routes yet that could change")
 		}
 		return c.series(

@@ -30,7 +30,7 @@ func TestNackTextsAreBounded(t *testing.T) {
 	for i := range proxies {
 		p := c.connect(fmt.Sprintf("hostile-%d", i), fmt.Sprintf("10.9.0.%d", i+1))
 		c.eventually("listeners", func() error {
-			if len(p.Names(api.ListenerType)) == 0 {
+			if len(p.ResourceNames(api.ListenerType)) == 0 {
 				return fmt.Errorf("none")
 			}
 			return nil
@@ -81,7 +81,7 @@ func TestForgedNodesAreRefused(t *testing.T) {
 		"line feed": "web\n2026-11-22T00:00:00.000000Z\tinfo\tca\tforged", "escape": "web\x1b[2K", "separator": "web\u2028x",
 		"long": strings.Repeat("x", 5000),
 	} {
-		err := sidecar.Rejected(t, c.grpc, sidecar.Node(id, "default", "10.2.0.9", nil))
+		err := sidecar.ConnectRejected(t, c.grpc, sidecar.Node(id, "default", "10.2.0.9", nil))
 		if err == nil || !strings.Contains(err.Error(), "node id") || strings.ContainsAny(err.Error(), "\n\x1b\u2028") || len(err.Error()) > 1000 {
 			t.Errorf("%s: %.400q", name, fmt.Sprint(err))
 		}

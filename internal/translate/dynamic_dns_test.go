@@ -34,7 +34,7 @@ import (
 // "*.localhost", which Envoy's resolver takes to be this machine (RFC 6761, section 6.3), through
 // what is generated for a wildcard host of resolution DYNAMIC_DNS.
 func TestDynamicDNSReachesTheNamedHost(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s asks", r.Host) })
 	plain, secure := httptest.NewServer(says), httptest.NewTLSServer(says)
 	t.Cleanup(plain.Close)

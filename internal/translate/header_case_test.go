@@ -19,7 +19,7 @@ import (
 // TestPodKeepsHeaderCase sends a request through the listener, route and cluster of a pod, and
 // reads the names of headers as the server and the client get them.
 func TestPodKeepsHeaderCase(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	received := make(chan string, 1)
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

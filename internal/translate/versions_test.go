@@ -43,9 +43,9 @@ func TestOlderEnvoysTakeAllCases(t *testing.T) {
 					return // it has no Envoy
 				}
 				p.EnvoyVersion = version
-				config := xdsdump.Config(
+				config := xdsdump.ConfigOf(
 					t,
-					xdsdump.All(t, translate.NewTable(translate.Options{}), fixture.OfCase(t, c).View(p)),
+					xdsdump.AllResources(t, translate.NewTable(translate.Options{}), fixture.OfCase(t, c).View(p)),
 				)
 				if err := envoy.Refusal(t.Context(), binary, t.TempDir(), config); err != nil {
 					t.Errorf("%.3000s", strings.ReplaceAll(err.Error(), "\n", " "))

@@ -38,11 +38,11 @@ func changes() []workload.Change {
 func build(b *testing.B, m *workload.Mesh, p *inmemory.Plane, c workload.Change, i int) (*snapshot.Snapshot, snapshot.Delta) {
 	b.Helper()
 	const marks = 20_000 // there are not many more for endpoints; they may come again
-	e, err := m.Change(c, workload.SharedNamespace, i, 1+i%marks)
+	e, err := m.MakeChange(c, workload.SharedNamespace, i, 1+i%marks)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, d, err := p.Build(e)
+	s, d, err := p.BuildSnapshot(e)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -210,12 +210,12 @@ func BenchmarkFanOut(b *testing.B) {
 				p := newPlane(b, m)
 				connect(b, p, nodesOf(b, m, proxies))
 				b.ReportAllocs()
-				encoded := p.Encoded(c.typeURL)
+				encoded := p.EncodedCount(c.typeURL)
 				for i := 0; b.Loop(); i++ {
 					edit(b, p, m, c.change, i, c.typeURL, proxies)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*proxies), "ns/proxy")
-				b.ReportMetric(float64(p.Encoded(c.typeURL)-encoded)/float64(b.N), "encoded")
+				b.ReportMetric(float64(p.EncodedCount(c.typeURL)-encoded)/float64(b.N), "encoded")
 			})
 		}
 	}

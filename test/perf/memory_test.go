@@ -72,7 +72,7 @@ func nodesOf(t testing.TB, m *workload.Mesh, n int) []workload.Node {
 // edit makes a change and waits until so many proxies took a response of the type.
 func edit(t testing.TB, p *inmemory.Plane, m *workload.Mesh, c workload.Change, i int, typeURL string, proxies int) {
 	t.Helper()
-	e, err := m.Change(c, workload.SharedNamespace, i, i+1)
+	e, err := m.MakeChange(c, workload.SharedNamespace, i, i+1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func TestFleetInMemory(t *testing.T) {
 		t.Errorf("%d MiB in use: want at most %d", full>>20, limit>>20)
 	}
 
-	encoded, computed := p.Encoded(api.RouteType), p.Table.Computed[api.RouteType]()
+	encoded, computed := p.EncodedCount(api.RouteType), p.Table.Computed[api.RouteType]()
 	began = time.Now()
 	edit(t, p, m, workload.RouteEdit, 0, api.RouteType, n)
-	encoded, computed = p.Encoded(api.RouteType)-encoded, p.Table.Computed[api.RouteType]()-computed
+	encoded, computed = p.EncodedCount(api.RouteType)-encoded, p.Table.Computed[api.RouteType]()-computed
 	t.Logf("an edit of a VirtualService at all proxies after %v: %d route configurations encoded, %d virtual hosts and configurations translated", time.Since(began), encoded, computed)
 	if encoded != params.Namespaces {
 		t.Errorf("%d route configurations were encoded for one edit: want %d, one for each namespace", encoded, params.Namespaces)
@@ -143,7 +143,7 @@ func TestCostFollowsClasses(t *testing.T) {
 		edit(t, p, m, workload.EndpointEdit, 2, api.EndpointType, len(nodes))
 		for _, u := range types {
 			translated[u] = append(translated[u], p.Table.Computed[u]())
-			encoded[u] = append(encoded[u], p.Encoded(u))
+			encoded[u] = append(encoded[u], p.EncodedCount(u))
 		}
 		p.Close()
 	}

@@ -94,7 +94,7 @@ func (b bootstrapCase) check(t *testing.T, c *golden.Case) any {
 		t.Fatal(err)
 	}
 	// Not Require: without an Envoy the comparison is still useful.
-	switch binary, err := envoykit.Binary(); {
+	switch binary, err := envoykit.FindBinary(); {
 	case err == nil:
 		validate(t, binary, command.Args)
 	case os.Getenv("CI") == "true":

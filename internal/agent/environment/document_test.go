@@ -14,8 +14,8 @@ import (
 
 // TestDocument compares docs/ENVIRONMENT-AGENT.md with the variable names in this folder.
 func TestDocument(t *testing.T) {
-	read := document.Names(document.Sources(t), regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)"`))
-	said := document.Names(document.Content(t, "../../../docs/ENVIRONMENT-AGENT.md"), regexp.MustCompile("`([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)`"))
+	read := document.FindNames(document.ReadSources(t), regexp.MustCompile(`"([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)"`))
+	said := document.FindNames(document.ReadContent(t, "../../../docs/ENVIRONMENT-AGENT.md"), regexp.MustCompile("`([A-Z][A-Z0-9]*(_[A-Z0-9]+)+)`"))
 	for name := range said { // a family of variables is read by its prefix
 		if (strings.HasSuffix(name, "_NAME") || strings.HasPrefix(name, metaJSONPrefix)) && !read[name] {
 			delete(said, name)

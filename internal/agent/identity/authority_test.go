@@ -57,7 +57,7 @@ func TestAuthority(t *testing.T) {
 		if err != nil || len(chain) != 2 {
 			t.Fatalf("%q, %v", chain, err)
 		}
-		call := right.Await(t, i+1)[i]
+		call := right.AwaitRequests(t, i+1)[i]
 		if got := strings.Join(call.Metadata.Get("authorization"), ","); got != strings.TrimSpace(strings.TrimSuffix("Bearer "+token, "Bearer ")) {
 			t.Errorf("token %q", got)
 		}
@@ -65,7 +65,7 @@ func TestAuthority(t *testing.T) {
 			t.Errorf("call %+v", call)
 		}
 	}
-	if n := len(wrong.Await(t, 0)); n > 0 {
+	if n := len(wrong.AwaitRequests(t, 0)); n > 0 {
 		t.Errorf("%d requests to an impostor", n)
 	}
 	// An initial certificate authenticates too.
@@ -77,7 +77,7 @@ func TestAuthority(t *testing.T) {
 	if _, err := a.Sign(t.Context(), csr, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if got := right.Await(t, 4)[3]; got.Peer == nil || !got.Peer.Equal(own.Certificate) || len(got.Metadata.Get("authorization")) > 0 {
+	if got := right.AwaitRequests(t, 4)[3]; got.Peer == nil || !got.Peer.Equal(own.Certificate) || len(got.Metadata.Get("authorization")) > 0 {
 		t.Errorf("shown %v", got.Peer)
 	}
 	write(tokenPath, make([]byte, 100_000))
@@ -123,14 +123,14 @@ func TestCertificatesOfBefore(t *testing.T) {
 	if chain, err := a.Sign(t.Context(), csr, time.Hour); err != nil || len(chain) != 2 {
 		t.Fatalf("%q, %v", chain, err)
 	}
-	if calls := ca.Await(t, 2); calls[0].Peer == nil || calls[1].Peer != nil || calls[1].Metadata.Get("authorization")[0] != "Bearer one" {
+	if calls := ca.AwaitRequests(t, 2); calls[0].Peer == nil || calls[1].Peer != nil || calls[1].Metadata.Get("authorization")[0] != "Bearer one" {
 		t.Errorf("calls %+v; want one with the certificate, and one with the token alone", calls)
 	}
 	a.Target.Token = ""
 	if _, err := a.Sign(t.Context(), csr, time.Hour); err == nil || !strings.Contains(err.Error(), "nobody knows this certificate") {
 		t.Errorf("without a token: %v", err)
 	}
-	if n := len(ca.Await(t, 3)); n != 3 {
+	if n := len(ca.AwaitRequests(t, 3)); n != 3 {
 		t.Errorf("%d calls; there is nothing else to try without a token", n)
 	}
 }

@@ -64,7 +64,7 @@ type peer struct {
 // first.
 func newPeer(t *testing.T, root *pki.Pair) *peer {
 	t.Helper()
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	dir := t.TempDir()
 	p := &peer{store: secret.NewStore(), lists: filepath.Join(dir, "ca-crl.pem"), address: serving.FreeAddress(t), root: root}
 	path := filepath.Join(dir, "socket")

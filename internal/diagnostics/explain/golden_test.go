@@ -21,7 +21,7 @@ func TestExplain(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		m := fixture.OfCase(t, c)
 		v := m.View(fixture.Proxy(t, c.Input("proxy.yaml")))
-		r := xdsdump.Explained(translate.NewTable(translate.Options{}), v)
+		r := xdsdump.ExplainResources(translate.NewTable(translate.Options{}), v)
 		r.Object = m.Snapshot().Config
 		var out bytes.Buffer
 		for line := range strings.Lines(string(c.Input("calls"))) {

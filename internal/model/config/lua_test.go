@@ -19,7 +19,7 @@ import (
 
 // TestLuaAsEnvoyReadsIt: what is called broken here Envoy refuses, and what it takes is not called broken.
 func TestLuaAsEnvoyReadsIt(t *testing.T) {
-	binary := envoy.Require(t)
+	binary := envoy.RequireBinary(t)
 	info, _ := api.Info(api.TrafficExtension)
 	for text, broken := range map[string]bool{
 		"function envoy_on_request(h) end":                         false,

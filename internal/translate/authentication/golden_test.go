@@ -73,10 +73,10 @@ func keySets(t testing.TB, text []byte) mesh.Batch {
 
 // TestEnvoyTakesAllCases loads the filters of every case into Envoy, all at once.
 func TestEnvoyTakesAllCases(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	var all envoy.Config
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
-		c.Ignore()
+		c.AllowUnread()
 		all.Listeners = append(all.Listeners, listenerWith(len(all.Listeners), authenticationOf(t, c)))
 	})
 	envoy.Validate(t, all)

@@ -70,10 +70,10 @@ func write(t testing.TB, b *bytes.Buffer, m proto.Message) {
 
 // TestEnvoyTakesAllCases loads the filters of every case into Envoy, all at once.
 func TestEnvoyTakesAllCases(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	var all envoy.Config
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
-		c.Ignore()
+		c.AllowUnread()
 		a := authorizationOf(t, c)
 		all.Listeners = append(all.Listeners, listenerWith(t, len(all.Listeners), a))
 		for _, name := range a.Clusters {

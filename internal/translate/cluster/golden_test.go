@@ -40,10 +40,10 @@ func TestGolden(t *testing.T) {
 // TestEnvoyLoadsGoldens has one Envoy load all clusters of every case, with the case before their
 // names.
 func TestEnvoyLoadsGoldens(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	var all envoy.Config
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
-		c.Ignore()
+		c.AllowUnread()
 		for _, one := range envoy.FromResources(t, clustersOf(t, c)...).Clusters {
 			one.Name = path.Base(t.Name()) + " " + one.GetName()
 			all.Clusters = append(all.Clusters, one)

@@ -40,7 +40,7 @@ type lab struct {
 // the files chain, key and roots, in a mesh with this configuration.
 func newLab(t *testing.T, config string, certificate [3]string, meshConfig ...string) *lab {
 	t.Helper()
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	l := &lab{t: t, pusher: push.New(push.Options{Generators: labGenerators()})}
 	l.pusher.Publish(
 		fixture.New(t, []byte(config), []byte(strings.Join(meshConfig, "\n"))).Snapshot(),

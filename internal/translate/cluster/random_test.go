@@ -29,7 +29,7 @@ const randomRules = 250
 // TestEnvoyTakesWhatIsValid makes random DestinationRules that validation takes, and has Envoy load
 // the clusters of services of each kind to which they apply.
 func TestEnvoyTakesWhatIsValid(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	m := fixture.New(t, nil, nil)
 	used := map[string]int{}

@@ -38,9 +38,9 @@ func TestGolden(t *testing.T) {
 
 // TestEnvoyLoadsGoldens has Envoy load the assignments of every case, each in its cluster.
 func TestEnvoyLoadsGoldens(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
-		c.Ignore()
+		c.AllowUnread()
 		v := fixture.OfCase(t, c).View(fixture.Proxy(t, c.Input("proxy.yaml")))
 		all := cluster.NewGenerator().All(v)
 		g := endpoint.NewGenerator()

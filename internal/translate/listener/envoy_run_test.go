@@ -121,7 +121,7 @@ func startEnvoy(t testing.TB, listeners []*listenerv3.Listener) *runningEnvoy {
 func (s *stage) start(listeners []*listenerv3.Listener) *runningEnvoy {
 	t := s.t
 	t.Helper()
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	s.dir, s.place, s.authority = envoy.SocketDir(t), map[string]int{}, newAuthority("root")
 	if s.known == nil {
 		s.known = map[string]bool{}

@@ -49,7 +49,7 @@ type subject struct {
 // startSubject runs an Envoy until the test ends.
 func startSubject(t testing.TB) *subject {
 	t.Helper()
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	dir := envoy.SocketDir(t)
 	s := &subject{
 		t: t, dir: dir,

@@ -194,7 +194,7 @@ func TestEdited(t *testing.T) {
 // every resource of the right side, whatever names are in it.
 func TestShortcutsChangeNothing(t *testing.T) {
 	golden.Run(t, cases, func(t *testing.T, c *golden.Case) {
-		c.Ignore()
+		c.AllowUnread()
 		w := worldOf(t, c)
 		quick := w.changes()
 		w.pass = New()

@@ -68,7 +68,7 @@ func allRoutes(t *testing.T) []*routeOfCase {
 // it: that must be the one that package explain finds. In place of what routes do they answer with
 // their place.
 func TestEnvoyAgrees(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	dir := envoy.SocketDir(t)
 	routes := allRoutes(t)
 	b := new(bootstrapv3.Bootstrap)

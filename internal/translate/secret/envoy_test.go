@@ -40,7 +40,7 @@ const limit = 20 * time.Second
 // TestEnvoyServesTLS has a real Envoy ask for secrets as a gateway does, serve with them, and
 // follow their rotation.
 func TestEnvoyServesTLS(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	for _, apiType := range []string{"GRPC", "DELTA_GRPC"} {
 		t.Run(apiType, func(t *testing.T) {
 			a, clients, theirs := newAuthority("root"), newAuthority("clients"), newAuthority("theirs")

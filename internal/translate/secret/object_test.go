@@ -199,7 +199,7 @@ func TestWhatEnvoyRefuses(t *testing.T) {
 // loaded says what Envoy says of a TLS context, "" if it takes it.
 func loaded(t testing.TB, common *tlsv3.CommonTlsContext) string {
 	t.Helper()
-	binary := envoy.Require(t)
+	binary := envoy.RequireBinary(t)
 	b, err := protojson.Marshal(common)
 	if err != nil {
 		t.Fatal(err)

@@ -120,7 +120,7 @@ func valid(t *testing.T, s *random.Source, i int) *config.Config {
 		}
 		return paths
 	}
-	if !s.Mend(spec, wrong) {
+	if !s.RepairMessage(spec, wrong) {
 		return nil
 	}
 	c, err := config.New(meta, spec)

@@ -17,7 +17,7 @@ func TestEnvoyLosesNoRequest(t *testing.T) {
 	rounds := scorecard.BySize(longtest.Rounds(5, 20), 400, 10_000)
 	check := scorecard.Check(t, 15, scorecard.Size("updates of each mode", 3*rounds))
 	inBothModes(t, func(t *testing.T, mode stream.Mode) {
-		envoy.Require(t)
+		envoy.RequireBinary(t)
 		lab := newLab(t)
 		lab.start()
 		admin := runEnvoy(t, lab.addr, mode)

@@ -147,7 +147,7 @@ func check(t *testing.T, pattern *regexp.Regexp, known func(name string) bool) {
 	unknown := map[string][]string{}
 	found := 0
 	for path, text := range documents(t) {
-		for name := range document.Names(text, pattern) {
+		for name := range document.FindNames(text, pattern) {
 			found++
 			if !known(name) {
 				unknown[name] = append(unknown[name], path)
@@ -225,8 +225,8 @@ func TestMetrics(t *testing.T) {
 func registeredMetrics(t *testing.T, all map[string]string) map[string]bool {
 	t.Helper()
 	line := regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (?:counter|gauge|histogram) ")
-	names := document.Names(all["docs/METRICS.md"], line)
-	for name := range document.Names(all["docs/METRICS-AGENT.md"], line) {
+	names := document.FindNames(all["docs/METRICS.md"], line)
+	for name := range document.FindNames(all["docs/METRICS-AGENT.md"], line) {
 		names[name], names["istio_agent_"+name] = true, true // that document leaves the prefix out
 	}
 	if len(names) < 80 {
@@ -242,7 +242,7 @@ func absentMetrics(t *testing.T, all map[string]string) map[string]bool {
 	names := map[string]bool{}
 	for row := range strings.Lines(table) {
 		if cells := strings.Split(row, "|"); len(cells) > 2 {
-			maps.Copy(names, document.Names(cells[1], regexp.MustCompile("`([a-z0-9_]+\\*?)`")))
+			maps.Copy(names, document.FindNames(cells[1], regexp.MustCompile("`([a-z0-9_]+\\*?)`")))
 		}
 	}
 	if !found || len(names) < 5 {

@@ -212,7 +212,7 @@ func patchProduct(t testing.TB, c *Case) string {
 	}
 	proxy := fixture.Proxy(t, c.input("proxy.yaml"))
 	proxy.Metadata.IstioVersion, proxy.Metadata.Strings = node.Version, node.Metadata
-	return bodies(xdsdump.All(t, translate.NewTable(translate.Options{}), c.mesh(t, base).View(proxy))...)
+	return bodies(xdsdump.AllResources(t, translate.NewTable(translate.Options{}), c.mesh(t, base).View(proxy))...)
 }
 
 func pluginProduct(t testing.TB, c *Case) string {

@@ -46,7 +46,7 @@ type differential struct {
 // that matches, and the results of dry-run policies must be the same.
 func TestRandomPolicies(t *testing.T) {
 	check := scorecard.Check(t, 35, scorecard.Size("verdicts", *verdicts))
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	own, tokens, authority := ownAddresses(t), newTokens(t), newSecrets()
 	counts, judged := map[string]int{}, 0
 	policies := 0

@@ -215,7 +215,7 @@ func address(a netip.AddrPort) *corev3.Address {
 // start runs the Envoy until the test ends, and returns the file of its access log.
 func start(t testing.TB, scenes []*scene, authority *secrets, tokens *tokens) (accessLog string) {
 	t.Helper()
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	accessLog = filepath.Join(t.TempDir(), "access.log")
 	for _, s := range scenes {
 		s.generate(t, accessLog)

@@ -52,7 +52,7 @@ func (s *scene) generate(t testing.TB, accessLog string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := xdsdump.Explained(generators, m.View(fixture.Proxy(t, text)))
+		r := xdsdump.ExplainResources(generators, m.View(fixture.Proxy(t, text)))
 		r.Object = m.Snapshot().Config
 		s.resources[w.Name] = r
 	}

@@ -62,7 +62,7 @@ spec: {metrics: [{overrides: [{disabled: true}]}]}
 // ready, serves a call, and ends in order. istiod's settings keep out the filters that only Istio's Envoy has.
 func TestOurAgentWithIstiod(t *testing.T) {
 	requirePeers(t)
-	proxy, istiod := envoy.Require(t), peer(t, "istiod")
+	proxy, istiod := envoy.RequireBinary(t), peer(t, "istiod")
 	agent, err := program.Build(t.Context(), "cmd/pilot-agent")
 	if err != nil {
 		t.Fatal(err)

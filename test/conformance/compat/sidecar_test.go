@@ -133,8 +133,8 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	cluster.RequireNode(t)
-	proxy := envoy.Require(t)
-	images, err := mesh.Images(t.Context())
+	proxy := envoy.RequireBinary(t)
+	images, err := mesh.BuildImages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func newShop(t *testing.T) *shop {
 	}}, images...)
 	s := &shop{T: t, istioctl: peer(t, "istioctl")}
 	s.cluster = cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images})
-	if err := mesh.Install(t.Context(), s.cluster.Programs(), s.cluster.Kubeconfig(), mesh.Charts()[:2]...); err != nil {
+	if err := mesh.InstallCharts(t.Context(), s.cluster.Programs(), s.cluster.Kubeconfig(), mesh.Charts()[:2]...); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.cluster.Apply(t.Context(), shopText); err != nil {

@@ -145,7 +145,7 @@ func facts(t *testing.T, address string, node *corev3.Node) map[string]string {
 	f := reduction{proxy: p, facts: map[string]string{}}
 	f.clusters(t)
 	f.listeners(t)
-	for _, name := range p.Names(api.RouteType) {
+	for _, name := range p.ResourceNames(api.RouteType) {
 		f.routes(name)
 	}
 	return f.facts

@@ -47,7 +47,7 @@ func compact(m proto.Message) string {
 // clusters adds the facts of outbound clusters and their endpoints.
 func (f *reduction) clusters(t *testing.T) {
 	t.Helper()
-	for _, name := range f.proxy.Names(api.ClusterType) {
+	for _, name := range f.proxy.ResourceNames(api.ClusterType) {
 		c := new(clusterv3.Cluster)
 		if !strings.HasPrefix(name, "outbound|") || !f.proxy.Read(api.ClusterType, name, c) {
 			continue
@@ -104,7 +104,7 @@ func endpointsOf(a *endpointv3.ClusterLoadAssignment) string {
 // listeners adds at which addresses connections are taken, and which route configurations apply.
 func (f *reduction) listeners(t *testing.T) {
 	t.Helper()
-	for _, name := range f.proxy.Names(api.ListenerType) {
+	for _, name := range f.proxy.ResourceNames(api.ListenerType) {
 		l := new(listenerv3.Listener)
 		if !f.proxy.Read(api.ListenerType, name, l) {
 			continue

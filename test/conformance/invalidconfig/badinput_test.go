@@ -71,7 +71,7 @@ func TestHugeObjectsHarmNobody(t *testing.T) {
 			with := apply(t, objects)
 			compare(t, name, objects, without, with)
 			if !refused {
-				envoy.Validate(t, xdsdump.Config(t, slices.Collect(maps.Values(with.sent[0]))))
+				envoy.Validate(t, xdsdump.ConfigOf(t, slices.Collect(maps.Values(with.sent[0]))))
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func apply(t *testing.T, objects []decode.Decoded) outcome {
 		v := viewOf(t, s, proxy)
 		found = append(found, table.Conflicts(v)...)
 		byName := map[string]*resource.Resource{}
-		for _, r := range xdsdump.All(t, table, v) {
+		for _, r := range xdsdump.AllResources(t, table, v) {
 			byName[r.TypeURL+" "+r.Name] = r
 		}
 		out.sent = append(out.sent, byName)

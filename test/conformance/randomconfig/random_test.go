@@ -38,7 +38,7 @@ const each = 45
 var around []byte
 
 func TestWhatIsAcceptedIsAcceptedByEnvoy(t *testing.T) {
-	binary := envoy.Require(t)
+	binary := envoy.RequireBinary(t)
 	tally := newTally()
 	for i := range *meshes {
 		objects := validObjects(t, *seed+uint64(i))
@@ -107,7 +107,7 @@ func validObjects(t *testing.T, seed uint64) []*config.Config {
 			made = object(t, source, kind, i, spec)
 			return random.InvalidFields(made)
 		}
-		if source.Mend(spec, wrong) {
+		if source.RepairMessage(spec, wrong) {
 			list = append(list, made)
 		}
 	}
@@ -137,7 +137,7 @@ func load(t *testing.T, objects []*config.Config, proxy string, shaped map[confi
 			shaped[k] = true
 		}
 	}
-	return xdsdump.Config(t, list)
+	return xdsdump.ConfigOf(t, list)
 }
 
 // resources returns all that a proxy is sent. Everything else that looks at the mesh has to bear it too.
@@ -149,7 +149,7 @@ func resources(t *testing.T, objects []*config.Config, proxy string) []*resource
 	table := translate.NewTable(translate.Options{})
 	v := m.View(fixture.Proxy(t, []byte(proxy)))
 	table.Conflicts(v)
-	return xdsdump.All(t, table, v)
+	return xdsdump.AllResources(t, table, v)
 }
 
 // entries are services outside, the first of those that words call "h0.example.com" and on.

@@ -46,7 +46,7 @@ type world struct {
 func startWorld(t *testing.T, s *scene) *world {
 	t.Helper()
 	netns.Require(t)
-	proxy := envoy.Require(t)
+	proxy := envoy.RequireBinary(t)
 	w := &world{scene: s, memory: backend.NewMemory(), nodes: map[string]*netns.Node{}, dir: t.TempDir()}
 	bin := *programs
 	if bin == "" {

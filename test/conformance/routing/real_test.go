@@ -129,7 +129,7 @@ func (r *run) report(t *testing.T) {
 
 // sightings returns what backends saw of a call: of the call itself, and of its copies.
 func (w *world) sightings(r *run, o outcome) (own, copies []backend.Sighting) {
-	for _, s := range w.memory.Of(o.id) {
+	for _, s := range w.memory.SightingsOf(o.id) {
 		isCopy := false
 		for name := range r.c.Expect.Mirrored {
 			isCopy = isCopy || is(w.table.Instance(s.Instance), name)

@@ -31,7 +31,7 @@ func newScene(t *testing.T) *scene {
 	generators, objects := translate.NewTable(translate.Options{}), objectsOf(t, cases)
 	for _, c := range cases.Callers {
 		if !c.Bare {
-			r := xdsdump.Explained(generators, m.View(proxyOf(t, c)))
+			r := xdsdump.ExplainResources(generators, m.View(proxyOf(t, c)))
 			r.Object = func(k config.Key) *config.Config { return objects[k] }
 			s.resources[c.Name] = r
 		}

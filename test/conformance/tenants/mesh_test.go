@@ -98,7 +98,7 @@ func randomObjects(t *testing.T, seed uint64, namespace string, count int, expor
 			made = object(t, kind, namespace, i, spec)
 			return random.InvalidFields(made)
 		}
-		if source.Mend(spec, wrong) {
+		if source.RepairMessage(spec, wrong) {
 			list = append(list, made)
 		}
 	}

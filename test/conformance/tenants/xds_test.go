@@ -60,7 +60,7 @@ func (w *world) resources(proxy string) map[string][]byte {
 	table := translate.NewTable(translate.Options{})
 	v := w.mesh.View(fixture.Proxy(w.t, []byte(proxy)))
 	out := map[string][]byte{}
-	for _, r := range xdsdump.All(w.t, table, v) {
+	for _, r := range xdsdump.AllResources(w.t, table, v) {
 		out[r.TypeURL+" "+r.Name] = r.Body
 	}
 	for _, g := range table.Generators {

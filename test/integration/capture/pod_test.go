@@ -101,7 +101,7 @@ type identity []string
 // startAgent starts the agent with its Envoy, and waits until it is ready.
 func (p *pod) startAgent(as identity, mode string) {
 	p.t.Helper()
-	binary, err := netns.Expose(envoy.Require(p.t))
+	binary, err := netns.Expose(envoy.RequireBinary(p.t))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func play(t *testing.T, as *syscall.Credential) {
 		}
 		t.Skip(impossible)
 	}
-	bin := programs(t, envoy.Require(t), as)
+	bin := programs(t, envoy.RequireBinary(t), as)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	demo := exec.CommandContext(ctx, filepath.Join(bin, "demo"), "--bin", bin, "--envoy", filepath.Join(bin, "envoy"), "--dir", bin)

@@ -57,7 +57,7 @@ var shared struct {
 func bookinfoMesh(t *testing.T) *mesh.Mesh {
 	t.Helper()
 	netns.Require(t)
-	proxy := envoy.Require(t)
+	proxy := envoy.RequireBinary(t)
 	shared.once.Do(func() {
 		if shared.dir, shared.err = os.MkdirTemp("", "meshpilot-e2e-"); shared.err != nil {
 			return

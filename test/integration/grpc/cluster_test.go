@@ -37,8 +37,8 @@ type shopOnCluster struct {
 func newShop(t *testing.T) *shopOnCluster {
 	t.Helper()
 	cluster.RequireNode(t)
-	envoy.Require(t)
-	images, err := clustermesh.Images(t.Context())
+	envoy.RequireBinary(t)
+	images, err := clustermesh.BuildImages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func newShop(t *testing.T) *shopOnCluster {
 	})
 	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images})
 	// No gateway: nobody calls from outside.
-	if err := clustermesh.Install(t.Context(), c.Programs(), c.Kubeconfig(), clustermesh.Charts()[:2]...); err != nil {
+	if err := clustermesh.InstallCharts(t.Context(), c.Programs(), c.Kubeconfig(), clustermesh.Charts()[:2]...); err != nil {
 		t.Fatal(err)
 	}
 	client, err := kubernetes.NewForConfig(c.Config())

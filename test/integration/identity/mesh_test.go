@@ -50,7 +50,7 @@ func startWorld(t *testing.T) *world {
 	netns.Require(t)
 	w := &world{dir: t.TempDir(), root: pki.Authority("A"), web: pki.Authority("web")}
 	w.signing = intermediate(w.root)
-	bin, proxy := *programs, envoy.Require(t)
+	bin, proxy := *programs, envoy.RequireBinary(t)
 	if bin == "" {
 		bin = filepath.Join(w.dir, "bin")
 		if err := meshtest.Build(bin); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // TestChecks sends tokens, good and bad, to workloads that check them.
 func TestChecks(t *testing.T) {
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	a, b, stranger := newIssuer(t, "a.example.com", "one"), newIssuer(t, "b.example.com", "two"), newIssuer(t, "a.example.com", "one")
 	var scenes []scene
 	for _, list := range [][]scene{oneIssuer(a, stranger), places(a), passedOn(a, b), twoIssuers(a, b), policies(a, b), keyless(a)} {

@@ -16,8 +16,8 @@ func TestStory(t *testing.T) {
 	scorecard.Check(t, 12, scorecard.Size("rolling restarts", 1))
 	longtest.Test(t)
 	cluster.RequireNode(t)
-	envoy.Require(t)
-	images, err := mesh.Images(t.Context())
+	envoy.RequireBinary(t)
+	images, err := mesh.BuildImages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,7 +245,7 @@ func (w *watcher) end(t *testing.T) {
 
 // status returns the state of a remote cluster, as the debug page has it.
 func (p *controlPlane) status(id string) string {
-	text, err := p.Get("/debug/clusterz")
+	text, err := p.GetPage("/debug/clusterz")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func (p *controlPlane) is(id, status string) func() error {
 // go when its Secret does; and what another cluster has is there all the time. A cluster that is not there holds nobody up (F25).
 func TestRemoteCluster(t *testing.T) {
 	longtest.Test(t)
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	one, two := site{t, "one", c1.Client(t)}, site{t, "two", c2.Client(t)}
 	system := c1.Namespace(t, "istio-system-", nil)
@@ -324,7 +324,7 @@ func TestRemoteCluster(t *testing.T) {
 
 	c2.StopAPIServer()
 	p.until("the failure is known", patience, func() error {
-		text, err := p.Get("/debug/problemz")
+		text, err := p.GetPage("/debug/problemz")
 		if err == nil {
 			err = contains(text, "kubernetes/two")
 		}
@@ -351,7 +351,7 @@ func TestRemoteCluster(t *testing.T) {
 // where a service is local to its cluster it knows none of them.
 func TestNetworks(t *testing.T) {
 	longtest.Test(t)
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	one, two := site{t, "one", c1.Client(t)}, site{t, "two", c2.Client(t)}
 	system := c1.Namespace(t, "istio-system-", map[string]string{"topology.istio.io/network": "near"})

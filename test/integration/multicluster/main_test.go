@@ -57,7 +57,7 @@ func (p *controlPlane) until(what string, limit time.Duration, check func() erro
 
 // says returns a check that the control plane's log has a text.
 func (p *controlPlane) says(what string) func() error {
-	return func() error { return contains(p.Logged(), what) }
+	return func() error { return contains(p.LogText(), what) }
 }
 
 func contains(text, what string) error {
@@ -70,7 +70,7 @@ func contains(text, what string) error {
 // pushes returns how many responses of each type were sent.
 func (p *controlPlane) pushes() map[string]int {
 	p.t.Helper()
-	text, err := p.Get("/metrics")
+	text, err := p.GetPage("/metrics")
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func credentialReader(t *testing.T, c *cluster.Cluster, name, namespace string) 
 // away, and a cluster that goes and comes back.
 func TestRemoteGatewaySecret(t *testing.T) {
 	longtest.Test(t)
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	c1, c2 := shared.Start(t), other.Start(t)
 	o := newObjects(t, c1)
 	system, shop := c1.Namespace(t, "istio-system-", nil), c1.Namespace(t, "shop-", nil)
@@ -80,7 +80,7 @@ func TestRemoteGatewaySecret(t *testing.T) {
 
 	c2.StopAPIServer()
 	p.until("the failure is known", patience, func() error {
-		text, err := p.Get("/debug/problemz")
+		text, err := p.GetPage("/debug/problemz")
 		if err == nil {
 			err = contains(text, "kubernetes/two")
 		}

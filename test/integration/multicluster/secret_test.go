@@ -162,7 +162,7 @@ spec:
 // nobody else, and not any longer than that is so; of another namespace it takes a ReferenceGrant.
 func TestGatewaySecret(t *testing.T) {
 	longtest.Test(t)
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	c := shared.Start(t)
 	admin, o := c.Client(t), newObjects(t, c)
 	system, shop, vault := c.Namespace(t, "istio-system-", nil), c.Namespace(t, "shop-", nil), c.Namespace(t, "vault-", nil)
@@ -222,7 +222,7 @@ spec:
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if text, err := p.Get("/debug/nackz"); err != nil || strings.Contains(text, "resource") {
+	if text, err := p.GetPage("/debug/nackz"); err != nil || strings.Contains(text, "resource") {
 		t.Errorf("proxies refused %s (%v)", text, err)
 	}
 }

@@ -111,7 +111,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.until("it is known what is wrong there", patience, func() error {
-		text, err := p.Get("/debug/problemz")
+		text, err := p.GetPage("/debug/problemz")
 		if err == nil {
 			err = errors.Join(contains(text, "cluster two"), contains(text, "twice"))
 		}

@@ -41,8 +41,8 @@ type site struct {
 func startSites(t *testing.T, names ...string) []site {
 	t.Helper()
 	cluster.RequireNode(t)
-	envoy.Require(t)
-	images, err := mesh.Images(t.Context())
+	envoy.RequireBinary(t)
+	images, err := mesh.BuildImages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (s site) apply(text string) {
 
 func (s site) install(charts ...mesh.Chart) {
 	s.t.Helper()
-	if err := mesh.Install(s.t.Context(), s.Programs(), s.Kubeconfig(), charts...); err != nil {
+	if err := mesh.InstallCharts(s.t.Context(), s.Programs(), s.Kubeconfig(), charts...); err != nil {
 		s.t.Fatalf("%s: %v\n%s", s.id, err, s.events())
 	}
 }

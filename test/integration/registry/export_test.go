@@ -133,7 +133,7 @@ func TestExports(t *testing.T) {
 	first, second := x.replica("istiod-0"), x.replica("istiod-1")
 	x.Plane = second
 	x.Eventually("the kind is missed", func() error {
-		if !strings.Contains(first.Logged()+second.Logged(), "is not installed") {
+		if !strings.Contains(first.LogText()+second.LogText(), "is not installed") {
 			return errors.New("nobody says so")
 		}
 		return nil

@@ -44,7 +44,7 @@ func launch(t *testing.T, meshConfig string, change ...func(*discovery.Options))
 // page checks that a page has all these texts in it.
 func (p *controlPlane) page(path string, texts ...string) func() error {
 	return func() error {
-		page, err := p.Get(path)
+		page, err := p.GetPage(path)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func leads(x *sidecar.Proxy, routes, cluster string) func() error {
 // has checks that a sidecar has a resource, or that it has none.
 func has(x *sidecar.Proxy, typeURL, name string, want bool) func() error {
 	return func() error {
-		for _, n := range x.Names(typeURL) {
+		for _, n := range x.ResourceNames(typeURL) {
 			if n == name {
 				if want {
 					return nil

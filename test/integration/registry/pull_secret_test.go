@@ -33,7 +33,7 @@ func TestPullSecretsOnTheWire(t *testing.T) {
 	}
 	x := follow(p, p.namespace, "early", "late", "without")
 	p.Eventually("it is connected", has(x, api.ClusterType, "BlackHoleCluster", true))
-	x.Sent()
+	x.SentResources()
 
 	p.apply(fmt.Sprintf(pullSecret, "early", "one"))
 	p.apply(fmt.Sprintf(pullPlugin, "early", "early"))
@@ -47,7 +47,7 @@ func TestPullSecretsOnTheWire(t *testing.T) {
 	p.apply(fmt.Sprintf(pullPlugin, "without", "none"))
 	p.Eventually("a plugin whose Secret is not there", pulls(x, p.namespace, "without", ""))
 	p.Eventually("and who wrote it is told", func() error {
-		if !strings.Contains(p.Logged(), `there is no Secret "none" in namespace `+p.namespace) {
+		if !strings.Contains(p.LogText(), `there is no Secret "none" in namespace `+p.namespace) {
 			return errors.New("not yet")
 		}
 		return nil

@@ -92,7 +92,7 @@ func TestProxiesOfPodsOnTheWire(t *testing.T) {
 		p.Eventually("inbound", has(x, api.ClusterType, "inbound|"+port+"||", true))
 	}
 	p.Eventually("everybody is known", func() error {
-		if page, err := p.Get("/debug/push_status"); err != nil || strings.Contains(page, "pilot_no_ip") {
+		if page, err := p.GetPage("/debug/push_status"); err != nil || strings.Contains(page, "pilot_no_ip") {
 			return fmt.Errorf("%w\n%s", err, page)
 		}
 		return nil
@@ -144,7 +144,7 @@ func TestKindsOfServicesOnTheWire(t *testing.T) {
 		return nil
 	}))
 	l := new(listenerv3.Listener)
-	for _, name := range x.Names(api.ListenerType) {
+	for _, name := range x.ResourceNames(api.ListenerType) {
 		if strings.HasSuffix(name, "_8001") && x.Read(api.ListenerType, name, l) && strings.Contains(l.String(), "http_connection_manager") {
 			t.Errorf("%s speaks HTTP", name)
 		}

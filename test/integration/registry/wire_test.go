@@ -35,7 +35,7 @@ func (p *controlPlane) follow(x *sidecar.Proxy, steps []step) {
 	p.Helper()
 	last := time.Now()
 	p.Eventually("nothing more comes", func() error {
-		if len(x.Sent()) > 0 {
+		if len(x.SentResources()) > 0 {
 			last = time.Now()
 		}
 		if quiet := time.Since(last); quiet < rest {
@@ -47,7 +47,7 @@ func (p *controlPlane) follow(x *sidecar.Proxy, steps []step) {
 		s.change()
 		var sent []string
 		p.Eventually(s.name, func() error {
-			sent = append(sent, x.Sent()...)
+			sent = append(sent, x.SentResources()...)
 			slices.Sort(sent)
 			sent = slices.Compact(sent)
 			if diff := cmp.Diff(s.sent, sent); diff != "" {
@@ -136,7 +136,7 @@ func TestChangesOnTheWire(t *testing.T) {
 		p.page("/debug/endpointShardz", "Kubernetes/Kubernetes", "reviews."+p.namespace),
 	))
 	p.Eventually("no shard of a Service that went", func() error {
-		if page, err := p.Get("/debug/endpointShardz"); err != nil || strings.Contains(page, "unborn") {
+		if page, err := p.GetPage("/debug/endpointShardz"); err != nil || strings.Contains(page, "unborn") {
 			return fmt.Errorf("%w\n%s", err, page)
 		}
 		return nil
@@ -144,7 +144,7 @@ func TestChangesOnTheWire(t *testing.T) {
 	p.Eventually("metrics", p.page("/metrics", `pilot_push_triggers{type="service"}`, `pilot_push_triggers{type="endpoint"}`,
 		`pilot_k8s_reg_events{event="add",type="Services"}`, `pilot_k8s_reg_events{event="update",type="EndpointSlice"}`, "pilot_k8s_endpoints_pending_pod 0"))
 	p.Eventually("the size of requests", func() error {
-		page, err := p.Get("/metrics")
+		page, err := p.GetPage("/metrics")
 		if err == nil && (!strings.Contains(page, "\npilot_xds_recv_max ") || strings.Contains(page, "\npilot_xds_recv_max 0\n")) {
 			err = errors.New("pilot_xds_recv_max says nothing")
 		}

@@ -74,7 +74,7 @@ func (l *lab) replica(name string, change func(*discovery.Options)) *replica {
 // metric returns the sum of a metric's values.
 func (r *replica) metric(name string) (sum float64) {
 	r.l.Helper()
-	text, err := r.Get("/metrics")
+	text, err := r.GetPage("/metrics")
 	if err != nil {
 		r.l.Fatal(err)
 	}

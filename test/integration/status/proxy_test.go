@@ -17,7 +17,7 @@ func (r *replica) connect(name, ip string, metadata map[string]any) *sidecar.Pro
 func served(types []string, proxies ...*sidecar.Proxy) error {
 	for _, p := range proxies {
 		for _, typeURL := range types {
-			if len(p.Names(typeURL)) == 0 {
+			if len(p.ResourceNames(typeURL)) == 0 {
 				return fmt.Errorf("it has no %s", api.ShortType(typeURL))
 			}
 		}

@@ -48,14 +48,14 @@ func TestConditionSaysWhoHasIt(t *testing.T) {
 	}
 
 	t.Log("One of the replica that does not lead does not answer.")
-	p3.Silence(true)
-	p1.Silence(true)
+	p3.SetSilent(true)
+	p1.SetSilent(true)
 	vs = l.apply(virtualService("", "2s"))
 	if said := l.waitFor(vs, "Unknown"); said != "Distributing: 1/3 proxies up to date." {
 		t.Errorf("it says %q", said)
 	}
-	p1.Silence(false)
-	p3.Silence(false)
+	p1.SetSilent(false)
+	p3.SetSilent(false)
 	if said := l.waitFor(vs, "True"); said != "UpToDate: 3/3 proxies up to date." {
 		t.Errorf("it says %q", said)
 	}

@@ -51,7 +51,7 @@ func unauthenticated(o *discovery.Options) {
 // endpoints returns what a control plane serves for the service of the group: "address health".
 func (r *replica) endpoints() string {
 	r.l.Helper()
-	text, err := r.Get("/debug/endpointz")
+	text, err := r.GetPage("/debug/endpointz")
 	if err != nil {
 		r.l.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestWhoIsNotAuthenticatedDoesNotRegister(t *testing.T) {
 	l.apply(group)
 	a := l.replica("pilot-a", nil)
 	vm := sidecar.Node("vm-7", l.shop, "10.9.0.7", map[string]any{"AUTO_REGISTER_GROUP": "vms"})
-	if err := sidecar.Rejected(t, a.GRPC, vm); status.Code(err) != codes.PermissionDenied {
+	if err := sidecar.ConnectRejected(t, a.GRPC, vm); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("the stream ended with %v", err)
 	}
 	if _, err := l.workloadEntry(); !apierrors.IsNotFound(err) {

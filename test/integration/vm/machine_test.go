@@ -203,7 +203,7 @@ func (m *machine) call(address, host string, status int, part string) error {
 // withEnvoy is an annotation by which a group's machines have an Envoy at a place of their own.
 func withEnvoy(t *testing.T) string {
 	t.Helper()
-	path, err := netns.Expose(envoy.Require(t))
+	path, err := netns.Expose(envoy.RequireBinary(t))
 	if err != nil {
 		t.Fatal(err)
 	}

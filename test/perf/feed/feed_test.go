@@ -34,7 +34,7 @@ func newMesh(t *testing.T) *workload.Mesh {
 
 func change(t *testing.T, m *workload.Mesh, c workload.Change, number int) workload.Edit {
 	t.Helper()
-	e, err := m.Change(c, workload.SharedNamespace, 0, number)
+	e, err := m.MakeChange(c, workload.SharedNamespace, 0, number)
 	if err != nil {
 		t.Fatal(err)
 	}

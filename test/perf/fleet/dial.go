@@ -46,10 +46,10 @@ func (p *proxy) dialServer() (*grpc.ClientConn, error) {
 // later.
 const Unhurried = 1 << 40
 
-// Slow has proxies read no more than so many bytes a second. It has an effect only on proxies that
+// LimitReadRate has proxies read no more than so many bytes a second. It has an effect only on proxies that
 // connected with a rate, [Unhurried] at first: they have small buffers, so that unread data waits
 // at the server.
-func (f *Fleet) Slow(proxies []int, bytesPerSecond int64) {
+func (f *Fleet) LimitReadRate(proxies []int, bytesPerSecond int64) {
 	for _, i := range proxies {
 		f.proxies[i].rate.Store(bytesPerSecond)
 	}

@@ -43,8 +43,8 @@ func (l *library) contentOf(held []int32, id int) string {
 	return fmt.Sprintf("%016x", l.list[held[id]].sum)
 }
 
-// Copy assigns the node of proxy a to proxy b, which must be off.
-func (f *Fleet) Copy(a, b int) {
+// CopyNode assigns the node of proxy a to proxy b, which must be off.
+func (f *Fleet) CopyNode(a, b int) {
 	x, y := f.proxies[a], f.proxies[b]
 	x.state.Lock()
 	node := x.node

@@ -89,8 +89,8 @@ func CheckLoopback(address string) error {
 	return nil
 }
 
-// Range are the numbers from a to b, without b.
-func Range(a, b int) []int {
+// IndexRange are the numbers from a to b, without b.
+func IndexRange(a, b int) []int {
 	list := make([]int, 0, b-a)
 	for i := a; i < b; i++ {
 		list = append(list, i)

@@ -221,8 +221,8 @@ func TestProxiesFollowTheProtocol(t *testing.T) {
 		t.Run(fmt.Sprintf("delta=%t", delta), func(t *testing.T) {
 			s, address := start(t)
 			f := newFleet(t, address, delta, proxies)
-			wait(t, f.Take(fleet.Range(0, proxies), true).Start().Done, "proxies in sync")
-			if eds, rds := f.Holds(0); eds != 1 || rds != 1 {
+			wait(t, f.DisconnectProxies(fleet.IndexRange(0, proxies), true).Start().Done, "proxies in sync")
+			if eds, rds := f.SubscribedNames(0); eds != 1 || rds != 1 {
 				t.Errorf("a proxy follows %d names of EDS and %d of RDS, want one of each", eds, rds)
 			}
 			c := f.Expect(workload.Mark{Change: workload.RuleEdit, Number: 1}, nil, everybody)
@@ -245,7 +245,7 @@ func TestProxiesFollowTheProtocol(t *testing.T) {
 				t.Errorf("two proxies that were sent the same differ: %v", d)
 			}
 			if n := f.Stats().Reconnects; n > 0 {
-				t.Errorf("%d streams ended: %v", n, f.Endings())
+				t.Errorf("%d streams ended: %v", n, f.StreamEndReasons())
 			}
 		})
 	}
@@ -254,9 +254,9 @@ func TestProxiesFollowTheProtocol(t *testing.T) {
 func TestReconnectSaysWhatIsHeld(t *testing.T) {
 	s, address := start(t)
 	f := newFleet(t, address, true, 2)
-	wait(t, f.Take([]int{0, 1}, true).Start().Done, "proxies in sync")
-	wait(t, f.Take([]int{0}, false).Start().Done, "a proxy that comes back")
-	wait(t, f.Take([]int{1}, true).Start().Done, "a proxy that comes back as another pod")
+	wait(t, f.DisconnectProxies([]int{0, 1}, true).Start().Done, "proxies in sync")
+	wait(t, f.DisconnectProxies([]int{0}, false).Start().Done, "a proxy that comes back")
+	wait(t, f.DisconnectProxies([]int{1}, true).Start().Done, "a proxy that comes back as another pod")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for typ := range wire.NumTypes {
@@ -276,7 +276,7 @@ func TestStreamsThatAreRefusedAreTriedAgain(t *testing.T) {
 	go func() { done <- g.Serve(l) }()
 	defer func() { g.Stop(); <-done }()
 	f := newFleet(t, l.Addr().String(), true, 1)
-	f.Take([]int{0}, true).Start()
+	f.DisconnectProxies([]int{0}, true).Start()
 	deadline := time.Now().Add(patience)
 	for f.Stats().Reconnects < 2 {
 		if time.Now().After(deadline) {
@@ -284,7 +284,7 @@ func TestStreamsThatAreRefusedAreTriedAgain(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if len(f.Endings()) == 0 {
+	if len(f.StreamEndReasons()) == 0 {
 		t.Error("no reason is kept")
 	}
 }
@@ -292,7 +292,7 @@ func TestStreamsThatAreRefusedAreTriedAgain(t *testing.T) {
 func TestOvertakenChangeCountsAsArrived(t *testing.T) {
 	s, address := start(t)
 	f := newFleet(t, address, true, 1)
-	wait(t, f.Take([]int{0}, true).Start().Done, "the proxy in sync")
+	wait(t, f.DisconnectProxies([]int{0}, true).Start().Done, "the proxy in sync")
 	first := f.Expect(workload.Mark{Change: workload.RuleEdit, Number: 7}, nil, everybody)
 	first.Begin()
 	second := f.Expect(workload.Mark{Change: workload.RuleEdit, Number: 1}, first, everybody)

@@ -113,7 +113,7 @@ func (l *library) readResource(t wire.Type, body []byte, h uint64) (*book, error
 // checkSample decodes a sample in full: a server must not win by sending what no proxy would take.
 func (l *library) checkSample(t wire.Type, name string, body []byte) {
 	const most = 10
-	if err := wire.Check(t, body); err != nil && len(l.faults) < most {
+	if err := wire.CheckResource(t, body); err != nil && len(l.faults) < most {
 		l.faults = append(l.faults, fmt.Sprintf("%s: %v", name, err))
 	}
 }

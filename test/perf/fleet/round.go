@@ -22,10 +22,10 @@ type Round struct {
 	remaining atomic.Int64
 }
 
-// Take takes proxies off, if they are on, closing their connections, and returns when they are
+// DisconnectProxies takes proxies off, if they are on, closing their connections, and returns when they are
 // gone. They come back with Start: fresh, like new pods, or with all that they had, like proxies
 // that lost their control plane.
-func (f *Fleet) Take(proxies []int, fresh bool) *Round {
+func (f *Fleet) DisconnectProxies(proxies []int, fresh bool) *Round {
 	r := &Round{
 		Done: make(
 			chan struct{},
@@ -49,8 +49,8 @@ func (f *Fleet) Take(proxies []int, fresh bool) *Round {
 	return r
 }
 
-// Replace assigns another node to the proxy of a round of one: it comes back as another pod.
-func (r *Round) Replace(node []byte) {
+// ReplaceNode assigns another node to the proxy of a round of one: it comes back as another pod.
+func (r *Round) ReplaceNode(node []byte) {
 	p := r.f.proxies[r.proxies[0]]
 	p.state.Lock()
 	p.node = node

@@ -45,8 +45,8 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// Heard returns how many messages each proxy got since the start.
-func (f *Fleet) Heard() []int64 {
+// MessagesReceived returns how many messages each proxy got since the start.
+func (f *Fleet) MessagesReceived() []int64 {
 	list := make([]int64, len(f.proxies))
 	for i, p := range f.proxies {
 		list[i] = p.heard.Load()
@@ -54,16 +54,16 @@ func (f *Fleet) Heard() []int64 {
 	return list
 }
 
-// Faults are resources that no proxy would have taken, of the sample that was decoded in full.
-func (f *Fleet) Faults() []string {
+// InvalidResources are resources that no proxy would have taken, of the sample that was decoded in full.
+func (f *Fleet) InvalidResources() []string {
 	f.library.mu.RLock()
 	defer f.library.mu.RUnlock()
 	return append([]string(nil), f.library.faults...)
 }
 
-// Endings are the different reasons for which the control plane ended streams, with their number.
+// StreamEndReasons are the different reasons for which the control plane ended streams, with their number.
 // Only the first few reasons are counted separately.
-func (f *Fleet) Endings() map[string]int {
+func (f *Fleet) StreamEndReasons() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := make(map[string]int, len(f.endings))
@@ -73,8 +73,8 @@ func (f *Fleet) Endings() map[string]int {
 	return m
 }
 
-// Holds says how many names of EDS and RDS a proxy follows.
-func (f *Fleet) Holds(i int) (eds, rds int) {
+// SubscribedNames says how many names of EDS and RDS a proxy follows.
+func (f *Fleet) SubscribedNames(i int) (eds, rds int) {
 	p := f.proxies[i]
 	p.state.Lock()
 	defer p.state.Unlock()

@@ -102,15 +102,15 @@ func Event(e workload.Edit) (mesh.Event, error) {
 
 // Apply brings an edit into the mesh and pushes it.
 func (p *Plane) Apply(e workload.Edit) error {
-	s, d, err := p.Build(e)
+	s, d, err := p.BuildSnapshot(e)
 	if err == nil {
 		p.Pusher.Publish(s, d)
 	}
 	return err
 }
 
-// Build brings an edit into the mesh and pushes nothing.
-func (p *Plane) Build(e workload.Edit) (*snapshot.Snapshot, snapshot.Delta, error) {
+// BuildSnapshot brings an edit into the mesh and pushes nothing.
+func (p *Plane) BuildSnapshot(e workload.Edit) (*snapshot.Snapshot, snapshot.Delta, error) {
 	event, err := Event(e)
 	if err != nil {
 		return nil, snapshot.Delta{}, err
@@ -165,8 +165,8 @@ func (p *Plane) countResponse(typeURL string) {
 	}
 }
 
-// Encoded is how many resources of a type were made ready for the wire since the start.
-func (p *Plane) Encoded(typeURL string) int {
+// EncodedCount is how many resources of a type were made ready for the wire since the start.
+func (p *Plane) EncodedCount(typeURL string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.encoded[typeURL]

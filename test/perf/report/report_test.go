@@ -66,7 +66,7 @@ func TestFilesComeBack(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	sample("meshpilot", 10, 0.1).Table(&b)
+	sample("meshpilot", 10, 0.1).PrintTable(&b)
 	// 100 ms for two events are 50 each; for 10 proxies 5,000 µs.
 	for _, want := range []string{"small/main: meshpilot", "50.0", "5000.0", "extra_ms 0.1"} {
 		if !strings.Contains(b.String(), want) {

@@ -14,9 +14,9 @@ const (
 	mib = 1 << 20
 )
 
-// Table prints the runs for people. Figures are per event, those in the columns marked /proxy also
+// PrintTable prints the runs for people. Figures are per event, those in the columns marked /proxy also
 // divided by the proxies.
-func (f *File) Table(w io.Writer) {
+func (f *File) PrintTable(w io.Writer) {
 	for _, r := range f.Runs {
 		r.printTable(w)
 	}

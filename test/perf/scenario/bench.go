@@ -212,11 +212,11 @@ func (b *bench) runScenario(s Scenario) error {
 
 // endRun takes down what concerns the whole run.
 func (b *bench) endRun() {
-	for reason, n := range b.fleet.Endings() {
+	for reason, n := range b.fleet.StreamEndReasons() {
 		b.out.Endings = append(b.out.Endings, fmt.Sprintf("%d times %s", n, reason))
 	}
 	slices.Sort(b.out.Endings)
-	for _, fault := range b.fleet.Faults() {
+	for _, fault := range b.fleet.InvalidResources() {
 		b.out.Errors = append(b.out.Errors, "a resource that no proxy would take: "+fault)
 	}
 }

@@ -62,14 +62,14 @@ func (b *bench) churnAt(rate int) (churn, error) {
 	for n := range c.pods {
 		b.pauseFor(time.Until(began.Add(time.Duration(n) * time.Second / time.Duration(rate))))
 		i := (n*churnShare + b.turns["churn"]) % b.proxies
-		r := b.fleet.Take([]int{i}, true)
+		r := b.fleet.DisconnectProxies([]int{i}, true)
 		b.marks++
-		e, node, err := b.mesh.Move(i, b.marks)
+		e, node, err := b.mesh.MovePod(i, b.marks)
 		if err != nil {
 			return c, err
 		}
-		r.Replace(node.Bytes)
-		x, err := b.sendEdit(e, workload.Mark{Change: workload.EndpointEdit, Number: b.marks}, b.mesh.Home(i))
+		r.ReplaceNode(node.Bytes)
+		x, err := b.sendEdit(e, workload.Mark{Change: workload.EndpointEdit, Number: b.marks}, b.mesh.ProxyNamespace(i))
 		if err != nil {
 			return c, err
 		}

@@ -10,18 +10,18 @@ import (
 // connectAll brings all proxies in at once, as new pods.
 func connectAll(b *bench, row *report.Row) error {
 	b.awaitQuiet() // with starting
-	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), true), row)
+	return b.bringIn(b.fleet.DisconnectProxies(fleet.IndexRange(0, b.proxies), true), row)
 }
 
 // reconnectAll drops all connections at once. The proxies reconnect with their state.
 func reconnectAll(b *bench, row *report.Row) error {
-	return b.bringIn(b.fleet.Take(fleet.Range(0, b.proxies), false), row)
+	return b.bringIn(b.fleet.DisconnectProxies(fleet.IndexRange(0, b.proxies), false), row)
 }
 
 // restartProcess replaces the process. The proxies reconnect with their state as soon as its port
 // is open.
 func restartProcess(b *bench, row *report.Row) error {
-	r := b.fleet.Take(fleet.Range(0, b.proxies), false)
+	r := b.fleet.DisconnectProxies(fleet.IndexRange(0, b.proxies), false)
 	b.process.Stop(syscall.SIGTERM)
 	p, err := b.Plane.Start(b.ctx, b.settings, b.log)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bench) bringIn(r *fleet.Round, row *report.Row) error {
 	row.Latency, row.Missing = report.NewLatency([][]float64{latencyValues(list)}), missing
 	m := b.process.Memory(true)
 	row.Memory = &m
-	eds, rds := b.fleet.Holds(0)
+	eds, rds := b.fleet.SubscribedNames(0)
 	row.Values["eds_names"], row.Values["rds_names"] = float64(eds), float64(rds)
 	return err
 }

@@ -25,7 +25,7 @@ type point struct {
 func (b *bench) beginMeasurement() point {
 	m := b.process.Metrics()
 	return point{
-		metrics: m, stats: b.fleet.Stats(), heard: b.fleet.Heard(), machine: target.MachineCPU(), own: target.OwnCPU(),
+		metrics: m, stats: b.fleet.Stats(), heard: b.fleet.MessagesReceived(), machine: target.MachineCPU(), own: target.OwnCPU(),
 		plane: b.process.CPU(), at: time.Now(),
 	}
 }
@@ -34,7 +34,7 @@ func (b *bench) beginMeasurement() point {
 func (b *bench) endMeasurement(p point, row *report.Row) {
 	now := time.Now()
 	plane, own, machine := b.process.CPU()-p.plane, target.OwnCPU()-p.own, target.MachineCPU()-p.machine
-	stats, heard, metrics := b.fleet.Stats(), b.fleet.Heard(), b.process.Metrics()
+	stats, heard, metrics := b.fleet.Stats(), b.fleet.MessagesReceived(), b.process.Metrics()
 	u := &row.Usage
 	u.WallMS += milliseconds(now.Sub(p.at))
 	u.CPU += plane.Seconds()

@@ -22,7 +22,7 @@ func measureSlope(b *bench, row *report.Row) error {
 	p := b.beginMeasurement()
 	var events [][]float64
 	for i := 1; i < len(steps); i++ {
-		r := b.fleet.Take(fleet.Range(steps[i-1], steps[i]), true).Start()
+		r := b.fleet.DisconnectProxies(fleet.IndexRange(steps[i-1], steps[i]), true).Start()
 		err := b.waitFor(r.Done, "all proxies in sync")
 		b.awaitQuiet()
 		memory[i] = b.process.Memory(true)
@@ -66,11 +66,11 @@ func (b *bench) countClasses(row *report.Row) error {
 func comeAndGo(rounds int) func(*bench, *report.Row) error {
 	return func(b *bench, row *report.Row) error {
 		b.awaitQuiet()
-		all := fleet.Range(0, b.proxies)
+		all := fleet.IndexRange(0, b.proxies)
 		// Once before, so that pools and caches are as they will be.
 		round := func() error {
-			err := b.waitFor(b.fleet.Take(all, true).Start().Done, "all proxies in sync")
-			b.fleet.Take(all, true)
+			err := b.waitFor(b.fleet.DisconnectProxies(all, true).Start().Done, "all proxies in sync")
+			b.fleet.DisconnectProxies(all, true)
 			return err
 		}
 		if err := round(); err != nil {

@@ -45,7 +45,7 @@ func quietEdits(c workload.Change) func(*bench, *report.Row) error {
 			n := b.turns[c]
 			b.turns[c]++
 			b.marks++
-			e, err := b.mesh.Change(c, workload.SharedNamespace, n, b.marks)
+			e, err := b.mesh.MakeChange(c, workload.SharedNamespace, n, b.marks)
 			if err != nil {
 				return err
 			}

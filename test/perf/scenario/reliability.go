@@ -70,7 +70,7 @@ func Streams(r Ramp) Scenario {
 		connected := 0
 		for n := min(r.First, b.proxies); ; n = min(n+n/2, b.proxies) {
 			if err := b.waitFor(
-				b.fleet.Take(fleet.Range(connected, n), true).Start().Done,
+				b.fleet.DisconnectProxies(fleet.IndexRange(connected, n), true).Start().Done,
 				"all proxies in sync",
 			); err != nil {
 				row.Values["stopped_by_latency"] = 1

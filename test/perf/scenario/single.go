@@ -60,7 +60,7 @@ func (b *bench) tooMany(row *report.Row, namespace string) error {
 }
 
 func (b *bench) seesNamespace(proxy int, namespace string) bool {
-	return proxy < b.proxies && !b.exclude[proxy] && b.mesh.Sees(proxy, namespace)
+	return proxy < b.proxies && !b.exclude[proxy] && b.mesh.SeesNamespace(proxy, namespace)
 }
 
 // makeChange makes the next change of a kind and sends it off.
@@ -74,7 +74,7 @@ func (b *bench) makeChange(c workload.Change, namespace string) (*fleet.Change, 
 	}
 	n := b.turns[c]
 	b.turns[c]++
-	e, err := b.mesh.Change(c, namespace, n, mark.Number)
+	e, err := b.mesh.MakeChange(c, namespace, n, mark.Number)
 	if err != nil {
 		return nil, err
 	}

@@ -34,8 +34,8 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 		b.exclude[i] = true
 	}
 	defer func() { b.exclude = nil }()
-	b.fleet.Slow(slow, fleet.Unhurried)
-	if err := b.waitFor(b.fleet.Take(slow, false).Start().Done, "slow proxies in sync"); err != nil {
+	b.fleet.LimitReadRate(slow, fleet.Unhurried)
+	if err := b.waitFor(b.fleet.DisconnectProxies(slow, false).Start().Done, "slow proxies in sync"); err != nil {
 		return err
 	}
 	b.awaitQuiet()
@@ -47,7 +47,7 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 			if !with {
 				rate = fleet.Unhurried
 			}
-			b.fleet.Slow([]int{i}, rate)
+			b.fleet.LimitReadRate([]int{i}, rate)
 		}
 		for _, c := range []workload.Change{workload.RouteEdit, workload.EndpointEdit, workload.RouteEdit, workload.EndpointEdit} {
 			x, err := b.makeChange(c, workload.SharedNamespace)
@@ -64,7 +64,7 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 			b.pauseFor(b.Settle)
 		}
 	}
-	b.fleet.Slow(slow, fleet.Unhurried)
+	b.fleet.LimitReadRate(slow, fleet.Unhurried)
 	b.awaitQuiet()
 	b.endMeasurement(p, row)
 	without := report.NewLatency(latencies[false])
@@ -74,8 +74,8 @@ func slowClients(b *bench, row *report.Row, rates map[int]int64, times int) erro
 	if without.P99 > 0 {
 		row.Values["p99_ratio"] = row.Latency.P99 / without.P99
 	}
-	b.fleet.Slow(slow, 0)
-	err := b.waitFor(b.fleet.Take(slices.Clone(slow), false).Start().Done, "slow proxies in sync again")
+	b.fleet.LimitReadRate(slow, 0)
+	err := b.waitFor(b.fleet.DisconnectProxies(slices.Clone(slow), false).Start().Done, "slow proxies in sync again")
 	b.awaitQuiet()
 	return err
 }

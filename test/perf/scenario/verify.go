@@ -12,10 +12,10 @@ import (
 // all changes: both must hold the same.
 func verifyNewcomers(b *bench, row *report.Row) error {
 	n := min(spares, b.proxies)
-	r := b.fleet.Take(fleet.Range(b.proxies, b.proxies+n), true)
+	r := b.fleet.DisconnectProxies(fleet.IndexRange(b.proxies, b.proxies+n), true)
 	row.Events = n
 	for i := range n { // their nodes may have changed
-		b.fleet.Copy(i, b.proxies+i)
+		b.fleet.CopyNode(i, b.proxies+i)
 	}
 	p := b.beginMeasurement()
 	r.Start()

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Check decodes a resource in full and applies the constraints of Envoy's API to it, as a proxy
+// CheckResource decodes a resource in full and applies the constraints of Envoy's API to it, as a proxy
 // would. It is slow.
-func Check(t Type, b []byte) error {
+func CheckResource(t Type, b []byte) error {
 	m := map[Type]interface {
 		proto.Message
 		ValidateAll() error

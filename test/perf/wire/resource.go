@@ -20,7 +20,7 @@ type Resource struct {
 
 // ParseResource reads the body of a resource.
 func ParseResource(t Type, b []byte) (*Resource, error) {
-	r := &Resource{Sum: sum(b)}
+	r := &Resource{Sum: checksum(b)}
 	var discovered bool
 	var service []byte
 	err := EachField(b, func(f protowire.Number, v []byte, number uint64) {
@@ -43,7 +43,7 @@ func ParseResource(t Type, b []byte) (*Resource, error) {
 	return r, err
 }
 
-func sum(b []byte) (s uint64) {
+func checksum(b []byte) (s uint64) {
 	for _, c := range b {
 		s += (uint64(c) + 1) * 0x9e3779b97f4a7c15 >> 7 * (uint64(c) | 1)
 	}

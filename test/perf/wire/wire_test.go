@@ -124,13 +124,13 @@ func TestResponse(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	good := &clusterv3.Cluster{Name: "c"}
-	if err := wire.Check(wire.CDS, marshal(t, good)); err != nil {
+	if err := wire.CheckResource(wire.CDS, marshal(t, good)); err != nil {
 		t.Error(err)
 	}
-	if wire.Check(wire.CDS, marshal(t, &clusterv3.Cluster{})) == nil {
+	if wire.CheckResource(wire.CDS, marshal(t, &clusterv3.Cluster{})) == nil {
 		t.Error("a cluster without a name passed")
 	}
-	if wire.Check(wire.LDS, []byte{0x0a, 0xff}) == nil {
+	if wire.CheckResource(wire.LDS, []byte{0x0a, 0xff}) == nil {
 		t.Error("bytes that are no message passed")
 	}
 }

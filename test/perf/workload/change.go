@@ -53,9 +53,9 @@ type Edit struct {
 	Target string
 }
 
-// Change makes the n-th change of a kind in a namespace. number is the mark of it, unique among all
+// MakeChange makes the n-th change of a kind in a namespace. number is the mark of it, unique among all
 // changes; for RemoveService it is that of the AddService before.
-func (m *Mesh) Change(c Change, namespace string, n, number int) (Edit, error) {
+func (m *Mesh) MakeChange(c Change, namespace string, n, number int) (Edit, error) {
 	switch c {
 	case AddService:
 		return m.addService(namespace, number)
@@ -161,9 +161,9 @@ func withoutObject(list []*Object, o *Object) []*Object {
 	return kept
 }
 
-// Move replaces the pod of proxy i by another one with another address. It carries the mark of an
+// MovePod replaces the pod of proxy i by another one with another address. It carries the mark of an
 // EndpointEdit. The node is that of the new pod.
-func (m *Mesh) Move(i, number int) (Edit, Node, error) {
+func (m *Mesh) MovePod(i, number int) (Edit, Node, error) {
 	if number >= maxEndpoint {
 		return Edit{}, Node{}, fmt.Errorf("move %d of an endpoint: there are marks for %d", number, maxEndpoint)
 	}

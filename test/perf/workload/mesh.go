@@ -120,8 +120,8 @@ func newestVersion(kind string) string {
 	return "v1"
 }
 
-// Sees reports whether proxy i must be sent the services of a namespace.
-func (m *Mesh) Sees(i int, namespace string) bool {
+// SeesNamespace reports whether proxy i must be sent the services of a namespace.
+func (m *Mesh) SeesNamespace(i int, namespace string) bool {
 	own := i % m.params.Services % m.params.Namespaces
 	switch m.params.Scope {
 	case Namespace:
@@ -134,5 +134,5 @@ func (m *Mesh) Sees(i int, namespace string) bool {
 	}
 }
 
-// Home is the namespace of proxy i.
-func (m *Mesh) Home(i int) string { return m.services[i%len(m.services)].namespace }
+// ProxyNamespace is the namespace of proxy i.
+func (m *Mesh) ProxyNamespace(i int) string { return m.services[i%len(m.services)].namespace }

@@ -114,7 +114,7 @@ func TestSees(t *testing.T) {
 	m := newMesh(t, params()) // mixed: of three namespaces the middle one is narrowed to 0 and 1
 	for proxy, want := range map[int][3]bool{0: {true, true, true}, 1: {true, true, false}, 2: {true, true, true}, 4: {true, true, false}} {
 		for i := range want {
-			if got := m.Sees(proxy, workload.NamespaceName(i)); got != want[i] {
+			if got := m.SeesNamespace(proxy, workload.NamespaceName(i)); got != want[i] {
 				t.Errorf("proxy %d sees namespace %d: %t, want %t", proxy, i, got, want[i])
 			}
 		}
@@ -128,7 +128,7 @@ func TestMarksAreFound(t *testing.T) {
 	for c, text := range map[workload.Change]string{
 		workload.EndpointEdit: "\x12\x0e10.251.101.107", workload.RouteEdit: "mk-rt-000157", workload.AddService: "outbound|80||mk-svc-000157.bench-000",
 	} {
-		if _, err := m.Change(c, workload.SharedNamespace, 0, number); err != nil {
+		if _, err := m.MakeChange(c, workload.SharedNamespace, 0, number); err != nil {
 			t.Errorf("%s: %v", c, err)
 		}
 		if got := find(c.Types()[0], text); !cmp.Equal(got, []workload.Mark{{Change: c, Number: number}}) {
@@ -157,7 +157,7 @@ func TestChangesAreInFiles(t *testing.T) {
 	for i, c := range []workload.Change{
 		workload.EndpointEdit, workload.RouteEdit, workload.RuleEdit, workload.AddService, workload.MetadataEdit, workload.StatusEdit,
 	} {
-		e, err := m.Change(c, workload.SharedNamespace, i, i+1)
+		e, err := m.MakeChange(c, workload.SharedNamespace, i, i+1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,14 +168,14 @@ func TestChangesAreInFiles(t *testing.T) {
 		seen[string(b)] = true
 	}
 	before, _ := m.RenderFile(workload.SharedNamespace + "/services.yaml")
-	e, err := m.Change(workload.RemoveService, workload.SharedNamespace, 0, 4)
+	e, err := m.MakeChange(workload.RemoveService, workload.SharedNamespace, 0, 4)
 	if err != nil || !e.Removed {
 		t.Fatalf("remove the service that was added: %+v, %v", e, err)
 	}
 	if after, _ := m.RenderFile(e.Object.File()); len(after) >= len(before) {
 		t.Error("the removed service is still in its file")
 	}
-	if _, err := m.Change(workload.RemoveService, workload.SharedNamespace, 0, 4); err == nil {
+	if _, err := m.MakeChange(workload.RemoveService, workload.SharedNamespace, 0, 4); err == nil {
 		t.Error("a service was removed twice")
 	}
 }

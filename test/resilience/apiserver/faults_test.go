@@ -32,7 +32,7 @@ func TestFaults(t *testing.T) {
 	refused := func(code int) func(*testing.T, *faultproxy.Front) {
 		return func(_ *testing.T, f *faultproxy.Front) {
 			f.Set(faultproxy.Refuse(code))
-			f.Cut()
+			f.CutConnections()
 		}
 	}
 	for _, fault := range []struct {
@@ -43,7 +43,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"nobody answers", func(_ *testing.T, f *faultproxy.Front) {
 			f.Set(func(w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) })
-			f.Cut()
+			f.CutConnections()
 		}, false},
 		{"410", refused(410), false},
 		{"500", refused(500), false},
@@ -51,10 +51,10 @@ func TestFaults(t *testing.T) {
 		{"401", refused(401), false},
 		{"watches end with 410", func(_ *testing.T, f *faultproxy.Front) {
 			for _, resource := range []string{"services", "endpointslices", "virtualservices", "pods"} {
-				f.Say(resource, gone)
+				f.SendLine(resource, gone)
 			}
 		}, true},
-		{"connections are cut", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, true},
+		{"connections are cut", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, true},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,11 +71,11 @@ func TestFaults(t *testing.T) {
 			p.Eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
 			p.Eventually("endpoints", x.endpoints(m.outbound("goes"), "10.1.0.3"))
 			p.Eventually("a route", x.has(api.RouteType, "80", true))
-			x.Keep(m.outbound("stays"))
-			x.Keep(m.outbound("scales"))
-			x.Sent()
+			x.RequireCluster(m.outbound("stays"))
+			x.RequireCluster(m.outbound("scales"))
+			x.SentResources()
 
-			log := len(p.Logged())
+			log := len(p.LogText())
 			fault.begin(t, f)
 			if !fault.short {
 				p.says(log, "cannot be read")
@@ -84,7 +84,7 @@ func TestFaults(t *testing.T) {
 			m.remove("goes")
 			if !fault.short {
 				p.lasts(time.Second)
-				if sent := x.Sent(); sent != nil {
+				if sent := x.SentResources(); sent != nil {
 					t.Errorf("while it lasts the proxy is sent %v", sent)
 				}
 				f.Set(nil)
@@ -102,7 +102,7 @@ func TestFaults(t *testing.T) {
 				p.says(log, "problem resolved: ")
 			}
 			want := []string{"CDS -" + m.outbound("goes"), "EDS " + m.outbound("scales"), "RDS 80"}
-			sent := slices.DeleteFunc(x.Sent(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice goes first
+			sent := slices.DeleteFunc(x.SentResources(), func(s string) bool { return s == "EDS "+m.outbound("goes") }) // if its slice goes first
 			if diff := cmp.Diff(want, sent); diff != "" {
 				t.Errorf("sent in all (-want +got):\n%s", diff)
 			}
@@ -141,9 +141,9 @@ func TestAPIServerStops(t *testing.T) {
 	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
 	p.Eventually("endpoints", x.endpoints(m.outbound("scales"), "10.1.0.2"))
 	p.Eventually("a route", x.has(api.RouteType, "80", true))
-	x.Keep(m.outbound("stays"))
-	x.Sent()
-	log := len(p.Logged())
+	x.RequireCluster(m.outbound("stays"))
+	x.SentResources()
+	log := len(p.LogText())
 	c.StopAPIServer()
 	p.says(log, "the API server cannot be read: ")
 	p.lasts(2 * time.Second)
@@ -153,10 +153,10 @@ func TestAPIServerStops(t *testing.T) {
 	m.scale("scales", "10.1.0.2", "10.1.0.20")
 	p.Eventually("the new endpoint", x.endpoints(m.outbound("scales"), "10.1.0.2", "10.1.0.20"))
 	p.says(log, "problem resolved: kubernetes/Kubernetes: the API server cannot be read")
-	if diff := cmp.Diff([]string{"EDS " + m.outbound("scales")}, x.Sent()); diff != "" {
+	if diff := cmp.Diff([]string{"EDS " + m.outbound("scales")}, x.SentResources()); diff != "" {
 		t.Errorf("sent in all (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(p.Logged()[log:], "cannot be read: "); n > 6 {
+	if n := strings.Count(p.LogText()[log:], "cannot be read: "); n > 6 {
 		t.Errorf("the outage is %d lines in the log", n)
 	}
 }
@@ -210,8 +210,8 @@ func TestRightsAreLost(t *testing.T) {
 	x := p.connect(m.namespace, "10.2.0.1")
 	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
 	p.Eventually("a route", x.has(api.RouteType, "80", true))
-	x.Keep(m.outbound("stays"))
-	log := len(p.Logged())
+	x.RequireCluster(m.outbound("stays"))
+	log := len(p.LogText())
 
 	set := func(rules ...rbacv1.PolicyRule) {
 		t.Helper()
@@ -222,7 +222,7 @@ func TestRightsAreLost(t *testing.T) {
 		m.must(err)
 	}
 	set()
-	f.Cut()
+	f.CutConnections()
 	p.says(log, "Service cannot be read: services is forbidden")
 	m.scale("stays", "10.1.0.1", "10.1.0.10")
 	p.Eventually("endpoints go on", x.endpoints(m.outbound("stays"), "10.1.0.1", "10.1.0.10"))
@@ -259,7 +259,7 @@ func TestDefinitionIsRemoved(t *testing.T) {
 	}
 	p.Eventually("the rule", ruled(true))
 	p.Eventually("endpoints", x.endpoints(m.outbound("stays"), "10.1.0.1"))
-	x.Keep(m.outbound("stays"))
+	x.RequireCluster(m.outbound("stays"))
 	const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/virtualservices.networking.istio.io"
 	m.must(m.kube.RESTClient().Delete().AbsPath(definition).Do(t.Context()).Error())
 	p.Eventually("the end of the rule", ruled(false))
@@ -293,7 +293,7 @@ func TestMeshConfigMap(t *testing.T) {
 	x := p.connect(m.namespace, "10.2.0.1")
 	timeout := func(want time.Duration) func() error {
 		return func() error {
-			page, err := p.Get("/debug/mesh")
+			page, err := p.GetPage("/debug/mesh")
 			if err == nil && !strings.Contains(page, fmt.Sprintf(`"connectTimeout":"%gs"`, want.Seconds())) {
 				err = errors.New(page)
 			}
@@ -302,16 +302,16 @@ func TestMeshConfigMap(t *testing.T) {
 	}
 	p.Eventually("the cluster", x.has(api.ClusterType, m.outbound("a"), true))
 	p.Eventually("the timeout", timeout(3*time.Second))
-	x.Sent()
+	x.SentResources()
 	config("connectTimeout: 4s")
 	p.Eventually("another timeout", timeout(4*time.Second))
 	p.Eventually("the cluster again", func() error {
-		if !slices.Contains(x.Sent(), "CDS "+m.outbound("a")) {
+		if !slices.Contains(x.SentResources(), "CDS "+m.outbound("a")) {
 			return errors.New("it was not sent")
 		}
 		return nil
 	})
-	log := len(p.Logged())
+	log := len(p.LogText())
 	config("conectTimeout: 5s")
 	p.says(log, "conectTimeout")
 	m.must(timeout(4 * time.Second)())

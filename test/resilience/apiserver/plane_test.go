@@ -49,7 +49,7 @@ func start(t *testing.T, c *cluster.Cluster, config *rest.Config) *controlPlane 
 
 // age returns the metric of how old what is known of the cluster may be, in seconds.
 func (p *controlPlane) age() (float64, error) {
-	page, err := p.Get("/metrics")
+	page, err := p.GetPage("/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (p *controlPlane) age() (float64, error) {
 func (p *controlPlane) says(from int, text string) {
 	p.t.Helper()
 	p.Eventually("the log says "+text, func() error {
-		if !strings.Contains(p.Logged()[from:], text) {
+		if !strings.Contains(p.LogText()[from:], text) {
 			return errors.New("it does not")
 		}
 		return nil

@@ -30,7 +30,7 @@ func (x proxy) endpoints(cluster string, want ...string) func() error {
 // has checks that there is a resource, or that there is none.
 func (x proxy) has(typeURL, name string, want bool) func() error {
 	return func() error {
-		if there := slices.Contains(x.Names(typeURL), name); there != want {
+		if there := slices.Contains(x.ResourceNames(typeURL), name); there != want {
 			return fmt.Errorf("%s %s: there: %v", api.ShortType(typeURL), name, there)
 		}
 		return nil

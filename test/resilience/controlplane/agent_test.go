@@ -29,7 +29,7 @@ func startGateway(t *testing.T, discovery string) agent {
 // startAgent starts an agent as a sidecar or a router.
 func startAgent(t *testing.T, discovery, role, namespace string) agent {
 	t.Helper()
-	proxy := envoy.Require(t)
+	proxy := envoy.RequireBinary(t)
 	binary, err := program.Build(t.Context(), "cmd/pilot-agent")
 	if err != nil {
 		t.Fatal(err)

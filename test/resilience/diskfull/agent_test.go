@@ -121,7 +121,7 @@ type sidecar struct {
 // newSidecar starts a control plane and prepares an agent with dir on the disk. Its log is elsewhere.
 func newSidecar(t *testing.T, d *disk) *sidecar {
 	t.Helper()
-	proxy, elsewhere := envoykit.Require(t), t.TempDir()
+	proxy, elsewhere := envoykit.RequireBinary(t), t.TempDir()
 	bin, err := program.Build(t.Context(), "cmd/pilot-agent")
 	if err != nil {
 		t.Fatal(err)

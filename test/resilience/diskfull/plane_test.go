@@ -36,7 +36,7 @@ func TestControlPlane(t *testing.T) {
 	serves := func(host string) {
 		t.Helper()
 		p.Eventually(host+" is served", func() error {
-			text, err := p.Get("/debug/registryz")
+			text, err := p.GetPage("/debug/registryz")
 			if err == nil && !strings.Contains(text, host+".example.com") {
 				err = fmt.Errorf("not in /debug/registryz")
 			}
@@ -93,7 +93,7 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	d.free()
 	p := controlplane.Start(t, o)
 	if _, err := os.ReadFile(filepath.Join(d.path, "ca", "ca-cert.pem")); err != nil {
-		t.Errorf("with space again there is no authority: %v\n%s", err, p.Logged())
+		t.Errorf("with space again there is no authority: %v\n%s", err, p.LogText())
 	}
 }
 

@@ -160,7 +160,7 @@ func newPlane(t *testing.T, kubeconfig string) *victim {
 // newAgent is a sidecar's agent, which has a certificate of the control plane's.
 func newAgent(t *testing.T, plane *victim, roots []byte, token string) *victim {
 	t.Helper()
-	proxy, dir := envoykit.Require(t), envoykit.SocketDir(t)
+	proxy, dir := envoykit.RequireBinary(t), envoykit.SocketDir(t)
 	free := func() string { return serving.FreeAddress(t) }
 	status, admin, ready, prometheus, names, debug := free(), free(), free(), free(), free(), free()
 	config, err := json.Marshal(map[string]any{

@@ -48,7 +48,7 @@ func startReplicas(t *testing.T, count int, prepare ...func(bin string)) *world 
 	netns.Require(t)
 	proxy := *proxyProgram
 	if proxy == "" {
-		proxy = envoy.Require(t)
+		proxy = envoy.RequireBinary(t)
 	}
 	w := &world{dir: t.TempDir(), state: firstState(), sent: map[string]string{}}
 	bin := *programs

@@ -89,15 +89,15 @@ func (a *Authority) Serve(t testing.TB, l net.Listener, server *tls.Certificate,
 	})
 }
 
-// Set changes how requests are answered.
-func (a *Authority) Set(answer Answer) {
+// SetAnswer changes how requests are answered.
+func (a *Authority) SetAnswer(answer Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answer = answer
 }
 
-// Await waits until there have been so many requests, and returns them all.
-func (a *Authority) Await(t testing.TB, n int) []Call {
+// AwaitRequests waits until there have been so many requests, and returns them all.
+func (a *Authority) AwaitRequests(t testing.TB, n int) []Call {
 	t.Helper()
 	const patience = 20 * time.Second
 	limit := time.After(patience)

@@ -62,7 +62,7 @@ func Launch(t testing.TB, o discovery.Options) *Plane {
 	t.Cleanup(func() {
 		p.stop()
 		if t.Failed() {
-			t.Logf("the log of control plane %s:\n%s", o.PodName, p.Logged())
+			t.Logf("the log of control plane %s:\n%s", o.PodName, p.LogText())
 		}
 	})
 	return p
@@ -79,15 +79,15 @@ func Start(t testing.TB, o discovery.Options) *Plane {
 // Stop stops it as SIGTERM does, and returns when it has ended.
 func (p *Plane) Stop() { p.stop() }
 
-// Logged returns its log.
-func (p *Plane) Logged() string { return p.log.String() }
+// LogText returns its log.
+func (p *Plane) LogText() string { return p.log.String() }
 
-// Get asks for one of its pages, as [serving.Page] does.
-func (p *Plane) Get(path string) (string, error) { return serving.Page("http://" + p.HTTP + path) }
+// GetPage asks for one of its pages, as [serving.Page] does.
+func (p *Plane) GetPage(path string) (string, error) { return serving.Page("http://" + p.HTTP + path) }
 
 // Ready returns nil if the control plane reports readiness.
 func (p *Plane) Ready() error {
-	_, err := p.Get("/ready")
+	_, err := p.GetPage("/ready")
 	return err
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Names returns the matches of the first group of a pattern in a text.
-func Names(text string, pattern *regexp.Regexp) map[string]bool {
+// FindNames returns the matches of the first group of a pattern in a text.
+func FindNames(text string, pattern *regexp.Regexp) map[string]bool {
 	names := map[string]bool{}
 	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 		names[m[1]] = true
@@ -17,8 +17,8 @@ func Names(text string, pattern *regexp.Regexp) map[string]bool {
 	return names
 }
 
-// Sources returns the text of the Go files of the test's folder, but for tests.
-func Sources(t testing.TB) string {
+// ReadSources returns the text of the Go files of the test's folder, but for tests.
+func ReadSources(t testing.TB) string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -27,14 +27,14 @@ func Sources(t testing.TB) string {
 	var text strings.Builder
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
-			text.WriteString(Content(t, name))
+			text.WriteString(ReadContent(t, name))
 		}
 	}
 	return text.String()
 }
 
-// Content returns the text of a file.
-func Content(t testing.TB, path string) string {
+// ReadContent returns the text of a file.
+func ReadContent(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 // Version is the Envoy release that everything is tested with.
 const Version = "1.40.0"
 
-// Binary returns the path of the Envoy binary: $ENVOY, or where `make envoy` puts it in the user's
+// FindBinary returns the path of the Envoy binary: $ENVOY, or where `make envoy` puts it in the user's
 // cache directory.
-func Binary() (string, error) {
+func FindBinary() (string, error) {
 	path := os.Getenv("ENVOY")
 	if path == "" {
 		cache, err := os.UserCacheDir()
@@ -31,11 +31,11 @@ func Binary() (string, error) {
 	return path, nil
 }
 
-// Require returns the path of the Envoy binary and skips the test where there is none. With CI=true
+// RequireBinary returns the path of the Envoy binary and skips the test where there is none. With CI=true
 // it fails the test instead: there a skipped test must not look like a passed one.
-func Require(t testing.TB) string {
+func RequireBinary(t testing.TB) string {
 	t.Helper()
-	path, err := Binary()
+	path, err := FindBinary()
 	switch {
 	case err == nil:
 	case os.Getenv("CI") == "true":

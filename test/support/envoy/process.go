@@ -52,19 +52,19 @@ type Process struct {
 // skipped (see [Require]).
 func Start(t testing.TB, o Options) *Process {
 	t.Helper()
-	binary := Require(t)
+	binary := RequireBinary(t)
 	p := &Process{t: t, dir: t.TempDir(), ended: make(chan struct{})}
-	bootstrap := p.file("bootstrap.yaml")
+	bootstrap := p.filePath("bootstrap.yaml")
 	if err := os.WriteFile(bootstrap, o.Bootstrap, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// Not a buffer, which would have to be guarded: both the test and the process write to it.
-	log, err := os.Create(p.file("log"))
+	log, err := os.Create(p.filePath("log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(binary, append([]string{"--config-path", bootstrap, "--admin-address-path", p.file("admin"),
+	p.cmd = exec.Command(binary, append([]string{"--config-path", bootstrap, "--admin-address-path", p.filePath("admin"),
 		"--disable-hot-restart", "--concurrency", "1", "--log-level", "warn"}, o.Args...)...)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), o.Env...)
 	if err := p.cmd.Start(); err != nil {
@@ -74,9 +74,9 @@ func Start(t testing.TB, o Options) *Process {
 		defer close(p.ended)
 		_ = p.cmd.Wait()
 	}()
-	t.Cleanup(p.end)
+	t.Cleanup(p.endProcess)
 	if o.Ready != nil {
-		p.await(o.Ready)
+		p.awaitReady(o.Ready)
 	}
 	return p
 }
@@ -95,8 +95,8 @@ func (p *Process) Ended() <-chan struct{} { return p.ended }
 func (p *Process) Admin() string {
 	p.t.Helper()
 	var address []byte
-	p.await(func() (err error) {
-		if address, err = os.ReadFile(p.file("admin")); err == nil && len(address) == 0 {
+	p.awaitReady(func() (err error) {
+		if address, err = os.ReadFile(p.filePath("admin")); err == nil && len(address) == 0 {
 			err = fmt.Errorf("the admin interface does not listen")
 		}
 		return err
@@ -104,9 +104,9 @@ func (p *Process) Admin() string {
 	return string(address)
 }
 
-func (p *Process) file(name string) string { return filepath.Join(p.dir, name) }
+func (p *Process) filePath(name string) string { return filepath.Join(p.dir, name) }
 
-func (p *Process) await(ready Ready) {
+func (p *Process) awaitReady(ready Ready) {
 	p.t.Helper()
 	deadline := time.After(patience)
 	for err := ready(); err != nil; err = ready() {
@@ -120,7 +120,7 @@ func (p *Process) await(ready Ready) {
 	}
 }
 
-func (p *Process) end() {
+func (p *Process) endProcess() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
@@ -128,7 +128,7 @@ func (p *Process) end() {
 		p.Kill()
 	}
 	if p.t.Failed() {
-		text, err := os.ReadFile(p.file("log"))
+		text, err := os.ReadFile(p.filePath("log"))
 		p.t.Logf("Envoy said (%v):\n%s", err, text)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestStart(t *testing.T) {
-	Require(t)
+	RequireBinary(t)
 	socket := filepath.Join(SocketDir(t), "l.sock")
 	var p *Process
 	t.Run("runs", func(t *testing.T) {
@@ -30,7 +30,7 @@ static_resources:
 			t.Fatal(err)
 		}
 		conn.Close()
-		p.await(Live(p.Admin()))
+		p.awaitReady(Live(p.Admin()))
 	})
 	select {
 	case <-p.Ended():
@@ -47,7 +47,7 @@ static_resources:
 
 // TestStartFails: a test learns at once, and in Envoy's words, that its bootstrap is none.
 func TestStartFails(t *testing.T) {
-	Require(t)
+	RequireBinary(t)
 	f := &failing{TB: t}
 	began, done := time.Now(), make(chan struct{})
 	go func() {

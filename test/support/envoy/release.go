@@ -42,7 +42,7 @@ func Skewed() []mesh.EnvoyVersion {
 func RequireRelease(t testing.TB, v mesh.EnvoyVersion) string {
 	t.Helper()
 	if v.String() == Version {
-		return Require(t)
+		return RequireBinary(t)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

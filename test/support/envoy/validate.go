@@ -30,8 +30,8 @@ func Validate(t testing.TB, c Config) {
 // need not exist.
 func ValidateBootstrap(t testing.TB, b *bootstrapv3.Bootstrap) {
 	t.Helper()
-	binary := Require(t)
-	if err := load(t.Context(), binary, t.TempDir(), b); err != nil {
+	binary := RequireBinary(t)
+	if err := loadConfig(t.Context(), binary, t.TempDir(), b); err != nil {
 		t.Error(err)
 	}
 }
@@ -43,11 +43,11 @@ func Refusal(ctx context.Context, binary, dir string, c Config) error {
 	if err != nil {
 		return err
 	}
-	return load(ctx, binary, dir, b)
+	return loadConfig(ctx, binary, dir, b)
 }
 
-// load runs Envoy in validate mode, which takes about 50 ms and a thousand clusters as much again.
-func load(ctx context.Context, binary, dir string, b *bootstrapv3.Bootstrap) error {
+// loadConfig runs Envoy in validate mode, which takes about 50 ms and a thousand clusters as much again.
+func loadConfig(ctx context.Context, binary, dir string, b *bootstrapv3.Bootstrap) error {
 	cert, err := newCertificate(dir)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	binary := Require(t)
+	binary := RequireBinary(t)
 	for _, tc := range []struct {
 		name   string
 		config Config
@@ -36,7 +36,7 @@ func TestValidate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = load(t.Context(), binary, t.TempDir(), b)
+			err = loadConfig(t.Context(), binary, t.TempDir(), b)
 			if tc.want == "" && err != nil {
 				t.Errorf("refused: %v", err)
 			}
@@ -49,7 +49,7 @@ func TestValidate(t *testing.T) {
 
 func TestBinaryFromEnvironment(t *testing.T) {
 	t.Setenv("ENVOY", t.TempDir())
-	if path, err := Binary(); err == nil {
+	if path, err := FindBinary(); err == nil {
 		t.Errorf("a directory was taken for the binary: %s", path)
 	}
 }

@@ -124,9 +124,9 @@ func (c closers) Close() error {
 	return c[1].Close()
 }
 
-// Say puts an event, a line of JSON, into all watches of a resource ("services"). It returns their
+// SendLine puts an event, a line of JSON, into all watches of a resource ("services"). It returns their
 // number.
-func (f *Front) Say(resource, line string) int {
+func (f *Front) SendLine(resource, line string) int {
 	f.mu.Lock()
 	watches := append([]*stream(nil), f.watches...)
 	f.mu.Unlock()
@@ -141,11 +141,11 @@ func (f *Front) Say(resource, line string) int {
 	return n
 }
 
-// Cut ends all connections as they are.
-func (f *Front) Cut() { f.server.CloseClientConnections() }
+// CutConnections ends all connections as they are.
+func (f *Front) CutConnections() { f.server.CloseClientConnections() }
 
-// Count says how often a path that ends so was asked for, with a text in its query.
-func (f *Front) Count(path, query string) int {
+// CountRequests says how often a path that ends so was asked for, with a text in its query.
+func (f *Front) CountRequests(path, query string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0

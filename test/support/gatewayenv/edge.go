@@ -40,7 +40,7 @@ type Edge struct {
 // its namespace is istio-system.
 func Start(t testing.TB, o Options) *Edge {
 	t.Helper()
-	proxy := envoy.Require(t)
+	proxy := envoy.RequireBinary(t)
 	bin, dir := programFolder(t), t.TempDir()
 	ports := serving.FreePorts(t, 6)
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }

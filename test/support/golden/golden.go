@@ -98,9 +98,9 @@ func (c *Case) Sections() []string {
 	return names
 }
 
-// Ignore declares that the caller reads only some sections: unread sections then do not fail the
+// AllowUnread declares that the caller reads only some sections: unread sections then do not fail the
 // case.
-func (c *Case) Ignore() {
+func (c *Case) AllowUnread() {
 	for _, f := range c.archive.Files {
 		c.used[f.Name] = true
 	}

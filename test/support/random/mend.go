@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Mend removes invalid fields of a message, and adds missing ones, until it is valid. wrong returns
+// RepairMessage removes invalid fields of a message, and adds missing ones, until it is valid. wrong returns
 // the paths of invalid fields as in Problems, without the prefix before the message:
 // "http[0].match[1].headers[x-a].exact". Mend reports whether the message became valid.
-func (s *Source) Mend(m proto.Message, wrong func() []string) bool {
+func (s *Source) RepairMessage(m proto.Message, wrong func() []string) bool {
 	for range 200 {
 		paths := wrong()
 		if len(paths) == 0 {

@@ -60,9 +60,9 @@ func (p *Proxy) Refuse(typeURL string) {
 	p.refuses = typeURL
 }
 
-// Silence has the sidecar answer nothing, or, once it was silent, everything that it owes an
+// SetSilent has the sidecar answer nothing, or, once it was silent, everything that it owes an
 // answer.
-func (p *Proxy) Silence(silent bool) {
+func (p *Proxy) SetSilent(silent bool) {
 	p.mu.Lock()
 	p.silent = silent
 	var owed []*discoveryv3.DeltaDiscoveryRequest
@@ -75,9 +75,9 @@ func (p *Proxy) Silence(silent bool) {
 	}
 }
 
-// Keep requires that a cluster exists and has endpoints from now on: the test fails as soon as it
+// RequireCluster requires that a cluster exists and has endpoints from now on: the test fails as soon as it
 // is sent anything else.
-func (p *Proxy) Keep(cluster string) {
+func (p *Proxy) RequireCluster(cluster string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept = append(p.kept, cluster)

@@ -69,11 +69,11 @@ func ConnectWith(t testing.TB, address string, c credentials.TransportCredential
 	return p
 }
 
-// Rejected connects a sidecar that the control plane must refuse, and returns the reason.
-func Rejected(t testing.TB, address string, node *corev3.Node) error {
+// ConnectRejected connects a sidecar that the control plane must refuse, and returns the reason.
+func ConnectRejected(t testing.TB, address string, node *corev3.Node) error {
 	t.Helper()
 	p := dialProxy(t, address, insecure.NewCredentials())
-	p.Release()
+	p.AllowEnd()
 	p.sendFirst(node)
 	<-p.ended
 	return p.err
@@ -93,7 +93,7 @@ func dialProxy(t testing.TB, address string, c credentials.TransportCredentials)
 	}
 	p := &Proxy{t: t, stream: stream, ended: make(chan struct{}), have: map[string]map[string]*discoveryv3.Resource{}}
 	p.leave = sync.OnceFunc(func() {
-		p.Release()
+		p.AllowEnd()
 		cancel()
 		<-p.ended
 		_ = conn.Close() // its stream has ended
@@ -109,8 +109,8 @@ func (p *Proxy) sendFirst(node *corev3.Node) {
 	p.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: api.ListenerType})
 }
 
-// Release allows the control plane to end the stream from now on.
-func (p *Proxy) Release() { p.released.Store(true) }
+// AllowEnd allows the control plane to end the stream from now on.
+func (p *Proxy) AllowEnd() { p.released.Store(true) }
 
 // Subscribe requests resources by name, besides the names that its resources refer to.
 func (p *Proxy) Subscribe(typeURL string, names ...string) {
@@ -173,9 +173,9 @@ func (p *Proxy) handleResponse(r *discoveryv3.DeltaDiscoveryResponse) []*discove
 	return append(answers, subscriptionChanges(before, p.wantedNames(r.TypeUrl))...)
 }
 
-// Sent returns the resources sent since the last call, sorted and without duplicates: "CDS
+// SentResources returns the resources sent since the last call, sorted and without duplicates: "CDS
 // outbound|80||a", and "CDS -outbound|80||a" for a removed one.
-func (p *Proxy) Sent() []string {
+func (p *Proxy) SentResources() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.record
@@ -215,15 +215,15 @@ func (p *Proxy) readResource(typeURL, name string, into proto.Message) bool {
 	return true
 }
 
-// Version returns the version of a resource that the sidecar has, "" if it has none.
-func (p *Proxy) Version(typeURL, name string) string {
+// VersionOf returns the version of a resource that the sidecar has, "" if it has none.
+func (p *Proxy) VersionOf(typeURL, name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.have[typeURL][name].GetVersion()
 }
 
-// Names returns the names of the resources of a type that the sidecar has, sorted.
-func (p *Proxy) Names(typeURL string) []string {
+// ResourceNames returns the names of the resources of a type that the sidecar has, sorted.
+func (p *Proxy) ResourceNames(typeURL string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []string

@@ -8,9 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate"
 )
 
-// Explained returns the generators' output for a View, in the form that package explain reads.
+// ExplainResources returns the generators' output for a View, in the form that package explain reads.
 // Object is the caller's to set.
-func Explained(table *translate.Table, v *view.View) *explain.Resources {
+func ExplainResources(table *translate.Table, v *view.View) *explain.Resources {
 	return &explain.Resources{
 		Listeners: allOfType(table, v, api.ListenerType), Clusters: allOfType(table, v, api.ClusterType),
 		Named: func(typeURL, name string) *resource.Resource { return namedResource(table, v, typeURL, name) },

@@ -19,10 +19,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// All returns the clusters, listeners, endpoints, extensions and routes of a View, in this order. A
+// AllResources returns the clusters, listeners, endpoints, extensions and routes of a View, in this order. A
 // name that a listener requests and no generator produces fails the test; a route configuration may
 // be none.
-func All(t testing.TB, table *translate.Table, v *view.View) []*resource.Resource {
+func AllResources(t testing.TB, table *translate.Table, v *view.View) []*resource.Resource {
 	t.Helper()
 	clusters, listeners := allOfType(table, v, api.ClusterType), allOfType(table, v, api.ListenerType)
 	list := slices.Concat(clusters, listeners)
@@ -53,8 +53,8 @@ func All(t testing.TB, table *translate.Table, v *view.View) []*resource.Resourc
 	return list
 }
 
-// Config returns the result of All as one configuration, with extensions inlined.
-func Config(t testing.TB, list []*resource.Resource) envoy.Config {
+// ConfigOf returns the result of All as one configuration, with extensions inlined.
+func ConfigOf(t testing.TB, list []*resource.Resource) envoy.Config {
 	t.Helper()
 	extensions := map[string]*anypb.Any{}
 	rest := slices.DeleteFunc(slices.Clone(list), func(r *resource.Resource) bool {

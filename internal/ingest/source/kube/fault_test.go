@@ -58,29 +58,29 @@ func TestWatchesThatEnd(t *testing.T) {
 		begin     func(t *testing.T, f *faultproxy.Front)
 		meanwhile func(http.ResponseWriter, *http.Request) bool
 	}{
-		{"connections are cut", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, nil},
+		{"connections are cut", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, nil},
 		{"410 in the stream", func(t *testing.T, f *faultproxy.Front) {
-			if f.Say("services", gone) == 0 {
+			if f.SendLine("services", gone) == 0 {
 				t.Error("there is no watch to end")
 			}
 		}, nil},
 		{"an error in the stream", func(t *testing.T, f *faultproxy.Front) {
-			if f.Say("services", internal) == 0 {
+			if f.SendLine("services", internal) == 0 {
 				t.Error("there is no watch to end")
 			}
 		}, nil},
-		{"410 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, faultproxy.Refuse(410)},
-		{"500 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, faultproxy.Refuse(500)},
-		{"429 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, faultproxy.Refuse(429)},
-		{"503 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, faultproxy.Refuse(503)},
-		{"403 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, faultproxy.Refuse(403)},
-		{"404 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, faultproxy.Refuse(404)},
-		{"what is no answer", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, func(w http.ResponseWriter, _ *http.Request) bool {
+		{"410 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(410)},
+		{"500 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(500)},
+		{"429 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(429)},
+		{"503 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(503)},
+		{"403 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(403)},
+		{"404 to all that is asked", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, faultproxy.Refuse(404)},
+		{"what is no answer", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte("<html>log in</html>"))
 			return true
 		}},
-		{"half an answer", func(_ *testing.T, f *faultproxy.Front) { f.Cut() }, func(w http.ResponseWriter, _ *http.Request) bool {
+		{"half an answer", func(_ *testing.T, f *faultproxy.Front) { f.CutConnections() }, func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(`{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`))
 			panic(http.ErrAbortHandler)
@@ -106,9 +106,9 @@ func TestWatchesThatEnd(t *testing.T) {
 			}
 			createServices(t, client, ns, "new")
 			if fault.meanwhile != nil {
-				asked := f.Count("services", "")
+				asked := f.CountRequests("services", "")
 				deadline := time.After(patience)
-				for f.Count("services", "") < asked+4 {
+				for f.CountRequests("services", "") < asked+4 {
 					select {
 					case <-deadline:
 						t.Fatal("the source does not try again")
@@ -172,7 +172,7 @@ func TestDuplicates(t *testing.T) {
 		event("MODIFIED", string(now.UID), "1"),                // from the past
 		event("MODIFIED", string(now.UID), now.ResourceVersion),
 	} {
-		if f.Say("services", line) == 0 {
+		if f.SendLine("services", line) == 0 {
 			t.Fatal("there is no watch to say it in")
 		}
 	}
@@ -237,13 +237,13 @@ func TestAPIServerThatHangsUp(t *testing.T) {
 		Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond,
 	})
 	r.awaitSynced()
-	before := f.Count("services", "")
+	before := f.CountRequests("services", "")
 	f.Set(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
-	f.Cut()
+	f.CutConnections()
 	r.await("that an error is known", func() bool {
 		return slices.ContainsFunc(r.source.Health(), func(h Health) bool { return h.Err != nil })
 	})
-	if asked := f.Count("services", "") - before; asked > 3 {
+	if asked := f.CountRequests("services", "") - before; asked > 3 {
 		t.Errorf("it was asked %d times before it was seen that it does not answer", asked)
 	}
 	f.Set(nil)
@@ -273,7 +273,7 @@ func TestRightsThatAreLost(t *testing.T) {
 	r.awaitSynced()
 	r.look()
 	setRules(t, client, role)
-	f.Cut() // the API server looks at rights when a watch begins
+	f.CutConnections() // the API server looks at rights when a watch begins
 	r.await("a Problem", func() bool { return r.has("Service cannot be read", "forbidden", "stays in use") })
 	if err := client.CoreV1().Services(ns).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -339,8 +339,8 @@ func TestFirstListRefused(t *testing.T) {
 				}
 				return
 			}
-			asked := f.Count(test.refused, "")
-			for f.Count(test.refused, "") < asked+20 { // about a second
+			asked := f.CountRequests(test.refused, "")
+			for f.CountRequests(test.refused, "") < asked+20 { // about a second
 				time.Sleep(10 * time.Millisecond)
 			}
 			r.mu.Lock()
@@ -382,7 +382,7 @@ func TestSuddenEmptyWorld(t *testing.T) {
 			r.URL.Path = strings.Replace(r.URL.Path, "/namespaces/"+ns+"/", "/namespaces/kube-public/", 1)
 			return false
 		})
-		if f.Say("services", `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}`) == 0 {
+		if f.SendLine("services", `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}`) == 0 {
 			t.Fatal("there is no watch to end")
 		}
 		r.await("a doubt", func() bool { return r.has("lacks 20 of 20 objects") })

@@ -30,8 +30,8 @@ type Memory struct {
 // NewMemory makes an empty one.
 func NewMemory() *Memory { return &Memory{seen: map[string][]Sighting{}} }
 
-// Of returns the sightings of a request, in their order.
-func (m *Memory) Of(id string) []Sighting {
+// SightingsOf returns the sightings of a request, in their order.
+func (m *Memory) SightingsOf(id string) []Sighting {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Sighting(nil), m.seen[id]...)

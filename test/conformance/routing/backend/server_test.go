@@ -87,7 +87,7 @@ func TestEverythingOnOnePort(t *testing.T) {
 		if name != "https" && seen.Protocol != name || name == "https" && seen.ServerName != "x.example.com" {
 			t.Errorf("%s: saw %s, server name %q", name, seen.Protocol, seen.ServerName)
 		}
-		if list := memory.Of(name); len(list) != 1 {
+		if list := memory.SightingsOf(name); len(list) != 1 {
 			t.Errorf("%s: remembered %+v", name, list)
 		}
 	}
@@ -108,7 +108,7 @@ func TestLinesAndWebSockets(t *testing.T) {
 			t.Fatalf("line %d: %q, %v", i, line, err)
 		}
 	}
-	if n := len(memory.Of("one")); n != 2 {
+	if n := len(memory.SightingsOf("one")); n != 2 {
 		t.Errorf("remembered %d lines", n)
 	}
 	ws, err := net.Dial("tcp", address)

@@ -244,7 +244,7 @@ func (s *Stage) installCharts(ctx context.Context) error {
 			chart.Chart,
 			chart.Namespace,
 		)
-		if err := mesh.Install(ctx, s.cluster.Programs(), s.cluster.Kubeconfig(), chart); err != nil {
+		if err := mesh.InstallCharts(ctx, s.cluster.Programs(), s.cluster.Kubeconfig(), chart); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func startWorld(t *testing.T) *world {
 	t.Helper()
 	netns.Require(t)
 	w := &world{dir: t.TempDir()}
-	bin, proxy := filepath.Join(w.dir, "bin"), envoy.Require(t)
+	bin, proxy := filepath.Join(w.dir, "bin"), envoy.RequireBinary(t)
 	if err := meshtest.Build(bin); err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func tableCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			f, err := report.Read(args...)
 			if err == nil {
-				f.Table(c.OutOrStdout())
+				f.PrintTable(c.OutOrStdout())
 			}
 			return err
 		},

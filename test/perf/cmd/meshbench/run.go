@@ -124,7 +124,7 @@ func runCommand() *cobra.Command {
 			defer done()
 			results := new(report.File)
 			err = f.measureGroups(c.Context(), p, groups, results)
-			results.Table(c.OutOrStdout())
+			results.PrintTable(c.OutOrStdout())
 			if out != "" {
 				if err := results.Write(out); err != nil {
 					return err

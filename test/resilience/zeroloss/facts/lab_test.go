@@ -71,7 +71,7 @@ type lab struct {
 func newLab(t *testing.T, number int, first func(*config)) *lab {
 	t.Helper()
 	netns.Require(t)
-	envoy.Require(t)
+	envoy.RequireBinary(t)
 	l := &lab{t: t, done: map[string]string{}, config: config{
 		Dir: tempDir(t), IP: fmt.Sprintf("127.1.0.%d", number), MaxConnections: 1000,
 		Clusters: []route{{"http", 8080, false}, {"http2", 8082, true}, {"grpc", 7070, true}, {"tcp", 9000, false}},

@@ -49,10 +49,10 @@ const (
 	networkFile  = 4
 )
 
-// Init becomes the container that a file describes: this process was started in mount, PID, UTS and
+// RunContainer becomes the container that a file describes: this process was started in mount, PID, UTS and
 // IPC namespaces of its own. It does not return. The main function calls it when its first argument
 // is [InitCommand].
-func Init(file string) {
+func RunContainer(file string) {
 	runtime.LockOSThread()
 	err := becomeContainer(file)
 	fmt.Fprintf(os.Stderr, "cannot start the container: %v\n", err)

@@ -19,11 +19,11 @@ const proxyUser = 1337
 // readable by other users.
 const ApplicationUser = 5000
 
-// Images builds the programs of the images of meshpilot and Bookinfo, and returns the images by the
+// BuildImages builds the programs of the images of meshpilot and Bookinfo, and returns the images by the
 // names that charts and manifests use: Istio's names, of any registry and tag. Envoy must be there
 // (`make envoy`).
-func Images(ctx context.Context) (image.Map, error) {
-	envoyPath, err := envoy.Binary()
+func BuildImages(ctx context.Context) (image.Map, error) {
+	envoyPath, err := envoy.FindBinary()
 	if err != nil {
 		return nil, err
 	}

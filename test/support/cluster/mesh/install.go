@@ -29,10 +29,10 @@ func Charts(set ...string) []Chart {
 	}
 }
 
-// Install installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and waits
+// InstallCharts installs charts with Helm on the cluster of a kubeconfig, or upgrades them, and waits
 // until what each of them runs is ready. The cluster must not have Istio's kinds yet: those are the
 // base chart's.
-func Install(ctx context.Context, programs *cluster.Programs, kubeconfig string, charts ...Chart) error {
+func InstallCharts(ctx context.Context, programs *cluster.Programs, kubeconfig string, charts ...Chart) error {
 	h, err := newHelm(ctx, programs, kubeconfig)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
+	err := rootCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo-k8s:", err)
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-func command() *cobra.Command {
+func rootCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:           "demo-k8s",
@@ -41,18 +41,18 @@ func command() *cobra.Command {
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return play(cmd.Context(), keep) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), keep) },
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "stay until Ctrl-C after the story")
 	return cmd
 }
 
-func play(ctx context.Context, keep bool) error {
+func runDemo(ctx context.Context, keep bool) error {
 	watching := audience{screen.Terminal(os.Stdout, false)}
 	o := cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Output: watching.Say}
 	watching.Line(screen.Bold, "A Kubernetes cluster comes up: etcd, kube-apiserver, kube-controller-manager, a node")
 	var err error
-	if o.Images, err = mesh.Images(ctx); err != nil {
+	if o.Images, err = mesh.BuildImages(ctx); err != nil {
 		return err
 	}
 	c, err := cluster.Up(ctx, o)
@@ -71,15 +71,15 @@ func play(ctx context.Context, keep bool) error {
 	defer stage.Close()
 	played := stage.Play(ctx)
 	if keep && ctx.Err() == nil {
-		if err := stay(ctx, watching, c, stage.Gateway()); err != nil {
+		if err := keepCluster(ctx, watching, c, stage.Gateway()); err != nil {
 			return err
 		}
 	}
 	return played
 }
 
-// stay leaves the cluster to people until ctx ends.
-func stay(ctx context.Context, watching audience, c *cluster.Cluster, gateway string) error {
+// keepCluster leaves the cluster to people until ctx ends.
+func keepCluster(ctx context.Context, watching audience, c *cluster.Cluster, gateway string) error {
 	watching.Line(screen.Bold, "\nThe cluster stays until Ctrl-C")
 	watching.Say("export KUBECONFIG=%s", c.Kubeconfig())
 	if gateway != "" {

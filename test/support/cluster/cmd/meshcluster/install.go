@@ -40,12 +40,12 @@ func installMesh(ctx context.Context, p place, set []string) error {
 		return err
 	}
 	// The paths of images are known to the kubelet: they are built again in place.
-	if _, err := mesh.Images(ctx); err != nil {
+	if _, err := mesh.BuildImages(ctx); err != nil {
 		return err
 	}
 	for _, chart := range mesh.Charts(set...) {
 		printProgress("installing %s", chart.Release)
-		if err := mesh.Install(ctx, programs, s.Kubeconfig, chart); err != nil {
+		if err := mesh.InstallCharts(ctx, programs, s.Kubeconfig, chart); err != nil {
 			return err
 		}
 	}

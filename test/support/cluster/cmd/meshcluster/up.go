@@ -186,7 +186,7 @@ func keepCluster(ctx context.Context, p place, s *settings) (err error) {
 	}
 	o.Dir = p.filePath("cluster")
 	if o.Tier == cluster.Node {
-		if o.Images, err = mesh.Images(ctx); err != nil {
+		if o.Images, err = mesh.BuildImages(ctx); err != nil {
 			return err
 		}
 	}

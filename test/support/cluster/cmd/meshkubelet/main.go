@@ -22,7 +22,7 @@ import (
 
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == kubelet.InitCommand {
-		kubelet.Init(os.Args[2]) // does not return
+		kubelet.RunContainer(os.Args[2]) // does not return
 	}
 	if err := rootCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "meshkubelet:", err)
