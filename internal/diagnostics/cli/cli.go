@@ -22,7 +22,7 @@ const timeout = 10 * time.Second
 // New returns the command tree of pilotctl. The first kubeconfig, if any, is the default of
 // --kubeconfig of the workload commands.
 func New(kubeconfig ...string) *cobra.Command {
-	a := &asker{}
+	a := &pageClient{}
 	if len(kubeconfig) > 0 {
 		a.kubeconfig = kubeconfig[0]
 	}
@@ -50,8 +50,8 @@ func New(kubeconfig ...string) *cobra.Command {
 	return c
 }
 
-// asker reads debug pages. Its fields are the persistent flags.
-type asker struct{ server, output, namespace, kubeconfig string }
+// pageClient reads debug pages. Its fields are the persistent flags.
+type pageClient struct{ server, output, namespace, kubeconfig string }
 
 // answer is the result of a command: the data for JSON and YAML output, and the rows for table
 // output.
@@ -65,7 +65,7 @@ type answer struct {
 
 // printAnswer prints an answer in the format of --output. It returns an error for an unknown
 // format.
-func (a *asker) printAnswer(c *cobra.Command, x answer) error {
+func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {
 	case "table", "short":
@@ -94,7 +94,7 @@ func (a *asker) printAnswer(c *cobra.Command, x answer) error {
 }
 
 // readPage reads a debug page and decodes its JSON into the value that into points to.
-func (a *asker) readPage(ctx context.Context, name string, query url.Values, into any) error {
+func (a *pageClient) readPage(ctx context.Context, name string, query url.Values, into any) error {
 	path := "/debug/" + name
 	if len(query) > 0 {
 		path += "?" + query.Encode()

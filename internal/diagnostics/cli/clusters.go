@@ -9,7 +9,7 @@ import (
 )
 
 // remoteClusters returns the command that lists the clusters of clusterz and their state.
-func (a *asker) remoteClusters() *cobra.Command {
+func (a *pageClient) remoteClusters() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remote-clusters",
 		Short: "List the clusters that services are read from, with their sync status",

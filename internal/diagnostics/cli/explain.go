@@ -14,7 +14,7 @@ import (
 
 // explainCommand returns the command that shows the path of a call and the objects that determine
 // it.
-func (a *asker) explainCommand() *cobra.Command {
+func (a *pageClient) explainCommand() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
 		Use:   "explain NAME[.NAMESPACE] URL",

@@ -34,7 +34,7 @@ type injection struct {
 }
 
 // injectCommand returns the command that injects sidecars into the workloads of a manifest.
-func (a *asker) injectCommand() *cobra.Command {
+func (a *pageClient) injectCommand() *cobra.Command {
 	x := &injection{}
 	c := &cobra.Command{
 		Use:     "inject -f FILE",

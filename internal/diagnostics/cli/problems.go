@@ -13,7 +13,7 @@ import (
 )
 
 // problemsCommand returns the command that lists the Problems of problemz.
-func (a *asker) problemsCommand() *cobra.Command {
+func (a *pageClient) problemsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "problems", Short: "List invalid or ignored fields of configuration objects", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -40,7 +40,7 @@ func (a *asker) problemsCommand() *cobra.Command {
 }
 
 // nacksCommand returns the command that lists the rejected resources of nackz.
-func (a *asker) nacksCommand() *cobra.Command {
+func (a *pageClient) nacksCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "nacks",
 		Short: "List resources that proxies rejected (NACK), with the reason and source objects",

@@ -25,7 +25,7 @@ type selection struct {
 
 // proxyConfig returns the commands with the tables of istioctl proxy-config. They show the
 // resources that the control plane sent, not the proxy's own config_dump.
-func (a *asker) proxyConfig() *cobra.Command {
+func (a *pageClient) proxyConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "proxy-config",
 		Aliases: []string{"pc"},
@@ -93,7 +93,7 @@ func (s *selection) addFlags(c *cobra.Command) {
 
 // readDump reads the config_dump of the proxy in args, or the file of --file. It returns an error
 // if neither is set.
-func (a *asker) readDump(c *cobra.Command, args []string, s selection) (*dump, error) {
+func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*dump, error) {
 	switch {
 	case s.file == "-":
 		body, err := io.ReadAll(c.InOrStdin())

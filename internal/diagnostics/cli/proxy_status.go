@@ -13,7 +13,7 @@ import (
 
 // proxyStatus returns the command that lists the connected proxies, or the state of each resource
 // type of one proxy.
-func (a *asker) proxyStatus() *cobra.Command {
+func (a *pageClient) proxyStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),
 		Short: "List connected proxies and whether they acknowledged their configuration",

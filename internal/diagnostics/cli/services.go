@@ -11,7 +11,7 @@ import (
 )
 
 // servicesCommand returns the command that lists the services of registryz.
-func (a *asker) servicesCommand() *cobra.Command {
+func (a *pageClient) servicesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "services", Short: "List all services of the control plane", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,7 +65,7 @@ type endpoint struct {
 
 // endpointsCommand returns the command that lists the endpoints of all services, or of those whose
 // hostname starts with the argument.
-func (a *asker) endpointsCommand() *cobra.Command {
+func (a *pageClient) endpointsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "endpoints [HOSTNAME]",
 		Short: "List the endpoints of all services, or of one service",

@@ -19,7 +19,7 @@ import (
 )
 
 // workloadCommand returns the commands for workloads outside Kubernetes.
-func (a *asker) workloadCommand() *cobra.Command {
+func (a *pageClient) workloadCommand() *cobra.Command {
 	c := &cobra.Command{Use: "workload", Short: "Add a virtual machine or a local process to the mesh"}
 	entry := &cobra.Command{Use: "entry", Short: "Workloads"}
 	entry.AddCommand(a.configureEntry())
@@ -77,7 +77,7 @@ func (f *meshFlags) selectedMesh() (workload.Mesh, error) {
 }
 
 // workloadToken returns the command that signs a token for a workload.
-func (a *asker) workloadToken() *cobra.Command {
+func (a *pageClient) workloadToken() *cobra.Command {
 	var flags meshFlags
 	var file, account, out string
 	var lifetime time.Duration
@@ -142,7 +142,7 @@ func readGroup(file, namespace string) (workload.Group, error) {
 }
 
 // configureEntry returns the command that writes the files a workload needs to join the mesh.
-func (a *asker) configureEntry() *cobra.Command {
+func (a *pageClient) configureEntry() *cobra.Command {
 	var flags meshFlags
 	var o workload.Options
 	var file, out string
@@ -221,7 +221,7 @@ root-cert.pem, istio-token and hosts.`,
 }
 
 // createGroup returns the command that prints a WorkloadGroup.
-func (a *asker) createGroup() *cobra.Command {
+func (a *pageClient) createGroup() *cobra.Command {
 	var name, account string
 	var labels, annotations, ports map[string]string
 	c := &cobra.Command{

@@ -34,7 +34,7 @@ func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
 			return nil // disabled for this route
 		}
 	}
-	a := asked{x.walk, x.request}
+	a := rbacCall{x.walk, x.request}
 	if f.GetMatcher() != nil || f.GetShadowMatcher() != nil {
 		return x.endUnsupported(name, "the rules are a matcher, which is not supported")
 	}
@@ -61,7 +61,7 @@ func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 		w.addNote(StageAccess, name, "evaluates the connection at the caller's first bytes, and allows it until then")
 		return nil
 	}
-	a := asked{w, new(Request)}
+	a := rbacCall{w, new(Request)}
 	if end := a.tryShadowRules(tcpAccess, name, f.GetShadowRules(), f.GetShadowRulesStatPrefix()); end != nil {
 		return end
 	}
@@ -74,7 +74,7 @@ func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 
 // enforceRules evaluates the rules in force and adds a step. details is empty unless the call is
 // denied. end is not nil if a condition of the rules is unsupported.
-func (a asked) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
+func (a rbacCall) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
 	if rules == nil {
 		return "", nil
 	}
@@ -124,7 +124,7 @@ func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 // tryShadowRules evaluates shadow rules, which never deny a call. It stores their result in the
 // dynamic metadata for later filters and adds a step. It returns endings only if a condition is
 // unsupported.
-func (a asked) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
+func (a rbacCall) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
 	if rules == nil {
 		return nil
 	}

@@ -85,7 +85,7 @@ func (w *walk) askAuthorizer(
 	failOpen bool,
 ) (details string, end []Ending) {
 	if only != nil {
-		f, err := asked{walk: w}.evalMetadata(only)
+		f, err := rbacCall{walk: w}.evalMetadata(only)
 		switch {
 		case err != nil:
 			return "", w.endUnsupported(name, "%v", err)

@@ -134,7 +134,7 @@ func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 }
 
 // portFinding reports whether the destination port is between from and to. A mismatch has distance
-// elseport.
+// mismatchPort.
 func portFinding(port uint16, from, to uint32) finding {
 	wanted := fmt.Sprintf("is %d", from)
 	if to != from {

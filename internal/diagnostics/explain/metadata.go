@@ -26,7 +26,7 @@ func (w *walk) mergeMetadata(filter string, s *structpb.Struct) {
 }
 
 // evalSourcedMetadata evaluates SourcedMetadata. Only dynamic metadata is supported.
-func (a asked) evalSourcedMetadata(m *rbacv3.SourcedMetadata) (finding, error) {
+func (a rbacCall) evalSourcedMetadata(m *rbacv3.SourcedMetadata) (finding, error) {
 	if m.GetMetadataSource() != rbacv3.MetadataSource_DYNAMIC {
 		return finding{}, errors.New("route metadata is not supported")
 	}
@@ -34,7 +34,7 @@ func (a asked) evalSourcedMetadata(m *rbacv3.SourcedMetadata) (finding, error) {
 }
 
 // evalMetadata evaluates a MetadataMatcher against the dynamic metadata.
-func (a asked) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
+func (a rbacCall) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
 	var keys []string
 	value := structpb.NewStructValue(a.metadata[m.GetFilter()])
 	for _, p := range m.GetPath() {

@@ -10,15 +10,15 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// asked is the call as RBAC policies see it. The request of a raw connection is empty.
-type asked struct {
+// rbacCall is the call as RBAC policies see it. The request of a raw connection is empty.
+type rbacCall struct {
 	*walk
 	request *Request
 }
 
 // evalPermission evaluates a Permission, which matches the requested operation. The error reports
 // an unsupported condition.
-func (a asked) evalPermission(p *rbacv3.Permission) (finding, error) {
+func (a rbacCall) evalPermission(p *rbacv3.Permission) (finding, error) {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_Any:
 		return alwaysHolds(), nil
@@ -60,8 +60,8 @@ func (a asked) evalPermission(p *rbacv3.Permission) (finding, error) {
 	}
 }
 
-// evalHeader evaluates a HeaderMatcher. A mismatch of the host has distance elsehost.
-func (a asked) evalHeader(h *routev3.HeaderMatcher) (finding, error) {
+// evalHeader evaluates a HeaderMatcher. A mismatch of the host has distance mismatchHost.
+func (a rbacCall) evalHeader(h *routev3.HeaderMatcher) (finding, error) {
 	ok, err := headerMatches(h, a.request)
 	if ok {
 		return finding{ok: true, why: headerText(h)}, err
@@ -78,8 +78,8 @@ func (a asked) evalHeader(h *routev3.HeaderMatcher) (finding, error) {
 	return finding{why: h.GetName() + " is " + value + " (wanted: " + wanted + ")", miss: miss}, err
 }
 
-// evalPath compares the path without the query. A mismatch has distance elsewhat.
-func (a asked) evalPath(m *matcherv3.PathMatcher) (finding, error) {
+// evalPath compares the path without the query. A mismatch has distance mismatchMethodOrPath.
+func (a rbacCall) evalPath(m *matcherv3.PathMatcher) (finding, error) {
 	path, _ := a.request.splitPath()
 	f, err := textFinding("the path", path, m.GetPath())
 	f.miss *= mismatchMethodOrPath

@@ -28,7 +28,7 @@ type judgement struct {
 const maxMisses = 3
 
 // evaluateRules evaluates RBAC rules. The error reports an unsupported condition.
-func (a asked) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
+func (a rbacCall) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
 	var misses []finding
 	for _, name := range slices.Sorted(maps.Keys(rules.GetPolicies())) {
 		f, err := a.evalPolicy(rules.GetPolicies()[name])
@@ -57,7 +57,7 @@ func (a asked) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
 
 // evalPolicy reports whether a policy matches the call, as a finding. CEL conditions are
 // unsupported.
-func (a asked) evalPolicy(p *rbacv3.Policy) (finding, error) {
+func (a rbacCall) evalPolicy(p *rbacv3.Policy) (finding, error) {
 	if p.GetCondition() != nil || p.GetCheckedCondition() != nil {
 		return finding{}, errors.New("CEL conditions are not supported")
 	}

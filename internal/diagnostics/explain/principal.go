@@ -9,7 +9,7 @@ import (
 
 // evalPrincipal evaluates a Principal, which matches the caller. The error reports an unsupported
 // identifier.
-func (a asked) evalPrincipal(p *rbacv3.Principal) (finding, error) {
+func (a rbacCall) evalPrincipal(p *rbacv3.Principal) (finding, error) {
 	switch i := p.GetIdentifier().(type) {
 	case *rbacv3.Principal_Any:
 		return alwaysHolds(), nil
@@ -47,7 +47,7 @@ func (a asked) evalPrincipal(p *rbacv3.Principal) (finding, error) {
 
 // evalAuthenticated compares the identity in the caller's certificate. Without TLS the caller has
 // no identity, and the condition fails.
-func (a asked) evalAuthenticated(m *matcherv3.StringMatcher) (finding, error) {
+func (a rbacCall) evalAuthenticated(m *matcherv3.StringMatcher) (finding, error) {
 	switch {
 	case !a.secured:
 		return finding{why: "the caller has no identity, for the call is not by mutual TLS", miss: near}, nil

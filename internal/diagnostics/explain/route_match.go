@@ -18,7 +18,7 @@ func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why st
 			break
 		}
 		var f finding
-		f, err = asked{x.walk, x.request}.evalMetadata(d)
+		f, err = rbacCall{x.walk, x.request}.evalMetadata(d)
 		ok, why = f.ok, why+", "+f.why
 	}
 	return ok, matched, why, err

@@ -13,7 +13,7 @@ const (
 )
 
 // evalTemplate compares the path without the query with a template such as "/a/*/b/**".
-func (a asked) evalTemplate(text string) (finding, error) {
+func (a rbacCall) evalTemplate(text string) (finding, error) {
 	var expression strings.Builder
 	for segment := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
 		expression.WriteByte('/')

@@ -39,7 +39,7 @@ type outgoing struct {
 	foreign bool
 }
 
-// overdue is the interval at which the machine receives stream.Overdue, its event for elapsed time.
+// overdue is the interval at which the machine receives stream.Tick, its event for elapsed time.
 const overdue = time.Second
 
 func (x *session) run(ctx context.Context) error {
@@ -78,7 +78,7 @@ func (x *session) run(ctx context.Context) error {
 		case <-changed:
 		case <-tick:
 			tick = x.f.clock.After(overdue)
-			x.applyEvent(stream.Overdue{})
+			x.applyEvent(stream.Tick{})
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -158,7 +158,7 @@ func (x *session) applyEvent(e stream.Event) {
 			// Istio's clients wait for a response for every type. The response for this type is
 			// empty.
 			x.queue = append(x.queue, outgoing{send: &stream.Send{TypeURL: a.TypeURL, Nonce: "none"}, foreign: true})
-		case stream.Shut:
+		case stream.EndStream:
 			x.broken = status.Error(codes.InvalidArgument, a.Reason)
 		}
 	}

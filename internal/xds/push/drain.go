@@ -16,7 +16,7 @@ const (
 	maxDrain = 10 * time.Minute
 )
 
-// drainEvents returns for how many Overdue events connections may still use the clusters of a
+// drainEvents returns for how many Tick events connections may still use the clusters of a
 // replaced listener. The events are counted from the ACK of the new listener. The time is
 // drainDuration of the proxy's ProxyConfig, at most maxDrain. If it is missing or malformed, it is
 // the default of ProxyConfig.

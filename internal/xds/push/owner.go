@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// overduePeriod is the interval at which streams receive stream.Overdue, their event for elapsed
+// overduePeriod is the interval at which streams receive stream.Tick, their event for elapsed
 // time.
 const overduePeriod = time.Second
 
@@ -141,7 +141,7 @@ func (p *Pusher) queryRollout(read func(*rollout.Rollout)) {
 	}
 }
 
-// ageStreams sends stream.Overdue to all streams every overduePeriod.
+// ageStreams sends stream.Tick to all streams every overduePeriod.
 func (p *Pusher) ageStreams(ctx context.Context) {
 	for {
 		select {
@@ -150,7 +150,7 @@ func (p *Pusher) ageStreams(ctx context.Context) {
 		case <-p.clock.After(overduePeriod):
 		}
 		for _, c := range p.clients.all() {
-			c.applyEvent(stream.Overdue{})
+			c.applyEvent(stream.Tick{})
 		}
 	}
 }

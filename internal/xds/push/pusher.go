@@ -124,7 +124,7 @@ func (p *Pusher) PushAll() {
 		p.Publish(s, snapshot.Delta{All: true})
 	}
 	for _, c := range p.clients.all() {
-		c.applyEvent(stream.Again{})
+		c.applyEvent(stream.ResendAll{})
 	}
 }
 

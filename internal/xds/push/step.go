@@ -94,7 +94,7 @@ func (c *Client) recordActions(actions []stream.Action) progress {
 		switch a := a.(type) {
 		case stream.Send:
 			c.out, c.sending, p.sent = &a, true, true
-		case stream.Shut:
+		case stream.EndStream:
 			c.ended, p.sent = ProtocolError{a.Reason, a.Limit}, true
 		case stream.Ack:
 			if c.isVoter() && c.env.needs.needsAccepted(a.TypeURL) {

@@ -3,7 +3,7 @@ package stream
 import "github.com/meshpilot/meshpilot/internal/model/resource"
 
 // Action is an instruction to the caller of Machine.Step. Its kinds are Send, Ack, Nack, Stale,
-// Want, Late, Unknown and Shut.
+// Want, Late, Unknown and EndStream.
 type Action interface{ action() }
 
 // Send is a response to write. The next Send is returned only after a Sent event. All its parts are
@@ -78,17 +78,17 @@ type Late struct {
 // type, for at most maxStrangers types.
 type Unknown struct{ TypeURL string }
 
-// Shut ends the stream, because the client broke the protocol or exceeded a limit.
-type Shut struct {
+// EndStream ends the stream, because the client broke the protocol or exceeded a limit.
+type EndStream struct {
 	Reason string
 	Limit  bool // set if a limit was exceeded
 }
 
-func (Send) action()    {}
-func (Ack) action()     {}
-func (Nack) action()    {}
-func (Stale) action()   {}
-func (Want) action()    {}
-func (Late) action()    {}
-func (Unknown) action() {}
-func (Shut) action()    {}
+func (Send) action()      {}
+func (Ack) action()       {}
+func (Nack) action()      {}
+func (Stale) action()     {}
+func (Want) action()      {}
+func (Late) action()      {}
+func (Unknown) action()   {}
+func (EndStream) action() {}

@@ -28,16 +28,16 @@ type arrival struct {
 	// for endpoints. bare is set if some of the clusters wait for no endpoints.
 	fed         uint64
 	taken, bare bool
-	age         int // in Overdue events
+	age         int // in Tick events
 }
 
 const (
-	// deadline is the number of Overdue events for which resources wait for clusters. Endpoints and
+	// deadline is the number of Tick events for which resources wait for clusters. Endpoints and
 	// secrets arrive within milliseconds, and names resolve within a second or two. If it takes
 	// longer, something is broken (a silent DNS server, a secret that does not exist). A held-back
 	// route configuration holds back all its other routes.
 	deadline = patience
-	// grace is the number of Overdue events for which clusters without endpoints are waited for at
+	// grace is the number of Tick events for which clusters without endpoints are waited for at
 	// a stuck client.
 	grace = 2
 	// pending is the number of a response that was not sent yet.
@@ -233,7 +233,7 @@ func (m *Machine) unfreezeReady(s *subscription, d *draft) {
 	s.oweNames(sortedNames(names))
 }
 
-// ageArrivals ages the arrivals by one Overdue event and deletes them at the deadline. It emits
+// ageArrivals ages the arrivals by one Tick event and deletes them at the deadline. It emits
 // Late for the resources that are sent because of that. It also sets stuck if an answer to CDS is
 // missing for a deadline.
 func (m *Machine) ageArrivals() {

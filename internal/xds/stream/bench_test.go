@@ -224,7 +224,7 @@ func memoryOf(mode Mode, services, streams int) int64 {
 				)
 			}
 		}
-		converse(machines[i], Overdue{})
+		converse(machines[i], Tick{})
 	}
 	used := heap() - before
 	runtime.KeepAlive(machines)

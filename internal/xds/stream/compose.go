@@ -203,7 +203,7 @@ func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft)
 }
 
 // sendsNow reports whether a changed resource is sent to the client now. It returns false for an
-// owed resource, which debts adds. It freezes a resource that must wait.
+// owed resource, which addOwed adds. It freezes a resource that must wait.
 func (s *subscription) sendsNow(r *resource.Resource, d *draft) bool {
 	if containsName(s.owed, r.Name) {
 		return false

@@ -25,7 +25,7 @@
 //
 // At most one Send is in progress at a time. The next response is composed after Sent, from the
 // ResourceSnapshot that is the newest then. A stream that is blocked in a write thus holds one
-// response and no queue, and continues with the newest state. The caller sends Overdue about once a
+// response and no queue, and continues with the newest state. The caller sends Tick about once a
 // second.
 //
 // # ResourceSnapshots
@@ -61,7 +61,7 @@
 //   - Changes wait while a response of the type is unanswered, and are then sent together. Answers
 //     to requests do not wait. Clusters do not wait either: Envoy holds back every ACK of CDS
 //     while any cluster warms, perhaps without end, so nothing may depend on that ACK. An answer
-//     is awaited for five Overdue events at most.
+//     is awaited for five Tick events at most.
 //   - A resource that the client has is sent again for three reasons only. The client requested it
 //     (in delta also if it already has it), it is endpoints that follow their cluster, or the full
 //     state of the type is sent (SotW).
@@ -88,7 +88,7 @@
 //     version.
 //   - In SotW, lingering clusters are part of the full state.
 //   - A client that names its clusters (gRPC) keeps the clusters that it still names for two more
-//     Overdue events. It uses new routes shortly after it has acknowledged them.
+//     Tick events. It uses new routes shortly after it has acknowledged them.
 //   - An inbound cluster is kept for the client's drain time in addition (Options.Drain). Envoy
 //     keeps the connections of a removed filter chain for that long. Without the cluster it would
 //     answer their requests with 503.
@@ -101,7 +101,7 @@
 // response that contained the cluster.
 //
 // One hanging cluster holds back all these ACKs. Nothing therefore waits longer than a deadline of
-// five Overdue events; then the machine reports [Late]. A client that has held back an ACK of CDS
+// five Tick events; then the machine reports [Late]. A client that has held back an ACK of CDS
 // for that long is stuck. Until it answers CDS again, the ACK of the endpoints that followed is
 // also accepted as the sign. A hanging cluster thus costs one deadline, not one for each later
 // change.
@@ -139,13 +139,13 @@
 //     held endpoints are sent again, because a cluster waits for some of them. Changes of its
 //     listeners and routes wait, because they may refer to clusters that it does not have.
 //   - A client that lost its stream while it started up requests CDS and EDS but not LDS. After
-//     two Overdue events its endpoints are sent again too.
+//     two Tick events its endpoints are sent again too.
 //
 // A SotW client cannot report its clusters, so any cluster may be new to it. Its routes wait until
 // it has acknowledged CDS. All its listeners wait too if one of them refers to a cluster.
 //
 // A reconnected client keeps its clusters until it is updated to the newest LDS and RDS. If it does
-// not request these types, clusters are removed after two Overdue events.
+// not request these types, clusters are removed after two Tick events.
 //
 // A Machine does not know other Machines. Two streams with one node id are normal while a proxy
 // restarts, and each is served in full.

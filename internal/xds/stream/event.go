@@ -1,6 +1,6 @@
 package stream
 
-// Event is an input of Machine.Step. Its kinds are Request, Ready, Sent, Overdue, Again and Close.
+// Event is an input of Machine.Step. Its kinds are Request, Ready, Sent, Tick, ResendAll and Close.
 type Event interface{ event() }
 
 // Request is a DiscoveryRequest or a DeltaDiscoveryRequest. The machine takes ownership of its
@@ -31,20 +31,20 @@ type Ready struct{ Resources *ResourceSnapshot }
 // Sent reports that the last Send was written and that the caller can write another one.
 type Sent struct{}
 
-// Overdue reports that time has passed. The caller sends it about once a second. The machine counts
+// Tick reports that time has passed. The caller sends it about once a second. The machine counts
 // these events to expire its waits for the client.
-type Overdue struct{}
+type Tick struct{}
 
-// Again sends everything that the client subscribes to once more, changed or not. An operator
+// ResendAll sends everything that the client subscribes to once more, changed or not. An operator
 // requested it.
-type Again struct{}
+type ResendAll struct{}
 
 // Close ends the stream. Later events are ignored.
 type Close struct{}
 
-func (Request) event() {}
-func (Ready) event()   {}
-func (Sent) event()    {}
-func (Overdue) event() {}
-func (Again) event()   {}
-func (Close) event()   {}
+func (Request) event()   {}
+func (Ready) event()     {}
+func (Sent) event()      {}
+func (Tick) event()      {}
+func (ResendAll) event() {}
+func (Close) event()     {}

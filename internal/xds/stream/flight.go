@@ -14,11 +14,11 @@ type flight struct {
 	parts   []*Payload
 	removed []string
 	before  uint64 // subscription.reached before the response
-	age     int    // in Overdue events
+	age     int    // in Tick events
 }
 
 const (
-	// patience is the number of Overdue events after which an ACK is no longer awaited. A client
+	// patience is the number of Tick events after which an ACK is no longer awaited. A client
 	// that loses an ACK is therefore not blocked.
 	patience = 5
 	// maxFlights limits the unanswered responses that are stored for a type that is not

@@ -128,7 +128,7 @@ func (m *Machine) unfreezeEndpoints(names []string) {
 }
 
 // unfreezeRemoved unfreezes the endpoints of clusters that no longer linger. A client unsubscribes
-// from them when it processes the removal, before or after it acknowledges it. At the next Overdue
+// from them when it processes the removal, before or after it acknowledges it. At the next Tick
 // event it should have done so.
 func (m *Machine) unfreezeRemoved() {
 	if e := m.endpoints(); e != nil && len(e.frozen) > 0 {

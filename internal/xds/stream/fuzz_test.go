@@ -107,7 +107,7 @@ func (in *fuzzInput) event() Event {
 	case 2:
 		return Sent{}
 	case 3:
-		return Overdue{}
+		return Tick{}
 	default:
 		r := Request{TypeURL: "unknown"}
 		if i := int(b / 8 % 10); i < len(pushOrder) {

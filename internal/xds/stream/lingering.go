@@ -16,18 +16,18 @@ type lingering struct {
 	// only the client reported (Request.Held).
 	gone map[string]*resource.Resource
 	from uint64 // the round in which the most recent one was deleted
-	age  int    // Overdue events since then (EDS: see startUp)
+	age  int    // Tick events since then (EDS: see resendEndpoints)
 	// draining maps each resource in gone that connections of a drained listener may use
-	// (Type.Drains) to the number of Overdue events that are left before its removal.
+	// (Type.Drains) to the number of Tick events that are left before its removal.
 	draining map[string]int
 }
 
 const (
-	// unasked is the number of Overdue events within which a reconnected client should request the
+	// unasked is the number of Tick events within which a reconnected client should request the
 	// types that refer to clusters. After that, clusters are removed from it without these
 	// requests.
 	unasked = 2
-	// inUse is the number of Overdue events for which a client that names its clusters keeps
+	// inUse is the number of Tick events for which a client that names its clusters keeps
 	// deleted clusters that it still names. gRPC acknowledges routes before it uses them, and calls
 	// in progress still need the clusters of the older routes. When these calls have ended, it
 	// unsubscribes.
@@ -98,7 +98,7 @@ func (m *Machine) canRelease(s *subscription) bool {
 // isUnreferenced reports whether nothing that the client may still use refers to the resources in
 // gone. Every requested type that may refer to them must be acknowledged for the round in which the
 // most recent one was deleted, or a later one, without rejected resources. For a type that was not
-// requested, a reconnected client has unasked Overdue events to request it.
+// requested, a reconnected client has unasked Tick events to request it.
 func (m *Machine) isUnreferenced(s *subscription) bool {
 	for i, t := range m.subs {
 		if !m.types.list[i].refersToClusters() || len(m.resources.groups[i]) == 0 {
@@ -174,7 +174,7 @@ func (m *Machine) oweFollowers() {
 	}
 }
 
-// advanceTimers advances all timers by one Overdue event. Flights and arrivals do not age while a
+// advanceTimers advances all timers by one Tick event. Flights and arrivals do not age while a
 // response is being written: the client cannot have answered it, and no other response is sent.
 func (m *Machine) advanceTimers() {
 	for _, s := range m.subs {
@@ -211,7 +211,7 @@ func (m *Machine) advanceTimers() {
 }
 
 // resendEndpoints sends the endpoints again to a client that lost its stream while it was starting
-// up. Such a client reports endpoints but does not request listeners for unasked Overdue events.
+// up. Such a client reports endpoints but does not request listeners for unasked Tick events.
 // One of its clusters still waits for endpoints that were being sent on the earlier stream.
 func (m *Machine) resendEndpoints() {
 	e := m.endpoints()

@@ -14,7 +14,7 @@ type Options struct {
 	Intern func(names []string) ([]string, any)
 	// Names limits the names that a client may subscribe to. Zero values mean no limit.
 	Names NameLimits
-	// Drain is the number of Overdue events for which the client keeps a resource that drained
+	// Drain is the number of Tick events for which the client keeps a resource that drained
 	// connections use (Type.Drains), after the last reference to it is deleted. If 0, the resource
 	// is removed at once.
 	Drain int
@@ -73,9 +73,9 @@ func (m *Machine) Step(e Event) []Action {
 		m.replaceResources(e.Resources)
 	case Sent:
 		m.writing = false
-	case Overdue:
+	case Tick:
 		m.advanceTimers()
-	case Again:
+	case ResendAll:
 		for _, s := range m.subs {
 			if s != nil && s.open {
 				s.oweAll()
@@ -115,7 +115,7 @@ const maxUnknownTypes = 16
 func (m *Machine) processRequest(r Request) {
 	if r.TypeURL == "" {
 		m.closed = true
-		m.addAction(Shut{Reason: "type_url is missing: an aggregated stream needs it in every request"})
+		m.addAction(EndStream{Reason: "type_url is missing: an aggregated stream needs it in every request"})
 		return
 	}
 	at := m.types.positionOf(r.TypeURL)
@@ -136,7 +136,7 @@ func (m *Machine) processRequest(r Request) {
 	}
 	if exceeded := m.limits.exceeded(s, before); exceeded != "" {
 		m.closed = true
-		m.addAction(Shut{Reason: exceeded, Limit: true})
+		m.addAction(EndStream{Reason: exceeded, Limit: true})
 		return
 	}
 	if first {

@@ -15,7 +15,7 @@ type book struct {
 	// starting says that endpoints may be sent again if the client does not go on to listeners.
 	starting bool
 
-	// seconds counts the Overdue events that a client could have answered in; born is when a
+	// seconds counts the Tick events that a client could have answered in; born is when a
 	// cluster was first sent.
 	seconds int
 	born    map[string]int

@@ -70,7 +70,7 @@ func (m *configModel) run() int {
 		case 5, 6:
 			m.written()
 		case 7:
-			m.step(Overdue{})
+			m.step(Tick{})
 		default:
 			m.deliver()
 		}

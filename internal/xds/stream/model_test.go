@@ -142,7 +142,7 @@ func (m *model) step(e Event) {
 					m.fail("%s is late after %d seconds", c, m.book.seconds-m.book.born[c])
 				}
 			}
-		case Unknown, Shut:
+		case Unknown, EndStream:
 			m.fail("unexpected %s", describe(a))
 		}
 	}
@@ -159,7 +159,7 @@ func (m *model) overdue() {
 	if !m.writing {
 		m.book.seconds++
 	}
-	m.step(Overdue{})
+	m.step(Tick{})
 }
 
 // look has the names looked up that were wanted so far.

@@ -9,10 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
 
-// shutBy returns the Shut among actions, nil if there is none.
-func shutBy(actions []Action) *Shut {
+// shutBy returns the EndStream among actions, nil if there is none.
+func shutBy(actions []Action) *EndStream {
 	for _, a := range actions {
-		if s, ok := a.(Shut); ok {
+		if s, ok := a.(EndStream); ok {
 			return &s
 		}
 	}

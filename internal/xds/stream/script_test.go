@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 //	> CDS ack 3 …                        with response_nonce 3; may go on with names
 //	> CDS nack 3 "text" …                with error_detail
 //	> CDS version 7 …                    SotW: version_info
-//	> overdue 2                          two Overdue events
+//	> overdue 2                          two Tick events
 //	> again                              everything once more
 //	> block, > unblock                   the shell cannot write, and can again
 //	< …                                  what comes out
@@ -120,7 +120,7 @@ func (s *script) command(line string) {
 			s.t.Fatalf("%q: %v", line, err)
 		}
 		for range n {
-			s.step(Overdue{}, Overdue{})
+			s.step(Tick{}, Tick{})
 		}
 	case "block":
 		s.blocked = true
@@ -129,7 +129,7 @@ func (s *script) command(line string) {
 		s.blocked = false
 		s.step(Sent{}, Sent{})
 	case "again":
-		s.step(Again{}, Again{})
+		s.step(ResendAll{}, ResendAll{})
 	case "close":
 		s.step(Close{}, Close{})
 	default:
@@ -200,7 +200,7 @@ func describe(a Action) string {
 		)
 	case Unknown:
 		return "unknown " + a.TypeURL
-	case Shut:
+	case EndStream:
 		return "shut: " + a.Reason
 	default:
 		return fmt.Sprintf("%#v", a)

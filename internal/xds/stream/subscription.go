@@ -138,7 +138,7 @@ func (s *subscription) dropNames(names []string) {
 func (s *subscription) hasRequest() bool { return s.due || s.everything || len(s.owed) > 0 }
 
 // maySend reports whether the type may be sent now. It may if the client has a pending request,
-// waits for no answer from the client (see waiting), or the type is unpaced.
+// waits for no answer from the client (see awaitsAnswer), or the type is unpaced.
 func (s *subscription) maySend() bool { return s.isUnpaced() || s.hasRequest() || !s.awaitsAnswer() }
 
 // isBehind reports whether the client lacks resources of the ResourceSnapshot that it was last
