@@ -199,7 +199,7 @@ func (c *Cluster) Config() *rest.Config {
 // NodeConfig is that of an administrator's client that runs in the node's network (see NodePID).
 func (c *Cluster) NodeConfig() *rest.Config {
 	config := c.Config()
-	config.Host = c.keys.config(c.innerAddress()).Host
+	config.Host = c.keys.restConfig(c.innerAddress()).Host
 	return config
 }
 
