@@ -23,7 +23,7 @@ func (a *analyzer) gatewaySelectors() {
 			found[text] = selected || !known
 		}
 		if !found[text] {
-			a.warn(c, "spec.selector", "no workload that is known has the labels "+text+": nobody serves the Gateway")
+			a.warn(c, "spec.selector", "no known workload has the labels "+text+": no gateway serves it")
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (a *analyzer) labelledGateways() {
 				object,
 				"status.loadBalancer",
 				fmt.Sprintf(
-					"no address of a gateway of network %q is known, which nobody reaches: %s was not resolved",
+					"no address of a gateway of network %q is known, so the network is unreachable: %s was not resolved",
 					network,
 					strings.Join(s.External, ", "),
 				),

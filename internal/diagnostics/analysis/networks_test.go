@@ -73,7 +73,7 @@ kind: Service
 metadata: {name: x, namespace: istio-system, labels: {topology.istio.io/network: n8}}
 spec: {clusterIP: 10.96.0.9, ports: [{name: tls, port: 15443}]}
 status: {loadBalancer: {ingress: [{hostname: gw.example.com}]}}`,
-			want: []string{`status.loadBalancer: no address of a gateway of network "n8" is known, which nobody reaches: gw.example.com was not resolved`}},
+			want: []string{`status.loadBalancer: no address of a gateway of network "n8" is known, so the network is unreachable: gw.example.com was not resolved`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := fixture.New(t, []byte(gatewayServices+tt.object), nil)

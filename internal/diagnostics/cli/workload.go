@@ -124,7 +124,7 @@ to read that. With Kubernetes the API server signs.`,
 	c.Flags().StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	c.Flags().StringVarP(&account, "service-account", "s", "", "service account of the workload")
 	c.Flags().DurationVar(&lifetime, "duration", 24*time.Hour, "how long the token is good")
-	c.Flags().StringVar(&out, "out", "", "file to write it to, for nobody else's eyes (default: it is printed)")
+	c.Flags().StringVar(&out, "out", "", "file to write it to, readable only by its owner (default: standard output)")
 	return c
 }
 

@@ -20,7 +20,7 @@ func retiredPages() map[string]string {
 // if the page is retired, otherwise 404 Not Found.
 func missingPage(name string) Refusal {
 	if successor, retired := retiredPages()[name]; retired {
-		return Refusal{http.StatusGone, fmt.Sprintf("there is no debug page %q any more: %s", name, successor)}
+		return Refusal{http.StatusGone, fmt.Sprintf("debug page %q was removed: %s", name, successor)}
 	}
 	return Refusal{http.StatusNotFound, fmt.Sprintf("there is no debug page %q", name)}
 }

@@ -52,7 +52,7 @@ func (u *unhonoured) checkLevel(field string, l policyLevel) {
 	if l.GetOutlierDetection().GetConsecutiveErrors() != 0 { //nolint:staticcheck // who still writes it is to know
 		u.warn(
 			field+".outlierDetection.consecutiveErrors",
-			"has no effect any more: consecutive5xxErrors and consecutiveGatewayErrors replace it",
+			"no longer has an effect: consecutive5xxErrors and consecutiveGatewayErrors replace it",
 		)
 	}
 }

@@ -252,7 +252,7 @@ func TestOneHostOfTwo(t *testing.T) {
 	if !strings.Contains(spec, "more.other.svc.cluster.local") || strings.Count(spec, "more.other") != 1 {
 		t.Errorf("the younger Ingress has not the one rule that is left to it:\n%s", spec)
 	}
-	if want := `warning Ingress/other/more: spec.rules[0].http.paths[1]: is never used: Ingress/shop/web: spec.rules[0].http.paths[2] is for the same path of host "web.example.com", and counts`; s.reasons() != want {
+	if want := `warning Ingress/other/more: spec.rules[0].http.paths[1]: is never used: Ingress/shop/web: spec.rules[0].http.paths[2] is for the same path of host "web.example.com", and takes precedence`; s.reasons() != want {
 		t.Errorf("problems:\n%s", s.reasons())
 	}
 	// Without the older one the VirtualService is the younger's.

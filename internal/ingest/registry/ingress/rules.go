@@ -90,7 +90,7 @@ func (r *reader) addProblem(field, format string, args ...any) {
 func (r *reader) addRules(field string, spec *networkingv1.IngressRule) {
 	host := cmp.Or(strings.ToLower(spec.Host), "*")
 	if spec.HTTP == nil && r.fallback == nil {
-		r.addProblem(field+".http", "is missing, and there is no defaultBackend: requests for host %q get 404", host)
+		r.addProblem(field+".http", "is missing, and there is no defaultBackend: no route is created for host %q", host)
 		return
 	}
 	if _, known := r.hosts[host]; !known {
@@ -125,7 +125,7 @@ func (r *reader) destination(field string, backend *networkingv1.IngressBackend)
 		if port = r.converter.ports[service][backend.Service.Port.Name]; port == 0 {
 			r.addProblem(
 				field+".service.port.name",
-				"Service %q has no port %q, or does not exist: requests get 503",
+				"Service %q has no port %q, or does not exist: no route is created",
 				service.Name,
 				backend.Service.Port.Name,
 			)

@@ -101,6 +101,6 @@ func shadowedProblem(host string, r, by ranked) config.Problem {
 	}
 	return config.Problem{
 		Key: keyOf(r.of.name), Field: r.field, Origin: r.of.origin, Severity: config.Warning,
-		Reason: "is never used: " + where + " is for the same path of host \"" + host + "\", and counts",
+		Reason: "is never used: " + where + " is for the same path of host \"" + host + "\", and takes precedence",
 	}
 }

@@ -63,7 +63,7 @@ func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig leads nowhere: %w", err)
+		return nil, fmt.Errorf("the kubeconfig has no usable cluster: %w", err)
 	}
 	return config, nil
 }
