@@ -75,7 +75,8 @@ func TestAllocatedByStatus(t *testing.T) {
 }
 
 // TestAllocationIsTheSameEverywhere: in whatever order objects come and go, a control plane that
-// finds them so returns the same addresses. The range is small, so that many compete for one address.
+// finds them so returns the same addresses. The range is small, so that many compete for one
+// address.
 func TestAllocationIsTheSameEverywhere(t *testing.T) {
 	allocation := snapshot.Allocation{Ranges: []netip.Prefix{netip.MustParsePrefix("240.240.0.0/27"), netip.MustParsePrefix("2001:2::/124")}}
 	build := func() *snapshot.Builder {

@@ -9,12 +9,13 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// Easing encodes modes of a workload as text, "PERMISSIVE 8080=STRICT". It overrides the modes of
-// its PeerAuthentications while a change of them is rolled out to the callers. "" is no override.
-type Easing string
+// TransitionModes encodes modes of a workload as text, "PERMISSIVE 8080=STRICT". It overrides the
+// modes of its PeerAuthentications while a change of them is rolled out to the callers. "" is no
+// override.
+type TransitionModes string
 
 // modes parses the text. Malformed entries are skipped.
-func (e Easing) modes() PeerModes {
+func (e TransitionModes) modes() PeerModes {
 	var m PeerModes
 	for i, word := range strings.Fields(string(e)) {
 		if i == 0 {
@@ -24,7 +25,7 @@ func (e Easing) modes() PeerModes {
 		port, mode, _ := strings.Cut(word, "=")
 		n, err := strconv.ParseUint(port, 10, 32)
 		if err != nil {
-			continue // not written by PeerModes.Easing
+			continue // not written by PeerModes.Text
 		}
 		if m.Ports == nil {
 			m.Ports = map[uint32]PeerMode{}
@@ -34,23 +35,23 @@ func (e Easing) modes() PeerModes {
 	return m
 }
 
-// Easing returns the modes in the text form.
-func (m PeerModes) Easing() Easing {
+// Text returns the modes in the text form.
+func (m PeerModes) Text() TransitionModes {
 	words := []string{m.Mode.String()}
 	for _, port := range slices.Sorted(maps.Keys(m.Ports)) {
 		words = append(words, strconv.FormatUint(uint64(port), 10)+"="+m.Ports[port].String())
 	}
-	return Easing(strings.Join(words, " "))
+	return TransitionModes(strings.Join(words, " "))
 }
 
 // With returns the modes of e instead of m, with the objects of m. It returns m if e is empty.
-func (m PeerModes) With(e Easing) PeerModes {
+func (m PeerModes) With(e TransitionModes) PeerModes {
 	if e == "" {
 		return m
 	}
-	eased := e.modes()
-	eased.From = m.From
-	return eased
+	modes := e.modes()
+	modes.From = m.From
+	return modes
 }
 
 // Between returns modes that accept the callers that use m and the callers that use o: PERMISSIVE

@@ -20,8 +20,8 @@ func TestBetween(t *testing.T) {
 		{"STRICT 8080=DISABLE", "STRICT 8080=DISABLE 9090=PERMISSIVE", "STRICT 8080=DISABLE 9090=PERMISSIVE", true},
 		{"DISABLE 8080=STRICT", "STRICT", "PERMISSIVE 8080=STRICT", false},
 	} {
-		was, is := Easing(c.was).modes(), Easing(c.is).modes()
-		if got := was.Between(is).Easing(); got != Easing(c.between) {
+		was, is := TransitionModes(c.was).modes(), TransitionModes(c.is).modes()
+		if got := was.Between(is).Text(); got != TransitionModes(c.between) {
 			t.Errorf("between %q and %q is %q, want %q", c.was, c.is, got, c.between)
 		}
 		if got := was.CalledAlike(is); got != c.alike {
@@ -33,9 +33,9 @@ func TestBetween(t *testing.T) {
 	}
 	plain := PeerModes{Mode: security.PeerAuthentication_MutualTLS_STRICT}
 	if got := plain.With(""); got.Mode != plain.Mode {
-		t.Errorf("no easing gives %v", got.Mode)
+		t.Errorf("without transition modes: %v", got.Mode)
 	}
 	if got := plain.With("PERMISSIVE"); got.Mode != security.PeerAuthentication_MutualTLS_PERMISSIVE {
-		t.Errorf("easing gives %v", got.Mode)
+		t.Errorf("with transition modes: %v", got.Mode)
 	}
 }

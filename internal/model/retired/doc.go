@@ -1,9 +1,10 @@
-// Package retired is the one table of what Istio has removed: command-line flags, kinds,
-// fields, annotations and fields of MeshConfig, each with its successor.
+// Package retired contains the table of flags, kinds, fields and annotations that Istio has removed,
+// including fields of MeshConfig, each with its successor.
 //
-// In: nothing. Out: the table, look-ups in it ([KindOf], [FieldOf], [AnnotationOf]) and a page of
-// documentation ([Page]). Law: pure data, imports nothing of ours. A field in the table is not in
-// today's API, and every field name that the API reserves is in the table; the tests check both.
+// It provides the table, lookups in it ([KindOf], [FieldOf], [AnnotationOf]) and a page of
+// documentation ([Page]). It is pure data and imports no other package of this module. A field in
+// the table is not in today's API, and every field name that the API reserves is in the table; the
+// tests check both.
 //
 // The readers are the command lines (internal/base/command, internal/agent/command), the decoder of
 // objects (internal/model/config/decode), the validation of metadata (internal/model/config) and of the mesh

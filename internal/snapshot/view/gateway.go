@@ -60,8 +60,8 @@ type GatewayServer struct {
 	Gateway  string
 	Protocol mesh.Protocol
 	Hosts    []GatewayHost
-	// ServerNames are the hosts that select this server by SNI: Hosts without the names that an older
-	// server of the same address has. They are in lower case and sorted; "*" matches all.
+	// ServerNames are the hosts that select this server by SNI: Hosts without the names that an
+	// older server of the same address has. They are in lower case and sorted; "*" matches all.
 	ServerNames []string
 	// Route is the name of its RouteConfiguration, or "" if it does not serve HTTP.
 	Route string

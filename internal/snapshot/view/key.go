@@ -73,9 +73,9 @@ type Key struct {
 	Telemetry snapshot.TelemetryKeys
 	// PeerAuthentications are the PeerAuthentications that apply to a sidecar.
 	PeerAuthentications snapshot.Peers
-	// Easing temporarily overrides the mTLS mode of Peers, while a change of the mode is rolled out
-	// to the callers. It is "" if no change is in progress.
-	Easing snapshot.Easing
+	// TransitionModes temporarily overrides the mTLS mode of Peers, while a change of the mode is
+	// rolled out to the callers. It is "" if no change is in progress.
+	TransitionModes snapshot.TransitionModes
 	// Policies are the AuthorizationPolicies and RequestAuthentications that apply to the proxy.
 	Policies snapshot.PolicyNames
 	// PoliciesInside is set if HTTP policies are embedded in the proxy's listeners instead of being
@@ -163,7 +163,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 
 // PeerModes returns the mTLS modes that a proxy of the Key accepts, including a temporary override.
 func (k Key) PeerModes(s *snapshot.Snapshot) snapshot.PeerModes {
-	return s.PeerModes(k.PeerAuthentications).With(k.Easing)
+	return s.PeerModes(k.PeerAuthentications).With(k.TransitionModes)
 }
 
 // generatorGRPC is the node metadata GENERATOR of gRPC applications with Istio's agent.

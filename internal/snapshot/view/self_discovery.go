@@ -30,8 +30,8 @@ const (
 )
 
 // selfDiscovery returns the service port that identifies the proxy's own workload. Of several
-// services it selects the oldest, as Istio does, and the lowest of its ports. Services that select a
-// WorkloadEntry with the proxy's address have precedence over the services of its pod.
+// services it selects the oldest, as Istio does, and the lowest of its ports. Services that select
+// a WorkloadEntry with the proxy's address have precedence over the services of its pod.
 func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) SelfDiscovery {
 	if !p.Metadata.EnableSelfDiscovery {
 		return SelfDiscovery{}
@@ -71,7 +71,8 @@ func filterByWorkloadEntries(s *snapshot.Snapshot, p *mesh.Proxy, refs []instanc
 	return list
 }
 
-// workloadEntries returns the WorkloadEntries of the proxy's namespace that have one of its addresses.
+// workloadEntries returns the WorkloadEntries of the proxy's namespace that have one of its
+// addresses.
 func workloadEntries(s *snapshot.Snapshot, p *mesh.Proxy) []*mesh.Workload {
 	var list []*mesh.Workload
 	for _, a := range p.Addresses {

@@ -24,7 +24,7 @@ const (
 func modes() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
 		return []*resource.Resource{
-			resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Easing())),
+			resource.FromBytes("virtualInbound", api.ListenerType, []byte(v.Key.PeerModes(v.Snapshot).Text())),
 		}
 	}}
 }

@@ -56,7 +56,7 @@ func startTime() time.Time { return time.Unix(1_000_000, 0).UTC() }
 // accepts.
 func inbound() view.Generator {
 	return view.Generator{TypeURL: api.ListenerType, Inbound: true, All: func(v *view.View) []*resource.Resource {
-		body := fmt.Sprint(v.Key.Inbound, " ", v.Key.PeerModes(v.Snapshot).Easing())
+		body := fmt.Sprint(v.Key.Inbound, " ", v.Key.PeerModes(v.Snapshot).Text())
 		return []*resource.Resource{resource.FromBytes("virtualInbound", api.ListenerType, []byte(body))}
 	}}
 }

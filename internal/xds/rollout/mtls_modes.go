@@ -18,8 +18,8 @@ func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) v
 	}
 	present := c.class.key
 	was, is := present.PeerModes(old), k.PeerModes(r.snapshot)
-	if present.Easing != "" && old.PeerModes(present.PeerAuthentications).Same(is) { // is on its way there already
-		k.Easing = present.Easing
+	if present.TransitionModes != "" && old.PeerModes(present.PeerAuthentications).Same(is) { // is on its way there already
+		k.TransitionModes = present.TransitionModes
 		return k
 	}
 	if was.Same(is) {
@@ -39,7 +39,7 @@ func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) v
 		return k
 	}
 	r.transition.acceptBoth(c, callsChange)
-	k.Easing = between.Easing()
+	k.TransitionModes = between.Text()
 	return k
 }
 

@@ -145,7 +145,7 @@ func (r *Rollout) advanceTransition() bool {
 		for c := range servers {
 			if c.class != nil {
 				k := c.unsuspendedKey()
-				k.Easing = ""
+				k.TransitionModes = ""
 				r.placeClient(c, k)
 			}
 		}

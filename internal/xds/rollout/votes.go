@@ -112,6 +112,6 @@ func (f *refusedFilter) addVersion(version string) {
 // suspensionKey returns the Key of the class whose suspensions apply to k. A change of mutual TLS
 // modes does not alter it.
 func suspensionKey(k view.Key) view.Key {
-	k.Easing = ""
+	k.TransitionModes = ""
 	return k
 }

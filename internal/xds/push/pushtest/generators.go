@@ -65,7 +65,7 @@ func (g *Generators) local(name string) bool { return name == g.Local }
 // outbound returns the Key without what proxies serve, so that different classes share the
 // resources.
 func outbound(k view.Key) view.Key {
-	k.Inbound, k.PeerAuthentications, k.Easing = "", snapshot.Peers{}, ""
+	k.Inbound, k.PeerAuthentications, k.TransitionModes = "", snapshot.Peers{}, ""
 	return k
 }
 

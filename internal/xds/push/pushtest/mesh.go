@@ -1,9 +1,9 @@
-// Package pushtest is a small mesh for tests of packages push and rollout: services, endpoints and
-// configuration objects that tests change, and generators that make simple, well-formed resources
-// of them.
+// Package pushtest provides a small mesh for tests of packages push and rollout: services, endpoints
+// and configuration objects that tests change, and generators that make simple, well-formed
+// resources of them.
 //
-// In: changes. Out: snapshots with their Deltas ([Mesh]), and a table of generators that count
-// their calls ([Generators]). It is for tests only. Start with [Mesh].
+// [Mesh] turns changes into snapshots with their Deltas. [Generators] is a table of generators that
+// count their calls. The package is for tests only. Start with [Mesh].
 package pushtest
 
 import (
