@@ -18,7 +18,7 @@ func TestConditionFault(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		"":                                "is no expression",
+		"":                                "is not an expression",
 		"response.code >=":                "at column 17",
 		"'text'":                          "is of type string",
 		"unknown.code == 1":               "undeclared reference to 'unknown'",
@@ -28,7 +28,7 @@ func TestConditionFault(t *testing.T) {
 		"request.headers.all(k, k == '')": "each element",
 		"string(request.size) == '1'":     "does not turn values into strings",
 		"request.path.matches('(')":       "regular expression",
-		"request.path == 'a' &&& true":    "is no expression",
+		"request.path == 'a' &&& true":    "is not an expression",
 		strings.Repeat("x", 5000):         "at most 4096",
 		"upstream_peer.labels['a'] == ''": "certificate",
 	} {
@@ -48,7 +48,7 @@ func TestTagExpression(t *testing.T) {
 		}
 	}
 	for value, want := range map[string]string{
-		"(request.size)%2": "write a space", "string(string(1))": "does not turn", "downstream_peer.app": "connection.uri_san", "": "is no expression",
+		"(request.size)%2": "write a space", "string(string(1))": "does not turn", "downstream_peer.app": "connection.uri_san", "": "is not an expression",
 	} {
 		if got, fault := TagExpression(value); !strings.Contains(fault, want) {
 			t.Errorf("%s: %q, %q; want %q", value, got, fault, want)

@@ -54,7 +54,7 @@ func TestFormatFault(t *testing.T) {
 		"%REQ%": "needs parameters", "%REQ()%": "needs parameters", "%REQ(a?b?c)%": "more than one alternative",
 		"%RESPONSE_CODE(x)%": "no parameters", "%PROTOCOL:3%": "no length", "%START_TIME:3%": "no length", "%REQ(a):x%": "begins no command",
 		"%METADATA(FOO:a)%": "something other than", "%FILTER_STATE(a:b)%": "KEY:TYPED", "%FILTER_STATE(a:FIELD)%": "KEY:FIELD:NAME",
-		"%COMMON_DURATION(a)%": "START:END", "%PATH(X)%": "WQ", "%CEL(foo(1))%": "undeclared reference", "%CEL(request.)%": "no expression",
+		"%COMMON_DURATION(a)%": "START:END", "%PATH(X)%": "WQ", "%CEL(foo(1))%": "undeclared reference", "%CEL(request.)%": "not an expression",
 	} {
 		if fault := config.FormatFault(f); !strings.Contains(fault, want) {
 			t.Errorf("%q: found %q, want %q", f, fault, want)

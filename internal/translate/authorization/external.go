@@ -97,7 +97,7 @@ func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig
 			continue
 		}
 		if addressOf(p) == nil {
-			return nil, fmt.Sprintf("the extension provider %qis not an external authorizer", name)
+			return nil, fmt.Sprintf("the extension provider %q is not an external authorizer", name)
 		}
 		return p, s.Fault
 	}

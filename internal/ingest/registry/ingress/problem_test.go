@@ -17,7 +17,7 @@ func TestProblems(t *testing.T) {
 	const paths = "      paths:\n"
 	for _, c := range []struct{ old, new, want string }{
 		{"  rules:\n", "  - {hosts: [x.example.com]}\n  rules:\n", "error Ingress/shop/web: spec.tls[1].secretName: is missing"},
-		{"  rules:\n", "  rules:\n  - {host: x.example.com}\n", `error Ingress/shop/web: spec.rules[0].http: is missing, and there is no defaultBackend: calls of host "x.example.com"`},
+		{"  rules:\n", "  rules:\n  - {host: x.example.com}\n", `error Ingress/shop/web: spec.rules[0].http: is missing, and there is no defaultBackend: no route is created for host "x.example.com"`},
 		{paths, paths + "      - {path: /x, backend: {service: {name: gone, port: {name: http}}}}\n",
 			`error Ingress/shop/web: spec.rules[0].http.paths[0].backend.service.port.name: Service "gone" has no port "http"`},
 		{paths, paths + "      - {path: /x, backend: {service: {name: api, port: {name: grpc}}}}\n",
