@@ -60,7 +60,7 @@ func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 			a.addProblem(
 				field+".spiffeBundleUrl",
 				config.Error,
-				"must be an https URL, because only its certificate authenticates the server",
+				"must be an https URL: only its certificate authenticates the server",
 			)
 		case roots != "":
 			a.addCertificates(field+".spiffeBundleUrl", roots, domains)

@@ -131,7 +131,7 @@ func TestProblems(t *testing.T) {
 		"error caCertificates[2].pem: has a PRIVATE KEY where a certificate belongs; it is not used",
 		"error caCertificates[3].pem: is not a certificate, and is not used",
 		`error caCertificates[4].pem: the certificate of "CN=leaf" is not that of an authority, and is not used`,
-		"error caCertificates[5].spiffeBundleUrl: must be an address of https",
+		"error caCertificates[5].spiffeBundleUrl: must be an https URL",
 		`error caCertificates[6].trustDomains: "A b"`,
 		`error defaultConfig.caCertificatesPem[0]: the certificate of "CN=leaf" is not that of an authority, and is not used`,
 	}

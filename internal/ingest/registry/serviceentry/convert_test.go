@@ -239,7 +239,7 @@ func TestProblems(t *testing.T) {
 	}{
 		{"dynamic DNS", edit(t, passthroughEntry, "NONE", "DYNAMIC_DNS"), nil},
 		{"dynamic DNS of one host", edit(t, passthroughEntry, "NONE", "DYNAMIC_DNS", `["*.example.org"]`, `["*.example.org", a.b]`), []string{`error spec.hosts[1]: "a.b" is not a wildcard`}},
-		{"dynamic DNS of bytes", edit(t, passthroughEntry, "NONE", "DYNAMIC_DNS", "protocol: TLS", "protocol: TCP"), []string{`error spec.ports[0].protocol: "TCP" does not tell which host is meant`}},
+		{"dynamic DNS of bytes", edit(t, passthroughEntry, "NONE", "DYNAMIC_DNS", "protocol: TLS", "protocol: TCP"), []string{`error spec.ports[0].protocol: "TCP" does not identify the requested host`}},
 		{"endpoints of dynamic DNS", edit(t, passthroughEntry, "NONE", "DYNAMIC_DNS") + "\n  endpoints: [{address: 192.0.2.1}]", []string{"error spec.endpoints: are not used with resolution DYNAMIC_DNS"}},
 		{"wildcard without endpoints", edit(t, dnsEntry, "www.example.com", `"*.example.com"`), []string{`error spec.resolution: "*.example.com" cannot be resolved`}},
 		{"name in a static entry", edit(t, staticEntry, "192.0.2.1", "a.b"), []string{`error spec.endpoints[0].address: "a.b" is not an IP address`}},

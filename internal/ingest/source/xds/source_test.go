@@ -284,7 +284,7 @@ func TestServerThatLeavesATypeUnanswered(t *testing.T) {
 	r := start(t, "xds://"+at, nil, Options{Patience: time.Millisecond})
 	r.until("it is named", func() bool {
 		list := r.problems["xds://"+at]
-		return len(list) == 1 && strings.HasSuffix(list[0].Reason, "has not said yet what there is of "+destinationRules)
+		return len(list) == 1 && strings.HasSuffix(list[0].Reason, "has not sent its state yet of "+destinationRules)
 	})
 	if r.synced {
 		t.Error("in sync without an answer for " + destinationRules)
