@@ -97,7 +97,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 		at := fmt.Sprintf("extensionProviders[%d]", i)
 		switch {
 		case p.GetName() == "":
-			warn(at+".name", "is required: nothing can name this provider")
+			warn(at+".name", "is required: no object can refer to this provider")
 		case names[p.GetName()]:
 			warn(at+".name", fmt.Sprintf("%q is the name of an earlier provider, which is used", p.GetName()))
 		}

@@ -46,7 +46,7 @@ users: [{name: u, user: {USER}}, {name: other, user: {OTHER}}]
 		{"empty", "", nil, "is empty"},
 		{"no YAML", "{{", nil, "cannot be read"},
 		{"no server", strings.Replace(make("", "token: t", ""), "https://127.0.0.1:6443", "", 1), nil, "not valid"},
-		{"no current context", strings.Replace(make("", "token: t", ""), "current-context: c", "", 1), nil, "leads nowhere"},
+		{"no current context", strings.Replace(make("", "token: t", ""), "current-context: c", "", 1), nil, "has no usable cluster"},
 		{"too long", strings.Repeat("#", maxKubeconfig+1), nil, "bytes"},
 		{"a token file that is allowed", make("", "tokenFile: "+file, ""), []string{"tokenFile"}, ""},
 		{"exec where another thing is allowed", make("", "exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}", ""), []string{"tokenFile", ""}, "exec"},

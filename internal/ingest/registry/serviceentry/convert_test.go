@@ -254,7 +254,7 @@ func TestProblems(t *testing.T) {
 		{"no host", edit(t, passthroughEntry, `["*.example.org"]`, `[]`), []string{"error spec.hosts: no host"}},
 		{"ports", edit(t, passthroughEntry, "[{name: https, number: 443, protocol: TLS}]",
 			"[{name: a, number: 0}, {name: b, number: 1}, {name: c, number: 1}, {name: d, number: 2, targetPort: 70000}, {name: e, number: 3, protocol: SPDY}]"),
-			[]string{"error spec.ports[0].number: 0 is", "error spec.ports[2].number: 1 is there twice", "error spec.ports[3].targetPort: 70000", `warning spec.ports[4].protocol: "SPDY" is not known`}},
+			[]string{"error spec.ports[0].number: 0 is", "error spec.ports[2].number: 1 is there twice", "error spec.ports[3].targetPort: 70000", `warning spec.ports[4].protocol: "SPDY" is unknown`}},
 		{"endpoint ports", edit(t, staticEntry, "{http: 8080}", "{http: 80800, b: 0}"), []string{"error spec.endpoints[0].ports[b]: 0 is", "error spec.endpoints[0].ports[http]: 80800 is"}},
 		{"allocation", edit(t, selectingEntry, "HTTP", "TCP"), nil},
 		{"allocation neither", edit(t, dnsEntry, "name: web", "name: web, labels: {networking.istio.io/enable-autoallocate-ip: 'yes'}"),
