@@ -50,7 +50,7 @@ func (e *Environment) start(ctx context.Context) (err error) {
 	if e.dir, err = os.MkdirTemp("", "meshpilot-conformance-"); err != nil {
 		return err
 	}
-	images, err := mesh.Images(ctx)
+	images, err := mesh.BuildImages(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (e *Environment) start(ctx context.Context) (err error) {
 	set := append([]string{"autoscaleEnabled=false", "gatewaySecrets.scope=cluster"}, e.options.Set...)
 	for _, chart := range mesh.Charts(set...)[:2] { // Gateways deploy themselves.
 		e.options.Output("installing %s", chart.Release)
-		if err := mesh.Install(ctx, e.Cluster.Programs(), e.Cluster.Kubeconfig(), chart); err != nil {
+		if err := mesh.InstallCharts(ctx, e.Cluster.Programs(), e.Cluster.Kubeconfig(), chart); err != nil {
 			return err
 		}
 	}
