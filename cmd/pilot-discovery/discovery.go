@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/command"
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
@@ -53,7 +54,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		&o.GRPCAddr,
 		"grpcAddr",
 		o.GRPCAddr,
-		"xDS in plain text; empty: none (default in a pod: "+discovery.PodGRPCAddr+")",
+		"xDS in plain text; empty: none (default in a pod: "+options.PodGRPCAddr+")",
 	)
 	fs.StringVar(&o.SecureGRPCAddr, "secureGRPCAddr", o.SecureGRPCAddr, "xDS and certificates over TLS")
 	fs.StringVar(&o.HTTPAddr, "httpAddr", o.HTTPAddr, "readiness and debug pages")
@@ -161,8 +162,8 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"",
 		"roots that client certificates are verified against; empty: clients need none",
 	)
-	fs.StringVar(&o.TLSMinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
-	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
+	fs.StringVar(&o.TLS.MinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
+	fs.StringSliceVar(&o.TLS.CipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
 	command.AddLogFlags(fs, &o.Logs)
 }
 
@@ -188,15 +189,16 @@ func (e *environment) applyTo(o *discovery.Options) {
 	}
 	o.Remote.External = e.boolOr("EXTERNAL_ISTIOD", false)
 	o.Remote.LocalSecrets = e.boolOr("LOCAL_CLUSTER_SECRET_WATCHER", false)
-	o.Remote.IgnoreWorkloadEntries = !e.boolOr("PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY", true)
-	o.Remote.NoCredentials = !e.boolOr("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
-	o.Remote.KeepGatewayNames = !e.boolOr("RESOLVE_HOSTNAME_GATEWAYS", true)
+	o.Remote.ReadWorkloadEntries = e.boolOr("PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY", true)
+	o.Remote.ReadCredentials = e.boolOr("PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER", true)
+	o.Remote.ResolveGatewayNames = e.boolOr("RESOLVE_HOSTNAME_GATEWAYS", true)
 	o.Allocation.OnlyOnRequest = !e.boolOr("PILOT_ENABLE_IP_AUTOALLOCATE", true)
 	for i, name := range []string{"PILOT_IP_AUTOALLOCATE_IPV4_PREFIX", "PILOT_IP_AUTOALLOCATE_IPV6_PREFIX"} {
 		e.setPrefix(name, &o.Allocation.Ranges[i])
 	}
 	e.applyRegistry(&o.Registry)
 	e.applyWebhooks(&o.Webhooks)
+	e.setText("COMPLIANCE_POLICY", &o.TLS.Compliance)
 	o.Features.ScopeGateways = e.boolOr("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", false)
 	o.Features.QUICListeners = e.boolOr("PILOT_ENABLE_QUIC_LISTENERS", false)
 	o.Features.AcceptAnyTrustDomain = e.boolOr("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
@@ -237,7 +239,7 @@ func (e *environment) applyLimits(o *discovery.Options) {
 	e.setInt("MESHPILOT_XDS_SMALL_REQUEST_BYTES", &o.Limits.SmallRequest)
 	e.setInt("MESHPILOT_XDS_MAX_NAMES", &o.Names.Names)
 	e.setInt("MESHPILOT_XDS_MAX_NAME_BYTES", &o.Names.Bytes)
-	o.Workloads.Plaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
+	o.Workloads.AllowPlaintext = e.boolOr("MESHPILOT_PLAINTEXT_REGISTRATION", false)
 }
 
 // applyCluster selects the API server if no flag does. KUBECONFIG takes precedence over the API
@@ -260,13 +262,13 @@ func (e *environment) applyCluster(o *discovery.Options) {
 // it. The control plane's Service forwards other pods to that port.
 func plaintextPort(o *discovery.Options, set bool) {
 	if o.Kubernetes.InCluster && !set {
-		o.GRPCAddr = discovery.PodGRPCAddr
+		o.GRPCAddr = options.PodGRPCAddr
 	}
 }
 
 // applyWrites reads which objects are written to an API server, and the rate limits of writes.
 func (e *environment) applyWrites(o *discovery.Options) {
-	o.Status.Off = !e.boolOr("PILOT_ENABLE_STATUS", true)
+	o.Status.Conditions = e.boolOr("PILOT_ENABLE_STATUS", true)
 	o.GatewayAPI.Off = !e.boolOr("PILOT_ENABLE_GATEWAY_API", true)
 	o.GatewayAPI.NoStatus = !e.boolOr("PILOT_ENABLE_GATEWAY_API_STATUS", true)
 	o.GatewayAPI.NoDeployments = !e.boolOr("PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER", true)
@@ -278,9 +280,9 @@ func (e *environment) applyWrites(o *discovery.Options) {
 	e.setFloat("PILOT_STATUS_MAX_WORKERS", &workers)
 	o.Status.Limits.QPS, o.Status.Limits.Burst, o.Status.Limits.Workers = float32(qps), int(burst), int(workers)
 	e.setDuration("PILOT_STATUS_UPDATE_INTERVAL", &o.Status.Limits.Interval)
-	o.Workloads.NoRegistration = !e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", true)
-	o.Workloads.NoHealthChecks = !e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", true)
-	o.Workloads.AnyIdentity = !e.boolOr("ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY", true)
+	o.Workloads.Register = e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION", true)
+	o.Workloads.HealthChecks = e.boolOr("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", true)
+	o.Workloads.AllowAnyIdentity = !e.boolOr("ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY", true)
 	e.setDuration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", &o.Workloads.Grace)
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
 )
 
 // TestClusterOfTheEnvironment shows which API server is meant where no flag names one.
@@ -26,7 +27,7 @@ func TestClusterOfTheEnvironment(t *testing.T) {
 		{"a shell", map[string]string{"KUBECONFIG": file}, discovery.Options{}, file, false},
 		{"a shell, with files", map[string]string{"KUBECONFIG": file}, discovery.Options{ConfigDir: "dir"}, "", false},
 		{"a pod of Istio's chart", map[string]string{"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBECONFIG": file + ".absent"}, discovery.Options{}, "", true},
-		{"a flag", map[string]string{"KUBECONFIG": file}, discovery.Options{Kubernetes: discovery.Kubernetes{Kubeconfig: "other"}}, "other", false},
+		{"a flag", map[string]string{"KUBECONFIG": file}, discovery.Options{Kubernetes: options.Kubernetes{Kubeconfig: "other"}}, "other", false},
 	} {
 		o := test.before
 		env := environment{lookup: func(name string) (string, bool) { v, ok := test.env[name]; return v, ok }}

@@ -3,13 +3,13 @@ package main
 import (
 	"net/netip"
 
-	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/identity/jwks"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // applyIssuers reads the settings for fetching the keys of token issuers (JWKS), and whether the
 // control plane or proxies fetch them.
-func (e *environment) applyIssuers(o *discovery.Issuers, f *snapshot.Features) {
+func (e *environment) applyIssuers(o *jwks.Settings, f *snapshot.Features) {
 	e.setDuration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
 	if o.Refresh < 0 {
 		e.addError("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", o.Refresh.String(), "want a duration that is not negative")

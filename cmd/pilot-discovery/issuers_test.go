@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/identity/jwks"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // TestIssuersOfTheEnvironment: Istio's names, and all values that it takes.
 func TestIssuersOfTheEnvironment(t *testing.T) {
-	read := func(vars map[string]string) (discovery.Issuers, snapshot.Features, error) {
-		var o discovery.Issuers
+	read := func(vars map[string]string) (jwks.Settings, snapshot.Features, error) {
+		var o jwks.Settings
 		var f snapshot.Features
 		env := environment{lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }}
 		env.applyIssuers(&o, &f)

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // applyRegistry reads how objects are converted to services.
-func (e *environment) applyRegistry(o *discovery.Registry) {
+func (e *environment) applyRegistry(o *options.Registry) {
 	e.setText("K8S_INGRESS_NS", &o.IngressNamespace)
 	o.ReadyOnly = !e.boolOr("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", true) &&
 		!e.boolOr("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -13,7 +13,7 @@ import (
 // TestRegistryEnvironment: Istio's variables for how services are made of objects, and their
 // defaults.
 func TestRegistryEnvironment(t *testing.T) {
-	read := func(variables map[string]string) (o discovery.Registry) {
+	read := func(variables map[string]string) (o options.Registry) {
 		e := environment{lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
 		e.applyRegistry(&o)
 		if e.err != nil {
@@ -21,10 +21,10 @@ func TestRegistryEnvironment(t *testing.T) {
 		}
 		return o
 	}
-	if diff := cmp.Diff(discovery.Registry{}, read(nil)); diff != "" {
+	if diff := cmp.Diff(options.Registry{}, read(nil)); diff != "" {
 		t.Errorf("defaults: -want +got:\n%s", diff)
 	}
-	want := discovery.Registry{
+	want := options.Registry{
 		IngressNamespace:      "edge",
 		ReadyOnly:             true,
 		DualStack:             true,

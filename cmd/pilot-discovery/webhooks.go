@@ -1,14 +1,13 @@
 package main
 
-import "github.com/meshpilot/meshpilot/internal/discovery"
+import "github.com/meshpilot/meshpilot/internal/kube/admission"
 
 // applyWebhooks reads the settings of injection and validation. The variables have Istio's names.
-func (e *environment) applyWebhooks(o *discovery.WebhookOptions) {
-	o.NoInjection = !e.boolOr("INJECT_ENABLED", true)
+func (e *environment) applyWebhooks(o *admission.Settings) {
+	o.Inject = e.boolOr("INJECT_ENABLED", true)
 	o.InjectionConfigs = e.isSet("INJECTION_WEBHOOK_CONFIG_NAME")
 	o.ValidationConfigs = e.isSet("VALIDATION_WEBHOOK_CONFIG_NAME")
 	e.setText("ENABLE_NATIVE_SIDECARS", &o.NativeSidecars)
-	e.setText("COMPLIANCE_POLICY", &o.Compliance)
 	platform := ""
 	e.setText("PLATFORM", &platform)
 	o.OpenShift = platform == "openshift"

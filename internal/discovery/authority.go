@@ -15,8 +15,8 @@ func (s *server) newAuthority() (*authority.Server, error) {
 		Settings: o.Authority, Namespace: o.Namespace, Revision: o.Revision, ClusterID: o.ClusterID,
 		ServingFiles: ca.FileSource{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile},
 		Client:       s.client, ClusterClient: s.clusterClient, UnsyncedClusters: s.unsyncedClusters, Elections: s.elections,
-		Snapshot: s.current.Load, Synced: s.ready.synced, SettingsChanged: s.settingsChanged.Changed,
-		Metrics: &s.metrics.m.Authority, Log: s.logs.Scope("ca"),
+		Snapshot: s.current.Load, Synced: s.ready.Synced(), SettingsChanged: s.settingsChanged.Changed,
+		Metrics: &s.metrics.Authority, Log: s.logs.Scope("ca"),
 	})
 }
 
@@ -24,7 +24,7 @@ func (s *server) newAuthority() (*authority.Server, error) {
 // unknown.
 func (s *server) clusterClient(name string) *kube.Client {
 	id := mesh.ClusterID(name)
-	if cluster, ok := aliases(s.options.ClusterAliases)[id]; ok {
+	if cluster, ok := s.options.AliasMap()[id]; ok {
 		id = cluster
 	}
 	if s.client != nil && id == mesh.ClusterID(s.options.ClusterID) {

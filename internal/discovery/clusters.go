@@ -2,63 +2,27 @@ package discovery
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/meshpilot/meshpilot/internal/base/obs"
-	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	kuberegistry "github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/namespaces"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/serviceentry"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/hostname"
 	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Remote configures how remote clusters are read. Their kubeconfigs are in Secrets.
-type Remote struct {
-	// Timeout limits how long remote clusters may delay the start; 0 sets no limit
-	// (PILOT_REMOTE_CLUSTER_TIMEOUT).
-	Timeout time.Duration
-	// Insecure lists the dangerous kubeconfig fields that are accepted nevertheless
-	// (PILOT_INSECURE_MULTICLUSTER_KUBECONFIG_OPTIONS).
-	Insecure []string
-	// LocalSecrets reads the Secrets from the cluster in which the control plane runs, instead of
-	// from the config cluster of --kubeconfig (default false; LOCAL_CLUSTER_SECRET_WATCHER).
-	LocalSecrets bool
-	// Namespace is the namespace of the Secrets; if empty, the control plane's
-	// (--clusterRegistriesNamespace).
-	Namespace string
-	// IgnoreWorkloadEntries excludes WorkloadEntries of remote clusters (set by
-	// PILOT_ENABLE_CROSS_CLUSTER_WORKLOAD_ENTRY=false).
-	IgnoreWorkloadEntries bool
-	// External manages remote clusters that have no control plane of their own and name this one in
-	// the annotation topology.istio.io/controlPlaneClusters of their system namespace; see
-	// lookAfterClusters (default false; EXTERNAL_ISTIOD).
-	External bool
-	// NoCredentials reads no Secrets of remote clusters. Gateways there are sent Secrets of the
-	// config cluster (set by PILOT_ENABLE_REMOTE_CREDENTIALS_CONTROLLER=false).
-	NoCredentials bool
-	// KeepGatewayNames ignores network gateways whose address is a DNS name (set by
-	// RESOLVE_HOSTNAME_GATEWAYS=false).
-	KeepGatewayNames bool
-	// Lookup resolves the DNS names of network gateways; if nil, the system resolver does.
-	// GatewayRefresh is the interval of lookups; 0 is 30 s.
-	Lookup         func(ctx context.Context, name string) ([]netip.Addr, error)
-	GatewayRefresh time.Duration
-}
-
 // newClusters returns the reader of remote clusters. It returns nil if services are not read from
 // an API server. It returns an error if the in-cluster client for LocalSecrets cannot be created.
 func (s *server) newClusters() (*remote.Clusters, error) {
 	o := s.options
-	if s.client == nil || !o.fromCluster() {
+	if s.client == nil || !o.ServicesFromCluster() {
 		return nil, nil
 	}
 	client := s.client
@@ -71,11 +35,9 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 			return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
 		}
 	}
-	s.metrics.m.Clusters.Managed.WithLabelValues("local").Set(1)
-	s.metrics.m.Clusters.Managed.WithLabelValues("remote").Set(0)
 	c := remote.New(remote.Options{
 		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, AllowedInsecureFields: o.Remote.Insecure,
-		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: s.metrics,
+		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: remote.NewMetrics(&s.metrics.Clusters),
 	})
 	return c, nil
 }
@@ -87,7 +49,7 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
 	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
-	if !o.Remote.IgnoreWorkloadEntries && !o.Registry.IgnoreWorkloadEntries {
+	if o.Remote.ReadWorkloadEntries && !o.Registry.IgnoreWorkloadEntries {
 		kinds = append(kinds, api.WorkloadEntry)
 	}
 	if !o.Registry.IgnoreGateways {
@@ -95,12 +57,12 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 	}
 	source := kubesource.New(kubesource.Options{
 		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, OptionalKinds: []api.Kind{api.WorkloadEntry},
-		Namespaces: o.appNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: s.metrics, Recovery: s.recovery,
+		Namespaces: o.AppNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
 	return remote.Parts{Source: source, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{Recovery: s.recovery}),
 		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels, Recovery: s.recovery}),
-		s.clusterSets.note(id, kuberegistry.New(kuberegistry.Options{
+		s.clusterSets.Add(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
 			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
 			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, IgnoreGateways: o.Registry.IgnoreGateways, Remote: true, Recovery: s.recovery,
@@ -108,42 +70,49 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 	}}
 }
 
-// Remote sets the gauges of remote clusters by sync state.
-func (x metrics) Remote(states map[mesh.ClusterID]string) {
-	x.m.Clusters.Managed.WithLabelValues("remote").Set(float64(len(states)))
-	x.m.Clusters.RemoteSync.Reset()
-	for id, state := range states {
-		x.m.Clusters.RemoteSync.WithLabelValues(string(id), state).Set(1)
-	}
-}
-
-// TimedOut increments the counter of remote clusters that exceeded the start timeout.
-func (x metrics) TimedOut(mesh.ClusterID) { x.m.Clusters.RemoteTimeouts.Inc() }
-
-// remoteClusters returns the status of remote clusters for the debug pages.
-func (s *server) remoteClusters() []debug.Cluster {
+// remoteClusters returns the state of remote clusters, or nil if none are read.
+func (s *server) remoteClusters() []remote.Status {
 	if s.clusters == nil {
 		return nil
 	}
-	var list []debug.Cluster
-	for _, c := range s.clusters.Status() {
-		list = append(list, debug.Cluster{
-			ID: string(c.Cluster), SecretName: c.Secret.Namespace + "/" + c.Secret.Name, SyncStatus: c.State,
-			Waiting: c.Waiting, Services: c.Services, Workloads: c.Workloads, Slices: c.Shards,
-		})
+	return s.clusters.Status()
+}
+
+// clusterSetServices returns the exported and imported services of all known clusters.
+func (s *server) clusterSetServices() []kuberegistry.ClusterSetService {
+	known := []mesh.ClusterID{mesh.ClusterID(s.options.ClusterID)}
+	for _, c := range s.remoteClusters() {
+		known = append(known, c.Cluster)
 	}
-	return list
+	return s.clusterSets.Services(known)
 }
 
 // unsyncedClusters returns the names of the remote clusters that have never been in sync.
 func (s *server) unsyncedClusters() (list []string) {
-	if s.clusters == nil {
-		return nil
-	}
-	for _, c := range s.clusters.Status() {
+	for _, c := range s.remoteClusters() {
 		if c.State != remote.Synced {
 			list = append(list, string(c.Cluster))
 		}
 	}
 	return list
+}
+
+// newNames returns the feed that resolves the DNS names of network gateways, or nil if
+// Remote.ResolveGatewayNames is not set.
+func (s *server) newNames() *hostname.Source {
+	if !s.options.Remote.ResolveGatewayNames {
+		return nil
+	}
+	return hostname.New(hostname.Options{
+		Lookup: s.options.Remote.Lookup, Refresh: s.options.Remote.GatewayRefresh,
+		Log: s.logs.Scope("model"), Failed: s.metrics.Clusters.NameErrors.Inc,
+	})
+}
+
+// setWaiting updates readiness with the feeds that are not in sync.
+func (s *server) setWaiting(feeds []string) {
+	if s.names != nil {
+		feeds = s.names.SettleLast(feeds, func() []string { return s.builder.Current().NamesToResolve() })
+	}
+	s.ready.SetWaiting(feeds)
 }

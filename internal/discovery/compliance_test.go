@@ -24,7 +24,7 @@ func TestCompliance(t *testing.T) {
 		{"pqc", "a hybrid one", &tls.Config{CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}}, true},
 	} {
 		t.Run(c.policy+" "+c.client, func(t *testing.T) {
-			l := startLaptop(t, func(o *Options) { o.Webhooks.Compliance = c.policy })
+			l := startLaptop(t, func(o *Options) { o.TLS.Compliance = c.policy })
 			c.config.RootCAs, c.config.ServerName, c.config.NextProtos = l.roots(), "istiod.istio-system.svc", []string{"h2"}
 			conn, err := tls.Dial("tcp", l.secure, c.config)
 			if (err == nil) != c.ok {

@@ -19,8 +19,8 @@ import (
 // change requires a restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	if len(m.ConfigSources) == 0 {
-		if s.options.configFromCluster() {
-			return []ingest.Feed{s.clusterFeed(s.options.fromCluster(), true)}, nil
+		if s.options.ConfigFromCluster() {
+			return []ingest.Feed{s.clusterFeed(s.options.ServicesFromCluster(), true)}, nil
 		}
 		if s.options.ConfigDir == "" {
 			return nil, nil
@@ -70,7 +70,7 @@ func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 			}
 		case xds.SchemeKubernetes:
 			if s.client != nil {
-				return s.clusterFeed(o.fromCluster(), true), nil
+				return s.clusterFeed(o.ServicesFromCluster(), true), nil
 			}
 			err = errors.New("there is no API server: give --kubeconfig, or run in a pod")
 		}
@@ -79,7 +79,7 @@ func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 }
 
 func (s *server) fileFeed(dir string) (ingest.Feed, error) {
-	f := file.New(file.Options{Dir: dir, Namespaces: s.options.appNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery})
+	f := file.New(file.Options{Dir: dir, Namespaces: s.options.AppNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery})
 	return f, f.Check()
 }
 
@@ -93,6 +93,6 @@ func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
 	}
 	return feed.New(feed.Options{
 		Recovery: s.recovery,
-		Access:   feed.Access{Identities: clients, PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.metrics,
+		Access:   feed.Access{Identities: clients, PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.xdsMetrics,
 	})
 }

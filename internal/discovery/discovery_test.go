@@ -370,9 +370,9 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		"--clusterAliases":                  func(o *Options) { o.ClusterAliases = []string{"a=c", "b=c"} },
 		"--keepaliveMaxServerConnectionAge": func(o *Options) { o.Keepalive.MaxServerConnectionAge = 0 },
 		"--shutdownDuration":                func(o *Options) { o.ShutdownDuration = -1 },
-		"COMPLIANCE_POLICY":                 func(o *Options) { o.Webhooks.Compliance = "rot13" },
-		"--tls-cipher-suites":               func(o *Options) { o.TLSCipherSuites = []string{"ROT13"} },
-		"--tls-min-version":                 func(o *Options) { o.TLSMinVersion = "SSL3" },
+		"COMPLIANCE_POLICY":                 func(o *Options) { o.TLS.Compliance = "rot13" },
+		"--tls-cipher-suites":               func(o *Options) { o.TLS.CipherSuites = []string{"ROT13"} },
+		"--tls-min-version":                 func(o *Options) { o.TLS.MinVersion = "SSL3" },
 		"PILOT_DEBOUNCE_AFTER":              func(o *Options) { o.Push.DebounceAfter = time.Hour },
 	} {
 		o := testOptions(t, t.TempDir())

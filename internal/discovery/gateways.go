@@ -1,7 +1,10 @@
 package discovery
 
 import (
+	"context"
+
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi/controller"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -14,9 +17,9 @@ const gatewaySecretsStream = "certificates of Gateway API objects"
 // their addresses are those of the deployed Services.
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
-		Domain: s.options.Domain, Deploys: s.options.configFromCluster(), Recovery: s.recovery,
+		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery,
 		OnReferencesChanged: s.readGatewayCertificates(),
-		OnStatusesChanged:   s.gatewayStatusesChanged, OnDeploymentsChanged: s.gatewayDeploymentsChanged,
+		OnStatusesChanged:   func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
 	})
 }
 
@@ -28,4 +31,34 @@ func (s *server) readGatewayCertificates() func([]config.Key) {
 			s.credentials.SetWant(gatewaySecretsStream, credential.Want{Objects: objects})
 		}
 	}
+}
+
+// notifyGatewayDeployments makes the controller deploy Gateways again.
+func (s *server) notifyGatewayDeployments(changed []config.Key) {
+	if s.gatewayController != nil {
+		s.gatewayController.NotifyDeployments(changed)
+	}
+}
+
+// newGatewayController returns the controller for the Gateway API, or nil if it is disabled or
+// config objects are not read from an API server.
+func (s *server) newGatewayController() (*controller.Controller, error) {
+	o := s.options
+	if s.client == nil || !o.ConfigFromCluster() || o.GatewayAPI.Off {
+		return nil, nil
+	}
+	return controller.New(controller.Options{
+		WriteStatus: !o.GatewayAPI.NoStatus, Deploy: !o.GatewayAPI.NoDeployments, CreateClasses: !o.GatewayAPI.NoClasses,
+		CopyMetadata: !o.GatewayAPI.NoCopiedMetadata, Namespace: o.Namespace, Revision: o.Revision,
+		Client: s.client, Elections: s.elections, Converter: s.gateways, Status: s.status,
+		Recovery: s.recovery, Log: s.logs.Scope("gateway"),
+	})
+}
+
+// runGatewayController runs the controller for the Gateway API until ctx ends, if there is one.
+func (s *server) runGatewayController(ctx context.Context) error {
+	if s.gatewayController == nil {
+		return nil
+	}
+	return s.gatewayController.Run(ctx)
 }

@@ -65,11 +65,11 @@ func TestWhereKeysAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := s.keyMemory(); m != nil {
+	if m := s.keyCache(); m != nil {
 		t.Errorf("in %s", m)
 	}
 	s.options.Authority.Dir = "/ca"
-	if m := s.keyMemory(); m == nil || m.String() != "file /ca/meshpilot-issuer-keys.json" {
+	if m := s.keyCache(); m == nil || m.String() != "file /ca/meshpilot-issuer-keys.json" {
 		t.Errorf("in %v", m)
 	}
 }

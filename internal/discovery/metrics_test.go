@@ -8,11 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/model/api"
-	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/model/mesh"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // series asks that all of the lines are among a control plane's metrics.
@@ -56,39 +52,4 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	c.eventually("a deletion shows", func() error {
 		return c.series(`pilot_virt_services 0`, `pilot_k8s_cfg_events{event="delete",type="VirtualService"} 1`)
 	})
-}
-
-// TestInputsCountWhatGoesOutOfUse: an object counts again each time that it breaks, and not while it stays broken.
-func TestInputsCountWhatGoesOutOfUse(t *testing.T) {
-	m := obs.NewMetrics()
-	b := snapshot.NewBuilder(snapshot.Options{})
-	x := &inputs{m: m, current: b.Current}
-	key := config.Key{Kind: api.Gateway, Namespace: "shop", Name: "front"}
-	broken := []config.Problem{{Key: key, Reason: "bad", Severity: config.Error}, {Key: key, Reason: "worse", Severity: config.Error}}
-	for i, list := range [][]config.Problem{broken, broken, nil, broken, {{Key: key, Reason: "odd", Severity: config.Warning}}} {
-		batch := mesh.Batch{{Problems: &mesh.Problems{Scope: "front.yaml", List: list}}}
-		x.observe(batch)
-		s, d := b.Apply(batch...)
-		x.published(s, d)
-		if want := []float64{1, 1, 1, 2, 2}[i]; rejected(t, m) != want {
-			t.Errorf("step %d: %v, want %v", i, rejected(t, m), want)
-		}
-	}
-}
-
-func rejected(t *testing.T, m *obs.Metrics) float64 {
-	t.Helper()
-	families, err := m.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "pilot_total_rejected_configs" {
-			if l := f.Metric[0].Label; l[0].GetValue() != "shop/front" || l[1].GetValue() != "gateway" {
-				t.Errorf("labels %v", l)
-			}
-			return f.Metric[0].GetCounter().GetValue()
-		}
-	}
-	return 0
 }

@@ -29,8 +29,8 @@ func (s *server) newAnalysis() *analysis.Background {
 			}
 		},
 		Report: func(list []config.Problem, changed bool) {
-			if changed && s.status != nil {
-				s.status.book.Notify()
+			if changed {
+				s.notifyStatus()
 			}
 			known = ingest.LogProblems(log, known, list)
 		},
@@ -46,7 +46,7 @@ func (s *server) analysisProblems() []config.Problem {
 // unhonoured returns a Problem for each field of an object that has no effect. Whether a ProxyConfig
 // has one depends on whether this control plane injects proxies.
 func (s *server) unhonoured(c *config.Config) []config.Problem {
-	if injects := s.webhooks != nil && s.webhooks.injector != nil; c.Kind == api.ProxyConfig && !injects {
+	if c.Kind == api.ProxyConfig && !s.injects() {
 		return []config.Problem{{
 			Field: "spec", Severity: config.Warning,
 			Reason: "has no effect: it is for proxies that are injected, and nothing is injected here; use the annotation proxy.istio.io/config, or PROXY_CONFIG",

@@ -4,33 +4,52 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshpilot/meshpilot/internal/base/httpserver"
 	"github.com/meshpilot/meshpilot/internal/base/memory"
 	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/base/readiness"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/health"
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
+	"github.com/meshpilot/meshpilot/internal/identity/jwks"
+	"github.com/meshpilot/meshpilot/internal/identity/trustbundle"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi/controller"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/ingress"
+	kuberegistry "github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/hostname"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/settings"
 	kubeclient "github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/admission"
+	"github.com/meshpilot/meshpilot/internal/kube/autoregister"
 	"github.com/meshpilot/meshpilot/internal/kube/export"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
+	"github.com/meshpilot/meshpilot/internal/kube/status"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
+	xdsmetrics "github.com/meshpilot/meshpilot/internal/xds/metrics"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/secrets"
 )
+
+// Options are all settings of a control plane.
+type Options = options.Options
+
+// Defaults returns the options of a control plane without flags.
+func Defaults() Options { return options.Defaults() }
 
 // Run runs a control plane until ctx ends, and then returns nil. The options must be valid.
 //
@@ -51,44 +70,48 @@ func Run(ctx context.Context, o Options) error {
 
 // server holds the parts of a control plane.
 type server struct {
-	options  Options
-	logs     *obs.Logs
-	log      *slog.Logger
-	metrics  metrics
-	recovery *recovery.Recorder
-	ready    *readiness
-	client   *kubeclient.Client // nil without an API server
-	settings *settings.Source
-	sources  []ingest.Feed // settings, config and services; nil until the mesh configuration, which selects them, is known
-	feeds    []ingest.Feed // all others, see otherFeeds
-	builder  *snapshot.Builder
-	table    *translate.Table
-	pusher   *push.Pusher
-	feed     *feed.Feed
-	analysis *analysis.Background
-	pages    *debug.Pages
-	inputs   *inputs
-	health   *health
-	current  atomic.Pointer[snapshot.Snapshot]
+	options    Options
+	logs       *obs.Logs
+	log        *slog.Logger
+	metrics    *obs.Metrics
+	xdsMetrics xdsmetrics.Metrics
+	recovery   *recovery.Recorder
+	ready      *readiness.State
+	client     *kubeclient.Client // nil without an API server
+	settings   *settings.Source
+	sources    []ingest.Feed // settings, config and services; nil until the mesh configuration, which selects them, is known
+	feeds      []ingest.Feed // all others, see otherFeeds
+	builder    *snapshot.Builder
+	table      *translate.Table
+	pusher     *push.Pusher
+	feed       *feed.Feed
+	analysis   *analysis.Background
+	pages      *debug.Pages
+	inputs     *ingest.Metrics
+	health     *health.Gauges
+	current    atomic.Pointer[snapshot.Snapshot]
 
-	credentials *credentials     // nil without an API server
-	pullSecrets *pullSecrets     // nil without an API server
-	clusters    *remote.Clusters // nil without an API server
-	names       *hostname.Source // nil if names are not resolved
-	clusterSets *clusterSets
-	ingresses   *ingress.Converter
-	gateways    *gatewayapi.Converter
-	elections   *leader.Elections // nil without an API server
-	status      *statusWriter     // nil without an API server
-	// gatewayWriter is nil if config objects are not read from an API server.
-	gatewayWriter *gatewayWriter
-	exporter      *export.Exporter // nil if services are not exported
-	workloads     *workloads
-	issuers       *issuers
-	bundles       *bundles
+	secrets           *secrets.Reader
+	credentials       *credential.Source // nil without an API server, as the following two
+	remoteCredentials *credential.Clusters
+	pullSecrets       *credential.PullSecrets
+	clusters          *remote.Clusters // nil without an API server
+	names             *hostname.Source // nil if names are not resolved
+	clusterSets       kuberegistry.ClusterSets
+	ingresses         *ingress.Converter
+	gateways          *gatewayapi.Converter
+	gatewayController *controller.Controller // nil if config objects are not read from an API server
+	elections         *leader.Elections      // nil without an API server
+	applied           *status.AppliedObjects // nil without an API server
+	status            *status.Writer         // nil without an API server
+	exporter          *export.Exporter       // nil if services are not exported
+	registrar         *autoregister.Registrar
+	registered        *autoregister.MemoryStore // nil if entries are stored in an API server
+	issuers           *jwks.RuleKeys
+	bundles           *trustbundle.Feed
 
 	authority       *authority.Server
-	webhooks        *webhooks // nil without an API server or certificate
+	webhooks        *admission.Webhooks // nil without an API server or certificate
 	settingsChanged notify.Broadcast
 }
 
@@ -98,23 +121,18 @@ func newServer(o Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newMetrics()
-	panics := newRecovery(logs, m.m)
+	m := obs.NewMetrics()
+	panics := newRecovery(logs, m)
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
-		metrics: m, recovery: panics,
-		ready: newReadiness(),
+		metrics: m, xdsMetrics: xdsmetrics.New(m), recovery: panics,
+		ready: readiness.New(),
 		builder: snapshot.NewBuilder(snapshot.Options{
 			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features, Recovery: panics,
 		}),
-		table:       translate.NewTable(translate.Options{}),
-		clusterSets: newClusterSets(),
+		table: translate.NewTable(translate.Options{}),
 	}
-	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: func() {
-		if s.status != nil {
-			s.status.book.Notify()
-		}
-	}})
+	s.ingresses = ingress.New(ingress.Options{Namespace: o.Registry.IngressNamespace, Domain: o.Domain, Recovery: panics, OnNodeAddressesChanged: s.notifyStatus})
 	s.gateways = s.newGateways()
 	s.analysis = s.newAnalysis()
 	s.current.Store(s.builder.Current())
@@ -129,14 +147,16 @@ func newServer(o Options) (*server, error) {
 
 // makeReaders creates the readers of API servers and the resolver of gateway names.
 func (s *server) makeReaders() (err error) {
-	if s.client, err = s.options.newClient(); err != nil {
+	if s.client, err = s.options.NewClient(); err != nil {
 		return err
 	}
-	s.elections = s.newElections()
 	if s.client != nil {
-		s.credentials = s.newCredentials(s.client)
-		s.pullSecrets = newPullSecrets(s.credentials)
+		s.elections = leader.New(leader.Options{
+			Client: s.client.Kubernetes.CoordinationV1(), Namespace: s.options.Namespace, Identity: s.options.PodName,
+			OnChange: leader.SetGauge(s.metrics.Writes.Leading), Log: s.logs.Scope("leader"),
+		})
 	}
+	s.newSecrets()
 	s.names = s.newNames()
 	s.clusters, err = s.newClusters()
 	return err
@@ -146,8 +166,8 @@ func (s *server) makeReaders() (err error) {
 func (s *server) makeServers() (err error) {
 	o := s.options.Push
 	s.pusher = push.New(push.Options{
-		Generators: s.table.Generators, Logger: s.logs.Scope("ads"), Metrics: s.metrics, Recovery: s.recovery,
-		Secrets:  s.secretsAsked(),
+		Generators: s.table.Generators, Logger: s.logs.Scope("ads"), Metrics: s.xdsMetrics, Recovery: s.recovery,
+		Secrets:  s.secretSubscriptions(),
 		Debounce: push.Debounce{After: o.DebounceAfter, Max: o.DebounceMax, EndpointsAtOnce: o.EndpointsAtOnce},
 		Names:    s.options.Names,
 	})
@@ -156,9 +176,9 @@ func (s *server) makeServers() (err error) {
 	}
 	s.webhooks = s.newWebhooks()
 	s.pages = s.debugPages()
-	s.inputs = &inputs{m: s.metrics.m, current: s.current.Load}
-	s.health = &health{m: s.metrics.m, pages: s.pages, pusher: s.pusher, snapshot: s.current.Load}
-	s.metrics.counters(s.table, s.pusher)
+	s.inputs = ingest.NewMetrics(s.metrics, s.current.Load)
+	s.health = health.New(health.Options{Metrics: s.metrics, Pages: s.pages, Pusher: s.pusher, Snapshot: s.current.Load})
+	s.xdsMetrics.RegisterCounters(s.table.Computed, s.pusher)
 	return nil
 }
 
@@ -168,19 +188,16 @@ func (s *server) makeWriters() (err error) {
 	if s.status, err = s.newStatus(); err != nil {
 		return err
 	}
-	if s.gatewayWriter, err = s.newGatewayWriter(); err != nil {
+	if s.gatewayController, err = s.newGatewayController(); err != nil {
 		return err
 	}
 	if s.exporter, err = s.newExporter(); err != nil {
 		return err
 	}
-	if s.issuers, err = s.newIssuers(); err != nil {
+	if err = s.newIssuers(); err != nil {
 		return err
 	}
-	if s.bundles, err = newBundles(s.options.Issuers, s.logs.Scope("security")); err != nil {
-		return err
-	}
-	s.workloads = s.newWorkloads()
+	s.registrar = s.newRegistrar()
 	return nil
 }
 
@@ -189,7 +206,7 @@ func (s *server) makeWriters() (err error) {
 func (s *server) otherFeeds() []ingest.Feed {
 	list := []ingest.Feed{s.authority.RootsFeed(), s.issuers, s.bundles}
 	if s.client != nil {
-		list = append(list, s.credentials, s.credentials.remote, s.pullSecrets)
+		list = append(list, s.credentials, s.remoteCredentials, s.pullSecrets)
 	}
 	if s.clusters != nil {
 		list = append(list, s.clusters)
@@ -197,8 +214,8 @@ func (s *server) otherFeeds() []ingest.Feed {
 	if s.names != nil {
 		list = append(list, s.names)
 	}
-	if s.workloads.memory != nil {
-		list = append(list, s.workloads.memory)
+	if s.registered != nil {
+		list = append(list, s.registered)
 	}
 	return list
 }
@@ -227,7 +244,7 @@ func (s *server) run(ctx context.Context) error {
 	if o.SecureGRPCAddr != "" && o.TLSCertFile == "" && s.authority.Serving() == nil {
 		s.log.Info("not opened: there is no certificate authority (--caDir, or a Kubernetes cluster), and no --tlsCertFile", "flag", "--secureGRPCAddr", "address", o.SecureGRPCAddr)
 	}
-	ports, err := s.httpPorts()
+	ports, err := httpserver.ListenAll(httpserver.Address{Flag: "--httpAddr", Address: o.HTTPAddr}, httpserver.Address{Flag: "--monitoringAddr", Address: o.MonitoringAddr})
 	if err != nil {
 		return err
 	}
@@ -236,6 +253,7 @@ func (s *server) run(ctx context.Context) error {
 	defer stopServing()
 	http, serving := errgroup.WithContext(serving)
 	for _, l := range ports {
+		s.log.Info("serving HTTP", "address", l.Addr().String())
 		http.Go(func() error { return serveHTTP(serving, l, s.handler(), o.ShutdownDuration, s.log) })
 	}
 	if l := s.controlZPort(); l != nil {
@@ -245,27 +263,28 @@ func (s *server) run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { s.pusher.Run(ctx); return nil })
 	parts.Go(func() error { memory.ReleaseAfterBursts(ctx); return nil })
-	parts.Go(func() error { restarting("analysis", s.analysis.Run)(ctx); return nil })
+	parts.Go(func() error {
+		return recovery.Loop(ctx, "analysis", func(ctx context.Context) error { s.analysis.Run(ctx); return nil })
+	})
 	parts.Go(func() error {
 		if err := s.awaitSources(ctx); err != nil {
 			return err
 		}
 		return ingest.Run(ctx, ingest.Options{
 			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.observe, Waiting: s.waitingFor, Log: s.logs.Scope("model"), Recovery: s.recovery,
+			Observe: s.observe, Waiting: s.setWaiting, Log: s.logs.Scope("model"), Recovery: s.recovery,
 		})
 	})
 	parts.Go(func() error { return s.authority.Run(ctx) })
-	parts.Go(func() error { s.lookAfterClusters(ctx); return nil })
+	parts.Go(func() error { s.manageExternalClusters(ctx); return nil })
 	parts.Go(func() error { s.followClusters(ctx); return nil })
 	parts.Go(func() error { return s.serveXDS(ctx) })
 	parts.Go(func() error { return s.serveWebhooks(ctx) })
-	parts.Go(func() error { return s.workloads.run(ctx) })
+	parts.Go(func() error { s.registrar.Run(ctx); return nil })
+	parts.Go(func() error { return s.cleanUpWorkloads(ctx) })
 	parts.Go(func() error { return s.runExports(ctx) })
-	parts.Go(func() error { return s.gatewayWriter.run(ctx) })
-	if s.status != nil {
-		parts.Go(func() error { return s.status.run(ctx) })
-	}
+	parts.Go(func() error { return s.runGatewayController(ctx) })
+	parts.Go(func() error { return s.runStatus(ctx) })
 	parts.Go(func() error { // An HTTP port that fails stops the control plane.
 		select {
 		case <-serving.Done():
@@ -284,13 +303,13 @@ func (s *server) run(ctx context.Context) error {
 
 // observe passes a batch to all parts that need it before it is applied.
 func (s *server) observe(batch mesh.Batch) {
-	s.notify("count inputs", func() { s.inputs.observe(batch) })
-	s.notify("workloads", func() { s.workloads.HandleEvents(batch) })
+	s.notify("count inputs", func() { s.inputs.RecordBatch(batch) })
+	s.notify("workloads", func() { s.registrar.HandleEvents(batch) })
 	if s.clusters != nil {
 		s.notify("remote clusters", func() { s.clusters.Observe(batch) })
 	}
 	if s.status != nil {
-		s.notify("status", func() { s.status.book.RecordBatch(batch) })
+		s.notify("status", func() { s.applied.RecordBatch(batch) })
 	}
 }
 
@@ -298,44 +317,38 @@ func (s *server) observe(batch mesh.Batch) {
 // before the snapshot becomes current.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
-		s.notify("status", func() { s.status.published(next, delta) })
+		s.notify("status", func() { s.recordStatus(next, delta) })
 	}
 	if previous := s.current.Swap(next); previous.Settings != next.Settings {
 		s.settingsChanged.Notify()
 	}
-	s.notify("exports", func() { s.lookAtExports(delta) })
-	s.notify("token issuers", func() { s.issuers.published(next, delta) })
-	s.notify("trust bundles", func() { s.bundles.published(next, delta) })
-	if s.credentials != nil {
-		s.notify("credentials", s.credentials.published)
-		s.notify("pull secrets", s.pullSecrets.hold.StartHolding) // The first snapshot is that of the start.
+	s.notify("exports", func() { s.triggerExports(delta) })
+	s.notify("keys of issuers", func() { s.requestKeys(next, delta) })
+	s.secrets.NotifyPublished()
+	if s.pullSecrets != nil {
+		s.pullSecrets.Hold.StartHolding() // The first snapshot is that of the start.
 	}
 	if s.names != nil {
 		s.notify("gateway names", func() { s.names.SetNames(next.NamesToResolve()) })
 	}
-	s.notify("count services", func() { s.inputs.published(next, delta) })
+	s.notify("count services", func() { s.inputs.RecordSnapshot(next, delta) })
 	s.notify("pusher", func() { s.pusher.Publish(next, delta) })
 	s.notify("config feed", func() { s.feed.Publish(next) })
 	s.notify("analysis", func() { s.analysis.Publish(next, delta) })
 }
 
-// httpPorts opens the ports for readiness, debug pages and metrics. If one cannot be opened, it
-// closes the others and returns an error.
-func (s *server) httpPorts() ([]net.Listener, error) {
-	var list []net.Listener
-	for _, p := range []struct{ flag, address string }{{"--httpAddr", s.options.HTTPAddr}, {"--monitoringAddr", s.options.MonitoringAddr}} {
-		if p.address == "" {
-			continue
-		}
-		l, err := net.Listen("tcp", p.address)
-		if err != nil {
-			for _, open := range list {
-				_ = open.Close() // nothing was served on it
-			}
-			return nil, fmt.Errorf("%s: %w", p.flag, err)
-		}
-		s.log.Info("serving HTTP", "address", l.Addr().String())
-		list = append(list, l)
-	}
-	return list, nil
+// newRecovery returns the recorder of recovered panics in all parts. It logs them in the scope
+// "default" and increments the metrics pilot_total_xds_internal_errors and meshpilot_panics_total.
+// ADR 33 lists where panics are recovered and where they are not.
+func newRecovery(logs *obs.Logs, m *obs.Metrics) *recovery.Recorder {
+	return recovery.New(recovery.Options{Log: logs.Scope(obs.DefaultScope), Count: func(component string) {
+		m.InternalErrors.Inc()
+		m.Panics.WithLabelValues(component).Inc()
+	}})
+}
+
+// notify calls f and recovers its panics, so that one part cannot prevent the others from being
+// notified.
+func (s *server) notify(part string, f func()) {
+	_ = s.recovery.Call("task", func() error { f(); return nil }, "task", part) // The panic has been logged.
 }

@@ -1,45 +1,67 @@
 package discovery
 
 import (
+	"context"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
+	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
-	"github.com/meshpilot/meshpilot/internal/model/spiffe"
-	xds "github.com/meshpilot/meshpilot/internal/xds/server"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/secrets"
 )
 
-// vouch reports whether a proxy may be sent the private keys of its namespace, judging by its
-// connection alone. Over TLS it requires an authenticated identity of the namespace, whose account
-// is returned. In plain text it requires that SecretsPlainText admits the peer.
-//
-// The API server of the account's cluster is asked for its permissions. That cluster is the one
-// whose API server verified the identity; otherwise a workload could choose the judge of its own
-// permissions. An identity that only a certificate proves is judged by the control plane's own
-// cluster. A proxy that claims to be in any other cluster is sent no keys.
-func (o Options) vouch(p *mesh.Proxy, h xds.Hello) (account mesh.Account, vouched bool) {
-	if !h.Secure {
-		return mesh.Account{}, o.SecretsPlainText.AdmitsPeer(h.Peer)
+// newSecrets creates the sources of Secrets, of the config cluster and of remote clusters, and the
+// reader that requests from them what proxies and plugins need. Without an API server there is only
+// the reader, which then decides about private keys that are read from files.
+func (s *server) newSecrets() {
+	o := secrets.Options{
+		Cluster: mesh.ClusterID(s.options.ClusterID), Aliases: s.options.AliasMap(), PlainText: s.options.SecretsPlainText,
+		Snapshot: s.current.Load, Log: s.log,
 	}
-	own := mesh.ClusterID(o.ClusterID)
-	cluster, claimed := mesh.ClusterID(h.Cluster), p.ClusterID
-	if is, ok := aliases(o.ClusterAliases)[cluster]; ok {
-		cluster = is
-	}
-	if cluster == "" {
-		cluster = own
-	}
-	if claimed == "" {
-		claimed = own
-	}
-	if claimed != cluster {
-		return mesh.Account{}, false
-	}
-	for _, text := range h.Identities {
-		id, err := spiffe.Parse(text)
-		if err != nil {
-			continue
+	if s.client != nil {
+		from := credential.Options{
+			Client: s.client, Reach: s.options.SecretsScope, Log: s.logs.Scope("secrets"), Failed: s.metrics.Clusters.SecretErrors.Inc,
 		}
-		if a, ok := id.Account(); ok && a.Namespace == p.Namespace {
-			return mesh.Account{Cluster: cluster, Namespace: a.Namespace, Name: a.Name}, true
-		}
+		s.credentials, s.remoteCredentials = credential.New(from), credential.NewClusters(from)
+		s.pullSecrets = credential.NewPullSecrets(s.credentials, plugin.PullSecret)
+		o.Config, o.Remote = s.credentials, s.remoteCredentials
 	}
-	return mesh.Account{}, false
+	s.secrets = secrets.New(o)
+}
+
+// secretSubscriptions returns the callback for changes of secret subscriptions, or nil without an API
+// server.
+func (s *server) secretSubscriptions() func(push.Subscription) {
+	if s.credentials == nil {
+		return nil
+	}
+	return s.secrets.UpdateSubscription
+}
+
+// followClusters adds each remote cluster as a source of Secrets while the cluster is known. It
+// does nothing unless Remote.ReadCredentials is set.
+func (s *server) followClusters(ctx context.Context) {
+	if s.clusters == nil || s.credentials == nil || !s.options.Remote.ReadCredentials {
+		return
+	}
+	s.clusters.Each(ctx, func(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
+		s.remoteCredentials.SetClient(id, client)
+		<-ctx.Done()
+		if s.clusters.Client(id) == nil {
+			s.remoteCredentials.RemoveCluster(id, client)
+		}
+	})
+}
+
+// awaitPullSecrets delays the start until the Secrets of the existing plugins are in a snapshot, up
+// to the timeout of package credential. Otherwise proxies that reconnect to a restarted control
+// plane would be configured as if there were none.
+func (s *server) awaitPullSecrets(ctx context.Context) {
+	if s.pullSecrets == nil {
+		return
+	}
+	ctx, cancel := credential.WithAwaitTimeout(ctx)
+	defer cancel()
+	s.secrets.AwaitSnapshot(ctx, s.pullSecrets.AwaitNamed(ctx))
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/meshpilot/meshpilot/internal/kube/admission"
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -63,7 +64,7 @@ func TestWebhooks(t *testing.T) {
 	l := inCluster(t, c, control, func(o *Options) {
 		o.HTTPSAddr, o.Revision = address, revision
 		o.Authority.Hosts = []string{"localhost"}
-		o.Webhooks = WebhookOptions{InjectionConfigs: true, ValidationConfigs: true, NativeSidecars: "true"}
+		o.Webhooks = admission.Settings{Inject: true, InjectionConfigs: true, ValidationConfigs: true, NativeSidecars: "true"}
 	})
 	object := func(kind, spec string) error {
 		return c.Apply(t.Context(), fmt.Sprintf("apiVersion: networking.istio.io/v1beta1\nkind: %s\nmetadata: {name: x, namespace: %s, labels: {istio.io/rev: %s}}\nspec: %s\n",

@@ -2,9 +2,12 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
@@ -66,4 +69,28 @@ func NewClient(config *rest.Config) (*Client, error) {
 	}
 	c.Reviews = authentication.TokenReviews()
 	return c, nil
+}
+
+// WithRateLimit returns another client for the same API server with its own connections and its own
+// rate limit, so that its requests and those of c cannot delay each other.
+func (c *Client) WithRateLimit(qps float32, burst int) (*Client, error) {
+	config := rest.CopyConfig(c.Config)
+	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil
+	return NewClient(config)
+}
+
+// ConfigMapKey returns the value of a key in a ConfigMap. It returns nil without error if the
+// ConfigMap or the key does not exist.
+func (c *Client) ConfigMapKey(ctx context.Context, namespace, name, key string) ([]byte, error) {
+	m, err := c.Kubernetes.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if text, there := m.Data[key]; there {
+		return []byte(text), nil
+	}
+	return nil, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
@@ -214,6 +215,15 @@ type Scope struct {
 	OutputLevel     string `json:"output_level"`
 	StackTraceLevel string `json:"stack_trace_level"`
 	LogCallers      bool   `json:"log_callers"`
+}
+
+// Scopes returns log scopes in the form of ControlZ.
+func Scopes(scopes []obs.Scope) []Scope {
+	var list []Scope
+	for _, x := range scopes {
+		list = append(list, Scope(x))
+	}
+	return list
 }
 
 // scopez serves the log scopes and their levels.

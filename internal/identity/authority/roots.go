@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
-	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -19,22 +18,24 @@ func (s *Server) PublishesRoots() bool {
 	return s.issuer != nil && s.o.Elections != nil && s.o.Settings.PublishRoots
 }
 
-// publishOwnRoots publishes the roots in the namespaces of the own cluster while this replica is the
-// leader.
-func (s *Server) publishOwnRoots(ctx context.Context) {
-	err := s.o.Elections.Run(ctx, leader.RootCertificates, func(ctx context.Context) {
-		if err := s.PublishRoots(ctx, s.o.Client.Kubernetes); err != nil {
-			s.log.Error("the roots are not published", "err", err)
+// PublishRoots publishes the roots in a cluster while this replica is the leader of a task, until ctx
+// ends. The Lease is in the own cluster. A replica of another control plane that publishes in the
+// same cluster writes the same content. Failures are logged.
+func (s *Server) PublishRoots(ctx context.Context, task string, client kubernetes.Interface) {
+	log := s.log.With("task", task)
+	err := s.o.Elections.Run(ctx, task, func(ctx context.Context) {
+		if err := s.publishRoots(ctx, client); err != nil {
+			log.Error("the roots are not published", "err", err)
 		}
 	})
 	if err != nil {
-		s.log.Error("the roots are not published", "err", err)
+		log.Error("the roots are not published", "err", err)
 	}
 }
 
-// PublishRoots keeps the ConfigMap with the roots up to date in all selected namespaces of a
-// cluster, until ctx ends. The elected leader runs it for its own cluster and for remote clusters.
-func (s *Server) PublishRoots(ctx context.Context, client kubernetes.Interface) error {
+// publishRoots keeps the ConfigMap with the roots up to date in all selected namespaces of a
+// cluster, until ctx ends.
+func (s *Server) publishRoots(ctx context.Context, client kubernetes.Interface) error {
 	return ca.RootPublisher{
 		Client: client, Log: s.log,
 		NamespaceSelected: func(of map[string]string) bool {

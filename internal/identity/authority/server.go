@@ -142,7 +142,7 @@ func (s *Server) Run(ctx context.Context) error {
 		parts.Go(func() { s.roots.sendRoots(ctx, s.issuer) })
 	}
 	if s.PublishesRoots() {
-		parts.Go(func() { s.publishOwnRoots(ctx) })
+		parts.Go(func() { s.PublishRoots(ctx, leader.RootCertificates, s.o.Client.Kubernetes) })
 	}
 	close(s.opened)
 	if s.reloader == nil {

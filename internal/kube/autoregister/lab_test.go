@@ -138,7 +138,7 @@ const grace = 300 * time.Millisecond
 func (l *lab) replica(name string) *replica {
 	x := &replica{l: l, groups: map[string]*config.Config{"vms": l.group}}
 	x.Registrar = New(Options{
-		Store: l.store, Instance: name, Grace: grace, Register: true, HealthChecks: true,
+		Settings: Settings{Register: true, HealthChecks: true, Grace: grace}, Store: l.store, Instance: name,
 		Group: func(namespace, name string) *config.Config {
 			x.mu.Lock()
 			defer x.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,6 +27,17 @@ type storedEntry struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Spec        json.RawMessage   `json:"spec"`
 	Conditions  []any             `json:"conditions,omitempty"`
+}
+
+// OpenMemoryStoreOrEmpty returns OpenMemoryStore's result. If the file cannot be read, it logs a
+// warning and returns an empty store without a file, because workloads register again.
+func OpenMemoryStoreOrEmpty(file string, log *slog.Logger) *MemoryStore {
+	m, err := OpenMemoryStore(file)
+	if err != nil {
+		log.Warn("workloads that were registered before are not known", "error", err)
+		return NewMemoryStore()
+	}
+	return m
 }
 
 // OpenMemoryStore returns a MemoryStore with the entries in file, which is created with the first

@@ -13,6 +13,7 @@ import (
 
 // Options are the dependencies and settings of a Registrar.
 type Options struct {
+	Settings
 	Store Store
 	// Instance is the unique name of this replica.
 	Instance string
@@ -20,16 +21,6 @@ type Options struct {
 	Group func(namespace, name string) *config.Config
 	// Entries returns all known WorkloadEntries; they may be slightly outdated.
 	Entries func() []*config.Config
-	// Grace is how long an entry remains after its proxy has disconnected
-	// (PILOT_WORKLOAD_ENTRY_GRACE_PERIOD, default 10 s).
-	Grace time.Duration
-	// Register creates entries for proxies that name a group
-	// (PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION). HealthChecks writes the health that agents
-	// report (PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS).
-	Register, HealthChecks bool
-	// AllowAnyIdentity registers proxies that are not authenticated
-	// (ISTIO_WORKLOAD_ENTRY_VALIDATE_IDENTITY=false).
-	AllowAnyIdentity bool
 	// Metrics and Log may be nil. Now and After default to the system's clock.
 	Metrics Metrics
 	Log     *slog.Logger

@@ -1,6 +1,11 @@
 package autoregister
 
 import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+
 	"context"
 	"errors"
 )
@@ -33,3 +38,17 @@ type RegistrationError struct {
 
 // Error returns the reason.
 func (r *RegistrationError) Error() string { return r.Reason }
+
+// StatusError returns a RegistrationError of a proxy as a gRPC status: PermissionDenied if it is not
+// authorized, and otherwise FailedPrecondition. It returns any other error unchanged.
+func StatusError(p *mesh.Proxy, err error) error {
+	refused := (*RegistrationError)(nil)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	code := codes.FailedPrecondition
+	if refused.Denied {
+		code = codes.PermissionDenied
+	}
+	return status.Error(code, "auto-registration of "+p.ID+": "+refused.Reason)
+}

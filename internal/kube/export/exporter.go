@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
 // Options configure an Exporter.
 type Options struct {
-	// Client accesses the cluster of the Services. It should have its own rate limit: the first
-	// sync may create thousands of exports.
+	// Client accesses the cluster of the Services. The Exporter uses its own connections and rate
+	// limit: the first sync may create thousands of exports.
 	Client *kube.Client
 	// Services returns the Services to export now.
 	Services func() []types.NamespacedName
@@ -34,11 +35,23 @@ type Options struct {
 // Exporter creates ServiceExports.
 type Exporter struct {
 	o       Options
-	trigger chan struct{} // holds one token after Trigger
+	trigger notify.Wake
 }
 
-// New returns an Exporter. It sends no request before Run.
-func New(o Options) *Exporter {
+// Limits for requests that create exports. Each export takes two requests, and none is urgent.
+const (
+	exportQPS   = 20
+	exportBurst = 40
+)
+
+// New returns an Exporter. It sends no request before Run. It returns an error if the Client's
+// configuration is invalid.
+func New(o Options) (*Exporter, error) {
+	client, err := o.Client.WithRateLimit(exportQPS, exportBurst)
+	if err != nil {
+		return nil, err
+	}
+	o.Client = client
 	if o.Retry == 0 {
 		o.Retry = time.Second
 	}
@@ -48,16 +61,11 @@ func New(o Options) *Exporter {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Exporter{o: o, trigger: make(chan struct{}, 1)}
+	return &Exporter{o: o, trigger: notify.NewWake()}, nil
 }
 
 // Trigger makes Run read Services again.
-func (x *Exporter) Trigger() {
-	select {
-	case x.trigger <- struct{}{}:
-	default:
-	}
-}
+func (x *Exporter) Trigger() { x.trigger.Notify() }
 
 // Run creates missing exports at the start, after each Trigger, and again with a backoff after
 // errors, until ctx ends. It can be called again afterwards.
@@ -82,7 +90,7 @@ func (x *Exporter) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-x.trigger:
+		case <-x.trigger.C():
 		case <-retry:
 		}
 	}

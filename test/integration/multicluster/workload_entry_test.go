@@ -79,7 +79,7 @@ func TestRemoteWorkloadEntries(t *testing.T) {
 		return p, sidecar.Connect(t, p.GRPC, node)
 	}
 	p, x := start(func(*discovery.Options) {})
-	_, blind := start(func(o *discovery.Options) { o.PodName, o.Remote.IgnoreWorkloadEntries = "istiod-blind", true })
+	_, blind := start(func(o *discovery.Options) { o.PodName, o.Remote.ReadWorkloadEntries = "istiod-blind", false })
 	p.until("the other is in sync without the kind", patience, p.is("two", "synced"))
 	sameKind(t, c1, c2, "workloadentries.networking.istio.io")
 	p.until("the kind is served", patience, func() error { return apply(c2, workloadEntry, "web", `app: web, vm: "yes"`, "192.0.2.1") })

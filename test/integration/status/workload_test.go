@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshpilot/meshpilot/internal/discovery"
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/sidecar"
 )
@@ -45,7 +46,7 @@ spec:
 const grace = 2 * time.Second
 
 func unauthenticated(o *discovery.Options) {
-	o.Workloads.AnyIdentity, o.Workloads.Plaintext, o.Workloads.Grace = true, true, grace
+	o.Workloads.AllowAnyIdentity, o.Workloads.AllowPlaintext, o.Workloads.Grace = true, true, grace
 }
 
 // endpoints returns what a control plane serves for the service of the group: "address health".
@@ -170,7 +171,7 @@ func TestWorkloadRegistersItselfWithoutAnAPIServer(t *testing.T) {
 	}
 	a := l.replica("pilot-a", func(o *discovery.Options) {
 		unauthenticated(o)
-		o.Kubernetes, o.Registries, o.ConfigDir = discovery.Kubernetes{}, nil, dir
+		o.Kubernetes, o.Registries, o.ConfigDir = options.Kubernetes{}, nil, dir
 	})
 	vm := a.connect("vm-7", "10.9.0.7", map[string]any{"AUTO_REGISTER_GROUP": "vms"})
 	l.eventually("the endpoint", func() error {

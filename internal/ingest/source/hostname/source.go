@@ -3,11 +3,13 @@ package hostname
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -15,7 +17,8 @@ import (
 
 // Options configure a Source.
 type Options struct {
-	// Lookup returns the addresses of a name. It must return when its context ends.
+	// Lookup returns the addresses of a name. It must return when its context ends. If nil, the
+	// system resolver is used.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Refresh is the interval of lookups of a name (default 30 s, which is istiod's minimum TTL).
 	Refresh time.Duration
@@ -36,7 +39,7 @@ const (
 // Source resolves names periodically.
 type Source struct {
 	o    Options
-	wake chan struct{} // holds one token
+	wake notify.Wake
 
 	mu     sync.Mutex
 	wanted []string
@@ -50,13 +53,18 @@ func New(o Options) *Source {
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh
 	}
+	if o.Lookup == nil {
+		o.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Failed == nil {
 		o.Failed = func() {}
 	}
-	return &Source{o: o, wake: make(chan struct{}, 1)}
+	return &Source{o: o, wake: notify.NewWake()}
 }
 
 // Name returns the name of the source.
@@ -69,6 +77,18 @@ func (s *Source) SetNames(names []string) { s.setNames(names, false) }
 // is sent as soon as each of them is resolved or has failed.
 func (s *Source) SetFinalNames(names []string) { s.setNames(names, true) }
 
+// SettleLast returns the feeds that delay the start, of the feeds that are not in sync. The names to
+// resolve are final only after all other feeds are in sync. Until then this feed is omitted from the
+// list; afterwards the result of final is passed to SetFinalNames.
+func (s *Source) SettleLast(waiting []string, final func() []string) []string {
+	others := slices.DeleteFunc(slices.Clone(waiting), func(feed string) bool { return feed == s.Name() })
+	if len(others) > 0 || len(waiting) == 0 {
+		return others
+	}
+	s.SetFinalNames(final())
+	return waiting
+}
+
 func (s *Source) setNames(names []string, settle bool) {
 	s.mu.Lock()
 	same := slices.Equal(s.wanted, names) && s.settle == (s.settle || settle)
@@ -77,10 +97,7 @@ func (s *Source) setNames(names []string, settle bool) {
 	if same {
 		return
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default: // Run will read wanted anyway
-	}
+	s.wake.Notify()
 }
 
 // Run resolves names until the context ends, and then returns nil.
@@ -94,7 +111,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.wake:
+		case <-s.wake.C():
 			batch = r.updateNames(ctx)
 		case a := <-r.answers:
 			batch = r.applyAnswer(a)

@@ -1,0 +1,117 @@
+package readiness
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// State is the readiness of a control plane, and the handler of /ready. It is safe for concurrent
+// use. Use New to create it.
+type State struct {
+	mu      sync.Mutex
+	reason  string // empty: the xDS port is open
+	waiting []string
+	reasons map[string]func() string // by feed: returns the reason why it is not in sync
+	holds   map[string]string        // reasons of other components, by name
+	synced  chan struct{}
+}
+
+// New returns a State that is not ready, because it is starting.
+func New() *State {
+	return &State{
+		reason: "starting", reasons: map[string]func() string{}, holds: map[string]string{}, synced: make(chan struct{}),
+	}
+}
+
+// Explain registers a function that returns why a feed is not in sync yet, or "" if it does not
+// know. The page shows the result.
+func (s *State) Explain(feed string, reason func() string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reasons[feed] = reason
+}
+
+// details returns the reasons of all feeds that are not in sync yet, one per line.
+func (s *State) details() string {
+	s.mu.Lock()
+	reasons := map[string]func() string{}
+	for _, feed := range s.waiting {
+		if reason := s.reasons[feed]; reason != nil {
+			reasons[feed] = reason
+		}
+	}
+	s.mu.Unlock()
+	text := ""
+	for _, feed := range slices.Sorted(maps.Keys(reasons)) {
+		if reason := reasons[feed](); reason != "" {
+			text += "\n" + feed + ": " + reason
+		}
+	}
+	return text
+}
+
+// SetWaiting sets the list of feeds that are not in sync yet. An empty list closes Synced, so it
+// must be set only once.
+func (s *State) SetWaiting(feeds []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = feeds
+	if len(feeds) > 0 {
+		s.reason = "waiting for " + strings.Join(feeds, ", ")
+		return
+	}
+	s.reason = "the xDS port is not open yet"
+	close(s.synced)
+}
+
+// Waiting returns the feeds that are not in sync yet.
+func (s *State) Waiting() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}
+
+// Synced returns a channel that is closed when all feeds are in sync.
+func (s *State) Synced() <-chan struct{} { return s.synced }
+
+// Hold makes readiness fail with a reason, independently of the feeds, until Release is called with
+// the same name.
+func (s *State) Hold(name, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds[name] = reason
+}
+
+// Release ends a Hold. It does nothing if there is none of that name.
+func (s *State) Release(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.holds, name)
+}
+
+// SetServing sets the state of the xDS port: "" if proxies can connect, otherwise the reason why
+// they cannot.
+func (s *State) SetServing(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reason = reason
+}
+
+func (s *State) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	reason := s.reason
+	for _, name := range slices.Sorted(maps.Keys(s.holds)) {
+		if reason == "" {
+			reason = name + ": " + s.holds[name]
+		}
+	}
+	s.mu.Unlock()
+	if reason != "" {
+		http.Error(w, "not ready: "+reason+s.details(), http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}

@@ -1,0 +1,26 @@
+package tlspolicy
+
+import "crypto/tls"
+
+// Policies that COMPLIANCE_POLICY may name; they are Istio's.
+const (
+	complianceFIPS = "fips-140-2"
+	compliancePQC  = "pqc"
+)
+
+// ApplyCompliance restricts TLS versions, cipher suites and curves of c to the values that the
+// compliance policy permits. It must be called last, so that no other setting can extend them again.
+func (p Policy) ApplyCompliance(c *tls.Config) {
+	switch p.Compliance {
+	case complianceFIPS:
+		c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+		c.CipherSuites = []uint16{
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		}
+		c.CurvePreferences = []tls.CurveID{tls.CurveP256}
+	case compliancePQC:
+		c.MinVersion, c.MaxVersion = tls.VersionTLS13, tls.VersionTLS13
+		c.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768}
+	}
+}

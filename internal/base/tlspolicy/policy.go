@@ -1,0 +1,64 @@
+package tlspolicy
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Policy configures TLS of the control plane's own ports. MeshConfig configures TLS between proxies.
+type Policy struct {
+	// MinVersion is TLSV1_2 (the default) or TLSV1_3 (--tls-min-version).
+	MinVersion string
+	// CipherSuites are names of TLS 1.2 cipher suites. If empty, those of crypto/tls are used
+	// (--tls-cipher-suites).
+	CipherSuites []string
+	// Compliance is fips-140-2, pqc, or empty for none. It overrides the other fields
+	// (COMPLIANCE_POLICY).
+	Compliance string
+}
+
+// Validate returns an error for each invalid field.
+func (p Policy) Validate() []error {
+	var errs []error
+	switch p.MinVersion {
+	case "", "TLSV1_2", "TLSV1_3":
+	default:
+		errs = append(errs, fmt.Errorf("--tls-min-version %q: want TLSV1_2 or TLSV1_3", p.MinVersion))
+	}
+	var known []string
+	for _, s := range tls.CipherSuites() {
+		known = append(known, s.Name)
+	}
+	for _, s := range p.CipherSuites {
+		if !slices.Contains(known, s) {
+			errs = append(errs, fmt.Errorf("--tls-cipher-suites %q: unknown or insecure; known are %s", s, strings.Join(known, ", ")))
+		}
+	}
+	switch p.Compliance {
+	case "", complianceFIPS, compliancePQC:
+	default:
+		errs = append(errs, fmt.Errorf("COMPLIANCE_POLICY %q: want %s or %s", p.Compliance, complianceFIPS, compliancePQC))
+	}
+	return errs
+}
+
+// MinVersionID returns MinVersion as a value of crypto/tls. The policy must be valid.
+func (p Policy) MinVersionID() uint16 {
+	if p.MinVersion == "TLSV1_3" {
+		return tls.VersionTLS13
+	}
+	return tls.VersionTLS12
+}
+
+// CipherSuiteIDs returns CipherSuites as values of crypto/tls. The policy must be valid.
+func (p Policy) CipherSuiteIDs() []uint16 {
+	var ids []uint16
+	for _, s := range tls.CipherSuites() {
+		if slices.Contains(p.CipherSuites, s.Name) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,10 @@
+// Package controller writes to an API server what the Gateway API requires: it deploys Gateways,
+// creates GatewayClasses and writes the status of objects.
+//
+// Inputs: the deployments and statuses that gatewayapi.Converter has computed. Outputs: requests of
+// packages kube/gateway and kube/status.
+//
+// Invariant: each task is performed by one replica, its elected leader.
+//
+// Start with [Controller.Run] in controller.go.
+package controller

@@ -1,0 +1,40 @@
+package ingress
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways' Service
+// in s. It returns the addresses of the nodes that run them if the mesh configuration names no
+// Service (MeshConfig.ingressService). known is false if the Ingress is not served by this mesh or
+// the Service does not exist. It may be called by any goroutine.
+func (c *Converter) AddressesOf(s *snapshot.Snapshot, k config.Key) (list []networkingv1.IngressLoadBalancerIngress, known bool) {
+	object, m := s.Config(k), s.Settings.Mesh
+	if object == nil {
+		return nil, false
+	}
+	spec := config.Spec[*networkingv1.Ingress](object)
+	var class *networkingv1.IngressClass
+	if name := spec.Spec.IngressClassName; name != nil {
+		if c := s.Config(config.Key{Kind: api.IngressClass, Name: *name}); c != nil {
+			class = config.Spec[*networkingv1.IngressClass](c)
+		}
+	}
+	if !IsServed(m, spec, class) {
+		return nil, false
+	}
+	service, named := ServiceKey(m, c.options.Namespace, c.options.Domain)
+	if !named {
+		return LoadBalancerStatus(&mesh.Service{External: c.NodeAddresses()}), true
+	}
+	svc := s.Service(service)
+	if svc == nil {
+		return nil, false
+	}
+	return LoadBalancerStatus(svc), true
+}

@@ -1,0 +1,27 @@
+package remote
+
+import (
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// NewMetrics returns Metrics that are recorded in m, with no remote cluster yet.
+func NewMetrics(m *obs.ClusterMetrics) Metrics {
+	m.Managed.WithLabelValues("local").Set(1)
+	m.Managed.WithLabelValues("remote").Set(0)
+	return clusterMetrics{m}
+}
+
+type clusterMetrics struct{ m *obs.ClusterMetrics }
+
+// Remote sets the gauges of remote clusters by sync state.
+func (x clusterMetrics) Remote(states map[mesh.ClusterID]string) {
+	x.m.Managed.WithLabelValues("remote").Set(float64(len(states)))
+	x.m.RemoteSync.Reset()
+	for id, state := range states {
+		x.m.RemoteSync.WithLabelValues(string(id), state).Set(1)
+	}
+}
+
+// TimedOut increments the counter of remote clusters that exceeded the start timeout.
+func (x clusterMetrics) TimedOut(mesh.ClusterID) { x.m.RemoteTimeouts.Inc() }

@@ -1,0 +1,98 @@
+package credential
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// PullSecrets reads the Secrets that plugins name (imagePullSecret) from the API server of the
+// config cluster. Its Hold keeps plugins back until their Secrets are known. It is also the feed
+// that reports when the wait for a Secret is over.
+type PullSecrets struct {
+	// Hold is a converter of the pipeline.
+	Hold *SecretHold
+
+	source *Source
+	wake   notify.Wake // there may be something to wait for
+
+	mu    sync.Mutex
+	named []config.Key
+}
+
+// pullSecretsStream is the name under which the Secrets of plugins are requested, beside the names
+// of streams.
+const pullSecretsStream = "pull secrets of plugins"
+
+// NewPullSecrets returns PullSecrets that reads from source. secretOf returns the Secret that an
+// object names.
+func NewPullSecrets(source *Source, secretOf func(*config.Config) (config.Key, bool)) *PullSecrets {
+	p := &PullSecrets{source: source, wake: notify.NewWake()}
+	p.Hold = NewSecretHold(secretOf, p.setNamed)
+	return p
+}
+
+// Name returns the name of the feed.
+func (*PullSecrets) Name() string { return pullSecretsStream }
+
+// setNamed sets the Secrets that plugins name and wakes Run.
+func (p *PullSecrets) setNamed(list []config.Key) {
+	p.mu.Lock()
+	p.named = list
+	p.mu.Unlock()
+	p.source.SetWant(pullSecretsStream, Want{Objects: list})
+	p.wake.Notify()
+}
+
+func (p *PullSecrets) namedNow() []config.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.named
+}
+
+// Run waits for each newly named Secret for a limited time, and then emits the end of the wait,
+// until ctx ends. The feed is in sync at once.
+func (p *PullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	batch := mesh.Batch{{Op: mesh.Synced, Source: p.Name()}}
+	var settled []config.Key
+	for {
+		if len(batch) > 0 {
+			select {
+			case out <- batch:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		select {
+		case <-p.wake.C():
+		case <-ctx.Done():
+			return nil
+		}
+		named := p.namedNow()
+		waiting := slices.DeleteFunc(slices.Clone(named), func(k config.Key) bool { return slices.Contains(settled, k) })
+		p.await(ctx, waiting)
+		batch = nil
+		for _, k := range waiting {
+			batch = append(batch, SecretSettled(k))
+		}
+		settled = named
+	}
+}
+
+// await waits until each Secret is known or known to be unavailable, up to the timeout of
+// WithAwaitTimeout. It returns the existing ones.
+func (p *PullSecrets) await(ctx context.Context, list []config.Key) []config.Key {
+	if len(list) == 0 {
+		return nil
+	}
+	ctx, cancel := WithAwaitTimeout(ctx)
+	defer cancel()
+	return p.source.Await(ctx, Want{Objects: list})
+}
+
+// AwaitNamed waits for the Secrets that plugins name now, and returns the existing ones.
+func (p *PullSecrets) AwaitNamed(ctx context.Context) []config.Key { return p.await(ctx, p.namedNow()) }

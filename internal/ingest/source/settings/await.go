@@ -1,0 +1,44 @@
+package settings
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Limits of the backoff between attempts to read the mesh configuration at the start.
+const (
+	minLoadBackoff = 200 * time.Millisecond
+	maxLoadBackoff = 10 * time.Second
+)
+
+// AwaitMeshConfig returns the mesh configuration for settings that take effect only at the start, as
+// Load does. If it cannot be read, AwaitMeshConfig logs each new error and retries with backoff. It
+// returns the default configuration if ctx ends.
+func (s *Source) AwaitMeshConfig(
+	ctx context.Context,
+	read func(ctx context.Context, name, key string) ([]byte, error),
+	log *slog.Logger,
+) *meshconfig.MeshConfig {
+	backoff, logged := minLoadBackoff, ""
+	for {
+		m, err := s.Load(func(name, key string) ([]byte, error) { return read(ctx, name, key) })
+		if err == nil {
+			return m
+		}
+		if text := err.Error(); text != logged {
+			logged = text
+			log.Warn("the mesh configuration cannot be read yet", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return mesh.DefaultMeshConfig() // The control plane is stopping, so the value is not used.
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, maxLoadBackoff)
+	}
+}

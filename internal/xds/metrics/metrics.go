@@ -1,0 +1,114 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// Metrics implements the Metrics of the packages push, server and feed. It is safe for concurrent
+// use.
+type Metrics struct {
+	m        *obs.Metrics
+	versions *versionLabels
+}
+
+var _ push.Metrics = Metrics{}
+
+// New returns Metrics that are recorded in m.
+func New(m *obs.Metrics) Metrics {
+	return Metrics{m: m, versions: &versionLabels{gauge: m.Clients, proxies: map[string]int{}}}
+}
+
+// shortType returns the short name of a type for labels, such as "cds", or the URL of a type without a
+// short name.
+func shortType(typeURL string) string {
+	if s := api.ShortType(typeURL); s != typeURL {
+		return strings.ToLower(s)
+	}
+	return typeURL
+}
+
+// RegisterCounters registers the counters that the generators and the Pusher maintain themselves.
+// computedByType has, by type, the number of resources that were computed and not read from a cache.
+func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, p *push.Pusher) {
+	var misses []func() uint64
+	for _, typeURL := range slices.Sorted(maps.Keys(computedByType)) {
+		computed := computedByType[typeURL]
+		misses = append(misses, computed)
+		x.m.Computed(shortType(typeURL), computed, func() uint64 { return p.Stats().Generated[typeURL] })
+	}
+	computed := func() (sum uint64) {
+		for _, f := range misses {
+			sum += f()
+		}
+		return sum
+	}
+	cached := func() (sum uint64) {
+		for _, n := range p.Stats().Generated {
+			sum += n
+		}
+		return sum - min(sum, computed())
+	}
+	x.m.CacheReads(cached, computed)
+}
+
+func (x Metrics) Connected(delta int, version string) {
+	x.versions.count(version, delta)
+}
+
+func (x Metrics) Published(gathered time.Duration, triggers []string) {
+	x.m.Debounce.Observe(gathered.Seconds())
+	for _, t := range triggers {
+		if t == "proxyupdate" {
+			t = "proxy" // as istiod calls it
+		}
+		x.m.Triggers.WithLabelValues(t).Inc()
+	}
+}
+
+func (x Metrics) Generated(typeURL string, _ int, took time.Duration) {
+	x.m.PushTime.WithLabelValues(shortType(typeURL)).Observe(took.Seconds())
+}
+
+func (x Metrics) Classes(n int)             { x.m.Classes.Set(float64(n)) }
+func (x Metrics) Queued(d time.Duration)    { x.m.QueueTime.Observe(d.Seconds()) }
+func (x Metrics) Converged(d time.Duration) { x.m.Convergence.Observe(d.Seconds()) }
+
+func (x Metrics) Sent(typeURL string, _, bytes int, took time.Duration) {
+	x.m.Pushes.WithLabelValues(shortType(typeURL)).Inc()
+	x.m.SentBytes.WithLabelValues(shortType(typeURL)).Add(float64(bytes))
+	x.m.ConfigSize.WithLabelValues(typeURL).Observe(float64(bytes))
+	x.m.SendTime.Observe(took.Seconds())
+}
+
+func (x Metrics) Received(bytes int) { x.m.Received(bytes) }
+func (x Metrics) Acked(string)       {}
+
+func (x Metrics) Refused(n push.Nack) {
+	x.m.Rejects.WithLabelValues(shortType(n.TypeURL)).Inc()
+	if g := x.m.Rejected[shortType(n.TypeURL)]; g != nil {
+		g.WithLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "").Set(1)
+	}
+}
+
+func (x Metrics) RejectionResolved(n push.Nack) {
+	if g := x.m.Rejected[shortType(n.TypeURL)]; g != nil {
+		g.DeleteLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "")
+	}
+}
+
+func (x Metrics) Quarantined(n int) { x.m.Quarantined.Set(float64(n)) }
+
+func (x Metrics) Late(typeURL string) { x.m.Late.WithLabelValues(shortType(typeURL)).Inc() }
+
+func (x Metrics) ExpiredNonce(typeURL string) {
+	x.m.ExpiredNonces.WithLabelValues(shortType(typeURL)).Inc()
+}
+func (x Metrics) WriteTimeout()  { x.m.WriteTimeouts.Inc() }
+func (x Metrics) InternalError() { x.m.InternalErrors.Inc() }

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+)
+
+// Port is an open port with its gRPC server.
+type Port struct {
+	// GRPC is the server, on which services are registered before ServePorts.
+	GRPC *grpc.Server
+	// Secure reports whether the port has TLS.
+	Secure bool
+
+	flag     string
+	listener net.Listener
+}
+
+// OpenPort listens on address. flag is the flag that sets the address; errors name it. Connections
+// are accepted only by ServePorts.
+func OpenPort(flag, address string, t Transport, options ...grpc.ServerOption) (*Port, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return &Port{GRPC: grpc.NewServer(append(options, ServerOptions(t)...)...), Secure: t.TLS != nil, flag: flag, listener: l}, nil
+}
+
+// Close closes a port that ServePorts has not served.
+func (p *Port) Close() { _ = p.listener.Close() } // Nothing was served on it.
+
+// Address returns the address on which the port listens.
+func (p *Port) Address() string { return p.listener.Addr().String() }
+
+// Protocol returns how clients talk to the port: "in plain text" or "over TLS".
+func (p *Port) Protocol() string {
+	if p.Secure {
+		return "over TLS"
+	}
+	return "in plain text"
+}
+
+// ServePorts serves on all ports until ctx ends. Then it calls stopping and waits up to shutdown per
+// port for its streams, before it terminates them. It returns an error if a port fails.
+func ServePorts(ctx context.Context, ports []*Port, stopping func(), shutdown time.Duration) error {
+	serving, ctx := errgroup.WithContext(ctx)
+	for _, p := range ports {
+		serving.Go(func() error {
+			if err := p.GRPC.Serve(p.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				return fmt.Errorf("%s: %w", p.flag, err)
+			}
+			return nil
+		})
+	}
+	<-ctx.Done()
+	stopping()
+	for _, p := range ports {
+		terminate := time.AfterFunc(shutdown, p.GRPC.Stop)
+		p.GRPC.GracefulStop()
+		terminate.Stop()
+	}
+	return serving.Wait()
+}
