@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -126,14 +127,19 @@ func (b *balancer) familiesOf(service *corev1.Service) []*addresses {
 	return ranges
 }
 
-// keepLocal routes a range to the node itself, where kube-proxy translates it.
+// keepLocal makes a range local to the node, where kube-proxy translates it. A connection to an
+// address or port that has no rule yet is refused at once. Were the range only routed, its first
+// packet would get lost, and the repeated ones too, which conntrack treats as the same connection.
 func (n *network) keepLocal(prefix netip.Prefix) error {
 	link, err := n.links.LinkByName("lo")
 	if err != nil {
 		return err
 	}
 	dst := &net.IPNet{IP: prefix.Masked().Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}
-	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: dst, Src: n.nodeIP(prefix.Addr()).AsSlice()}
+	route := &netlink.Route{
+		LinkIndex: link.Attrs().Index, Dst: dst, Src: n.nodeIP(prefix.Addr()).AsSlice(),
+		Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL, Scope: netlink.SCOPE_HOST,
+	}
 	if err := n.links.RouteReplace(route); err != nil {
 		return fmt.Errorf("route %s: %w", prefix, err)
 	}
