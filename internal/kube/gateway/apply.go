@@ -60,7 +60,7 @@ func stateOf(o metav1.Object) managedState {
 	s := managedState{uid: o.GetUID()}
 	for _, f := range o.GetManagedFields() {
 		if f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil {
-			s.fields = xxhash.Sum64(sortedKeys(f.FieldsV1.Raw))
+			s.fields = xxhash.Sum64(sortedKeys(f.FieldsV1.GetRawBytes()))
 		}
 	}
 	return s

@@ -235,7 +235,7 @@ data: {deployment: "spec: {replicas: 5}"}
 	for _, kind := range []string{"HorizontalPodAutoscaler", "PodDisruptionBudget"} {
 		serving.Eventually(t, patience, "no "+kind, func() error {
 			if _, err := l.read(kind, "web-istio"); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it exists (%v)", err)
+				return fmt.Errorf("it exists (%w)", err)
 			}
 			return nil
 		})
