@@ -47,6 +47,7 @@ func otherScopes() map[string]string {
 		"injection":     "Injection of sidecars into pods.",
 		"kube":          "What is read from API servers.",
 		"leader":        "Which replica leads which task.",
+		"gateway":       "Deployment of gateways, and their GatewayClasses.",
 		"multicluster":  "Remote clusters and their Secrets.",
 		"secrets":       "Certificates of gateways, from Secrets.",
 		"security":      "Keys of token issuers.",

@@ -116,7 +116,9 @@ type proxyTelemetry struct {
 	Metrics, Logging, Tracing        []json.RawMessage
 }
 
-// telemetryOf returns the Telemetry objects that apply to the proxy. Namespace is never set.
+// telemetryOf returns the Telemetry objects that apply to the proxy. Namespace is never set: in
+// istiod it is the object of the namespace of a service that a waypoint serves, and its page leaves
+// it empty too.
 func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
 	out := proxyTelemetry{Metrics: []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{}}
 	labels := view.WorkloadLabels(s, proxy)
