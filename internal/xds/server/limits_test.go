@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -361,19 +362,46 @@ func (r *raw) sendUntilClosed(body []byte) {
 	}
 }
 
-// silent opens a stream and says nothing.
+// awaitEnd reads until the server ends the stream or the connection.
+func (r *raw) awaitEnd() {
+	f := http2.NewFramer(r, r)
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch x := frame.(type) {
+		case *http2.RSTStreamFrame:
+			return
+		case *http2.HeadersFrame:
+			if x.StreamEnded() {
+				return
+			}
+		}
+	}
+}
+
+// silent opens a stream and sends no request.
 func silent(t *testing.T, h *harness) *raw { return dialRaw(t, h.addr, 64<<10) }
 
 // TestSilentStreamsAreDisplaced has more silent streams than may be pending: the newest displace
 // the oldest, and a proxy that comes is served at once.
 func TestSilentStreamsAreDisplaced(t *testing.T) {
-	h := serveOver(t, 1, Options{Openings: 1}, Transport{Limits: Limits{PendingPerSource: 20}})
+	const silentStreams, pending = 100, 20
+	h := serveOver(t, 1, Options{Openings: 1}, Transport{Limits: Limits{PendingPerSource: pending}})
 	good := h.connect(stream.Delta, testNode(0))
 	good.start()
-	for range 100 {
+	var displaced atomic.Int32
+	for range silentStreams {
 		c := silent(t, h)
 		defer c.Close()
+		go func() {
+			c.awaitEnd()
+			displaced.Add(1)
+		}()
 	}
+	// Until then a silent stream may be newer for the server than that of the proxy.
+	h.wait("the server has seen all of them", func() bool { return displaced.Load() >= silentStreams-pending })
 	began := time.Now()
 	h.connect(stream.Delta, testNode(1)).start()
 	if took := time.Since(began); took > time.Second {
