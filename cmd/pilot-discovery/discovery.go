@@ -50,65 +50,32 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 }
 
 func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
-	fs.StringVar(
-		&o.GRPCAddr,
-		"grpcAddr",
-		o.GRPCAddr,
-		"xDS in plain text; empty: none (default in a pod: "+options.PodGRPCAddr+")",
-	)
+	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr,
+		"xDS in plain text; empty: none (default in a pod: "+options.PodGRPCAddr+")")
 	fs.StringVar(&o.SecureGRPCAddr, "secureGRPCAddr", o.SecureGRPCAddr, "xDS and certificates over TLS")
 	fs.StringVar(&o.HTTPAddr, "httpAddr", o.HTTPAddr, "readiness and debug pages")
 	fs.StringVar(&o.HTTPSAddr, "httpsAddr", o.HTTPSAddr, "webhooks")
 	fs.StringVar(&o.MonitoringAddr, "monitoringAddr", o.MonitoringAddr, "metrics and debug pages; empty: on httpAddr")
 
-	fs.StringVar(
-		&o.ControlZHost,
-		"ctrlz_address",
-		o.ControlZHost,
-		"where log levels may be changed: a loopback address",
-	)
+	fs.StringVar(&o.ControlZHost, "ctrlz_address", o.ControlZHost,
+		"where log levels may be changed: a loopback address")
 	fs.Uint16Var(&o.ControlZPort, "ctrlz_port", o.ControlZPort, "port on which log levels may be changed; 0: none")
 
-	fs.StringVar(
-		&o.ConfigDir,
-		"configDir",
-		o.ConfigDir,
-		"directory of YAML files with config objects and services, watched",
-	)
-	fs.StringSliceVar(
-		&o.ConfigClients,
-		"configClients",
-		nil,
-		"SPIFFE IDs of the control planes that are fed config over xDS; one ending in /* is a prefix (default: istiod in the control plane's namespace)",
-	)
-	fs.StringVar(
-		(*string)(&o.ConfigPlainText),
-		"configPlainText",
-		"",
-		"who is fed config over xDS without TLS: loopback or anyone (default: nobody)",
-	)
-	fs.StringVar(
-		(*string)(&o.SecretsPlainText),
-		"secretsPlainText",
-		"",
-		"which gateways are sent private keys without TLS: loopback or anyone (default: none)",
-	)
+	fs.StringVar(&o.ConfigDir, "configDir", o.ConfigDir,
+		"directory of YAML files with config objects and services, watched")
+	fs.StringSliceVar(&o.ConfigClients, "configClients", nil,
+		"SPIFFE IDs of the control planes that are fed config over xDS; one ending in /* is a prefix (default: istiod in the control plane's namespace)")
+	fs.StringVar((*string)(&o.ConfigPlainText), "configPlainText", "",
+		"who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
+	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "",
+		"which gateways are sent private keys without TLS: loopback or anyone (default: none)")
 	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
-	fs.StringVar(
-		&o.Kubernetes.Kubeconfig,
-		"kubeconfig",
-		"",
-		"kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)",
-	)
+	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "",
+		"kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")
 	fs.Float32Var(&o.Kubernetes.QPS, "kubernetesApiQPS", 80, "requests a second to the API server")
 	fs.IntVar(&o.Kubernetes.Burst, "kubernetesApiBurst", 160, "requests to the API server at once")
-	fs.StringVarP(
-		&o.Kubernetes.AppNamespace,
-		"appNamespace",
-		"a",
-		"",
-		"the one namespace whose objects are read, of an API server or a folder (default: all)",
-	)
+	fs.StringVarP(&o.Kubernetes.AppNamespace, "appNamespace", "a", "",
+		"the one namespace whose objects are read, of an API server or a folder (default: all)")
 	fs.StringVar(&o.MeshConfigFile, "meshConfig", o.MeshConfigFile, "file with the mesh configuration, watched")
 	fs.StringVar(&o.NetworksConfigFile, "networksConfig", o.NetworksConfigFile, "file with the mesh networks, watched")
 	fs.StringVar(&o.Domain, "domain", o.Domain, "DNS suffix of services")
@@ -118,50 +85,23 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringSliceVar(&o.ClusterAliases, "clusterAliases", nil, "other names of clusters, as alias=cluster")
 	fs.StringVarP(&o.Namespace, "namespace", "n", o.Namespace, "namespace of the control plane")
 
-	fs.DurationVar(
-		&o.Keepalive.Interval,
-		"keepaliveInterval",
-		o.Keepalive.Interval,
-		"time between pings on a quiet connection",
-	)
-	fs.DurationVar(
-		&o.Keepalive.Timeout,
-		"keepaliveTimeout",
-		o.Keepalive.Timeout,
-		"time to wait for the answer to a ping",
-	)
-	fs.DurationVar(
-		&o.Keepalive.MaxServerConnectionAge,
-		"keepaliveMaxServerConnectionAge",
+	fs.DurationVar(&o.Keepalive.Interval, "keepaliveInterval", o.Keepalive.Interval,
+		"time between pings on a quiet connection")
+	fs.DurationVar(&o.Keepalive.Timeout, "keepaliveTimeout", o.Keepalive.Timeout,
+		"time to wait for the answer to a ping")
+	fs.DurationVar(&o.Keepalive.MaxServerConnectionAge, "keepaliveMaxServerConnectionAge",
 		o.Keepalive.MaxServerConnectionAge,
-		"age at which a connection is closed, so that proxies spread over replicas anew",
-	)
-	fs.DurationVar(
-		&o.ShutdownDuration,
-		"shutdownDuration",
-		o.ShutdownDuration,
-		"time that open streams get on shutdown",
-	)
+		"age at which a connection is closed, so that proxies spread over replicas anew")
+	fs.DurationVar(&o.ShutdownDuration, "shutdownDuration", o.ShutdownDuration,
+		"time that open streams get on shutdown")
 	fs.BoolVar(&o.Profile, "profile", o.Profile, "serve /debug/pprof")
-	fs.StringVar(
-		&o.Authority.Dir,
-		"caDir",
-		"",
-		"directory for the root of the mesh and the key of its workload tokens, without Kubernetes; made at the first start (default: no certificate authority)",
-	)
-	fs.StringVar(
-		&o.TLSCertFile,
-		"tlsCertFile",
-		"",
-		"certificate of the TLS ports, with its chain, in PEM; read again when it changes",
-	)
+	fs.StringVar(&o.Authority.Dir, "caDir", "",
+		"directory for the root of the mesh and the key of its workload tokens, without Kubernetes; made at the first start (default: no certificate authority)")
+	fs.StringVar(&o.TLSCertFile, "tlsCertFile", "",
+		"certificate of the TLS ports, with its chain, in PEM; read again when it changes")
 	fs.StringVar(&o.TLSKeyFile, "tlsKeyFile", "", "its private key")
-	fs.StringVar(
-		&o.CACertFile,
-		"caCertFile",
-		"",
-		"roots that client certificates are verified against; empty: clients need none",
-	)
+	fs.StringVar(&o.CACertFile, "caCertFile", "",
+		"roots that client certificates are verified against; empty: clients need none")
 	fs.StringVar(&o.TLS.MinVersion, "tls-min-version", "", "TLSV1_2 or TLSV1_3")
 	fs.StringSliceVar(&o.TLS.CipherSuites, "tls-cipher-suites", nil, "cipher suites of TLS 1.2")
 	command.AddLogFlags(fs, &o.Logs)

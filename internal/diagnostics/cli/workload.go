@@ -180,13 +180,8 @@ root-cert.pem, istio-token and hosts.`,
 			for _, w := range warnings {
 				_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning:", w) // a failed warning is ignored
 			}
-			_, err = fmt.Fprintf(
-				c.OutOrStdout(),
-				"wrote %s in %s; %s is a secret\n",
-				strings.Join(slices.Sorted(maps.Keys(files)), ", "),
-				out,
-				filepath.Join(out, workload.TokenFile),
-			)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s in %s; %s is a secret\n",
+				strings.Join(slices.Sorted(maps.Keys(files)), ", "), out, filepath.Join(out, workload.TokenFile))
 			return err
 		},
 	}
@@ -195,27 +190,15 @@ root-cert.pem, istio-token and hosts.`,
 	fs.StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	fs.StringVarP(&out, "output", "o", "", "directory for the files")
 	fs.Int64Var(&seconds, "tokenDuration", 3600, "how long the token is good, in seconds")
-	fs.StringVar(
-		&o.Cluster,
-		"clusterID",
-		"",
-		"name of the cluster that the workload counts to (default: as sidecars are injected with)",
-	)
+	fs.StringVar(&o.Cluster, "clusterID", "",
+		"name of the cluster that the workload counts to (default: as sidecars are injected with)")
 	fs.StringVar(&o.IngressAddress, "ingressIP", "", "address at which the workload reaches the control plane")
-	fs.StringVar(
-		&o.IngressService,
-		"ingressService",
-		"istio-eastwestgateway",
-		"Service at whose address the workload reaches the control plane, as NAME or NAME.NAMESPACE",
-	)
+	fs.StringVar(&o.IngressService, "ingressService", "istio-eastwestgateway",
+		"Service at whose address the workload reaches the control plane, as NAME or NAME.NAMESPACE")
 	fs.StringVar(&o.InternalAddress, "internalIP", "", "address of the workload within its network")
 	fs.StringVar(&o.ExternalAddress, "externalIP", "", "address of the workload for others")
-	fs.BoolVar(
-		&o.AutoRegister,
-		"autoregister",
-		false,
-		"have the control plane make a WorkloadEntry when the workload connects",
-	)
+	fs.BoolVar(&o.AutoRegister, "autoregister", false,
+		"have the control plane make a WorkloadEntry when the workload connects")
 	fs.BoolVar(&o.CaptureDNS, "capture-dns", true, "have the agent answer the names of services")
 	return c
 }

@@ -58,10 +58,12 @@ func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, p *pu
 	x.m.CacheReads(cached, computed)
 }
 
+// Connected adds delta to the number of connected proxies of a version.
 func (x Metrics) Connected(delta int, version string) {
 	x.versions.count(version, delta)
 }
 
+// Published records how long the changes of a turn were collected, and the kinds of its changes.
 func (x Metrics) Published(gathered time.Duration, triggers []string) {
 	x.m.Debounce.Observe(gathered.Seconds())
 	for _, t := range triggers {
@@ -72,14 +74,21 @@ func (x Metrics) Published(gathered time.Duration, triggers []string) {
 	}
 }
 
+// Generated records the time that a generator took for the requested resources of a type.
 func (x Metrics) Generated(typeURL string, _ int, took time.Duration) {
 	x.m.PushTime.WithLabelValues(shortType(typeURL)).Observe(took.Seconds())
 }
 
-func (x Metrics) Classes(n int)             { x.m.Classes.Set(float64(n)) }
-func (x Metrics) Queued(d time.Duration)    { x.m.QueueTime.Observe(d.Seconds()) }
+// Classes sets the number of classes of proxies.
+func (x Metrics) Classes(n int) { x.m.Classes.Set(float64(n)) }
+
+// Queued records the time from the offer of a ResourceSnapshot until the stream takes it.
+func (x Metrics) Queued(d time.Duration) { x.m.QueueTime.Observe(d.Seconds()) }
+
+// Converged records the time from a change until a proxy has answered every response for it.
 func (x Metrics) Converged(d time.Duration) { x.m.Convergence.Observe(d.Seconds()) }
 
+// Sent records a response: its type, size in bytes, and the time that sending took.
 func (x Metrics) Sent(typeURL string, _, bytes int, took time.Duration) {
 	x.m.Pushes.WithLabelValues(shortType(typeURL)).Inc()
 	x.m.SentBytes.WithLabelValues(shortType(typeURL)).Add(float64(bytes))
@@ -87,9 +96,13 @@ func (x Metrics) Sent(typeURL string, _, bytes int, took time.Duration) {
 	x.m.SendTime.Observe(took.Seconds())
 }
 
+// Received records the size of a request in bytes.
 func (x Metrics) Received(bytes int) { x.m.Received(bytes) }
-func (x Metrics) Acked(string)       {}
 
+// Acked does nothing: acknowledgements have no metric.
+func (x Metrics) Acked(string) {}
+
+// Refused records that a proxy rejected a resource type, until RejectionResolved.
 func (x Metrics) Refused(n push.Nack) {
 	x.m.Rejects.WithLabelValues(shortType(n.TypeURL)).Inc()
 	if g := x.m.Rejected[shortType(n.TypeURL)]; g != nil {
@@ -97,18 +110,27 @@ func (x Metrics) Refused(n push.Nack) {
 	}
 }
 
+// RejectionResolved removes the mark that Refused set for the proxy and type.
 func (x Metrics) RejectionResolved(n push.Nack) {
 	if g := x.m.Rejected[shortType(n.TypeURL)]; g != nil {
 		g.DeleteLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "")
 	}
 }
 
+// Quarantined sets the number of resources that are withheld.
 func (x Metrics) Quarantined(n int) { x.m.Quarantined.Set(float64(n)) }
 
+// Late counts resources that were sent although the proxy had not shown in time that it has their
+// clusters.
 func (x Metrics) Late(typeURL string) { x.m.Late.WithLabelValues(shortType(typeURL)).Inc() }
 
+// ExpiredNonce counts a request that answers an older response than the last one of its type.
 func (x Metrics) ExpiredNonce(typeURL string) {
 	x.m.ExpiredNonces.WithLabelValues(shortType(typeURL)).Inc()
 }
-func (x Metrics) WriteTimeout()  { x.m.WriteTimeouts.Inc() }
+
+// WriteTimeout counts a stream that was closed because a response could not be written in time.
+func (x Metrics) WriteTimeout() { x.m.WriteTimeouts.Inc() }
+
+// InternalError counts a panic, or a generator that broke its contract.
 func (x Metrics) InternalError() { x.m.InternalErrors.Inc() }

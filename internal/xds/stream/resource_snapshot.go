@@ -93,7 +93,7 @@ func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *Resource
 	return &next
 }
 
-// ResourceGroups returns the ResourceGroups of a type, or nil if w is nil or the type is not in its
+// Groups returns the ResourceGroups of a type, or nil if w is nil or the type is not in its
 // table. The list must not be changed.
 func (w *ResourceSnapshot) Groups(typeURL string) []*ResourceGroup {
 	if w == nil {

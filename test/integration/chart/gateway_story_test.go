@@ -53,10 +53,11 @@ func gatewayStory(t *testing.T, c *cluster.Cluster) {
 			if err != nil || len(path) == 0 {
 				return err
 			}
-			if v, found, err := unstructured.NestedFieldNoCopy(u.Object, path...); !found || err != nil {
-				return fmt.Errorf("no %v: %v, %v", path, v, err)
+			_, found, err := unstructured.NestedFieldNoCopy(u.Object, path...)
+			if err == nil && !found {
+				err = fmt.Errorf("no %v yet", path)
 			}
-			return nil
+			return err
 		})
 	}
 	exists(group, "v1", "gatewayclasses", "", "istio")

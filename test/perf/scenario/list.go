@@ -33,74 +33,40 @@ func Groups(size string) ([]Group, error) {
 	switch size {
 	case "small":
 		list = []Group{
-			{
-				"main",
-				workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5},
-				100,
-				everydayScenarios(10),
-			},
-			{
-				"big",
+			{"main", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 100,
+				everydayScenarios(10)},
+			{"big",
 				workload.Params{Services: 10, Endpoints: 1000, Routes: 1, Namespaces: 1, Scope: workload.Everything},
-				100,
-				bigService(),
-			},
-			{
-				"scoped",
+				100, bigService()},
+			{"scoped",
 				workload.Params{Services: 200, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Namespace},
-				200,
-				scopedScenarios(),
-			},
+				200, scopedScenarios()},
 			{"memory", workload.Params{Services: 100, Endpoints: 5, Routes: 4, Namespaces: 5}, 500, memoryScenarios()},
-			{
-				"collapse",
-				workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload},
-				100,
-				collapseScenarios(),
-			},
+			{"collapse",
+				workload.Params{Services: 100, Endpoints: 2, Routes: 2, Namespaces: 5, Scope: workload.Workload}, 100,
+				collapseScenarios()},
 			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 200, leakScenarios(10)},
 		}
 	case "medium":
 		list = []Group{
-			{
-				"main",
-				workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20},
-				500,
-				everydayScenarios(15),
-			},
-			{
-				"big",
+			{"main", workload.Params{Services: 1000, Endpoints: 10, Routes: 4, Namespaces: 20}, 500,
+				everydayScenarios(15)},
+			{"big",
 				workload.Params{Services: 120, Endpoints: 200, Routes: 1, Namespaces: 5, Scope: workload.Everything},
-				300,
-				bigService(),
-			},
-			{
-				"scoped",
+				300, bigService()},
+			{"scoped",
 				workload.Params{Services: 2000, Endpoints: 2, Routes: 2, Namespaces: 100, Scope: workload.Namespace},
-				1000,
-				scopedScenarios(),
-			},
+				1000, scopedScenarios()},
 		}
 	case "large":
 		list = []Group{
-			{
-				"main",
-				workload.Params{Services: 5000, Endpoints: 10, Routes: 4, Namespaces: 50},
-				300,
-				everydayScenarios(30),
-			},
-			{
-				"memory",
-				workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20},
-				2000,
-				memoryScenarios(),
-			},
-			{
-				"collapse",
+			{"main", workload.Params{Services: 5000, Endpoints: 10, Routes: 4, Namespaces: 50}, 300,
+				everydayScenarios(30)},
+			{"memory", workload.Params{Services: 1000, Endpoints: 2, Routes: 4, Namespaces: 20}, 2000,
+				memoryScenarios()},
+			{"collapse",
 				workload.Params{Services: 500, Endpoints: 2, Routes: 2, Namespaces: 20, Scope: workload.Workload},
-				500,
-				collapseScenarios(),
-			},
+				500, collapseScenarios()},
 			{"leak", workload.Params{Services: 20, Endpoints: 1, Routes: 1, Namespaces: 2}, 1000, leakScenarios(50)},
 		}
 	default:

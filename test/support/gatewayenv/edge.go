@@ -72,9 +72,7 @@ func Start(t testing.TB, o Options) *Edge {
 	}
 	e.running = e.discovery()
 	proxyConfig, err := json.Marshal(map[string]any{
-		"discoveryAddress": at(
-			0,
-		),
+		"discoveryAddress":         at(0),
 		"controlPlaneAuthPolicy":   "NONE",
 		"binaryPath":               proxy,
 		"configPath":               dir,
@@ -89,13 +87,7 @@ func Start(t testing.TB, o Options) *Edge {
 	runCommand(
 		t,
 		"agent",
-		exec.Command(
-			filepath.Join(bin, "pilot-agent"),
-			"proxy",
-			"router",
-			"--domain",
-			"istio-system.svc.cluster.local",
-		),
+		exec.Command(filepath.Join(bin, "pilot-agent"), "proxy", "router", "--domain", "istio-system.svc.cluster.local"),
 		dir,
 		append([]string{
 			"POD_NAME=gateway",

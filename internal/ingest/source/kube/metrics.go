@@ -13,7 +13,7 @@ type sourceMetrics struct{ m *obs.SourceMetrics }
 
 // Event increments the counter of objects received, by istiod's name for the kind.
 func (x sourceMetrics) Event(kind api.Kind, event string) {
-	name := ""
+	var name string
 	switch kind {
 	case api.Service:
 		name = "Services"

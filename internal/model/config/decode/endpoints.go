@@ -71,9 +71,7 @@ func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated,
 }
 
 // slicesOf returns the EndpointSlices for an Endpoints object, at least one.
-func slicesOf(
-	e *corev1.Endpoints,
-) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	var list []*discoveryv1.EndpointSlice
 	for i, subset := range e.Subsets {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
@@ -103,11 +101,8 @@ func slicesOf(
 	return list
 }
 
-func sliceFor(
-	e *corev1.Endpoints,
-	name string,
-	family discoveryv1.AddressType,
-) *discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
+//nolint:staticcheck // Endpoints are deprecated, and still in users' files
+func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
 	info, _ := api.Info(api.EndpointSlice)
 	s := &discoveryv1.EndpointSlice{AddressType: family}
 	s.APIVersion, s.Kind = info.Group+"/"+info.Versions[0], string(info.Kind)
