@@ -15,14 +15,14 @@ import (
 // emitted contains an Emitter per kind of event, so that only differences are emitted.
 type emitted struct {
 	objects  *registry.Emitter[config.Key, *config.Config]
-	problems *registry.Emitter[string, []config.Problem]
+	problems *registry.ProblemEmitter[config.Key]
 }
 
 func newEmitted() emitted {
 	same := func(a, b *config.Config) bool { return a.Hash == b.Hash && a.Origin == b.Origin }
 	return emitted{
 		objects:  registry.NewEmitter[config.Key](same),
-		problems: registry.NewEmitter[string](slices.Equal[[]config.Problem]),
+		problems: registry.NewProblemEmitter(source, config.Key.String),
 	}
 }
 
@@ -121,20 +121,6 @@ func (c *Converter) emitObjects(out mesh.Batch, before []config.Key, list []*con
 		}
 	}
 	return out, keys
-}
-
-// emitProblems appends the Problems of an object, if they differ from those emitted last.
-func (c *Converter) emitProblems(out mesh.Batch, k config.Key, list []config.Problem) mesh.Batch {
-	scope := k.String()
-	if len(list) == 0 {
-		c.emitted.problems.Delete(scope)
-	} else {
-		c.emitted.problems.Set(scope, list)
-	}
-	for _, x := range c.emitted.problems.Drain() {
-		out = append(out, mesh.Event{Source: source, Problems: &mesh.Problems{Scope: scope, List: x.New}})
-	}
-	return out
 }
 
 // secretReferences counts the references to Secrets and ConfigMaps.

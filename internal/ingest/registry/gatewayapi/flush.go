@@ -44,7 +44,7 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	var now *gateway
 	var objects []*config.Config
 	k, old := gatewayKey(n), c.gateways[n]
-	out, converted := c.guard.Try(out, registry.Convert, k, originOf(c.objects.all[k]), func() {
+	out, converted := c.guard.Try(out, registry.Convert, k, registry.OriginOf(c.objects.all[k]), func() {
 		if now = c.resolveGateway(n); now == nil {
 			return
 		}
@@ -110,7 +110,7 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 		return out
 	}
 	now := &converted{}
-	out, ok := c.guard.Try(out, registry.Convert, k, originOf(object), func() {
+	out, ok := c.guard.Try(out, registry.Convert, k, registry.OriginOf(object), func() {
 		if object != nil {
 			now = c.convertRoute(object)
 		}
@@ -134,7 +134,7 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	if object == nil {
 		delete(c.routes, k)
 	}
-	return c.emitProblems(out, k, now.problems)
+	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
 // detachRoute removes a route from the listeners that it was attached to.
@@ -178,14 +178,14 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	if g == nil {
 		c.pending.setStatus(k, nil)
 		c.pending.deployments[k] = nil
-		return c.emitProblems(out, k, nil)
+		return c.emitted.problems.Emit(out, k, nil)
 	}
 	c.pending.setStatus(k, c.gatewayStatus(g))
 	c.pending.deployments[k] = c.deployment(g)
-	out = c.emitProblems(out, k, g.problems(k, g.object, g.accepted, g.backend))
+	out = c.emitted.problems.Emit(out, k, g.problems(k, g.object, g.accepted, g.backend))
 	for _, s := range g.sets {
 		c.pending.setStatus(s.object.Key, c.setStatus(g, s))
-		out = c.emitProblems(out, s.object.Key, g.problems(s.object.Key, s.object, s.accepted))
+		out = c.emitted.problems.Emit(out, s.object.Key, g.problems(s.object.Key, s.object, s.accepted))
 		delete(c.dirty.lone, nameOf(s.object.Key))
 	}
 	return out
@@ -195,7 +195,7 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	for _, n := range sortedNames(c.dirty.lone) {
 		c.pending.setStatus(setKey(n), nil)
-		out = c.emitProblems(out, setKey(n), nil)
+		out = c.emitted.problems.Emit(out, setKey(n), nil)
 	}
 	clear(c.dirty.lone)
 	return out
@@ -222,14 +222,6 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 		}
 	}
 	return list
-}
-
-// originOf returns where an object was read, or "" if object is nil.
-func originOf(object *config.Config) string {
-	if object == nil {
-		return ""
-	}
-	return object.Origin
 }
 
 // deployment returns the Deployment of a Gateway, or nil if none is needed.

@@ -321,7 +321,7 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	}
 	if object == nil {
 		c.pending.setStatus(k, nil)
-		return c.emitProblems(out, k, nil)
+		return c.emitted.problems.Emit(out, k, nil)
 	}
 	v := now.accepted
 	v.worse(c.policyConflict(object))
@@ -334,7 +334,7 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 			})
 		}
 	}
-	return c.emitProblems(out, k, problems)
+	return c.emitted.problems.Emit(out, k, problems)
 }
 
 // policyConflict returns a failed verdict if an older policy targets the same port, or if no target

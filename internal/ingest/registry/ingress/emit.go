@@ -14,7 +14,7 @@ import (
 type emitted struct {
 	gateways        *registry.Emitter[name, *config.Config]   // by Ingress
 	virtualServices *registry.Emitter[string, *config.Config] // by host
-	problems        *registry.Emitter[string, []config.Problem]
+	problems        *registry.ProblemEmitter[string]          // by scope
 }
 
 func newEmitted() emitted {
@@ -22,7 +22,7 @@ func newEmitted() emitted {
 	return emitted{
 		gateways:        registry.NewEmitter[name](same),
 		virtualServices: registry.NewEmitter[string](same),
-		problems:        registry.NewEmitter[string](slices.Equal[[]config.Problem]),
+		problems:        registry.NewProblemEmitter(source, func(scope string) string { return scope }),
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
 	var gateway *config.Config
 	var wrong []config.Problem
 	object := c.ingresses[k]
-	out, converted := c.guard.Try(out, registry.Convert, keyOf(k), originOf(object), func() {
+	out, converted := c.guard.Try(out, registry.Convert, keyOf(k), registry.OriginOf(object), func() {
 		if object != nil && c.isServed(object) {
 			now = c.readRules(k, object)
 			gateway, wrong = c.newGateway(now), now.problems
@@ -71,7 +71,7 @@ func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
 		c.updateIndexes(now, c.byHost.Add, c.byService.Add)
 	}
 	out = emitObject(out, c.emitted.gateways, k, gateway)
-	return c.emitProblems(out, keyOf(k).String(), wrong)
+	return c.emitted.problems.Emit(out, keyOf(k).String(), wrong)
 }
 
 // updateIndexes adds the hosts and services of an Ingress to the indexes or removes them, and marks
@@ -108,15 +108,7 @@ func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
 		return out
 	}
 	out = emitObject(out, c.emitted.virtualServices, host, object)
-	return c.emitProblems(out, "Ingress host "+host, wrong)
-}
-
-// originOf returns where an object was read, or "" if object is nil.
-func originOf(object *config.Config) string {
-	if object == nil {
-		return ""
-	}
-	return object.Origin
+	return c.emitted.problems.Emit(out, "Ingress host "+host, wrong)
 }
 
 // emitObject appends the change of the object that k is converted to, if it differs from the one
@@ -141,19 +133,6 @@ func emitObject[K comparable](
 		if x.HasNew {
 			out = append(out, mesh.Event{Source: source, Config: x.New})
 		}
-	}
-	return out
-}
-
-// emitProblems appends the Problems of a scope, if they differ from those emitted last.
-func (c *Converter) emitProblems(out mesh.Batch, scope string, list []config.Problem) mesh.Batch {
-	if len(list) == 0 {
-		c.emitted.problems.Delete(scope)
-	} else {
-		c.emitted.problems.Set(scope, list)
-	}
-	for _, x := range c.emitted.problems.Drain() {
-		out = append(out, mesh.Event{Source: source, Problems: &mesh.Problems{Scope: scope, List: x.New}})
 	}
 	return out
 }

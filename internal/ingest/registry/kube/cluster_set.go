@@ -82,7 +82,7 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 		var wrong problems
 		key, object := config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, c.imports[k]
 		var converted bool
-		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+		out, converted = c.guard.Try(out, registry.Convert, key, registry.OriginOf(object), func() {
 			if object != nil {
 				wrong = problemsOf(object)
 				now = c.importedService(k, object, &wrong)
@@ -92,7 +92,7 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 			continue
 		}
 		out = c.emitService(out, c.emitted.imports, k, now)
-		out = c.emitProblems(out, key, wrong.list)
+		out = c.emitted.problems.Emit(out, key, wrong.list)
 	}
 	return out
 }

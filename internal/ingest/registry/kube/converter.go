@@ -100,10 +100,11 @@ func New(o Options) *Converter {
 	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")
 	o.SystemNamespace = cmp.Or(o.SystemNamespace, "istio-system")
 	o.ClusterSet = o.ClusterSet.withPrerequisites()
+	source := string(mesh.Kubernetes) + "/" + string(o.Cluster)
 	return &Converter{
 		options:       o,
-		source:        string(mesh.Kubernetes) + "/" + string(o.Cluster),
-		guard:         registry.Guard{Recovery: o.Recovery, Source: string(mesh.Kubernetes) + "/" + string(o.Cluster)},
+		source:        source,
+		guard:         registry.Guard{Recovery: o.Recovery, Source: source},
 		trustDomain:   o.TrustDomain,
 		nodes:         map[string]node{},
 		distributions: map[string]string{},
@@ -117,7 +118,7 @@ func New(o Options) *Converter {
 		dirtyImports:  dirtySet{},
 		dirtyPods:     dirtySet{},
 		dirtySlices:   dirtySet{},
-		emitted:       newEmitted(),
+		emitted:       newEmitted(source),
 		pending:       pending{bySlice: map[name]int{}},
 	}
 }

@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"slices"
-
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -17,10 +15,10 @@ type emitted struct {
 	// by EndpointSlice, for services of ServiceImports
 	clusterSet *registry.Emitter[name, *mesh.Shard]
 	gateways   *registry.Emitter[name, *mesh.GatewayObject]
-	problems   *registry.Emitter[config.Key, []config.Problem]
+	problems   *registry.ProblemEmitter[config.Key]
 }
 
-func newEmitted() emitted {
+func newEmitted(source string) emitted {
 	sameService := func(a, b *mesh.Service) bool { return a.Hash == b.Hash }
 	sameShard := func(a, b *mesh.Shard) bool { return a.Service == b.Service && a.Hash == b.Hash }
 	return emitted{
@@ -30,7 +28,7 @@ func newEmitted() emitted {
 		shards:     registry.NewEmitter[name](sameShard),
 		clusterSet: registry.NewEmitter[name](sameShard),
 		gateways:   registry.NewEmitter[name]((*mesh.GatewayObject).Equal),
-		problems:   registry.NewEmitter[config.Key](slices.Equal[[]config.Problem]),
+		problems:   registry.NewProblemEmitter(source, config.Key.String),
 	}
 }
 
@@ -121,28 +119,6 @@ func (c *Converter) emitGateways(out mesh.Batch, k name, g *mesh.GatewayObject) 
 		out = append(out, mesh.Event{Op: mesh.Delete, Source: c.source, Gateways: gone})
 	}
 	return out
-}
-
-// emitProblems appends the Problems of an object, if they differ from those emitted last.
-func (c *Converter) emitProblems(out mesh.Batch, key config.Key, list []config.Problem) mesh.Batch {
-	if len(list) == 0 {
-		c.emitted.problems.Delete(key)
-	} else {
-		c.emitted.problems.Set(key, list)
-	}
-	for _, x := range c.emitted.problems.Drain() {
-		p := &mesh.Problems{Scope: key.String(), List: x.New}
-		out = append(out, mesh.Event{Source: c.source, Problems: p})
-	}
-	return out
-}
-
-// originOf returns where an object was read, or "" if object is nil.
-func originOf(object *config.Config) string {
-	if object == nil {
-		return ""
-	}
-	return object.Origin
 }
 
 // problems collects the Problems of one object.

@@ -57,7 +57,7 @@ func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Conf
 		return out
 	}
 	out = c.emitGateways(out, k, now)
-	return c.emitProblems(out, key, wrong.list)
+	return c.emitted.problems.Emit(out, key, wrong.list)
 }
 
 // networkGateways returns the gateways that a Gateway defines, sorted: each address in

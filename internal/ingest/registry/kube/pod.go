@@ -257,7 +257,7 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 			}
 		}
 		out = c.emitWorkload(out, k, said)
-		out = c.emitProblems(out, key, wrong)
+		out = c.emitted.problems.Emit(out, key, wrong)
 	}
 	return out
 }

@@ -49,7 +49,7 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 		var wrong problems
 		key, object := config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, c.services[k]
 		var converted bool
-		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+		out, converted = c.guard.Try(out, registry.Convert, key, registry.OriginOf(object), func() {
 			if object != nil {
 				wrong = problemsOf(object)
 				now = c.newService(k, object, &wrong)
@@ -62,7 +62,7 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 		if c.imports[k] != nil {
 			c.dirtyImports.add(k)
 		}
-		out = c.emitProblems(out, key, wrong.list)
+		out = c.emitted.problems.Emit(out, key, wrong.list)
 	}
 	return out
 }

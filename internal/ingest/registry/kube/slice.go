@@ -116,7 +116,7 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 		held := 0
 		key, object := config.Key{Kind: api.EndpointSlice, Namespace: k.Namespace, Name: k.Name}, c.slices[k]
 		var converted bool
-		out, converted = c.guard.Try(out, registry.Convert, key, originOf(object), func() {
+		out, converted = c.guard.Try(out, registry.Convert, key, registry.OriginOf(object), func() {
 			shard, clusterSet, held = c.shardsOf(object, &wrong)
 		})
 		if !converted {
@@ -125,7 +125,7 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 		c.pending.set(k, held)
 		out = c.emitShard(out, c.emitted.shards, k, shard)
 		out = c.emitShard(out, c.emitted.clusterSet, k, clusterSet)
-		out = c.emitProblems(out, key, wrong.list)
+		out = c.emitted.problems.Emit(out, key, wrong.list)
 	}
 	return out
 }

@@ -1,0 +1,45 @@
+package registry
+
+import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// ProblemEmitter emits the Problems of scopes if they differ from those emitted last. A scope is an
+// object, or another part of the input that a Converter converts as a whole. It must be used by one
+// goroutine at a time.
+type ProblemEmitter[K comparable] struct {
+	source  string
+	scope   func(K) string
+	emitted *Emitter[K, []config.Problem]
+}
+
+// NewProblemEmitter returns a ProblemEmitter that has emitted nothing. Its events have the source.
+// scope returns the name of a scope, which no other Converter may use (mesh.Problems.Scope).
+func NewProblemEmitter[K comparable](source string, scope func(K) string) *ProblemEmitter[K] {
+	return &ProblemEmitter[K]{source, scope, NewEmitter[K](slices.Equal[[]config.Problem])}
+}
+
+// Emit appends an event with the Problems of a scope, if they differ from those emitted last.
+func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mesh.Batch {
+	if len(list) == 0 {
+		p.emitted.Delete(k)
+	} else {
+		p.emitted.Set(k, list)
+	}
+	for _, x := range p.emitted.Drain() {
+		problems := &mesh.Problems{Scope: p.scope(k), List: x.New}
+		out = append(out, mesh.Event{Source: p.source, Problems: problems})
+	}
+	return out
+}
+
+// OriginOf returns where an object was read, or "" if object is nil.
+func OriginOf(object *config.Config) string {
+	if object == nil {
+		return ""
+	}
+	return object.Origin
+}
