@@ -18,18 +18,16 @@ const gatewaySecretsStream = "certificates of Gateway API objects"
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery,
-		OnReferencesChanged: s.readGatewayCertificates(),
+		OnReferencesChanged: s.readGatewayCertificates,
 		OnStatusesChanged:   func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
 	})
 }
 
-// readGatewayCertificates returns a function that reads the given Secrets and ConfigMaps from the
-// API server: the status of a listener reports whether its certificates exist and are valid.
-func (s *server) readGatewayCertificates() func([]config.Key) {
-	return func(objects []config.Key) {
-		if s.credentials != nil {
-			s.credentials.SetWant(gatewaySecretsStream, credential.Want{Objects: objects})
-		}
+// readGatewayCertificates reads the given Secrets and ConfigMaps from the API server: the status of
+// a listener reports whether its certificates exist and are valid.
+func (s *server) readGatewayCertificates(objects []config.Key) {
+	if s.credentials != nil {
+		s.credentials.SetWant(gatewaySecretsStream, credential.Want{Objects: objects})
 	}
 }
 

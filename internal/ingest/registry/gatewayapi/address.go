@@ -56,21 +56,19 @@ func (c *Converter) checkParameters(g *gateway) {
 	}
 }
 
-// addresses returns the addresses of a Gateway, and why it has none or lacks one
-// that it requests.
+// addresses returns the addresses of a Gateway, and the reason if it has none or not all that it
+// requests.
 func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
-	switch {
-	case g.service != nil:
+	if g.service != nil {
 		return c.serviceAddresses(g)
-	default:
-		var list []gatewayv1.GatewayStatusAddress
-		for _, a := range g.spec.Addresses {
-			if a.Value != "" {
-				list = append(list, gatewayv1.GatewayStatusAddress{Type: addressType(a.Type), Value: a.Value})
-			}
-		}
-		return list, verdict{}
 	}
+	var list []gatewayv1.GatewayStatusAddress
+	for _, a := range g.spec.Addresses {
+		if a.Value != "" {
+			list = append(list, gatewayv1.GatewayStatusAddress{Type: addressType(a.Type), Value: a.Value})
+		}
+	}
+	return list, verdict{}
 }
 
 func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {

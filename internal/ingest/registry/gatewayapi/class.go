@@ -18,7 +18,7 @@ type classInfo struct {
 	object  *config.Config // nil for a default class without an object
 }
 
-// defaultClasses returns the controller of a class that needs no GatewayClass, or "".
+// defaultClass returns the controller of a class that needs no GatewayClass, or "".
 func defaultClass(class string) string {
 	switch class {
 	case "istio", "meshpilot":

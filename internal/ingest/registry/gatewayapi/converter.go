@@ -76,8 +76,8 @@ func New(o Options) *Converter {
 		secrets: newSecretReferences(),
 		pending: newPendingChanges(),
 	}
-	c.statuses.Store(&Statuses{cow.New[config.Key, *Status]()})
-	c.deployed.Store(&Deployments{cow.New[config.Key, *Deployment]()})
+	c.statuses.Store(cow.New[config.Key, *Status]())
+	c.deployed.Store(cow.New[config.Key, *Deployment]())
 	return c
 }
 

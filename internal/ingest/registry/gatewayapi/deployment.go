@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,19 +38,9 @@ type ServicePort struct {
 	AppProtocol string
 }
 
-// Deployments are the gateways to deploy, by the key of their Gateway. It is immutable.
-type Deployments struct {
-	all *cow.Map[config.Key, *Deployment]
-}
-
-// Get returns the Deployment of a Gateway, or nil if nothing is to be deployed for it.
-func (d *Deployments) Get(k config.Key) *Deployment { return d.all.Get(k) }
-
-// All returns an iterator over all Deployments, in no particular order.
-func (d *Deployments) All() iter.Seq2[config.Key, *Deployment] { return d.all.All() }
-
-// Len returns the number of Deployments.
-func (d *Deployments) Len() int { return d.all.Len() }
+// Deployments are the gateways to deploy, by the key of their Gateway. Get returns nil for a Gateway
+// for which no proxies are deployed.
+type Deployments = cow.Map[config.Key, *Deployment]
 
 // ServiceName returns the name of the Service and the Deployment of a deployed Gateway, as in
 // Istio: the annotation gateway.istio.io/name-override, or else "NAME-CLASS".

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -45,16 +46,16 @@ func newPendingChanges() pendingChanges {
 // setStatus sets the desired status of an object; nil deletes it.
 func (p *pendingChanges) setStatus(k config.Key, s *Status) { p.statuses[k] = s }
 
-func sortedKeys(m map[config.Key]struct{}) []config.Key {
+// sortedKeys returns the keys of a map in their order.
+func sortedKeys[V any](m map[config.Key]V) []config.Key {
 	return slices.SortedFunc(maps.Keys(m), config.Key.Compare)
 }
 
 // notify publishes new statuses and Deployments and calls the callbacks.
 func (c *Converter) notify() {
 	p := &c.pending
-	publish(p.statuses, c.statuses.Load().all, p.reported, func(m *cow.Map[config.Key, *Status]) { c.statuses.Store(&Statuses{m}) })
-	publish(p.deployments, c.deployed.Load().all, p.reportedDeployments,
-		func(m *cow.Map[config.Key, *Deployment]) { c.deployed.Store(&Deployments{m}) })
+	publish(p.statuses, &c.statuses, p.reported)
+	publish(p.deployments, &c.deployed, p.reportedDeployments)
 	if !c.synced {
 		return
 	}
@@ -67,7 +68,7 @@ func (c *Converter) notify() {
 	clear(p.reported)
 	clear(p.reportedDeployments)
 	if c.secrets.changed && c.options.OnReferencesChanged != nil {
-		c.options.OnReferencesChanged(sortedKeys(c.secrets.referenced()))
+		c.options.OnReferencesChanged(sortedKeys(c.secrets.count))
 	}
 	c.secrets.changed = false
 }
@@ -75,14 +76,13 @@ func (c *Converter) notify() {
 // publish applies changes to a map, stores the new one, and adds the keys that differ to changed.
 func publish[V any](
 	changes map[config.Key]*V,
-	current *cow.Map[config.Key, *V],
+	current *atomic.Pointer[cow.Map[config.Key, *V]],
 	changed map[config.Key]struct{},
-	store func(*cow.Map[config.Key, *V]),
 ) {
 	if len(changes) == 0 {
 		return
 	}
-	edit := current.Edit()
+	edit := current.Load().Edit()
 	for k, v := range changes {
 		old := edit.Get(k)
 		switch {
@@ -96,11 +96,11 @@ func publish[V any](
 		changed[k] = struct{}{}
 	}
 	clear(changes)
-	store(edit.Done())
+	current.Store(edit.Done())
 }
 
-// emitObjects emits the objects that an input object is converted to, and deletes those of before
-// that are not among them. It returns the keys of the objects.
+// emitObjects emits the objects that an input object is converted to, and deletes the objects before
+// that are not in the list. It returns the keys of the objects in the list.
 func (c *Converter) emitObjects(out mesh.Batch, before []config.Key, list []*config.Config) (mesh.Batch, []config.Key) {
 	var keys []config.Key
 	for _, o := range list {
@@ -147,13 +147,4 @@ func (s *secretReferences) replace(was, is []config.Key) {
 	}
 	add(is, 1)
 	add(was, -1)
-}
-
-// referenced returns the objects with references.
-func (s *secretReferences) referenced() map[config.Key]struct{} {
-	set := make(map[config.Key]struct{}, len(s.count))
-	for k := range s.count {
-		set[k] = struct{}{}
-	}
-	return set
 }

@@ -57,8 +57,7 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	if !converted {
 		return out
 	}
-	var was, is []config.Key
-	var before []config.Key
+	var was, is, before []config.Key
 	if old != nil {
 		was, before = old.references, old.outputs
 	}
@@ -103,7 +102,7 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 	}
 }
 
-// flushRoute converts a route again.
+// flushRoute converts a route again, and marks the policies of its backends.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
 	if state == nil {
@@ -120,11 +119,9 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	}
 	c.detachRoute(k, state)
 	c.setReferences(k, state.refs, now.refs)
-	for _, refs := range [][]config.Key{state.refs, now.refs} {
-		for _, ref := range refs {
-			for p := range c.objects.policies.Values(ref) {
-				c.dirty.policies[p] = struct{}{}
-			}
+	for _, ref := range slices.Concat(state.refs, now.refs) {
+		for p := range c.objects.policies.Values(ref) {
+			c.dirty.policies[p] = struct{}{}
 		}
 	}
 	state.attachments, state.refs = now.attachments, now.refs
@@ -143,18 +140,12 @@ func (c *Converter) detachRoute(k config.Key, state *routed) {
 		if a.gateway == nil {
 			continue
 		}
-		current := c.gateways[a.gateway.name]
-		for _, l := range a.listeners {
-			if current == nil {
-				continue
-			}
-			for _, x := range current.listeners {
-				if x.parent == l.parent && x.spec.Name == l.spec.Name {
-					delete(x.attached, k)
-				}
+		c.dirty.statuses[a.gateway.name] = struct{}{}
+		if current := c.gateways[a.gateway.name]; current != nil {
+			for _, l := range current.listeners {
+				delete(l.attached, k)
 			}
 		}
-		c.dirty.statuses[a.gateway.name] = struct{}{}
 	}
 }
 

@@ -153,7 +153,7 @@ func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config
 	c.dirty.routes[k] = struct{}{}
 }
 
-// references replaces the objects that an object refers to in the indexes.
+// setReferences replaces the objects that an object refers to in the indexes.
 func (c *Converter) setReferences(of config.Key, was, is []config.Key) {
 	for _, k := range was {
 		c.indexes.reference.Remove(k, of)

@@ -91,7 +91,7 @@ func (c *Converter) attach(route *config.Config, ref gatewayv1.ParentReference, 
 	if !ok {
 		return nil
 	}
-	a := &attachment{ref: ref, parent: k, controller: MeshControllerName}
+	a := &attachment{ref: ref, parent: k, controller: ControllerName}
 	switch k.Kind {
 	case api.KubernetesGateway:
 		a.gateway = c.gateways[nameOf(k)]

@@ -158,8 +158,8 @@ func (c *Converter) policiesOf(target config.Key) []*config.Config {
 	return list
 }
 
-// sectionsOf returns the ports of a target to which a policy applies: 0 for all. ok is false for a
-// section that does not exist.
+// sectionsOf returns the sections of a target to which a policy applies, in order, and the port of
+// each. The section "" with port 0 is the whole target. Sections that do not exist are left out.
 func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sections []string, ports map[string]uint32) {
 	ports = map[string]uint32{}
 	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.TargetRefs {
@@ -229,10 +229,11 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 		taken := map[string]bool{}
 		for _, p := range c.policiesOf(target) {
 			sections, ports := c.sectionsOf(p, target)
+			resolved := c.resolvePolicy(p)
 			for _, s := range sections {
 				if !taken[s] {
 					taken[s] = true
-					list = append(list, backendTLS(p, c.resolvePolicy(p), ports[s]))
+					list = append(list, backendTLS(p, resolved, ports[s]))
 					from = cmp.Or(from, p)
 				}
 			}

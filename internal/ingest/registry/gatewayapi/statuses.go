@@ -1,8 +1,6 @@
 package gatewayapi
 
 import (
-	"iter"
-
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
@@ -15,9 +13,6 @@ const (
 	// UnmanagedControllerName is the controller of the class istio-remote, for gateways that run
 	// elsewhere.
 	UnmanagedControllerName = "istio.io/unmanaged-gateway"
-	// MeshControllerName is the controller name in the status of routes that are attached to the
-	// mesh.
-	MeshControllerName = ControllerName
 )
 
 // Status is the desired status of one object. It is immutable.
@@ -37,16 +32,6 @@ type Status struct {
 	Value any
 }
 
-// Statuses are the desired statuses of all objects of this controller by key. It is immutable.
-type Statuses struct {
-	all *cow.Map[config.Key, *Status]
-}
-
-// Get returns the desired status of an object, or nil if it has no status of this controller.
-func (s *Statuses) Get(k config.Key) *Status { return s.all.Get(k) }
-
-// All returns an iterator over all statuses, in no particular order.
-func (s *Statuses) All() iter.Seq2[config.Key, *Status] { return s.all.All() }
-
-// Len returns the number of statuses.
-func (s *Statuses) Len() int { return s.all.Len() }
+// Statuses are the desired statuses of all objects of this controller by key. Get returns nil for
+// an object without a status of this controller.
+type Statuses = cow.Map[config.Key, *Status]
