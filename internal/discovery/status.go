@@ -49,7 +49,8 @@ func (s *server) runStatus(ctx context.Context) error {
 		return nil
 	}
 	addresses := status.Addresses{OfIngress: func(k config.Key) ([]networkingv1.IngressLoadBalancerIngress, bool) {
-		return s.ingresses.AddressesOf(s.current.Load(), k)
+		current := s.current.Load()
+		return s.ingresses.AddressesOf(current, current.Settings.Mesh, k)
 	}}
 	if a := s.options.Allocation; len(a.Ranges) > 0 && !a.OnlyOnRequest {
 		addresses.OfServiceEntry = func(k config.Key) []config.HostAddress { return s.current.Load().AllocatedAddresses(k) }

@@ -3,7 +3,7 @@
 //
 // The inputs are batches of events about objects. The outputs are batches in which those objects
 // are replaced by services, shards and workloads. Registries (one folder each) do not import each
-// other, nor internal/snapshot or internal/xds.
+// other, nor internal/snapshot (except its map, snapshot/cow) or internal/xds.
 //
 // Start reading with [Converter]. To add a registry, write a folder with a Converter, or with a
 // [Registry] if the platform is not made of objects; a test that runs registry/conform on it; and a

@@ -3,18 +3,31 @@ package ingress
 import (
 	networkingv1 "k8s.io/api/networking/v1"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways' Service
-// in s. It returns the addresses of the nodes that run them if the mesh configuration names no
+// State has the objects and services of the newest snapshot.
+type State interface {
+	// Config returns an object, or nil.
+	Config(config.Key) *config.Config
+	// Service returns a service, or nil.
+	Service(mesh.ServiceKey) *mesh.Service
+}
+
+// AddressesOf returns the addresses of an Ingress, which are the addresses of the gateways' Service.
+// It returns the addresses of the nodes that run the gateways if the mesh configuration m names no
 // Service (MeshConfig.ingressService). known is false if the Ingress is not served by this mesh or
 // the Service does not exist. It may be called by any goroutine.
-func (c *Converter) AddressesOf(s *snapshot.Snapshot, k config.Key) (list []networkingv1.IngressLoadBalancerIngress, known bool) {
-	object, m := s.Config(k), s.Settings.Mesh
+func (c *Converter) AddressesOf(
+	s State,
+	m *meshconfig.MeshConfig,
+	k config.Key,
+) (list []networkingv1.IngressLoadBalancerIngress, known bool) {
+	object := s.Config(k)
 	if object == nil {
 		return nil, false
 	}
