@@ -2,6 +2,7 @@ package route
 
 import (
 	"slices"
+	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -94,25 +95,13 @@ func (t *translation) rankedRoutes() []rankedRoute {
 }
 
 func sortRanked(list []rankedRoute) {
-	slices.SortStableFunc(list, func(a, b rankedRoute) int {
-		switch {
-		case a.order < b.order:
-			return -1
-		case a.order > b.order:
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortStableFunc(list, func(a, b rankedRoute) int { return strings.Compare(a.order, b.order) })
 }
 
 // mergeRanked returns the ranked routes of several VirtualServices as one list, in the order of
 // matching.
 func mergeRanked(lists ...[]rankedRoute) *routes {
-	var all []rankedRoute
-	for _, list := range lists {
-		all = append(all, list...)
-	}
+	all := slices.Concat(lists...)
 	sortRanked(all)
 	out := new(routes)
 	for _, r := range all {
