@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -177,23 +176,12 @@ func (c *Converter) isGranted(from config.Key, to config.Key) bool {
 	if from.Namespace == to.Namespace {
 		return true
 	}
-	fromGroup, toGroup := groupOf(from.Kind), groupOf(to.Kind)
+	info, _ := api.Info(from.Kind)
+	isFrom := func(group, kind string) bool { return group == info.Group && kind == from.Kind.Name() }
 	for _, g := range c.objects.grants[to.Namespace] {
-		spec := &config.Spec[*gatewayv1.ReferenceGrant](g).Spec
-		if slices.ContainsFunc(spec.From, func(f gatewayv1.ReferenceGrantFrom) bool {
-			return string(f.Group) == fromGroup && string(f.Kind) == from.Kind.Name() && string(f.Namespace) == from.Namespace
-		}) && slices.ContainsFunc(spec.To, func(t gatewayv1.ReferenceGrantTo) bool {
-			return string(t.Group) == toGroup && string(t.Kind) == to.Kind.Name() &&
-				(t.Name == nil || *t.Name == "" || string(*t.Name) == to.Name)
-		}) {
+		if config.GrantsReference(g, from.Namespace, isFrom, to) {
 			return true
 		}
 	}
 	return false
-}
-
-// groupOf returns the API group of a kind.
-func groupOf(kind api.Kind) string {
-	info, _ := api.Info(kind)
-	return info.Group
 }
