@@ -16,7 +16,9 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
 
 	"github.com/meshpilot/meshpilot/test/support/program"
 )
@@ -63,6 +65,10 @@ func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 	if err != nil {
 		return err
 	}
+	finder, err := discovery.NewDiscoveryClientForConfig(c.Config())
+	if err != nil {
+		return err
+	}
 	defs := client.CustomResourceDefinitions()
 	group, gctx := errgroup.WithContext(ctx)
 	wanted := map[string]bool{}
@@ -93,8 +99,39 @@ func (c *Cluster) InstallCRDs(ctx context.Context, paths ...string) error {
 		if established < len(wanted) {
 			return fmt.Errorf("%d of %d are established", established, len(wanted))
 		}
-		return nil
+		return checkDiscovery(finder, crds)
 	})
+}
+
+// checkDiscovery returns an error if the API server's discovery lacks a served version of a kind.
+// Discovery follows a kind's condition Established with a delay, and Apply finds kinds by it.
+func checkDiscovery(
+	finder discovery.ServerResourcesInterface,
+	crds []*apiextensionsv1.CustomResourceDefinition,
+) error {
+	plurals := map[string]map[string]bool{} // by group/version
+	for _, crd := range crds {
+		for _, version := range crd.Spec.Versions {
+			name := schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}.String()
+			if !version.Served {
+				continue
+			}
+			if plurals[name] == nil {
+				list, err := finder.ServerResourcesForGroupVersion(name)
+				if err != nil {
+					return fmt.Errorf("discovery of %s: %w", name, err)
+				}
+				plurals[name] = map[string]bool{}
+				for i := range list.APIResources {
+					plurals[name][list.APIResources[i].Name] = true
+				}
+			}
+			if !plurals[name][crd.Spec.Names.Plural] {
+				return fmt.Errorf("discovery of %s lacks %s", name, crd.Spec.Names.Plural)
+			}
+		}
+	}
+	return nil
 }
 
 func isEstablished(crd *apiextensionsv1.CustomResourceDefinition) bool {
