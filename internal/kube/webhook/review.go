@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -93,6 +94,12 @@ func (s *Server) handleReview(
 			fmt.Sprintf("the object has more than %d values", maxValues),
 		}
 	}
+	if len(body) > largeBodyBytes { // before a worker is acquired: waiting must not occupy one
+		if err := s.large.Acquire(r.Context(), 1); err != nil {
+			return nil, errOverloaded
+		}
+		defer s.large.Release(1)
+	}
 	if err := s.workers.Acquire(r.Context(), 1); err != nil {
 		return nil, errOverloaded
 	}
@@ -165,9 +172,9 @@ func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 		if !reserved.grow(readChunk) {
 			return nil, errOverloaded
 		}
-		part := make([]byte, readChunk)
-		n, err := io.ReadFull(r.Body, part)
-		body = append(body, part[:n]...)
+		body = slices.Grow(body, readChunk)
+		n, err := io.ReadFull(r.Body, body[len(body):len(body)+readChunk])
+		body = body[:len(body)+n]
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

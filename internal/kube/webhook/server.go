@@ -20,6 +20,9 @@ import (
 const (
 	// maxTotalBodyBytes bounds the bytes of all requests held at a time.
 	maxTotalBodyBytes = 64 << 20
+	// largeBodyBytes is the body size from which reviews are decoded one at a time. A pod is a few
+	// kilobytes; decoding the largest bodies takes a core for tens of milliseconds.
+	largeBodyBytes = 256 << 10
 	// readTimeout bounds the time until a request's body has arrived.
 	readTimeout = 15 * time.Second
 )
@@ -45,9 +48,10 @@ type Options struct {
 // Server serves /inject, /validate and /httpsReady over TLS.
 type Server struct {
 	options Options
-	// bodies bounds the bytes of requests, workers the concurrent reviews.
-	bodies  *bodyBudget
-	workers *semaphore.Weighted
+	// bodies bounds the bytes of requests, workers the concurrent reviews. large leaves at most one
+	// worker to large bodies, so that small reviews never wait behind several of them.
+	bodies         *bodyBudget
+	workers, large *semaphore.Weighted
 }
 
 // New returns a Server. It opens no port.
@@ -55,6 +59,7 @@ func New(o Options) *Server {
 	return &Server{
 		options: o, bodies: newBodyBudget(maxTotalBodyBytes),
 		workers: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)))),
+		large:   semaphore.NewWeighted(1),
 	}
 }
 
