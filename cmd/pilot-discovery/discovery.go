@@ -91,7 +91,7 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"time to wait for the answer to a ping")
 	fs.DurationVar(&o.Keepalive.MaxServerConnectionAge, "keepaliveMaxServerConnectionAge",
 		o.Keepalive.MaxServerConnectionAge,
-		"age at which a connection is closed, so that proxies spread over replicas anew")
+		"age at which a connection is closed, so that proxies spread over all replicas again")
 	fs.DurationVar(&o.ShutdownDuration, "shutdownDuration", o.ShutdownDuration,
 		"time that open streams get on shutdown")
 	fs.BoolVar(&o.Profile, "profile", o.Profile, "serve /debug/pprof")

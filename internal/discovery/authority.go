@@ -36,7 +36,8 @@ func (s *server) clusterClient(name string) *kube.Client {
 	return nil
 }
 
-// admit refuses a proxy that claims another identity than the one that its connection proves.
+// admit refuses a proxy whose claimed identity differs from the identity that its connection
+// proves.
 func (s *server) admit(p *mesh.Proxy, h xds.Hello) error {
 	return s.authority.AdmitProxy(p, authority.Peer{Address: h.Peer, Secure: h.Secure, Identities: h.Identities})
 }

@@ -14,7 +14,7 @@ import (
 const gatewaySecretsStream = "certificates of Gateway API objects"
 
 // newGateways returns the converter of Gateway API objects. If gateways are deployed for Gateways,
-// their addresses are those of the deployed Services.
+// their addresses are the addresses of the deployed Services.
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery,

@@ -48,8 +48,8 @@ func delegateKey(c *config.Config, d *networking.Delegate) config.Key {
 	return k
 }
 
-// findDelegate looks up a delegate for an object of the given namespace. It refuses one that does
-// not exist, has hosts of its own or is not exported to the namespace.
+// findDelegate looks up a delegate for an object of the given namespace. It refuses a delegate that
+// does not exist, has hosts of its own or is not exported to the namespace.
 func findDelegate(key config.Key, namespace string, settings *Settings, find findConfig) delegate {
 	c := find(key)
 	if c == nil {

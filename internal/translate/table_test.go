@@ -33,7 +33,7 @@ func TestTableIsWhole(t *testing.T) {
 	}
 }
 
-// generators returns those of a type.
+// generators returns the generators of a type.
 func (t *Table) generators(typeURL string) []view.Generator {
 	return slices.DeleteFunc(slices.Clone(t.Generators), func(g view.Generator) bool { return g.TypeURL != typeURL })
 }

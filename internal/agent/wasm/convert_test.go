@@ -155,7 +155,7 @@ func TestWhatIsThereStays(t *testing.T) {
 	}
 	away.Store(true)
 	for name, change := range map[string]func(*wasmv3.PluginConfig){
-		"asked for anew": say(versionVariable, "8"), "another pull secret": say(secretVariable, "{}"), "no pull secret any more": say(secretVariable, ""),
+		"requested again": say(versionVariable, "8"), "another pull secret": say(secretVariable, "{}"), "no pull secret any more": say(secretVariable, ""),
 	} {
 		if !runs(change) {
 			t.Errorf("%s: what is there goes", name)

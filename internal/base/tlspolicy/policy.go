@@ -11,8 +11,8 @@ import (
 type Policy struct {
 	// MinVersion is TLSV1_2 (the default) or TLSV1_3 (--tls-min-version).
 	MinVersion string
-	// CipherSuites are names of TLS 1.2 cipher suites. If empty, those of crypto/tls are used
-	// (--tls-cipher-suites).
+	// CipherSuites are names of TLS 1.2 cipher suites. If empty, the defaults of crypto/tls are
+	// used (--tls-cipher-suites).
 	CipherSuites []string
 	// Compliance is fips-140-2, pqc, or empty for none. It overrides the other fields
 	// (COMPLIANCE_POLICY).

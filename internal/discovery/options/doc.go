@@ -4,6 +4,6 @@
 // settings of a control plane without flags, and [Options.Validate] an error that names every
 // invalid flag or variable.
 //
-// Start with [Options] in options.go. validate.go checks them; kubernetes.go derives from them what
-// is read from which API server.
+// Start with [Options] in options.go. validate.go checks them; kubernetes.go derives from them
+// which kinds are read from which API server.
 package options

@@ -105,7 +105,7 @@ type Options struct {
 	// Status configures the writes to the status of objects. Workloads configures the registration
 	// of workloads outside of Kubernetes.
 	Status status.Settings
-	// GatewayAPI configures what is written for objects of the Gateway API.
+	// GatewayAPI configures the writes for objects of the Gateway API.
 	GatewayAPI GatewayAPI
 	Workloads  autoregister.Settings
 

@@ -1,5 +1,5 @@
-// Package registry defines what a service registry is: a component that converts the objects of a
-// platform to services, endpoints and workloads.
+// Package registry defines the interface of service registries: a component that converts the
+// objects of a platform to services, endpoints and workloads.
 //
 // The inputs are batches of events about objects. The outputs are batches in which those objects
 // are replaced by services, shards and workloads. Registries (one folder each) do not import each

@@ -1,5 +1,5 @@
-// Package source defines what a config source is: a component that reads the objects that users
-// write.
+// Package source defines the interface of config sources: a component that reads the objects that
+// users write.
 //
 // The inputs are files, an API server or another control plane. The outputs are batches of events
 // about objects. Sources (one folder each) do not import each other, nor internal/snapshot or

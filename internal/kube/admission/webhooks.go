@@ -181,7 +181,7 @@ func (w *Webhooks) configurations() *webhook.Configurations {
 	return c
 }
 
-// KeepsRemoteConfigurations reports whether the injection webhooks of remote clusters are to be
+// KeepsRemoteConfigurations reports whether the injection webhooks of remote clusters must be
 // maintained too.
 func (w *Webhooks) KeepsRemoteConfigurations() bool {
 	return w.o.Settings.InjectionConfigs && w.o.Settings.Inject

@@ -30,7 +30,7 @@ const managedValue = "istio.io-gateway-controller"
 // statusPort is the port of every gateway Service that answers readiness checks of load balancers.
 const statusPort = 15021
 
-// input is what the manifests of one Gateway are rendered from.
+// input contains the values from which the manifests of one Gateway are rendered.
 type input struct {
 	*Spec
 	// meta is the Gateway's current metadata.

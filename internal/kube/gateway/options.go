@@ -43,7 +43,7 @@ type Spec struct {
 type Options struct {
 	// Client accesses the cluster of the Gateways. It should have its own rate limit.
 	Client *kube.Client
-	// Get returns the Spec of a Gateway, or nil if nothing is to be deployed for it. List returns
+	// Get returns the Spec of a Gateway, or nil if it must not be deployed. List returns
 	// all Specs. Both must be safe for concurrent use.
 	Get  func(types.NamespacedName) *Spec
 	List func() []*Spec

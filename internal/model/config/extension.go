@@ -30,7 +30,7 @@ type GatewayExtension struct {
 type BackendTLS struct {
 	// Port is the only port of the host to which it applies, or 0 for all ports without an own entry.
 	Port uint32 `json:",omitempty"`
-	// CredentialName is the name of the CA certificates; "" for those of the operating system.
+	// CredentialName is the name of the CA certificates; "" for the operating system's.
 	CredentialName string `json:",omitempty"`
 	// ClientCredential is the name of the client certificate; "" for none.
 	ClientCredential string `json:",omitempty"`

@@ -62,7 +62,7 @@ func TestLuaAsEnvoyReadsIt(t *testing.T) {
 	}
 }
 
-// lua returns what Envoy says of a script, "" if it takes it.
+// lua returns Envoy's error for a script, or "" if Envoy accepts it.
 func lua(t *testing.T, binary, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)

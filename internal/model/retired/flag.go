@@ -9,7 +9,7 @@ type Flag struct {
 	// Field is the field of ProxyConfig that the flag still sets, as a path in the API's JSON
 	// names. If empty, the flag has no effect.
 	Field string
-	// Alias is the flag of which this flag is another name.
+	// Alias is the current name of this flag.
 	Alias string
 	// Successor is what takes its place, as the end of a sentence: "set ProxyConfig.binaryPath".
 	Successor string

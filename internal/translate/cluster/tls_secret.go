@@ -49,8 +49,8 @@ func (t transport) secretNames() (own, trust string) {
 	}
 }
 
-// separateTrust returns the SDS name of authorities that are not those of the client's credential, or
-// "". Settings that were converted from the Gateway API name them in caCertificates.
+// separateTrust returns the SDS name of authorities that differ from those of the client's
+// credential, or "". Settings that were converted from the Gateway API name them in caCertificates.
 func (t transport) separateTrust() string {
 	switch roots := t.tls.GetCaCertificates(); {
 	case roots == mesh.SystemRoots && t.proxy.FileServer != "":

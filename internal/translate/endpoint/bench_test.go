@@ -89,7 +89,7 @@ func BenchmarkNamedAgain(b *testing.B) {
 		for b.Loop() {
 			for i, name := range names {
 				if g.Named(v, name) != held[i] {
-					b.Fatal("made anew")
+					b.Fatal("built again")
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func BenchmarkEvery(b *testing.B) {
 		held := g.Every(v)
 		for b.Loop() {
 			if got := g.Every(v); len(got) != len(names) || got[0] != held[0] {
-				b.Fatal("made anew")
+				b.Fatal("built again")
 			}
 		}
 	})

@@ -89,7 +89,7 @@ func BenchmarkNothingNew(b *testing.B) {
 		kept := g.All(v)
 		for b.Loop() {
 			if g.All(v)[0] != kept[0] {
-				b.Fatal("made anew")
+				b.Fatal("built again")
 			}
 		}
 	})

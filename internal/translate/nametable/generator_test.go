@@ -343,7 +343,7 @@ func TestAnyHistoryEndsInTheSameTable(t *testing.T) {
 			fresh := tableOf(t, nametable.NewGenerator(), v)
 			if string(fresh.Body) != string(kept[j].Body) || fresh.Version != kept[j].Version {
 				t.Fatalf(
-					"step %d, %s: after a history %d bytes, made anew %d",
+					"step %d, %s: after a history %d bytes, built from nothing %d",
 					i,
 					proxy,
 					len(kept[j].Body),

@@ -18,8 +18,8 @@ import (
 // boundRoutes are the encoded routes of one VirtualService at a gateway, with the final catch-all
 // route apart in rest. If several VirtualServices share a host, the catch-all routes come last.
 //
-// The routes of a VirtualService with an extension are in ranked instead. Those of all such
-// VirtualServices are merged by their order. They come before the catch-all routes of others.
+// The routes of a VirtualService with an extension are in ranked instead. The routes of all
+// such VirtualServices are merged by their order. They come before the catch-all routes of others.
 type boundRoutes struct {
 	some, rest *routes
 	ranked     []rankedRoute

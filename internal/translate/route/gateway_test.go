@@ -58,7 +58,7 @@ func TestOneEditTranslatesOneHostOfAGateway(t *testing.T) {
 	}
 	after := g.Named(v, "http.80")
 	if g.Computed() != made+1 || after.Version == before.Version {
-		t.Errorf("%d virtual hosts were made anew for the edit of one VirtualService, want 1", g.Computed()-made)
+		t.Errorf("%d virtual hosts were built for the edit of one VirtualService, want 1", g.Computed()-made)
 	}
 	s, d = m.Apply(
 		t,

@@ -59,10 +59,10 @@ func TestOneEditTranslatesOneVirtualHost(t *testing.T) {
 	planned := g.names.Computed() + g.names.Hits()
 	after := g.Named(w.view(), "9080")
 	if n := g.names.Computed() + g.names.Hits() - planned; n != 1 {
-		t.Errorf("%d virtual hosts were planned anew for the edit of one VirtualService, want 1", n)
+		t.Errorf("%d virtual hosts were planned for the edit of one VirtualService, want 1", n)
 	}
 	if g.Computed() != 3 {
-		t.Errorf("%d virtual hosts were made anew for the edit of one VirtualService, want 1", g.Computed()-2)
+		t.Errorf("%d virtual hosts were built for the edit of one VirtualService, want 1", g.Computed()-2)
 	}
 	if bytes.Equal(before.Body, after.Body) || before.Version == after.Version {
 		t.Error("the edit changed nothing")

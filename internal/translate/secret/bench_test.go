@@ -61,7 +61,7 @@ func BenchmarkNamedAgain(b *testing.B) {
 		for b.Loop() {
 			for i, n := range names {
 				if g.Named(v, n) != held[i] {
-					b.Fatal("made anew")
+					b.Fatal("built again")
 				}
 			}
 		}

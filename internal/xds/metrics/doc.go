@@ -1,4 +1,4 @@
-// Package metrics records what the xDS packages do in the control plane's metrics.
+// Package metrics records the events of the xDS packages in the control plane's metrics.
 //
 // Inputs: the calls of push.Metrics and feed.Metrics. Outputs: counters, gauges and histograms of
 // obs.Metrics, whose names are istiod's.

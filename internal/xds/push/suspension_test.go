@@ -205,8 +205,8 @@ func TestWhatProtectsIsNotSuspended(t *testing.T) {
 					t.Fatalf("in quarantine is %+v, want the listener", q)
 				}
 				x.read()
-				anew := f.connect(pushtest.Identified(pushtest.Proxy(1, "default"), ""))
-				if x.has[api.ListenerType][listener] != good || anew.has[api.ListenerType][listener] != good {
+				reconnected := f.connect(pushtest.Identified(pushtest.Proxy(1, "default"), ""))
+				if x.has[api.ListenerType][listener] != good || reconnected.has[api.ListenerType][listener] != good {
 					t.Error("the last good listener is not served")
 				}
 			})

@@ -10,7 +10,7 @@ import (
 )
 
 // Action is an output of a [Rollout]: Generate, Offer, FindAcknowledged or ReportProgress, which
-// are to be carried out, or a record for logs and metrics.
+// the caller must carry out, or a record for logs and metrics.
 type Action interface{ action() }
 
 // Generate has a generator run. A Generated or GeneratorFailed must follow.

@@ -49,7 +49,7 @@ func (j *Job) Scope() view.Key { return j.producer.scope }
 // Classes returns the number of classes that share the result.
 func (j *Job) Classes() int { return j.classes }
 
-// Task describes for the log what is to be generated.
+// Task describes the generation for the log.
 func (j *Job) Task() string { return j.task.String() }
 
 // Members are the clients of one class and the resources that they are served.

@@ -21,8 +21,8 @@ type Product struct {
 	// group is the served part of the set; nil before the first run. Quarantined resources are
 	// replaced in it.
 	group *stream.ResourceGroup
-	// needs, of clusters, are the names of their endpoints. added are those that are new since the
-	// ResourceGroup before.
+	// needs, of clusters, are the names of their endpoints. added are the resources that are new
+	// since the previous ResourceGroup.
 	needs, added []string
 	before       *stream.ResourceGroup
 }

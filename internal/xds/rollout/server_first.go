@@ -43,7 +43,7 @@ type serverFirstBarrier struct {
 	othersAffected bool
 	// generating are the producers whose next Product may change inbound configuration.
 	generating map[*producer]struct{}
-	// servers have not acknowledged yet what they are to serve.
+	// servers have not acknowledged their inbound configuration yet.
 	servers map[*Client]struct{}
 	// held maps each producer that is held back to the ResourceGroup that is served until the
 	// release.

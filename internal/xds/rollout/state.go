@@ -69,7 +69,7 @@ type Options struct {
 
 const defaultMaxJobs = 8
 
-// inbox is what was published since the last turn began.
+// inbox contains the publications since the last turn began.
 type inbox struct {
 	snapshot    *snapshot.Snapshot // nil if nothing was published
 	delta       snapshot.Delta

@@ -9,5 +9,5 @@
 // namespace, or in plain text where the operator allows it. The permissions of an account are those
 // in the cluster that verified it; a proxy cannot choose another.
 //
-// Start with [Reader.AuthorizeKeys] in reader.go. account.go verifies what a proxy claims.
+// Start with [Reader.AuthorizeKeys] in reader.go. account.go verifies a proxy's claims.
 package secrets

@@ -61,7 +61,7 @@ func TestHoldingsAreSets(t *testing.T) {
 	dropped := both()
 	dropped.removeNames("b")
 	for name, h := range map[string]*Holdings{
-		"none": nil, "fewer": HoldingsOf(map[string]string{"a": a.Version}), "dropped": dropped, "put in anew": dropped.withVersion("b", b.Version),
+		"none": nil, "fewer": HoldingsOf(map[string]string{"a": a.Version}), "dropped": dropped, "added again": dropped.withVersion("b", b.Version),
 		"exchanged": HoldingsOf(map[string]string{"a": b.Version, "b": a.Version}),
 	} {
 		if h.equalSets(sets) {

@@ -40,7 +40,7 @@ func to(subsets ...string) string {
 	return "  - retries: {attempts: 0}\n    route: [" + b.String() + "]\n"
 }
 
-// unready returns all pods, of which one is not ready.
+// unready returns all pods, with one of them not ready.
 func unready(name string) string {
 	others := slices.DeleteFunc([]string{"v1", "v2", "client"}, func(p string) bool { return p == name })
 	return pods(others...) + strings.Replace(pods(name), `status: "True"`, `status: "False"`, 1)

@@ -316,7 +316,7 @@ func TestKeysOverTime(t *testing.T) {
 			s.problem(t, "connection failed, or the address is not allowed: the last good keys stay in use")
 		})
 	})
-	t.Run("the control plane is started anew meanwhile", func(t *testing.T) {
+	t.Run("the control plane restarts meanwhile", func(t *testing.T) {
 		gatewayenv.Eventually(t, "keys are kept", func() error {
 			if text, err := os.ReadFile(s.kept); err != nil || !strings.Contains(string(text), a.kid) {
 				return fmt.Errorf("%s, %w", text, err)

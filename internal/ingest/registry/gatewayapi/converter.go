@@ -17,8 +17,8 @@ import (
 type Options struct {
 	// Domain is the DNS suffix of services (default "cluster.local").
 	Domain string
-	// Deploys is set if gateways are deployed for Gateways. Their addresses are then those of the
-	// deployed Service. If false, the addresses are those in spec.addresses.
+	// Deploys is set if gateways are deployed for Gateways. Their addresses are then the addresses
+	// of the deployed Service. If false, the addresses are those in spec.addresses.
 	Deploys bool
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder

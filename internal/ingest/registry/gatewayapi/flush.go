@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// flush converts what is marked, and appends the events for what changed: classes, then Gateways,
-// then routes, then the statuses of Gateways, which contain the number of attached routes.
+// flush converts the marked objects, and appends the events of changed results: classes, then
+// Gateways, then routes, then the statuses of Gateways, which contain the number of attached
+// routes.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
 		c.pending.setStatus(config.Key{Kind: api.GatewayClass, Name: class}, c.classStatus(class))

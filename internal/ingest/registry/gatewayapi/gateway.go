@@ -132,7 +132,7 @@ func (c *Converter) selectProxies(g *gateway) {
 	}
 }
 
-// isDeployed reports whether a gateway is to be deployed for g.
+// isDeployed reports whether a gateway must be deployed for g.
 func (g *gateway) isDeployed(o Options) bool {
 	if !o.Deploys || !g.class.deploys {
 		return false

@@ -66,7 +66,7 @@ type dirty struct {
 	gateways map[name]struct{}
 	routes   map[config.Key]struct{}
 	classes  map[string]struct{}
-	statuses map[name]struct{} // Gateways whose status alone is to be computed again
+	statuses map[name]struct{} // Gateways whose status alone must be computed again
 	policies map[config.Key]struct{}
 	targets  map[config.Key]struct{} // targets of policies
 	lone     map[name]struct{}       // ListenerSets, whose Gateway may not exist

@@ -12,7 +12,7 @@
 // If the API server is unreachable, the last known state stays in use. A permission that was never
 // known is treated as denied.
 //
-// Start reading with [Source] in source.go. want.go defines what is requested, watch.go reads
+// Start reading with [Source] in source.go. want.go defines the requested Secrets, watch.go reads
 // objects, and access.go reads permissions. [SecretHold] in hold.go delays plugins until their
 // Secrets have been read.
 package credential

@@ -66,7 +66,7 @@ type Source struct {
 	progress    chan struct{} // closed when events have been sent
 }
 
-// sentState contains what was sent last.
+// sentState contains the last state that was sent.
 type sentState struct {
 	objects     map[config.Key]*config.Config
 	permissions map[mesh.Account]bool

@@ -26,7 +26,7 @@ type security struct {
 	mode            networking.ClientTLSSettings_TLSmode
 	certificate     string // paths or PEM text; "" for none
 	key             string
-	roots           string // "" for those of the system
+	roots           string // "" for the system's
 	revoked         string // certificate revocation lists; "" for none
 	host            string // the server name to send and to verify
 	subjectAltNames []string

@@ -104,7 +104,7 @@ func (c *Controller) NotifyDeployments(changed []config.Key) {
 	}
 }
 
-// spec returns what is to be deployed for a Gateway, or nil.
+// spec returns the deployment of a Gateway, or nil.
 func (c *Controller) spec(name types.NamespacedName) *gateway.Spec {
 	k := config.Key{Kind: api.KubernetesGateway, Namespace: name.Namespace, Name: name.Name}
 	if d := c.o.Converter.Deployments().Get(k); d != nil {
