@@ -155,12 +155,14 @@ func serviceKey(n name) config.Key {
 	return config.Key{Kind: api.Service, Namespace: n.Namespace, Name: n.Name}
 }
 
-// routesAlike reports whether the routes of a Gateway are converted alike for both versions of it.
+// routesAlike reports whether the routes of a Gateway are converted alike for both versions of it,
+// including their statuses, which name the controller, and the DestinationRules for its proxies.
 func (g *gateway) routesAlike(o *gateway) bool {
 	if g == nil || o == nil {
 		return g == o
 	}
 	return len(g.sets) == 0 && len(o.sets) == 0 && g.certificate == o.certificate &&
+		g.class.controller == o.class.controller && maps.Equal(g.selector, o.selector) &&
 		slices.EqualFunc(g.listeners, o.listeners, func(a, b *listener) bool {
 			return a.spec.Name == b.spec.Name && a.spec.Port == b.spec.Port && a.spec.Protocol == b.spec.Protocol &&
 				a.host == b.host && a.isServed() == b.isServed() && a.isPassthrough() == b.isPassthrough() &&

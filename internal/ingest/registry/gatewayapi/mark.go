@@ -16,7 +16,8 @@ func (c *Converter) markClass(class string) {
 	}
 }
 
-// markGateway updates the index of classes and marks a Gateway.
+// markGateway updates the index of classes and marks a Gateway. It marks the routes that name the
+// Gateway if it is new or deleted: a route reports a parent that does not exist, of any controller.
 func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	if was != nil {
 		c.indexes.class.Remove(string(was.Spec.GatewayClassName), n)
@@ -25,6 +26,9 @@ func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 		c.indexes.class.Add(string(is.Spec.GatewayClassName), n)
 	}
 	c.dirty.gateways[n] = struct{}{}
+	if was == nil || is == nil {
+		c.markRoutesOf(gatewayKey(n))
+	}
 }
 
 // markSet updates the index of ListenerSets and marks their Gateways, before and now.
