@@ -41,7 +41,7 @@ func resolvedScope(k view.Key) view.Key {
 }
 
 // sniDNATScope returns the inputs of the clusters to which a gateway forwards TLS by server name
-// (AUTO_PASSTHROUGH): resolvedScope, and the gateway's servers. Sidecars have none of these
+// (AUTO_PASSTHROUGH) and datagrams: resolvedScope, and the gateway's servers. Sidecars have none of these
 // clusters, and share the empty output.
 func sniDNATScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {

@@ -65,11 +65,25 @@ metadata: {name: all}
 spec: {host: "*", subsets: [{name: v1, labels: {v: "1"}}]}
 `
 
+// datagrams is a UDP listener with a route.
+const datagrams = `
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: datagrams}
+spec: {gatewayClassName: istio, listeners: [{name: udp, port: 5300, protocol: UDP}]}
+---
+kind: UDPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: datagrams}
+spec: {parentRefs: [{name: datagrams}], rules: [{backendRefs: [{name: static, port: 81}]}]}
+`
+
 // TestClustersAndEndpointsAgree holds the two rooms to one idea of which clusters are told their
 // endpoints: for exactly those EDS counts a change as one that matters.
 func TestClustersAndEndpointsAgree(t *testing.T) {
-	m := fixture.New(t, []byte(everyResolution), nil)
-	for _, proxy := range []string{"type: sidecar", "type: router"} {
+	m := fixture.New(t, []byte(everyResolution+datagrams), nil)
+	for _, proxy := range []string{"type: sidecar", "type: router", "type: router\nlabels: {gateway.networking.k8s.io/gateway-name: datagrams}"} {
 		v := m.View(fixture.Proxy(t, []byte(proxy)))
 		table := NewTable(Options{})
 		var clusters []*resource.Resource
@@ -141,6 +155,7 @@ spec:
 kind: VirtualService
 metadata: {name: bound}
 spec: {hosts: [static], gateways: [edge], http: [{route: [{destination: {host: static}}]}]}
+`+datagrams+`
 ---
 kind: EnvoyFilter
 metadata: {name: more}
@@ -190,7 +205,7 @@ data:
 	router := full
 	router.Type, router.Inbound = mesh.RouterProxy, ""
 	router.Gateway = view.GatewayKey{
-		Names: m.Snapshot().GatewayNames("default", nil), Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02",
+		Names: m.Snapshot().GatewayNames("default", map[string]string{"gateway.networking.k8s.io/gateway-name": "datagrams"}), Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02",
 	}
 	application := full
 	application.Proxyless, application.Addresses = true, "10.9.9.9"

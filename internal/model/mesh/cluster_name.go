@@ -13,6 +13,8 @@ type Direction string
 const (
 	Outbound Direction = "outbound"
 	Inbound  Direction = "inbound"
+	// OutboundUDP is for UDP ports, because a service may have the same port number for TCP and UDP.
+	OutboundUDP Direction = "outbound_udp"
 )
 
 // Clusters whose names are not ClusterNames.
@@ -47,7 +49,7 @@ func ParseClusterName(s string) (ClusterName, error) {
 		return ClusterName{}, fmt.Errorf("cluster name %q: want direction|port|subset|host", s)
 	}
 	d := Direction(parts[0])
-	if d != Outbound && d != Inbound {
+	if d != Outbound && d != Inbound && d != OutboundUDP {
 		return ClusterName{}, fmt.Errorf("cluster name %q: unknown direction %q", s, parts[0])
 	}
 	port, err := strconv.ParseUint(parts[1], 10, 16)

@@ -164,6 +164,20 @@ func (s *Service) Port(number uint32) (Port, bool) {
 	return s.Ports[found], true
 }
 
+// ClusterPort returns the port to which a cluster of the service sends: the UDP port with the number
+// for OutboundUDP, or else the result of Port.
+func (s *Service) ClusterPort(c ClusterName) (Port, bool) {
+	if c.Direction != OutboundUDP {
+		return s.Port(c.Port)
+	}
+	for _, p := range s.Ports {
+		if p.Number == c.Port && p.Protocol == UDP {
+			return p, true
+		}
+	}
+	return Port{}, false
+}
+
 // Address returns the first virtual address, or "" if the service is headless or has none.
 func (s *Service) Address() string {
 	if s.Headless || len(s.Addresses) == 0 {

@@ -36,6 +36,9 @@ type GatewayListener struct {
 	Sharing Sharing
 	// QUIC reports whether HTTP/3 is also served, on the same UDP port.
 	QUIC bool
+	// UDP is set for a UDP port that forwards datagrams. Its only server is a listener of the Gateway
+	// API, and no other listener of the port has QUIC.
+	UDP bool
 }
 
 // Sharing is how a listener selects one of its servers.

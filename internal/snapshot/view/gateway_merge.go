@@ -14,10 +14,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// listenAddress is the port and bind address of a gateway listener.
+// listenAddress is the port, transport protocol and bind address of a gateway listener.
 type listenAddress struct {
 	port uint32
 	bind string
+	udp  bool
 }
 
 // boundHost is a host that is served at one address.
@@ -52,16 +53,29 @@ func mergeGateways(list []*config.Config, key GatewayKey, settings *snapshot.Set
 			m.addServer(newGatewayServer(c, i, server))
 		}
 	}
-	for _, l := range m.listeners {
+	for at, l := range m.listeners {
 		m.out.Listeners = append(m.out.Listeners, l)
 		m.addSiblings(l)
+		if at.udp {
+			m.disableQUIC(at)
+		}
 	}
-	slices.SortFunc(m.out.Listeners, func(a, b *GatewayListener) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Bind, b.Bind))
-	})
+	slices.SortFunc(m.out.Listeners, compareListeners)
 	slices.SortFunc(m.out.Problems, config.Problem.Compare)
 	m.out.Problems = slices.Compact(m.out.Problems)
 	return m.out
+}
+
+// compareListeners orders listeners by port, then address, then TCP before UDP.
+func compareListeners(a, b *GatewayListener) int {
+	udp := 0
+	switch {
+	case b.UDP && !a.UDP:
+		udp = -1
+	case a.UDP && !b.UDP:
+		udp = 1
+	}
+	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Bind, b.Bind), udp)
 }
 
 func newGatewayServer(c *config.Config, index int, spec *networking.Server) *GatewayServer {
@@ -79,7 +93,8 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 	if s.Spec.GetPort() == nil || len(s.Hosts) == 0 {
 		return // reported by validation
 	}
-	if !s.Protocol.Captured() {
+	udp := s.Protocol == mesh.UDP && s.IsListener()
+	if !s.Protocol.Captured() && !udp {
 		m.addProblem(
 			s,
 			"port.protocol",
@@ -87,8 +102,8 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 		)
 		return
 	}
-	for _, port := range m.targetPorts(s.Port()) {
-		at := listenAddress{port, s.Spec.GetBind()}
+	for _, port := range m.targetPorts(s.Port(), udp) {
+		at := listenAddress{port, s.Spec.GetBind(), udp}
 		if !strings.HasPrefix(at.bind, "unix://") && !m.canListen(s, port) {
 			continue
 		}
@@ -97,12 +112,12 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 	}
 }
 
-// targetPorts returns the target ports of a Service port, sorted. If no Service has that port, it
-// returns the port itself.
-func (m *gatewayMerge) targetPorts(number uint32) []uint32 {
+// targetPorts returns the target ports of a Service port of TCP or UDP, sorted. If no Service has
+// that port, it returns the port itself.
+func (m *gatewayMerge) targetPorts(number uint32, udp bool) []uint32 {
 	var list []uint32
 	for _, p := range m.ports {
-		if p.number == number && !p.udp && !slices.Contains(list, p.target) {
+		if p.number == number && p.udp == udp && !slices.Contains(list, p.target) {
 			list = append(list, p.target)
 		}
 	}
@@ -127,7 +142,7 @@ const firstUnprivileged = 1024
 func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {
-	case slices.Contains([]uint32{readinessPort, prometheusPort, uint32(proxy.GetProxyAdminPort()), uint32(proxy.GetStatusPort())}, port):
+	case s.Protocol != mesh.UDP && slices.Contains([]uint32{readinessPort, prometheusPort, uint32(proxy.GetProxyAdminPort()), uint32(proxy.GetStatusPort())}, port):
 		m.addProblem(s, "port.number", fmt.Sprintf("port %d is one of the proxy's own ports: nothing is served there", port))
 		return false
 	case m.key.Unprivileged && port < firstUnprivileged:
@@ -172,7 +187,7 @@ func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 	}
 	s.Route = gatewayRouteName(s, at)
 	if l == nil {
-		l = &GatewayListener{Port: at.port, Bind: at.bind, Sharing: sharing}
+		l = &GatewayListener{Port: at.port, Bind: at.bind, UDP: at.udp, Sharing: sharing}
 		m.listeners[at] = l
 	}
 	l.Servers = append(l.Servers, s)
@@ -286,6 +301,21 @@ func (m *gatewayMerge) addSiblings(l *GatewayListener) {
 			if s != o && s.Route != "" && s.IsListener() && o.ServesHTTP() && o.IsListener() {
 				m.out.routes[s.Route].Siblings = append(m.out.routes[s.Route].Siblings, o)
 			}
+		}
+	}
+}
+
+// disableQUIC stops HTTP/3 on a UDP port that a UDP listener has.
+func (m *gatewayMerge) disableQUIC(at listenAddress) {
+	at.udp = false
+	l := m.listeners[at]
+	if l == nil {
+		return
+	}
+	l.QUIC = false
+	for _, s := range l.Servers {
+		if s.Route != "" {
+			m.out.routes[s.Route].QUIC = false
 		}
 	}
 }

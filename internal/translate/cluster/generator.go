@@ -28,6 +28,7 @@ type Generator struct {
 	inbound  *memo.Table[InboundInput, *resource.Resource]
 	builtin  *memo.Table[BuiltinInput, *resource.Resource]
 	sniDNATs *memo.Table[sniDNATInput, *resource.Resource]
+	udp      *memo.Table[udpInput, *resource.Resource]
 }
 
 // NewGenerator returns a Generator with empty caches.
@@ -37,12 +38,13 @@ func NewGenerator() *Generator {
 		inbound:  memo.New(encodeInbound),
 		builtin:  memo.New(encodeBuiltin),
 		sniDNATs: memo.New(encodeSNIDNAT),
+		udp:      memo.New(encodeUDP),
 	}
 }
 
 // All returns the clusters of a View, unsorted.
 func (g *Generator) All(v *view.View) []*resource.Resource {
-	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.SNIDNATClusters(v))
+	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.SNIDNATClusters(v), g.UDPClusters(v))
 }
 
 // Outbound returns the clusters of services without embedded endpoints, by EDS or original
@@ -152,7 +154,7 @@ func verifiesAccounts(v *view.View, k mesh.ServiceKey) bool {
 
 // Computed returns how many clusters have been generated since the start.
 func (g *Generator) Computed() uint64 {
-	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.sniDNATs.Computed()
+	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.sniDNATs.Computed() + g.udp.Computed()
 }
 
 func isResolved(svc *mesh.Service) bool {

@@ -15,8 +15,10 @@ import (
 // on.
 type OutboundInput struct {
 	Service *mesh.Service
-	// Port is one of the service's port numbers; its protocol is captured.
+	// Port is one of the service's port numbers; its protocol is captured, unless UDP is set.
 	Port uint32
+	// UDP selects the UDP port with that number. Only gateways have such clusters.
+	UDP bool
 	// Subset is the name of a subset of the rule, or "" for the cluster of the whole host.
 	Subset string
 	// Rule is nil if no DestinationRule applies.
@@ -37,7 +39,11 @@ type OutboundInput struct {
 
 // Name returns the name of the cluster.
 func (in OutboundInput) Name() mesh.ClusterName {
-	return mesh.ClusterName{Direction: mesh.Outbound, Port: in.Port, Subset: in.Subset, Host: in.Service.Host}
+	n := mesh.ClusterName{Direction: mesh.Outbound, Port: in.Port, Subset: in.Subset, Host: in.Service.Host}
+	if in.UDP {
+		n.Direction = mesh.OutboundUDP
+	}
+	return n
 }
 
 // destinationRule returns the spec of the DestinationRule, or nil if none applies.
@@ -50,7 +56,7 @@ func (in OutboundInput) destinationRule() *networking.DestinationRule {
 
 // Outbound returns the cluster of a service's port, or of a subset of its endpoints.
 func Outbound(in OutboundInput) *clusterv3.Cluster {
-	port, _ := in.Service.Port(in.Port)
+	port, _ := in.Service.ClusterPort(in.Name())
 	mesh := in.Settings.Mesh
 	p := policy.Of(mesh, in.destinationRule(), in.Subset, in.Port)
 	c := &clusterv3.Cluster{

@@ -48,7 +48,7 @@ type Caller struct {
 // assignment is empty if the port or subset does not exist.
 func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 	out := &endpointv3.ClusterLoadAssignment{ClusterName: in.Cluster.String()}
-	port, ok := in.Service.Port(in.Cluster.Port)
+	port, ok := in.Service.ClusterPort(in.Cluster)
 	if !ok || in.Endpoints == nil ||
 		in.Cluster.Subset != "" && policy.Subset(in.destinationRule(), in.Cluster.Subset) == nil {
 		return out

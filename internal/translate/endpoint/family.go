@@ -68,27 +68,47 @@ func newFamily(k familyKey) *family {
 			continue
 		}
 		seen[port.Number] = true
-		f.addMember(k, rule, port, "")
+		f.addMember(k, rule, port, mesh.Outbound, "")
 		for i, s := range rule.GetSubsets() {
 			first := slices.IndexFunc(
 				rule.Subsets,
 				func(o *networking.Subset) bool { return o.GetName() == s.GetName() },
 			) == i
 			if first && s.GetName() != "" {
-				f.addMember(k, rule, port, s.GetName())
+				f.addMember(k, rule, port, mesh.Outbound, s.GetName())
 			}
 		}
+	}
+	if k.proxy == mesh.RouterProxy {
+		f.addUDP(k, rule)
 	}
 	slices.SortFunc(f.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	return f
 }
 
-func (f *family) addMember(k familyKey, rule *networking.DestinationRule, port mesh.Port, subset string) {
+// addUDP adds the clusters of UDP ports, to which gateways can forward datagrams.
+func (f *family) addUDP(k familyKey, rule *networking.DestinationRule) {
+	seen := map[uint32]bool{}
+	for _, port := range k.service.Ports {
+		if port.Protocol == mesh.UDP && !seen[port.Number] {
+			seen[port.Number] = true
+			f.addMember(k, rule, port, mesh.OutboundUDP, "")
+		}
+	}
+}
+
+func (f *family) addMember(
+	k familyKey,
+	rule *networking.DestinationRule,
+	port mesh.Port,
+	direction mesh.Direction,
+	subset string,
+) {
 	m := newMember(
 		k.service,
 		rule,
 		k.settings,
-		mesh.ClusterName{Direction: mesh.Outbound, Port: port.Number, Subset: subset, Host: k.service.Host},
+		mesh.ClusterName{Direction: direction, Port: port.Number, Subset: subset, Host: k.service.Host},
 		port,
 	)
 	f.members = append(f.members, m)

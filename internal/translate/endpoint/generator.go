@@ -193,7 +193,7 @@ func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	in := inputFor(v, svc)
 	in.Cluster = cluster
 	near := false
-	if port, ok := svc.Port(cluster.Port); ok {
+	if port, ok := svc.ClusterPort(cluster); ok {
 		near = newMember(svc, in.destinationRule(), in.Settings, cluster, port).locality.Shapes()
 	}
 	in.Caller = in.callerOf(v, near, in.Settings.IsClusterLocal(svc.Host))

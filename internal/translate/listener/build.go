@@ -74,6 +74,9 @@ func (b builder) side() *telemetry.Side {
 
 // buildListener encodes a Spec as an Envoy listener.
 func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
+	if s.UDP != nil {
+		return buildUDP(s, c)
+	}
 	b := builder{
 		sharedParts:      c,
 		inbound:          s.Inbound,
@@ -107,7 +110,7 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 		)
 	}
 	if s.QUIC {
-		makeUDP(l)
+		makeQUIC(l)
 	}
 	switch {
 	case !s.Bind:

@@ -90,6 +90,9 @@ func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 		p.spec.Address, p.spec.More = p.family.wildcard[0], p.family.wildcard[1:]
 	}
 	p.spec.Name = listenerName(p.spec.Address, l.Port)
+	if l.UDP {
+		return p.planUDP(l.Servers[0])
+	}
 	for _, s := range l.Servers {
 		if !s.IsPassthrough() {
 			for _, n := range s.ServerNames {

@@ -112,12 +112,17 @@ func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 		}}
 }
 
-// makeUDP converts a listener to QUIC.
-func makeUDP(l *listenerv3.Listener) {
+// makeQUIC converts a listener to QUIC.
+func makeQUIC(l *listenerv3.Listener) {
+	setUDP(l)
+	l.UdpListenerConfig = &listenerv3.UdpListenerConfig{QuicOptions: new(listenerv3.QuicProtocolOptions)}
+}
+
+// setUDP sets the transport protocol of all addresses of a listener to UDP.
+func setUDP(l *listenerv3.Listener) {
 	for _, a := range slices.Concat([]*corev3.Address{l.GetAddress()}, additionalAddresses(l)) {
 		a.GetSocketAddress().Protocol = corev3.SocketAddress_UDP
 	}
-	l.UdpListenerConfig = &listenerv3.UdpListenerConfig{QuicOptions: new(listenerv3.QuicProtocolOptions)}
 }
 
 func additionalAddresses(l *listenerv3.Listener) []*corev3.Address {

@@ -48,6 +48,8 @@ type Spec struct {
 	// listeners have no Default.
 	Chains  []Chain
 	Default Chain
+	// UDP forwards the datagrams of a UDP port. The listener has no chains then.
+	UDP *UDP
 	// From are the objects that the listener derives from.
 	From []config.Key
 }
@@ -144,6 +146,13 @@ type TCP struct {
 	TunnelByPost bool
 }
 
+// UDP is a UDP proxy.
+type UDP struct {
+	StatPrefix string
+	// Clusters have the weights of the shares of sessions. A share without a name is dropped.
+	Clusters []WeightedCluster
+}
+
 // WeightedCluster is a destination with its weight.
 type WeightedCluster struct {
 	Name   string
@@ -163,6 +172,13 @@ func (s *Spec) clusters() []string {
 		add(&s.Chains[i])
 	}
 	add(&s.Default)
+	if s.UDP != nil {
+		for _, c := range s.UDP.Clusters {
+			if c.Name != "" {
+				names = append(names, c.Name)
+			}
+		}
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -44,6 +44,12 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 		b = s.Chains[i].appendText(append(b, "\n  chain "...), extensions)
 	}
 	b = s.Default.appendText(append(b, "\n  default "...), extensions)
+	if s.UDP != nil {
+		b = appendWord(append(b, "\n  udp "...), s.UDP.StatPrefix)
+		for _, c := range s.UDP.Clusters {
+			b = appendNumber(append(appendWord(append(b, ' '), c.Name), ' '), c.Weight)
+		}
+	}
 	for _, k := range s.From {
 		b = appendWord(append(b, "\n  from "...), string(k.Kind))
 		b = appendWord(append(b, ' '), k.Namespace)

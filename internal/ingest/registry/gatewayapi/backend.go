@@ -65,11 +65,17 @@ func (c *Converter) backend(
 			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
 		}
 	}
-	return c.portOf(field, k, string(hosts[0]), ref.Port)
+	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
 }
 
-// portOf returns the destination of a port of a backend.
-func (c *Converter) portOf(field string, k config.Key, host string, port *int32) (*networking.Destination, verdict) {
+// portOf returns the destination of a port of a backend; udp requires a UDP port.
+func (c *Converter) portOf(
+	field string,
+	k config.Key,
+	host string,
+	port *int32,
+	udp bool,
+) (*networking.Destination, verdict) {
 	if port == nil {
 		return nil, verdict{string(gatewayv1.RouteReasonUnsupportedValue), field + ".port: is required"}
 	}
@@ -79,7 +85,32 @@ func (c *Converter) portOf(field string, k config.Key, host string, port *int32)
 			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s.port: %s %s/%s has no port %d", field, k.Kind, k.Namespace, k.Name, number),
 		}
 	}
+	if udp && !c.hasUDPPort(k, number) {
+		return nil, verdict{
+			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s.port: port %d of %s %s/%s is not UDP", field, number, k.Kind, k.Namespace, k.Name),
+		}
+	}
 	return &networking.Destination{Host: host, Port: &networking.PortSelector{Number: number}}, verdict{}
+}
+
+// hasUDPPort reports whether a Service, ServiceImport or ServiceEntry has a UDP port.
+func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
+	switch o := c.objects.all[k].Spec.(type) {
+	case *corev1.Service:
+		return slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool {
+			return p.Port == int32(number) && p.Protocol == corev1.ProtocolUDP //nolint:gosec // a port
+		})
+	case *mcsv1beta1.ServiceImport:
+		return slices.ContainsFunc(o.Spec.Ports, func(p mcsv1beta1.ServicePort) bool {
+			return p.Port == int32(number) && p.Protocol == corev1.ProtocolUDP //nolint:gosec // a port
+		})
+	case *networking.ServiceEntry:
+		return slices.ContainsFunc(o.Ports, func(p *networking.ServicePort) bool {
+			return p.GetNumber() == number && strings.EqualFold(p.GetProtocol(), "UDP")
+		})
+	default:
+		return false
+	}
 }
 
 // hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry.

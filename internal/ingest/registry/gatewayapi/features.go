@@ -5,5 +5,4 @@ import "sigs.k8s.io/gateway-api/pkg/features"
 // unsupportedFeatures are the features of the Gateway API that are not supported.
 var unsupportedFeatures = []features.FeatureName{ //nolint:gochecknoglobals // constant
 	features.SupportMeshClusterIPMatching,
-	features.SupportUDPRoute,
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // invalidBackend is the host of the destination that replaces backends that cannot be used: no
-// cluster has its name, so proxies reset its share of the connections.
+// cluster has its name, so proxies reset its share of the connections, or drop its share of the
+// datagrams.
 const invalidBackend = "invalid-backend"
 
 // connectionRoutes converts the backends of a rule for connections. It returns nil if the rule has

@@ -73,6 +73,8 @@ func supportedKinds(p gatewayv1.ProtocolType) []api.Kind {
 		return []api.Kind{api.TLSRoute}
 	case gatewayv1.TCPProtocolType:
 		return []api.Kind{api.TCPRoute}
+	case gatewayv1.UDPProtocolType:
+		return []api.Kind{api.UDPRoute}
 	default:
 		return nil
 	}

@@ -1,0 +1,31 @@
+package destination
+
+import (
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// UDPShares returns the destinations of the datagrams of a UDP listener, by the first
+// VirtualService that is bound to it and has a TCP route, and that VirtualService. It returns nil if
+// there is none. The Cluster of a share is zero if its service has no such UDP port: these datagrams
+// are dropped.
+func UDPShares(v *view.View, s *view.GatewayServer) (*snapshot.VirtualService, []Share) {
+	for _, vs := range v.VirtualServicesOf(s.Gateway) {
+		if len(vs.Spec.GetTcp()) == 0 || !s.ServesHostOf(vs) {
+			continue
+		}
+		shares := Shares(v, vs, vs.Spec.GetTcp()[0].GetRoute(), s.Port())
+		for i := range shares {
+			n := &shares[i].Cluster
+			n.Direction = mesh.OutboundUDP
+			if svc := v.Service(n.Host); svc == nil {
+				*n = mesh.ClusterName{}
+			} else if _, ok := svc.ClusterPort(*n); !ok {
+				*n = mesh.ClusterName{}
+			}
+		}
+		return vs, shares
+	}
+	return nil, nil
+}
