@@ -72,8 +72,9 @@ func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 	return []Ending{{Share: 1, Kind: Closed, Reason: "access denied", Details: details}}
 }
 
-// enforceRules evaluates the rules in force and adds a step. details is empty unless the call is
-// denied. end is not nil if a condition of the rules is unsupported.
+// enforceRules evaluates the rules in force and adds a step; nil rules allow the call without one.
+// details is empty unless the call is denied. end is not nil if a condition of the rules is
+// unsupported. For HTTP it also stores the result in the dynamic metadata, under prefix.
 func (a rbacCall) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix string) (details string, end []Ending) {
 	if rules == nil {
 		return "", nil
@@ -103,8 +104,8 @@ func (a rbacCall) enforceRules(filter, name string, rules *rbacv3.RBAC, prefix s
 	return deniedDetails + "[" + matched + "]", nil
 }
 
-// describeVerdict describes the result of the rules and the consequence for the call if they are
-// enforced.
+// describeVerdict describes the result of the rules, and the consequence for the call if they are
+// enforced: denied, logged or continues. AUDIT rules never deny.
 func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	kind := map[rbacv3.RBAC_Action]string{rbacv3.RBAC_ALLOW: "ALLOW", rbacv3.RBAC_DENY: "DENY", rbacv3.RBAC_LOG: "AUDIT"}[rules.GetAction()]
 	rule = "no " + kind + " rule matches"
@@ -121,9 +122,10 @@ func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	}
 }
 
-// tryShadowRules evaluates shadow rules, which never deny a call. It stores their result in the
-// dynamic metadata for later filters and adds a step. It returns endings only if a condition is
-// unsupported.
+// tryShadowRules evaluates shadow rules, which never deny a call; it does nothing for nil. It
+// stores their result in the dynamic metadata for later filters and adds a step. The prefix of the
+// metadata identifies CUSTOM rules, which decide whether an authorizer is called, and dry runs. It
+// returns endings only if a condition is unsupported.
 func (a rbacCall) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
 	if rules == nil {
 		return nil

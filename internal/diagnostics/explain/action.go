@@ -55,8 +55,9 @@ type choice struct {
 	weight  *routev3.WeightedCluster_ClusterWeight // nil if it is the only cluster
 }
 
-// clusterChoices returns the clusters of a route action and a text that describes the selection.
-// The error reports an unsupported cluster specifier.
+// clusterChoices returns the clusters of a route action with their shares, and a text that
+// describes the selection. For a cluster header without a value, the name is empty. The error
+// reports an unsupported cluster specifier.
 func (x *exchange) clusterChoices(a *routev3.RouteAction) (list []choice, text string, err error) {
 	switch s := a.GetClusterSpecifier().(type) {
 	case *routev3.RouteAction_Cluster:
@@ -112,8 +113,9 @@ func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 	return out
 }
 
-// forwardTo returns the ending of the request in cluster c. It is an answer of the proxy if the
-// cluster is missing or has no usable endpoint.
+// forwardTo returns the ending of the request in cluster c. If the cluster is missing, the proxy
+// answers with the action's ClusterNotFoundResponseCode, by default 503; without a usable endpoint
+// it answers 503. A cluster that is unsupported returns the first ending of resolveCluster.
 func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 	upstream := x.upstreamRequest(c, a)
 	t, end := x.resolveCluster(c.cluster)
@@ -150,9 +152,10 @@ func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 const defaultTimeout = 15 * time.Second
 
 // routePolicies returns the timeout of the request, the timeout per try and the retries of a route
-// action. It adds a step for them and for hash policies. The header grpc-timeout overrides the
-// route's timeout if the route has max_grpc_timeout. The header x-envoy-upstream-rq-timeout-ms
-// overrides both. A virtual host's retry policy applies if the route has none.
+// action. It adds a step for them and for hash policies. For gRPC, the header grpc-timeout
+// overrides the route's timeout if the route has max_grpc_timeout, which limits it. The header
+// x-envoy-upstream-rq-timeout-ms overrides both. The default is defaultTimeout. A virtual host's
+// retry policy applies if the route has none; retries is nil without retry_on.
 func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.Duration, retries *Retries) {
 	timeout = defaultTimeout
 	if a.GetTimeout() != nil {
@@ -216,7 +219,7 @@ func hashText(h *routev3.RouteAction_HashPolicy) string {
 }
 
 // grpcTimeout parses the header grpc-timeout: "100m" is 100 milliseconds. It returns 0 if the
-// header is missing or invalid.
+// header is missing, its number is invalid or its unit is unknown.
 func (x *exchange) grpcTimeout() time.Duration {
 	text, ok := x.request.headerValue("grpc-timeout")
 	if !ok || len(text) < 2 {
@@ -238,7 +241,8 @@ func (x *exchange) grpcTimeout() time.Duration {
 }
 
 // mirrorClusters returns the clusters that receive copies of the request, with their shares and
-// endpoints, and adds a step for each.
+// endpoints, and adds a step for each. A mirror whose cluster is missing or unsupported has no
+// endpoints.
 func (x *exchange) mirrorClusters(a *routev3.RouteAction) []Mirror {
 	var out []Mirror
 	for _, m := range a.GetRequestMirrorPolicies() {

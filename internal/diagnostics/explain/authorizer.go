@@ -76,9 +76,10 @@ func grpcCluster(g *corev3.GrpcService) string {
 	return g.GetGoogleGrpc().GetTargetUri()
 }
 
-// askAuthorizer adds a step with the assumed answer of an authorizer. details is empty unless the
-// call is denied. The filter is skipped if the metadata does not match only. failOpen lets the call
-// continue if the authorizer fails.
+// askAuthorizer returns the verdict of an authorizer, which Call.Authorizers assumes (by default it
+// allows), and adds a step. details is empty unless the call is denied. If only does not match the
+// dynamic metadata, the filter is skipped without a step; an unsupported condition in it returns
+// end. failOpen lets the call continue if the authorizer fails.
 func (w *walk) askAuthorizer(
 	name, cluster string,
 	only *matcherv3.MetadataMatcher,

@@ -65,7 +65,8 @@ type Call struct {
 	Request *Request `json:"request,omitempty"`
 }
 
-// carriedProtocol returns the protocol of the first bytes, with the default applied.
+// carriedProtocol returns the protocol of the first bytes: c.Carries, by default HTTP1 if the call
+// has a request, else Bytes.
 func (c *Call) carriedProtocol() Carried {
 	switch {
 	case c.Carries != "":
@@ -102,8 +103,9 @@ type Request struct {
 }
 
 // ParseRequest parses a request in the form "GET http://reviews:9080/path?q=1" and header lines in
-// the form "name: value". A Host header sets Authority. It fails if the URL has no scheme or a
-// header line has no colon.
+// the form "name: value". Header names become lower case, and a Host header sets Authority. The
+// path defaults to "/". It fails if the line has no method, the URL no scheme, or a header line no
+// colon.
 func ParseRequest(line string, headers ...string) (*Request, error) {
 	method, url, ok := strings.Cut(strings.TrimSpace(line), " ")
 	if !ok {
@@ -143,8 +145,8 @@ func (r *Request) clone() *Request {
 	return &c
 }
 
-// Values returns all values of a header or pseudo header. The names of pseudo headers must be in
-// lower case.
+// Values returns all values of a header, or the value of a pseudo header; "host" is the authority.
+// The names of pseudo headers must be in lower case, those of headers may be in any.
 func (r *Request) Values(name string) []string {
 	switch name {
 	case ":method":

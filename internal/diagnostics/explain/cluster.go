@@ -19,8 +19,9 @@ type destination struct {
 }
 
 // resolveCluster resolves a cluster by name and adds steps for it and its endpoints. It returns nil
-// without endings if the cluster does not exist. Endings are returned if the cluster cannot be
-// decoded or is unsupported.
+// without endings, and a step, if the cluster does not exist. Endings are returned if the cluster
+// cannot be decoded, selects subsets by metadata, or has an unsupported type. An unsupported
+// transport only adds a step.
 func (w *walk) resolveCluster(name string) (*destination, []Ending) {
 	c, ok, err := w.Resources.decodeCluster(name)
 	switch {
@@ -61,7 +62,8 @@ func (w *walk) resolveCluster(name string) (*destination, []Ending) {
 // httpOptions is the extension in which a cluster configures its HTTP version.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// upstreamProtocol returns the HTTP version for requests to the endpoints of c.
+// upstreamProtocol returns the HTTP version for requests to the endpoints of c, as a text. It is
+// HTTP/2 if c requires that or follows a client with HTTP/2, and HTTP/1.1 by default.
 func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	o, _ := unpackAny(c.GetTypedExtensionProtocolOptions()[httpOptions], new(upstreamsv3.HttpProtocolOptions))
 	switch {
@@ -78,7 +80,8 @@ func (w *walk) upstreamProtocol(c *clusterv3.Cluster) string {
 	}
 }
 
-// clusterKind describes the discovery of endpoints and the load balancing policy of c.
+// clusterKind describes the discovery of endpoints and the load balancing policy of c. For an
+// extension it returns the name of the cluster type.
 func clusterKind(c *clusterv3.Cluster) string {
 	if c.GetClusterType() != nil {
 		return c.GetClusterType().GetName()
@@ -98,7 +101,8 @@ func clusterKind(c *clusterv3.Cluster) string {
 	}
 }
 
-// transportOf describes a transport socket. known is false if the socket is unsupported.
+// transportOf describes a transport socket, including the one inside an upstream PROXY protocol. A
+// missing socket is plain text. known is false if the socket is unsupported or cannot be decoded.
 func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	switch filterKind(s.GetName()) {
 	case "", "raw_buffer":
@@ -123,8 +127,10 @@ func transportOf(s *corev3.TransportSocket) (text string, known bool) {
 	}
 }
 
-// clusterEndpoints returns the endpoints of c with a share above 0. It returns endings if the
-// cluster type is unsupported or the assignment cannot be decoded.
+// clusterEndpoints returns the endpoints of c with a share above 0, and adds a step.
+// Original-destination and dynamic forward proxy clusters have the destination of the call. Without
+// a received assignment it returns none. It returns endings if the cluster type is unsupported or
+// the assignment cannot be decoded.
 func (w *walk) clusterEndpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 	if c.GetClusterType().GetName() == dynamicCluster {
 		return w.dynamicEndpoints(c), nil

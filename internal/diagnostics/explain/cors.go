@@ -8,9 +8,10 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// corsFilter evaluates the CORS filter. It returns the answer to a preflight request, or nil if the
-// request continues. For other requests of an allowed origin it sets x.cors to the changes of the
-// response.
+// corsFilter evaluates the CORS filter of the route, if the request has an Origin header and the
+// filter is enabled. It returns the answer to a preflight request, unless its origin is not allowed
+// and such preflights are forwarded; otherwise nil. For other requests of an allowed origin it sets
+// x.cors to the changes of the response. Unsupported configuration adds a step.
 func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {
@@ -59,6 +60,8 @@ func (x *exchange) corsStep(name, origin string, allowed bool, decided string) {
 	)
 }
 
+// preflightEnding returns the answer 200 to a preflight request. It has the headers of the policy,
+// except empty ones, only if the origin is allowed.
 func (x *exchange) preflightEnding(p *corsv3.CorsPolicy, origin string, allowed bool) *Ending {
 	e := &Ending{Share: 1, Kind: Answered, Status: http.StatusOK, Reason: "CORS preflight"}
 	if !allowed {

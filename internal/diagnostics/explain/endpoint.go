@@ -37,6 +37,8 @@ func localityText(l *corev3.Locality) string {
 // maxEndpointsTold limits the number of endpoints that a line lists.
 const maxEndpointsTold = 8
 
+// endpointsText lists up to maxEndpointsTold endpoints with locality, transport and priority, and
+// the number of the others. Shares are shown if there is more than one.
 func endpointsText(list []Endpoint) string {
 	var parts []string
 	for i, e := range list {

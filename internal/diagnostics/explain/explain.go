@@ -91,7 +91,8 @@ func singleEnding(kind Kind, reason string) []Ending {
 	return []Ending{{Share: 1, Kind: kind, Reason: reason}}
 }
 
-// followConnection follows the call through its listener and filter chain, and returns its endings.
+// followConnection selects the listener and its filter chain, then runs the network filters. It
+// returns the endings of the first of these steps that ends the call.
 func (w *walk) followConnection() []Ending {
 	l, endings := w.selectListener()
 	if l.message == nil || endings != nil {
@@ -129,7 +130,7 @@ func scaleShares(endings []Ending, by float64) []Ending {
 	return out
 }
 
-// mergeEndings removes the endings with share 0.
+// mergeEndings removes the endings with share 0. It reuses the slice.
 func mergeEndings(endings []Ending) []Ending {
 	out := endings[:0]
 	for _, e := range endings {

@@ -24,8 +24,9 @@ func (x *exchange) perRoute(filter string) *anypb.Any {
 	return nil
 }
 
-// evaluateFault evaluates the fault filter, which injects delays and errors. It returns the endings
-// of aborted requests and the branches that continue.
+// evaluateFault evaluates the fault filter, by its per-route configuration or else its own, and
+// adds steps. It returns the endings of aborted requests and the branches that continue, split by
+// delay. An unsupported configuration and a fault for other requests leave open unchanged.
 func (x *exchange) evaluateFault(f *hcmv3.HttpFilter, open []branch) (answered []Ending, rest []branch) {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {
@@ -74,8 +75,9 @@ func (x *exchange) evaluateFault(f *hcmv3.HttpFilter, open []branch) (answered [
 	return answered, rest
 }
 
-// faultApplies reports whether a fault applies to this request. It checks the headers and the
-// upstream cluster, and adds a step for unsupported fields.
+// faultApplies reports whether a fault applies to this request: whether all its headers match, and
+// its upstream cluster if it names one. An unsupported header matcher makes it false. It adds a
+// step for unsupported fields, which it otherwise ignores.
 func (x *exchange) faultApplies(name string, c *faultv3.HTTPFault) bool {
 	for _, h := range c.GetHeaders() {
 		ok, err := headerMatches(h, x.request)

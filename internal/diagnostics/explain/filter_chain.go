@@ -24,7 +24,8 @@ type criterion struct {
 }
 
 // matchCriteria returns the criteria in the order that the documentation of FilterChainMatch
-// defines.
+// defines. Each ranks a FilterChainMatch for this call: 0 is a mismatch, 1 a match without a
+// condition, more is more specific.
 func (w *walk) matchCriteria() []criterion {
 	from := w.call.From.Addr()
 	return []criterion{
@@ -82,7 +83,7 @@ func equalOrAny(any, equal bool) int {
 }
 
 // longestPrefix returns 1 plus the length of the longest range that contains a, or 0 if none does.
-// An empty list matches every address and returns 1.
+// An empty list matches every address and returns 1. Invalid ranges are ignored.
 func longestPrefix(ranges []*corev3.CidrRange, a netip.Addr) int {
 	if len(ranges) == 0 {
 		return 1
@@ -145,8 +146,10 @@ func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
 	}
 }
 
-// filterChain returns the filter chain that accepts the connection, or the default chain. It
-// returns a Closed ending if neither exists, or if the TLS handshake fails.
+// filterChain returns the filter chain that accepts the connection, or the default chain, and adds
+// a step. Criterion by criterion, only the chains with the best rank remain. It returns a Closed
+// ending if no chain remains and there is no default. It then terminates TLS and returns the
+// endings of that.
 func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterChain, []Ending) {
 	left := slices.Clone(l.message.GetFilterChains())
 	var matched []string
@@ -190,8 +193,9 @@ func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterC
 }
 
 // terminateTLS terminates TLS if the chain has a TLS transport socket, and sets w.secured. It
-// returns endings if the client sends no TLS, lacks a required certificate or has an identity that
-// the chain rejects.
+// returns a Closed ending if the client sends no TLS, lacks a required certificate or has an
+// identity that the chain rejects. Another transport socket is unsupported. It adds a step for each
+// result.
 func (w *walk) terminateTLS(chain *listenerv3.FilterChain) []Ending {
 	s := chain.GetTransportSocket()
 	if s == nil || filterKind(s.GetName()) == rawBuffer {

@@ -41,7 +41,7 @@ func (f finding) not() finding {
 const maxReasons = 3
 
 // allOf evaluates conditions that must all hold. If any fail, the reasons and distances of all
-// failed conditions are combined.
+// failed conditions are combined. It stops at the first error. An empty list always holds.
 func allOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	held, broken := alwaysHolds(), finding{}
 	for _, one := range list {
@@ -79,8 +79,9 @@ func joinReasons(a, b string) string {
 	return a + ", " + b
 }
 
-// anyOf evaluates alternatives. It returns the first finding that holds. If none does, it returns
-// the reasons of up to maxReasons alternatives, and the smallest distance.
+// anyOf evaluates alternatives. It returns the first finding that holds, or the first error. If
+// none holds, it returns the reasons of up to maxReasons alternatives, and the smallest distance,
+// at least near.
 func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	var why []string
 	miss := 0
@@ -102,8 +103,8 @@ func anyOf[T any](list []T, find func(T) (finding, error)) (finding, error) {
 	return finding{why: strings.Join(why, " or "), miss: max(miss, near)}, nil
 }
 
-// newFinding returns a finding about a part of the call, such as "the caller". Its text contains
-// the value and, on a mismatch, the wanted value.
+// newFinding returns a finding about a part of the call, such as "the caller", that holds if ok.
+// Its text contains the value and the wanted value. On a mismatch its distance is near.
 func newFinding(what, value, wanted string, ok bool) finding {
 	switch {
 	case ok && wanted == "is "+value:

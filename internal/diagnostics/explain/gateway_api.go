@@ -12,8 +12,9 @@ import (
 )
 
 // gatewayAPIRule returns the path of the rule of an HTTPRoute or GRPCRoute that produced the route
-// with a name, which has the form "namespace.route.rule". It returns "" if the rule is unknown. ok is
-// false for objects of other kinds.
+// with a name, which has the form "namespace.route.rule". rule is the rule's name or its index. It
+// returns "" if the route is not one of this object or the rule is unknown. ok is false for objects
+// of other kinds.
 func gatewayAPIRule(key config.Key, name string, object func(config.Key) *config.Config) (path string, ok bool) {
 	if key.Kind != api.HTTPRoute && key.Kind != api.GRPCRoute {
 		return "", false
@@ -35,7 +36,8 @@ func gatewayAPIRule(key config.Key, name string, object func(config.Key) *config
 	return "", true
 }
 
-// ruleNames returns the name of each rule of a route; "" for one without. c may be nil.
+// ruleNames returns the name of each rule of an HTTPRoute or GRPCRoute; "" for one without. It
+// returns nil for nil and for other kinds.
 func ruleNames(c *config.Config) []string {
 	var names []string
 	add := func(n *gatewayv1.SectionName) {

@@ -42,8 +42,10 @@ func (x *exchange) requestChanges(w *routev3.WeightedCluster_ClusterWeight) [][]
 	return levels
 }
 
-// responseChanges returns the response header changes in the same order. It adds a step if there
-// are any.
+// responseChanges returns the changes of the response headers in the order of application: cluster
+// weight, route, virtual host, route configuration. If the most specific mutations win, the last
+// three are reversed. The proxies' header for lost requests is omitted. It adds a step if there are
+// any.
 func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []HeaderChange {
 	r, vh, c := x.routed.route, x.routed.host, x.routed.config
 	levels := [][]HeaderChange{
@@ -75,7 +77,8 @@ func (x *exchange) responseChanges(w *routev3.WeightedCluster_ClusterWeight) []H
 }
 
 // headerChanges returns the changes of one level in Envoy's order: removals, replacements,
-// additions.
+// additions. Names are in lower case. It omits additions of an empty value without
+// keep_empty_value.
 func headerChanges(add []*corev3.HeaderValueOption, remove []string) []HeaderChange {
 	var out, added []HeaderChange
 	for _, name := range remove {
@@ -96,6 +99,8 @@ func headerChanges(add []*corev3.HeaderValueOption, remove []string) []HeaderCha
 	return append(out, added...)
 }
 
+// changeOf returns the kind of a header change. The deprecated field append overrides
+// append_action: true is doAdd, false is doSet.
 func changeOf(o *corev3.HeaderValueOption) string {
 	if a := o.GetAppend(); a != nil { //nolint:staticcheck // the older field, which EnvoyFilters may still use
 		if a.GetValue() {
@@ -129,8 +134,9 @@ func (r *Request) setHeader(name, value string) {
 	r.Header = ApplyChange(r.Header, HeaderChange{doSet, name, value})
 }
 
-// ApplyChange returns headers with the change applied. It may modify the slice, so callers must use
-// only the result.
+// ApplyChange returns headers with the change applied. doDefault only adds a missing header,
+// doReplace only replaces an existing one. It may modify the slice, so callers must use only the
+// result.
 func ApplyChange(headers []Header, c HeaderChange) []Header {
 	is := func(h Header) bool { return strings.EqualFold(h.Name, c.Name) }
 	there := slices.ContainsFunc(headers, is)
@@ -143,8 +149,9 @@ func ApplyChange(headers []Header, c HeaderChange) []Header {
 	return append(headers, Header{c.Name, c.Value})
 }
 
-// expandFormat replaces the Envoy format commands %REQ(name?other)% and "%%" in value. All other
-// commands, including %REQ with a length, remain unchanged.
+// expandFormat replaces the Envoy format commands %REQ(name?other)% and "%%" in value by the
+// request's fields. All other commands, including %REQ with a length, and an unclosed "%" remain
+// unchanged.
 func expandFormat(value string, r *Request) string {
 	var b strings.Builder
 	for {

@@ -45,7 +45,8 @@ func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	}
 }
 
-// oldHeaderMatches evaluates the deprecated matcher fields, which EnvoyFilters may still use.
+// oldHeaderMatches evaluates the deprecated matcher fields, which EnvoyFilters may still use. It
+// ignores InvertMatch. The error reports any other matcher.
 //
 //nolint:staticcheck // deprecated, and in use
 func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
@@ -65,7 +66,8 @@ func oldHeaderMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	}
 }
 
-// headerText describes the condition of a HeaderMatcher.
+// headerText describes the condition of a HeaderMatcher on a string or on presence. Other matchers
+// are described as "as asked for".
 func headerText(h *routev3.HeaderMatcher) string {
 	not := ""
 	if h.GetInvertMatch() {
@@ -85,7 +87,8 @@ func headerText(h *routev3.HeaderMatcher) string {
 }
 
 // queryMatches evaluates a QueryParameterMatcher. It compares the first value of the parameter,
-// without decoding it.
+// without decoding it. Without a matcher it reports presence. A missing parameter matches no
+// string. The error reports an unsupported matcher.
 func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
 	_, query := r.splitPath()
 	value, there := queryValue(query, q.GetName())

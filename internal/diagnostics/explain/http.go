@@ -35,7 +35,9 @@ type exchange struct {
 }
 
 // handleHTTP handles a connection in a connection manager and returns its endings. A call without
-// HTTP is answered 400, and a silent client waits.
+// HTTP, or with TLS that was not terminated, is answered 400, and a silent client waits. Otherwise
+// it normalizes the request, looks up the route and runs the filters; the first endings are
+// returned.
 func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 	switch {
 	case w.call.carriedProtocol() == Silence:
@@ -59,7 +61,8 @@ func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 }
 
 // normalizeRequest normalizes the request before the route lookup: scheme, client address, host
-// without port, path. It returns an ending if the path or an upgrade is rejected.
+// without port, path. It returns an ending if the path is rejected (400) or the connection manager
+// disables the request's upgrade (403). It adds a step for each of these and for a changed path.
 func (x *exchange) normalizeRequest() []Ending {
 	r := x.request
 	x.setScheme()
@@ -96,8 +99,9 @@ func (x *exchange) normalizeRequest() []Ending {
 	return nil
 }
 
-// setScheme sets the scheme of an HTTP/1 request from the connection, or from x-forwarded-proto if
-// the proxy trusts that header. HTTP/2 requests keep their own scheme.
+// setScheme sets the scheme of the request: https if the connection is secured, else http. If the
+// proxy does not use the remote address, a valid x-forwarded-proto overrides it. HTTP/2 requests
+// with a scheme keep their own.
 func (x *exchange) setScheme() {
 	r := x.request
 	if x.call.httpVersion() == HTTP2 && r.Scheme != "" {
@@ -150,7 +154,8 @@ func (x *exchange) selectRouteConfiguration() (decoded[*routev3.RouteConfigurati
 }
 
 // runFilters runs the HTTP filters in order until one answers all requests or the router is
-// reached. Unsupported filters add a step and are skipped.
+// reached, and returns all endings. Unsupported filters add a step and are skipped. Without a
+// router the rest is Closed.
 func (x *exchange) runFilters() []Ending {
 	open := []branch{{share: 1}}
 	var out []Ending
@@ -206,7 +211,8 @@ func combineBranches(endings []Ending, open []branch) []Ending {
 }
 
 // runAccessFilter runs a filter for access control, or a filter that prepares data for it. known is
-// false for all other filters. end is not nil if the filter ends the request.
+// false for all other filters, and if the configuration cannot be decoded. end is not nil if the
+// filter ends the request.
 func (x *exchange) runAccessFilter(f *hcmv3.HttpFilter) (end []Ending, known bool) {
 	message, err := f.GetTypedConfig().UnmarshalNew()
 	if err != nil {

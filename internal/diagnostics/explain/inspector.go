@@ -23,7 +23,8 @@ const (
 )
 
 // runListenerFilters runs the listener filters and sets the transport and application protocols for
-// filter chain matching. It returns endings if the call stops here. Unsupported filters add a step.
+// filter chain matching. It returns endings if a silent client cannot continue. Unsupported filters
+// and disabled inspectors add a step and are skipped. Without TLS the transport is raw_buffer.
 func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 	w.transport, w.protocols = "", nil
 	for _, f := range l.GetListenerFilters() {
@@ -59,7 +60,9 @@ func (w *walk) runListenerFilters(l *listenerv3.Listener) []Ending {
 // and "tls_inspector" are in use.
 func filterKind(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// detectProtocols sets the protocols that an inspector detects in the first bytes.
+// detectProtocols sets the transport and protocols that an inspector detects in the first bytes,
+// and adds a step. The TLS inspector sets the client's ALPN. The HTTP inspector does nothing after
+// detected TLS.
 func (w *walk) detectProtocols(kind, name string) {
 	c := w.call.carriedProtocol()
 	if kind == tlsInspectorFilter {
@@ -89,8 +92,9 @@ func (w *walk) detectProtocols(kind, name string) {
 	}
 }
 
-// handleSilence handles a client that waits for the server to speak first. It returns endings
-// unless the listener continues after the timeout of listener filters.
+// handleSilence handles a client that waits for the server to speak first. Without a timeout of
+// listener filters the connection is Waiting, and by default Closed after the timeout. It returns
+// nil only if the listener continues, and then sets the plaintext transport and w.waited.
 func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 	timeout := detectionTimeout
 	if d := l.GetListenerFiltersTimeout(); d != nil {

@@ -28,9 +28,11 @@ type authentication struct {
 	good map[string]token
 }
 
-// evaluateJWT evaluates a jwt_authn filter. It returns nil if the request continues, and a 401 or
-// 403 ending if a required token is missing or invalid. Providers that fetch their keys remotely
-// are unsupported.
+// evaluateJWT evaluates a jwt_authn filter and adds a step. It returns nil if the request
+// continues, without a check for a bypassed CORS preflight or if no rule applies. If a required
+// token is missing or invalid, it returns a 401 ending, or 403 for another audience. Valid tokens
+// take effect in either case, and after success the route is looked up again. Providers that fetch
+// their keys remotely are unsupported.
 func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []Ending {
 	if f.GetBypassCorsPreflight() && x.request.Method == http.MethodOptions &&
 		len(x.request.Values("access-control-request-method")) > 0 {
@@ -96,8 +98,9 @@ func (a *authentication) addTokenSteps(name string) {
 	}
 }
 
-// matchRequirement returns the requirement of the first rule that matches the request. found is
-// false if no rule matches, or if the rule has no requirement.
+// matchRequirement returns the requirement of the first rule that matches the request; a rule
+// without match matches all. found is false if no rule matches, or if that rule has no requirement.
+// The error reports an unsupported matcher.
 func (x *exchange) matchRequirement(
 	f *jwtauthnv3.JwtAuthentication,
 ) (r *jwtauthnv3.JwtRequirement, found bool, err error) {
@@ -123,7 +126,8 @@ func (x *exchange) matchRequirement(
 }
 
 // checkRequirement verifies the tokens of the request against a requirement. It returns nil if the
-// requirement is fulfilled.
+// requirement is fulfilled, which allow_missing_or_failed always is; a missing token also fulfills
+// allow_missing. It returns an error for unsupported requirements.
 func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	switch t := r.GetRequiresType().(type) {
 	case nil:
@@ -167,8 +171,9 @@ func (a *authentication) checkAny(list []*jwtauthnv3.JwtRequirement) error {
 	return wrong
 }
 
-// verifyProvider verifies all tokens in a provider's token locations and records them in good. It
-// returns errMissing if there are none. audiences, if any, override the provider's.
+// verifyProvider verifies all tokens in a provider's token locations, and the token that the call
+// assumes, and records them in a.good. It returns errMissing if there are none, and the error of
+// the first invalid one. audiences, if any, override the provider's.
 func (a *authentication) verifyProvider(name string, audiences []string) error {
 	p := a.filter.GetProviders()[name]
 	if len(audiences) > 0 {
@@ -253,7 +258,7 @@ func (a *authentication) ofItsIssuer(t token) error {
 }
 
 // applyTokens applies the effects of valid tokens: dynamic metadata for later filters, request
-// headers, and the removal of tokens that are not forwarded.
+// headers of the payload and of claims, and the removal of tokens that are not forwarded.
 func (a *authentication) applyTokens() {
 	for _, name := range slices.Sorted(maps.Keys(a.good)) {
 		p, t := a.filter.GetProviders()[name], a.good[name]

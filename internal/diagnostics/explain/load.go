@@ -69,7 +69,9 @@ func panicThreshold(c *clusterv3.Cluster) float64 {
 }
 
 // priorityShares returns the share of each priority in percent, and sets panics. Each priority
-// receives the load that its health allows, and the next one the remaining load.
+// receives the load that its health, times the overprovisioning factor over, allows, and the next
+// one the remaining load. If all endpoints are unhealthy, only priorities in panic mode share the
+// load, by number of endpoints.
 func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	shares := make([]float64, len(list))
 	total := 0.0
@@ -105,8 +107,10 @@ func priorityShares(list []priority, over uint32, threshold float64) []float64 {
 	return shares
 }
 
-// shareEndpoints returns the endpoints of priority level and distributes its share, in percent,
-// over localities and weights. Unhealthy endpoints get share 0 except in panic mode.
+// shareEndpoints returns all endpoints of priority level and distributes its share, in percent,
+// over localities and weights. Localities share by their own weight and health if byLocality,
+// otherwise by the sum of their endpoints' weights. Unhealthy endpoints get share 0 except in panic
+// mode.
 func (p priority) shareEndpoints(level uint32, share float64, over uint32, byLocality bool) []Endpoint {
 	weights := make([]float64, len(p.localities))
 	total := 0.0

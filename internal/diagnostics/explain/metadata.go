@@ -12,7 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// mergeMetadata merges fields into the dynamic metadata of a filter, for later filters.
+// mergeMetadata merges fields into the dynamic metadata of a filter, for later filters. Fields of
+// the same name are replaced.
 func (w *walk) mergeMetadata(filter string, s *structpb.Struct) {
 	if w.metadata == nil {
 		w.metadata = map[string]*structpb.Struct{}
@@ -33,7 +34,8 @@ func (a rbacCall) evalSourcedMetadata(m *rbacv3.SourcedMetadata) (finding, error
 	return a.evalMetadata(m.GetMetadataMatcher())
 }
 
-// evalMetadata evaluates a MetadataMatcher against the dynamic metadata.
+// evalMetadata evaluates a MetadataMatcher, which may be inverted, against the dynamic metadata of
+// its filter. The error reports an unsupported value matcher.
 func (a rbacCall) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
 	var keys []string
 	value := structpb.NewStructValue(a.metadata[m.GetFilter()])
@@ -56,7 +58,8 @@ func (a rbacCall) evalMetadata(m *matcherv3.MetadataMatcher) (finding, error) {
 	return newFinding(what, text, valueWanted(m.GetValue()), ok), err
 }
 
-// valueMatches evaluates a ValueMatcher. A missing value matches only a matcher for its absence.
+// valueMatches evaluates a ValueMatcher. A missing value matches only a matcher for its absence. A
+// list matches if one of its elements does. The error reports an unsupported matcher.
 func valueMatches(m *matcherv3.ValueMatcher, v *structpb.Value) (bool, error) {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_StringMatch:
@@ -103,8 +106,8 @@ func valueText(v *structpb.Value) string {
 	return string(text)
 }
 
-// valueWanted describes the condition of a ValueMatcher. Of alternatives it describes only the
-// first.
+// valueWanted describes the condition of a ValueMatcher on strings or lists. Of alternatives it
+// describes only the first. Other conditions are described as "is as asked for".
 func valueWanted(m *matcherv3.ValueMatcher) string {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.ValueMatcher_StringMatch:

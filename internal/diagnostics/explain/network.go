@@ -34,7 +34,9 @@ func transparentNetworkFilter(kind string) bool {
 }
 
 // runNetworkFilters runs the network filters of a chain and returns the endings of the connection.
-// A chain without a terminal filter closes it.
+// A chain without a terminal filter closes it. A filter whose configuration cannot be decoded is
+// unsupported and ends the call, unless it is transparent; other unsupported filters add a step and
+// are skipped.
 func (w *walk) runNetworkFilters(chain *listenerv3.FilterChain) []Ending {
 	for _, f := range chain.GetFilters() {
 		packed, from, end := w.extensionConfig(f.GetName(), f.GetTypedConfig(), f.GetConfigDiscovery())
@@ -98,8 +100,9 @@ func setsDestination(m *networkstatev3.Config) bool {
 	})
 }
 
-// extensionConfig returns a filter's configuration and source objects, from ECDS if the filter uses
-// it. It falls back to the default configuration, and returns a Refused ending if there is none.
+// extensionConfig returns a filter's configuration and source objects: own, or the received one if
+// the filter uses ECDS. It falls back to the default configuration, and returns a Refused ending if
+// there is none.
 func (w *walk) extensionConfig(
 	name string,
 	own *anypb.Any,

@@ -39,6 +39,8 @@ func (w *walk) ownersOf(virtualHost string, keys []config.Key) []Object {
 	return objectsOf(slices.DeleteFunc(slices.Clone(keys), func(k config.Key) bool { return !w.ownsHost(k, host) }))
 }
 
+// ownsHost reports whether the Service or ServiceEntry k defines host. It returns false for other
+// kinds, and for a ServiceEntry that is not available.
 func (w *walk) ownsHost(k config.Key, host string) bool {
 	switch k.Kind {
 	case api.Service:
@@ -60,8 +62,8 @@ func (w *walk) ownsHost(k config.Key, host string) bool {
 	}
 }
 
-// clusterObjects returns the source objects of a cluster. For a DestinationRule it includes the
-// subset of the cluster.
+// clusterObjects returns the source objects of a cluster. For a DestinationRule it adds the path of
+// the cluster's subset, if the object is available.
 func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 	list := w.fewObjects(c.from)
 	subset := c.message.GetMetadata().GetFilterMetadata()["istio"].GetFields()["subset"].GetStringValue()

@@ -9,7 +9,8 @@ import (
 
 // normalPath normalizes a path with its query, as the connection manager is configured
 // (path_with_escaped_slashes_action, normalize_path by RFC 3986, merge_slashes). rejected is true
-// if the request is refused.
+// if Envoy refuses the path: it has a fragment, escaped slashes where they are rejected, or "%00"
+// with normalize_path. A path without a leading slash is returned unchanged.
 func normalPath(m *hcmv3.HttpConnectionManager, whole string) (canonical string, rejected bool) {
 	path, query, hasQuery := strings.Cut(whole, "?")
 	if !strings.HasPrefix(path, "/") {
@@ -76,7 +77,8 @@ func unescapeUnreserved(path string) string {
 	return b.String()
 }
 
-// escapeOthers escapes characters that Envoy does not allow in a path.
+// escapeOthers percent-encodes the characters that Envoy does not allow in a path: space, control
+// and non-ASCII characters, and "<>^`{|} with the double quote.
 func escapeOthers(path string) string {
 	var b strings.Builder
 	for i := range len(path) {
@@ -105,7 +107,8 @@ func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// removeDots resolves the segments "." and ".." (RFC 3986, section 5.2.4).
+// removeDots resolves the segments "." and ".." (RFC 3986, section 5.2.4). Parameters of a segment
+// are ignored, so that "..;a" is "..".
 func removeDots(path string) string {
 	var out []string
 	segments := strings.Split(path[1:], "/")

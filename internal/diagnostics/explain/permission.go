@@ -60,7 +60,8 @@ func (a rbacCall) evalPermission(p *rbacv3.Permission) (finding, error) {
 	}
 }
 
-// evalHeader evaluates a HeaderMatcher. A mismatch of the host has distance mismatchHost.
+// evalHeader evaluates a HeaderMatcher. A mismatch of the host has distance mismatchHost, any other
+// near. The error reports an unsupported matcher.
 func (a rbacCall) evalHeader(h *routev3.HeaderMatcher) (finding, error) {
 	ok, err := headerMatches(h, a.request)
 	if ok {

@@ -27,7 +27,10 @@ type judgement struct {
 // maxMisses limits the number of reported near misses.
 const maxMisses = 3
 
-// evaluateRules evaluates RBAC rules. The error reports an unsupported condition.
+// evaluateRules evaluates RBAC rules: the first policy that matches, by name, decides. It allows
+// without a match unless the action is ALLOW, and with one unless the action is DENY. Without a
+// match, misses has the closest policies, at most maxMisses. The error reports an unsupported
+// condition.
 func (a rbacCall) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
 	var misses []finding
 	for _, name := range slices.Sorted(maps.Keys(rules.GetPolicies())) {
@@ -55,8 +58,8 @@ func (a rbacCall) evaluateRules(rules *rbacv3.RBAC) (judgement, error) {
 	return j, nil
 }
 
-// evalPolicy reports whether a policy matches the call, as a finding. CEL conditions are
-// unsupported.
+// evalPolicy reports whether one of the principals and one of the permissions of a policy match the
+// call, as a finding. CEL conditions are unsupported.
 func (a rbacCall) evalPolicy(p *rbacv3.Policy) (finding, error) {
 	if p.GetCondition() != nil || p.GetCheckedCondition() != nil {
 		return finding{}, errors.New("CEL conditions are not supported")
@@ -89,8 +92,9 @@ func policyText(name string) string {
 	return name
 }
 
-// policyObjects returns the rule of the named policy. If name is empty, it returns the
-// AuthorizationPolicies of all policies, sorted and without duplicates.
+// policyObjects returns the AuthorizationPolicy rule of the named RBAC policy, or nil if the name
+// has another form. If name is empty, it returns the AuthorizationPolicies of all policies, sorted
+// and without duplicates.
 func policyObjects(rules *rbacv3.RBAC, name string) []Object {
 	if name != "" {
 		if o, ok := policyObject(name); ok {

@@ -11,7 +11,7 @@ import (
 )
 
 // asksOfRequests reports whether one of the rules has conditions on requests, which are ignored for
-// raw connections.
+// raw connections. Rules of unavailable objects have none.
 func (w *walk) asksOfRequests(rules []Object) bool {
 	return slices.ContainsFunc(rules, func(o Object) bool {
 		var i int
@@ -23,6 +23,8 @@ func (w *walk) asksOfRequests(rules []Object) bool {
 	})
 }
 
+// ofRequests reports whether a rule has conditions on HTTP requests: hosts, methods, paths, request
+// principals, or "request." keys.
 func ofRequests(r *security.Rule) bool {
 	for _, to := range r.GetTo() {
 		o := to.GetOperation()

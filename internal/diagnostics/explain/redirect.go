@@ -38,7 +38,9 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	}
 }
 
-// redirectLocation returns the URL of a redirect.
+// redirectLocation returns the URL of a redirect. What it does not set is that of the request. The
+// request's port is dropped if the redirect sets a port, or if it is the default port of a scheme
+// that changes.
 func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {
@@ -67,6 +69,8 @@ func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	return scheme + "://" + host + port + x.redirectPath(d)
 }
 
+// redirectPath returns the path of a redirect with the request's query, unless it is stripped or
+// the redirect's path has its own.
 func (x *exchange) redirectPath(d *routev3.RedirectAction) string {
 	path, query := x.request.splitPath()
 	switch p := d.GetPathRewriteSpecifier().(type) {

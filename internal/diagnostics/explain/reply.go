@@ -15,7 +15,8 @@ func (x *exchange) localReply(status int, body, reason string) Ending {
 	return e.withGRPC(x.request.isGRPC(), grpcOfHTTP(status), body)
 }
 
-// withGRPC converts an answer to a gRPC response if grpc is true.
+// withGRPC converts an answer to a gRPC response with status 200, no body, and code and message as
+// headers. If grpc is false, it returns e unchanged.
 func (e Ending) withGRPC(grpc bool, code uint32, message string) Ending {
 	if !grpc {
 		return e

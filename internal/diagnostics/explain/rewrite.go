@@ -9,7 +9,8 @@ import (
 )
 
 // upstreamRequest returns the request that an endpoint of the cluster receives. It applies header
-// changes first, and then rewrites the host and the path.
+// changes first, and then rewrites the host and the path. The host of the weighted cluster
+// overrides the route's. It adds steps for what changes.
 func (x *exchange) upstreamRequest(c choice, a *routev3.RouteAction) *Request {
 	r := x.request.clone()
 	for _, changes := range x.requestChanges(c.weight) {

@@ -25,7 +25,9 @@ func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why st
 }
 
 // matchRoute reports whether a RouteMatch accepts a request. matched is the part of the path that
-// rewrites replace, and why describes the conditions. The error reports an unsupported matcher.
+// rewrites replace, and why describes the conditions; both are empty without a match. The error
+// reports an unsupported matcher: client certificates, filter state and cookies if everything else
+// matches.
 func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
 	path, _ := r.splitPath()
 	ok, matched, why, err = pathMatches(m, r, path)
@@ -59,7 +61,8 @@ func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string
 	return true, matched, strings.Join(reasons, ", "), nil
 }
 
-// pathMatches compares the path without the query. Its results are the results of matches.
+// pathMatches compares the path without the query, regardless of case if the RouteMatch is not
+// case-sensitive. Its results are those of matchRoute; matched and why are set on a mismatch too.
 func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, matched, why string, err error) {
 	fold := m.GetCaseSensitive() != nil && !m.GetCaseSensitive().GetValue()
 	same := func(s string) string {

@@ -21,9 +21,9 @@ type rule struct {
 	route *networking.HTTPRoute
 }
 
-// ruleOf returns the rule of a VirtualService that produced a route, or nil if none is found.
-// Routes have the order of their rules, and rules for other proxies produce none. So each route
-// belongs to the next rule that resembles it.
+// ruleOf returns the rule of a VirtualService that produced the route wanted, one of routes, or nil
+// if none is found. Routes have the order of their rules, and rules for other proxies produce none.
+// So each route of c belongs to the next rule that could create it.
 func ruleOf(
 	c *config.Config,
 	object func(config.Key) *config.Config,
@@ -53,6 +53,8 @@ func ruleOf(
 	return nil
 }
 
+// rulesOf returns the HTTP rules of a VirtualService, one for each match. A rule that delegates is
+// replaced by the rules of its delegate, and left out if the delegate does not exist.
 func rulesOf(c *config.Config, object func(config.Key) *config.Config) []rule {
 	var list []rule
 	for i, h := range config.Spec[*networking.VirtualService](c).GetHttp() {
@@ -106,7 +108,8 @@ func delegateRules(own []rule, d *config.Config) []rule {
 }
 
 // mergeMatches merges the matches of a delegating rule and of its delegate, limited to the fields
-// that resembles compares. The delegate's fields override.
+// that resembles compares. The delegate's fields override; headers and query parameters are united.
+// If one is nil, it returns the other.
 func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	switch {
 	case root == nil:
@@ -149,6 +152,8 @@ func (u rule) couldCreate(r *routev3.Route) bool {
 		u.endResembles(r)
 }
 
+// headersResemble reports whether the rule has a condition on each header of m, and m has the
+// rule's conditions on method, authority and scheme. It compares names, not values.
 func (u rule) headersResemble(m *routev3.RouteMatch) bool {
 	own := map[string]bool{
 		":method":    u.match.GetMethod() != nil,
@@ -181,7 +186,8 @@ func (u rule) queryResembles(m *routev3.RouteMatch) bool {
 	return len(m.GetQueryParameters()) == len(u.match.GetQueryParams())
 }
 
-// endResembles compares the kind of action and the subsets of the destinations.
+// endResembles reports whether the route has the kind of action of the rule, and only clusters
+// whose subset is that of one of the rule's destinations. Clusters with other names are ignored.
 func (u rule) endResembles(r *routev3.Route) bool {
 	switch {
 	case u.route.GetRedirect() != nil:

@@ -34,7 +34,8 @@ func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
 	}
 }
 
-// stringText describes the condition of a StringMatcher.
+// stringText describes the condition of a StringMatcher. Unsupported ones are described as "as
+// asked for".
 func stringText(m *matcherv3.StringMatcher) string {
 	switch p := m.GetMatchPattern().(type) {
 	case *matcherv3.StringMatcher_Exact:

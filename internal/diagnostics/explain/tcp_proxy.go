@@ -7,7 +7,9 @@ import (
 	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 )
 
-// tcpProxy forwards the connection to the clusters of a TCP proxy, and returns an ending for each.
+// tcpProxy forwards the connection to the cluster or weighted clusters of a TCP proxy, and returns
+// their endings with their shares. It adds steps, also for hashing, maximum duration and tunnels.
+// If onlyMutual returns an ending, that is the result.
 func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	if len(p.GetHashPolicy()) > 0 {
 		w.addNote(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")

@@ -12,7 +12,8 @@ const (
 	textGlob    = "[a-zA-Z0-9-._~%!$&'()*+,;:@=/]*"
 )
 
-// evalTemplate compares the path without the query with a template such as "/a/*/b/**".
+// evalTemplate compares the path without the query with a template such as "/a/*/b/**". "*" matches
+// within one segment, "**" across segments; other text is literal.
 func (a rbacCall) evalTemplate(text string) (finding, error) {
 	var expression strings.Builder
 	for segment := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {

@@ -80,7 +80,8 @@ func (o Object) String() string {
 	return o.Key.String() + " " + o.Rule
 }
 
-// String formats an ending in one line.
+// String formats an ending in one line, with its delay if it has one, and its share if that is
+// below 1.
 func (e Ending) String() string {
 	text := e.describe()
 	if e.Delay > 0 {
@@ -92,7 +93,8 @@ func (e Ending) String() string {
 	return text
 }
 
-// reasonSuffix returns the reason and details of an ending as a suffix.
+// reasonSuffix returns the reason and details of an ending as a suffix, in parentheses if it was
+// answered; "" without them.
 func (e Ending) reasonSuffix() string {
 	text := e.Reason
 	if e.Details != "" {

@@ -40,7 +40,8 @@ type token struct {
 	taken bool
 }
 
-// readToken parses a token without verifying its signature.
+// readToken parses a token without verifying its signature. It returns an error, in Envoy's words,
+// if it does not have three parts or its payload is not a JSON object in base64.
 func readToken(text string) (token, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 3 {
@@ -74,9 +75,10 @@ func bareAudience(text string) string {
 	return strings.TrimSuffix(text, "/")
 }
 
-// verifyClaims checks issuer, lifetime, audience and signature against a provider. at is the
-// current time; if zero, the lifetime is not checked. It returns errRemote if the keys are not in
-// the provider.
+// verifyClaims checks issuer, lifetime, audience and signature against a provider, in this order.
+// at is the current time; if zero, the lifetime is not checked. A token that the call assumes
+// (taken) has no signature to check. It returns errRemote if the provider fetches its keys
+// remotely.
 func (t token) verifyClaims(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if p.GetIssuer() != "" && t.issuer() != p.GetIssuer() {
 		return errIssuer
@@ -117,7 +119,9 @@ func (t token) checkLifetime(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	return nil
 }
 
-// verifySignature verifies the signature with a JSON Web Key Set (JWKS, RFC 7517).
+// verifySignature verifies the signature with a JSON Web Key Set (JWKS, RFC 7517). It tries all
+// keys whose ID and algorithm do not differ from the token's. It returns errKeys if there are none
+// or the set is invalid, errForm for an invalid token, else errSignature.
 func (t token) verifySignature(keys string) error {
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal([]byte(keys), &set); err != nil {

@@ -26,7 +26,8 @@ func tokenLocations(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader,
 	return headers, params, cookies
 }
 
-// requestTokens returns the tokens of the request in a provider's token locations.
+// requestTokens returns the tokens of the request in a provider's headers, query parameters and
+// cookies, in this order. A header without the required prefix has none.
 func (x *exchange) requestTokens(p *jwtauthnv3.JwtProvider) []string {
 	headers, params, cookies := tokenLocations(p)
 	var list []string
@@ -75,8 +76,8 @@ func trimTokenPrefix(value, prefix string) (string, bool) {
 	return text, text != ""
 }
 
-// takeOut removes the tokens in a provider's headers and parameters from the request, to hide them
-// from the application.
+// takeOut removes a provider's headers and query parameters from the request, to hide tokens from
+// the application. Cookies stay.
 func (x *exchange) takeOut(p *jwtauthnv3.JwtProvider) {
 	headers, params, _ := tokenLocations(p)
 	for _, h := range headers {

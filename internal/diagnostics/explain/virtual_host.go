@@ -20,9 +20,9 @@ type routed struct {
 	from    []config.Key
 }
 
-// lookupRoute looks up the virtual host and the route of the request and stores them in x.routed.
-// It returns endings for a redirect to TLS and for unsupported features. Without a match it returns
-// nil, and the router answers 404.
+// lookupRoute looks up the virtual host and the route of the request, stores them in x.routed and
+// adds steps. It returns endings for a redirect to TLS and for unsupported features. Without a
+// match it returns nil with no route in x.routed, and the router answers 404.
 func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending {
 	c := d.message
 	x.routed = routed{config: c, from: d.from}
@@ -86,8 +86,9 @@ func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 	}
 }
 
-// firstRoute selects the first route of a virtual host that matches. A route for a fraction of the
-// requests is unsupported.
+// firstRoute selects the first route of a virtual host that matches, stores it in x.routed and adds
+// a step. It returns nil, also without a match. It returns endings only for an unsupported matcher
+// or a route for a fraction of the requests.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	for i, r := range vh.GetRoutes() {
 		ok, matched, why, err := x.matchesRoute(r.GetMatch())
