@@ -65,7 +65,7 @@ func (v *View) DiffSince(old *View, d snapshot.Delta) (diff Difference, ok bool)
 }
 
 // diffServices adds to into the hostnames whose row differs between a and b, which are sorted by
-// hostname.
+// hostname. Rows are compared by pointer.
 func diffServices(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	for len(a) > 0 || len(b) > 0 {
 		switch {
@@ -82,7 +82,8 @@ func diffServices(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	}
 }
 
-// diffImportedPorts adds to into the hostnames whose imported ports differ between two scopes.
+// diffImportedPorts adds to into the hostnames whose imported ports differ between two scopes. A
+// hostname without an entry has all ports.
 func diffImportedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool) {
 	for host, ports := range a {
 		if other, partly := b[host]; !partly || !slices.Equal(ports, other) {

@@ -262,7 +262,7 @@ func (s *GatewayServer) isPassthroughTarget(svc *mesh.Service) bool {
 }
 
 // clusterNames returns the outbound clusters of a service: for each port whose protocol proxies
-// capture, the cluster of the whole service and one per subset.
+// capture, the cluster of the whole service and one per subset of its DestinationRule.
 func (v *View) clusterNames(svc *mesh.Service) iter.Seq[mesh.ClusterName] {
 	return func(yield func(mesh.ClusterName) bool) {
 		subsets := []string{""}

@@ -83,8 +83,9 @@ type gatewayPort struct {
 const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
 
 // gatewayPorts returns the ports of the Services of a gateway: Services that select its labels and
-// Services whose endpoints contain its address. Only Services of the proxy's namespace are used.
-// UDP ports are included because HTTP/3 needs them.
+// Services whose endpoints contain its address, except loopback. Only Services of the proxy's
+// namespace are used. A Service with untranslatedLabel also has its target ports as ports. UDP
+// ports are included because HTTP/3 needs them.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
 	w := findWorkload(s, p)
 	var list []gatewayPort

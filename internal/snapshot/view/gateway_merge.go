@@ -138,7 +138,8 @@ const (
 // firstUnprivileged is the lowest port on which a process without privileges can listen.
 const firstUnprivileged = 1024
 
-// canListen reports whether the proxy can listen on the port. If not, it adds a Problem.
+// canListen reports whether the proxy can listen on the port. It cannot on the proxy's own ports
+// nor, without privileges, below 1024; then a Problem is added.
 func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {
@@ -161,7 +162,8 @@ func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 }
 
 // addAtAddress adds s to the listener at one address. It reports a Problem and drops s if the
-// listener has servers of another kind, or if older servers have all of its server names.
+// listener has servers of another kind or is Exclusive, or if older servers have all of its server
+// names. HTTP servers that share hosts are added, with a Problem.
 func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 	sharing := Exclusive
 	switch {
@@ -194,8 +196,8 @@ func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 	m.addRoute(s, l)
 }
 
-// reserveServerNames assigns to s those of its server names that no older server at the address
-// has. It reports a Problem for each name that is taken or not a valid SNI pattern, and returns
+// reserveServerNames assigns to s the names of its hosts that no older server at the address has,
+// sorted. It reports a Problem for each name that is taken or not a valid SNI pattern, and returns
 // false if no name is left.
 func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bool {
 	names := m.names[at]
@@ -266,8 +268,9 @@ func isServerNamePattern(name string) bool {
 	return name == "*" || name != "" && !strings.Contains(rest, "*")
 }
 
-// addRoute adds s to its RouteConfiguration and enables HTTP/3 on both the route and the listener
-// if s supports it.
+// addRoute adds s to its RouteConfiguration, unless it serves no HTTP. HTTP/3 is enabled on both
+// the route and the listener if the feature is on, s is HTTPS in mode SIMPLE, and the port accepts
+// UDP.
 func (m *gatewayMerge) addRoute(s *GatewayServer, l *GatewayListener) {
 	if s.Route == "" {
 		return
@@ -291,7 +294,8 @@ func (m *gatewayMerge) addRoute(s *GatewayServer, l *GatewayListener) {
 	}
 }
 
-// addSiblings sets the siblings of the RouteConfigurations of a listener.
+// addSiblings sets the siblings of the RouteConfigurations of a listener: the other servers with
+// HTTP that TLS server names select there. Listeners that do not share by server name have none.
 func (m *gatewayMerge) addSiblings(l *GatewayListener) {
 	if l.Sharing != ByServerName {
 		return
@@ -343,7 +347,7 @@ func (m *gatewayMerge) addProblem(s *GatewayServer, field, reason string) {
 
 // gatewayRouteName returns the name of a server's RouteConfiguration, or "" if it does not serve
 // HTTP. Plain-text servers share the name of their port. Each HTTPS server has its own, which names
-// its origin: "https.443.web.public.istio-system".
+// its origin: "https.443.web.public.istio-system". The bind address is appended if there is one.
 func gatewayRouteName(s *GatewayServer, at listenAddress) string {
 	var name string
 	switch {

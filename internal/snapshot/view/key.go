@@ -111,7 +111,8 @@ type Key struct {
 	CalledWithTLS bool
 }
 
-// KeyFor returns the Key of a proxy. It is cheap: it reads only the services with selectors of the
+// KeyFor returns the Key of a proxy. Fields that apply only to sidecars, gateways or proxyless
+// clients are empty for the others. It is cheap: it reads only the services with selectors of the
 // proxy's namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
@@ -300,8 +301,9 @@ func findWorkload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 	return nil
 }
 
-// failoverLabels returns the proxy's values of the labels that failover priorities compare. The
-// node name is used for kubernetes.io/hostname, which no workload has itself.
+// failoverLabels returns the proxy's non-empty values of the labels that failover priorities
+// compare, as SelectorText. The node name is used for kubernetes.io/hostname, which no workload has
+// itself.
 func failoverLabels(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) string {
 	names := s.FailoverLabels()
 	if len(names) == 0 {

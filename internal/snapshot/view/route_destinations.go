@@ -20,8 +20,8 @@ type imports struct {
 	ports  map[mesh.Hostname]portSet
 }
 
-// add imports ports of a service. It does nothing if another service with the same hostname was
-// imported before.
+// add imports ports of a service, in addition to those imported before; nil is all ports. It does
+// nothing if another service with the same hostname was imported before.
 func (im *imports) add(svc *mesh.Service, ports portSet) {
 	switch known := im.byHost[svc.Host]; {
 	case known == nil:
@@ -113,8 +113,8 @@ func routeDestinations(list []*snapshot.VirtualService, namespace string) map[me
 	return found
 }
 
-// destinationsOf returns the destinations of all routes, including mirrors, whose sourceNamespace
-// allows callers in namespace.
+// destinationsOf returns the destinations of all routes, including mirrors. HTTP routes whose
+// sourceNamespace excludes callers in namespace are left out; TCP and TLS routes are not.
 func destinationsOf(spec *networking.VirtualService, namespace string) (list []*networking.Destination) {
 	for _, r := range spec.GetHttp() {
 		if !forNamespace(r, namespace) {

@@ -47,7 +47,8 @@ func scopeOf(s *snapshot.Snapshot, k Key) *scope {
 	})
 }
 
-// newScope computes the scope of a Key. sidecar is nil if no Sidecar applies.
+// newScope computes the scope of a Key. sidecar is nil if no Sidecar applies; without egress
+// listeners the scope has everything that is visible to the namespace.
 func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	namespace := k.Namespace
 	var spec *networking.Sidecar
@@ -127,8 +128,8 @@ func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	return list
 }
 
-// isExported reports whether exportTo, of the service or else the defaults, includes namespace. An
-// empty list exports to all.
+// isExported reports whether exportTo, of the service or else the defaults, includes namespace, as
+// a name, "*" or ".". An empty list exports to all.
 func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	to := svc.ExportTo
 	if len(to) == 0 {
@@ -173,7 +174,8 @@ func preferenceOf(k Key) preference {
 	return preference{namespace: k.Namespace, gateway: k.Type == mesh.RouterProxy}
 }
 
-// preferredServices returns one service per hostname, sorted by hostname.
+// preferredServices returns one service per hostname, sorted by hostname. p.prefers selects among
+// several.
 func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
@@ -272,7 +274,8 @@ func (p hostPattern) matchesHost(namespace string, host mesh.Hostname) bool {
 }
 
 // egressFor returns the part of the visible services and VirtualServices that one egress listener
-// of a Sidecar imports.
+// of a Sidecar imports: those its hosts select and, for services, with its port. Of several
+// services for a hostname, p selects one. Listener is nil for a catch-all listener.
 func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *Egress {
 	in := parseEgressHosts(l.Hosts, p.namespace)
 	e := &Egress{Listener: l}

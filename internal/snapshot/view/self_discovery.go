@@ -87,7 +87,8 @@ func workloadEntries(s *snapshot.Snapshot, p *mesh.Proxy) []*mesh.Workload {
 	return list
 }
 
-// Includes reports whether an endpoint of the service belongs to the proxy's workload.
+// Includes reports whether an endpoint of the service belongs to the proxy's workload: the same
+// owner, or without one the same name, and the same template labels.
 func (d SelfDiscovery) Includes(e *mesh.Endpoint) bool {
 	workload := e.Owner
 	if workload == "" {
