@@ -2,7 +2,8 @@ package snapshot
 
 import "slices"
 
-// Accounts returns the distinct service accounts (SPIFFE IDs) of the endpoints, sorted.
+// Accounts returns the distinct service accounts (SPIFFE IDs) of the endpoints, sorted. Endpoints
+// without an account are skipped.
 func (s *EndpointSet) Accounts() []string {
 	if s == nil {
 		return nil

@@ -53,8 +53,9 @@ func newAddressPlan(a Allocation) addressPlan {
 func vipKey(k mesh.ServiceKey) vip.Key { return vip.Key{Namespace: k.Namespace, Host: string(k.Host)} }
 
 // set records the current definition of a service, or its removal if now is nil. It reserves the
-// service's explicit addresses and allocates addresses if it has none. It returns the other
-// services whose allocated address changed as a result.
+// service's explicit addresses. It allocates addresses only to an External service that has none
+// and permits it (Allocates), and otherwise releases them. It returns the services whose allocated
+// address changed as a result.
 func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.ServiceKey) {
 	named := p.explicitAddresses(now)
 	for _, pool := range p.pools {

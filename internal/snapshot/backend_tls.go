@@ -25,7 +25,8 @@ func splitExtensions(parts []*config.Config) (own []*config.Config, extensions [
 }
 
 // withBackendTLS returns the merge of users' DestinationRules, which may be none, with the TLS
-// settings of extensions.
+// settings of extensions. A setting for a port applies to that port. A setting without one replaces
+// those of all other ports, the users' too.
 func withBackendTLS(parts []*config.Config, extensions []config.BackendTLS) *networking.DestinationRule {
 	spec := new(networking.DestinationRule)
 	if len(parts) > 0 {

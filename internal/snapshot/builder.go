@@ -148,7 +148,8 @@ func (b *Builder) newEdit() *edit {
 	}
 }
 
-// applyEvent dispatches an event by its type.
+// applyEvent dispatches an event by the field that it sets. An event with none of them does nothing
+// here.
 func (e *edit) applyEvent(ev *mesh.Event) {
 	switch {
 	case ev.Config != nil:
@@ -174,8 +175,9 @@ func (e *edit) applyEvent(ev *mesh.Event) {
 	}
 }
 
-// setSettings merges the fields that s sets into the settings. If the result differs, everything
-// may have changed (delta.All).
+// setSettings merges the fields that s sets into the settings. If the result is equal, it does
+// nothing; otherwise everything may have changed (delta.All). RootsComing stays set until roots
+// arrive.
 func (e *edit) setSettings(s *mesh.Settings) {
 	next := e.Builder.settings
 	if s.Mesh != nil {
@@ -202,8 +204,9 @@ func (e *edit) setSettings(s *mesh.Settings) {
 }
 
 // finish merges everything that the events have touched, in the order of dependencies, and
-// publishes the new snapshot. It returns the current snapshot and an empty Delta if nothing has
-// changed.
+// publishes the new snapshot. It replaces the caches Derived, Visibility and Catalog if the changes
+// affect them. If nothing has changed it returns the current snapshot. The Delta is also empty for
+// changes that need no push, such as Problems.
 func (e *edit) finish() (*Snapshot, Delta) {
 	b := e.Builder
 	e.joinServices()
@@ -250,7 +253,8 @@ func (e *edit) seal() *Snapshot {
 	return &s
 }
 
-// indexConfigs updates the indexes of the config kinds that changed.
+// indexConfigs updates the indexes of the config kinds that changed, or all of them if delta.All is
+// set. It also fills delta.Rules.
 func (e *edit) indexConfigs() {
 	changed := map[api.Kind]bool{}
 	for k := range e.objects {
@@ -313,7 +317,7 @@ func (e *edit) changedObjects(kind api.Kind) map[config.Key]bool {
 }
 
 // changedRuleGroups returns the groups that the changed DestinationRules belong to, before and
-// after the change.
+// after the change. Both are resolved with the new settings.
 func (e *edit) changedRuleGroups() map[ruleGroup]struct{} {
 	groups := map[ruleGroup]struct{}{}
 	for k := range e.objects {

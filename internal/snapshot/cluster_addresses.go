@@ -43,8 +43,8 @@ func (e *clusterAddressesEdit) done() clusterAddresses {
 	return clusterAddresses{e.rows.Done(), e.counts}
 }
 
-// replaceService updates the rows of a service after a change. old is nil for a new service, now
-// for a removed one.
+// replaceService updates the rows and counts of the clusters in which a service has its own
+// addresses. old is nil for a new service, now for a removed one.
 func (e *clusterAddressesEdit) replaceService(old, now *mesh.Service) {
 	was, is := clustersWithOwnAddresses(old), clustersWithOwnAddresses(now)
 	for _, c := range was {
@@ -63,7 +63,8 @@ func (e *clusterAddressesEdit) replaceService(old, now *mesh.Service) {
 	}
 }
 
-// addToCount changes the count of a cluster, after copying counts if necessary.
+// addToCount changes the count of a cluster, after copying counts if necessary. A count of 0 is
+// deleted.
 func (e *clusterAddressesEdit) addToCount(c mesh.ClusterID, by int) {
 	if !e.copied {
 		if e.copied, e.counts = true, maps.Clone(e.counts); e.counts == nil {

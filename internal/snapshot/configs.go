@@ -10,8 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// applyConfig applies one event about a config object. It ignores an object whose Hash is
-// unchanged, which filters out changes of metadata and status, and resyncs.
+// applyConfig applies one event about a config object. It ignores the deletion of an unknown
+// object, and an object whose Hash is unchanged, which filters out changes of metadata and status,
+// and resyncs. Objects of converted kinds are stored but do not enter the Delta.
 func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 	old := e.configs.Get(c.Key)
 	switch {
@@ -47,7 +48,8 @@ func compareConfigs(a, b *config.Config) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// indexKind updates the sorted list of one kind by merging the changed objects into it.
+// indexKind updates the sorted list of one kind by merging the changed objects (e.objects) into it.
+// The old list remains unchanged.
 func (e *edit) indexKind(kind api.Kind) {
 	var now []*config.Config
 	var gone []config.Key

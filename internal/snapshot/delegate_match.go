@@ -112,8 +112,9 @@ func isSubset(root, leaf *networking.StringMatch) bool {
 	}
 }
 
-// mergeMatches returns a match for requests that match both root and leaf. For a field that both
-// set, the delegate's value is used, because it is the more specific one.
+// mergeMatches returns a match for requests that match both root and leaf. For a field or header
+// that both set, the delegate's value is used, because it is the more specific one. Conflicts must
+// have been excluded before (conflictingField).
 func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	m := proto.CloneOf(leaf)
 	m.Name = joinedName(root.GetName(), leaf.GetName())

@@ -114,7 +114,8 @@ func (v *VirtualService) inlineDelegates() {
 }
 
 // inlineDelegate appends the routes of a delegate, with their matches restricted by the delegating
-// route's. Routes that conflict or that delegate further are dropped with a Problem.
+// route's, and the fields that they do not set inherited. Routes that conflict or that delegate
+// further are dropped with a Problem at the field at. It also resolves root's gateways in place.
 func (v *VirtualService) inlineDelegate(at string, root *networking.HTTPRoute, d delegate) {
 	resolveGateways(root.GetMatch(), v.Config.Namespace)
 	for i, r := range config.Spec[*networking.VirtualService](d.config).GetHttp() {
@@ -180,7 +181,7 @@ func joinedName(root, leaf string) string {
 }
 
 // inheritRouteFields copies to r the fields of root that r does not set (VirtualService,
-// "Delegate").
+// "Delegate"). Matches, destinations and the name are not among them.
 func inheritRouteFields(r, root *networking.HTTPRoute) {
 	if r.Rewrite == nil {
 		r.Rewrite = root.Rewrite

@@ -50,7 +50,7 @@ func (d Delta) EndpointsOnly() bool {
 }
 
 // ChangesVisibility reports whether the set of services, VirtualServices or Sidecars that proxies
-// see may differ.
+// see may differ. It returns true for any change of such an object.
 func (d Delta) ChangesVisibility() bool {
 	if d.All || len(d.Services) > 0 {
 		return true
@@ -63,7 +63,8 @@ func (d Delta) ChangesVisibility() bool {
 	return false
 }
 
-// Merge adds the contents of o to d.
+// Merge adds the contents of o to d. Neither's maps are modified, but d may share maps with o
+// afterwards.
 func (d *Delta) Merge(o Delta) {
 	d.All = d.All || o.All
 	d.Services = union(d.Services, o.Services)

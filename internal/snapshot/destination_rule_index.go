@@ -60,7 +60,8 @@ type ruleGroup struct {
 	host      mesh.Hostname
 }
 
-// ruleGroupOf returns the group of an object. ok is false if c is nil.
+// ruleGroupOf returns the group of a DestinationRule: its namespace and its host, with short names
+// resolved. ok is false if c is nil.
 func ruleGroupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
 	if c == nil {
 		return ruleGroup{}, false
@@ -90,9 +91,9 @@ func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Setting
 	return next
 }
 
-// updateIndex returns the index after a change of objects in groups. list must contain all
-// DestinationRules, sorted by namespace. The second result contains the hosts for which a row
-// differs.
+// updateIndex returns the index after a change of objects in groups; d stays as it is. list must
+// contain all DestinationRules, sorted by namespace. The second result contains the hosts for which
+// a row, local or exported, differs.
 func (d *destinationRules) updateIndex(
 	groups map[ruleGroup]struct{},
 	list []*config.Config,
@@ -216,7 +217,8 @@ func inNamespace(list []*config.Config, namespace string) []*config.Config {
 	return list[from:to]
 }
 
-// rowsOf returns the rows of exactly this host.
+// rowsOf returns the rows of exactly this host, which may be a wildcard. Rows of covering wildcards
+// are not included. h may be nil.
 func (h *hostRules) rowsOf(host mesh.Hostname) []*DestinationRule {
 	if h == nil {
 		return nil

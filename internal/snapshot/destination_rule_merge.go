@@ -26,7 +26,9 @@ type visiblePart struct {
 
 type partList []visiblePart
 
-// visibleParts returns the objects without a workloadSelector, with their resolved exportTo.
+// visibleParts returns the objects without a workloadSelector, with their resolved exportTo,
+// sorted. The default of MeshConfig applies to an empty exportTo, but never hides a rule from its
+// own namespace.
 func visibleParts(parts []*config.Config, settings *Settings) partList {
 	var list partList
 	for _, c := range parts {
@@ -76,8 +78,8 @@ func (l partList) namedNamespaces(own string) []string {
 	return slices.Compact(names)
 }
 
-// mergeVisible returns the rows for clients of the given namespaces; "*" stands for all others.
-// Namespaces that see the same parts share a row.
+// mergeVisible returns the rows for clients of the given namespaces; "*" is every other namespace.
+// Namespaces that see the same parts share a row. A namespace that sees none has no row.
 func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*DestinationRule {
 	var rows []*DestinationRule
 	for _, client := range clients {
@@ -101,7 +103,7 @@ func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*Destinati
 }
 
 // mergeSelected returns the rows of the objects with a workloadSelector: one per distinct selector,
-// ordered by the oldest object.
+// in the order of the first such object in parts. They apply to their own namespace only.
 func (m *ruleMerger) mergeSelected(parts []*config.Config) []*DestinationRule {
 	groups := map[string][]*config.Config{}
 	var order []string
@@ -123,7 +125,8 @@ func (m *ruleMerger) mergeSelected(parts []*config.Config) []*DestinationRule {
 	return rows
 }
 
-// row returns the row that is merged from exactly these objects: an existing one or a new one.
+// row returns the row that is merged from exactly these objects, with the same exportTo and
+// selected. It reuses a row of m.existing, or creates one and adds it there.
 func (m *ruleMerger) row(parts []*config.Config, exportTo []string, selected bool) *DestinationRule {
 	for _, r := range m.existing {
 		if r.Selects == selected && slices.Equal(r.parts, parts) && slices.Equal(r.exportTo, exportTo) {

@@ -110,7 +110,7 @@ func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRul
 }
 
 // mostSpecific returns the rule with the most specific matching host that applies to the client, or
-// nil.
+// nil: a rule for exactly the host, else for the longest wildcard. h may be nil.
 func (h *hostRules) mostSpecific(host mesh.Hostname, client string, names RuleNames) *DestinationRule {
 	if h == nil {
 		return nil

@@ -29,7 +29,8 @@ func (s *EndpointSet) AllTLS() bool {
 
 var noEndpoints = new(EndpointSet)
 
-// applyShard applies one event about a shard: the endpoints that one object lists for a service.
+// applyShard applies one event about a shard: the endpoints that one object lists for a service. It
+// marks the service's endpoints as dirty. It ignores an event that changes nothing.
 func (e *edit) applyShard(op mesh.Op, s *mesh.Shard) {
 	list := e.shards.Get(s.Service)
 	i := slices.IndexFunc(list, func(o *mesh.Shard) bool { return o.Key == s.Key })
@@ -62,8 +63,9 @@ func compareShards(a, b *mesh.Shard) int {
 }
 
 // joinEndpoints merges the endpoints of every service in dirtyEndpoints and updates the index by
-// address. Services whose endpoints are part of clusters or listeners are added to delta.Services
-// too.
+// address. Changed ones are added to delta.Endpoints, their addresses to delta.Served. Services
+// that are not Static are added to delta.Services too, because their endpoints are part of clusters
+// or listeners.
 func (e *edit) joinEndpoints() {
 	for k := range e.dirtyEndpoints {
 		old := e.endpoints.Get(k)
@@ -96,7 +98,8 @@ func (e *edit) joinEndpoints() {
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
-// workloads. It returns nil if there are none.
+// workloads, sorted. Of several entries for one address, port and network, the healthiest is used.
+// It returns nil if there are none or the service does not exist.
 func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	svc := e.services.Get(k)
 	if svc == nil {
@@ -160,7 +163,7 @@ func compareEndpoints(a, b *mesh.Endpoint) int {
 	)
 }
 
-// healthRank orders endpoints by health, healthy endpoints first.
+// healthRank orders endpoints by health: healthy ones first, then draining, then all others.
 func healthRank(e *mesh.Endpoint) int {
 	switch e.Health {
 	case mesh.Healthy:

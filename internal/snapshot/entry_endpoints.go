@@ -36,7 +36,8 @@ func (e *edit) entryEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	return all
 }
 
-// listedEndpoints returns the endpoints in the ServiceEntry's own endpoints field.
+// listedEndpoints returns the endpoints in the ServiceEntry's own endpoints field, or nil. part is
+// the definition made from that ServiceEntry.
 func (e *edit) listedEndpoints(part *mesh.Service) []*mesh.Endpoint {
 	for _, s := range e.shards.Get(part.ServiceKey) {
 		if s.Key.Cluster == part.Cluster && s.Key.Object == part.From {
@@ -92,8 +93,9 @@ func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Servi
 }
 
 // acceptsAddress reports whether an endpoint of the service can have this address, given its
-// resolution. An empty address means that the endpoint is reached through the gateways of its
-// network, by EDS.
+// resolution: an IP address, for DNS also a name, for Static services of External provider also a
+// socket. An empty address is accepted only for Static services. It means that the endpoint is
+// reached through the gateways of its network, by EDS.
 func acceptsAddress(svc *mesh.Service, address string) bool {
 	_, err := netip.ParseAddr(address)
 	ip, socket := err == nil, strings.HasPrefix(address, "unix://")

@@ -20,7 +20,9 @@ func (s *Snapshot) PatchesSecurityFilters(list PatchList) bool {
 	})
 }
 
-// patchesSecurityFilters reports whether one patch does so.
+// patchesSecurityFilters reports whether one patch may change or remove security filters, or is
+// placed relative to them. A patch of HTTP filters without a named filter qualifies if it merges,
+// removes or replaces.
 func patchesSecurityFilters(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	if p.GetApplyTo() != networking.EnvoyFilter_HTTP_FILTER {
 		return false

@@ -36,7 +36,8 @@ func (n PatchNames) Has(k config.Key) bool {
 	return n.Clusters.Has(k) || n.Listeners.Has(k) || n.Routes.Has(k) || n.Extensions.Has(k)
 }
 
-// Has reports whether one of the object's patches is in the list.
+// Has reports whether one of the object's patches is in the list. It returns false for objects of
+// other kinds.
 func (l PatchList) Has(k config.Key) bool {
 	if l == "" || k.Kind != api.EnvoyFilter {
 		return false
@@ -125,7 +126,8 @@ const maxVersionRegexp = 1024
 // PatchNames returns the names of the patches that apply to a proxy.
 func (s *Snapshot) PatchNames(p ProxyAttributes) PatchNames { return s.envoyFilters.matchingNames(p) }
 
-// EnvoyPatches returns the patches of a list. Patches that no longer exist are left out.
+// EnvoyPatches returns the patches of a list, in its order. Patches that no longer exist are left
+// out.
 func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	var list []EnvoyPatch
 	for one := range strings.SplitSeq(string(names), ";") {
@@ -148,7 +150,9 @@ func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	return list
 }
 
-// rebuildIndex returns a new index of all EnvoyFilters. It reuses the rows of unchanged objects.
+// rebuildIndex returns a new index of all EnvoyFilters, with those of the root namespace first in
+// each namespace's list. It reuses the rows of unchanged objects. It returns nil for an empty list;
+// f may be nil.
 func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *envoyFilters {
 	if len(list) == 0 {
 		return nil
@@ -195,7 +199,8 @@ func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	)
 }
 
-// newFilterRow compiles the matches of an EnvoyFilter.
+// newFilterRow compiles the matches of an EnvoyFilter. A patch with an invalid or too long version
+// expression never matches.
 func newFilterRow(c *config.Config) *filterRow {
 	r := &filterRow{object: c, spec: config.Spec[*networking.EnvoyFilter](c)}
 	for _, p := range r.spec.GetConfigPatches() {
@@ -218,7 +223,7 @@ func newFilterRow(c *config.Config) *filterRow {
 }
 
 // matchingNames returns the names of the patches that match p, from the cache if an equal set was
-// matched before.
+// matched before for the type and namespace. f may be nil.
 func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 	if f == nil {
 		return PatchNames{}
@@ -269,7 +274,8 @@ func buildPatchNames(rows []*filterRow, matched []byte, t mesh.ProxyType) PatchN
 	return n
 }
 
-// appendPatch appends a patch. It adds only the index if the last entry is of the same object.
+// appendPatch returns l with a patch appended. It adds only the index if the last entry is of the
+// same object.
 func (l PatchList) appendPatch(k config.Key, patch int) PatchList {
 	object := k.Namespace + "/" + k.Name + ":"
 	last := l[strings.LastIndexByte(string(l), ';')+1:]
@@ -285,7 +291,8 @@ func (l PatchList) appendPatch(k config.Key, patch int) PatchList {
 }
 
 // resourceLists returns the lists of n to which a patch belongs: those of the resource types of a
-// proxy of type t that it may modify.
+// proxy of type t that it may modify. Patches of routes of a sidecar belong to listeners if
+// inbound, to routes if outbound, else to both. It returns nil for patches of the bootstrap.
 func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 	switch p.applyTo {
 	case networking.EnvoyFilter_CLUSTER:
@@ -314,7 +321,8 @@ func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 }
 
 // matchesProxy reports whether a patch, whose EnvoyFilter selects the proxy, matches the proxy's
-// type, version and metadata.
+// type, version and metadata. A patch with a version never matches a proxy without one, a patch for
+// waypoints none at all.
 func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
 	switch p.context {
 	case networking.EnvoyFilter_ANY:

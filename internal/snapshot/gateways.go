@@ -18,7 +18,8 @@ import (
 // value is empty.
 type GatewayNames string
 
-// Has reports whether the list contains an object.
+// Has reports whether the list contains an object. It returns false for objects that are not
+// Gateways.
 func (n GatewayNames) Has(k config.Key) bool {
 	if n == "" || k.Kind != api.Gateway {
 		return false
@@ -52,7 +53,9 @@ func (g *selectedGateways) selects(namespace string, labels map[string]string) b
 	return (g.namespace == "" || g.namespace == namespace) && (len(g.labels) == 0 || SelectorMatches(g.labels, labels))
 }
 
-// newGateways returns an index of all Gateways.
+// newGateways returns an index of all Gateways, grouped by selector, oldest first in each group.
+// Gateways that select only in their own namespace (Extension) have groups of their own. It returns
+// nil for an empty list.
 func newGateways(list []*config.Config) *gateways {
 	if len(list) == 0 {
 		return nil
@@ -117,7 +120,8 @@ func (x *gateways) matchingNames(only, namespace string, labels map[string]strin
 	return n
 }
 
-// joinNames returns the names of the Gateways in the matched groups, oldest first.
+// joinNames returns the names of the Gateways in the matched groups, oldest first. If namespace is
+// not empty, other namespaces are left out. matched has the indexes of groups as varints.
 func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 	var list []*config.Config
 	for len(matched) > 0 {

@@ -9,7 +9,8 @@ import (
 // KeySet returns the keys of a source, or nil if they have not been fetched yet.
 func (s *Snapshot) KeySet(source mesh.KeySource) *mesh.KeySet { return s.keySets[source] }
 
-// applyKeySet stores or deletes the keys of a source. It ignores an event that changes nothing.
+// applyKeySet stores or deletes the keys of a source and adds the source to delta.KeySets. It
+// ignores an event that changes nothing.
 func (e *edit) applyKeySet(op mesh.Op, k *mesh.KeySet) {
 	old := e.next.keySets[k.Source]
 	switch {

@@ -18,8 +18,8 @@ func (s *Snapshot) NamesToResolve() []string {
 	return s.networks.names
 }
 
-// applyResolvedName stores or deletes the addresses of a DNS name. It ignores an event that changes
-// nothing.
+// applyResolvedName stores or deletes the addresses of a DNS name and marks the networks as dirty.
+// It ignores an event that changes nothing.
 func (e *edit) applyResolvedName(op mesh.Op, r *mesh.ResolvedName) {
 	old := e.next.resolved[r.Name]
 	if op == mesh.Delete && old == nil || op == mesh.Upsert && old != nil && old.Equal(r) {
@@ -51,7 +51,8 @@ func newGatewayList(resolved map[string]*mesh.ResolvedName) *gatewayList {
 }
 
 // add adds a gateway: one for an IP address, or one for each resolved address of a DNS name. It
-// ignores gateways without port or address.
+// records the name, and the network of a name that is not resolved. It ignores gateways without
+// port or address, and addresses that are neither IP nor hostname, which validation reports.
 func (l *gatewayList) add(g mesh.NetworkGateway) {
 	if g.Port == 0 || g.Address == "" {
 		return

@@ -67,7 +67,8 @@ func (g *NetworkGateways) WeightScale() uint32 {
 	return g.scale
 }
 
-// equal reports whether both have the same gateways and names.
+// equal reports whether both have the same gateways, names and unresolved networks. Either may be
+// nil.
 func (g *NetworkGateways) equal(o *NetworkGateways) bool {
 	if g == nil || o == nil {
 		return g == o

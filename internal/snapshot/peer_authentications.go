@@ -60,8 +60,9 @@ func (s *Snapshot) PeerModes(p Peers) PeerModes {
 	return mergePeerModes(rows)
 }
 
-// mergePeerModes merges the objects of the mesh, the namespace and the workload. Port modes are
-// only read from the workload's object. The default mode is PERMISSIVE.
+// mergePeerModes merges the objects of the mesh, the namespace and the workload; a later one
+// overrides, unless its mode is UNSET. Port modes are only read from the workload's object. The
+// default mode is PERMISSIVE.
 func mergePeerModes(rows [3]*config.Config) PeerModes {
 	m := PeerModes{Mode: security.PeerAuthentication_MutualTLS_PERMISSIVE}
 	for _, c := range rows {
@@ -103,7 +104,9 @@ type namespacePeers struct {
 	disables bool
 }
 
-// newPeerAuthentications returns an index of all PeerAuthentications.
+// newPeerAuthentications returns an index of all PeerAuthentications. Of several without a selector
+// in one namespace the oldest is used; selecting ones are sorted by age. Objects in the root
+// namespace with a selector have no effect. It returns nil for an empty list.
 func newPeerAuthentications(list []*config.Config, root string) *peerAuthentications {
 	if len(list) == 0 {
 		return nil
@@ -143,7 +146,8 @@ func disablesTLS(spec *security.PeerAuthentication) bool {
 	return spec.GetMtls().GetMode() == off
 }
 
-// rowsFor returns the objects that apply to a workload, in the order of Peers.
+// rowsFor returns the objects that apply to a workload, in the order of Peers: mesh, namespace,
+// workload. Of several that select it, the oldest applies. Each may be nil.
 func (p *peerAuthentications) rowsFor(namespace string, labels map[string]string) [3]*config.Config {
 	if p == nil {
 		return [3]*config.Config{}
@@ -198,8 +202,9 @@ func (p *peerAuthentications) markPlaintext(list []*mesh.Endpoint) []*mesh.Endpo
 	return list
 }
 
-// joinPeers updates the index before endpoints are merged. It adds to dirtyEndpoints the services
-// whose endpoints may change between TLS and plain text.
+// joinPeers updates the index before endpoints are merged; without changed PeerAuthentications or
+// delta.All it does nothing. It adds to dirtyEndpoints the services whose endpoints may change
+// between TLS and plain text.
 func (e *edit) joinPeers() {
 	changed := e.changedObjects(api.PeerAuthentication)
 	if len(changed) == 0 && !e.delta.All {

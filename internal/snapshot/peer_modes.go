@@ -55,7 +55,7 @@ func (m PeerModes) With(e TransitionModes) PeerModes {
 }
 
 // Between returns modes that accept the callers that use m and the callers that use o: PERMISSIVE
-// wherever the modes differ.
+// wherever the modes differ. From is that of o.
 func (m PeerModes) Between(o PeerModes) PeerModes {
 	between := func(a, b PeerMode) PeerMode {
 		if a == b {

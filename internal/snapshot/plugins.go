@@ -9,7 +9,8 @@ import (
 // PolicyNames. The zero value is empty.
 type PluginNames struct{ Wasm, Traffic string }
 
-// Has reports whether the lists contain an object.
+// Has reports whether the lists contain an object. It returns false for objects that are neither
+// WasmPlugins nor TrafficExtensions.
 func (n PluginNames) Has(k config.Key) bool {
 	switch k.Kind {
 	case api.WasmPlugin:

@@ -14,7 +14,8 @@ import (
 // zero value is empty.
 type PolicyNames struct{ Authorization, Authentication string }
 
-// Has reports whether the lists contain an object.
+// Has reports whether the lists contain an object. It returns false for objects that are neither
+// AuthorizationPolicies nor RequestAuthentications.
 func (n PolicyNames) Has(k config.Key) bool {
 	list := n.Authorization
 	switch k.Kind {
@@ -70,7 +71,8 @@ func policyKinds() []api.Kind {
 	return []api.Kind{api.AuthorizationPolicy, api.RequestAuthentication, api.WasmPlugin, api.TrafficExtension}
 }
 
-// indexPolicies updates the indexes of the changed kinds.
+// indexPolicies indexes each policy kind in changed, or all of them if delta.All is set, by
+// namespace and age. Other kinds keep their index.
 func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 	for _, kind := range policyKinds() {
 		if !changed[kind] && !e.delta.All {
@@ -89,8 +91,8 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 	}
 }
 
-// matchingNames returns the names of the policies that apply to a proxy, those of the root
-// namespace first.
+// matchingNames returns the names of the policies that apply to a proxy, as "namespace/name;" each:
+// first those of the root namespace, and oldest first in each namespace.
 func (p *policies) matchingNames(who ProxyAttributes) string {
 	if p == nil {
 		return ""

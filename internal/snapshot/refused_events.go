@@ -52,7 +52,8 @@ type subject struct {
 	source   string // for events that are about no object
 }
 
-// subjectOf returns the subject of an event.
+// subjectOf returns the subject of an event: the object, service, shard, workload or source that it
+// replaces. Events with the same subject replace each other.
 func subjectOf(ev *mesh.Event) subject {
 	switch {
 	case ev.Config != nil:
@@ -88,8 +89,9 @@ func eventOrigin(ev *mesh.Event) string {
 	return ""
 }
 
-// applyOrRollBack applies events in one edit. If that panics, it rolls the Builder back and returns
-// a *recovery.Error. Without Options.Recovery the panic propagates.
+// applyOrRollBack applies events in one edit. If that panics, it rolls the Builder back, records
+// the panic (count, log), and returns a *recovery.Error. Without Options.Recovery the panic
+// propagates.
 func (b *Builder) applyOrRollBack(events []mesh.Event) (d Delta, err error) {
 	e := b.newEdit()
 	if b.options.Recovery == nil {
@@ -134,8 +136,9 @@ func (b *Builder) refuseFailing(events []mesh.Event, reason error) Delta {
 	return all
 }
 
-// refuseEvent stores an event for retry and reports a Problem for its object. It does nothing if
-// maxRefused is reached.
+// refuseEvent stores an event for retry and reports a Problem for its object. The interval of
+// retries doubles, up to maxRetryInterval, if the subject was refused before. It does nothing for a
+// new subject if maxRefused is reached.
 func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 	k := subjectOf(&ev)
 	r := b.refused.events[k]
@@ -179,7 +182,8 @@ func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 }
 
 // retryRefused retries the refused events that are due, except for those whose subject has a newer
-// event in this batch.
+// event in this batch. It clears the refusal of an event that now applies, and refuses the others
+// again. It returns the merged Delta of all retries.
 func (b *Builder) retryRefused(events []mesh.Event) Delta {
 	b.refused.applies++
 	if len(b.refused.events) == 0 {

@@ -27,8 +27,8 @@ func newServiceDefinitions() serviceDefinitions {
 	}
 }
 
-// setDefinitions replaces the definitions of a service and updates the indexes. An empty list
-// removes the service.
+// setDefinitions replaces the definitions of a service and updates the indexes of external and
+// selecting services. An empty list removes the service.
 func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Service) {
 	if len(list) == 0 {
 		delete(c.byKey, k)

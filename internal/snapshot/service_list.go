@@ -13,8 +13,8 @@ func compareServiceKeys(a, b mesh.ServiceKey) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// listServices updates the sorted list of services and the lists of services with a selector of
-// each namespace.
+// listServices updates the sorted list of services and, for each namespace, the list of services
+// with a selector, from delta.Services. It copies what it changes.
 func (e *edit) listServices() {
 	changed := slices.SortedFunc(maps.Keys(e.delta.Services), compareServiceKeys)
 	e.next.serviceList = replaceServices(e.next.serviceList, changed, e.services.Get)

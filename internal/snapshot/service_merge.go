@@ -54,7 +54,9 @@ type serviceMerge struct {
 	problems []config.Problem
 }
 
-// addDefinition merges one more definition.
+// addDefinition merges one more definition. Kubernetes Services of several clusters are united.
+// Other definitions beside one of a registry are ignored, with a Problem if they are
+// ServiceEntries. A ServiceEntry beside ServiceEntries is merged by addEntry.
 func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	switch {
 	case j.first.Provider == mesh.Kubernetes && s.Provider == mesh.Kubernetes:
@@ -90,8 +92,9 @@ func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
 	}
 }
 
-// addEntry merges a ServiceEntry into one with precedence. It refuses s, with a Problem on s, if
-// resolution, workloadSelector or exportTo differ. A different location is reported and ignored.
+// addEntry merges a ServiceEntry into the one with precedence. It refuses s, with a Problem on s,
+// if resolution, workloadSelector or exportTo differ. A different location is reported, but s is
+// merged. Addresses are allocated only if all permit it and none has an address.
 func (j *serviceMerge) addEntry(s *mesh.Service) {
 	const aside = "%s also has this host and takes precedence: it differs in %s, so only this one's endpoints are used, for ports that both have"
 	switch {

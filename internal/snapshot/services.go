@@ -7,7 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// applyService applies one event about a service definition of one registry.
+// applyService applies one event about a service definition of one registry. It sorts the
+// definitions by precedence, and marks the service, its endpoints and, for external addresses, the
+// networks as changed. It ignores an event that changes nothing.
 func (e *edit) applyService(op mesh.Op, s *mesh.Service) {
 	claims := e.definitions.byKey[s.ServiceKey]
 	i := slices.IndexFunc(claims, func(c *mesh.Service) bool { return isSameDefinition(c, s) })
@@ -56,8 +58,8 @@ func (e *edit) compareDefinitions(a, b *mesh.Service) int {
 }
 
 // joinServices merges the definitions of each changed service and updates the allocated addresses,
-// which can change other services' addresses too. It removes services from delta.Services whose
-// merged definition is unchanged.
+// which can change other services' addresses too. These are added to delta.Services; services whose
+// merged definition is unchanged are removed from it.
 func (e *edit) joinServices() {
 	if len(e.delta.Services) == 0 {
 		return
@@ -83,7 +85,7 @@ func (e *edit) joinServices() {
 }
 
 // storeService stores the merged definition of a service, or deletes it if now is nil, and reports
-// whether it changed.
+// whether it changed. It also updates the cluster addresses and the allocated addresses.
 func (e *edit) storeService(k mesh.ServiceKey, now *mesh.Service) bool {
 	old := e.services.Get(k)
 	if old == nil || now == nil || old.Hash != now.Hash {

@@ -109,7 +109,7 @@ const (
 
 // WithProxyConfig returns the settings of proxies with overrides: own is an encoded ProxyConfig
 // whose fields override the mesh's. Equal arguments return the same pointer. It returns s itself
-// for "".
+// for "". If own cannot be decoded, nothing is overridden.
 func (s *Settings) WithProxyConfig(own string) *Settings {
 	if own == "" || s.others == nil {
 		return s
@@ -153,7 +153,8 @@ func (s *Settings) TrustDomains() []string {
 	return append([]string{s.TrustDomain}, s.Mesh.GetTrustDomainAliases()...)
 }
 
-// resolveSettings applies the defaults to s.
+// resolveSettings returns the Settings from s and the Builder's options. Without a MeshConfig the
+// default one is used, without MeshNetworks an empty one.
 func resolveSettings(s mesh.Settings, o Options) *Settings {
 	r := &Settings{
 		Mesh:        s.Mesh,

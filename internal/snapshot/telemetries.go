@@ -42,8 +42,10 @@ func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 	return rows
 }
 
-// TelemetryKeys returns the Telemetry objects that apply to a proxy. Of several for one position,
-// the oldest applies. It ignores Version and Metadata of p.
+// TelemetryKeys returns the Telemetry objects that apply to a proxy: of the mesh, its namespace and
+// its workload. Of several for one position, the oldest applies. A targetRef in the root namespace
+// applies if no object of the proxy's namespace selects it. Ignored is an object that also selects
+// the workload, with other labels. Version and Metadata of p have no effect.
 func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
 	if t == nil {
@@ -109,8 +111,9 @@ type telemetries struct {
 // selector or reference, and the others.
 type namespaceTelemetries struct{ wide, selecting []*config.Config }
 
-// updateIndex returns the index after a change of objects. list must contain all Telemetry objects,
-// sorted by namespace. If all is set, every namespace is indexed again.
+// updateIndex returns the index after a change of objects; t stays as it is and may be nil. list
+// must contain all Telemetry objects, sorted by namespace. If all is set, every namespace is
+// indexed again. It returns nil for an empty list.
 func (t *telemetries) updateIndex(
 	objects map[config.Key]struct{},
 	all bool,
@@ -154,7 +157,8 @@ func namespaceParts(list []*config.Config) iter.Seq[[]*config.Config] {
 	}
 }
 
-// newNamespaceTelemetries returns the index of the objects of one namespace.
+// newNamespaceTelemetries returns the index of the objects of one namespace, oldest first, apart
+// for those with and without a selector or targetRef.
 func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	var n namespaceTelemetries
 	for _, c := range slices.SortedFunc(slices.Values(list), config.CompareAge) {

@@ -65,8 +65,9 @@ func (x virtualServices) rebuildIndex(list []*config.Config, settings *Settings,
 	return next
 }
 
-// updateIndex returns the index after a change of objects. It rebuilds their rows and those of the
-// objects that delegate to them, and merges them into the sorted list.
+// updateIndex returns the index after a change of objects; x stays as it is. It rebuilds their rows
+// and those of the objects that delegate to them, and merges them into the sorted list. A row whose
+// inputs are the same keeps its pointer.
 func (x virtualServices) updateIndex(
 	objects map[config.Key]bool,
 	settings *Settings,
@@ -119,6 +120,8 @@ func (v *VirtualService) addTo(roots *cow.Edit[config.Key, []config.Key], source
 	}
 }
 
+// removeFrom removes the row's delegates from roots and its sourceLabels from sources. Labels that
+// other rows use stay.
 func (v *VirtualService) removeFrom(roots *cow.Edit[config.Key, []config.Key], sources map[string]selectorUse) {
 	for _, labels := range v.sources {
 		text := SelectorText(labels)

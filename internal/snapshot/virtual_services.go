@@ -58,7 +58,9 @@ func (v *VirtualService) SharesNamespaceWith(o *VirtualService) bool {
 	})
 }
 
-// newVirtualService resolves the names of an object and inlines its delegates.
+// newVirtualService resolves the names of an object and inlines its delegates, with Problems in
+// Faults. Without gateways it is bound to the mesh. A VirtualService without hosts, which is a
+// delegate, contributes no sourceLabels.
 func newVirtualService(c *config.Config, settings *Settings, find findConfig) *VirtualService {
 	spec := config.Spec[*networking.VirtualService](c)
 	v := &VirtualService{
@@ -92,7 +94,7 @@ func (v *VirtualService) hasSameInputs(o *VirtualService) bool {
 }
 
 // ResolveGateway returns the full name of a gateway that an object of the namespace references:
-// "mesh" or "namespace/name".
+// "mesh" or "namespace/name". A namespace of "." is the object's.
 func ResolveGateway(name, namespace string) string {
 	if name == MeshGateway || strings.Contains(name, "/") {
 		if ns, n, ok := strings.Cut(name, "/"); ok && ns == "." {
@@ -103,7 +105,8 @@ func ResolveGateway(name, namespace string) string {
 	return namespace + "/" + name
 }
 
-// sourceLabels returns the sourceLabels of all matches.
+// sourceLabels returns the sourceLabels of all matches of HTTP, TCP and TLS routes, except empty
+// ones.
 func sourceLabels(spec *networking.VirtualService) []map[string]string {
 	var list []map[string]string
 	note := func(labels map[string]string) {

@@ -30,8 +30,9 @@ func newWorkloads() workloads {
 	return workloads{byNamespace: map[string]map[workloadKey]*mesh.Workload{}}
 }
 
-// applyWorkload applies one event about a pod or WorkloadEntry. It marks the endpoints of all
-// services that select it, before or after the change.
+// applyWorkload applies one event about a pod or WorkloadEntry. It marks its addresses, and the
+// endpoints of all services that select it, before or after the change. It ignores an event that
+// changes nothing.
 func (e *edit) applyWorkload(op mesh.Op, w *mesh.Workload) {
 	k := keyOf(w)
 	old := e.workloads.byNamespace[w.Namespace][k]
@@ -71,8 +72,10 @@ func (ws workloads) setWorkload(k workloadKey, w *mesh.Workload) {
 	ns[k] = w
 }
 
-// selectsWorkload reports whether the service's selector matches the workload. A definition of a
-// Kubernetes Service selects only workloads of its own cluster.
+// selectsWorkload reports whether the service's selector matches the workload, in the same
+// namespace. A definition of a Kubernetes Service selects only workloads of its own cluster.
+// SelectsPods and SelectsWorkloadEntries limit the kind of workload. An empty selector matches all,
+// nil none.
 func selectsWorkload(s *mesh.Service, w *mesh.Workload) bool {
 	if s.Provider == mesh.Kubernetes && s.Cluster != w.Cluster {
 		return false
@@ -98,8 +101,9 @@ func SelectorMatches(selector, labels map[string]string) bool {
 	return true
 }
 
-// selectedEndpoints returns the endpoints of all workloads that the service selects, one per port.
-// Workloads that are not ready are included only if the service publishes them.
+// selectedEndpoints returns the endpoints of all workloads that the service selects, one per port,
+// sorted by workload. Left out are workloads that are not ready, unless the service publishes them,
+// addresses that its resolution does not accept, and ports without a target.
 func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 	if s.Selector == nil || !s.SelectsPods && !s.SelectsWorkloadEntries {
 		return nil
@@ -141,7 +145,8 @@ func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	}
 }
 
-// newEndpoint returns the endpoint of a workload for a port of a service.
+// newEndpoint returns the endpoint of a workload for a port of a service. A socket has port 0.
+// Hostname is set only for a pod whose subdomain is the Kubernetes Service.
 func newEndpoint(s *mesh.Service, w *mesh.Workload, p mesh.Port, port uint32) *mesh.Endpoint {
 	e := &mesh.Endpoint{
 		Address: w.MainAddress(), Port: port, ServicePort: p.Name,
@@ -273,7 +278,7 @@ func (e addressEdit) replaceWorkload(old, now *mesh.Workload) {
 }
 
 // replaceEndpoints replaces the targets of one service at the addresses of its old and new
-// endpoints. It returns the addresses whose targets changed.
+// endpoints, which may be nil. It returns the addresses whose targets changed.
 func (e addressEdit) replaceEndpoints(k mesh.ServiceKey, old, now *EndpointSet) (differ []netip.Addr) {
 	was, is := targetsByAddress(old), targetsByAddress(now)
 	for a, list := range was {
@@ -301,7 +306,8 @@ func compareTargets(a, b Target) int {
 		cmp.Compare(a.ServicePort, b.ServicePort), cmp.Compare(a.Port, b.Port))
 }
 
-// targetsByAddress returns the targets of an endpoint set by address.
+// targetsByAddress returns the targets of an endpoint set, which may be nil, by each of their
+// addresses. Addresses that are not IP addresses have none.
 func targetsByAddress(s *EndpointSet) map[netip.Addr][]Target {
 	m := map[netip.Addr][]Target{}
 	if s == nil {

@@ -77,8 +77,8 @@ func (p *Pool) Address(k Key) netip.Addr {
 	return netip.Addr{}
 }
 
-// Set adds or replaces the request of a service. It returns the other services whose address
-// changed.
+// Set adds or replaces the request of a service. It returns the services whose address changed,
+// except c's own. An equal request changes nothing.
 func (p *Pool) Set(c Request) (moved []Key) {
 	if h := p.holders[c.Key]; h != nil {
 		if h.Created.Equal(c.Created) && h.Wanted == c.Wanted {
@@ -91,7 +91,8 @@ func (p *Pool) Set(c Request) (moved []Key) {
 	return append(moved, p.assignAddress(h)...)
 }
 
-// Remove deletes the request of a service. It returns the other services whose address changed.
+// Remove deletes the request of a service. It returns the other services whose address changed. It
+// does nothing for an unknown service.
 func (p *Pool) Remove(k Key) (moved []Key) {
 	h := p.holders[k]
 	if h == nil {
@@ -123,7 +124,8 @@ func (p *Pool) Reserve(a netip.Addr) (moved []Key) {
 	return append(p.assignAddress(h), h.Key)
 }
 
-// Release reverts one Reserve of the address. It returns the services whose address changed.
+// Release reverts one Reserve of the address. After the last, the address is free and may be
+// assigned. It returns the services whose address changed.
 func (p *Pool) Release(a netip.Addr) (moved []Key) {
 	if !p.prefix.Contains(a) || p.reserved[a] == 0 {
 		return nil
@@ -136,7 +138,8 @@ func (p *Pool) Release(a netip.Addr) (moved []Key) {
 }
 
 // assignAddress assigns an address to h, beginning with its current candidate, and then to each
-// request that is displaced in turn. It returns the displaced services.
+// request that is displaced in turn. A request without a free candidate gets no address. It returns
+// the displaced services.
 func (p *Pool) assignAddress(h *holder) (moved []Key) {
 	first := h
 	for h != nil {
@@ -198,7 +201,8 @@ func (p *Pool) reassignAddress(a netip.Addr) (moved []Key) {
 	return moved
 }
 
-// assignEarlier assigns to h an earlier candidate that it was refused.
+// assignEarlier assigns to h the address a, an earlier candidate that it was refused, and updates
+// the refused sets. a must be one of h's candidates.
 func (p *Pool) assignEarlier(h *holder, a netip.Addr) {
 	was := h.candidate
 	h.candidate = 0
@@ -250,8 +254,9 @@ func (p *Pool) candidateAddress(h *holder, place int) netip.Addr {
 	return p.addressAt(d.Sum64())
 }
 
-// addressAt maps a number to an address of the range. Only the lowest 2^64 addresses of larger
-// ranges are used.
+// addressAt maps a number to an address of the range. It excludes the first and, in ranges below
+// 2^64, the last address. Only the lowest 2^64 addresses of larger ranges are used. Ranges of less
+// than 4 addresses have none.
 func (p *Pool) addressAt(n uint64) netip.Addr {
 	bits := p.prefix.Addr().BitLen() - p.prefix.Bits()
 	if bits < 2 {
