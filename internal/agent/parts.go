@@ -337,8 +337,8 @@ func (a *agent) writeGRPCBootstrap() error {
 // has one.
 const maxGRPCStreams = 100
 
-// maxStreams returns the maximum number of concurrent xDS streams: one of Envoy, and the streams of
-// gRPC clients if there may be any.
+// maxStreams returns the maximum number of concurrent xDS streams: maxGRPCStreams if gRPC clients
+// are configured, 2 with hot restart (the old and the new Envoy), otherwise 1.
 func (a *agent) maxStreams() int {
 	switch {
 	case a.Environment.XDS.GRPCBootstrap != "":

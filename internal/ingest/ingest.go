@@ -99,7 +99,8 @@ func newPipeline(o Options) *pipeline {
 	}
 }
 
-// applyBatches applies batches until the context ends.
+// applyBatches applies batches until the context ends, and returns the context's error. Batches
+// that are already waiting are applied as one. It first reports the feeds that are not in sync.
 func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error {
 	p.reportWaiting()
 	for {

@@ -57,8 +57,9 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	return list, errors.Join(errs...)
 }
 
-// controlPlaneCluster returns the cluster of the agent's xDS server, or of the control plane's
-// plaintext port.
+// controlPlaneCluster returns the xDS cluster: the agent's socket if there is one, otherwise the
+// plaintext port of ProxyConfig.discoveryAddress. It returns an error if the configuration does not
+// permit plaintext or the address is invalid.
 func controlPlaneCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	if in.DiscoverySocket != "" {
 		c := socketCluster(xdsCluster, in.DiscoverySocket)

@@ -80,7 +80,8 @@ func (r *Readiness) skipEnvoy() bool {
 	return r.handover && r.last == ""
 }
 
-// Check returns nil if the proxy is ready, otherwise the reason. It logs changes of the result.
+// Check returns nil if the proxy is ready, otherwise the reason, within probeTimeout. It logs a
+// result that differs from the previous one, unless the caller canceled ctx.
 func (r *Readiness) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

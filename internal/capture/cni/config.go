@@ -72,7 +72,8 @@ func ParseConfig(text []byte) (*Config, error) {
 	return c, nil
 }
 
-// kubeconfigPath returns the path of the kubeconfig.
+// kubeconfigPath returns the configured path of the kubeconfig, or by default that of
+// KubeconfigName in RunDir.
 func (c *Config) kubeconfigPath() string {
 	if c.Kubernetes != nil && c.Kubernetes.Kubeconfig != "" {
 		return c.Kubernetes.Kubeconfig

@@ -99,7 +99,8 @@ func distributionNumber(text string) int {
 	}
 }
 
-// newPort converts a port to istiod's form.
+// newPort converts a port to istiod's form. The protocol of a port without a declared one is
+// DetectedProtocol.
 func newPort(p mesh.Port) Port {
 	protocol := string(p.Protocol)
 	if p.Protocol == mesh.Auto {

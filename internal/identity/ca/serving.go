@@ -89,8 +89,9 @@ func (s *ServingCertificate) nextRenewal() (time.Duration, <-chan struct{}) {
 	return max(middle.Sub(s.now()), renewalRetry), s.sourceChanged
 }
 
-// Renew loads a certificate from the source and replaces the current one. It signals CABundle's
-// channel if the roots changed. If the source fails, the current certificate stays in use.
+// Renew loads a certificate from the source and, if it or the roots differ, replaces the current
+// one and logs that. It signals CABundle's channel only if the roots changed. If the source fails,
+// it returns the error and the current certificate stays in use.
 func (s *ServingCertificate) Renew(ctx context.Context) error {
 	// before LoadCertificate, so that no change during it is missed
 	changed := s.source.SourceChanged()

@@ -149,8 +149,9 @@ func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 	}
 }
 
-// terminatingTLS checks that a server has certificates and, for mutual TLS, a CA certificate to
-// verify clients. It does not check certificates in Secrets, because it cannot read them.
+// terminatingTLS reports an error for a missing serverCertificate or privateKey, in each entry of
+// tlsCertificates if sources.list. With mutual, it also reports missing CA certificates. It checks
+// nothing if credentialName or credentialNames is set, because it cannot read Secrets.
 func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
 	if sources.credential || sources.credentials {
 		return

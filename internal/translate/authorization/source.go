@@ -39,8 +39,8 @@ func principalIs(s scope, value string) *rbacv3.Principal {
 	return principals.or(list)
 }
 
-// inDomains returns a principal in each of the mesh's trust domains, if it is in one of them, else
-// the principal itself.
+// inDomains returns a principal in each equivalent trust domain, if its own is one of the mesh's.
+// Otherwise, and without a "/", it returns only the principal itself.
 func (s scope) inDomains(value string) []string {
 	domain, rest, ok := strings.Cut(value, "/")
 	if !ok {

@@ -52,7 +52,9 @@ func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 	}, selectSocket(inTheClear))
 }
 
-// matchRequests selects mutual TLS for all endpoints.
+// matchRequests sets the mesh's mutual TLS as transport socket of c, for all endpoints. If the
+// port's protocol is not declared (isMixed), it adds a second socket with the client's ALPN, and a
+// matcher that selects between them per request.
 func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
 	c.TransportSocket = t.meshSocket(http, nil)
 	if !t.isMixed() {

@@ -45,7 +45,8 @@ type Caller struct {
 }
 
 // Assignment returns the endpoints of one cluster by locality, with weights and priorities. The
-// assignment is empty if the port or subset does not exist.
+// assignment is empty if the port or subset does not exist, or the service has no endpoints. It
+// panics if the own encoding cannot be decoded.
 func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 	out := &endpointv3.ClusterLoadAssignment{ClusterName: in.Cluster.String()}
 	port, ok := in.Service.ClusterPort(in.Cluster)

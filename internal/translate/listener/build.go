@@ -138,7 +138,8 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	return l
 }
 
-// acceptsPerEvent returns Features.AcceptsPerEvent or its default; nil means no limit.
+// acceptsPerEvent returns the configured Features.AcceptsPerEvent, or the default for 0. It returns
+// nil, no limit, for a negative value.
 func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
 	if configured < 0 {
 		return nil

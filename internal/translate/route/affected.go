@@ -41,8 +41,8 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	})
 }
 
-// rulesSince returns, for each egress listener, the VirtualServices that differ between the Views,
-// or nil if none do.
+// rulesSince returns, for each egress listener, the old and new VirtualServices with HTTP routes
+// that differ between the Views, or nil if none do. Both Views must have the same egress listeners.
 func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 	changed := make([][]*snapshot.VirtualService, len(v.Egress))
 	found := false

@@ -80,9 +80,10 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	return out
 }
 
-// retryLost extends retries after connection failures and resets to those between the server's
-// proxy and its application, which the proxy reports in a response (mesh.LostRequestHeader). By
-// default both are retried.
+// retryLost also retries requests that were lost between the server's proxy and its application,
+// which the proxy reports in mesh.LostRequestHeader. It changes p. If p retries on reset, or
+// byDefault is set, any such report is retried; if p only retries on connect-failure, only
+// mesh.RequestNotSent is. Otherwise p stays as it is.
 func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 	on := strings.Split(p.GetRetryOn(), ",")
 	var which *routev3.HeaderMatcher

@@ -62,11 +62,12 @@ func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 }
 
 // tcpMetrics returns the loggers that count connections when they are established and when they
-// end. It is one logger if both counts have the same labels; bytes are 0 when a connection is
+// end. It is one logger if the opened and closed counts have the same labels, without
+// response_flags; otherwise separateMetrics applies. In one logger bytes are 0 when a connection is
 // established.
 //
-// A connection that failed was still opened by the client. It counts as opened and closed when it
-// ends, which its flags indicate.
+// A connection that failed was still opened by the client. It is counted as opened and closed when
+// it ends, which its flags indicate.
 func tcpMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 	opened, closed := findMetric(
 		list,

@@ -58,7 +58,9 @@ func addressOf(p *provider) (address, bool) {
 // samplerName returns the key of the service of a provider's sampler.
 func samplerName(provider string) string { return provider + "\x00sampler" }
 
-// servicesOf returns the services of all providers, as a View sees them.
+// servicesOf returns, for each extension provider with an address, its name and its service as a
+// View resolves it. The API of a Dynatrace sampler is an entry of its own, under samplerName.
+// Providers without an address are left out.
 func servicesOf(v *view.View) memo.List[destination.NamedProvider] {
 	var list []destination.NamedProvider
 	add := func(name string, a address) {

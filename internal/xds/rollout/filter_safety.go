@@ -52,8 +52,9 @@ func harmlessFilter(value *structpb.Struct) bool {
 	return slices.Contains(harmlessFilters(), typeOf(value.GetFields()["typed_config"].GetStructValue()))
 }
 
-// harmlessMerge reports whether all merged fields protect nothing. Which fields of a typed_config
-// are harmless depends on its type.
+// harmlessMerge reports whether every merged field is in the list of harmless fields of its
+// ApplyTo. For filters the list depends on the type of typed_config, and any field beside name and
+// typed_config is unsafe. An unknown type or ApplyTo is unsafe.
 func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bool {
 	switch to {
 	case networking.EnvoyFilter_CLUSTER:

@@ -70,7 +70,8 @@ func (r *Rollout) dispatchJobs() {
 	}
 }
 
-// finishTask records that a producer has nothing to do.
+// finishTask records that a producer has finished its task in this turn. It informs the
+// server-first barrier and schedules the composition of the classes that use it.
 func (r *Rollout) finishTask(pr *producer) {
 	pr.busy = false
 	r.turn.finished = append(r.turn.finished, pr)

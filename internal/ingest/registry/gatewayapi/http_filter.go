@@ -81,7 +81,8 @@ func withHeaders(h *networking.Headers) *networking.Headers {
 // literal escapes a header value, in which Envoy would replace %COMMANDS%.
 func literal(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
-// headerOperations converts a header modifier. Of several entries for a name, the first counts.
+// headerOperations converts a header modifier, with names in lower case and values escaped as
+// literals. Of several entries for a name in one list, the first is used.
 func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderOperations {
 	convert := func(list []gatewayv1.HTTPHeader) map[string]string {
 		if len(list) == 0 {

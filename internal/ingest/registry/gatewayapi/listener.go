@@ -154,7 +154,9 @@ func (c *Converter) namespaceSelector(own string, allowed *gatewayv1.AllowedRout
 	return c.fromNamespaces(own, from, selector, gatewayv1.NamespacesFromSame)
 }
 
-// fromNamespaces returns whether objects of a namespace are selected.
+// fromNamespaces returns a function that reports whether objects of a namespace are selected. own
+// is the namespace that Same selects, byDefault applies if from is nil. An invalid selector and an
+// unknown value select no namespace.
 func (c *Converter) fromNamespaces(
 	own string,
 	from *gatewayv1.FromNamespaces,

@@ -23,8 +23,10 @@ type precedence struct {
 	headers, query int
 }
 
-// text returns config.HTTPExtension.Order of a match. Of equally specific matches, those of the
-// oldest route come first, then by namespace and name, then by their position in the route.
+// text returns config.HTTPExtension.Order of a match: a text that sorts before those of less
+// specific matches. It compares the kind of path, its length, the method, then the number of
+// headers and of query parameters. Equally specific matches are ordered by the route's age, oldest
+// first, then its namespace, name, rule and match.
 func (p precedence) text(route *config.Config, rule, match int) string {
 	method := 1
 	if p.method {

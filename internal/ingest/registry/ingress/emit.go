@@ -46,8 +46,10 @@ func keyOf(k name) config.Key {
 	return config.Key{Kind: api.Ingress, Namespace: k.Namespace, Name: k.Name}
 }
 
-// flushIngress parses an Ingress again, emits its Gateway and Problems, and marks the hosts of its
-// old and new rules.
+// flushIngress converts an Ingress again and appends to out what changed of its Gateway and
+// Problems. It updates the indexes by host and service for its old and new rules. An Ingress that
+// is gone or not served loses its Gateway. If the conversion panics, only the Problem of the panic
+// is appended.
 func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
 	var now *rules
 	var gateway *config.Config

@@ -69,7 +69,8 @@ type converted struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New returns a Converter without objects.
+// New returns a Converter without objects. Options.Cluster defaults to "Kubernetes",
+// Options.TrustDomain to "cluster.local".
 func New(o Options) *Converter {
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	o.TrustDomain = cmp.Or(o.TrustDomain, "cluster.local")

@@ -135,7 +135,8 @@ func (l *loop) doDueWork() {
 
 // dropOverdue removes the objects that have been missing for longer than Options.Hold. It reads
 // their files again first, because this process may have been stopped, or an event delayed, while
-// the file was completed. It removes nothing while the directory itself is missing.
+// the file was completed. It waits another Options.Settle for files that are being written, and
+// removes nothing while the directory itself is missing.
 func (l *loop) dropOverdue(now time.Time) {
 	l.readFiles(l.overdue(now))
 	for _, rel := range l.overdue(now) {

@@ -262,7 +262,8 @@ func (r *run) problemEvent(name string, reasons ...string) mesh.Event {
 	return mesh.Event{Source: r.Name(), Problems: p}
 }
 
-// syncedEvent returns Synced once the start must not wait any longer.
+// syncedEvent returns Synced once: when every followed name has addresses or has failed, or the
+// deadline has passed (late). Otherwise, and before the first list of names, it returns nil.
 func (r *run) syncedEvent() mesh.Batch {
 	if r.synced || r.deadline == nil {
 		return nil

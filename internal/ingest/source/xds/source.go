@@ -122,7 +122,9 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// backoffPause returns the time to wait after a number of consecutive failures.
+// backoffPause returns the time to wait after a number of consecutive failures. It doubles
+// Options.Backoff for each, up to Options.MaxBackoff, and returns a random time between half of
+// that and all of it.
 func (s *Source) backoffPause(failures int) time.Duration {
 	d := s.o.Backoff
 	for range failures {

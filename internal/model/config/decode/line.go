@@ -19,8 +19,9 @@ type lines struct {
 	root   *yaml.Node
 }
 
-// lineOf returns the line of the field at path, or of its nearest parent that exists. within is the
-// path of the object in its document: "items[2]" in a list, otherwise "".
+// lineOf returns the line in the file of the field at path, or of its nearest parent that exists,
+// else the first line of the document. within is the path of the object in its document: "items[2]"
+// in a list, otherwise "". The first call parses the text.
 func (l *lines) lineOf(within, path string) int {
 	if !l.parsed {
 		l.parsed = true
