@@ -22,6 +22,9 @@ type PullSecrets struct {
 
 	mu    sync.Mutex
 	named []config.Key
+	// settled are the named Secrets whose wait has ended. setNamed removes Secrets that are not named
+	// any longer, because Hold forgets them too.
+	settled []config.Key
 }
 
 // pullSecretsStream is the name under which the Secrets of plugins are requested, beside the names
@@ -43,6 +46,7 @@ func (*PullSecrets) Name() string { return pullSecretsStream }
 func (p *PullSecrets) setNamed(list []config.Key) {
 	p.mu.Lock()
 	p.named = list
+	p.settled = slices.DeleteFunc(p.settled, func(k config.Key) bool { return !slices.Contains(list, k) })
 	p.mu.Unlock()
 	p.source.SetWant(pullSecretsStream, Want{Objects: list})
 	p.wake.Notify()
@@ -54,11 +58,30 @@ func (p *PullSecrets) namedNow() []config.Key {
 	return p.named
 }
 
+// waiting returns the named Secrets whose wait has not ended.
+func (p *PullSecrets) waiting() []config.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.named), func(k config.Key) bool { return slices.Contains(p.settled, k) })
+}
+
+// markSettled records that the wait for each Secret of the list has ended, unless it is not named any
+// more: it may be named again later. It must be called before the end of the wait is emitted, so that
+// no later change of the names is missed.
+func (p *PullSecrets) markSettled(list []config.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range list {
+		if slices.Contains(p.named, k) {
+			p.settled = append(p.settled, k)
+		}
+	}
+}
+
 // Run waits for each newly named Secret for a limited time, and then emits the end of the wait,
 // until ctx ends. The feed is in sync at once.
 func (p *PullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch := mesh.Batch{{Op: mesh.Synced, Source: p.Name()}}
-	var settled []config.Key
 	for {
 		if len(batch) > 0 {
 			select {
@@ -72,14 +95,13 @@ func (p *PullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		case <-ctx.Done():
 			return nil
 		}
-		named := p.namedNow()
-		waiting := slices.DeleteFunc(slices.Clone(named), func(k config.Key) bool { return slices.Contains(settled, k) })
+		waiting := p.waiting()
 		p.await(ctx, waiting)
+		p.markSettled(waiting)
 		batch = nil
 		for _, k := range waiting {
 			batch = append(batch, SecretSettled(k))
 		}
-		settled = named
 	}
 }
 
