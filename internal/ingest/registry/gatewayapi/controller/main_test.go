@@ -4,6 +4,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, NoIstioKinds: true})
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

@@ -1,0 +1,117 @@
+package gatewayapi_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// TestDeployments: a Service has each port of the valid listeners once, with those of ListenerSets, and
+// no Gateway of another controller or with an existing Service is deployed.
+func TestDeployments(t *testing.T) {
+	batch := inputs(t, []byte(`
+kind: GatewayClass
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: ours}
+spec: {controllerName: istio.io/gateway-controller}
+---
+kind: GatewayClass
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: theirs}
+spec: {controllerName: example.com/gateway-controller}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge}
+spec:
+  gatewayClassName: ours
+  allowedListeners: {namespaces: {from: Same}}
+  listeners:
+  - {name: b, port: 443, protocol: HTTPS, hostname: b.example.com, tls: {certificateRefs: [{name: missing}]}}
+  - {name: a, port: 80, protocol: HTTP}
+  - {name: c, port: 443, protocol: HTTPS, hostname: c.example.com, tls: {certificateRefs: [{name: missing}]}}
+  - {name: unsupported, port: 53, protocol: UDP}
+  - {name: once, port: 9001, protocol: TCP}
+  - {name: twice, port: 9001, protocol: HTTP}
+---
+kind: ListenerSet
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: more}
+spec:
+  parentRef: {name: edge}
+  listeners: [{name: tcp, port: 9000, protocol: TCP}, {name: again, port: 80, protocol: TCP}]
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: named, annotations: {gateway.istio.io/name-override: front}}
+spec: {gatewayClassName: istio, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: conflict}
+spec: {gatewayClassName: istio, listeners: [{name: a, port: 80, protocol: TCP}, {name: b, port: 80, protocol: HTTP}, {name: c, port: 81, protocol: SCTP}]}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: manual}
+spec: {gatewayClassName: istio, addresses: [{type: Hostname, value: mine}], listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: remote}
+spec: {gatewayClassName: istio-remote, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+kind: Gateway
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: foreign}
+spec: {gatewayClassName: theirs, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`))
+	var changed []config.Key
+	c := gatewayapi.New(gatewayapi.Options{Deploys: true, OnDeploymentsChanged: func(list []config.Key) { changed = append(changed, list...) }})
+	c.Convert(append(batch, mesh.Event{Op: mesh.Synced}))
+	want := map[string]string{
+		"edge":     "edge-ours: http-80 https-443 tcp-9000 tcp-9001",
+		"named":    "front: http-80",
+		"conflict": "conflict-istio: tcp-80",
+	}
+	got := map[string]string{}
+	for k, d := range c.Deployments().All() {
+		var ports []string
+		for _, p := range d.Ports {
+			ports = append(ports, p.Name)
+			if p.Name != fmt.Sprintf("%s-%d", p.AppProtocol, p.Number) || p.Protocol != "TCP" {
+				t.Errorf("%s: port %+v", k, p)
+			}
+		}
+		got[k.Name] = gatewayapi.ServiceName(d.Gateway, d.Class) + ": " + strings.Join(ports, " ")
+		if (d.ClassObject != nil) != (d.Class == "ours") {
+			t.Errorf("%s: the class is %v", k, d.ClassObject)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("deployments are %v, want %v", got, want)
+	}
+	if names := namesOf(changed); !slices.Equal(names, []string{"conflict", "edge", "named"}) {
+		t.Errorf("notified are %v", names)
+	}
+	changed = nil
+	c.Convert(mesh.Batch{{Op: mesh.Delete, Config: batch[3].Config}})
+	if names := namesOf(changed); !slices.Equal(names, []string{"edge"}) {
+		t.Errorf("after the end of the ListenerSet notified are %v", names)
+	}
+}
+
+func namesOf(list []config.Key) []string {
+	var names []string
+	for _, k := range list {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
