@@ -36,7 +36,8 @@ spec:
   - {name: b, port: 443, protocol: HTTPS, hostname: b.example.com, tls: {certificateRefs: [{name: missing}]}}
   - {name: a, port: 80, protocol: HTTP}
   - {name: c, port: 443, protocol: HTTPS, hostname: c.example.com, tls: {certificateRefs: [{name: missing}]}}
-  - {name: unsupported, port: 53, protocol: UDP}
+  - {name: unsupported, port: 54, protocol: SCTP}
+  - {name: dns, port: 53, protocol: UDP}
   - {name: once, port: 9001, protocol: TCP}
   - {name: twice, port: 9001, protocol: HTTP}
 ---
@@ -76,7 +77,7 @@ spec: {gatewayClassName: theirs, listeners: [{name: http, port: 80, protocol: HT
 	c := gatewayapi.New(gatewayapi.Options{Deploys: true, OnDeploymentsChanged: func(list []config.Key) { changed = append(changed, list...) }})
 	c.Convert(append(batch, mesh.Event{Op: mesh.Synced}))
 	want := map[string]string{
-		"edge":     "edge-ours: http-80 https-443 tcp-9000 tcp-9001",
+		"edge":     "edge-ours: udp-53 http-80 https-443 tcp-9000 tcp-9001",
 		"named":    "front: http-80",
 		"conflict": "conflict-istio: tcp-80",
 	}
@@ -85,7 +86,7 @@ spec: {gatewayClassName: theirs, listeners: [{name: http, port: 80, protocol: HT
 		var ports []string
 		for _, p := range d.Ports {
 			ports = append(ports, p.Name)
-			if p.Name != fmt.Sprintf("%s-%d", p.AppProtocol, p.Number) || p.Protocol != "TCP" {
+			if p.Name != fmt.Sprintf("%s-%d", p.AppProtocol, p.Number) || (p.Protocol == "UDP") != (p.Number == 53) {
 				t.Errorf("%s: port %+v", k, p)
 			}
 		}
