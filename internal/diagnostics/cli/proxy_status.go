@@ -42,7 +42,7 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 			}
 			return a.printAnswer(
 				c,
-				answer{whole: list, header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tERROR", rows: typeRows(list)},
+				answer{whole: list, header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR", rows: typeRows(list)},
 			)
 		},
 	}
@@ -80,7 +80,15 @@ func typeRows(list []debug.SyncStatus) [][]string {
 			r := s.Resources[url]
 			rows = append(
 				rows,
-				[]string{s.Proxy, url[strings.LastIndexByte(url, '.')+1:], syncState(r), r.Sent, r.Acked, r.LastError},
+				[]string{
+					s.Proxy,
+					url[strings.LastIndexByte(url, '.')+1:],
+					syncState(r),
+					r.Sent,
+					r.Acked,
+					strings.Join(r.Quarantined, ","),
+					r.LastError,
+				},
 			)
 		}
 	}
@@ -89,13 +97,17 @@ func typeRows(list []debug.SyncStatus) [][]string {
 
 // syncState returns the state of a type in istioctl's terms: ERROR if the proxy has reported an
 // error, NOT SENT before the first response, SYNCED if the nonces of the last sent and the last
-// acknowledged response are equal, and otherwise STALE.
+// acknowledged response are equal, and otherwise STALE. QUARANTINED takes the place of SYNCED if
+// the proxy is served other resources than the configuration asks for, because proxies rejected
+// them.
 func syncState(r debug.ResourceStatus) string {
 	switch {
 	case r.LastError != "":
 		return "ERROR"
 	case r.Sent == "":
 		return "NOT SENT"
+	case r.Sent == r.Acked && len(r.Quarantined) > 0:
+		return "QUARANTINED"
 	case r.Sent == r.Acked:
 		return "SYNCED"
 	default:

@@ -163,6 +163,7 @@ func twoProxies(t testing.TB) fleet {
 				Connections: 2,
 				Attempt:     2,
 				Until:       at(6),
+				Affected:    []string{web.ID + "-1"},
 			},
 			{
 				TypeURL:     api.ListenerType,
@@ -177,6 +178,7 @@ func twoProxies(t testing.TB) fleet {
 				Witnesses:   []string{"spiffe://cluster.local/ns/shop/sa/web"},
 				Attempt:     1,
 				Until:       at(2),
+				Affected:    []string{web.ID + "-1"},
 			},
 			{TypeURL: api.ListenerType, Name: "0.0.0.0_81", Version: "1", Message: "refused long ago", Since: at(0)},
 		},

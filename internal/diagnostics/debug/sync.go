@@ -1,9 +1,11 @@
 package debug
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -36,14 +38,18 @@ type ResourceStatus struct {
 	// The following fields are specific to meshpilot. Unanswered is the number of responses without
 	// an ACK or NACK. Lingering is the number of removed resources that the proxy may still use.
 	// Waiting are the resources that are held back until the proxy is known to have the clusters
-	// that they reference.
-	Unanswered int      `json:"unanswered,omitempty"`
-	Lingering  int      `json:"lingering,omitempty"`
-	Waiting    []string `json:"waiting,omitempty"`
+	// that they reference. Quarantined are the resources of the proxy that are in quarantine, and
+	// the suspended EnvoyFilters as "EnvoyFilter/namespace/name", sorted: the proxy acknowledged what
+	// it is served in their place.
+	Unanswered  int      `json:"unanswered,omitempty"`
+	Lingering   int      `json:"lingering,omitempty"`
+	Waiting     []string `json:"waiting,omitempty"`
+	Quarantined []string `json:"quarantined,omitempty"`
 }
 
-// newSyncStatus returns the synchronization state of a stream's proxy.
-func newSyncStatus(c push.Connection) SyncStatus {
+// newSyncStatus returns the synchronization state of a stream's proxy. withheld are the quarantined
+// resources that are withheld from it.
+func newSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	s := SyncStatus{
 		ClusterID: string(c.Proxy.ClusterID), Proxy: displayName(c.Proxy), ProxyType: string(c.Proxy.Type),
 		IstioVersion: c.Proxy.Metadata.IstioVersion, Resources: map[string]ResourceStatus{},
@@ -52,6 +58,7 @@ func newSyncStatus(c push.Connection) SyncStatus {
 		r := ResourceStatus{
 			Sent: w.SentNonce, Acked: w.AckedNonce, SentTime: w.SentAt, LastError: w.Message,
 			Unanswered: w.Unanswered, Lingering: w.Lingering, Waiting: w.Waiting,
+			Quarantined: quarantinedNames(w, withheld),
 		}
 		s.Resources[w.TypeURL] = r
 		switch api.ShortType(w.TypeURL) {
@@ -70,13 +77,36 @@ func newSyncStatus(c push.Connection) SyncStatus {
 	return s
 }
 
+// quarantinedNames returns the names of the resources and suspended EnvoyFilters of one type that
+// are withheld from a stream, sorted and without duplicates.
+func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
+	var names []string
+	for _, q := range withheld {
+		switch {
+		case q.TypeURL != w.TypeURL:
+		case q.Suspended != (config.Key{}):
+			names = append(names, q.Suspended.String())
+		case w.Wildcard || slices.Contains(w.Names, q.Name):
+			names = append(names, q.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // syncz serves the synchronization state of all proxies, or with ?namespace= of one namespace.
 func (p *Pages) syncz(q question) (answer, error) {
 	namespace := q.Get("namespace")
+	withheld := map[string][]push.Quarantined{} // by the ID of the stream
+	for _, q := range p.Proxies.Quarantine() {
+		for _, id := range q.Affected {
+			withheld[id] = append(withheld[id], q)
+		}
+	}
 	list := []SyncStatus{}
 	for _, c := range p.visibleConnections(q.caller) {
 		if namespace == "" || c.Proxy.Namespace == namespace {
-			list = append(list, newSyncStatus(c))
+			list = append(list, newSyncStatus(c, withheld[c.ID]))
 		}
 	}
 	return jsonAnswer(q, list)

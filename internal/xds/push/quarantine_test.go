@@ -52,6 +52,9 @@ func TestWhatIsRefusedIsKeptFromOthers(t *testing.T) {
 				q,
 			)
 		}
+		if id := f.p.Connections()[0].ID; !slices.Equal(q.Affected, []string{id}) {
+			t.Errorf("the route is withheld from %v, want %s", q.Affected, id)
+		}
 		if x.route() != good {
 			t.Error("the proxy does not have the last good route")
 		}

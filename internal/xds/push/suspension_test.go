@@ -1,6 +1,7 @@
 package push_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,7 +124,14 @@ func TestTwoHostileIdentitiesSuspendNothingForLong(t *testing.T) {
 		a.read()
 		b.read()
 		f.decide()
-		f.kept(1)
+		q := f.kept(1)[0]
+		var ids []string
+		for _, c := range f.p.Connections() {
+			ids = append(ids, c.ID)
+		}
+		if slices.Sort(q.Affected); !slices.Equal(q.Affected, ids) {
+			t.Errorf("the EnvoyFilter is withheld from %v, want %v", q.Affected, ids)
+		}
 		if x.read(); x.shaped() {
 			t.Error("the EnvoyFilter is not suspended")
 		}

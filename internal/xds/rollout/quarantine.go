@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -277,14 +278,34 @@ func (r *Rollout) nextQuarantine() (next time.Time) {
 func (r *Rollout) Quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range r.producers {
-		if pr.live > 0 && pr.votes != nil {
-			list = slices.AppendSeq(list, maps.Values(pr.votes.inForce))
+		if pr.live == 0 || pr.votes == nil {
+			continue
+		}
+		var affected []string
+		for cl := range pr.classes {
+			affected = appendIDs(affected, maps.Keys(cl.clients))
+		}
+		for _, q := range pr.votes.inForce {
+			q.Affected = affected
+			list = append(list, q)
 		}
 	}
 	for _, s := range r.suspensions {
-		if len(s.members) > 0 {
-			list = slices.AppendSeq(list, maps.Values(s.inForce))
+		affected := appendIDs(nil, maps.Keys(s.members))
+		for _, q := range s.inForce {
+			if len(affected) > 0 {
+				q.Affected = affected
+				list = append(list, q)
+			}
 		}
+	}
+	return list
+}
+
+// appendIDs appends the IDs of clients to a list.
+func appendIDs(list []string, clients iter.Seq[*Client]) []string {
+	for c := range clients {
+		list = append(list, c.ID)
 	}
 	return list
 }
