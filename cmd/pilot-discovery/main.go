@@ -32,8 +32,9 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	requestAddress := "127.0.0.1:15014"
 	c.AddCommand(discoveryCommand(os.LookupEnv), command.Version(),
-		command.Request("Call the control plane's own HTTP port and print the answer", "127.0.0.1:15014"))
+		command.Request("Call the control plane's own HTTP port and print the answer", &requestAddress))
 	c.SetOut(os.Stdout)
 	command.TolerateUnknownFlags(c, os.Args[1:], os.Stderr)
 	command.AddCollateral(c, "meshpilot Discovery")

@@ -15,8 +15,8 @@ import (
 // also has Istio's flag --debug-port, which pod templates use: "request --debug-port=15020 POST
 // drain".
 func requestCommand(o Options) *cobra.Command {
-	c := command.Request("Call Envoy's admin interface, or the agent's, and print the response",
-		localAddress(adminPort(o.Environ)))
+	address := localAddress(adminPort(o.Environ))
+	c := command.Request("Call Envoy's admin interface, or the agent's, and print the response", &address)
 	port := c.Flags().Int("debug-port", 0, "port of this host, overrides --address")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if *port == 0 {

@@ -13,10 +13,10 @@ import (
 // requestTimeout bounds one request of the request command.
 const requestTimeout = 10 * time.Second
 
-// Request returns the request command, which calls a local HTTP port and prints the response. The
-// command fails if the status is 400 or higher.
-func Request(short, defaultAddress string) *cobra.Command {
-	var address string
+// Request returns the request command, which calls an HTTP port and prints the response. The
+// command fails if the status is 400 or higher. address is the value of the flag --address, which
+// the command has with the present value as default.
+func Request(short string, address *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "request METHOD PATH [BODY]", Short: short, Args: cobra.RangeArgs(2, 3),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -24,7 +24,7 @@ func Request(short, defaultAddress string) *cobra.Command {
 			if len(args) == 3 {
 				body = strings.NewReader(args[2])
 			}
-			url := "http://" + address + "/" + strings.TrimPrefix(args[1], "/")
+			url := "http://" + *address + "/" + strings.TrimPrefix(args[1], "/")
 			r, err := http.NewRequestWithContext(c.Context(), strings.ToUpper(args[0]), url, body)
 			if err != nil {
 				return fmt.Errorf("request: %w", err)
@@ -43,6 +43,6 @@ func Request(short, defaultAddress string) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&address, "address", defaultAddress, "host:port to connect to")
+	c.Flags().StringVar(address, "address", *address, "host:port to connect to")
 	return c
 }

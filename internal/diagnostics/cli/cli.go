@@ -29,25 +29,86 @@ func New(kubeconfig ...string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pilotctl", Short: "Inspect a meshpilot control plane", SilenceUsage: true, SilenceErrors: true,
 	}
-	c.PersistentFlags().StringVar(&a.server, "server", "127.0.0.1:8080", "HTTP port of the control plane")
-	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
-	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
+	c.PersistentFlags().StringVar(&a.server, serverFlag, "127.0.0.1:8080", "HTTP port of the control plane")
+	c.PersistentFlags().StringVarP(&a.output, outputFlag, "o", "table", "table, json or yaml")
+	c.PersistentFlags().StringVarP(&a.namespace, namespaceFlag, "n", "", "only of this namespace")
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
 	c.AddCommand(
-		a.proxyStatus(),
-		a.proxyConfig(),
-		a.problemsCommand(),
-		a.nacksCommand(),
-		a.servicesCommand(),
-		a.endpointsCommand(),
-		a.explainCommand(),
-		a.remoteClusters(),
-		a.injectCommand(),
-		a.workloadCommand(),
-		logLevels(),
-		command.Request("Read a page of the control plane as it is", "127.0.0.1:8080"),
+		followFlags(a.proxyStatus(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.proxyConfig(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.problemsCommand(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.nacksCommand(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.servicesCommand(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.endpointsCommand(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.explainCommand(), serverFlag, outputFlag, namespaceFlag),
+		followFlags(a.remoteClusters(), serverFlag, outputFlag),
+		followFlags(a.injectCommand(), namespaceFlag),
+		followFlags(a.workloadCommand(), namespaceFlag),
+		followFlags(a.logLevels(), outputFlag),
+		a.requestCommand(),
 		command.Version(),
 	)
 	return c
+}
+
+// The flags that all commands inherit. A command lists those that it follows with followFlags.
+const (
+	serverFlag    = "server"
+	outputFlag    = "output"
+	namespaceFlag = "namespace"
+)
+
+// followFlags declares which inherited flags have an effect on a command and on the commands below
+// it.
+func followFlags(c *cobra.Command, names ...string) *cobra.Command {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	for _, n := range names {
+		c.Annotations[n] = "followed"
+	}
+	return c
+}
+
+// checkFlags returns an error if --output has an unknown format, or if an inherited flag is set that
+// has no effect on the command. Flags of the command's own with the same name are not checked.
+func (a *pageClient) checkFlags(c *cobra.Command) error {
+	for _, name := range []string{serverFlag, outputFlag, namespaceFlag} {
+		f := c.InheritedFlags().Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		followed := false
+		for parent := c; parent != nil && !followed; parent = parent.Parent() {
+			followed = parent.Annotations[name] != ""
+		}
+		if !followed {
+			return fmt.Errorf("--%s has no effect on %q", name, c.CommandPath())
+		}
+	}
+	switch a.output {
+	case "table", "short", "json", "yaml":
+		return nil
+	default:
+		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
+	}
+}
+
+// groupCommand makes c a command that only has subcommands: without arguments it prints its help,
+// and with an unknown subcommand it fails.
+func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	c.Args = cobra.NoArgs
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(commands...)
+	return c
+}
+
+// requestCommand returns the command that prints a page of the control plane. --address is the
+// former name of --server.
+func (a *pageClient) requestCommand() *cobra.Command {
+	c := command.Request("Read a page of the control plane as it is", &a.server)
+	_ = c.Flags().MarkHidden("address") // the flag exists
+	return followFlags(c, serverFlag)
 }
 
 // pageClient reads debug pages. Its fields are the persistent flags.
@@ -88,7 +149,7 @@ func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 		}
 		_, err = out.Write(b)
 		return err
-	default:
+	default: // checkFlags has refused other formats
 		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
 	}
 }

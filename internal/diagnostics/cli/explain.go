@@ -30,7 +30,7 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers",
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			query, err := q.queryValues(args[0], args[1])
+			query, err := q.queryValues(a.proxyName(args[0]), args[1])
 			if err != nil {
 				return err
 			}

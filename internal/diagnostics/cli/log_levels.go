@@ -14,7 +14,7 @@ import (
 
 // logLevels returns the command that shows or sets log levels through ControlZ, as istioctl admin
 // log does. It requires access to the ControlZ port on the control plane's machine.
-func logLevels() *cobra.Command {
+func (a *pageClient) logLevels() *cobra.Command {
 	var address, levels string
 	c := &cobra.Command{
 		Use:     "log",
@@ -39,7 +39,7 @@ func logLevels() *cobra.Command {
 			for _, s := range scopes {
 				rows = append(rows, []string{s.Name, s.Description, s.OutputLevel})
 			}
-			return writeTable(c.OutOrStdout(), "ACTIVE SCOPE\tDESCRIPTION\tLOG LEVEL", rows)
+			return a.printAnswer(c, answer{whole: scopes, header: "ACTIVE SCOPE\tDESCRIPTION\tLOG LEVEL", rows: rows})
 		},
 	}
 	c.Flags().StringVar(&address, "ctrlz", "127.0.0.1:9876", "ControlZ port of the control plane")

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,11 @@ func (a *pageClient) nacksCommand() *cobra.Command {
 			var list []debug.Nack
 			if err := a.readPage(c.Context(), "nackz", nil, &list); err != nil {
 				return err
+			}
+			if a.namespace != "" {
+				list = slices.DeleteFunc(list, func(n debug.Nack) bool {
+					return !slices.ContainsFunc(n.From, func(o debug.Object) bool { return o.Namespace == a.namespace })
+				})
 			}
 			var rows [][]string
 			for _, n := range list {

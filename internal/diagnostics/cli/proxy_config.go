@@ -110,20 +110,24 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 	case len(args) == 0:
 		return nil, errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
 	}
-	name := args[0]
-	if a.namespace != "" && !strings.Contains(name, ".") {
-		name += "." + a.namespace
-	}
 	var body json.RawMessage
 	if err := a.readPage(
 		c.Context(),
 		"config_dump",
-		url.Values{"proxyID": {name}, "include_eds": {""}},
+		url.Values{"proxyID": {a.proxyName(args[0])}, "include_eds": {""}},
 		&body,
 	); err != nil {
 		return nil, err
 	}
 	return readDump(body)
+}
+
+// proxyName returns NAME.NAMESPACE of a proxy that is given as NAME, if --namespace is set.
+func (a *pageClient) proxyName(name string) string {
+	if a.namespace == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return name + "." + a.namespace
 }
 
 // formatUint returns n in decimal.

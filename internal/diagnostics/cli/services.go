@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,11 +85,16 @@ func (a *pageClient) endpointsCommand() *cobra.Command {
 				if len(args) > 0 && !strings.HasPrefix(s.Service, args[0]) {
 					continue
 				}
-				list = append(list, s)
+				if a.namespace != "" {
+					s.Endpoints = slices.DeleteFunc(
+						s.Endpoints,
+						func(e endpoint) bool { return e.Namespace != a.namespace },
+					)
+				}
+				if len(s.Endpoints) > 0 || a.namespace == "" {
+					list = append(list, s)
+				}
 				for _, e := range s.Endpoints {
-					if a.namespace != "" && e.Namespace != a.namespace {
-						continue
-					}
 					rows = append(rows, []string{
 						s.Service,
 						strings.Join(e.Addresses, ",") + ":" + strconv.FormatUint(uint64(e.EndpointPort), 10),

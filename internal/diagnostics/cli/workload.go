@@ -20,13 +20,12 @@ import (
 
 // workloadCommand returns the commands for workloads outside Kubernetes.
 func (a *pageClient) workloadCommand() *cobra.Command {
-	c := &cobra.Command{Use: "workload", Short: "Add a virtual machine or a local process to the mesh"}
-	entry := &cobra.Command{Use: "entry", Short: "Workloads"}
-	entry.AddCommand(a.configureEntry())
-	group := &cobra.Command{Use: "group", Short: "WorkloadGroups"}
-	group.AddCommand(a.createGroup())
-	c.AddCommand(a.workloadToken(), entry, group)
-	return c
+	return groupCommand(
+		&cobra.Command{Use: "workload", Short: "Add a virtual machine or a local process to the mesh"},
+		a.workloadToken(),
+		groupCommand(&cobra.Command{Use: "entry", Short: "Workloads"}, a.configureEntry()),
+		groupCommand(&cobra.Command{Use: "group", Short: "WorkloadGroups"}, a.createGroup()),
+	)
 }
 
 // meshFlags are the flags that select the mesh that a workload joins.
