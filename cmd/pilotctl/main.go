@@ -19,6 +19,6 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pilotctl:", err)
-		os.Exit(1)
+		os.Exit(cli.ExitCode(err))
 	}
 }

@@ -51,7 +51,7 @@ func New(kubeconfig ...string) *cobra.Command {
 	return c
 }
 
-// The flags that all commands inherit. A command lists those that it follows with followFlags.
+// The flags that all commands inherit. Each command lists with followFlags which of them it follows.
 const (
 	serverFlag    = "server"
 	outputFlag    = "output"
@@ -153,6 +153,9 @@ func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
 	}
 }
+
+// isTable reports whether --output asks for tables.
+func (a *pageClient) isTable() bool { return a.output == "table" || a.output == "short" }
 
 // readPage reads a debug page and decodes its JSON into the value that into points to.
 func (a *pageClient) readPage(ctx context.Context, name string, query url.Values, into any) error {

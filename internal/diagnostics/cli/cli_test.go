@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestScripts(t *testing.T) {
 				_, _ = w.Write(body)
 			}))
 			e.Defer(s.Close)
-			e.Values["puts"] = &puts
+			e.Values["puts"], e.Values["code"] = &puts, new(int)
 			e.Setenv("SERVER", strings.TrimPrefix(s.URL, "http://"))
 			e.Setenv("TZ", "UTC")
 			return nil
@@ -45,11 +46,17 @@ func TestScripts(t *testing.T) {
 				c.SetErr(ts.Stderr())
 				c.SetArgs(args)
 				err := c.Execute()
+				*ts.Value("code").(*int) = ExitCode(err)
 				if err != nil {
 					_, _ = ts.Stderr().Write([]byte("pilotctl: " + err.Error() + "\n")) // as main does
 				}
 				if (err != nil) != neg {
 					ts.Fatalf("pilotctl %s: error %v", strings.Join(args, " "), err)
+				}
+			},
+			"exitcode": func(ts *testscript.TestScript, _ bool, args []string) {
+				if got := strconv.Itoa(*ts.Value("code").(*int)); got != args[0] {
+					ts.Fatalf("the exit code is %s, want %s", got, args[0])
 				}
 			},
 			"puts": func(ts *testscript.TestScript, _ bool, _ []string) {

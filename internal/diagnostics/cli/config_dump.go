@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -15,6 +16,10 @@ type dump struct {
 	Endpoints []assignment
 	// Extensions are the filter configurations received by ECDS.
 	Extensions []extension
+	Secrets    []secret
+	Bootstrap  json.RawMessage
+	// hasEndpoints is set if the dump has a section of endpoints, which Envoy writes only on request.
+	hasEndpoints bool
 }
 
 // original is the unmodified JSON of a resource.
@@ -121,25 +126,34 @@ type extension struct {
 
 type assignment struct {
 	original
-	ClusterName string `json:"clusterName"`
-	Endpoints   []struct {
-		Locality struct {
-			Region  string `json:"region"`
-			Zone    string `json:"zone"`
-			SubZone string `json:"subZone"`
-		} `json:"locality"`
-		LbEndpoints []struct {
-			HealthStatus string `json:"healthStatus"`
-			Weight       uint32 `json:"loadBalancingWeight"`
-			Endpoint     struct {
-				Address socketAddress `json:"address"`
-			} `json:"endpoint"`
-		} `json:"lbEndpoints"`
-	} `json:"endpoints"`
+	ClusterName string              `json:"clusterName"`
+	Endpoints   []localityEndpoints `json:"endpoints"`
 }
 
-// readDump parses a config_dump of Envoy or of the control plane. Static and dynamic resources are
-// merged.
+type localityEndpoints struct {
+	Locality    locality     `json:"locality"`
+	LbEndpoints []lbEndpoint `json:"lbEndpoints"`
+}
+
+type locality struct {
+	Region  string `json:"region"`
+	Zone    string `json:"zone"`
+	SubZone string `json:"subZone"`
+}
+
+type lbEndpoint struct {
+	HealthStatus string `json:"healthStatus"`
+	Weight       uint32 `json:"loadBalancingWeight"`
+	Endpoint     struct {
+		Address socketAddress `json:"address"`
+	} `json:"endpoint"`
+	// outlierCheck is OK or FAILED; "" if unknown.
+	outlierCheck string
+}
+
+// readDump parses a config_dump of Envoy or of the control plane, and merges static and dynamic
+// resources. It also accepts Envoy's /clusters?format=json, and returns its endpoints only. It
+// returns an error for any other document.
 func readDump(body []byte) (*dump, error) {
 	var plain any
 	if err := json.Unmarshal(body, &plain); err != nil {
@@ -150,17 +164,39 @@ func readDump(body []byte) (*dump, error) {
 		return nil, fmt.Errorf("read the config dump: %w", err)
 	}
 	var top struct {
-		Configs []map[string]json.RawMessage `json:"configs"`
+		Configs         []map[string]json.RawMessage `json:"configs"`
+		ClusterStatuses []clusterStatus              `json:"clusterStatuses"`
 	}
 	if err := json.Unmarshal(named, &top); err != nil {
 		return nil, fmt.Errorf("read the config dump: %w", err)
 	}
 	d := new(dump)
+	switch {
+	case top.ClusterStatuses != nil:
+		d.hasEndpoints = true
+		d.Endpoints, err = assignmentsOf(named)
+		return d, err
+	case top.Configs == nil:
+		return nil, errors.New("read the config dump: want the output of /config_dump?include_eds or /clusters?format=json")
+	}
 	for _, section := range top.Configs {
+		d.hasEndpoints = d.hasEndpoints || isEndpointsSection(section)
+		if bootstrap := section["bootstrap"]; len(bootstrap) > 0 {
+			d.Bootstrap = bootstrap
+		}
 		for _, list := range [][2]string{
-			{"staticClusters", "cluster"}, {"dynamicActiveClusters", "cluster"}, {"dynamicListeners", "listener"}, {"staticListeners", "listener"},
-			{"dynamicRouteConfigs", "routeConfig"}, {"staticRouteConfigs", "routeConfig"},
-			{"dynamicEndpointConfigs", "endpointConfig"}, {"staticEndpointConfigs", "endpointConfig"}, {"ecdsFilters", "ecdsFilter"},
+			{"staticClusters", "cluster"},
+			{"dynamicActiveClusters", "cluster"},
+			{"dynamicListeners", "listener"},
+			{"staticListeners", "listener"},
+			{"dynamicRouteConfigs", "routeConfig"},
+			{"staticRouteConfigs", "routeConfig"},
+			{"dynamicEndpointConfigs", "endpointConfig"},
+			{"staticEndpointConfigs", "endpointConfig"},
+			{"ecdsFilters", "ecdsFilter"},
+			{"staticSecrets", activeSecret},
+			{"dynamicActiveSecrets", activeSecret},
+			{"dynamicWarmingSecrets", warmingSecret},
 		} {
 			if err := d.addEntries(section[list[0]], list[1]); err != nil {
 				return nil, fmt.Errorf("read the config dump: %s: %w", list[0], err)
@@ -168,6 +204,12 @@ func readDump(body []byte) (*dump, error) {
 		}
 	}
 	return d, nil
+}
+
+// isEndpointsSection reports whether a section of a dump contains the endpoints. It may be empty.
+func isEndpointsSection(section map[string]json.RawMessage) bool {
+	return strings.Contains(string(section["@type"]), "EndpointsConfigDump") ||
+		section["dynamicEndpointConfigs"] != nil || section["staticEndpointConfigs"] != nil
 }
 
 // addEntries parses a list of entries and adds their resources to d. field is the name of the
@@ -181,7 +223,7 @@ func (d *dump) addEntries(list json.RawMessage, field string) error {
 		return err
 	}
 	for _, e := range entries {
-		raw := e[field]
+		raw := e[strings.TrimPrefix(field, warmingPrefix)]
 		if active, ok := e["activeState"]; ok {
 			var inner map[string]json.RawMessage
 			if err := json.Unmarshal(active, &inner); err != nil {
@@ -204,6 +246,10 @@ func (d *dump) addEntries(list json.RawMessage, field string) error {
 			err = appendTo(&d.Endpoints, raw)
 		case "ecdsFilter":
 			err = appendTo(&d.Extensions, raw)
+		case activeSecret, warmingSecret:
+			if err = appendTo(&d.Secrets, raw); err == nil {
+				d.Secrets[len(d.Secrets)-1].warming = field == warmingSecret
+			}
 		}
 		if err != nil {
 			return err

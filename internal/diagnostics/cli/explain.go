@@ -38,7 +38,7 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			if err := a.readPage(c.Context(), "explain", query, path); err != nil {
 				return err
 			}
-			if a.output != "table" {
+			if !a.isTable() {
 				return a.printAnswer(c, answer{whole: path})
 			}
 			_, err = fmt.Fprint(c.OutOrStdout(), path)

@@ -11,12 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
 // problemsCommand returns the command that lists the Problems of problemz.
 func (a *pageClient) problemsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "problems", Short: "List invalid or ignored fields of configuration objects", Args: cobra.NoArgs,
+		Long: "problems lists invalid or ignored fields of configuration objects.\n\n" +
+			"The exit code is 79, as of istioctl analyze, if one of them is an error.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			query := url.Values{}
 			if a.namespace != "" {
@@ -26,18 +29,40 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 			if err := a.readPage(c.Context(), "problemz", query, &list); err != nil {
 				return err
 			}
-			if a.output != "table" {
-				return a.printAnswer(c, answer{whole: list})
+			if err := a.printProblems(c, list); err != nil {
+				return err
 			}
-			for _, p := range list {
-				fmt.Fprintln(c.OutOrStdout(), p.String())
-			}
-			if len(list) == 0 {
-				fmt.Fprintln(c.OutOrStdout(), "no problems")
-			}
-			return nil
+			return errorCount(list)
 		},
 	}
+}
+
+// printProblems prints one line per Problem, or the list as JSON or YAML.
+func (a *pageClient) printProblems(c *cobra.Command, list []debug.Problem) error {
+	if !a.isTable() {
+		return a.printAnswer(c, answer{whole: list})
+	}
+	for _, p := range list {
+		fmt.Fprintln(c.OutOrStdout(), p.String())
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "no problems")
+	}
+	return nil
+}
+
+// errorCount returns a *ProblemsError if Problems of the severity error are in the list.
+func errorCount(list []debug.Problem) error {
+	n := 0
+	for _, p := range list {
+		if p.Severity == string(config.Error) {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return &ProblemsError{Errors: n}
 }
 
 // nacksCommand returns the command that lists the rejected resources of nackz.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,18 +20,26 @@ import (
 
 // selection contains the flags of the proxy-config commands, which have istioctl's names.
 type selection struct {
-	file, fqdn, direction, subset, name, address, cluster string
-	port                                                  uint32
+	file, fqdn, direction, subset, name, address, cluster, status string
+	port                                                          uint32
+	// now is when the command runs.
+	now time.Time
+}
+
+// hasFilter reports whether a flag selects some of the resources.
+func (s selection) hasFilter() bool {
+	s.file, s.now = "", time.Time{}
+	return s != selection{}
 }
 
 // proxyConfig returns the commands with the tables of istioctl proxy-config. They show the
 // resources that the control plane sent, not the proxy's own config_dump.
 func (a *pageClient) proxyConfig() *cobra.Command {
-	c := &cobra.Command{
+	c := groupCommand(&cobra.Command{
 		Use:     "proxy-config",
 		Aliases: []string{"pc"},
-		Short:   "Show the configuration of a proxy: clusters, listeners, routes, endpoints, extensions",
-	}
+		Short:   "Show the configuration of a proxy: clusters, listeners, routes, endpoints, extensions, secrets",
+	}, a.allConfig(), a.bootstrapConfig())
 	for _, kind := range []struct {
 		use, short, alias string
 		table             func(d *dump, s selection) answer
@@ -40,6 +49,7 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 		{"route", "The routes that a proxy was sent", "r", routeTable},
 		{"endpoint", "The endpoints that a proxy was sent", "ep", endpointTable},
 		{"ecds", "The configurations of filters that a proxy was sent by ECDS: policies, routes of connections, plugins", "ec", extensionTable},
+		{"secret", "The certificates that a proxy was sent by the control plane, or with --file all that Envoy has", "s", secretTable},
 	} {
 		var s selection
 		sub := &cobra.Command{
@@ -52,6 +62,10 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if kind.use == "endpoint" && !d.hasEndpoints {
+					return errors.New("the dump has no endpoints: read /config_dump?include_eds or /clusters?format=json of Envoy")
+				}
+				s.now = time.Now()
 				return a.printAnswer(c, kind.table(d, s))
 			},
 		}
@@ -73,7 +87,7 @@ func (s *selection) addFlags(c *cobra.Command) {
 	)
 	switch c.Name() {
 	case "cluster":
-		fs.StringVar(&s.fqdn, "fqdn", "", "only clusters of this service")
+		fs.StringVar(&s.fqdn, "fqdn", "", "only clusters of services whose hostname contains this")
 		fs.StringVar(&s.direction, "direction", "", "only inbound or outbound")
 		fs.StringVar(&s.subset, "subset", "", "only of this subset")
 		fs.Uint32Var(&s.port, "port", 0, "only of this port")
@@ -88,6 +102,9 @@ func (s *selection) addFlags(c *cobra.Command) {
 		fs.StringVar(&s.cluster, "cluster", "", "only of this cluster")
 		fs.StringVar(&s.address, "address", "", "only at this address")
 		fs.Uint32Var(&s.port, "port", 0, "only at this port")
+		fs.StringVar(&s.status, "status", "", "only with this status: healthy, unhealthy, draining, degraded")
+	case "secret":
+		fs.StringVar(&s.name, "name", "", "only of this name")
 	}
 }
 
@@ -134,7 +151,7 @@ func (a *pageClient) proxyName(name string) string {
 func formatUint(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // clusterTable returns the selected clusters, sorted by host, subset and port. A cluster whose name
-// has another format is listed only if no filter is set or --fqdn equals its name.
+// has another format is listed only if no filter is set or its name contains --fqdn.
 func clusterTable(d *dump, s selection) answer {
 	x := answer{header: "SERVICE FQDN\tPORT\tSUBSET\tDIRECTION\tTYPE\tDESTINATION RULE"}
 	type key struct {
@@ -150,7 +167,7 @@ func clusterTable(d *dump, s selection) answer {
 	for _, c := range d.Clusters {
 		n, err := mesh.ParseClusterName(c.Name)
 		if err != nil {
-			if s == (selection{file: s.file}) || s.fqdn == c.Name {
+			if !s.hasFilter() || s.fqdn != "" && strings.Contains(c.Name, s.fqdn) {
 				lines = append(
 					lines,
 					line{key{host: c.Name}, []string{c.Name, "-", "-", "-", c.Type, c.Metadata.objectName()}, c.raw},
@@ -158,7 +175,7 @@ func clusterTable(d *dump, s selection) answer {
 			}
 			continue
 		}
-		if s.fqdn != "" && string(n.Host) != s.fqdn || s.direction != "" && string(n.Direction) != s.direction ||
+		if !strings.Contains(string(n.Host), s.fqdn) || s.direction != "" && string(n.Direction) != s.direction ||
 			s.subset != "" && n.Subset != s.subset || s.port != 0 && n.Port != s.port {
 			continue
 		}
@@ -205,22 +222,18 @@ func extensionTable(d *dump, s selection) answer {
 // endpointTable returns the endpoints of the selected clusters, addresses and ports. JSON and YAML
 // output contains all endpoints of the selected clusters.
 func endpointTable(d *dump, s selection) answer {
-	x := answer{header: "ENDPOINT\tSTATUS\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
+	x := answer{header: "ENDPOINT\tSTATUS\tOUTLIER CHECK\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
 	list := []json.RawMessage{}
 	for _, a := range d.Endpoints {
-		if s.cluster != "" && a.ClusterName != s.cluster {
+		if s.cluster != "" && !strings.EqualFold(a.ClusterName, s.cluster) {
 			continue
 		}
 		list = append(list, a.raw)
 		for _, group := range a.Endpoints {
-			l := mesh.Locality{
-				Region:  group.Locality.Region,
-				Zone:    group.Locality.Zone,
-				SubZone: group.Locality.SubZone,
-			}
+			l := mesh.Locality(group.Locality)
 			for _, e := range group.LbEndpoints {
-				at := e.Endpoint.Address
-				if s.address != "" && at.SocketAddress.Address != s.address ||
+				at, status := e.Endpoint.Address, cmp.Or(e.HealthStatus, "HEALTHY")
+				if s.status != "" && !strings.EqualFold(status, s.status) || s.address != "" && at.SocketAddress.Address != s.address ||
 					s.port != 0 && at.SocketAddress.PortValue != s.port {
 					continue
 				}
@@ -232,7 +245,8 @@ func endpointTable(d *dump, s selection) answer {
 					x.rows,
 					[]string{
 						text,
-						cmp.Or(e.HealthStatus, "HEALTHY"),
+						status,
+						cmp.Or(e.outlierCheck, "-"),
 						formatUint(cmp.Or(e.Weight, 1)),
 						cmp.Or(l.String(), "-"),
 						a.ClusterName,

@@ -36,7 +36,7 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 			})
 			if len(list) == 0 {
 				return fmt.Errorf(
-					"no proxy %q is connected to this control plane; pilotctl proxy-status lists those that are",
+					"no proxy %q is connected to this control plane; pilotctl proxy-status lists the connected ones",
 					args[0],
 				)
 			}

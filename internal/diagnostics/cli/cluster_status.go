@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// clusterStatus is a cluster of Envoy's /clusters?format=json.
+type clusterStatus struct {
+	Name         string       `json:"name"`
+	HostStatuses []hostStatus `json:"hostStatuses"`
+}
+
+type hostStatus struct {
+	Address      socketAddress `json:"address"`
+	Weight       uint32        `json:"weight"`
+	Locality     locality      `json:"locality"`
+	HealthStatus struct {
+		EDSHealthStatus         string `json:"edsHealthStatus"`
+		FailedActiveHealthCheck bool   `json:"failedActiveHealthCheck"`
+		FailedOutlierCheck      bool   `json:"failedOutlierCheck"`
+	} `json:"healthStatus"`
+}
+
+// assignmentsOf returns the endpoints in Envoy's /clusters?format=json, whose field names are in
+// camel case. It keeps the JSON of each cluster.
+func assignmentsOf(document []byte) ([]assignment, error) {
+	var top struct {
+		ClusterStatuses []json.RawMessage `json:"clusterStatuses"`
+	}
+	if err := json.Unmarshal(document, &top); err != nil {
+		return nil, fmt.Errorf("read the clusters: %w", err)
+	}
+	var list []assignment
+	for _, raw := range top.ClusterStatuses {
+		var c clusterStatus
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return nil, fmt.Errorf("read the clusters: %w", err)
+		}
+		a := assignment{original: original{raw}, ClusterName: c.Name}
+		for i := range c.HostStatuses {
+			h := &c.HostStatuses[i]
+			a.Endpoints = append(a.Endpoints, localityEndpoints{h.Locality, []lbEndpoint{h.endpoint()}})
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// endpoint returns the host as an endpoint. A host that failed its active health check is UNHEALTHY.
+func (h *hostStatus) endpoint() lbEndpoint {
+	e := lbEndpoint{HealthStatus: h.HealthStatus.EDSHealthStatus, Weight: h.Weight, outlierCheck: "OK"}
+	e.Endpoint.Address = h.Address
+	if h.HealthStatus.FailedActiveHealthCheck {
+		e.HealthStatus = "UNHEALTHY"
+	}
+	if h.HealthStatus.FailedOutlierCheck {
+		e.outlierCheck = "FAILED"
+	}
+	return e
+}

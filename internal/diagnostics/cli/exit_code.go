@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit codes of pilotctl.
+const (
+	exitFailure = 1
+	// exitProblems is the exit code of istioctl analyze for findings.
+	exitProblems = 79
+)
+
+// ProblemsError is the error of a command that worked and found invalid configuration objects.
+type ProblemsError struct {
+	// Errors is the number of Problems of the severity error.
+	Errors int
+}
+
+// Error returns the number of errors.
+func (e *ProblemsError) Error() string {
+	if e.Errors == 1 {
+		return "1 error in configuration objects"
+	}
+	return fmt.Sprintf("%d errors in configuration objects", e.Errors)
+}
+
+// ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
+// a *ProblemsError, and otherwise 1.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(*ProblemsError)):
+		return exitProblems
+	default:
+		return exitFailure
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// allConfig returns the command that shows all tables of a proxy.
+func (a *pageClient) allConfig() *cobra.Command {
+	var s selection
+	c := &cobra.Command{
+		Use: "all [NAME[.NAMESPACE]]", Aliases: []string{"a"}, Args: cobra.MaximumNArgs(1),
+		Short: "All that a proxy was sent",
+		RunE: func(c *cobra.Command, args []string) error {
+			d, err := a.readDump(c, args, s)
+			if err != nil {
+				return err
+			}
+			s.now = time.Now()
+			whole := map[string]any{}
+			for _, part := range []struct {
+				name  string
+				table func(d *dump, s selection) answer
+			}{
+				{"clusters", clusterTable},
+				{"listeners", listenerTable},
+				{"routes", routeTable},
+				{"endpoints", endpointTable},
+				{"ecds", extensionTable},
+				{"secrets", secretTable},
+			} {
+				x := part.table(d, s)
+				if whole[part.name] = x.whole; a.isTable() {
+					fmt.Fprintf(c.OutOrStdout(), "%s:\n", strings.ToUpper(part.name))
+					if err := a.printAnswer(c, x); err != nil {
+						return err
+					}
+					fmt.Fprintln(c.OutOrStdout())
+				}
+			}
+			if a.isTable() {
+				return nil
+			}
+			return a.printAnswer(c, answer{whole: whole})
+		},
+	}
+	s.addFlags(c)
+	return c
+}
+
+// errNoBootstrap is returned for the dump of a control plane, which does not know bootstraps.
+var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: read Envoy's /config_dump with --file")
+
+// bootstrapConfig returns the command that prints the bootstrap in Envoy's dump as JSON, or as YAML
+// if --output says so.
+func (a *pageClient) bootstrapConfig() *cobra.Command {
+	var s selection
+	c := &cobra.Command{
+		Use: "bootstrap --file FILE", Aliases: []string{"b"}, Args: cobra.NoArgs,
+		Short: "The bootstrap that Envoy started with",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if s.file == "" {
+				return errNoBootstrap
+			}
+			d, err := a.readDump(c, nil, s)
+			if err != nil {
+				return err
+			}
+			if len(d.Bootstrap) == 0 {
+				return errNoBootstrap
+			}
+			var whole any
+			if err := json.Unmarshal(d.Bootstrap, &whole); err != nil {
+				return fmt.Errorf("read the bootstrap: %w", err)
+			}
+			if a.isTable() {
+				a.output = "json"
+			}
+			return a.printAnswer(c, answer{whole: whole})
+		},
+	}
+	s.addFlags(c)
+	return c
+}
