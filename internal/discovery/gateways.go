@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"time"
 
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi/controller"
@@ -17,7 +18,7 @@ const gatewaySecretsStream = "certificates of Gateway API objects"
 // their addresses are the addresses of the deployed Services.
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
-		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery,
+		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery, Now: time.Now,
 		OnReferencesChanged: s.readGatewayCertificates,
 		OnStatusesChanged:   func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
 	})

@@ -97,12 +97,18 @@ func apply(t *testing.T, objects []decode.Decoded) outcome {
 		}
 	}
 	s, _ := m.Send(fixture.Events(mesh.Upsert, list...)...)
+	return observe(t, s, found, proxies())
+}
+
+// observe returns the Problems of a snapshot, besides those already found, and the resources of proxies.
+func observe(t *testing.T, s *snapshot.Snapshot, found []config.Problem, proxies []string) outcome {
+	t.Helper()
 	found = append(found, s.Problems()...)
 	found = append(found, analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh}).Analyze(s)...)
 	found = append(found, new(secret.Inspector).Problems(s, time.Now())...)
 	var out outcome
 	table := translate.NewTable(translate.Options{})
-	for _, proxy := range proxies() {
+	for _, proxy := range proxies {
 		v := viewOf(t, s, proxy)
 		found = append(found, table.Conflicts(v)...)
 		byName := map[string]*resource.Resource{}
@@ -128,12 +134,15 @@ func viewOf(t *testing.T, s *snapshot.Snapshot, proxy string) *view.View {
 // compare wants every resource that the objects have no part in to be the same with them as without.
 func compare(t *testing.T, name string, objects []decode.Decoded, without, with outcome) {
 	t.Helper()
-	bad := map[config.Key]bool{}
+	bad, names := map[config.Key]bool{}, map[string]bool{}
 	for _, o := range objects {
-		bad[o.Key] = true
+		bad[o.Key], names[o.Key.Name] = true, true
 	}
 	theirs := func(r *resource.Resource) bool {
-		return r != nil && slices.ContainsFunc(r.From, func(k config.Key) bool { return bad[k] })
+		return r != nil && slices.ContainsFunc(r.From, func(k config.Key) bool {
+			// Objects that listeners of ListenerSets are converted to have the name in theirs.
+			return bad[k] || slices.ContainsFunc(strings.Split(k.Name, "~"), func(part string) bool { return names[part] })
+		})
 	}
 	for i := range without.sent {
 		for id, before := range without.sent[i] {

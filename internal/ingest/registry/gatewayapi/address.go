@@ -50,7 +50,7 @@ func (c *Converter) checkParameters(g *gateway) {
 		if a.Type != nil && *a.Type != gatewayv1.IPAddressType && *a.Type != gatewayv1.HostnameAddressType {
 			g.accepted.worse(verdict{
 				string(gatewayv1.GatewayReasonUnsupportedAddress),
-				fmt.Sprintf("spec.addresses[%d]: type %q is not supported, only IPAddress and Hostname", i, *a.Type),
+				fmt.Sprintf("spec.addresses[%d].type: %q is not supported, only IPAddress and Hostname", i, *a.Type),
 			})
 		}
 	}

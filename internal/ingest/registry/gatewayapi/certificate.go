@@ -37,7 +37,7 @@ func secretRef(own string, ref gatewayv1.SecretObjectReference) (k config.Key, o
 func (c *Converter) setCertificates(g *gateway, l *listener) {
 	const invalid = string(gatewayv1.ListenerReasonInvalidCertificateRef)
 	if l.spec.TLS == nil || len(l.spec.TLS.CertificateRefs) == 0 {
-		l.resolved.worse(verdict{invalid, "tls.certificateRefs is missing"})
+		l.resolved.worse(verdict{invalid, "tls.certificateRefs: is missing"})
 		return
 	}
 	for i, ref := range l.spec.TLS.CertificateRefs {
@@ -55,7 +55,7 @@ func (c *Converter) setCertificates(g *gateway, l *listener) {
 			})
 			continue
 		}
-		if fault := certificateFault(specOf[*corev1.Secret](c.objects.all[k])); fault != "" {
+		if fault := c.certificateFault(k); fault != "" {
 			l.resolved.worse(verdict{invalid, fmt.Sprintf("%s: Secret %s/%s %s", at, k.Namespace, k.Name, fault)})
 		}
 		l.certificates = append(l.certificates, sdsName(k))
@@ -67,15 +67,18 @@ func sdsName(k config.Key) string {
 	return mesh.SecretName{Store: mesh.GatewaySecret, Namespace: k.Namespace, Object: k.Name}.String()
 }
 
-// certificateFault returns why a Secret has no usable certificate, or "".
-func certificateFault(s *corev1.Secret) string {
+// certificateFault returns why a Secret has no usable certificate, or "". Certificates that have
+// expired are served all the same, as in Istio: clients refuse them.
+func (c *Converter) certificateFault(k config.Key) string {
+	s := specOf[*corev1.Secret](c.objects.all[k])
 	if s == nil {
 		return "does not exist"
 	}
-	if _, err := tls.X509KeyPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey]); err != nil {
+	pair, err := tls.X509KeyPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
 		return "has no valid certificate and key: " + err.Error()
 	}
-	return ""
+	return c.expiries.fault(k, pair.Leaf.NotAfter)
 }
 
 // clientValidation resolves how the HTTPS listeners of a port validate client certificates.
@@ -83,10 +86,10 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if g.spec.TLS == nil || g.spec.TLS.Frontend == nil {
 		return clientValidation{}
 	}
-	v := g.spec.TLS.Frontend.Default.Validation
-	for _, p := range g.spec.TLS.Frontend.PerPort {
+	v, field := g.spec.TLS.Frontend.Default.Validation, "spec.tls.frontend.default"
+	for i, p := range g.spec.TLS.Frontend.PerPort {
 		if p.Port == port {
-			v = p.TLS.Validation
+			v, field = p.TLS.Validation, fmt.Sprintf("spec.tls.frontend.perPort[%d].tls", i)
 		}
 	}
 	if v == nil {
@@ -96,7 +99,7 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	for i, ref := range v.CACertificateRefs {
 		name, fault := c.authority(g, ref)
 		if !fault.ok() {
-			fault.message = fmt.Sprintf("spec.tls.frontend: caCertificateRefs[%d]: %s", i, fault.message)
+			fault.message = fmt.Sprintf("%s.validation.caCertificateRefs[%d]: %s", field, i, fault.message)
 			out.verdict.worse(fault)
 		} else if !usable {
 			out.authority, usable = name, true
@@ -186,14 +189,14 @@ func (c *Converter) setClientCertificate(g *gateway) {
 		return
 	}
 	g.references = append(g.references, k)
-	switch fault := certificateFault(specOf[*corev1.Secret](c.objects.all[k])); {
+	switch fault := c.certificateFault(k); {
 	case !c.isGranted(gatewayKey(g.name), k):
 		g.backend = verdict{
 			string(gatewayv1.GatewayReasonRefNotPermitted),
-			fmt.Sprintf("spec.tls.backend: no ReferenceGrant in %s allows the reference to Secret %s", k.Namespace, k.Name),
+			fmt.Sprintf("spec.tls.backend.clientCertificateRef: no ReferenceGrant in %s allows the reference to Secret %s", k.Namespace, k.Name),
 		}
 	case fault != "":
-		g.backend = verdict{invalid, fmt.Sprintf("spec.tls.backend: Secret %s/%s %s", k.Namespace, k.Name, fault)}
+		g.backend = verdict{invalid, fmt.Sprintf("spec.tls.backend.clientCertificateRef: Secret %s/%s %s", k.Namespace, k.Name, fault)}
 	default:
 		g.certificate = sdsName(k)
 	}

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"cmp"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +23,9 @@ type Options struct {
 	Deploys bool
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
+	// Now is the clock that the expiry of certificates is compared with, at each batch. If nil, expiry
+	// is not checked.
+	Now func() time.Time
 	// OnStatusesChanged is called with the keys whose Status changed or was deleted, if it is set:
 	// after each batch, from the first Synced of the source on, when Statuses returns the new ones.
 	OnStatusesChanged func(changed []config.Key)
@@ -54,6 +58,7 @@ type Converter struct {
 	dirty    dirty
 	emitted  emitted
 	secrets  secretReferences
+	expiries expiries
 	pending  pendingChanges
 	statuses atomic.Pointer[Statuses]
 	deployed atomic.Pointer[Deployments]
@@ -71,10 +76,11 @@ func New(o Options) *Converter {
 		gateways: map[name]*gateway{},
 		routes:   map[config.Key]*routed{},
 		rules:    map[config.Key][]config.Key{}, policyRefs: map[config.Key][]config.Key{},
-		dirty:   newDirty(),
-		emitted: newEmitted(),
-		secrets: newSecretReferences(),
-		pending: newPendingChanges(),
+		dirty:    newDirty(),
+		emitted:  newEmitted(),
+		secrets:  newSecretReferences(),
+		expiries: expiries{now: o.Now, at: map[config.Key]time.Time{}},
+		pending:  newPendingChanges(),
 	}
 	c.statuses.Store(cow.New[config.Key, *Status]())
 	c.deployed.Store(cow.New[config.Key, *Deployment]())
@@ -94,6 +100,9 @@ func (c *Converter) Deployments() *Deployments { return c.deployed.Load() }
 // Synced. All input events are kept.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
+	for _, k := range c.expiries.expired() {
+		c.markReferences(k)
+	}
 	for _, e := range batch {
 		switch {
 		case e.Config != nil && isInput(e.Config.Kind):

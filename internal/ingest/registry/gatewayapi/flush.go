@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -170,7 +172,7 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	if g == nil {
 		c.pending.setStatus(k, nil)
 		c.pending.deployments[k] = nil
-		return c.emitted.problems.Emit(out, k, nil)
+		return c.emitted.problems.Emit(out, k, c.unclaimedProblems(k))
 	}
 	c.pending.setStatus(k, c.gatewayStatus(g))
 	c.pending.deployments[k] = c.deployment(g)
@@ -183,11 +185,33 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	return out
 }
 
-// flushLoneSets deletes the statuses of ListenerSets that have no Gateway of this controller.
+// unclaimedProblems returns a Problem if a Gateway exists, but not its class.
+func (c *Converter) unclaimedProblems(k config.Key) []config.Problem {
+	object := c.objects.all[k]
+	if object == nil {
+		return nil
+	}
+	class := string(config.Spec[*gatewayv1.Gateway](object).Spec.GatewayClassName)
+	if c.objects.all[config.Key{Kind: api.GatewayClass, Name: class}] != nil {
+		return nil // The class is of another controller.
+	}
+	return []config.Problem{newProblem(object, "", config.Warning,
+		verdict{message: "spec.gatewayClassName: GatewayClass " + class + " does not exist"})}
+}
+
+// flushLoneSets deletes the statuses of ListenerSets that have no Gateway of this controller. A Gateway
+// that does not exist is a Problem.
 func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	for _, n := range sortedNames(c.dirty.lone) {
 		c.pending.setStatus(setKey(n), nil)
-		out = c.emitted.problems.Emit(out, setKey(n), nil)
+		var problems []config.Problem
+		if set := specOf[*gatewayv1.ListenerSet](c.objects.all[setKey(n)]); set != nil {
+			if parent := parentGateway(set); c.objects.all[gatewayKey(parent)] == nil {
+				problems = append(problems, newProblem(c.objects.all[setKey(n)], "", config.Warning,
+					verdict{message: "spec.parentRef: Gateway " + parent.String() + " does not exist"}))
+			}
+		}
+		out = c.emitted.problems.Emit(out, setKey(n), problems)
 	}
 	clear(c.dirty.lone)
 	return out
@@ -198,9 +222,7 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 	var list []config.Problem
 	add := func(field string, v verdict) {
 		if !v.ok() {
-			list = append(list, config.Problem{
-				Key: k, Field: field, Reason: v.reason + ": " + v.message, Severity: config.Error, Origin: object.Origin,
-			})
+			list = append(list, newProblem(object, field, config.Error, v))
 		}
 	}
 	for _, v := range verdicts {

@@ -86,7 +86,7 @@ func (c *Converter) attachSets(g *gateway) {
 		if !s.allowed {
 			s.accepted = verdict{
 				string(gatewayv1.ListenerSetReasonNotAllowed),
-				"spec.allowedListeners of the Gateway does not allow ListenerSets of this namespace",
+				"spec.parentRef: spec.allowedListeners of the Gateway does not allow ListenerSets of this namespace",
 			}
 			continue
 		}

@@ -97,11 +97,12 @@ func (c *Converter) newListener(g *gateway, in config.Key, field string, spec ga
 	kinds := supportedKinds(spec.Protocol)
 	if kinds == nil {
 		l.accepted = verdict{
-			string(gatewayv1.ListenerReasonUnsupportedProtocol), fmt.Sprintf("protocol %q is not supported", spec.Protocol),
+			string(gatewayv1.ListenerReasonUnsupportedProtocol), fmt.Sprintf("protocol: %q is not supported", spec.Protocol),
 		}
 	}
 	l.setKinds(kinds)
 	l.namespaces = c.namespaceSelector(in.Namespace, spec.AllowedRoutes)
+	l.accepted.worse(checkSelector(spec.AllowedRoutes))
 	if l.usesCertificates() {
 		c.setCertificates(g, l)
 		if l.spec.Protocol == gatewayv1.HTTPSProtocolType {
@@ -126,14 +127,14 @@ func (l *listener) setKinds(supported []api.Kind) {
 		}
 		return
 	}
-	for _, k := range l.spec.AllowedRoutes.Kinds {
+	for i, k := range l.spec.AllowedRoutes.Kinds {
 		if (k.Group == nil || *k.Group == group) && slices.Contains(supported, api.Kind(k.Kind)) {
 			l.kinds = append(l.kinds, gatewayv1.RouteGroupKind{Group: &group, Kind: k.Kind})
 			continue
 		}
 		l.resolved.worse(verdict{
 			string(gatewayv1.ListenerReasonInvalidRouteKinds),
-			fmt.Sprintf("routes of kind %q are not supported with protocol %s", k.Kind, l.spec.Protocol),
+			fmt.Sprintf("allowedRoutes.kinds[%d]: routes of kind %q are not supported with protocol %s", i, k.Kind, l.spec.Protocol),
 		})
 	}
 }
@@ -152,6 +153,19 @@ func (c *Converter) namespaceSelector(own string, allowed *gatewayv1.AllowedRout
 		from, selector = allowed.Namespaces.From, allowed.Namespaces.Selector
 	}
 	return c.fromNamespaces(own, from, selector, gatewayv1.NamespacesFromSame)
+}
+
+// checkSelector returns a failed verdict if the label selector of allowedRoutes is not valid. Such a
+// selector selects no namespace.
+func checkSelector(allowed *gatewayv1.AllowedRoutes) verdict {
+	if allowed == nil || allowed.Namespaces == nil || allowed.Namespaces.From == nil ||
+		*allowed.Namespaces.From != gatewayv1.NamespacesFromSelector {
+		return verdict{}
+	}
+	if _, err := metav1.LabelSelectorAsSelector(allowed.Namespaces.Selector); err != nil {
+		return verdict{string(gatewayv1.ListenerReasonUnsupportedValue), fmt.Sprintf("allowedRoutes.namespaces.selector: %v", err)}
+	}
+	return verdict{}
 }
 
 // fromNamespaces returns a function that reports whether objects of a namespace are selected. own
@@ -229,12 +243,12 @@ func findConflicts(list []*listener) {
 		case protocolClass(f.spec.Protocol) != class:
 			l.conflict = verdict{
 				string(gatewayv1.ListenerReasonProtocolConflict),
-				fmt.Sprintf("port %d is used with protocol %s by listener %q, which takes precedence", at.port, f.spec.Protocol, f.spec.Name),
+				fmt.Sprintf("port: %d is used with protocol %s by listener %q, which takes precedence", at.port, f.spec.Protocol, f.spec.Name),
 			}
 		case hosts[at][l.host] || class != "TLS" && class != string(gatewayv1.HTTPProtocolType):
 			l.conflict = verdict{
 				string(gatewayv1.ListenerReasonHostnameConflict),
-				fmt.Sprintf("hostname %q of port %d is used by another listener, which takes precedence", l.host, at.port),
+				fmt.Sprintf("hostname: %q of port %d is used by another listener, which takes precedence", l.host, at.port),
 			}
 		default:
 			hosts[at][l.host] = true

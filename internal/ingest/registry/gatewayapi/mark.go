@@ -16,8 +16,9 @@ func (c *Converter) markClass(class string) {
 	}
 }
 
-// markGateway updates the index of classes and marks a Gateway. It marks the routes that name the
-// Gateway if it is new or deleted: a route reports a parent that does not exist, of any controller.
+// markGateway updates the index of classes and marks a Gateway. If the Gateway is new or deleted, it
+// also marks the routes and ListenerSets that name it: they report a parent that does not exist, of
+// any controller.
 func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	if was != nil {
 		c.indexes.class.Remove(string(was.Spec.GatewayClassName), n)
@@ -28,6 +29,9 @@ func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	c.dirty.gateways[n] = struct{}{}
 	if was == nil || is == nil {
 		c.markRoutesOf(gatewayKey(n))
+		for s := range c.indexes.sets.Values(n) {
+			c.dirty.lone[s] = struct{}{}
+		}
 	}
 }
 

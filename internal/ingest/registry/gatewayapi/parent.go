@@ -76,6 +76,7 @@ func routeParents(c *config.Config) []config.Key {
 // attachment is a route at one of its parentRefs.
 type attachment struct {
 	ref        gatewayv1.ParentReference
+	index      int // of the parentRef
 	controller string
 	parent     config.Key
 	accepted   verdict
@@ -110,6 +111,20 @@ func (c *Converter) attach(route *config.Config, ref gatewayv1.ParentReference, 
 	a.controller = a.gateway.class.controller
 	a.selectListeners(route, hosts)
 	return a
+}
+
+// parentFault returns why a parent that is not of this controller cannot be one, or "": an object that
+// does not exist, or a kind that is no parent. Kinds of other groups may belong to other controllers.
+func (c *Converter) parentFault(own string, ref gatewayv1.ParentReference) string {
+	k, ok := parentKey(own, ref)
+	switch {
+	case !ok && (ref.Group == nil || *ref.Group == gatewayGroup):
+		return fmt.Sprintf("kind %q is not a parent of routes", *ref.Kind)
+	case ok && c.objects.all[k] == nil:
+		return fmt.Sprintf("%s %s/%s does not exist", k.Kind.Name(), k.Namespace, k.Name)
+	default:
+		return ""
+	}
 }
 
 // selectListeners sets the listeners that a route attaches to, or why there are none.

@@ -330,9 +330,7 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	var problems []config.Problem
 	for _, x := range []verdict{v, now.resolved} {
 		if !x.ok() {
-			problems = append(problems, config.Problem{
-				Key: k, Reason: x.reason + ": " + x.message, Severity: config.Error, Origin: object.Origin,
-			})
+			problems = append(problems, newProblem(object, "", config.Error, x))
 		}
 	}
 	return c.emitted.problems.Emit(out, k, problems)
@@ -352,13 +350,13 @@ func (c *Converter) policyConflict(object *config.Config) verdict {
 			others, _ := c.sectionsOf(p, target)
 			for _, s := range sections {
 				if slices.Contains(others, s) {
-					return verdict{string(gatewayv1.PolicyReasonConflicted), fmt.Sprintf("%s is older and targets %s too", p.Key, target)}
+					return verdict{string(gatewayv1.PolicyReasonConflicted), fmt.Sprintf("spec.targetRefs: %s is older and targets %s too", p.Key, target)}
 				}
 			}
 		}
 	}
 	if !found {
-		return verdict{string(gatewayv1.PolicyReasonTargetNotFound), "No target of the policy exists"}
+		return verdict{string(gatewayv1.PolicyReasonTargetNotFound), "spec.targetRefs: no target of the policy exists"}
 	}
 	return verdict{}
 }

@@ -80,9 +80,10 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 	for i, ref := range spec.ParentRefs {
 		a := c.attach(object, ref, hosts)
 		if a != nil {
+			a.index = i
 			out.attachments = append(out.attachments, a)
-		} else if k, ok := parentKey(object.Namespace, ref); ok && c.objects.all[k] == nil {
-			out.addProblem(object, fmt.Sprintf("spec.parentRefs[%d]", i), config.Warning, fmt.Sprintf("%s %s/%s does not exist", k.Kind.Name(), k.Namespace, k.Name))
+		} else if fault := c.parentFault(object.Namespace, ref); fault != "" {
+			out.problems = append(out.problems, newProblem(object, parentField(i), config.Warning, verdict{message: fault}))
 		}
 	}
 	if len(out.attachments) == 0 {
@@ -99,24 +100,20 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 	return out
 }
 
-func (o *converted) addProblem(object *config.Config, field string, severity config.Severity, reason string) {
-	o.problems = append(o.problems, config.Problem{
-		Key: object.Key, Field: field, Reason: reason, Severity: severity, Origin: object.Origin,
-	})
-}
+func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
 // addProblems adds a Problem for each failed condition.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
 		if !a.accepted.ok() {
-			o.addProblem(object, "spec.parentRefs", config.Error, a.accepted.reason+": "+a.accepted.message+" ("+a.parent.String()+")")
+			o.problems = append(o.problems, newProblem(object, parentField(a.index), config.Error, a.accepted))
 		}
 	}
 	if !r.resolved.ok() {
-		o.addProblem(object, "", config.Error, r.resolved.reason+": "+r.resolved.message)
+		o.problems = append(o.problems, newProblem(object, "", config.Error, r.resolved))
 	}
 	if !r.supported.ok() && r.supported != r.resolved {
-		o.addProblem(object, "", config.Error, r.supported.reason+": "+r.supported.message)
+		o.problems = append(o.problems, newProblem(object, "", config.Error, r.supported))
 	}
 }
 

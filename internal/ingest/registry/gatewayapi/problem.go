@@ -1,0 +1,31 @@
+package gatewayapi
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// fieldPath matches the path of a field at the start of a message.
+var fieldPath = regexp.MustCompile(`^[a-z][A-Za-z]*([.\[][A-Za-z0-9]+\]?)*$`)
+
+// newProblem returns the Problem of a failed check of a part of an object; part is the path of the
+// part, or "" for the whole object. The message of a verdict can start with the path of a field and
+// ": ". The path starts at the object if it starts with "spec", and otherwise at the part.
+func newProblem(object *config.Config, part string, severity config.Severity, v verdict) config.Problem {
+	p := config.Problem{Key: object.Key, Field: part, Severity: severity, Origin: object.Origin, Reason: v.message}
+	if path, rest, found := strings.Cut(v.message, ": "); found && fieldPath.MatchString(path) {
+		p.Reason = rest
+		switch {
+		case part == "", strings.HasPrefix(path, "spec."):
+			p.Field = path
+		default:
+			p.Field = part + "." + path
+		}
+	}
+	if v.reason != "" {
+		p.Reason = v.reason + ": " + p.Reason
+	}
+	return p
+}
