@@ -50,6 +50,7 @@ func (p *Pages) explainPage(q question) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	path.Notes = p.hostNotes(q, call, c.Proxy)
 	if q.Has("both") {
 		if path.Callee, err = p.explainCallee(q, c.Proxy, path); err != nil {
 			return answer{}, err
@@ -176,6 +177,52 @@ func hostOf(authority string) string {
 	return strings.Trim(authority, "[]")
 }
 
+// serviceOf returns the service that a host names for a proxy, as its DNS search domains resolve it;
+// nil if there is none.
+func serviceOf(v *view.View, host string, proxy *mesh.Proxy) *mesh.Service {
+	_, cluster, _ := strings.Cut(proxy.DNSDomain, ".")
+	_, domain, _ := strings.Cut(cluster, ".")
+	for _, name := range []string{host, host + "." + proxy.DNSDomain, host + "." + cluster, host + "." + domain} {
+		if svc := v.Service(mesh.Hostname(strings.ToLower(strings.TrimSuffix(name, ".")))); svc != nil {
+			return svc
+		}
+	}
+	return nil
+}
+
+// hostNotes returns hints about the host of an outbound call: the service does not have the port, or
+// the proxy has no service of that name. It returns nothing for an IP address, for an inbound call and
+// if the caller has chosen the destination.
+func (p *Pages) hostNotes(q question, call explain.Call, proxy *mesh.Proxy) []string {
+	_, rest, _ := strings.Cut(q.Get("url"), "://")
+	authority, _, _ := strings.Cut(rest, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	host := hostOf(authority)
+	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || q.Get("to") != "" {
+		return nil
+	}
+	s := p.Snapshot()
+	svc := serviceOf(view.Build(s, view.KeyFor(s, proxy)), host, proxy)
+	if svc == nil {
+		return []string{fmt.Sprintf(
+			"the proxy has no service %q: DNS decides the address, and the placeholder %s is used here; --to sets another one",
+			host, someAddress,
+		)}
+	}
+	number := uint32(call.To.Port())
+	if _, ok := svc.Port(number); ok {
+		return nil
+	}
+	var ports []string
+	for _, port := range svc.Ports {
+		ports = append(ports, fmt.Sprintf("%d (%s)", port.Number, port.Name))
+	}
+	return []string{fmt.Sprintf(
+		"service %s has no port %d, so none of its configuration applies; its ports are %s",
+		svc.Host, number, strings.Join(ports, ", "),
+	)}
+}
+
 // addressOf resolves a host as the proxy would. It returns the host itself if it is an IP address.
 // Otherwise it returns the first address of the service with that name, or of one of its endpoints.
 // If it finds none, it returns someAddress.
@@ -185,21 +232,17 @@ func (p *Pages) addressOf(host string, proxy *mesh.Proxy) netip.Addr {
 	}
 	s := p.Snapshot()
 	v := view.Build(s, view.KeyFor(s, proxy))
-	_, cluster, _ := strings.Cut(proxy.DNSDomain, ".")
-	_, domain, _ := strings.Cut(cluster, ".")
-	for _, name := range []string{host, host + "." + proxy.DNSDomain, host + "." + cluster, host + "." + domain} {
-		svc := v.Service(mesh.Hostname(strings.ToLower(strings.TrimSuffix(name, "."))))
-		if svc == nil {
-			continue
-		}
-		candidates := svc.Addresses
-		for _, e := range v.Endpoints(svc).Endpoints {
-			candidates = append(candidates[:len(candidates):len(candidates)], e.Address)
-		}
-		for _, c := range candidates {
-			if a, err := netip.ParseAddr(c); err == nil && !a.IsUnspecified() {
-				return a
-			}
+	svc := serviceOf(v, host, proxy)
+	if svc == nil {
+		return netip.MustParseAddr(someAddress)
+	}
+	candidates := svc.Addresses
+	for _, e := range v.Endpoints(svc).Endpoints {
+		candidates = append(candidates[:len(candidates):len(candidates)], e.Address)
+	}
+	for _, c := range candidates {
+		if a, err := netip.ParseAddr(c); err == nil && !a.IsUnspecified() {
+			return a
 		}
 	}
 	return netip.MustParseAddr(someAddress)

@@ -102,6 +102,8 @@ func TestExplain(t *testing.T) {
 		{"url=tcp://reviews:5432", "forwards bytes to outbound|5432||reviews.shop.svc.cluster.local"},
 		{"url=http://out.example.com/", "outbound|80||out.example.com"},
 		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
+		{"url=http://reviews:9081/", "note: service reviews.shop.svc.cluster.local has no port 9081, so none of its configuration applies; its ports are "},
+		{"url=http://reviws:9080/", "note: the proxy has no service \"reviws\""},
 		{"url=http://nobody.example.com/&to=10.2.0.1:80", "PassthroughCluster at 10.2.0.1:80"},
 		{"url=http://me:8080/&inbound&from=10.7.1.1", "InboundPassthroughCluster at 10.1.0.9:8080"},
 		{"url=http://me:8080/reviews&principal=shop/web", "a rule of ALLOW matches: continues [AuthorizationPolicy/shop/readers spec.rules[0]]"},

@@ -16,7 +16,7 @@ import (
 func (x *exchange) runAction() []Ending {
 	r := x.routed.route
 	if r == nil {
-		return []Ending{x.localReply(http.StatusNotFound, "", "no route")}
+		return []Ending{x.localReply(http.StatusNotFound, "", "no route").withFlags(flagNoRoute)}
 	}
 	switch a := r.GetAction().(type) {
 	case *routev3.Route_Redirect:
@@ -130,11 +130,11 @@ func (x *exchange) forwardTo(c choice, a *routev3.RouteAction) Ending {
 		case routev3.RouteAction_INTERNAL_SERVER_ERROR:
 			status = http.StatusInternalServerError
 		}
-		return x.localReply(status, "", "there is no cluster "+c.cluster)
+		return x.localReply(status, "", "there is no cluster "+c.cluster).withFlags(flagNoCluster)
 	case len(t.endpoints) == 0:
 		e := x.localReply(http.StatusServiceUnavailable, "no healthy upstream", "the cluster has no usable endpoint")
 		e.Cluster = c.cluster
-		return e
+		return e.withFlags(flagNoHealthyHost)
 	}
 	return Ending{
 		Kind:      Forwarded,

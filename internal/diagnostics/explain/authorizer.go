@@ -51,7 +51,7 @@ func (x *exchange) evaluateAuthorizer(name string, f *httpauthzv3.ExtAuthz) []En
 	}
 	e := x.localReply(status, "", "denied by the external authorizer")
 	e.Details = details
-	return []Ending{e}
+	return []Ending{e.withFlags(flagExtAuthzRefused)}
 }
 
 // connectionAuthorizer evaluates a network ext_authz filter. It returns nil if the connection
@@ -66,7 +66,8 @@ func (w *walk) connectionAuthorizer(name string, f *tcpauthzv3.ExtAuthz) []Endin
 	if details == "" || end != nil {
 		return end
 	}
-	return []Ending{{Share: 1, Kind: Closed, Reason: "denied by the external authorizer", Details: details}}
+	e := Ending{Share: 1, Kind: Closed, Reason: "denied by the external authorizer", Details: details}
+	return []Ending{e.withFlags(flagExtAuthzRefused)}
 }
 
 func grpcCluster(g *corev3.GrpcService) string {

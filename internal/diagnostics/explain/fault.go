@@ -67,6 +67,9 @@ func (x *exchange) evaluateFault(f *hcmv3.HttpFilter, open []branch) (answered [
 	for _, b := range open {
 		one := answer
 		one.Delay = b.delay
+		if b.delay > 0 {
+			one.Flags = flagDelayInjected + "," + one.Flags
+		}
 		answered = append(answered, scaleShares([]Ending{one}, b.share*share)...)
 		if share < 1 {
 			rest = append(rest, branch{b.share * (1 - share), b.delay})
@@ -136,11 +139,11 @@ const faultBody = "fault filter abort"
 func (x *exchange) abortEnding(a *faultv3.FaultAbort) Ending {
 	switch e := a.GetErrorType().(type) {
 	case *faultv3.FaultAbort_HttpStatus:
-		return x.localReply(int(e.HttpStatus), faultBody, "fault")
+		return x.localReply(int(e.HttpStatus), faultBody, "fault").withFlags(flagFaultInjected)
 	case *faultv3.FaultAbort_GrpcStatus:
-		answer := x.localReply(http.StatusOK, faultBody, "fault") // status 200 applies to clients without gRPC, too
+		answer := x.localReply(http.StatusOK, faultBody, "fault").withFlags(flagFaultInjected) // status 200 applies to clients without gRPC, too
 		return answer.withGRPC(x.request.isGRPC(), e.GrpcStatus, faultBody)
 	default:
-		return x.localReply(http.StatusServiceUnavailable, faultBody, "fault")
+		return x.localReply(http.StatusServiceUnavailable, faultBody, "fault").withFlags(flagFaultInjected)
 	}
 }

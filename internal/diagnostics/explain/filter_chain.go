@@ -184,7 +184,7 @@ func (w *walk) filterChain(l decoded[*listenerv3.Listener]) (*listenerv3.FilterC
 				Decided:  "no filter chain matches and there is no default filter chain, so the connection is closed",
 			},
 		)
-		return nil, singleEnding(Closed, "no filter chain matches")
+		return nil, []Ending{{Share: 1, Kind: Closed, Reason: "no filter chain matches", Flags: flagNoRoute}}
 	}
 	w.addStep(
 		Step{Stage: StageFilterChain, Resource: chain.GetName(), Matched: strings.Join(matched, "; "), Decided: what},

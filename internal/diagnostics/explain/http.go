@@ -44,7 +44,7 @@ func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 		return singleEnding(Waiting, "the proxy waits for a request")
 	case w.call.carriedProtocol() == TLS && !w.secured, w.call.Request == nil:
 		w.addNote(StageFilter, "http_connection_manager", "the bytes are not HTTP, so the request is rejected")
-		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP"}}
+		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP", Flags: flagProtocolError}}
 	}
 	x := &exchange{walk: w, manager: m, request: w.call.Request.clone()}
 	if end := x.normalizeRequest(); end != nil {

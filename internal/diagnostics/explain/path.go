@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -10,6 +12,8 @@ import (
 type Path struct {
 	Call  Call   `json:"call"`
 	Steps []Step `json:"steps"`
+	// Notes are hints that no resource of the proxy contains, such as a service without the port.
+	Notes []string `json:"notes,omitempty"`
 	// Endings are the possible endings. Their shares add up to 1.
 	Endings []Ending `json:"endings"`
 	// Callee is the path of the call through the destination workload's proxy, if requested.
@@ -64,7 +68,30 @@ type Object struct {
 	config.Key
 	// Rule is the path of that part: "spec.http[2].match[0]". It is empty if the part is unknown or
 	// the whole object applies.
-	Rule string `json:"rule,omitempty"`
+	Rule string
+}
+
+// objectJSON is the JSON form of an Object.
+type objectJSON struct {
+	Kind      api.Kind `json:"kind"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name"`
+	Rule      string   `json:"rule,omitempty"`
+}
+
+// MarshalJSON writes the Object with the keys kind, namespace, name and rule.
+func (o Object) MarshalJSON() ([]byte, error) {
+	return json.Marshal(objectJSON{o.Kind, o.Namespace, o.Name, o.Rule})
+}
+
+// UnmarshalJSON reads the form that MarshalJSON writes.
+func (o *Object) UnmarshalJSON(text []byte) error {
+	var x objectJSON
+	if err := json.Unmarshal(text, &x); err != nil {
+		return err
+	}
+	*o = Object{config.Key{Kind: x.Kind, Namespace: x.Namespace, Name: x.Name}, x.Rule}
+	return nil
 }
 
 // Kind is the kind of an ending.
@@ -87,6 +114,17 @@ const (
 	Unknown Kind = "unknown"
 )
 
+// Response flags of access logs. A proxy sets further ones for calls that it forwards.
+const (
+	flagNoRoute         = "NR"
+	flagNoCluster       = "NC"
+	flagNoHealthyHost   = "UH"
+	flagDelayInjected   = "DI"
+	flagFaultInjected   = "FI"
+	flagExtAuthzRefused = "UAEX"
+	flagProtocolError   = "DPE"
+)
+
 // Ending is one possible ending of a call.
 type Ending struct {
 	// Share is the fraction of all such calls, between 0 and 1.
@@ -100,6 +138,10 @@ type Ending struct {
 	// requests, CONNECTION_TERMINATION_DETAILS):
 	// "rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]]".
 	Details string `json:"details,omitempty"`
+	// Flags are the response flags in access logs (RESPONSE_FLAGS) of a call that the proxy answers
+	// or closes, separated by commas. They are empty for a call that is forwarded: then they depend
+	// on the endpoint.
+	Flags string `json:"flags,omitempty"`
 
 	// Cluster is the upstream cluster. Route is the route name in access logs.
 	Cluster string `json:"cluster,omitempty"`

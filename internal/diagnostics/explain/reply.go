@@ -29,6 +29,12 @@ func (e Ending) withGRPC(grpc bool, code uint32, message string) Ending {
 	return e
 }
 
+// withFlags returns e with response flags.
+func (e Ending) withFlags(flags string) Ending {
+	e.Flags = flags
+	return e
+}
+
 // gRPC status codes (google.rpc.Code).
 const (
 	grpcUnknown       = 2

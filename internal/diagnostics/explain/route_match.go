@@ -25,28 +25,28 @@ func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why st
 }
 
 // matchRoute reports whether a RouteMatch accepts a request. matched is the part of the path that
-// rewrites replace, and why describes the conditions; both are empty without a match. The error
-// reports an unsupported matcher: client certificates, filter state and cookies if everything else
+// rewrites replace; it is empty without a match. why describes the conditions, or without a match
+// the first one that failed. The error reports an unsupported matcher: client certificates, filter state and cookies if everything else
 // matches.
 func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string, err error) {
 	path, _ := r.splitPath()
 	ok, matched, why, err = pathMatches(m, r, path)
 	if err != nil || !ok {
-		return false, "", "", err
+		return false, "", why, err
 	}
 	reasons := []string{why}
 	if m.GetGrpc() != nil && !r.isGRPC() {
-		return false, "", "", nil
+		return false, "", "request is gRPC", nil
 	}
 	for _, h := range m.GetHeaders() {
 		if ok, err := headerMatches(h, r); err != nil || !ok {
-			return false, "", "", err
+			return false, "", headerText(h), err
 		}
 		reasons = append(reasons, headerText(h))
 	}
 	for _, q := range m.GetQueryParameters() {
 		if ok, err := queryMatches(q, r); err != nil || !ok {
-			return false, "", "", err
+			return false, "", queryText(q), err
 		}
 		reasons = append(reasons, queryText(q))
 	}

@@ -52,9 +52,10 @@ func (w *walk) bytesTo(name string) []Ending {
 	case end != nil:
 		return end
 	case t == nil:
-		return singleEnding(Closed, "no cluster "+name)
+		return []Ending{{Share: 1, Kind: Closed, Reason: "no cluster " + name, Flags: flagNoCluster}}
 	case len(t.endpoints) == 0:
-		return []Ending{{Share: 1, Kind: Closed, Cluster: name, Reason: "the cluster has no usable endpoint"}}
+		e := Ending{Share: 1, Kind: Closed, Cluster: name, Reason: "the cluster has no usable endpoint"}
+		return []Ending{e.withFlags(flagNoHealthyHost)}
 	}
 	return []Ending{{Share: 1, Kind: Forwarded, Cluster: name, Endpoints: t.endpoints, Transport: t.transport}}
 }

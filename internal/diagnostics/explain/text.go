@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// String formats the path with a line for the call, for each step and for each ending.
+// String formats the path with a line for the call, for each step, note and ending.
 func (p *Path) String() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, p.Call)
@@ -15,6 +15,9 @@ func (p *Path) String() string {
 		for _, m := range s.Missed {
 			fmt.Fprintf(&b, "    not %s\n", m)
 		}
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", n)
 	}
 	for _, e := range p.Endings {
 		fmt.Fprintf(&b, "=> %s\n", e)
@@ -93,12 +96,15 @@ func (e Ending) String() string {
 	return text
 }
 
-// reasonSuffix returns the reason and details of an ending as a suffix, in parentheses if it was
+// reasonSuffix returns the reason, details and flags of an ending as a suffix, in parentheses if it was
 // answered; "" without them.
 func (e Ending) reasonSuffix() string {
 	text := e.Reason
 	if e.Details != "" {
 		text += ": " + e.Details
+	}
+	if e.Flags != "" {
+		text += "; response flags " + e.Flags
 	}
 	switch {
 	case text == "":

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -42,7 +43,12 @@ func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending 
 	}
 	vh, domain := virtualHost(c, host)
 	if vh == nil {
-		x.addNote(StageVirtualHost, c.GetName(), "no virtual host matches host %s, so the response is 404", host)
+		x.addStep(Step{
+			Stage:    StageVirtualHost,
+			Resource: c.GetName(),
+			Decided:  fmt.Sprintf("no virtual host matches host %s, so the response is 404", host),
+			Missed:   similarDomains(c, host),
+		})
 		return nil
 	}
 	x.routed.host = vh
@@ -90,12 +96,14 @@ func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 // a step. It returns nil, also without a match. It returns endings only for an unsupported matcher
 // or a route for a fraction of the requests.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
+	var missed []string
 	for i, r := range vh.GetRoutes() {
 		ok, matched, why, err := x.matchesRoute(r.GetMatch())
 		if err != nil {
 			return x.endUnsupported(routeName(r, i), "%v", err)
 		}
 		if !ok {
+			missed = append(missed, x.missedRoute(r, i, why))
 			continue
 		}
 		if f := r.GetMatch().GetRuntimeFraction(); f != nil && fractionOf(f.GetDefaultValue()) < 1 {
@@ -117,8 +125,49 @@ func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 		)
 		return nil
 	}
-	x.addNote(StageRoute, vh.GetName(), "none of its %d routes matches, so the response is 404", len(vh.GetRoutes()))
+	if more := len(missed) - maxMissedRoutes; more > 0 {
+		missed = append(missed[:maxMissedRoutes], fmt.Sprintf("%d more routes", more))
+	}
+	x.addStep(Step{
+		Stage:    StageRoute,
+		Resource: vh.GetName(),
+		Decided:  fmt.Sprintf("none of its %d routes matches, so the response is 404", len(vh.GetRoutes())),
+		Missed:   missed,
+	})
 	return nil
+}
+
+// maxMissedRoutes limits the number of routes that a 404 names.
+const maxMissedRoutes = 5
+
+// missedRoute describes a route that does not match, with its source objects and the condition that
+// failed: "VirtualService/shop/web spec.http[0]: path begins with /api".
+func (x *exchange) missedRoute(r *routev3.Route, i int, condition string) string {
+	var names []string
+	for _, o := range x.routeObjects(r) {
+		names = append(names, o.String())
+	}
+	if len(names) == 0 {
+		names = []string{"route " + routeName(r, i)}
+	}
+	return strings.Join(names, ", ") + ": " + condition
+}
+
+// similarDomains returns up to maxMissedRoutes domains of virtual hosts that begin with the first
+// label of a host, sorted.
+func similarDomains(c *routev3.RouteConfiguration, host string) []string {
+	label, _, _ := strings.Cut(withoutPort(host), ".")
+	var list []string
+	for _, vh := range c.GetVirtualHosts() {
+		for _, d := range vh.GetDomains() {
+			first, _, _ := strings.Cut(withoutPort(d), ".")
+			if first != "*" && strings.EqualFold(first, label) {
+				list = append(list, "domain "+d+" of virtual host "+vh.GetName())
+			}
+		}
+	}
+	slices.Sort(list)
+	return list[:min(len(list), maxMissedRoutes)]
 }
 
 // routeObjects returns the source objects of a route: a VirtualService, or the service of the

@@ -101,6 +101,12 @@ func TestDisagreementsAreFound(t *testing.T) {
 	if len(r.wrong) != 2 {
 		t.Errorf("of another cluster and route in the log only this is found: %q", r.wrong)
 	}
+	answered := &explain.Path{Call: path.Call, Endings: []explain.Ending{{Kind: explain.Answered, Status: 404, Flags: "NR"}}}
+	r = &run{c: c, path: answered, outcomes: []outcome{{id: "x", status: 404}}}
+	w.compareLog(r, accessLog{"web x": {"cluster": "-", "route": "-", "to": "-", "flags": "NC"}})
+	if len(r.wrong) != 1 {
+		t.Errorf("of other response flags in the log this is found: %q", r.wrong)
+	}
 	if path.Endings[0].Kind != explain.Forwarded {
 		t.Errorf("the case shows nothing: %s", path)
 	}

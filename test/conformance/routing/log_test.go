@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 )
 
@@ -83,6 +84,7 @@ func (w *world) compareLog(r *run, logs accessLog) {
 		clusters[e.Cluster] = true
 		routes[cmp.Or(e.Route, "-")] = true
 	}
+	flags, compareFlags := answeredFlags(r.path.Endings)
 	for _, o := range r.outcomes {
 		line := logs.of(r.node(), r, o)
 		if line == nil {
@@ -91,6 +93,9 @@ func (w *world) compareLog(r *run, logs accessLog) {
 				return
 			}
 			continue
+		}
+		if got := strings.TrimPrefix(line["flags"], "-"); compareFlags && !flags[got] {
+			r.wrong.add("disagree: the proxy really has the response flags %q: %v", got, line)
 		}
 		if line["to"] == "-" && line["flags"] == "-" || strings.Contains(line["flags"], "FI") {
 			continue // a filter has answered: the cluster is what the route would have chosen
@@ -102,6 +107,19 @@ func (w *world) compareLog(r *run, logs accessLog) {
 			r.wrong.add("disagree: the proxy really took the route %s: %v", line["route"], line)
 		}
 	}
+}
+
+// answeredFlags returns the response flags of endings. ok is false if one of them is forwarded, because
+// its flags depend on the endpoint.
+func answeredFlags(endings []explain.Ending) (flags map[string]bool, ok bool) {
+	flags = map[string]bool{}
+	for _, e := range endings {
+		if e.Kind == explain.Forwarded || e.Kind == explain.Unknown {
+			return nil, false
+		}
+		flags[e.Flags] = true
+	}
+	return flags, true
 }
 
 // flushedLogs returns the access logs of all callers, after padding has made Envoy write what it had.
