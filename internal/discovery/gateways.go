@@ -19,6 +19,7 @@ const gatewaySecretsStream = "certificates of Gateway API objects"
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery, Now: time.Now,
+		MeshSessions:        s.options.Features.PersistentSessions,
 		OnReferencesChanged: s.readGatewayCertificates,
 		OnStatusesChanged:   func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,
 	})

@@ -59,6 +59,20 @@ type HTTPExtension struct {
 	InvalidStatus uint32 `json:",omitempty"`
 	// CORS is the CORS policy of the Gateway API, or nil.
 	CORS *CORSPolicy `json:",omitempty"`
+	// Session is how clients return to the same endpoint, or nil. It replaces the session of the
+	// destination's service.
+	Session *SessionPersistence `json:",omitempty"`
+}
+
+// SessionPersistence is a persistent session, identified by a cookie or a header that proxies set.
+// Exactly one of Cookie and Header is set.
+type SessionPersistence struct {
+	Cookie, Header string `json:",omitempty"`
+	// Path is the path of the cookie.
+	Path string `json:",omitempty"`
+	// Lifetime is how long, in seconds, the session and its cookie last; if 0, the cookie lasts until
+	// the client deletes it.
+	Lifetime int64 `json:",omitempty"`
 }
 
 // CORSPolicy is the CORS filter of an HTTPRoute. "*" in a list permits all values.

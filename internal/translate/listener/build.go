@@ -33,7 +33,9 @@ func newSharedParts(a listenerContext) *sharedParts {
 		listenerContext: a, httpFilters: map[filterSet][]*hcmv3.HttpFilter{},
 		sidecarConnections: connectionSettings(s.Mesh, false), gatewayConnections: connectionSettings(s.Mesh, true),
 	}
-	for _, of := range []filterSet{{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true}} {
+	for _, of := range []filterSet{
+		{calledFrom: true}, {callsOn: true}, {calledFrom: true, callsOn: true}, {calledFrom: true, callsOn: true, perRoute: true},
+	} {
 		for _, of.grpcWeb = range []bool{false, true} {
 			c.httpFilters[of] = a.httpFilters(of)
 		}

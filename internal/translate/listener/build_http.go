@@ -24,6 +24,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 			calledFrom: b.inbound || b.edge,
 			callsOn:    !b.inbound,
 			grpcWeb:    h.GRPCWeb,
+			perRoute:   h.Gateway != nil && h.Gateway.PerRoute,
 			port:       port,
 		}),
 		AccessLog:         b.side().HTTPLogs,

@@ -24,6 +24,8 @@ type filterSet struct {
 	// proxies. A gateway has both.
 	calledFrom, callsOn bool
 	grpcWeb             bool
+	// perRoute is set for listeners of the Gateway API, whose routes can configure additional filters.
+	perRoute bool
 	// port selects the plugins.
 	port uint32
 }
@@ -75,7 +77,7 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	if of.callsOn && a.peers {
 		add("envoy.filters.http.set_filter_state", requestMark()) // for all clusters
 	}
-	if of.callsOn && a.settings.Features.PersistentSessions {
+	if of.callsOn && (a.settings.Features.PersistentSessions || of.perRoute) {
 		// Routes configure it.
 		add("envoy.filters.http.stateful_session", new(sessionv3.StatefulSession))
 	}

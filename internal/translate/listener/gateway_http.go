@@ -2,6 +2,7 @@ package listener
 
 import (
 	"fmt"
+	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -23,6 +24,9 @@ type GatewayHTTP struct {
 	ForwardCert meshconfig.ForwardClientCertDetails
 	// HTTP10 accepts HTTP/1.0; HTTP3 is set for QUIC listeners.
 	HTTP10, HTTP3 bool
+	// PerRoute adds the filters that only routes of the Gateway API configure. It depends on the
+	// listener alone: a new filter would drain its connections.
+	PerRoute bool
 }
 
 // edgeOf returns the common properties of all connection managers of a gateway.
@@ -50,7 +54,18 @@ func (e *GatewayHTTP) appendText(b []byte) []byte {
 	}
 	b = append(append(b, " certificates "...), e.ForwardCert.String()...)
 	b = appendFlag(b, " HTTP/1.0", e.HTTP10)
-	return appendFlag(b, " HTTP/3", e.HTTP3)
+	b = appendFlag(b, " HTTP/3", e.HTTP3)
+	return appendFlag(b, " filters of routes", e.PerRoute)
+}
+
+// edgeFor returns the properties of the connection managers that serve any of the servers.
+func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
+	if !slices.ContainsFunc(servers, (*view.GatewayServer).IsListener) {
+		return p.edge
+	}
+	out := *p.edge
+	out.PerRoute = true
+	return &out
 }
 
 // applyEdge configures a connection manager for the edge of the mesh.

@@ -134,7 +134,7 @@ func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 func (p *gatewayPlanner) addRequests(l *view.GatewayListener) {
 	first := l.Servers[0]
 	p.spec.Default = Chain{Name: p.spec.Name, HTTP: &HTTP{
-		StatPrefix: p.statPrefix(), Route: first.Route, GRPCWeb: first.Protocol == mesh.GRPCWeb, Gateway: p.edge,
+		StatPrefix: p.statPrefix(), Route: first.Route, GRPCWeb: first.Protocol == mesh.GRPCWeb, Gateway: p.edgeFor(l.Servers...),
 	}}
 	for _, s := range l.Servers {
 		p.spec.From = append(p.spec.From, s.Object.Key)
@@ -164,7 +164,7 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 			Chain{
 				Match: Match{SNI: s.ServerNames},
 				TLS:   p.serverTLS(s),
-				HTTP:  &HTTP{StatPrefix: prefix, Route: s.Route, Gateway: p.edge},
+				HTTP:  &HTTP{StatPrefix: prefix, Route: s.Route, Gateway: p.edgeFor(s)},
 			},
 		)
 	default:

@@ -37,4 +37,7 @@ func extendFilters(out *routev3.Route, x *config.HTTPExtension) {
 	if x.CORS != nil {
 		out.TypedPerFilterConfig[corsFilter] = resource.Pack(extendedCORS(x.CORS))
 	}
+	if x.Session != nil {
+		out.TypedPerFilterConfig[sessionFilter] = resource.Pack(extendedSession(x.Session))
+	}
 }

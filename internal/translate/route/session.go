@@ -1,13 +1,17 @@
 package route
 
 import (
+	"time"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	sessionv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/stateful_session/v3"
 	cookiev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/stateful_session/cookie/v3"
 	headerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/stateful_session/header/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/type/http/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -28,13 +32,21 @@ func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
 // sessionConfig returns the route's configuration of the filter. A cookie has no TTL, so the
 // browser deletes it at its end.
 func sessionConfig(s mesh.Session) *sessionv3.StatefulSessionPerRoute {
+	return extendedSession(&config.SessionPersistence{Cookie: s.Cookie, Path: s.Path, Header: s.Header})
+}
+
+// extendedSession returns the route's configuration of the filter for the session of a rule of the
+// Gateway API. Envoy stores the end of a limited lifetime in the cookie, too.
+func extendedSession(s *config.SessionPersistence) *sessionv3.StatefulSessionPerRoute {
 	name, state := "envoy.http.stateful_session.header", proto.Message(&headerv3.HeaderBasedSessionState{
 		Name: s.Header,
 	})
 	if s.Cookie != "" {
-		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{
-			Cookie: &httpv3.Cookie{Name: s.Cookie, Path: s.Path},
+		cookie := &httpv3.Cookie{Name: s.Cookie, Path: s.Path}
+		if s.Lifetime > 0 {
+			cookie.Ttl = durationpb.New(time.Duration(s.Lifetime) * time.Second)
 		}
+		name, state = "envoy.http.stateful_session.cookie", &cookiev3.CookieBasedSessionState{Cookie: cookie}
 	}
 	return &sessionv3.StatefulSessionPerRoute{Override: &sessionv3.StatefulSessionPerRoute_StatefulSession{
 		StatefulSession: &sessionv3.StatefulSession{

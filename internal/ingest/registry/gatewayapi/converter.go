@@ -21,6 +21,9 @@ type Options struct {
 	// Deploys is set if gateways are deployed for Gateways. Their addresses are then the addresses
 	// of the deployed Service. If false, the addresses are those in spec.addresses.
 	Deploys bool
+	// MeshSessions is set if sidecars have the filter of persistent sessions
+	// (PILOT_ENABLE_PERSISTENT_SESSION_FILTER). Gateways always have it.
+	MeshSessions bool
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
 	// Now is the clock that the expiry of certificates is compared with, at each batch. If nil, expiry

@@ -18,8 +18,8 @@ import (
 type routeReader struct {
 	converter *Converter
 	object    *config.Config
-	// inMesh is true if all parents are Services or ServiceEntries.
-	inMesh bool
+	// inMesh is true if all parents are Services or ServiceEntries, meshParent if any is.
+	inMesh, meshParent bool
 	// refs are the objects that the route refers to.
 	refs []config.Key
 	// resolved is the first failed reference. wrong is the number of rules with a value that is not
@@ -77,6 +77,8 @@ func (r *routeReader) addRule(x httpRule) {
 	matchable := x.verdict
 	x.verdict.worse(x.filters.supported)
 	destinations, invalid := r.destinations(&x)
+	session, fault := r.newSession(&x, destinations)
+	x.verdict.worse(fault)
 	for j, m := range x.matches {
 		to := &networking.HTTPRoute{Name: x.name, Match: []*networking.HTTPMatchRequest{m.match}, Headers: x.filters.headers}
 		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors}
@@ -92,6 +94,9 @@ func (r *routeReader) addRule(x httpRule) {
 			extra = config.HTTPExtension{Order: extra.Order, PathElements: extra.PathElements}
 		}
 		if matchable.ok() {
+			if v.ok() && session != nil && len(to.Route) > 0 {
+				r.addSession(to, &extra, session)
+			}
 			r.http, r.extra = append(r.http, to), append(r.extra, extra)
 		}
 	}
@@ -152,9 +157,6 @@ func (r *routeReader) forward(
 	}
 	v := setRewrite(to, x.filters.rewrite, m, x.field)
 	v.worse(setTimeouts(to, x))
-	if x.session != nil {
-		v.worse(unsupported("%s.sessionPersistence: is not supported", x.field))
-	}
 	return v
 }
 

@@ -25,10 +25,16 @@ type routed struct {
 	outputs       []config.Key
 }
 
-// readRoute converts a route of any kind, apart from its attachment. inMesh is true if all its
-// parents are Services or ServiceEntries.
-func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, inMesh bool) *routeReader {
-	r := &routeReader{converter: c, object: object, inMesh: inMesh}
+// readRoute converts a route of any kind, apart from its attachment.
+func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) *routeReader {
+	r := &routeReader{converter: c, object: object, inMesh: true}
+	for _, a := range attachments {
+		if a.parent.Kind == api.Service || a.parent.Kind == api.ServiceEntry {
+			r.meshParent = true
+		} else {
+			r.inMesh = false
+		}
+	}
 	switch o := object.Spec.(type) {
 	case *gatewayv1.HTTPRoute:
 		r.readHTTPRoute(&o.Spec)
@@ -89,10 +95,7 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 	if len(out.attachments) == 0 {
 		return out
 	}
-	inMesh := !slices.ContainsFunc(out.attachments, func(a *attachment) bool {
-		return a.parent.Kind != api.Service && a.parent.Kind != api.ServiceEntry
-	})
-	r := c.readRoute(object, hosts, inMesh)
+	r := c.readRoute(object, hosts, out.attachments)
 	out.refs = r.refs
 	out.objects = c.virtualServices(object, hosts, out.attachments, r)
 	out.status = routeStatus(object, out.attachments, r)
