@@ -88,7 +88,8 @@ func isReserved(s *snapshot.Settings, port uint32) bool {
 		port == uint32(m.GetProxyInboundListenPort())
 }
 
-// isOccupied reports whether any listener of every proxy has the port, on any address.
+// isOccupied reports whether every proxy already listens on the port, on any address: its reserved
+// ports, and its debug, DNS, admin, status and HTTP proxy ports.
 func isOccupied(s *snapshot.Settings, port uint32) bool {
 	m := s.Mesh
 	proxy := m.GetDefaultConfig()

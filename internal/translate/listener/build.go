@@ -74,7 +74,9 @@ func (b builder) side() *telemetry.Side {
 	return &b.telemetry.Client
 }
 
-// buildListener encodes a Spec as an Envoy listener.
+// buildListener encodes a Spec as an Envoy listener. Except on gateways, a listener with inspectors
+// continues after the protocol detection timeout. A QUIC listener has no limit of accepts per
+// event. Only gateways log connections that no chain handles.
 func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	if s.UDP != nil {
 		return buildUDP(s, c)

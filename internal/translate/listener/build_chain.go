@@ -31,6 +31,9 @@ func (b builder) httpALPNs() []string {
 	return []string{"http/1.1", "h2c"}
 }
 
+// buildChain encodes a chain, or returns nil if it has neither HTTP nor TCP. Access filters and
+// plugins run before the terminal filter, but not in a chain that refuses connections. Access
+// filters run only inbound and at the edge.
 func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	if c.HTTP == nil && c.TCP == nil {
 		return nil
@@ -138,7 +141,8 @@ func redisProxy(t *TCP) *redisv3.RedisProxy {
 	}
 }
 
-// chainMatch encodes a Match, or returns nil if it matches everything.
+// chainMatch encodes a Match, or returns nil if it matches everything. It panics if a prefix is not
+// canonical.
 func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 	out := &listenerv3.FilterChainMatch{TransportProtocol: m.Transport, ServerNames: m.SNI}
 	if m.DestinationPort != 0 {
@@ -160,6 +164,8 @@ func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 	return out
 }
 
+// tcpProxy encodes a TCP proxy. Several clusters are weighted. An idle timeout of 0 keeps Envoy's
+// default, a negative one disables it.
 func (b builder) tcpProxy(t *TCP) *tcpv3.TcpProxy {
 	out := &tcpv3.TcpProxy{StatPrefix: t.StatPrefix, AccessLog: b.side().TCPLogs}
 	if b.side().LogConnected {

@@ -15,7 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// connectionManager encodes an HTTP connection manager.
+// connectionManager encodes an HTTP connection manager for a port. Inbound routes are inline; other
+// routes come by RDS, and the listener warms until they arrive.
 func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: h.StatPrefix,
@@ -76,7 +77,8 @@ func http1Options(m *hcmv3.HttpConnectionManager) *corev3.Http1ProtocolOptions {
 	return m.HttpProtocolOptions
 }
 
-// normalizePath sets how paths are normalized before any match (MeshConfig.pathNormalization).
+// normalizePath sets how paths are normalized before any match (MeshConfig.pathNormalization). The
+// default, and any unknown value, is BASE.
 func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
 	on := wrapperspb.Bool(true)
 	switch b.settings.Mesh.GetPathNormalization().GetNormalization() {

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// downstreamTLS returns the server side of TLS, or nil if t is nil.
+// downstreamTLS returns the server side of TLS, or nil if t is nil. Client certificates are
+// validated only with t.Trust, and required only with t.Required.
 func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 	if t == nil {
 		return nil
@@ -33,7 +34,8 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 }
 
 // tlsParameters returns TLS versions, ciphers and curves: the server's, else the mesh's
-// (MeshConfig.tlsDefaults), else Envoy's defaults.
+// (MeshConfig.tlsDefaults), else Envoy's defaults. Between peers only the mesh's settings for
+// mutual TLS apply.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	defaults := b.settings.Mesh.GetTlsDefaults()
 	if t.Peers {

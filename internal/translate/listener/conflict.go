@@ -37,7 +37,8 @@ func (c *Conflict) object() config.Key {
 	return c.Service.From
 }
 
-// problem returns a Problem for the conflict, and for more equal conflicts at other listeners.
+// problem returns a Warning for the conflict, and for more equal conflicts at other listeners. It
+// is about the rule, if a VirtualService loses, else about the service's object.
 func (c *Conflict) problem(more int) config.Problem {
 	field := "spec.ports"
 	if c.Rule != (config.Key{}) {
@@ -68,8 +69,8 @@ func (c *Conflict) problem(more int) config.Problem {
 	return config.Problem{Key: c.object(), Field: field, Reason: reason, Severity: config.Warning}
 }
 
-// conflictProblems returns one Problem for all conflicts between the same two objects, however many
-// listeners have them.
+// conflictProblems returns one Problem for all conflicts between the same two objects on a port,
+// however many listeners have them. They keep the order of the first conflicts.
 func conflictProblems(conflicts []Conflict) []config.Problem {
 	type pair struct {
 		object, winnerRule config.Key

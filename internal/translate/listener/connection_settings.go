@@ -19,8 +19,8 @@ import (
 )
 
 // connectionSettings returns the limits and timeouts of downstream connections
-// (ProxyConfig.connectionSettings). Values that Envoy would refuse are unset; connectionFaults
-// reports them. The defaults of the profile EDGE apply only to gateways.
+// (ProxyConfig.connectionSettings), or nil if none are set. Values that Envoy would refuse are
+// unset; connectionFaults reports them. The defaults of the profile EDGE apply only to gateways.
 func connectionSettings(m *meshconfig.MeshConfig, gateway bool) *meshconfig.ProxyConfig_ConnectionSettings {
 	in := m.GetDefaultConfig().GetConnectionSettings()
 	if in == nil {
@@ -113,7 +113,8 @@ func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connecti
 	}
 }
 
-// connectionFaults returns a Warning for each setting that is ignored, without Key and Origin.
+// connectionFaults returns a Warning for each connection setting that is ignored because Envoy
+// would refuse it, without Key and Origin.
 func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	s := m.GetDefaultConfig().GetConnectionSettings()
 	if s == nil {
@@ -150,8 +151,8 @@ func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
 	}
 }
 
-// applyConnectionSettings sets the limits and timeouts of a connection manager. Path settings here
-// override the mesh's (MeshConfig.pathNormalization).
+// applyConnectionSettings sets the limits and timeouts of a connection manager, if there are any.
+// Path settings here override the mesh's (MeshConfig.pathNormalization).
 func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 	s := b.connectionSettings()
 	if s == nil {

@@ -54,8 +54,9 @@ func (c candidate) conflictsWith(o candidate) bool {
 	return c.rule == none || c.rule != o.rule
 }
 
-// claimMatches assigns the free ranges and names of a match to by, and returns them. ok is false if
-// none is free. lost is the owner of any other part of the match, or nil.
+// claimMatches assigns the free ranges and names of a match to by, and returns them. A server name
+// is free only if it is so in all ranges of the match. ok is false if none is free. lost is the
+// owner of the first part that is not free, or nil.
 func (d *draft) claimMatches(m Match, by candidate) (got Match, ok bool, lost *candidate) {
 	taken := func(prefix, sni string) bool {
 		owner, there := d.claims[matchKey{prefix, sni}]
@@ -106,7 +107,8 @@ func orAny(values []string) []string {
 func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
 
 // toSpec returns the finished listener. unknown is the cluster of connections to unknown
-// destinations.
+// destinations, which the default chain forwards there. The default is TCP or HTTP if the draft
+// handles all connections so, and a black hole if the listener is bound.
 func (d *draft) toSpec(unknown string) Spec {
 	n := d.name
 	s := Spec{

@@ -46,7 +46,8 @@ func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 	return g.outbound(v).extensions[name]
 }
 
-// extensionsOf returns the extension configs of all chains by name, or nil if there are none.
+// extensionsOf returns the encoded extension configs of all chains that are discovered (ECDS), by
+// name, or nil if there are none.
 func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*resource.Resource {
 	var out map[string]*resource.Resource
 	add := func(s *Spec, c *Chain) {
@@ -68,6 +69,8 @@ func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*re
 	return out
 }
 
+// encodeExtension returns the TCP proxy of a discovered chain as an extension config. It refers to
+// the chain's clusters and those of telemetry.
 func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
 	c, from, a := in.chain, in.from, in.listenerContext
 	common := g.shared.Get(a)

@@ -30,7 +30,7 @@ type filterSet struct {
 	port uint32
 }
 
-// side returns the side of plugins for these listeners.
+// side returns the side of plugins for these listeners: Outbound, Inbound, or Edge for a gateway.
 func (of filterSet) side() plugin.Side {
 	switch {
 	case !of.calledFrom:
@@ -43,7 +43,7 @@ func (of filterSet) side() plugin.Side {
 }
 
 // httpFilters returns the HTTP filters of a connection manager, in the order in which requests pass
-// them.
+// them. Access filters run only where proxies are called (of.calledFrom). The router is last.
 func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {

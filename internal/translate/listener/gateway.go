@@ -40,7 +40,9 @@ func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 }
 
 // GatewayTouched reports whether a change may alter the result of Gateway; s is the snapshot after
-// the change. Requests are routed by RDS, so only routes of connections matter.
+// the change. Requests are routed by RDS, so VirtualServices matter only with routes of
+// connections, and services and DestinationRules only if a listener forwards connections. It
+// returns false for a View that is not a gateway's.
 func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false

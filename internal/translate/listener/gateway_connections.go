@@ -13,7 +13,8 @@ import (
 )
 
 // addConnections plans the chain of a server that forwards connections. Its destination is the
-// first matching TCP route of the VirtualServices bound to the server.
+// first matching TCP route of the VirtualServices bound to the server. Without one there is no
+// chain. Listeners of the Gateway API with TLS are planned by addTerminated.
 func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 	if s.IsListener() && s.UsesTLS() {
 		p.addTerminated(s)
@@ -105,7 +106,8 @@ func servicePortOf(s *view.GatewayServer) servicePort {
 }
 
 // addPassthrough plans the chains of a server that forwards TLS without terminating it: one for
-// each TLS match of the VirtualServices bound to it, for the names that the server has.
+// each TLS match of the VirtualServices bound to it, for the names that the server has. Invalid
+// names, and names that another chain has, are Problems; without a name left there is no chain.
 func (p *gatewayPlanner) addPassthrough(s *view.GatewayServer) {
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
 		if !s.ServesHostOf(vs) {

@@ -29,7 +29,8 @@ type GatewayHTTP struct {
 	PerRoute bool
 }
 
-// edgeOf returns the common properties of all connection managers of a gateway.
+// edgeOf returns the common properties of all connection managers of a gateway. Client certificates
+// are forwarded by the topology, else the mesh's proxyHeaders, else as SANITIZE_SET.
 func edgeOf(v *view.View) *GatewayHTTP {
 	t := v.GatewayTopology()
 	e := &GatewayHTTP{
@@ -68,7 +69,8 @@ func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 	return &out
 }
 
-// applyEdge configures a connection manager for the edge of the mesh.
+// applyEdge configures a connection manager for the edge of the mesh: client addresses, client
+// certificates, HTTP/1.0 and HTTP/3.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
 	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()

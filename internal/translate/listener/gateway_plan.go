@@ -29,6 +29,8 @@ type gatewayPlanner struct {
 	names map[string]config.Key
 }
 
+// planGateway plans the listeners of a gateway's View, with the Problems of its servers and routes,
+// sorted and without duplicates.
 func planGateway(v *view.View) *gatewayPlan {
 	merged := v.Gateway()
 	in := &outboundInput{
@@ -56,8 +58,8 @@ func planGateway(v *view.View) *gatewayPlan {
 	return out
 }
 
-// addTargets adds the DestinationRules for connections: of destinations in VirtualServices bound to
-// servers that forward connections.
+// addTargets adds the services and DestinationRules for connections: of destinations in
+// VirtualServices bound to servers that forward connections.
 func (p *gatewayPlanner) addTargets() {
 	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
 	for _, l := range p.v.Gateway().Listeners {
@@ -76,8 +78,8 @@ func (p *gatewayPlanner) addTargets() {
 	}
 }
 
-// planListener plans a listener, and one for HTTP/3 beside it. It returns none if nothing is bound
-// to the servers: the port stays closed.
+// planListener plans a listener, and one for HTTP/3 beside it if it is enabled. It returns none if
+// nothing is bound to the servers: the port stays closed. A listener for UDP is planned by planUDP.
 func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	p.listener, p.names = l, map[string]config.Key{}
 	p.spec = &Spec{Port: l.Port, Gateway: true, Bind: true, ProxyProtocol: p.proxyProtocol}
@@ -110,7 +112,8 @@ func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	return p.finishListener(l)
 }
 
-// finishListener returns the completed listener, or none if it has no chains.
+// finishListener returns the completed listener, and its copy over QUIC if l has HTTP/3. It returns
+// none if it has no chains. Listeners by server name inspect TLS even with one chain.
 func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 	s := *p.spec
 	if len(s.Chains) == 0 && s.Default.HTTP == nil && s.Default.TCP == nil {
@@ -146,7 +149,7 @@ func (p *gatewayPlanner) statPrefix() string {
 }
 
 // addServer plans the chains of a server that shares its address with others by server name, or
-// with none.
+// with none. A server whose certificates the gateway may not read has no chain.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
 	case p.isWithheld(s):
@@ -172,7 +175,8 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	}
 }
 
-// addChain adds a chain of a server. A chain with the name "*" becomes the default chain.
+// addChain adds a chain of a server. A chain without server names, or with the name "*", becomes
+// the default chain. The server's object and from are added to the listener's.
 func (p *gatewayPlanner) addChain(s *view.GatewayServer, c Chain, from ...config.Key) {
 	p.spec.From = append(append(p.spec.From, s.Object.Key), from...)
 	if len(c.Match.SNI) > 0 && !slices.Contains(c.Match.SNI, anyName) {

@@ -20,7 +20,8 @@ import (
 const handshakeTimeout = 15 * time.Second
 
 // serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
-// connections.
+// connections. ISTIO_MUTUAL uses the gateway's own credentials; without any, it adds a Problem and
+// refers to the mesh's.
 func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
 	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
@@ -96,7 +97,7 @@ func chainOverQUIC(c *Chain) (Chain, bool) {
 	return out, true
 }
 
-// transportSocket returns the transport socket of a chain, or nil for plaintext.
+// transportSocket returns the transport socket of a chain, TLS or QUIC, or nil for plaintext.
 func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 	inner := b.downstreamTLS(t)
 	if inner == nil || !b.quic {

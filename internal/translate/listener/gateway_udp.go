@@ -18,8 +18,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// planUDP plans a listener that forwards datagrams. It returns none if no route is bound to it: the
-// port stays closed.
+// planUDP plans a listener that forwards datagrams by weight. It returns none if no route is bound
+// to it: the port stays closed. Shares without a cluster are dropped datagrams.
 func (p *gatewayPlanner) planUDP(s *view.GatewayServer) []Spec {
 	vs, shares := destination.UDPShares(p.v, s)
 	if vs == nil {

@@ -134,7 +134,9 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 }
 
 // OutboundTouched reports whether a change may alter the result of Outbound; s is the snapshot
-// after the change. Only VirtualServices and DestinationRules with settings for connections matter.
+// after the change. Services always may. VirtualServices and DestinationRules may only with
+// settings for connections, or for a View with a Sidecar any VirtualService. For gateways it is
+// GatewayTouched.
 func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.GatewayTouched(v, s, d)
@@ -158,7 +160,9 @@ func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return len(d.Rules) > 0 && rulesTouch(v, s, d)
 }
 
-// rulesTouch reports whether listeners honour any of the changed DestinationRules.
+// rulesTouch reports whether listeners honour any of the changed DestinationRules. It returns true
+// if a VirtualService routes TCP or TLS, because such routes may reference hosts without a service,
+// or if the difference cannot be computed.
 func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	for _, e := range v.Egress {
 		for _, vs := range e.VirtualServices {
@@ -212,8 +216,9 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 	return g.outbound(v).conflicts
 }
 
-// Problems returns what has no effect in the objects of a View's listeners, sorted, as Warnings
-// without Origin.
+// Problems returns what has no effect in the objects of a View's listeners, as Warnings without
+// Origin. For sidecars they are sorted and without duplicates. Other types than sidecars and
+// gateways have none.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
 		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v))
@@ -245,7 +250,8 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	return slices.Compact(list)
 }
 
-// unimported returns a Problem for an egressProxy that exists but is not imported by its Sidecar.
+// unimported returns a Problem for an egressProxy that exists but is not imported by its Sidecar,
+// otherwise nil.
 func unimported(v *view.View) []config.Problem {
 	host := mesh.Hostname(v.OutboundTrafficPolicy().EgressProxy.GetHost())
 	is := func(svc *mesh.Service) bool { return svc.Host == host }

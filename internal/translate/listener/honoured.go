@@ -31,7 +31,8 @@ func sidecarFields() config.Fields {
 }
 
 // UnhonouredSidecar returns a Warning for each setting of a Sidecar that is not honoured, or cannot
-// take effect, without Key and Origin.
+// take effect, without Key and Origin. Examples are a bind address where connections are captured,
+// and captureMode NONE without defaultEndpoint.
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {
@@ -88,8 +89,9 @@ func unsupportedMeshFields() map[string]string {
 }
 
 // UnhonouredMesh returns a Warning for each field of a MeshConfig that should affect listeners and
-// does not, without Key and Origin. Fields are paths in the MeshConfig:
-// "defaultConfig.gatewayTopology". Other packages report their own fields.
+// does not, without Key and Origin. It also warns of connection settings that are ignored and of
+// equal listen ports. Fields are paths in the MeshConfig: "defaultConfig.gatewayTopology". Other
+// packages report their own fields.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	later := unsupportedMeshFields()
 	reason := func(path string) string {

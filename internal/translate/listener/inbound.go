@@ -64,7 +64,8 @@ func planInbound(v *view.View) *inboundPlan {
 }
 
 // planVirtualInbound plans the listener of captured connections. It does not inspect the first
-// bytes on ports declared as TCP, where the server may send first.
+// bytes on ports declared as TCP, where the server may send first. Connections to its own port are
+// refused. All other ports than those given are passed through.
 func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	addresses := familyOf(v.Key).wildcard
 	listen := uint32(v.Settings.Mesh.GetProxyInboundListenPort())
@@ -120,7 +121,8 @@ func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 	}
 }
 
-// addRest plans the chains of connections to all other ports.
+// addRest plans the chains of connections to all other ports. Plaintext TCP is the default chain,
+// which refuses it under STRICT.
 func (s *Spec) addRest(p peers, address string) {
 	http, tcp := p.passthroughChains(0, address)
 	for _, c := range p.chains(p.modes.Mode, http, tcp) {
@@ -135,9 +137,9 @@ func (s *Spec) addRest(p peers, address string) {
 	}
 }
 
-// chains returns the chains of a port: one if the protocol is declared, else one for HTTP and one
-// for the rest. Both have the same match except for HTTP: Envoy does not fall back from one to the
-// other if only one has a transport.
+// chains returns the chains of a port: one if the protocol is declared (the other is nil), else one
+// for HTTP and one for the rest. Both have the same match except for HTTP: Envoy does not fall back
+// from one to the other if only one has a transport.
 func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	n := listenerName(address, p.port)
 	http = &Chain{Name: n, HTTP: &HTTP{

@@ -67,7 +67,8 @@ func (p peers) withMTLS(c *Chain, offers []string) Chain {
 }
 
 // chains returns the chains of a mode for HTTP, for raw connections, or if both are set for either.
-// They keep the other match fields of http and tcp. Connections that match no chain use the
+// DISABLE has http and tcp as they are, STRICT only mutual TLS and a refusal of others, PERMISSIVE
+// both. They keep the other match fields of http and tcp. Connections that match no chain use the
 // listener's default chain.
 func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 	var list []Chain

@@ -15,7 +15,8 @@ import (
 )
 
 // planIngress plans a listener for every ingress listener of the Sidecar that is not captured, and
-// returns the ports of the captured ones, sorted. Of two with one port, the first is used.
+// returns the ports of the captured ones, sorted. Of two with one port, the first is used. A
+// listener with an uncaptured protocol, or on a port of the proxy, is left out with a Problem.
 func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 	seen := map[uint32]bool{}
 	for i, l := range v.Ingress {
@@ -53,7 +54,8 @@ func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 }
 
 // ingressPort returns the port of an ingress listener. If a service has the port as target, its
-// name is used.
+// host and port are used, else the Sidecar's name. With TLS settings the protocol is that inside
+// TLS.
 func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()
@@ -81,9 +83,10 @@ func terminated(p mesh.Protocol) mesh.Protocol {
 	return mesh.TCP
 }
 
-// planBound plans a listener that clients connect to directly. Unless the Sidecar configures
-// certificates for it, it accepts mutual TLS and plaintext by PeerAuthentication; a connection that
-// matches no chain is refused. localDestination is Spec.LocalDestination.
+// planBound plans a listener that clients connect to directly, at the bind address or else on all
+// addresses. Unless the Sidecar configures certificates for it, it accepts mutual TLS and plaintext
+// by PeerAuthentication; a connection that matches no chain is refused. localDestination is
+// Spec.LocalDestination.
 func (p *inboundPlan) planBound(
 	v *view.View,
 	l *networking.IstioIngressListener,

@@ -56,7 +56,7 @@ type rangeChains struct {
 	names  map[string][]int
 }
 
-// rangesOf returns all ranges of the chains, the narrowest first.
+// rangesOf returns all ranges of the chains, without duplicates, the narrowest first.
 func rangesOf(chains []Chain) []rangeChains {
 	seen := map[string]bool{}
 	var list []rangeChains
@@ -88,7 +88,8 @@ func chainsByServerName(chains []Chain, prefix string) map[string][]int {
 	return names
 }
 
-// isCovered reports whether chains already match all connections with a server name.
+// isCovered reports whether chains already match all connections with a server name, by the name, a
+// covering wildcard, or without any name.
 func isCovered(names map[string][]int, name string) bool {
 	if names[""] != nil || names[name] != nil {
 		return true
@@ -106,7 +107,8 @@ func isCovered(names map[string][]int, name string) bool {
 	return false
 }
 
-// repeatChain returns copies of a chain: one for all server names with the same ranges.
+// repeatChain returns copies of a chain: one for all server names with the same ranges. heirs has
+// the ranges of each server name; "" is none.
 func repeatChain(c Chain, heirs map[string][]string) []Chain {
 	byRanges := map[string]*Chain{}
 	for _, name := range slices.Sorted(maps.Keys(heirs)) {

@@ -52,8 +52,9 @@ func (p *planner) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	return out
 }
 
-// tcpMatch reports whether the matches of a TCP route match all connections. Otherwise it returns
-// the destination subnets that they match.
+// tcpMatch reports whether the matches of a TCP route match all connections to b, at ip if it is
+// valid. Otherwise it returns the destination subnets that they match, sorted; with a valid ip
+// these are none. No matches match everything.
 func (p *planner) tcpMatch(
 	matches []*networking.L4MatchAttributes,
 	b servicePort,
@@ -113,7 +114,7 @@ func containsIP(ip netip.Addr, subnets []string) bool {
 }
 
 // weighted returns the destinations of a TCP or TLS route. If there are several, the policy of the
-// first applies.
+// first applies. Without any, connections are refused.
 func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
 	out := routed{rule: vs.Config.Key, from: slices.Clone(vs.From)}
 	shares := destination.Shares(p.v, vs, routes, b.port.Number)
@@ -156,7 +157,7 @@ func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	return r
 }
 
-// rulesFor returns the VirtualServices that match a host, by precedence.
+// rulesFor returns the VirtualServices that match a host, which may be a wildcard, by precedence.
 func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	var places []int
 	switch {

@@ -104,7 +104,8 @@ func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
 	return p.finish()
 }
 
-// planServices plans the listeners of an egress listener's services, in their order.
+// planServices plans the listeners of an egress listener's services, in their order. It plans
+// nothing if the egress listener cannot be served (begin).
 func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) {
 	switch {
 	case !p.begin(e):
@@ -140,7 +141,8 @@ func (p *planner) addUnknownRequests() {
 // httpPort is the default port of HTTP (RFC 9110, section 4.2.1).
 const httpPort = 80
 
-// finish returns the finished plan.
+// finish returns the finished plan: the listeners of all drafts that are not empty, by name, with
+// sorted conflicts and Problems.
 func (p *planner) finish() *outboundPlan {
 	p.plan.specs = make([]Spec, 0, len(p.drafts))
 	for _, d := range slices.SortedFunc(
@@ -196,7 +198,8 @@ func (p *planner) begin(e *egressInput) bool {
 	return true
 }
 
-// planAllPorts plans all ports of services, except at addresses of egress listeners with a port.
+// planAllPorts plans all captured ports of services, except at addresses of egress listeners with a
+// port. Aliases have no listeners.
 func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
 	for _, d := range p.drafts {
 		d.locked = true
@@ -214,7 +217,8 @@ func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
 }
 
 // mayConcern reports whether a service port may be a candidate for one of the addresses to plan. It
-// is cheaper than planning the port.
+// returns true if all are planned. It is cheaper than planning the port, and may return true for a
+// port that is none.
 func (p *planner) mayConcern(b servicePort) bool {
 	if p.only == nil {
 		return true
@@ -229,7 +233,9 @@ func (p *planner) mayConcern(b servicePort) bool {
 	})
 }
 
-// planPort plans the listeners of a service port.
+// planPort plans the listeners of a service port: at the egress listener's address if it has one.
+// Otherwise HTTP shares one listener, headless services have one per endpoint, and others one per
+// address.
 func (p *planner) planPort(b servicePort) {
 	switch {
 	case p.at.address != "":
@@ -243,7 +249,8 @@ func (p *planner) planPort(b servicePort) {
 	}
 }
 
-// planAddress plans the listener of an address for a service port, by its protocol.
+// planAddress plans the listener of an address for a service port, by its protocol. Unknown
+// protocols are TCP.
 func (p *planner) planAddress(b servicePort, address string) {
 	switch {
 	case b.protocol.IsHTTP():
@@ -296,7 +303,8 @@ func (p *planner) selectAddress(at listenAddress) bool {
 	return p.only == nil || p.only[at]
 }
 
-// isTaken reports whether the proxy itself uses an address.
+// isTaken reports whether the proxy itself uses an address: any of its ports if the listener is
+// bound, otherwise its HTTP proxy on loopback and the reserved ports on the wildcard address.
 func (p *planner) isTaken(at listenAddress) bool {
 	switch {
 	case p.at.bound:
@@ -308,7 +316,8 @@ func (p *planner) isTaken(at listenAddress) bool {
 	}
 }
 
-// addProblem adds a Problem of an object at the current address.
+// addProblem adds a Warning about an object at the current address. It adds none while addresses
+// are only visited, or at an address that is not planned.
 func (p *planner) addProblem(key config.Key, field, reason string) {
 	if p.visited != nil || p.only != nil && !p.only[p.here] {
 		return

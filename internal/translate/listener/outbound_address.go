@@ -76,7 +76,8 @@ func isSpecific(text string) bool {
 }
 
 // addresses returns the service's addresses and ranges that the proxies can reach, canonical and
-// without duplicates.
+// without duplicates. Left out are invalid and unspecified addresses, and those of another IP
+// family.
 func (p *planner) addresses(svc *mesh.Service) (addresses, ranges []string) {
 	for _, text := range svc.Addresses {
 		prefix, ok := parsePrefix(text)
@@ -98,8 +99,8 @@ func appendOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
-// parsePrefix parses an IP or a CIDR. IPv4-mapped IPv6 becomes IPv4, and the bits beyond the prefix
-// are cleared.
+// parsePrefix parses an IP or a CIDR; ok is false for others. IPv4-mapped IPv6 becomes IPv4, and
+// the bits beyond the prefix are cleared.
 func parsePrefix(text string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		a = a.Unmap().WithZone("")

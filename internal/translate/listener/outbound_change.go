@@ -24,7 +24,7 @@ const (
 
 // since returns the changes since an older input of the same class, for each egress listener, and
 // derives the order of the services from the older one. ok is false if everything must be
-// replanned.
+// replanned: other settings changed, or too many rules or services.
 func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []change, ok bool) {
 	if in.listenerContext != was.listenerContext || in.sidecar != was.sidecar || in.unknown != was.unknown ||
 		len(in.egress) != len(was.egress) {
@@ -76,8 +76,8 @@ func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	return moved
 }
 
-// changedRules returns the VirtualServices that were added or removed, and the ones that reference
-// a host in moved.
+// changedRules returns the VirtualServices that were added or removed, and the present ones that
+// reference a host in moved.
 func changedRules(
 	v *view.View,
 	was, is []*snapshot.VirtualService,
@@ -120,7 +120,8 @@ func references(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostna
 			))
 }
 
-// addDiffering adds to into the hosts whose service, or its other inputs, changed.
+// addDiffering adds to into the hosts whose service, or its other inputs, changed, appeared or
+// disappeared. Both lists are sorted by host.
 func (e *egressInput) addDiffering(old *egressInput, into map[mesh.Hostname]bool) {
 	a, b := old.services, e.services
 	for len(a) > 0 || len(b) > 0 {
@@ -138,8 +139,9 @@ func (e *egressInput) addDiffering(old *egressInput, into map[mesh.Hostname]bool
 	}
 }
 
-// since returns the services that changed, or for which routed returns true, and derives the order
-// of all. ok is false if everything must be replanned.
+// since returns the services that changed, or for which routed returns true, before and after, and
+// derives the order of all. ok is false if everything must be replanned: more than mostServices
+// changed, one is an alias, or the listener is an HTTP proxy.
 func (e *egressInput) since(
 	old *egressInput,
 	differs map[mesh.Hostname]bool,

@@ -98,7 +98,7 @@ type serviceInput struct {
 	endpoints *snapshot.EndpointSet
 }
 
-// sortByAge sets order, unless it is set.
+// sortByAge sets e.order, the indexes of services by age, unless it is set.
 func (e *egressInput) sortByAge() {
 	if e.order != nil {
 		return
@@ -137,6 +137,8 @@ type target struct {
 	service *mesh.Service
 }
 
+// inputFor returns the input of the outbound listeners of a View: the services of each egress
+// listener, and the VirtualServices that affect connections.
 func (g *Generator) inputFor(v *view.View) *outboundInput {
 	in := &outboundInput{
 		class:           classOf(v.Key),
@@ -179,6 +181,8 @@ func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 // isForwarded reports whether connections to a port are, or may be, forwarded as TCP.
 func isForwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol.IsHTTP() }
 
+// addTargets adds the destinations of TCP and TLS routes with their DestinationRules to in.targets,
+// except hosts in seen, and adds them to seen.
 func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, seen map[mesh.Hostname]bool) {
 	note := func(list []*networking.RouteDestination) {
 		for _, d := range list {
@@ -198,8 +202,8 @@ func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, s
 	}
 }
 
-// shapingRule returns the DestinationRule of a host if it has settings that TCP listeners honour,
-// else nil.
+// shapingRule returns the DestinationRule of a host if it, or a subset, has settings that TCP
+// listeners honour, else nil.
 func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	r := v.DestinationRule(host)
 	if r == nil {

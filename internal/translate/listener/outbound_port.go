@@ -17,7 +17,7 @@ const httpProxy = "HTTP_PROXY"
 
 // planEgressPort plans an egress listener with a port. Services without that port are ignored;
 // without any service there is no listener. The port of an HTTP proxy or a socket is not that of a
-// service.
+// service. A protocol that is not captured, and TCP at a socket, are Problems.
 func (p *planner) planEgressPort(l *networking.IstioEgressListener, services iter.Seq[serviceInput]) {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	_, planned := p.ports[l.GetPort().GetNumber()]
@@ -77,6 +77,7 @@ func isHTTPProxy(l *networking.IstioEgressListener) bool {
 }
 
 // planHTTPProxyPort plans an egress listener that is an HTTP proxy, for services on any port.
+// Without services there is none.
 func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 	if len(p.egress.services) == 0 {
 		return

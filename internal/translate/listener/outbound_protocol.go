@@ -37,7 +37,8 @@ func (p *planner) addHTTP(b servicePort, address string) {
 }
 
 // addAuto adds a port without a declared protocol: HTTP is routed, the rest forwarded. At an
-// address of its own the service has its own routes; elsewhere requests are routed by host.
+// address of its own the service has its own routes; elsewhere requests are routed by host. An own
+// address that another service uses for TCP is a conflict, and nothing is added.
 func (p *planner) addAuto(b servicePort, address string) {
 	d := p.draftAt(b, address)
 	if d == nil {
@@ -116,7 +117,8 @@ func (p *planner) addChain(d *draft, b servicePort, c routed) {
 }
 
 // addRanges adds destination ranges of the wildcard address. Envoy matches the range before the
-// protocol, so the chains of a range must handle all of its connections.
+// protocol, so the chains of a range must handle all of its connections. Without a declared
+// protocol plaintext HTTP gets a chain too.
 func (p *planner) addRanges(b servicePort, ranges []string) {
 	d := p.draftAt(b, p.family.wildcard[0])
 	if d == nil {

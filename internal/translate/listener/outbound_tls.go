@@ -13,7 +13,8 @@ import (
 )
 
 // addTLS adds connections with TLS of the application: by server name if rules match it, or if the
-// address is shared; otherwise all connections.
+// address is shared; otherwise all connections. An own address that another service uses for TCP is
+// a conflict, and nothing is added.
 func (p *planner) addTLS(b servicePort, address string) {
 	d := p.draftAt(b, address)
 	if d == nil {
@@ -46,8 +47,8 @@ func (p *planner) addTLSRanges(d *draft, b servicePort, ranges []string) {
 	p.addServiceChain(d, b, p.toService(b), ranges)
 }
 
-// addServiceChain adds a chain that matches a service by its server names. Names that Envoy cannot
-// match are Problems.
+// addServiceChain adds a chain that matches a service, and its aliases, by their server names.
+// Names that Envoy cannot match are Problems; without any other name there is no chain.
 func (p *planner) addServiceChain(d *draft, b servicePort, c routed, ranges []string) {
 	names := []string{string(b.service.Host)}
 	for _, alias := range p.aliases[b.service.Host] {
@@ -99,6 +100,8 @@ func (p *planner) tlsRoutes(b servicePort, ip netip.Addr, ranges []string) []rou
 	return out
 }
 
+// tlsMatch returns the Match of a TLS route's match at ip, if it is valid, or in ranges. ok is
+// false if it matches nothing there. Server names that Envoy cannot match are Problems of vs.
 func (p *planner) tlsMatch(
 	vs *snapshot.VirtualService,
 	field string,
@@ -149,7 +152,8 @@ func serverNames(names []string) (list, faults []string) {
 	return slices.Compact(list), faults
 }
 
-// toService returns the service itself as destination.
+// toService returns the service itself as destination, with the policy of its DestinationRule.
+// Redis has its own filter only if the feature is on.
 func (p *planner) toService(b servicePort) routed {
 	c := mesh.ClusterName{Direction: mesh.Outbound, Port: b.port.Number, Host: b.service.Host}
 	out := routed{tcp: forwardTo(c.String())}

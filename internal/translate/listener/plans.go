@@ -28,7 +28,8 @@ type outboundKey struct {
 }
 
 // outbound returns the outbound listeners of a View's class. They are planned once per snapshot,
-// and reused from the previous one if their inputs are equal.
+// and reused from the previous one if their inputs are equal. If few inputs changed, only the
+// affected ones are replanned.
 func (g *Generator) outbound(v *view.View) *outbound {
 	return snapshot.Derive(v.Snapshot.Derived, outboundKey{g, classOf(v.Key)}, func() *outbound {
 		in := g.inputFor(v)
@@ -88,7 +89,8 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 	return g.joined(was, in, plan, names)
 }
 
-// joined merges replanned listeners into the previous ones.
+// joined merges replanned listeners into the previous ones. names has the listeners that were
+// replanned; they disappear if plan does not have them. was is not modified.
 func (g *Generator) joined(was *outbound, in *outboundInput, plan *outboundPlan, names map[string]bool) *outbound {
 	o := &outbound{
 		input: in,
@@ -131,7 +133,8 @@ func anyOf(set map[string]bool, holds func(string) bool) bool {
 	return false
 }
 
-// merged returns a list, sorted by name, with the elements of names replaced by others.
+// merged returns a list, sorted by name, with the elements of names replaced by others, which are
+// sorted too. It returns nil for an empty result.
 func merged[T any](old, others []T, nameOf func(T) string, names map[string]bool) []T {
 	list := make([]T, 0, len(old)+len(others))
 	for _, x := range old {

@@ -38,7 +38,8 @@ func betweenPolicies(plugins plugin.Places) bool {
 	return false
 }
 
-// requestPlugins returns the HTTP filters that reference the plugins of a phase by ECDS.
+// requestPlugins returns the HTTP filters that reference the plugins of a phase for a side and port
+// by ECDS. Plugins for connections are left out.
 func (a listenerContext) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32) (list []*hcmv3.HttpFilter) {
 	for p := range a.plugins.All {
 		if p.Connections || p.Phase != phase || !p.AppliesTo(side, port) {
@@ -56,8 +57,9 @@ func (a listenerContext) requestPlugins(phase plugin.Phase, side plugin.Side, po
 	return list
 }
 
-// connectionPlugins returns the network filters that reference the plugins of phases by ECDS.
-// Plugins do not support QUIC.
+// connectionPlugins returns the network filters that reference the plugins of phases for the
+// chain's side and port by ECDS, in the order of phases. Over QUIC there are none, because plugins
+// do not support it.
 func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*listenerv3.Filter) {
 	if b.quic {
 		return nil

@@ -81,7 +81,7 @@ type policySet struct {
 	authorization  *authorization.Authorization
 }
 
-// policies returns the policies of a View.
+// policies returns the policies of a View. A part without any object is nil.
 func (g *Generator) policies(v *view.View) policySet {
 	p := policySet{g.authentications.For(v), g.authorizations.For(v)}
 	if p.authentication != nil && len(p.authentication.From) == 0 {
@@ -175,6 +175,8 @@ func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFi
 	return g.accessTable.Get(accessInput{split: betweenPolicies(plugins), policies: p})
 }
 
+// newAccessFilters returns the filters of access policies: themselves if in.inside, else references
+// to them by ECDS, in two halves if in.split. Filters of raw connections are always themselves.
 func newAccessFilters(in accessInput) *accessFilters {
 	p := in.policies
 	if in.inside {
@@ -198,7 +200,8 @@ func newAccessFilters(in accessInput) *accessFilters {
 	return out
 }
 
-// textOf returns a text that is equal only for equal filters.
+// textOf returns a text that is equal only for equal filters. It panics if a filter cannot be
+// encoded.
 func textOf(filters []*listenerv3.Filter) string {
 	var b []byte
 	for _, f := range filters {
@@ -238,7 +241,7 @@ type policyExtension struct {
 }
 
 // Policies returns the extension config with a name, or nil unless it is PoliciesExtension or a
-// half of it.
+// half of it. Without policies it has no filters.
 func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	in := policyExtension{name: name}
 	switch name {
@@ -260,8 +263,8 @@ func (g *Generator) PoliciesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return g.policiesTouched(v, s, d)
 }
 
-// encodePolicies returns a filter that contains a chain of filters, because their number varies.
-// Envoy runs them as if they were in the listener.
+// encodePolicies returns an extension config whose only filter contains a chain of filters, because
+// their number varies. Envoy runs them as if they were in the listener.
 func encodePolicies(in policyExtension) *resource.Resource {
 	p := in.policies
 	chain := new(filterchainv3.FilterChainConfig)

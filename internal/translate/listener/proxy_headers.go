@@ -16,8 +16,9 @@ import (
 const serverName = "istio-envoy"
 
 // applyProxyHeaders sets the headers that the proxy adds to requests and responses
-// (ProxyConfig.proxyHeaders). Outbound listeners honour only requestId, preserveHttp1HeaderCase and
-// server.
+// (ProxyConfig.proxyHeaders). All listeners honour requestId, preserveHttp1HeaderCase and server;
+// only inbound ones X-Forwarded-Port and client certificates here. For gateways applyEdge sets
+// these.
 func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	if h.GetRequestId().GetDisabled().GetValue() {
@@ -42,8 +43,9 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// applyServerHeader sets the "server" header of responses (proxyHeaders.server). By default
-// outbound listeners keep Envoy's default, "envoy".
+// applyServerHeader sets the "server" header of responses (proxyHeaders.server). By default it is
+// serverName inbound and at gateways, and Envoy's default, "envoy", outbound. If disabled, the
+// application's header passes.
 func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
 	if b.inbound || b.edge {
 		m.ServerName = serverName
@@ -56,7 +58,8 @@ func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// forwardClientCert translates ForwardClientCertDetails, whose names are Envoy's.
+// forwardClientCert translates ForwardClientCertDetails, whose names are Envoy's. The default is
+// APPEND_FORWARD.
 func forwardClientCert(in meshconfig.ForwardClientCertDetails) hcmv3.HttpConnectionManager_ForwardClientCertDetails {
 	switch in {
 	case meshconfig.ForwardClientCertDetails_SANITIZE:

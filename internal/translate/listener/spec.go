@@ -159,8 +159,8 @@ type WeightedCluster struct {
 	Weight uint32
 }
 
-// clusters returns the names of the clusters of services that the listener itself references, not
-// by RDS or ECDS, sorted.
+// clusters returns the names of the clusters that the listener itself references, not by RDS or
+// ECDS, sorted and without duplicates. Clusters of UDP are included.
 func (s *Spec) clusters() []string {
 	var names []string
 	add := func(c *Chain) {
@@ -183,7 +183,7 @@ func (s *Spec) clusters() []string {
 	return slices.Compact(names)
 }
 
-// ports returns the destination ports that chains match, sorted.
+// ports returns the destination ports that chains match, sorted and without duplicates.
 func (s *Spec) ports() []uint32 {
 	var list []uint32
 	for i := range s.Chains {

@@ -6,8 +6,9 @@ import "strconv"
 // equal.
 func (s *Spec) String() string { return string(s.appendText(nil, true)) }
 
-// appendText appends the text. Without extensions, it omits the parts that come by ECDS; that text
-// is the cache key of the encoded listener.
+// appendText appends the complete text of the listener, which differs for different Specs. Without
+// extensions, it omits the parts that come by ECDS; that text is the cache key of the encoded
+// listener.
 func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(append(b, "listener "...), s.Name)
 	b = append(b, " at "...)
@@ -58,6 +59,8 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	return append(b, '\n')
 }
 
+// appendText appends the text of a chain. Without extensions, of a TCP proxy that comes by ECDS it
+// has only what the listener contains.
 func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(b, c.Name)
 	if c.Match.DestinationPort != 0 {
@@ -86,6 +89,7 @@ func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	return c.TCP.appendText(b)
 }
 
+// appendText appends the complete text of a connection manager.
 func (h *HTTP) appendText(b []byte) []byte {
 	b = appendWord(b, h.StatPrefix)
 	if h.Route != "" {
@@ -106,6 +110,7 @@ func (h *HTTP) appendText(b []byte) []byte {
 	return b
 }
 
+// appendText appends the complete text of a TCP proxy.
 func (t *TCP) appendText(b []byte) []byte {
 	b = appendWord(b, t.StatPrefix)
 	for _, c := range t.Clusters {
@@ -155,7 +160,7 @@ func appendWords(b []byte, what string, words []string) []byte {
 	return b
 }
 
-// appendWord appends a word, quoted if it contains separators.
+// appendWord appends a word, quoted if it is empty or contains separators.
 func appendWord(b []byte, word string) []byte {
 	for i := range len(word) {
 		if c := word[i]; c <= ' ' || c == '"' || c == ',' || c >= 0x7f {

@@ -36,7 +36,8 @@ type TLS struct {
 }
 
 // newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
-// protocols are ALPN names.
+// protocols are ALPN names. Client certificates are required for MUTUAL and accepted for
+// OPTIONAL_MUTUAL; in other modes their settings are ignored. Unknown cipher suites are left out.
 func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	t := &TLS{
 		Certificates: certificatesOf(in), Ciphers: config.KnownCipherSuites(in.GetCipherSuites()), Protocols: protocols,
@@ -56,7 +57,8 @@ func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 }
 
 // certificatesOf returns the SDS names of a server's certificates. Of several fields that name
-// some, the first is used.
+// some, the first is used: credentialNames, credentialName, tlsCertificates, serverCertificate with
+// privateKey.
 func certificatesOf(in *networking.ServerTLSSettings) []string {
 	var names []string
 	switch {
@@ -76,8 +78,9 @@ func certificatesOf(in *networking.ServerTLSSettings) []string {
 	return names
 }
 
-// trustOf returns the SDS name of the authorities for clients. A credential contains its own,
-// unless another field names them.
+// trustOf returns the SDS name of the authorities for clients: of caCertCredentialName, else the
+// credential's own, else the files caCertificates, else the first in tlsCertificates. It returns ""
+// without any.
 func trustOf(in *networking.ServerTLSSettings) string {
 	switch {
 	case in.GetCaCertCredentialName() != "":
