@@ -25,9 +25,9 @@ func (c *Client) Request(r stream.Request) {
 	c.applyEvent(r)
 }
 
-// Next waits for the next response and returns it. After writing it, the caller must call Sent
-// before it calls Next again. The error is the context's, ErrClosed, ErrInternal or a
-// ProtocolError.
+// Next waits for the next response and returns it. It applies the newest offer first. After writing
+// the response, the caller must call Sent before it calls Next again. The error is the context's,
+// ErrClosed, ErrInternal or a ProtocolError.
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
 		if o := c.mailbox.Swap(nil); o != nil {
@@ -68,7 +68,8 @@ func (c *Client) acceptOffer(o *offer) {
 }
 
 // Sent records that the last response of Next was written, with its size in bytes and the time that
-// writing took.
+// writing took, in metrics and log. Incremental responses with endpoints are logged at debug level.
+// The machine may then emit the next response.
 func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	n := s.Resources()
 	c.env.metrics.Sent(s.TypeURL, n, bytes, took)

@@ -96,7 +96,9 @@ type Sharing struct {
 	Total int64
 }
 
-// Sharing returns the current sizes. It reads the resources of each ResourceGroup once.
+// Sharing returns the current sizes: of all resources once (Unique), and multiplied by their
+// clients (Total). Only ResourceGroups with clients are included in Unique. It reads the resources
+// of each ResourceGroup once.
 func (p *Pusher) Sharing() Sharing {
 	var clients map[*stream.ResourceGroup]int
 	p.queryRollout(func(r *rollout.Rollout) { clients = r.Groups() })

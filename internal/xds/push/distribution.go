@@ -21,9 +21,9 @@ type Distribution struct {
 	Reach map[config.Key]Reach
 }
 
-// Distribution computes how many proxies each of the objects has reached. It reads the origin of
-// each distinct resource and the state of each proxy. It is meant to be called rarely, with few
-// objects.
+// Distribution computes how many proxies each of the objects has reached; without objects it
+// returns only the snapshot. It reads the origin of each distinct resource and the state of each
+// proxy. It is meant to be called rarely, with few objects.
 func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 	d := Distribution{Snapshot: p.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {

@@ -31,7 +31,8 @@ func newNameTable() *nameTable {
 }
 
 // internNames returns the shared list of the names: sorted, without duplicates and empty names.
-// names may be in any order. The caller must hold the second result while it uses the list.
+// names may be in any order. The caller must hold the second result while it uses the list: the
+// table has only weak pointers. It returns nil for no names.
 func (t *nameTable) internNames(names []string) ([]string, any) {
 	if len(names) == 0 {
 		return nil, nil

@@ -29,7 +29,8 @@ func (p *Pusher) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// runOwner processes events, queries and timers until the context ends.
+// runOwner processes events, queries and timers until the context ends. A query sees all events
+// that were queued before it.
 func (p *Pusher) runOwner(ctx context.Context, r *rollout.Rollout) {
 	var at time.Time // the time at which due fires
 	var due <-chan time.Time
@@ -67,7 +68,8 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 	}
 }
 
-// carryOut executes an action of the rollout, or logs and counts it if it is only a record.
+// carryOut executes an action of the rollout: it enqueues jobs, delivers offers, queries clients
+// and sets metrics. logRecord logs the actions that are only records.
 func (p *Pusher) carryOut(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.Generate:
@@ -96,7 +98,7 @@ func (p *Pusher) carryOut(a rollout.Action) {
 }
 
 // logRecord logs the rollout's decisions about refused resources, and barriers and transitions that
-// timed out before all proxies had acknowledged.
+// timed out before all proxies had acknowledged. It ignores all other actions.
 func (p *Pusher) logRecord(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.BarrierTimedOut:
@@ -141,7 +143,7 @@ func (p *Pusher) queryRollout(read func(*rollout.Rollout)) {
 	}
 }
 
-// ageStreams sends stream.Tick to all streams every overduePeriod.
+// ageStreams sends stream.Tick to all streams every overduePeriod, until the context ends.
 func (p *Pusher) ageStreams(ctx context.Context) {
 	for {
 		select {

@@ -74,7 +74,8 @@ type query struct {
 // owner. Changes for a producer without a queued job are collected until it has one.
 const jobsPerWorker = 4
 
-// New returns a Pusher. It pushes nothing before Run.
+// New returns a Pusher. It pushes nothing before Run. Missing Logger, Metrics and Clock are
+// replaced by defaults; Workers defaults to GOMAXPROCS.
 func New(o Options) *Pusher {
 	p := &Pusher{
 		environment: environment{

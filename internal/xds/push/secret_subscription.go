@@ -34,7 +34,8 @@ func (s *secretSubscription) reportOpened(id string, proxy *mesh.Proxy) {
 	}
 }
 
-// setNames reports the names if they differ from the last ones. It does nothing after end.
+// setNames reports the names if they differ from the last ones. It does nothing after reportClosed,
+// or without a report function.
 func (s *secretSubscription) setNames(names []string) {
 	if s.report == nil {
 		return
@@ -48,7 +49,8 @@ func (s *secretSubscription) setNames(names []string) {
 	s.report(s.last)
 }
 
-// reportClosed reports that the stream has ended.
+// reportClosed reports that the stream has ended. Later names are not reported. It does nothing
+// without a report function.
 func (s *secretSubscription) reportClosed() {
 	if s.report == nil {
 		return

@@ -30,8 +30,9 @@ type progress struct {
 	given []string
 }
 
-// applyEvent applies an event to the stream's machine and carries out the actions. It does nothing
-// after the stream has ended.
+// applyEvent applies an event to the stream's machine and carries out the actions: it wakes the
+// writer, informs the rollout and the reporter of Secrets, and logs. It does nothing after the
+// stream has ended, or if the machine panics.
 func (c *Client) applyEvent(e stream.Event) {
 	c.mu.Lock()
 	if c.ended != nil {
@@ -87,6 +88,7 @@ func sameNames(a, b []string) bool {
 }
 
 // recordActions records the actions of a Step in the session and returns their consequences.
+// EndStream ends the session. Acknowledgements enter the progress only if the rollout needs them.
 // session.mu must be held.
 func (c *Client) recordActions(actions []stream.Action) progress {
 	p := progress{resources: c.resources}
@@ -131,7 +133,8 @@ func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
 	}
 }
 
-// reportAction logs and counts an action. It forwards NACKs and wanted names to the rollout.
+// reportAction logs and counts an action. It forwards NACKs and wanted names to the rollout, and
+// ends the NACK of a type that was acknowledged.
 func (c *Client) reportAction(a stream.Action) {
 	env := c.env
 	switch a := a.(type) {

@@ -71,7 +71,8 @@ func New(o Options) *Scope {
 }
 
 // Step applies an event at the time now, which must not decrease, and returns the resulting
-// decisions. The decisions are sorted by name. The list is valid until the next call.
+// decisions. The decisions are sorted by name. The list is valid until the next call. Events of
+// connections that are not voters are ignored.
 func (s *Scope) Step(now time.Time, e Event) []Decision {
 	s.out = s.out[:0]
 	switch e := e.(type) {
@@ -112,6 +113,9 @@ func (s *Scope) forEachEntry(now time.Time, do func(time.Time, string, *entry)) 
 	}
 }
 
+// recordRefusal records a voter's refusal of a candidate. Another version of the name is released
+// as Outdated first. It ignores connections that are not voters, and candidates that were accepted
+// before.
 func (s *Scope) recordRefusal(now time.Time, e Refused) {
 	identity, member := s.voters.members[e.Connection]
 	if _, good := s.accepted[e.Candidate]; !member || good {
@@ -161,8 +165,8 @@ func (s *Scope) recordAccepted(c Candidate) {
 }
 
 // decideEntry quarantines a candidate if its refusals form a quorum, and either its window is over
-// or all members have refused it. A candidate without refusals becomes idle. It does nothing if the
-// candidate is quarantined already.
+// or all members have refused it. Each further quarantine lasts twice as long, up to MaxRetry. A
+// candidate without refusals becomes idle. It does nothing if the candidate is quarantined already.
 func (s *Scope) decideEntry(now time.Time, name string, x *entry) {
 	switch {
 	case x.quarantine != nil:

@@ -54,7 +54,9 @@ func (x *candidates) findPrevious(name string) (before previous, ok bool) {
 	return before, ok || x.unconfirmed
 }
 
-// addCandidate makes r a candidate. It removes the candidate if r is the last good resource again.
+// addCandidate makes r a candidate with before as its last good resource. If the name has a
+// candidate already, the last good resource of that one stays. It removes the candidate if r has
+// the version of the last good resource.
 func (x *candidates) addCandidate(r *resource.Resource, before previous) {
 	if old, known := x.replaced[r.Name]; known {
 		before = old
@@ -113,6 +115,7 @@ func (x *candidates) isWatched(now time.Time, voters int) bool {
 }
 
 // removeAcked removes the candidates that are among acknowledged parts in the version of the set.
+// Other versions do not confirm a candidate.
 func (x *candidates) removeAcked(set *resource.Set, parts []*stream.Payload) {
 	if len(x.replaced) == 0 {
 		return

@@ -28,7 +28,7 @@ func clustersOf(r *resource.Resource) []string {
 
 // endpointsOf returns the name of the ClusterLoadAssignment that an encoded cluster waits for:
 // eds_cluster_config.service_name, or else the cluster's name. It returns "" if the cluster's type
-// is not EDS.
+// is not EDS or its encoding is invalid.
 func endpointsOf(cluster *resource.Resource) string {
 	name, eds := "", false
 	for b := cluster.Body; len(b) > 0; {
@@ -60,7 +60,7 @@ func endpointsOf(cluster *resource.Resource) string {
 }
 
 // serviceName returns the field Cluster.EdsClusterConfig.service_name of an encoded
-// EdsClusterConfig.
+// EdsClusterConfig, or "" if it is missing or the encoding is invalid.
 func serviceName(b []byte) string {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -80,7 +80,8 @@ func serviceName(b []byte) string {
 	return ""
 }
 
-// allEndpointsOf returns the sorted results of endpointsOf for a list of clusters.
+// allEndpointsOf returns the results of endpointsOf for a list of clusters, sorted and without
+// duplicates or "".
 func allEndpointsOf(clusters []*resource.Resource) []string {
 	names := make([]string, 0, len(clusters))
 	for _, c := range clusters {

@@ -45,7 +45,10 @@ type lastTurn struct {
 	proxies int // that were offered a new ResourceSnapshot
 }
 
-// dueTime returns when the turn for the changes may begin.
+// dueTime returns when the turn for the changes may begin. With a quiet period (After), that is
+// After the last change, limited by Max since the first. Otherwise, and for endpoints with
+// EndpointsAtOnce, it is a pause after the last turn. The pause grows with the duration and proxies
+// of that turn, up to a limit that is lower for endpoints.
 func (d Debounce) dueTime(g gathering, t lastTurn) time.Time {
 	if d.After > 0 && !(g.endpointsOnly && d.EndpointsAtOnce) {
 		longest := d.Max

@@ -30,7 +30,9 @@ func isDroppable(c *config.Config) bool {
 	})
 }
 
-// isHarmless reports whether a patch can be left out without weakening any protection.
+// isHarmless reports whether a patch can be left out without weakening any protection: a merge of
+// harmless fields (harmlessMerge), or an added HTTP filter that harmlessFilter accepts. Removals,
+// replacements and all else are not.
 func isHarmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	value := p.GetPatch().GetValue()
 	switch p.GetPatch().GetOperation() {
@@ -87,7 +89,7 @@ func onlyFields(value *structpb.Struct, allowed []string) bool {
 	return len(value.GetFields()) > 0
 }
 
-// snakeCase returns the name of a field as it is in protobuf.
+// snakeCase returns the protobuf name of a field from its JSON name: "statPrefix" is "stat_prefix".
 func snakeCase(name string) string {
 	var b strings.Builder
 	for _, r := range name {

@@ -19,8 +19,9 @@ func scopeOf(g *view.Generator, k view.Key) view.Key {
 // manyNames is the number of names from which one call of Every is cheaper than calls of Named.
 const manyNames = 100
 
-// lookupNamed returns a function that returns resources of a View by name. It must be called with
-// names in sorted order.
+// lookupNamed returns a function that returns resources of a View by name, or nil for unknown ones.
+// It must be called with names in sorted order. For manyNames or more names it generates all at
+// once (Every), where the generator can.
 func lookupNamed(g *view.Generator, v *view.View, names int) func(name string) *resource.Resource {
 	if g.Every == nil || names < manyNames {
 		return func(name string) *resource.Resource { return g.Named(v, name) }

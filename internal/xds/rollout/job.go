@@ -25,7 +25,9 @@ type Result struct {
 	Err error
 }
 
-// Run runs the generator. It panics if the generator does.
+// Run runs the generator and returns its Product. It builds a new View unless the change is empty.
+// It has no effect on the producer, and panics if the generator does. Err of the result reports
+// invalid resources, which are still in the Product.
 func (j *Job) Run() (r Result) {
 	gen := j.producer.gen
 	r.Product = j.old
@@ -61,7 +63,8 @@ type Members struct {
 	Resources *stream.ResourceSnapshot
 }
 
-// members returns the class's clients and resources.
+// members returns the class's clients and resources. Resources is nil if the newest Product of some
+// producer is not in it, because it is held back or others are not done.
 func (cl *class) members() Members {
 	m := Members{Clients: make([]*Client, 0, len(cl.clients)), Resources: cl.resources}
 	for c := range cl.clients {

@@ -135,7 +135,8 @@ type producer struct {
 	ancestor *ancestor
 }
 
-// isTouched reports whether a change may alter the Product. s is the snapshot after the change.
+// isTouched reports whether a change may alter the Product. s is the snapshot after the change. It
+// may return true for a change without effect. Without a View or with d.All it returns true.
 func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	switch {
 	case pr.view == nil || d.All:
@@ -164,7 +165,7 @@ func (pr *producer) voterClients() iter.Seq[*Client] {
 
 // composeResources returns the ResourceSnapshot of ResourceGroups that are in the order of the
 // producers. It takes types over from the class's present ResourceSnapshot where no ResourceGroup
-// differs.
+// differs. The class stays as it is.
 func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.ResourceSnapshot {
 	resources := cl.resources
 	byType := map[string][]*stream.ResourceGroup{}

@@ -8,8 +8,10 @@ import (
 )
 
 // transitionKey returns the Key that a client must have now. If the change from the old snapshot
-// alters the mutual TLS modes that it accepts, it gets a Key with which it accepts both modes
-// during the transition, and the barrier holds back its clients.
+// alters the mutual TLS modes that it accepts, the Key accepts both modes during the transition,
+// and the barrier holds back its clients. A transition that is already on its way continues.
+// Otherwise the Key is k, and c leaves the transition; so it does without an old snapshot, class or
+// server certificate.
 func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {
@@ -53,7 +55,8 @@ type otherProxies struct {
 }
 
 // findOtherProxies looks for workloads that accept mutual TLS and are not connected here. It does
-// so only if the change may alter how clients must call workloads.
+// so only if the change may alter how clients must call workloads, and stops at the first such
+// workload that must be called differently. Without an old snapshot it finds none.
 func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (found otherProxies) {
 	if old == nil || !d.All && !changesPeerAuthentication(d) {
 		return otherProxies{}

@@ -153,7 +153,9 @@ func (t *mtlsTransition) waitForOthers(now time.Time, exist, callsChange bool) {
 	}
 }
 
-// finishAt returns when the phase UpdateClients ends if nothing more is acknowledged.
+// finishAt returns when the phase UpdateClients ends if nothing more is acknowledged: updateTimeout
+// after its start while clients are behind or proxies elsewhere are affected, updateDelay if calls
+// change, otherwise at once.
 func (t *mtlsTransition) finishAt() time.Time {
 	switch {
 	case len(t.behind) > 0 || t.othersAffected:

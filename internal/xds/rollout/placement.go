@@ -12,7 +12,7 @@ import (
 const classIdleTimeout = time.Minute
 
 // placeClient puts a client in the class of a Key, without the EnvoyFilters that are suspended for
-// it. It does nothing if the client has disconnected.
+// it. c.wanted keeps the Key with them. It does nothing if the client has disconnected.
 func (r *Rollout) placeClient(c *Client, wanted view.Key) {
 	if !r.isConnected(c) {
 		return
@@ -38,9 +38,9 @@ func (r *Rollout) placeMoving() {
 	}
 }
 
-// moveClient moves a client to a class and offers it the class's ResourceSnapshot. If names that it
-// subscribes to have to be generated first, the ResourceSnapshot that contains them will be offered
-// instead.
+// moveClient moves a client to a class and offers it the class's ResourceSnapshot. Its vote moves
+// too. If names that it subscribes to have to be generated first, or the class has no
+// ResourceSnapshot yet, it is offered the next one instead. Paused generators of the class resume.
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {
@@ -104,8 +104,8 @@ func (r *Rollout) resumeGenerators(cl *class) {
 	r.recountIfQuarantined(cl)
 }
 
-// removeFromClass detaches a client from its class, if it has one. A class without clients is kept
-// for classIdleTimeout.
+// removeFromClass detaches a client from its class, if it has one. The last client pauses the
+// class's producers; a class without clients is kept for classIdleTimeout.
 func (r *Rollout) removeFromClass(c *Client) {
 	cl := c.class
 	if cl == nil {
@@ -133,7 +133,8 @@ func (r *Rollout) recountIfQuarantined(cl *class) {
 	}
 }
 
-// addClient adds a client. It stays without a class until the first snapshot.
+// addClient adds a client and places it in its class. It stays without a class until the first
+// snapshot, or if its Key cannot be computed.
 func (r *Rollout) addClient(c *Client) {
 	r.clients[c] = struct{}{}
 	for _, a := range c.Proxy.Addresses {
@@ -149,7 +150,8 @@ func (r *Rollout) addClient(c *Client) {
 	}
 }
 
-// removeClient removes a client, with its vote.
+// removeClient removes a client, with its vote. The barrier and the mutual TLS transition no longer
+// wait for it.
 func (r *Rollout) removeClient(c *Client) {
 	delete(r.clients, c)
 	for _, a := range c.Proxy.Addresses {
@@ -165,8 +167,8 @@ func (r *Rollout) removeClient(c *Client) {
 	r.transition.removeClient(c)
 }
 
-// removeIdle removes classes and suspensions that have been without clients for classIdleTimeout,
-// and candidates that do not exist any more.
+// removeIdle removes classes and suspensions that have been without clients for classIdleTimeout.
+// It also removes watched candidates whose resources no longer exist.
 func (r *Rollout) removeIdle() {
 	for _, cl := range r.classes {
 		if len(cl.clients) == 0 && r.now.Sub(cl.left) >= classIdleTimeout {
@@ -186,7 +188,8 @@ func (r *Rollout) removeIdle() {
 	}
 }
 
-// removeClass removes a class, with the producers that only it needs.
+// removeClass removes a class, with the producers that only it needs. The barrier no longer waits
+// for these.
 func (r *Rollout) removeClass(cl *class) {
 	delete(r.classes, cl.key)
 	for _, pr := range cl.producers {

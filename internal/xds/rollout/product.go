@@ -58,8 +58,9 @@ func generateAll(gen *view.Generator, t task, old Product, next *Product) (gener
 	return len(list), err
 }
 
-// replaceSet makes a new ResourceGroup of a set. It does nothing if the set is the same as before.
-// changed are the resources of the set that may be new.
+// replaceSet makes a new ResourceGroup of a set, and for clusters updates the endpoint names that
+// they need. It does nothing if the set is the same as before. changed are the resources of the set
+// that may be new.
 func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*resource.Resource) {
 	old := next.group
 	if old != nil && set.Version() == next.set.Version() {
@@ -80,7 +81,9 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 }
 
 // generateNamed generates the named resources that the change affects and the newly requested
-// names, and keeps the other resources. It returns how many were generated.
+// names, and keeps the other resources. Names outside of t.keep are dropped unless it is nil. A
+// name without a resource is removed from the set but stays looked up. It returns how many were
+// generated.
 func generateNamed(gen *view.Generator, t task, old Product, next *Product) (generated int) {
 	var before []string
 	if next.group != nil {

@@ -30,6 +30,7 @@ func (r *Rollout) votesOf(pr *producer) *votes {
 
 // moveVote moves a client's vote from the producers of one class to the producers of another class.
 // Either may be nil. Its refusals of resources of a producer that both classes share remain valid.
+// It does nothing for a client that is not a voter.
 func (r *Rollout) moveVote(c *Client, from, to *class) {
 	if !c.isVoter() {
 		return
@@ -65,7 +66,8 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 
 // takeProduct replaces the Product of a producer: its changed resources become candidates,
 // quarantines of other versions end, and the ResourceGroup omits resources that are still
-// quarantined.
+// quarantined. A first Product is compared with that of the producer's ancestor. If the
+// ResourceGroup differs, the barrier awaits the servers that get it.
 func (r *Rollout) takeProduct(pr *producer, next Product) {
 	served, asked := (*resource.Set)(nil), []string(nil)
 	switch {
@@ -90,7 +92,7 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 }
 
 // offerVersions reports the versions of a set to the quarantine of a producer. It ends the
-// quarantine of other versions.
+// quarantine and the observation of other versions. It does nothing if nothing is observed.
 func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	if !pr.votes.scope.Active() {
 		return
@@ -111,9 +113,10 @@ func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	r.trackVotes(pr)
 }
 
-// enforceQuarantine carries out decisions about a producer. Before a quarantine begins, all voters
-// are queried whether one has acknowledged the resource: voters may have acknowledged it in another
-// class, or after watchLimit.
+// enforceQuarantine carries out decisions about a producer. A release takes effect at once. Before
+// a quarantine begins, all voters are queried whether one has acknowledged the resource
+// (FindAcknowledged): voters may have acknowledged it in another class, or after watchLimit. A
+// decision about another version than the present one is dropped.
 func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decision) {
 	changed := false
 	r.quarantineMoved = true
@@ -162,7 +165,9 @@ func (r *Rollout) acceptCandidate(pr *producer, x quarantine.Candidate, by *Clie
 	r.trackVotes(pr)
 }
 
-// recordDecision records a decision, and reports whether it changes what is quarantined.
+// recordDecision records a decision and emits QuarantineBegan or QuarantineEnded. It reports
+// whether the decision changes what is quarantined; a decision about another version or an unknown
+// quarantine does not.
 func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
 	switch d := d.(type) {
 	case quarantine.Quarantine:
@@ -233,7 +238,7 @@ func isOpenCandidate(pr *producer, refused RefusedResource) bool {
 }
 
 // acceptRefused ends the quarantine, or the observation, of refused resources that a voter has
-// acknowledged.
+// acknowledged in the refused version.
 func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 	if pr.votes == nil || !pr.votes.scope.Active() {
 		return
@@ -248,7 +253,8 @@ func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 	r.trackVotes(pr)
 }
 
-// expireQuarantines makes the decisions that are due.
+// expireQuarantines makes the decisions that are due, about resources and about suspended
+// EnvoyFilters. A producer with nothing left to observe forgets its refusals.
 func (r *Rollout) expireQuarantines() {
 	for _, pr := range slices.Collect(maps.Keys(r.observing)) {
 		r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Tick{}))
@@ -273,8 +279,8 @@ func (r *Rollout) nextQuarantine() (next time.Time) {
 	return next
 }
 
-// Quarantined returns the resources that are withheld from connected proxies, in no particular
-// order.
+// Quarantined returns the resources that are withheld from connected proxies, including suspended
+// EnvoyFilters, in no particular order.
 func (r *Rollout) Quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range r.producers {

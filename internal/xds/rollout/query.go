@@ -19,7 +19,7 @@ func (r *Rollout) ObservesRefusals() bool { return len(r.observing) > 0 || len(r
 // classes need.
 type Counts struct{ Clients, Classes, Producers int }
 
-// Counts returns the present numbers.
+// Counts returns the present numbers. Classes and producers are included only if they have clients.
 func (r *Rollout) Counts() Counts {
 	n := Counts{Clients: len(r.clients), Classes: r.countClasses()}
 	for _, pr := range r.producers {

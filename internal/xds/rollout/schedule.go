@@ -101,8 +101,8 @@ func (r *Rollout) failJob(j *Job) {
 }
 
 // followClusters requests the endpoints of new clusters before the clusters are sent. groups are
-// the ResourceGroups of a class's next ResourceSnapshot. It reports whether any endpoints are
-// missing.
+// the ResourceGroups of a class's next ResourceSnapshot; groups that the class has already are
+// skipped. It reports whether any endpoints are missing.
 func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool {
 	missing := false
 	for i, clusters := range cl.producers {
@@ -118,8 +118,9 @@ func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool
 	return missing
 }
 
-// requestEndpoints requests the endpoints of a producer's newest clusters. It reports whether any
-// are missing.
+// requestEndpoints requests the endpoints of a producer's newest clusters, only those of added
+// clusters if it has requested the previous ones. It reports whether any are missing. For the same
+// clusters it does nothing again and returns false.
 func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	done := endpoints.followed[clusters]
 	if done == clusters.group {
@@ -147,6 +148,9 @@ func (r *Rollout) composeAllResources() {
 	}
 }
 
+// composeResources composes the class's next ResourceSnapshot and offers it to its clients. It does
+// nothing while a producer is not ready, endpoints of new clusters are missing, or the groups are
+// unchanged.
 func (r *Rollout) composeResources(cl *class) {
 	groups := make([]*stream.ResourceGroup, len(cl.producers))
 	for i, pr := range cl.producers {

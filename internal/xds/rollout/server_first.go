@@ -58,7 +58,8 @@ type serverFirstBarrier struct {
 // inputs.
 type retained struct{ clusters, endpoints, group *stream.ResourceGroup }
 
-// holdsBack reports whether a level holds back the resources of a generator.
+// holdsBack reports whether a level holds back the resources of a generator: outbound configuration
+// from holdConfiguration on, endpoints only at holdEndpoints. Other types are never held.
 func (l holdLevel) holdsBack(g *view.Generator) bool {
 	switch g.TypeURL {
 	case api.ClusterType, api.ListenerType, api.ExtensionType, api.RouteType:
@@ -70,9 +71,8 @@ func (l holdLevel) holdsBack(g *view.Generator) bool {
 	}
 }
 
-// raiseLevel sets the barrier or raises its level. From now on every producer of outbound
-// configuration is served with its current Product. It does nothing if the barrier already holds as
-// much.
+// raiseLevel sets the barrier or raises its level. From now on every producer that the level holds
+// back is served with its current Product. It does nothing if the barrier already holds as much.
 func (b *serverFirstBarrier) raiseLevel(level holdLevel, now time.Time, producers map[producerKey]*producer) {
 	if level <= b.level {
 		return
@@ -147,7 +147,9 @@ func (b *serverFirstBarrier) isSet() bool { return b.level != holdNothing }
 // awaitedCount is the number of producers and servers that the barrier waits for.
 func (b *serverFirstBarrier) awaitedCount() int { return len(b.generating) + len(b.servers) }
 
-// releaseAt returns when the barrier is released if nothing more is acknowledged.
+// releaseAt returns when the barrier is released if nothing more is acknowledged: barrierTimeout
+// after it was set while servers are awaited or proxies elsewhere are affected, applyDelay if it
+// holds endpoints, otherwise at once.
 func (b *serverFirstBarrier) releaseAt() time.Time {
 	switch {
 	case b.awaitedCount() > 0 || b.othersAffected:
@@ -196,8 +198,8 @@ func (b *serverFirstBarrier) retainEndpoints(cl *class, groups []*stream.Resourc
 }
 
 // retainedGroup returns the ResourceGroup of a producer of endpoints, in which the endpoints of
-// removed clusters are unchanged since the barrier was set. It is made once for all classes that
-// share both producers.
+// removed clusters are unchanged since the barrier was set. Without any it is the producer's own.
+// It is made once for all classes that share both producers.
 func (b *serverFirstBarrier) retainedGroup(clusters, endpoints *producer) *stream.ResourceGroup {
 	if done := b.retained[endpoints]; done.clusters == clusters.group && done.endpoints == endpoints.group {
 		return done.group

@@ -89,7 +89,8 @@ type turn struct {
 	last     lastTurn
 }
 
-// New returns a Rollout without clients. It panics if a Generator is not valid.
+// New returns a Rollout without clients. MaxJobs has a default, and without Recover panics
+// propagate. It panics if a Generator is not valid.
 func New(o Options) *Rollout {
 	for i := range o.Generators {
 		checkGenerator(&o.Generators[i])
@@ -133,8 +134,8 @@ func (r *Rollout) isConnected(c *Client) bool {
 	return connected
 }
 
-// watchCandidates counts a producer in watched while acknowledgements are needed because of its
-// candidates.
+// watchCandidates counts a producer in watched, by type, while acknowledgements are needed because
+// of its candidates. It removes it from the count when they are not, or the producer is removed.
 func (r *Rollout) watchCandidates(pr *producer) {
 	needed := r.producers[pr.producerKey] == pr && pr.candidates.isWatched(r.now, pr.voters)
 	switch {

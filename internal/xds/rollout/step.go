@@ -21,7 +21,8 @@ func (r *Rollout) Step(now time.Time, events ...Event) []Action {
 	return r.actions
 }
 
-// applyEvent records one event. decideAll makes the decisions that concern several classes.
+// applyEvent applies one event to the state. decideAll makes the decisions that concern several
+// classes. A Tick changes nothing by itself.
 func (r *Rollout) applyEvent(e Event) {
 	switch e := e.(type) {
 	case Published:
@@ -55,6 +56,7 @@ func (r *Rollout) applyEvent(e Event) {
 }
 
 // decideAll makes all decisions that follow from the events and the time, until nothing more does.
+// It emits the number of quarantined resources if that may have changed.
 func (r *Rollout) decideAll() {
 	r.sweep()
 	for {
@@ -114,8 +116,10 @@ func (r *Rollout) releaseBarrier() bool {
 	return true
 }
 
-// advanceTransition begins the phase UpdateClients when servers accept both modes, and the phase
-// AcceptNew when clients have acknowledged. It reports whether it has done so.
+// advanceTransition begins the phase UpdateClients when servers accept both modes, and asks clients
+// to report their progress. It begins AcceptNew when clients have acknowledged or the time is over,
+// which it emits. It reports whether it moved servers to AcceptNew. It does nothing while the
+// barrier is set or a turn is active.
 func (r *Rollout) advanceTransition() bool {
 	if r.barrier.isSet() || r.turn.active {
 		return false // clients are still to be offered the change
@@ -176,7 +180,9 @@ func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
 	r.barrier.markAcked(c)
 }
 
-// recordAccepted counts the acknowledgement of a voter.
+// recordAccepted records the acknowledgement of a voter: it confirms candidates, and ends
+// quarantines and suspensions of what was acknowledged. Acknowledgements of other clients are
+// ignored.
 func (r *Rollout) recordAccepted(e Accepted) {
 	cl := e.Client.class
 	if cl == nil || !e.Client.isVoter() {
@@ -202,8 +208,9 @@ func (r *Rollout) recordAccepted(e Accepted) {
 	}
 }
 
-// recordRefused counts the refusal of a voter: against EnvoyFilters that may be left out of the
-// resource, or else against the resource.
+// recordRefused records the refusal of a voter: against EnvoyFilters that may be left out of the
+// resource, or else against the resource. Refusals of resources that are not open candidates, and
+// of other clients, are ignored.
 func (r *Rollout) recordRefused(e Refused) {
 	if e.Client.class == nil || !e.Client.isVoter() {
 		return
@@ -230,7 +237,8 @@ func (r *Rollout) applyAnswer(e Answered) {
 	}
 }
 
-// Next returns when the next Tick is due. It is never zero.
+// Next returns when the next Tick is due: the earliest of sweep, quarantine, debounce, barrier and
+// transition. It is never zero.
 func (r *Rollout) Next() time.Time {
 	next := earlier(r.sweepAt, r.quarantineDue)
 	if !r.turn.active && r.inbox.snapshot != nil {

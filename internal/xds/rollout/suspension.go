@@ -73,7 +73,8 @@ func (r *Rollout) leaveSuspensions(c *Client) {
 	}
 }
 
-// suspensionsOf returns the suspensions of a client's class. It creates them at the first refusal.
+// suspensionsOf returns the suspensions of a client's class. It creates them if the client has
+// none, with all clients of the same Key as members.
 func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	if c.suspensions != nil {
 		return c.suspensions
@@ -103,8 +104,9 @@ func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResour
 	return found
 }
 
-// refuseFilter counts a refusal against one EnvoyFilter. It reports false if a voter of the class
-// has acknowledged the resource with the filter.
+// refuseFilter records a refusal against one EnvoyFilter in a resource, and carries out the
+// decisions. It returns false, without a record, if a voter of the class has acknowledged the
+// resource with the filter.
 func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResource, filter *config.Config) bool {
 	s := r.suspensionsOf(c)
 	x := quarantine.Candidate{
@@ -127,8 +129,9 @@ func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResourc
 	return true
 }
 
-// acceptFilters ends the suspension, or the observation, of EnvoyFilters in what a voter has
-// acknowledged.
+// acceptFilters ends the suspension, or the observation, of EnvoyFilters in the resources that a
+// voter has acknowledged. The resource must be a refused version, or be generated with the refused
+// filter (isShapedBy).
 func (r *Rollout) acceptFilters(e Accepted) {
 	s := e.Client.suspensions
 	if s == nil || !s.scope.Active() {
@@ -174,7 +177,8 @@ func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource
 }
 
 // enforceSuspensions carries out decisions about a class. Before a suspension begins, all voters
-// are queried whether one has acknowledged the resource with the EnvoyFilter.
+// are queried whether one has acknowledged the resource with the EnvoyFilter. When one ends, its
+// members are placed again.
 func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Decision) {
 	r.quarantineMoved = true
 	for _, d := range slices.Clone(decisions) {
@@ -214,8 +218,9 @@ func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledg
 	return list
 }
 
-// answerSuspension suspends an EnvoyFilter if no voter has acknowledged a resource with it.
-// Otherwise it ends the observation of the EnvoyFilter for good.
+// answerSuspension suspends an EnvoyFilter if no voter (by) has acknowledged a resource with it,
+// and places the members again. Otherwise it ends the observation of the EnvoyFilter for good. It
+// does nothing if the decision is outdated.
 func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *Client) {
 	f := s.refused[d.Name]
 	switch {
@@ -238,8 +243,8 @@ func (r *Rollout) moveMembers(s *suspensions) {
 	}
 }
 
-// forgetChangedFilters ends the suspension of EnvoyFilters that have changed since they were
-// refused. Their proxies are placed again because of the change.
+// forgetChangedFilters ends the suspension and the observation of EnvoyFilters that were changed or
+// deleted since they were refused. Their proxies are placed again because of the change.
 func (r *Rollout) forgetChangedFilters() {
 	for _, s := range r.suspensions {
 		for name, f := range s.refused {

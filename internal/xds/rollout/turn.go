@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// mergeSnapshot merges a snapshot into the inbox. A snapshot that differs in nothing is ignored.
+// mergeSnapshot merges a snapshot and its Delta into the inbox. A snapshot with an empty Delta is
+// ignored, except the first, which changes everything.
 func (r *Rollout) mergeSnapshot(e Published) {
 	d := e.Delta
 	if r.snapshot == nil {
@@ -34,7 +35,8 @@ func (r *Rollout) isTurnDue() bool {
 func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
 
 // beginTurn brings everything up to the published snapshot: it moves clients whose Key has changed
-// to other classes, and schedules the generators that the change touches.
+// to other classes, and schedules the generators that the change touches. It sets the barrier if
+// servers must be updated first, and ends suspensions of changed EnvoyFilters.
 func (r *Rollout) beginTurn() {
 	in, old := r.inbox, r.snapshot
 	r.inbox = inbox{}
@@ -56,7 +58,8 @@ func (r *Rollout) beginTurn() {
 }
 
 // replaceClient places a client whose Key may have changed. If its inbound configuration changes,
-// the barrier awaits it.
+// the barrier awaits it. A client whose Key cannot be computed keeps its class and is tried again
+// in the next turn.
 func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	k, ok := r.keyFor(c.Proxy)
 	c.unkeyed = !ok
@@ -71,7 +74,8 @@ func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 }
 
 // affectedClients returns the clients whose Key a change may have altered. A change of endpoints
-// alone alters only Keys of proxies at the addresses that it names.
+// alone alters only Keys of proxies at the addresses that it names; a client may be listed twice
+// then. Clients without a class or Key are always included otherwise.
 func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool) (list []*Client) {
 	if !d.EndpointsOnly() {
 		for c := range r.clients {
@@ -91,8 +95,10 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 	return list
 }
 
-// updateProducer schedules a producer's generator if the change touches its Product. If the Product
-// is about what proxies serve, the barrier awaits it.
+// updateProducer schedules a producer's generator if the change touches its Product, or if it is
+// busy or failed before. If the Product is about what proxies serve, the barrier awaits it.
+// Otherwise the producer's View only moves to the new snapshot. Names that are no longer needed are
+// dropped when they are the majority.
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
 		if !d.EndpointsOnly() &&
@@ -140,7 +146,9 @@ func (pr *producer) neededNames() []string {
 	return slices.Compact(names)
 }
 
-// endTurn ends the turn if all of its producers are done.
+// endTurn ends the turn if all of its producers are done: it emits TurnEnded and records the turn's
+// duration for the debounce. Otherwise, and without an active turn, it only forgets the finished
+// producers.
 func (r *Rollout) endTurn() {
 	for _, pr := range r.turn.finished {
 		if !pr.busy { // otherwise there is more for it to do
@@ -170,7 +178,8 @@ func (r *Rollout) countClasses() (n int) {
 	return n
 }
 
-// changeKinds names the kinds of change in a Delta.
+// changeKinds names the kinds of change in a Delta as istiod's push triggers: global, service,
+// config, endpoint, proxyupdate.
 func changeKinds(d snapshot.Delta) (list []string) {
 	if d.All {
 		list = append(list, "global")

@@ -65,8 +65,9 @@ func newVotes(o quarantine.Options) *votes {
 // isRefused reports whether a voter refused the resource of a name. It is false for a nil receiver.
 func (v *votes) isRefused(name string) bool { return v != nil && v.refused[name] != nil }
 
-// servedGroup returns the ResourceGroup of a set without the quarantined resources. group is the
-// set's own ResourceGroup. It returns old if that has the same content.
+// servedGroup returns the ResourceGroup of a set in which quarantined resources are replaced by
+// their last good version, or missing if they have none. group is the set's own ResourceGroup,
+// which it returns if nothing is quarantined. It returns old if that has the same content.
 func (v *votes) servedGroup(set *resource.Set, group, old *stream.ResourceGroup, named bool) *stream.ResourceGroup {
 	var replacements []*resource.Resource
 	var removed []string

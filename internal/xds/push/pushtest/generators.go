@@ -104,6 +104,8 @@ func cluster(svc *mesh.Service) *resource.Resource {
 	return resource.FromBytes(name, api.ClusterType, b, svc.From)
 }
 
+// endpoints returns the ClusterLoadAssignment of a cluster with all endpoints of its service. It is
+// empty for an unknown service, and nil if the name is not that of a cluster.
 func (g *Generators) endpoints(v *view.View, name string) *resource.Resource {
 	g.called(api.EndpointType)
 	b := text(nil, 1, name)
@@ -168,6 +170,8 @@ func patched(b []byte, v *view.View, list snapshot.PatchList) ([]byte, []config.
 	return b, from
 }
 
+// routes returns the RouteConfiguration of a name. Only "80" has hosts: a virtual host for each
+// service and VirtualService, and its patches. It returns nil for "missing".
 func (g *Generators) routes(v *view.View, name string) *resource.Resource {
 	g.called(api.RouteType)
 	if name == "missing" {
