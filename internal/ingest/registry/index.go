@@ -32,7 +32,7 @@ func (x *Index[K, V]) Add(k K, v V) {
 	}
 }
 
-// Remove removes a value from a key, if the key has it.
+// Remove removes a value from a key. It does nothing if the key does not have it.
 func (x *Index[K, V]) Remove(k K, v V) {
 	first, found := x.first[k]
 	more := x.more[k]

@@ -96,8 +96,8 @@ func (m *marker) is(e mesh.Event) bool {
 	return e.Service != nil && e.Service.Host == markerHost && e.Service.Created.Unix() == m.number
 }
 
-// receive returns all events up to and including the batch that contains the last one. It fails the
-// test after 10 seconds.
+// receive returns all events up to and including the batch that contains the first event for which
+// last returns true. It fails the test after 10 seconds.
 func receive(t T, out <-chan mesh.Batch, last func(mesh.Event) bool) mesh.Batch {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -13,6 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
+// testSync checks that Synced is the last event of the start, that the Objects result in a service,
+// endpoints and no Problem, and that no object results in nothing.
 func (s suite) testSync(t *testing.T) {
 	first, _ := s.Start(t, s.Objects)
 	if len(first) == 0 || first[len(first)-1].Op != mesh.Synced {
@@ -37,6 +39,8 @@ func (s suite) testSync(t *testing.T) {
 	}
 }
 
+// testUpsert checks that objects one by one and at once have the same result, and that each of
+// Changed emits events and can be reverted.
 func (s suite) testUpsert(t *testing.T) {
 	one, all := s.start(t), s.start(t)
 	for _, o := range s.Objects {
@@ -67,6 +71,8 @@ func (s suite) testDelete(t *testing.T) {
 	}
 }
 
+// testRename replaces Old by Renamed in one batch, in both orders. The result must be that of a
+// start with Renamed.
 func (s suite) testRename(t *testing.T) {
 	if entityOf(s.Renamed) == (entityID{}) {
 		t.Fatal("the fixture has no Renamed")
@@ -119,7 +125,8 @@ func (s suite) testOrder(t *testing.T) {
 	})
 }
 
-// permutations calls f with every order of the list. f must not keep its argument.
+// permutations calls f with every order of the list. f must not keep its argument. The list has its
+// first order again at the end.
 func permutations(list mesh.Batch, f func(mesh.Batch)) {
 	var choose func(int)
 	choose = func(n int) {
@@ -221,6 +228,8 @@ func (s suite) testSourceError(t *testing.T) {
 	s.requireState(t, w, s.Objects...)
 }
 
+// testBroken sends each of Broken. A Problem must name the object and field, the rest must be as
+// after a start, and the original must restore everything.
 func (s suite) testBroken(t *testing.T) {
 	for _, b := range s.Broken {
 		w := s.start(t, s.Objects...)
@@ -241,7 +250,8 @@ func (s suite) testBroken(t *testing.T) {
 }
 
 // testShared sends an event about a shared entity before, after and between the objects, repeats
-// it, and deletes the entity.
+// it, and deletes the entity if it is a config object. The result must not depend on the order, and
+// differ from that without the event.
 func (s suite) testShared(t *testing.T) {
 	without := s.start(t, s.Objects...)
 	for i, e := range s.Shared {
@@ -267,6 +277,8 @@ func (s suite) testShared(t *testing.T) {
 	}
 }
 
+// testPassThrough checks that events of another source pass unchanged and in order. It is skipped
+// for a registry without shared input.
 func (s suite) testPassThrough(t *testing.T) {
 	if !s.PassesThrough {
 		t.Skip("the registry has no input that others share")
@@ -321,7 +333,8 @@ func (s suite) testPassThrough(t *testing.T) {
 	s.checkBeforeSynced(t, batch, said)
 }
 
-// checkBeforeSynced checks that the results of objects before Synced are emitted before Synced.
+// checkBeforeSynced checks that the results of objects before Synced are emitted before Synced. It
+// ignores Problems.
 func (s suite) checkBeforeSynced(t *testing.T, batch, said mesh.Batch) {
 	until := func(b mesh.Batch) mesh.Batch {
 		for i, e := range b {

@@ -62,7 +62,7 @@ func (p *poisoned) poison() *config.Config {
 }
 
 // testLaterVersion sends a good version, a poisoned one together with the others, and a good one
-// again.
+// again. The poisoned one must be logged and reported, and the last good one must stay.
 func (p *poisoned) testLaterVersion() {
 	p.Helper()
 	want := p.outcome(p.new(nil), upserts(p.victim), p.others)
@@ -86,6 +86,7 @@ func (p *poisoned) testLaterVersion() {
 }
 
 // testFirstVersion sends a poisoned version first, deletes it, and sends a poisoned and a good one.
+// Each time the other objects and the Problems must be as expected.
 func (p *poisoned) testFirstVersion() {
 	p.Helper()
 	c := p.new(p.recorder())

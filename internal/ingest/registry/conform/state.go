@@ -79,6 +79,9 @@ func (s *State) Apply(batch mesh.Batch) error {
 	return errors.Join(wrong...)
 }
 
+// applyEvent applies an event to the state. It returns an error if the event contradicts the
+// contract of registries: no source, a second Synced, a deletion of the unknown, a wrong hash or no
+// change. Config objects and settings are ignored.
 func (s *State) applyEvent(e mesh.Event) error {
 	var err error
 	switch {
@@ -120,6 +123,8 @@ func (s *State) applyProblems(p *mesh.Problems) error {
 	return nil
 }
 
+// applyEntity stores or deletes an entity in m. It returns an error for the deletion of an unknown
+// entity, for a wrong hash, and for an unchanged entity.
 func applyEntity[K comparable, V any](m map[K]*V, op mesh.Op, k K, now *V, hash func(V) (said, taken uint64)) error {
 	before := m[k]
 	if op == mesh.Delete {

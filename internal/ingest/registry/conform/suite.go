@@ -9,7 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// Run runs the suite as subtests of t.
+// Run runs the suite as subtests of t. It fails if the fixture is incomplete, or if the registry
+// changes its input.
 func Run(t *testing.T, f Fixture) {
 	if len(f.Objects) == 0 || len(f.Objects) > 6 || len(f.Changed) == 0 || f.Start == nil {
 		t.Fatal("the fixture needs Start, 1 to 6 Objects, and Changed")

@@ -27,7 +27,9 @@ func (c *Converter) manualService(g *gateway) (name, bool) {
 	return name{Namespace: namespace, Name: service}, true
 }
 
-// checkParameters sets the verdict about spec.infrastructure.parametersRef and spec.addresses.
+// checkParameters sets the verdict about spec.infrastructure.parametersRef and spec.addresses:
+// unsupported kinds and types, and a ConfigMap that does not exist if Gateways are deployed here.
+// The ConfigMap is added to the Gateway's references.
 func (c *Converter) checkParameters(g *gateway) {
 	if i := g.spec.Infrastructure; i != nil && i.ParametersRef != nil {
 		ref := i.ParametersRef
@@ -80,7 +82,8 @@ func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
 }
 
 // serviceAddresses returns the addresses of a Gateway from its Service: those of the load balancer,
-// or else the host of the Service.
+// or else the host of the Service. The verdict fails if the Service or an address of the load
+// balancer is missing, or a requested address is not assigned.
 func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	s := specOf[*corev1.Service](c.objects.all[serviceKey(*g.service)])
 	if s == nil {
@@ -115,7 +118,7 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 }
 
 // missingAddresses returns a failed verdict if a Gateway requests an IP address that its Service
-// does not have.
+// does not have: in have, as an external IP or as ClusterIP.
 func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
 	for i, a := range g.spec.Addresses {
 		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {

@@ -17,9 +17,10 @@ import (
 )
 
 // backend resolves a backendRef of a route to a destination. field is its path in the route. It
-// returns nil, with a verdict, if the backend cannot be used. The objects that it refers to are
-// added to refs. A route whose parents are all in the mesh needs no ReferenceGrant, as in Istio: its
-// clients may call the backend without the route, too.
+// returns nil, with a verdict, if the kind is unknown, the reference is not granted, or the backend
+// or port does not exist. The objects that it refers to are added to refs. A route whose parents
+// are all in the mesh needs no ReferenceGrant, as in Istio: its clients may call the backend
+// without the route, too.
 func (c *Converter) backend(
 	route config.Key,
 	inMesh bool,
@@ -68,7 +69,8 @@ func (c *Converter) backend(
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
 }
 
-// portOf returns the destination of a port of a backend; udp requires a UDP port.
+// portOf returns the destination of a port of a backend; udp requires a UDP port. It returns nil,
+// with a verdict, if the port is missing or unknown. field is the path of the reference.
 func (c *Converter) portOf(
 	field string,
 	k config.Key,
@@ -93,7 +95,8 @@ func (c *Converter) portOf(
 	return &networking.Destination{Host: host, Port: &networking.PortSelector{Number: number}}, verdict{}
 }
 
-// hasUDPPort reports whether a Service, ServiceImport or ServiceEntry has a UDP port.
+// hasUDPPort reports whether a Service, ServiceImport or ServiceEntry, which must exist, has a UDP
+// port with this number.
 func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 	switch o := c.objects.all[k].Spec.(type) {
 	case *corev1.Service:
@@ -113,7 +116,9 @@ func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 	}
 }
 
-// hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry.
+// hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry. It
+// returns nil, with a verdict, if no port is set or no such host exists. It does not check the
+// port. What it looked up is added to refs.
 func (c *Converter) hostBackend(
 	field string,
 	ref gatewayv1.BackendObjectReference,
@@ -142,6 +147,7 @@ func (c *Converter) hostBackend(
 }
 
 // meshHosts returns the hosts of a Service, ServiceImport or ServiceEntry, and whether it exists.
+// Only a ServiceEntry can have several or none.
 func (c *Converter) meshHosts(k config.Key) ([]mesh.Hostname, bool) {
 	object := c.objects.all[k]
 	if object == nil {
@@ -157,7 +163,8 @@ func (c *Converter) meshHosts(k config.Key) ([]mesh.Hostname, bool) {
 	}
 }
 
-// hasPort reports whether a Service, ServiceImport or ServiceEntry has a port.
+// hasPort reports whether a Service, ServiceImport or ServiceEntry has a port, of any protocol. A
+// Service of type ExternalName without ports has all of them.
 func (c *Converter) hasPort(k config.Key, number uint32) bool {
 	object := c.objects.all[k]
 	if object == nil {

@@ -33,7 +33,9 @@ func secretRef(own string, ref gatewayv1.SecretObjectReference) (k config.Key, o
 	return k, (ref.Group == nil || *ref.Group == "") && (ref.Kind == nil || *ref.Kind == "Secret")
 }
 
-// setCertificates resolves the certificates of a listener that terminates TLS.
+// setCertificates resolves the certificates of a listener that terminates TLS. A reference that is
+// missing, no Secret, not granted or invalid fails l.resolved. A granted Secret is used even if it
+// is invalid or missing, because it may become valid.
 func (c *Converter) setCertificates(g *gateway, l *listener) {
 	const invalid = string(gatewayv1.ListenerReasonInvalidCertificateRef)
 	if l.spec.TLS == nil || len(l.spec.TLS.CertificateRefs) == 0 {
@@ -81,7 +83,9 @@ func (c *Converter) certificateFault(k config.Key) string {
 	return c.expiries.fault(k, pair.Leaf.NotAfter)
 }
 
-// clientValidation resolves how the HTTPS listeners of a port validate client certificates.
+// clientValidation resolves how the HTTPS listeners of a port validate client certificates. A
+// setting for the port overrides the default. The first usable authority is used; the verdict fails
+// only if none is.
 func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if g.spec.TLS == nil || g.spec.TLS.Frontend == nil {
 		return clientValidation{}
@@ -114,8 +118,10 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	return out
 }
 
-// authority resolves a reference of a Gateway to CA certificates: a ConfigMap or Secret with the key
-// ca.crt. It returns the SDS name, also if the object does not exist.
+// authority resolves a reference of a Gateway to CA certificates: a ConfigMap or Secret with the
+// key ca.crt. It returns the SDS name, also if the object does not exist, but not for another kind
+// or without a ReferenceGrant. The verdict fails in all these cases. The object is added to
+// g.references.
 func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (string, verdict) {
 	k := config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {
@@ -156,7 +162,8 @@ func authorityName(k config.Key) string {
 // authorityKey is the key of CA certificates in a ConfigMap or Secret.
 const authorityKey = "ca.crt"
 
-// authorityFault returns why an object has no usable CA certificates, or "".
+// authorityFault returns why a Secret or ConfigMap has no usable CA certificates, or "". Only its
+// first certificate is checked.
 func (c *Converter) authorityFault(k config.Key) string {
 	var data []byte
 	switch o := c.objects.all[k]; {
@@ -177,7 +184,9 @@ func (c *Converter) authorityFault(k config.Key) string {
 	return ""
 }
 
-// setClientCertificate resolves the client certificate with which a Gateway calls backends over TLS.
+// setClientCertificate resolves the client certificate with which a Gateway calls backends over
+// TLS. A reference that is no Secret, not granted or invalid sets the verdict g.backend instead.
+// Without a reference it does nothing.
 func (c *Converter) setClientCertificate(g *gateway) {
 	const invalid = string(gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	if g.spec.TLS == nil || g.spec.TLS.Backend == nil || g.spec.TLS.Backend.ClientCertificateRef == nil {

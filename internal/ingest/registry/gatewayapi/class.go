@@ -30,7 +30,8 @@ func defaultClass(class string) string {
 	}
 }
 
-// classOf returns a class by its name, and whether it is one of this project's controllers.
+// classOf returns a class by its name, and whether it is one of this project's controllers. A class
+// without an object may be a default one.
 func (c *Converter) classOf(class string) (classInfo, bool) {
 	object := c.objects.all[config.Key{Kind: api.GatewayClass, Name: class}]
 	controller := defaultClass(class)

@@ -100,7 +100,8 @@ func (c *Converter) Statuses() *Statuses { return c.statuses.Load() }
 func (c *Converter) Deployments() *Deployments { return c.deployed.Load() }
 
 // Convert appends to the batch the changes that follow from its objects, at its end and before
-// Synced. All input events are kept.
+// Synced. All input events are kept. An object whose conversion panics keeps its last results and
+// gets a Problem. At last the callbacks are called.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, k := range c.expiries.expired() {

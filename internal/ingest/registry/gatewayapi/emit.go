@@ -51,7 +51,8 @@ func sortedKeys[V any](m map[config.Key]V) []config.Key {
 	return slices.SortedFunc(maps.Keys(m), config.Key.Compare)
 }
 
-// notify publishes new statuses and Deployments and calls the callbacks.
+// notify publishes new statuses and Deployments and calls the callbacks for what changed. Before
+// Synced it calls none, and keeps what changed for later.
 func (c *Converter) notify() {
 	p := &c.pending
 	publish(p.statuses, &c.statuses, p.reported)
@@ -74,6 +75,7 @@ func (c *Converter) notify() {
 }
 
 // publish applies changes to a map, stores the new one, and adds the keys that differ to changed.
+// nil deletes. It clears changes.
 func publish[V any](
 	changes map[config.Key]*V,
 	current *atomic.Pointer[cow.Map[config.Key, *V]],
@@ -131,7 +133,8 @@ type secretReferences struct {
 
 func newSecretReferences() secretReferences { return secretReferences{count: map[config.Key]int{}} }
 
-// replace replaces the references of one object.
+// replace replaces the Secrets and ConfigMaps that one object refers to in the counts. It sets
+// changed if one is referred to for the first time, or no longer.
 func (s *secretReferences) replace(was, is []config.Key) {
 	add := func(list []config.Key, n int) {
 		for _, k := range list {

@@ -41,8 +41,9 @@ func sortedNames(set map[name]struct{}) []name {
 	return slices.SortedFunc(maps.Keys(set), compareNames)
 }
 
-// flushGateway resolves a Gateway again and emits an object for each listener. It marks its routes
-// if they may be converted differently.
+// flushGateway resolves a Gateway again and emits an object for each served listener. It marks its
+// status, and its routes and those of its ListenerSets if they may be converted differently. If the
+// conversion panics, only the Problem is emitted.
 func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	var now *gateway
 	var objects []*config.Config
@@ -105,7 +106,9 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 	}
 }
 
-// flushRoute converts a route again, and marks the policies of its backends.
+// flushRoute converts a route again, emits its objects and Problems, and sets its status. It marks
+// the statuses of its Gateways and the policies of its backends. If the conversion panics, only the
+// Problem is emitted.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
 	if state == nil {
@@ -137,7 +140,8 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// detachRoute removes a route from the listeners that it was attached to.
+// detachRoute removes a route from the listeners that it was attached to, and marks the statuses of
+// their Gateways.
 func (c *Converter) detachRoute(k config.Key, state *routed) {
 	for _, a := range state.attachments {
 		if a.gateway == nil {
@@ -152,7 +156,8 @@ func (c *Converter) detachRoute(k config.Key, state *routed) {
 	}
 }
 
-// attachRoute adds a route to the listeners of its attachments.
+// attachRoute adds a route to the listeners of its attachments, and marks the statuses of their
+// Gateways.
 func (c *Converter) attachRoute(k config.Key, state *routed) {
 	for _, a := range state.attachments {
 		if a.gateway == nil {
@@ -165,8 +170,8 @@ func (c *Converter) attachRoute(k config.Key, state *routed) {
 	}
 }
 
-// flushGatewayStatus computes the statuses of a Gateway and its ListenerSets, its Deployment and its
-// Problems.
+// flushGatewayStatus sets the statuses of a Gateway and its ListenerSets and its Deployment, and
+// emits their Problems. For a Gateway that does not exist it removes them.
 func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	k, g := gatewayKey(n), c.gateways[n]
 	if g == nil {
@@ -217,7 +222,8 @@ func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// problems returns the Problems of a Gateway or ListenerSet: of itself and of its listeners.
+// problems returns the Problems of a Gateway or ListenerSet k: one for each failed verdict, and for
+// each one of its own listeners.
 func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verdict) []config.Problem {
 	var list []config.Problem
 	add := func(field string, v verdict) {
@@ -238,7 +244,8 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 	return list
 }
 
-// deployment returns the Deployment of a Gateway, or nil if none is needed.
+// deployment returns the Deployment of a Gateway, with the ports of its valid listeners, or nil if
+// it is not deployed here or not accepted.
 func (c *Converter) deployment(g *gateway) *Deployment {
 	if !g.isDeployed(c.options) || !g.accepted.ok() {
 		return nil

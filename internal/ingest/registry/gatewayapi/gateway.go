@@ -68,8 +68,9 @@ func (c *Converter) resolveGateway(n name) *gateway {
 	return g
 }
 
-// attachSets adds the listeners of the ListenerSets that refer to a Gateway and that it allows: the
-// oldest first, then by namespace and name.
+// attachSets adds the ListenerSets that refer to a Gateway: the oldest first, then by namespace and
+// name. It adds the listeners of a set that the Gateway allows; any other set gets a failed
+// verdict.
 func (c *Converter) attachSets(g *gateway) {
 	var list []*config.Config
 	for n := range c.indexes.sets.Values(g.name) {
@@ -112,8 +113,9 @@ const (
 	oldGatewayNameLabel = "istio.io/gateway-name"
 )
 
-// selectProxies sets which proxies serve a Gateway: those with its name as label, or those of the
-// Service that an address of type Hostname names.
+// selectProxies sets which proxies serve a Gateway: by default the ones with its name as label. If
+// an address of type Hostname names a Service of its namespace, the selector of that is used. It
+// also sets the Service of the addresses, which is that one or the deployed one.
 func (c *Converter) selectProxies(g *gateway) {
 	g.selector = map[string]string{gatewayNameLabel: g.Name}
 	if manual, found := c.manualService(g); found {
@@ -157,6 +159,7 @@ func serviceKey(n name) config.Key {
 
 // routesAlike reports whether the routes of a Gateway are converted alike for both versions of it,
 // including their statuses, which name the controller, and the DestinationRules for its proxies.
+// With ListenerSets it returns false. Either may be nil.
 func (g *gateway) routesAlike(o *gateway) bool {
 	if g == nil || o == nil {
 		return g == o

@@ -7,7 +7,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// gatewayStatus returns the status of a Gateway.
+// gatewayStatus returns the status of a Gateway: addresses, conditions, its own listeners without
+// those of ListenerSets, and the number of attached sets.
 func (c *Converter) gatewayStatus(g *gateway) *Status {
 	s := &gatewayv1.GatewayStatus{}
 	addresses, programmed := c.addresses(g)
@@ -82,7 +83,8 @@ func (g *gateway) servesAny(s *listenerSet) bool {
 	return false
 }
 
-// conditions returns the conditions of a listener. parent is the verdict about its Gateway.
+// conditions returns the conditions of a listener: Accepted, Programmed, Conflicted and
+// ResolvedRefs. parent is the verdict about its Gateway, which affects only Programmed.
 func (l *listener) conditions(generation int64, parent verdict) []metav1.Condition {
 	list := conditionList{generation: generation}
 	accepted := l.accepted
@@ -112,7 +114,8 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 	return list.list
 }
 
-// setStatus returns the status of a ListenerSet.
+// setStatus returns the status of a ListenerSet with its listeners. It is accepted only if its
+// Gateway is and at least one of its listeners is programmed.
 func (c *Converter) setStatus(g *gateway, s *listenerSet) *Status {
 	generation := s.object.Generation
 	out := &gatewayv1.ListenerSetStatus{}

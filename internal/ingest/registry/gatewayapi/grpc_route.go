@@ -48,7 +48,8 @@ func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 }
 
 // convertGRPCMatch converts a match of a GRPCRoute. The path of a gRPC request is
-// "/SERVICE/METHOD". The more characters of both a match has, the more specific it is.
+// "/SERVICE/METHOD". The more characters of both a match has, the more specific it is. The first
+// entry of a header is used. The verdict fails for unsupported types and invalid expressions.
 func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest), rank: precedence{path: prefixPath}}
 	v := out.setMethod(field+".method", m.Method)
@@ -68,7 +69,8 @@ func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verd
 	return out, v
 }
 
-// setMethod sets the match of the path from a service and a method.
+// setMethod sets the match of the path from a service and a method, by default exactly. A missing
+// one matches all. The verdict fails for an unsupported type and an invalid expression.
 func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdict {
 	service, method, exact := "", "", true
 	if in != nil {

@@ -23,7 +23,8 @@ type filters struct {
 	supported, resolved verdict
 }
 
-// convertFilters converts the filters of a rule.
+// convertFilters converts the filters of a rule. It fails supported if a filter other than a mirror
+// is repeated, or both a redirect and a rewrite exist.
 func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFilter) filters {
 	out := filters{}
 	seen := map[gatewayv1.HTTPRouteFilterType]bool{}
@@ -43,7 +44,8 @@ func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFil
 	return out
 }
 
-// addFilter converts one filter. A filter without its configuration is not supported.
+// addFilter converts one filter. A filter that is unknown or lacks its configuration fails
+// out.supported, an extension also out.resolved.
 func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFilter) {
 	switch {
 	case f.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && f.RequestHeaderModifier != nil:
@@ -104,8 +106,8 @@ func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderO
 	return out
 }
 
-// addMirror converts a request mirror. A mirror whose backend cannot be used is left out, because
-// it does not affect the response.
+// addMirror converts a request mirror, by default of all requests. A mirror whose backend cannot be
+// used fails out.resolved and is left out, because it does not affect the response.
 func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPRequestMirrorFilter) {
 	to, v := r.converter.backend(r.object.Key, r.inMesh, at+".backendRef", m.BackendRef, &r.refs)
 	out.resolved.worse(v)
@@ -126,7 +128,7 @@ func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPReques
 	out.mirrors = append(out.mirrors, &networking.HTTPMirrorPolicy{Destination: to, Percentage: &networking.Percent{Value: share}})
 }
 
-// newCORS converts a CORS filter.
+// newCORS converts a CORS filter. Credentials are not allowed by default.
 func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
 	out := &config.CORSPolicy{MaxAge: f.MaxAge, AllowCredentials: f.AllowCredentials != nil && *f.AllowCredentials}
 	for _, o := range f.AllowOrigins {
@@ -144,7 +146,8 @@ func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
 	return out
 }
 
-// setRewrite sets the rewrite of a forwarding rule for one of its matches.
+// setRewrite sets the rewrite of a forwarding rule for one of its matches; nil sets none. The
+// verdict is that of pathReplacement; the host is rewritten in any case.
 func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m httpMatch, field string) verdict {
 	if f == nil {
 		return verdict{}
@@ -163,7 +166,8 @@ func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m h
 	return v
 }
 
-// pathReplacement returns a regular expression and its substitution for a change of the path.
+// pathReplacement returns a regular expression and its substitution for a change of the path. The
+// verdict fails for a prefix replacement if m is not a prefix, and for unknown modifiers.
 func pathReplacement(p *gatewayv1.HTTPPathModifier, m httpMatch, field string) (pattern, replacement string, v verdict) {
 	escaped := func(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
 	switch {
@@ -182,7 +186,9 @@ func pathReplacement(p *gatewayv1.HTTPPathModifier, m httpMatch, field string) (
 	}
 }
 
-// setRedirect sets the redirect of a rule for one of its matches.
+// setRedirect sets the redirect of a rule for one of its matches. Without a port, the default port
+// of the new scheme is used, or without a scheme the request's port. The status is 302 by default.
+// The verdict fails for unsupported changes of the path.
 func setRedirect(
 	to *networking.HTTPRoute,
 	x *config.HTTPExtension,

@@ -42,7 +42,8 @@ func unsupported(format string, args ...any) verdict {
 	return verdict{string(gatewayv1.RouteReasonUnsupportedValue), fmt.Sprintf(format, args...)}
 }
 
-// convertMatch converts a match of an HTTPRoute.
+// convertMatch converts a match of an HTTPRoute. Of several entries for a header or query
+// parameter, the first is used. The verdict fails for unsupported types and invalid expressions.
 func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest)}
 	v := out.setPath(field, m.Path)
@@ -78,7 +79,8 @@ func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict)
 	return out, v
 }
 
-// stringMatch converts the value of a header or query parameter.
+// stringMatch converts the value of a header or query parameter, which is exact by default. The
+// verdict fails for an unsupported type, with a nil match, and for an invalid expression.
 func stringMatch(field string, kind *string, value string) (*networking.StringMatch, verdict) {
 	switch {
 	case kind == nil || *kind == "" || *kind == string(gatewayv1.HeaderMatchExact):
@@ -90,7 +92,8 @@ func stringMatch(field string, kind *string, value string) (*networking.StringMa
 	}
 }
 
-// setPath sets the match of the path. Without one, all paths match.
+// setPath sets the match of the path and its rank. Without one, all paths match. A prefix matches
+// whole elements. The verdict fails for an unsupported type and an invalid expression.
 func (m *httpMatch) setPath(field string, p *gatewayv1.HTTPPathMatch) verdict {
 	kind, value := gatewayv1.PathMatchPathPrefix, "/"
 	if p != nil && p.Type != nil {

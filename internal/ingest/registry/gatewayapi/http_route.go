@@ -49,7 +49,8 @@ type httpRule struct {
 	failure uint32
 }
 
-// readHTTPRoute converts an HTTPRoute.
+// readHTTPRoute converts an HTTPRoute. A rule without matches matches all requests. Requests that
+// cannot be forwarded are answered with 500.
 func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	for i, rule := range spec.Rules {
 		x := httpRule{
@@ -71,7 +72,8 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 }
 
 // addRule adds an HTTPRoute for each match of a rule. A rule with a value that is not supported
-// answers its requests with an error, and is left out where its match itself is not supported.
+// answers its requests with x.failure, and is left out where its match itself is not supported.
+// Both fail r.supported.
 func (r *routeReader) addRule(x httpRule) {
 	r.resolved.worse(x.filters.resolved)
 	matchable := x.verdict
@@ -107,7 +109,8 @@ func (r *routeReader) addRule(x httpRule) {
 }
 
 // destinations returns the destinations of a rule, and the weight of the backends that cannot be
-// used.
+// used. Verdicts about backends and their filters go to r.resolved and r.supported. A backend may
+// have only header modifiers.
 func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDestination, invalid uint32) {
 	for i, b := range x.backends {
 		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
@@ -133,7 +136,9 @@ func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDes
 	return list, invalid
 }
 
-// forward sets the action of a rule that forwards requests.
+// forward sets the action of a rule that forwards requests. Without a usable backend of positive
+// weight, requests are answered with x.failure; the share of invalid backends is too. The verdict
+// fails for unsupported rewrites, timeouts and session persistence.
 func (r *routeReader) forward(
 	to *networking.HTTPRoute,
 	extra *config.HTTPExtension,
@@ -168,7 +173,9 @@ const (
 	defaultAttempts = 2
 )
 
-// setTimeouts sets the timeouts and retries of a forwarding rule.
+// setTimeouts sets the timeouts and retries of a forwarding rule. The backend's timeout is that of
+// each try with retries, otherwise that of the request if it is shorter. The verdict fails for
+// invalid durations.
 func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 	var request, backend *durationpb.Duration
 	var v verdict
@@ -205,7 +212,7 @@ func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 	return v
 }
 
-// readDuration parses a duration, which may be nil.
+// readDuration parses a duration, which may be nil. An invalid or negative one is nil, and fails v.
 func readDuration(d *gatewayv1.Duration, field string, v *verdict) *durationpb.Duration {
 	if d == nil {
 		return nil

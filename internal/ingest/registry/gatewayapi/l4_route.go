@@ -15,8 +15,9 @@ import (
 // datagrams.
 const invalidBackend = "invalid-backend"
 
-// connectionRoutes converts the backends of a rule for connections. It returns nil if the rule has
-// none, so that connections are reset.
+// connectionRoutes converts the backends of a rule for connections. The weight of unusable
+// backends, or everything if none is usable, goes to a backend that does not exist, so that these
+// connections are reset. Verdicts go to r.resolved.
 func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef) []*networking.RouteDestination {
 	var list []*networking.RouteDestination
 	var invalid, valid uint32
@@ -42,8 +43,8 @@ func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef
 	return list
 }
 
-// readTLSRoute converts a TLSRoute: for listeners that forward TLS, and for listeners that terminate
-// it.
+// readTLSRoute converts a TLSRoute: a TLS route for listeners that forward TLS, and a TCP route for
+// listeners that terminate it. Without hosts it matches all server names.
 func (r *routeReader) readTLSRoute(spec *gatewayv1.TLSRouteSpec, hosts []mesh.Hostname) {
 	names := make([]string, 0, len(hosts))
 	for _, h := range hosts {

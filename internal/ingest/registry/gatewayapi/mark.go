@@ -35,7 +35,8 @@ func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	}
 }
 
-// markSet updates the index of ListenerSets and marks their Gateways, before and now.
+// markSet updates the indexes of ListenerSets and marks the set, its Gateways, before and now, and
+// the routes that refer to it.
 func (c *Converter) markSet(n name, was, is *gatewayv1.ListenerSet) {
 	if was != nil {
 		g := parentGateway(was)
@@ -64,7 +65,8 @@ func parentGateway(s *gatewayv1.ListenerSet) name {
 	return n
 }
 
-// markGrant stores a ReferenceGrant and marks what refers to its namespace from others.
+// markGrant stores a ReferenceGrant, or deletes it if now is nil, and marks what refers to its
+// namespace from others.
 func (c *Converter) markGrant(k config.Key, now *config.Config) {
 	list := c.objects.grants[k.Namespace]
 	if now == nil {
@@ -89,7 +91,8 @@ func (c *Converter) markNamespace(namespace string) {
 	}
 }
 
-// markHosts updates the index of the hosts of ServiceEntries and marks what refers to them.
+// markHosts updates the index of the hosts of a ServiceEntry and marks what refers to it or to one
+// of its hosts, before or now.
 func (c *Converter) markHosts(k config.Key, was, is []mesh.Hostname) {
 	for _, h := range was {
 		c.objects.hosts.Remove(h, k)
@@ -122,7 +125,8 @@ func (c *Converter) markReferences(k config.Key) {
 	}
 }
 
-// markKey marks a Gateway, ListenerSet, policy or route.
+// markKey marks a Gateway, policy or route. For a ListenerSet it marks the Gateway, if the set
+// exists.
 func (c *Converter) markKey(k config.Key) {
 	switch {
 	case k.Kind == api.KubernetesGateway:
@@ -138,7 +142,8 @@ func (c *Converter) markKey(k config.Key) {
 	}
 }
 
-// markRoute updates the indexes of a route by parents and namespace, and marks it.
+// markRoute updates the indexes of a route by parents and namespace, and marks it. now is nil for a
+// deleted route, whose state stays until it is converted.
 func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config.Key) {
 	if old := c.routes[k]; old != nil {
 		for _, p := range old.parents {
@@ -161,7 +166,8 @@ func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config
 	c.dirty.routes[k] = struct{}{}
 }
 
-// setReferences replaces the objects that an object refers to in the indexes.
+// setReferences replaces the objects that the object of refers to in the indexes, also in the one
+// of other namespaces.
 func (c *Converter) setReferences(of config.Key, was, is []config.Key) {
 	for _, k := range was {
 		c.indexes.reference.Remove(k, of)

@@ -89,7 +89,9 @@ func setKey(n name) config.Key {
 	return config.Key{Kind: api.ListenerSet, Namespace: n.Namespace, Name: n.Name}
 }
 
-// storeObject stores the object of an event, and marks what must be converted again.
+// storeObject stores the object of an event, and marks what must be converted again. It ignores an
+// unchanged object: same Hash, Origin and Generation. If the object cannot be read, it panics
+// before the state changes.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	k, old, now := object.Key, c.objects.all[object.Key], object
 	if op == mesh.Delete {
@@ -109,7 +111,7 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 }
 
 // change reads an object and returns a function that updates the indexes and marks what depends on
-// it.
+// it. old and now may be nil. It panics if now cannot be read, and changes nothing itself.
 func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	switch k.Kind {
 	case api.GatewayClass:

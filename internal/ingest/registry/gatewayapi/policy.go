@@ -80,8 +80,9 @@ type resolvedPolicy struct {
 	refs               []config.Key
 }
 
-// resolvePolicy resolves the CA certificates of a BackendTLSPolicy: the first valid ones, or else the
-// first that may be valid once they have been read.
+// resolvePolicy resolves the CA certificates of a BackendTLSPolicy: the first valid ones, or else
+// the first that may be valid once they have been read. Faulty references fail resolved; if all are
+// faulty, or the well-known set is unknown, accepted fails.
 func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 	var out resolvedPolicy
 	usable := false
@@ -126,7 +127,9 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 // connections until they have them.
 const impossibleName = "invalid-backend-tls-policy.invalid"
 
-// backendTLS returns the TLS settings of a policy for a port.
+// backendTLS returns the TLS settings of a policy for a port; 0 is all ports. Without subject names
+// the hostname is required. A policy that is not accepted and has no credential requires a name
+// that no certificate has, so that connections fail.
 func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.BackendTLS {
 	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
 	out := config.BackendTLS{Port: port, CredentialName: r.credential, ServerName: string(v.Hostname)}
@@ -177,7 +180,8 @@ func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sectio
 	return sections, ports
 }
 
-// namedPort returns the number of a port by its name; "" is all ports, which have the number 0.
+// namedPort returns the number of a port by its name; "" is all ports, which have the number 0. ok
+// is false if the object or the port does not exist.
 func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
 	object := c.objects.all[k]
 	switch {
@@ -220,7 +224,9 @@ func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// flushTarget emits the DestinationRules of a target of policies.
+// flushTarget emits the DestinationRules of a target of policies, one for each of its hosts, and
+// one more for each Gateway with a client certificate. For each port the oldest policy applies.
+// Without policies they are deleted.
 func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 	var objects []*config.Config
 	out, converted := c.guard.Try(out, registry.Convert, target, "", func() {
@@ -287,7 +293,8 @@ func (c *Converter) certifiedRules(
 	return objects
 }
 
-// gatewaysTo returns the Gateways whose routes refer to a target, with their controllers.
+// gatewaysTo returns the Gateways that accepted a route that refers to a target, with their
+// controllers.
 func (c *Converter) gatewaysTo(target config.Key) map[name]string {
 	gateways := map[name]string{}
 	for k := range c.indexes.reference.Values(target) {
@@ -308,7 +315,8 @@ func compareNames(a, b name) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// flushPolicy updates the references, the status and the Problems of a policy.
+// flushPolicy updates the references, the status and the Problems of a policy. For a policy that
+// does not exist it removes them.
 func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
 	var now resolvedPolicy
@@ -365,7 +373,7 @@ func (c *Converter) policyConflict(object *config.Config) verdict {
 const maxAncestors = 16
 
 // policyStatus returns the status of a policy: an entry for each Gateway whose routes refer to a
-// target. It returns nil if there is none.
+// target, at most maxAncestors. It returns nil if there is none.
 func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdict) *Status {
 	gateways := map[name]string{}
 	for _, target := range targetsOf(object) {

@@ -78,7 +78,8 @@ type converted struct {
 	problems    []config.Problem
 }
 
-// convertRoute converts a route. The status is nil if none of its parents is of this controller.
+// convertRoute converts a route to its objects, status and Problems. The status is nil if none of
+// its parents is of this controller; a parent that does not exist is then a Warning.
 func (c *Converter) convertRoute(object *config.Config) *converted {
 	spec, names := commonSpec(object)
 	hosts := hostnames(names)
@@ -105,7 +106,8 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 
 func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
-// addProblems adds a Problem for each failed condition.
+// addProblems adds a Problem for each failed condition: of each parent, of references, and of
+// unsupported values unless that is the same.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
 		if !a.accepted.ok() {
@@ -140,7 +142,8 @@ func (r *routeReader) ruleCount() int {
 	}
 }
 
-// routeStatus returns the status of a route.
+// routeStatus returns the status of a route, with an entry for each attachment. PartiallyInvalid is
+// set only if the route is accepted and some rule is not.
 func routeStatus(object *config.Config, attachments []*attachment, r *routeReader) *Status {
 	s := &gatewayv1.RouteStatus{}
 	for _, a := range attachments {
@@ -161,7 +164,8 @@ func routeStatus(object *config.Config, attachments []*attachment, r *routeReade
 }
 
 // virtualServices returns the VirtualServices of a route: one for all Gateways, and one for each
-// parent in the mesh.
+// parent in the mesh. Only accepted parents and served listeners are used; without any it returns
+// nil.
 func (c *Converter) virtualServices(
 	object *config.Config,
 	hosts []mesh.Hostname,
@@ -244,7 +248,8 @@ func (c *Converter) meshVirtualService(object *config.Config, a *attachment, r *
 	return newObject(key, object, vs, &config.Extension{Source: object.Key, HTTP: r.extra, Precedes: true})
 }
 
-// newObject returns an object that an object of the Gateway API was converted to.
+// newObject returns an object that an object of the Gateway API was converted to. It has the
+// creation time of from, and an Origin that names it.
 func newObject(key config.Key, from *config.Config, spec proto.Message, x *config.Extension) *config.Config {
 	origin := from.Key.String()
 	if from.Origin != "" {

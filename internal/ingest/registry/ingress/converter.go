@@ -82,7 +82,7 @@ const source = "Ingress"
 
 // Convert appends to the batch the changes that follow from its objects, at its end and before
 // Synced: Gateways, then VirtualServices, each sorted by namespace and name. All input events are
-// kept.
+// kept. An object that cannot be read is skipped with a Problem.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -105,7 +105,9 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return c.flush(out)
 }
 
-// storeObject stores the object of an event, and marks what must be converted again.
+// storeObject stores the object of an event, or deletes it, and marks what must be converted again.
+// Objects of other kinds than Ingress, IngressClass and Service can only change the addresses of
+// nodes.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind
@@ -137,6 +139,8 @@ func (c *Converter) setSettings(now settings) {
 	}
 }
 
+// setIngress stores an Ingress, or deletes it if now is nil, and marks it. It ignores an unchanged
+// one. It panics, before any change, if the class cannot be read.
 func (c *Converter) setIngress(k name, now *config.Config) {
 	class := ""
 	if now != nil {
@@ -170,7 +174,8 @@ func (c *Converter) setClass(class string, now *config.Config) {
 	}
 }
 
-// setService stores the names of a Service's ports, because backends can reference ports by name.
+// setService stores the names of a Service's ports, because backends can reference ports by name,
+// and marks the Ingresses that refer to it. object is nil for a deleted one.
 func (c *Converter) setService(k name, object *config.Config) {
 	var ports map[string]uint32
 	if object != nil {

@@ -88,7 +88,8 @@ func (c *Converter) updateIndexes(r *rules, byHost func(string, name), byService
 	}
 }
 
-// flushHost emits the VirtualService of a host and its Problems.
+// flushHost emits the VirtualService of a host and its Problems, from all Ingresses with rules for
+// it, oldest first. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
 	var all []*rules
 	for k := range c.byHost.Values(host) {

@@ -17,8 +17,8 @@ type path struct {
 	length int
 }
 
-// parsePath parses the path of a rule. A path of type ImplementationSpecific is exact, unless it
-// ends in a wildcard.
+// parsePath parses the path of a rule. A path of type ImplementationSpecific, the default, is
+// exact, unless it ends in a wildcard. An empty path and a lone wildcard match all paths.
 func parsePath(p *networkingv1.HTTPIngressPath) path {
 	kind := networkingv1.PathTypeImplementationSpecific
 	if p.PathType != nil {

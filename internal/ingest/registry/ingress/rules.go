@@ -49,7 +49,8 @@ type reader struct {
 	key       config.Key
 }
 
-// readRules parses an Ingress. Invalid parts are left out and reported in problems.
+// readRules parses an Ingress. Invalid parts are left out and reported in problems. A default
+// backend serves the host "*", also without rules for it.
 func (c *Converter) readRules(k name, object *config.Config) *rules {
 	r := reader{
 		&rules{name: k, created: object.Created, origin: object.Origin, hosts: map[string][]rule{}},
@@ -85,8 +86,8 @@ func (r *reader) addProblem(field, format string, args ...any) {
 	)
 }
 
-// addRules adds the rules of one host. It reports a Problem if they have neither paths nor a
-// default backend.
+// addRules adds the rules of one host, "*" without one. Without paths and default backend it adds
+// none and reports a Problem. Paths with an invalid backend are left out.
 func (r *reader) addRules(field string, spec *networkingv1.IngressRule) {
 	host := cmp.Or(strings.ToLower(spec.Host), "*")
 	if spec.HTTP == nil && r.fallback == nil {
@@ -109,7 +110,8 @@ func (r *reader) addRules(field string, spec *networkingv1.IngressRule) {
 }
 
 // destination returns the destination of a backend. It returns nil, with a Problem, if the backend
-// is not a Service or names a port that does not exist.
+// is not a Service or names a port that does not exist. Named ports make the Ingress depend on the
+// Service. A port number is not checked.
 func (r *reader) destination(field string, backend *networkingv1.IngressBackend) *networking.Destination {
 	if backend.Service == nil {
 		r.addProblem(field+".service", "is missing: only Services can be backends")

@@ -49,7 +49,8 @@ func (c *Converter) setExport(k name, exported bool) {
 	c.dirtySlices.addAll(c.slicesOf.Values(k))
 }
 
-// setImport stores a ServiceImport, or deletes it if now is nil, and marks what depends on it.
+// setImport stores a ServiceImport, or deletes it if now is nil, and marks what depends on it. It
+// does nothing if nothing changed or hosts of the cluster set are disabled.
 func (c *Converter) setImport(k name, now *config.Config) {
 	old := c.imports[k]
 	if !c.options.ClusterSet.Hosts || old == nil && now == nil || isUnchanged(old, now) {
@@ -75,7 +76,8 @@ func clusterSetKey(k name) mesh.ServiceKey {
 	}
 }
 
-// flushImports converts the marked ServiceImports.
+// flushImports converts the marked ServiceImports, and emits their services and Problems. One whose
+// conversion panics keeps its last result.
 func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyImports.drain() {
 		var now *mesh.Service

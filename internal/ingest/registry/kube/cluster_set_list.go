@@ -33,7 +33,8 @@ func (c *Converter) ClusterSetServices() []ClusterSetService {
 	return nil
 }
 
-// updateClusterSet updates the result of ClusterSetServices.
+// updateClusterSet updates the result of ClusterSetServices from all ServiceExports and
+// ServiceImports, sorted by namespace and name.
 func (c *Converter) updateClusterSet() {
 	all := map[name]ClusterSetService{}
 	for k := range c.exports {

@@ -93,7 +93,8 @@ type Converter struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New returns a Converter without objects.
+// New returns a Converter without objects. Options that are not set get their defaults: cluster
+// "Kubernetes", domains "cluster.local", system namespace "istio-system".
 func New(o Options) *Converter {
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
@@ -158,8 +159,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 }
 
 // storeObject applies an event about an object and reports whether the Converter removes objects of
-// its kind from the batch. It only marks the affected services as changed. Marked objects are
-// converted once, at the end of the batch.
+// its kind from the batch; objects of other kinds are ignored. It only marks the affected services
+// as changed. Marked objects are converted once, at the end of the batch.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind
@@ -187,7 +188,8 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	return true
 }
 
-// setSettings applies the settings that s contains and marks everything that depends on them.
+// setSettings applies the settings that s contains. If the networks or the trust domain differ, it
+// marks all Services and workloads.
 func (c *Converter) setSettings(s *mesh.Settings) {
 	changed, networks := false, c.networks
 	if s.Networks != nil {

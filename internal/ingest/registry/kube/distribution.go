@@ -15,7 +15,7 @@ import (
 
 // setNamespace stores the parts of a Namespace that others depend on: the traffic distribution that
 // its Services inherit, and the network of the cluster if it is the system namespace. A nil now
-// deletes them.
+// deletes them. It marks what depends on a changed value.
 func (c *Converter) setNamespace(namespace string, now *config.Config) {
 	var distribution string
 	var network mesh.Network
@@ -43,7 +43,8 @@ func (c *Converter) setNamespace(namespace string, now *config.Config) {
 }
 
 // trafficDistribution returns the preference for near endpoints of a Service: its field, else its
-// annotation, else that of its namespace. Unknown values are reported in wrong.
+// annotation, else that of its namespace. Unknown values of the Service are reported in wrong. An
+// unknown field falls back to the annotation, an unknown annotation is "".
 func (c *Converter) trafficDistribution(
 	namespace string,
 	spec *corev1.ServiceSpec,

@@ -61,9 +61,10 @@ func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Conf
 }
 
 // networkGateways returns the gateways that a Gateway defines, sorted: each address in
-// spec.addresses combined with each passthrough listener. Addresses in the status are ignored, as
-// in Istio, because those belong to a deployed gateway, which has a Service. HBONE listeners are
-// ignored, because ambient mode is not supported.
+// spec.addresses combined with each passthrough listener. It returns none without the label of a
+// network, nor for remote gateways of a remote cluster. Invalid addresses are left out and reported
+// in wrong. Addresses in the status are ignored, as in Istio, because those belong to a deployed
+// gateway, which has a Service. HBONE listeners are ignored, because ambient mode is not supported.
 func (c *Converter) networkGateways(object *config.Config, wrong *problems) []mesh.NetworkGateway {
 	network := mesh.Network(object.Labels[label.TopologyNetwork.Name])
 	spec := &config.Spec[*gatewayv1.Gateway](object).Spec
@@ -106,7 +107,7 @@ func (c *Converter) networkGateways(object *config.Config, wrong *problems) []me
 
 // passthroughPorts returns the ports of the listeners that route by SNI: those with the option
 // listenerMode, and those with TLS on the port of network gateways, which a label can override. It
-// reports a Problem if there are none.
+// reports a Problem if there are none or the label is invalid.
 func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv1.Listener, wrong *problems) []uint32 {
 	usual := uint64(mesh.DefaultNetworkGatewayPort)
 	if text := object.Labels[label.NetworkingGatewayPort.Name]; text != "" {

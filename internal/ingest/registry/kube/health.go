@@ -20,7 +20,8 @@ type sliceRules struct {
 	dualStack bool
 }
 
-// sliceRules returns the rules of a Service, or the defaults if service is nil.
+// sliceRules returns the rules of a Service for its EndpointSlices, or the defaults if service is
+// nil.
 func (c *Converter) sliceRules(service *config.Config) sliceRules {
 	rules := sliceRules{readyOnly: c.options.ReadyOnly}
 	if service == nil {

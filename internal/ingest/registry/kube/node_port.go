@@ -53,7 +53,7 @@ func (c *Converter) nodeAddresses(selector labels.Selector) []string {
 	return slices.Compact(list)
 }
 
-// externalIP returns the first external IP of a node, or "".
+// externalIP returns the first valid external IP of a node, or "".
 func externalIP(n *corev1.Node) string {
 	for _, a := range n.Status.Addresses {
 		if a.Type != corev1.NodeExternalIP {
@@ -66,7 +66,8 @@ func externalIP(n *corev1.Node) string {
 	return ""
 }
 
-// nodePorts maps the ports of a Service to their node ports.
+// nodePorts maps the ports of a Service to their node ports. Ports without a valid node port are
+// left out.
 func nodePorts(ports []corev1.ServicePort) map[uint32]uint32 {
 	all := make(map[uint32]uint32, len(ports))
 	for _, p := range ports {

@@ -40,6 +40,7 @@ func ownerOf(pod *corev1.Pod, podName string, labels map[string]string) string {
 }
 
 // withoutTimestamp removes the "-" and the 8 to 10 digits that a CronJob appends to its own name.
+// Other names are returned unchanged.
 func withoutTimestamp(job string) string {
 	i := strings.LastIndexByte(job, '-')
 	if i <= 0 {

@@ -43,7 +43,8 @@ type pod struct {
 }
 
 // setPod stores a Pod, or deletes it if object is nil, and marks it and the slices with its
-// addresses.
+// addresses. If only its readiness differs, the slices are not marked. It does nothing if what it
+// reads of the Pod is unchanged.
 func (c *Converter) setPod(k name, object *config.Config) {
 	old, now := c.pods[k], (*pod)(nil)
 	if object != nil {
@@ -134,7 +135,9 @@ func (c *Converter) podAt(namespace, ip string) *pod {
 	}
 }
 
-// readPod extracts the facts of a Pod. Invalid parts are reported in its problems.
+// readPod extracts the facts of a Pod. Invalid parts are reported in its problems. A terminating or
+// terminated pod is not ready; without a Ready condition a pod is ready only if endpoints are made
+// from pods.
 func (c *Converter) readPod(object *config.Config) podFacts {
 	p := config.Spec[*corev1.Pod](object)
 	wrong := problemsOf(object)
@@ -204,7 +207,8 @@ func canonicalIP(text string) (ip string, ok bool) {
 }
 
 // namedPorts returns the named TCP ports of a pod. Of two ports with one name the first is used, as
-// in Kubernetes. Ports of native sidecars (init containers with restartPolicy Always) come last.
+// in Kubernetes. Ports of native sidecars (init containers with restartPolicy Always) come last;
+// other init containers are ignored.
 func namedPorts(p *corev1.Pod) map[string]uint32 {
 	var ports map[string]uint32
 	add := func(container *corev1.Container) {
@@ -231,7 +235,9 @@ func namedPorts(p *corev1.Pod) map[string]uint32 {
 	return ports
 }
 
-// flushPods converts the marked pods and emits their workloads and Problems.
+// flushPods converts the marked pods and emits their workloads and Problems. A pod without an
+// address, or that has terminated, has no workload. If the conversion panics, the last workload
+// stays in use.
 func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyPods.drain() {
 		var said, now *mesh.Workload
@@ -262,7 +268,8 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// newWorkload returns the workload of a pod.
+// newWorkload returns the workload of a pod. Locality and network are those of its labels, else of
+// its node and address.
 func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 	address := ""
 	if len(p.ips) > 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setService stores a Service, or deletes it if now is nil, and marks what depends on it.
+// setService stores a Service, or deletes it if now is nil, and marks what depends on it. It does
+// nothing for an unchanged one.
 func (c *Converter) setService(k name, now *config.Config) {
 	old := c.services[k]
 	if old == nil && now == nil || isUnchanged(old, now) {
@@ -42,7 +43,8 @@ func (c *Converter) setService(k name, now *config.Config) {
 	}
 }
 
-// flushServices converts the marked Services and emits the services and Problems.
+// flushServices converts the marked Services and emits the services and Problems. It marks the
+// ServiceImports of the same name. One whose conversion panics keeps its last result.
 func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyServices.drain() {
 		var now *mesh.Service
@@ -75,7 +77,8 @@ func (c *Converter) serviceKey(k name) mesh.ServiceKey {
 	}
 }
 
-// newService converts a Service. It returns nil if the Service has no valid address or alias.
+// newService converts a Service; invalid parts are reported in wrong. It returns nil only for an
+// ExternalName without a valid name. Invalid cluster IPs are left out.
 func (c *Converter) newService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*corev1.Service](object).Spec
 	s := mesh.Service{
@@ -139,6 +142,7 @@ func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *me
 }
 
 // servicePorts converts the ports of a Service. Invalid ports are left out and reported in wrong.
+// The target is by default the port itself.
 func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 	list := make([]mesh.Port, 0, len(ports))
 	for i, p := range ports {
@@ -183,8 +187,8 @@ func canonicalClusterIPs(addresses []string, wrong *problems) []string {
 	return list
 }
 
-// externalAddresses returns the addresses of the Service's load balancers and its externalIPs,
-// sorted and without duplicates.
+// externalAddresses returns the addresses of the Service's load balancers, IPs or names, and its
+// valid externalIPs, sorted and without duplicates.
 func externalAddresses(service *corev1.Service) []string {
 	var list []string
 	for _, ingress := range service.Status.LoadBalancer.Ingress {

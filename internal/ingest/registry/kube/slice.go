@@ -16,7 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setSlice stores an EndpointSlice, or deletes it if now is nil, and updates the indexes.
+// setSlice stores an EndpointSlice, or deletes it if now is nil, updates the indexes and marks the
+// slice. If endpoints are made from pods, its Services are marked too. It does nothing for an
+// unchanged one.
 func (c *Converter) setSlice(k name, now *config.Config) {
 	old := c.slices[k]
 	if old == nil && now == nil || isUnchanged(old, now) {
@@ -47,7 +49,8 @@ type sliceIndex struct {
 	addresses      []string
 }
 
-// sliceIndexOf returns the index keys of a slice; none if slice is nil.
+// sliceIndexOf returns the index keys of a slice; none if slice is nil. An endpoint is indexed by
+// its pod, or without one by its addresses.
 func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
 	if slice == nil {
 		return x
@@ -108,7 +111,8 @@ func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 	return name{Namespace: cmp.Or(e.TargetRef.Namespace, namespace), Name: e.TargetRef.Name}, true
 }
 
-// flushSlices converts the marked EndpointSlices and emits shards and Problems.
+// flushSlices converts the marked EndpointSlices and emits shards and Problems. One whose
+// conversion panics keeps its last result.
 func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtySlices.drain() {
 		var shard, clusterSet *mesh.Shard
@@ -131,7 +135,8 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 }
 
 // shardsOf converts an EndpointSlice, which may be nil. held is the number of its addresses that
-// wait for their pods.
+// wait for their pods. A slice without a Service is ignored with a Problem, unless it belongs to
+// the cluster set.
 func (c *Converter) shardsOf(object *config.Config, wrong *problems) (shard, clusterSet *mesh.Shard, held int) {
 	if object == nil {
 		return nil, nil, 0
@@ -169,7 +174,8 @@ type slicePort struct {
 }
 
 // newShards returns the shard for the service's usual hostname, and the one for its hostname in the
-// cluster set, or nil if it has none.
+// cluster set, or nil if it has none. Slices of FQDNs have no endpoints, which is a Problem, as are
+// held ones.
 func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
@@ -220,7 +226,8 @@ func compareEndpoints(a, b mesh.Endpoint) int {
 	)
 }
 
-// readEndpoints adds the endpoints of a slice.
+// readEndpoints adds the endpoints of a slice. Unready ones are left out unless the Service's rules
+// include them. Invalid addresses are left out with a Problem.
 func (r *sliceReader) readEndpoints(slice *discoveryv1.EndpointSlice) {
 	ports := r.readPorts(slice.Ports)
 	r.family = slice.AddressType
@@ -248,7 +255,7 @@ func (r *sliceReader) readEndpoints(slice *discoveryv1.EndpointSlice) {
 }
 
 // readPorts converts the ports of a slice, which apply to all its endpoints. A port without a name
-// belongs to a Service whose only port has no name.
+// belongs to a Service whose only port has no name. Invalid ports are left out with a Problem.
 func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 	list := make([]slicePort, 0, len(ports))
 	for i, p := range ports {
@@ -265,9 +272,10 @@ func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 	return list
 }
 
-// addEndpoints adds the endpoints of one address. An address that refers to an unknown pod is held
-// back: without the pod it would have no identity, labels or locality, and callers would be
-// configured with wrong values.
+// addEndpoints adds the endpoints of one address, one per port. An address that refers to an
+// unknown pod is held back: without the pod it would have no identity, labels or locality, and
+// callers would be configured with wrong values. A dual-stack endpoint is added only for its IPv4
+// slice, with all addresses.
 func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
 	k, refers := podOf(r.object.Namespace, e)
 	var p *pod
@@ -306,7 +314,8 @@ func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discov
 	}
 }
 
-// podEndpoint returns an endpoint of a pod without address and port.
+// podEndpoint returns an endpoint of a pod without address and port. Its hostname is the pod's if
+// the pod's subdomain is the Service, else that of e.
 func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 	w := p.workload
 	hostname := ""

@@ -56,7 +56,8 @@ func New(o Options) *Filter {
 }
 
 // Convert removes the objects of unselected namespaces from the batch. It inserts upserts for
-// namespaces that become selected, and deletes for namespaces that become unselected.
+// namespaces that become selected, and deletes for namespaces that become unselected. Namespaces,
+// cluster-wide objects and other sources' objects pass.
 func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -111,7 +112,8 @@ func (f *Filter) setObject(out mesh.Batch, e mesh.Event, packed object) mesh.Bat
 	return out
 }
 
-// setNamespace applies an event about a Namespace object.
+// setNamespace applies an event about a Namespace object, and appends the events of its selection
+// if that changes. The first and the last Namespace object may change the selection of all.
 func (f *Filter) setNamespace(out mesh.Batch, op mesh.Op, c *config.Config) mesh.Batch {
 	n, before := f.namespaceState(c.Name), f.present
 	if n.labels != nil {

@@ -17,7 +17,8 @@ type object struct {
 	pod []byte
 }
 
-// newObject returns the object of an event, with the spec of a Pod encoded.
+// newObject returns the object of an event, with the spec of a Pod encoded to save memory. A Pod
+// that cannot be encoded is kept as it is.
 func newObject(e mesh.Event) object {
 	o := object{source: e.Source, config: e.Config}
 	if p, ok := e.Config.Spec.(*corev1.Pod); ok {
@@ -29,7 +30,7 @@ func newObject(e mesh.Event) object {
 	return o
 }
 
-// event returns an upsert of the object.
+// event returns an upsert of the object, with the Pod decoded.
 func (o object) event() mesh.Event {
 	c := o.config
 	if o.pod != nil {

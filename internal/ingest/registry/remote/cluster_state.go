@@ -84,7 +84,7 @@ func (s subject) rank() int {
 }
 
 // record records a batch and returns its events, except the kinds that remote clusters must not
-// send.
+// send. Deletions and empty Problems remove the record.
 func (l *clusterState) record(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for i := range batch {
@@ -143,7 +143,8 @@ func (l *clusterState) diff(next *clusterState) mesh.Batch {
 	return batch
 }
 
-// sameEvent reports whether two upserts have equal content. It returns false for Problems.
+// sameEvent reports whether two upserts of one subject have equal content. It always returns false
+// for Problems.
 func sameEvent(a, b *mesh.Event) bool {
 	switch {
 	case a.Service != nil && b.Service != nil:

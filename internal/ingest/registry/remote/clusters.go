@@ -105,7 +105,7 @@ func (c *Clusters) Observe(batch mesh.Batch) {
 }
 
 // Run reads all clusters until the context ends, and then returns nil. It sends Synced when every
-// cluster that existed at the start is in sync, or after Options.Timeout.
+// cluster that existed at the start is in sync, or after Options.Timeout; 0 waits without limit.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	defer c.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -145,7 +145,9 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// reconcile starts, replaces and stops members according to the Secrets.
+// reconcile starts, replaces and stops members according to the Secrets. It returns the deletions
+// of removed clusters and the changed Problems. Until the Secrets have been read, it returns only
+// Problems.
 func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 	list, problems, ok := c.configuredClusters()
 	if !ok {
@@ -179,7 +181,8 @@ func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 }
 
 // startReading starts reading a cluster with the kubeconfig of an entry, unless that is already the
-// case. An invalid kubeconfig is recorded in failed.
+// case. A cluster that is read already is replaced only when the new reader is in sync. An invalid
+// kubeconfig is recorded in failed and logged, and the present reader stays.
 func (c *Clusters) startReading(ctx context.Context, e entry) {
 	sum := sha256.Sum256(e.kubeconfig)
 	for _, m := range []*member{c.next[e.id], c.members[e.id]} {
@@ -254,7 +257,8 @@ func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *k
 // stopMember stops a member. Events that it sends after that are ignored.
 func (c *Clusters) stopMember(m *member) { m.stop() }
 
-// removeCluster stops a cluster and returns the events that delete all its data.
+// removeCluster stops a cluster and returns the events that delete all its data, or nil if it was
+// not read.
 func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	if n := c.next[id]; n != nil {
 		c.stopMember(n)
@@ -275,7 +279,8 @@ func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 }
 
 // applyMemberEvent applies the events of a member. It returns the events to forward: none for a
-// replacement that is not in sync, and the difference to the replaced member once it is.
+// stopped member or a replacement that is not in sync, and the difference to the replaced member
+// once it is. The replaced member is stopped.
 func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	m := u.from
 	switch {
@@ -315,7 +320,8 @@ func (c *Clusters) endWait() mesh.Batch {
 	return mesh.Batch{{Op: mesh.Synced, Source: sourceName}}
 }
 
-// syncedEvent returns Synced once, when the Secrets are read and all members are in sync.
+// syncedEvent returns Synced once, when the Secrets are read, or forbidden, and all members are in
+// sync. Otherwise it returns nil.
 func (c *Clusters) syncedEvent() mesh.Batch {
 	if c.synced {
 		return nil
@@ -358,7 +364,8 @@ func (c *Clusters) setProblems(problems map[config.Key][]config.Problem) mesh.Ba
 	return batch
 }
 
-// updateStatus updates the data that other goroutines read: statuses, readers and clients.
+// updateStatus updates the data that other goroutines read: statuses, readers and clients. It
+// signals changed if the clients differ, and sets the metrics.
 func (c *Clusters) updateStatus() {
 	states := map[mesh.ClusterID]string{}
 	c.mu.Lock()

@@ -10,8 +10,9 @@ import (
 )
 
 // Each runs f in a goroutine for each remote cluster, including those added later, until ctx ends.
-// The context of f ends with ctx, when the cluster is removed, or when its client changes. Each
-// returns after all calls of f have returned.
+// The context of f ends with ctx, when the cluster is removed, or when its client changes; then f
+// runs again with the new client. A panic of f is recovered and f restarted. Each returns after all
+// calls of f have returned.
 func (c *Clusters) Each(ctx context.Context, f func(ctx context.Context, id mesh.ClusterID, client *kube.Client)) {
 	type visit struct {
 		client *kube.Client

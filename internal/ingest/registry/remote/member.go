@@ -50,7 +50,7 @@ type settings struct {
 
 func newSettings() *settings { return &settings{changed: make(chan struct{})} }
 
-// update merges the settings of an event.
+// update merges the settings of an event and signals changed. Fields that next does not set stay.
 func (s *settings) update(next *mesh.Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,8 @@ func (s *settings) current() (mesh.Batch, <-chan struct{}) {
 	return mesh.Batch{{Source: sourceName, Settings: &now}}, s.changed
 }
 
-// run reads and converts the cluster until the context ends.
+// run reads and converts the cluster until the context ends, and sends the results to out. Changed
+// settings of the mesh are converted too.
 func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent) {
 	raw := make(chan mesh.Batch)
 	var reading sync.WaitGroup
@@ -98,7 +99,7 @@ func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent)
 	}
 }
 
-// convert passes a batch through all converters.
+// convert passes a batch through all converters. Settings are dropped, and Synced becomes u.synced.
 func (m *member) convert(batch mesh.Batch) memberEvent {
 	for _, c := range m.parts.Converters {
 		batch = c.Convert(batch)

@@ -60,7 +60,8 @@ func (s *secretStore) Delete(o any) error {
 	return s.updateSecrets(o, func(x *corev1.Secret) { delete(s.secrets, x.Name) })
 }
 
-// Replace replaces all Secrets.
+// Replace replaces all Secrets, clears a failure and wakes Run. It fails without a change if an
+// element is no Secret.
 func (s *secretStore) Replace(list []any, _ string) error {
 	all := map[string]*corev1.Secret{}
 	for _, o := range list {
@@ -108,7 +109,7 @@ func (s *secretStore) isForbidden() bool {
 }
 
 // recordFailure records the result of a request to the API server, and wakes Run if the failure
-// state changed.
+// state changed. It ignores results after ctx ended, and expired resource versions.
 func (s *secretStore) recordFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
@@ -122,7 +123,8 @@ func (s *secretStore) recordFailure(ctx context.Context, err error) {
 	}
 }
 
-// listerWatcher returns a ListerWatcher of the Secrets with the label.
+// listerWatcher returns a ListerWatcher of the Secrets with the label in Options.Namespace. It
+// records the result of each request.
 func (c *Clusters) listerWatcher() cache.ListerWatcher {
 	secrets := c.o.Client.Kubernetes.CoreV1().Secrets(c.o.Namespace)
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -142,8 +144,8 @@ func (c *Clusters) listerWatcher() cache.ListerWatcher {
 }
 
 // configuredClusters returns the clusters of all Secrets, sorted. If several Secrets contain a
-// cluster, the oldest is used. problems are keyed by Secret. ok is false until the Secrets have
-// been read.
+// cluster, the oldest is used; the others, and the local cluster, are Problems. problems are keyed
+// by Secret. ok is false until the Secrets have been read.
 func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][]config.Problem, ok bool) {
 	c.secrets.mu.Lock()
 	defer c.secrets.mu.Unlock()

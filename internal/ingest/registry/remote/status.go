@@ -39,7 +39,8 @@ type Status struct {
 	began time.Time
 }
 
-// Status returns the status of each cluster, sorted by name.
+// Status returns the status of each cluster, sorted by name. A cluster that is not in sync in time
+// is TimedOut.
 func (c *Clusters) Status() []Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()

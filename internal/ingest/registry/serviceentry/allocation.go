@@ -38,7 +38,7 @@ func (r *reader) needsAllocation(spec *networking.ServiceEntry) bool {
 	return possible && !refused
 }
 
-// allocatedAddresses returns the addresses that the status lists for a host.
+// allocatedAddresses returns the valid addresses that the status lists for a host, canonical.
 func (r *reader) allocatedAddresses(host mesh.Hostname) []string {
 	if r.object.Status == nil {
 		return nil

@@ -89,8 +89,8 @@ func New(o Options) *Converter {
 func (c *Converter) Name() string { return c.source }
 
 // Convert replaces events about ServiceEntries and WorkloadEntries with the resulting changes. It
-// also reads Namespaces, for the traffic distribution that ServiceEntries inherit, and passes them
-// through. It must therefore precede a Converter that removes Namespaces.
+// also reads settings, and Namespaces for the traffic distribution that ServiceEntries inherit, and
+// passes both through. It must therefore precede a Converter that removes Namespaces.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -126,7 +126,8 @@ func (c *Converter) setObject(out mesh.Batch, object *config.Config) mesh.Batch 
 	return c.convertObject(out, object)
 }
 
-// convertObject converts an object and appends the differences to its previous conversion.
+// convertObject converts an object and appends the differences to its previous conversion. If it
+// panics, only the Problem is appended and the previous conversion stays.
 func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	var now *converted
 	out, ok := c.guard.Try(out, registry.Convert, object.Key, object.Origin, func() { now = c.convert(object) })
@@ -166,7 +167,8 @@ func (c *Converter) convert(object *config.Config) *converted {
 	return now
 }
 
-// setSettings stores the settings and converts the objects that depend on a changed value.
+// setSettings stores the settings and converts the objects that depend on a changed value: all for
+// the trust domain or networks, ServiceEntries for their visibility.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	moved := false
 	if s.Networks != nil {
@@ -196,7 +198,8 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 }
 
 // setNamespace stores the labels and the traffic distribution of a Namespace, and converts the
-// ServiceEntries that depend on them.
+// ServiceEntries of the namespace that depend on them. A changed network of the system namespace
+// converts all objects.
 func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.Config) mesh.Batch {
 	distribution, labels := "", map[string]string(nil)
 	if op == mesh.Upsert {

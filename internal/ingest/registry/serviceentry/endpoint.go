@@ -51,7 +51,8 @@ func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.En
 }
 
 // listedEndpoints returns the endpoints in the spec, one per port of the service. Unusable
-// endpoints are left out with a Problem.
+// endpoints are left out with a Problem, all of them for a resolution that uses none. With a
+// workloadSelector it returns nil.
 func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) []*mesh.Endpoint {
 	if spec.GetWorkloadSelector() != nil || len(spec.GetEndpoints()) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 }
 
 // isUsable reports whether a service of this resolution can have the endpoint. If not, it reports a
-// Problem.
+// Problem. An endpoint without an address needs a network and resolution STATIC.
 func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
 	address := entry.GetAddress()
 	_, err := netip.ParseAddr(address)
@@ -192,7 +193,7 @@ func usesMutualTLS(serviceAccount string, labels map[string]string) bool {
 }
 
 // topologyLabels returns the labels of an endpoint with labels for its locality, cluster and
-// network added, which subsets can select.
+// network added, which subsets can select. They replace own ones, except for the network.
 func (r *reader) topologyLabels(own map[string]string, at mesh.Locality, network mesh.Network) map[string]string {
 	all := make(map[string]string, len(own)+5)
 	for k, v := range own {

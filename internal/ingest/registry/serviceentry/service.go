@@ -26,8 +26,9 @@ func (r *reader) addProblem(severity config.Severity, field, format string, args
 	})
 }
 
-// serviceEntry converts a ServiceEntry. Each host becomes a service, and all of them have the same
-// addresses, ports and endpoints.
+// serviceEntry converts a ServiceEntry into services and shards of into. Each host becomes a
+// service, and all of them have the same addresses, ports and endpoints. Endpoints beside a
+// workloadSelector are ignored with a Problem.
 func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 	base := mesh.Service{
 		Provider:            mesh.External,
@@ -77,8 +78,8 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 	}
 }
 
-// validHosts returns the valid hosts, sorted and without duplicates. Others are reported as
-// Problems.
+// validHosts returns the valid hosts in lower case, sorted and without duplicates. Others are
+// reported as Problems, as is the lack of any.
 func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 	var list []mesh.Hostname
 	for i, h := range spec.GetHosts() {
@@ -135,7 +136,8 @@ func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 	return list
 }
 
-// validPorts converts the ports. Invalid and duplicate ones are left out with a Problem.
+// validPorts converts the ports. Invalid and duplicate ones are left out with a Problem, and with
+// DYNAMIC_DNS those that are neither HTTP nor TLS. An unknown protocol is a Warning and detected.
 func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 	list := make([]mesh.Port, 0, len(spec.GetPorts()))
 	for i, p := range spec.GetPorts() {

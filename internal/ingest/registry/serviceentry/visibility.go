@@ -14,7 +14,7 @@ import (
 
 // exportTo returns the namespaces to which the ServiceEntry is exported: its own exportTo, limited
 // by MeshConfig.serviceEntryVisibility if applyToSidecars extends that to all proxies. A limit that
-// changes the result is a Problem.
+// changes the result is a Problem; "~" is no namespace.
 func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 	own := spec.GetExportTo()
 	if !r.mesh.GetServiceEntryVisibility().GetApplyToSidecars() {

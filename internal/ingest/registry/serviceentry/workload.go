@@ -18,7 +18,7 @@ import (
 const healthChecked = "proxy.istio.io/health-checks-enabled"
 
 // workloadEntry converts a WorkloadEntry. It returns nil, with a Problem, if the entry has neither
-// an address nor a network.
+// an address nor a network. Invalid ports are left out with a Problem.
 func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 	if spec.GetAddress() == "" && spec.GetNetwork() == "" {
 		r.addProblem(

@@ -71,7 +71,8 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Run performs each task while this replica is its leader, until ctx ends.
+// Run performs each enabled task while this replica is its leader, until ctx ends. Deployments are
+// elected per revision. Statuses of a revision have a second election.
 func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	elect := func(task string, run func(context.Context)) {
@@ -121,6 +122,9 @@ func (c *Controller) specs() []*gateway.Spec {
 	return list
 }
 
+// specOf returns the input of a deployment: what the Gateway and its class define. Parameters of
+// the class are used only if they name a ConfigMap with a namespace, and addresses only if they are
+// IP addresses.
 func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 	object := config.Spec[*gatewayv1.Gateway](d.Gateway)
 	s := &gateway.Spec{
@@ -148,7 +152,8 @@ func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 	return s
 }
 
-// desiredStatuses returns the statuses of the newest batch.
+// desiredStatuses returns access to the statuses of the newest batch, whenever it is called. IsOwn
+// accepts both controllers of this project.
 func (c *Controller) desiredStatuses() status.DesiredStatuses {
 	statuses := c.o.Converter.Statuses
 	return status.DesiredStatuses{
