@@ -59,7 +59,8 @@ type Feed struct {
 
 var _ server.Handler = (*Feed)(nil)
 
-// New returns a Feed. It sends no resources before the first Publish.
+// New returns a Feed. It sends no resources before the first Publish. Without Logger, Metrics and
+// Clock it has none, none and the system's.
 func New(o Options) *Feed {
 	f := &Feed{
 		access:   o.Access,
@@ -127,6 +128,8 @@ func (f *Feed) ServeDelta(ctx context.Context, h server.Hello, s server.DeltaStr
 	return f.serveStream(ctx, h, stream.Delta, deltaWire{s})
 }
 
+// serveStream serves one client until the stream ends, and returns the reason. A client that access
+// refuses gets an error at once. Both are logged.
 func (f *Feed) serveStream(ctx context.Context, h server.Hello, mode stream.Mode, w wire) error {
 	log := f.log.With("client", h.Node.GetId(), "address", h.Peer, "identities", h.Identities)
 	if err := f.access.checkClient(h); err != nil {

@@ -55,7 +55,7 @@ func newLibrary(types *stream.Types, log *slog.Logger) *library {
 }
 
 // resourcesOf returns the ResourceSnapshot of a snapshot. It returns the previous ResourceSnapshot
-// if no served object and no mesh config changed.
+// if no served object and no mesh config changed. It must not be called concurrently.
 func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 	changed := l.resources == nil
 	if m := s.Settings.Mesh; l.group == nil || m != l.mesh {
@@ -82,7 +82,7 @@ func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 
 // updateSection replaces the objects of a section with list and reports whether its ResourceGroup
 // changed. It encodes only objects whose row changed. An object that cannot be encoded is logged
-// and skipped.
+// and skipped; its last version stays.
 func (l *library) updateSection(x *section, list []*config.Config) bool {
 	if x.group != nil && sameList(x.list, list) {
 		return false
@@ -141,8 +141,9 @@ func nameOf(k config.Key) string { return k.Namespace + "/" + k.Name }
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // encodeObject converts an object to a resource. Its version is the hash of its content. The
-// resourceVersion of an API server is not used: it changes with the status too, and differs between
-// clusters.
+// annotation lastApplied is left out. The resourceVersion of an API server is not used: it changes
+// with the status too, and differs between clusters. It returns an error if the spec is not a
+// protobuf message.
 func encodeObject(c *config.Config) (*resource.Resource, error) {
 	spec, ok := c.Spec.(proto.Message)
 	if !ok {

@@ -42,6 +42,9 @@ type outgoing struct {
 // overdue is the interval at which the machine receives stream.Tick, its event for elapsed time.
 const overdue = time.Second
 
+// run serves the session until the stream, a write or ctx ends, and returns the reason. It applies
+// requests, new resources and a tick every overdue period to the machine, and writes one response
+// at a time.
 func (x *session) run(ctx context.Context) error {
 	defer close(x.over)
 	go func() {
@@ -86,7 +89,7 @@ func (x *session) run(ctx context.Context) error {
 }
 
 // readRequests receives requests and passes them to run until receiving fails or the session is
-// over.
+// over. It sends the failure to x.ended.
 func (x *session) readRequests() {
 	for {
 		r, size, err := x.wire.receive()
@@ -103,8 +106,8 @@ func (x *session) readRequests() {
 	}
 }
 
-// writeNext starts to write the next response. It does nothing if a write is in progress or the
-// queue is empty.
+// writeNext starts to write the next response in a goroutine, which sends the result to x.written.
+// It does nothing if a write is in progress or the queue is empty.
 func (x *session) writeNext() {
 	if x.writing || len(x.queue) == 0 {
 		return
@@ -146,7 +149,9 @@ func (x *session) completeWrite() {
 	}
 }
 
-// applyEvent applies an event to the machine and carries out the resulting actions.
+// applyEvent applies an event to the machine and carries out the resulting actions: it enqueues
+// responses, logs rejections and ends a broken stream. A request of an unknown type is answered
+// with an empty response.
 func (x *session) applyEvent(e stream.Event) {
 	for _, a := range x.machine.Step(e) {
 		switch a := a.(type) {

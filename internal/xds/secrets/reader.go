@@ -125,7 +125,8 @@ func (r *Reader) UpdateSubscription(x push.Subscription) {
 	r.o.Remote.SetWant(x.Proxy.ClusterID, x.Stream, theirs)
 }
 
-// AwaitSnapshot waits until the newest snapshot contains all of the objects, or until ctx ends.
+// AwaitSnapshot waits until the newest snapshot contains all of the objects, or until ctx ends. The
+// caller cannot distinguish the two.
 func (r *Reader) AwaitSnapshot(ctx context.Context, objects []config.Key) {
 	for {
 		published := r.published.Changed()

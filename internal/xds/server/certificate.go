@@ -90,8 +90,8 @@ func (c *certificates) statFiles() (list [3]os.FileInfo, err error) {
 	return list, nil
 }
 
-// sameFiles reports whether no file was written or replaced, including through a symbolic link of a
-// parent directory.
+// sameFiles reports whether no file was written, replaced, created or deleted, including through a
+// symbolic link of a parent directory.
 func sameFiles(a, b [3]os.FileInfo) bool {
 	for i := range a {
 		switch {
@@ -106,6 +106,8 @@ func sameFiles(a, b [3]os.FileInfo) bool {
 	return true
 }
 
+// readFiles reads the certificate with its key, and the roots if they are configured. It returns an
+// error if a file is missing or invalid, or the roots contain no certificate.
 func (c *certificates) readFiles() (pair, error) {
 	own, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.Key)
 	if err != nil {

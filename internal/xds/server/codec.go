@@ -42,7 +42,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // decodeBounded decodes a message of a service other than ADS. It refuses a message that is longer,
-// or would take more memory, than unary calls need.
+// or would take more memory, than unary calls need, and waits at most maxWait for a decoding place.
 func (c codec) decodeBounded(data mem.BufferSlice, v any) error {
 	if data.Len() > c.port.limits.SmallRequest {
 		return errTooLong(data.Len(), c.port.limits.SmallRequest)

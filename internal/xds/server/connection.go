@@ -84,7 +84,8 @@ type readyConnection struct {
 	err    error
 }
 
-// ReadOnReady implements gRPC's readyreader.Reader.
+// ReadOnReady implements gRPC's readyreader.Reader. It waits until data has arrived and only then
+// takes a buffer from pool. It charges DATA frames to the unread budget, which may block or fail.
 func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	c.size, c.pool = size, pool
 	err := c.raw.Read(c.read)
@@ -109,7 +110,8 @@ func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, i
 	return buffer, n, nil
 }
 
-// readReady reads once without blocking. It returns false if no data is available yet.
+// readReady reads once without blocking, into a buffer from the pool. It returns false, without a
+// buffer, if no data is available yet. The result is in c.n and c.err.
 func (c *readyConnection) readReady(fd uintptr) bool {
 	c.buffer = c.pool.Get(c.size)
 	for {

@@ -51,9 +51,9 @@ type named struct {
 	body *anypb.Any
 }
 
-// answerAll serves a stream whose first request is a debug request. Such a client is not a proxy
-// and may send several debug requests. Other requests and ACKs are ignored. answered is called
-// after each response was written.
+// answerAll serves a stream whose first request is a debug request, until the stream ends. Such a
+// client is not a proxy and may send several debug requests. Other requests and ACKs are ignored.
+// answered is called after each response was written.
 func (x *session) answerAll(in *incoming, answered func()) error {
 	requests := x.readRequests(in)
 	hello := x.describeClient(in.node)
@@ -100,7 +100,10 @@ func (x *session) answerOnProxyStream(in *incoming) {
 // betweenNonce is a nonce that no response to a proxy has.
 const betweenNonce = "debug"
 
-// answerDebug returns the resources of the response to a debug request. The error is a gRPC status.
+// answerDebug returns the resources of the response to a debug request, limited to the namespace
+// that the client may see. Errors of a page are its content, as in istiod. Otherwise the error is a
+// gRPC status: no debug handler, no permission, or not exactly one page name. A dump with another
+// number of names has no resources.
 func (s *Server) answerDebug(h Hello, in *incoming) ([]named, error) {
 	if s.debug == nil {
 		return nil, status.Error(codes.Unimplemented, "this control plane does not answer debug requests")

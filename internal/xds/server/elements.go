@@ -72,8 +72,9 @@ func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) err
 	return nil
 }
 
-// sizeOfValue returns how many bytes of a field's value remain to be read. ok is false for a wire
-// type that requests do not have.
+// sizeOfValue reads the length of a field's value, and returns how many bytes of it remain to be
+// read. A varint is read completely. ok is false for a wire type that requests do not have, and for
+// invalid encoding.
 func sizeOfValue(r *mem.Reader, kind protowire.Type) (size int, ok bool) {
 	switch kind {
 	case protowire.VarintType:
@@ -104,7 +105,9 @@ func checkElements(of protoreflect.MessageDescriptor, raw []byte) error {
 	return err
 }
 
-// countElements returns the rest of left after subtracting the number of elements of the message.
+// countElements returns the rest of left after subtracting the number of elements of the message,
+// nested ones included. It returns an error if there are more than left, or messages are nested
+// deeper than depth. It stops without an error at invalid encoding.
 func countElements(of protoreflect.MessageDescriptor, raw []byte, left, depth int) (int, error) {
 	if depth == 0 {
 		return 0, errDepth

@@ -65,7 +65,8 @@ func newResponse(s *stream.Send, mode stream.Mode, identifier string, envelope *
 	return r
 }
 
-// appendEnvelope encodes all fields of a response except the resources.
+// appendEnvelope encodes all fields of a response except the resources. For Delta these include the
+// removed names.
 func appendEnvelope(b []byte, s *stream.Send, mode stream.Mode, identifier string) []byte {
 	if mode == stream.Delta {
 		b = appendString(b, deltaVersion, s.Version)

@@ -16,8 +16,8 @@ const (
 	dataFrame     = 0
 )
 
-// countData processes the next bytes of the connection. It returns the total payload and the number
-// of the DATA frames that begin in them.
+// countData processes the next bytes of the connection, which may begin inside a frame. It returns
+// the total payload and the number of the non-empty DATA frames whose headers end in them.
 func (f *frames) countData(b []byte) (carried, count int) {
 	for len(b) > 0 {
 		if skip := min(len(b), f.preface); skip > 0 {

@@ -52,7 +52,8 @@ func (g *gate) tryAcquire() bool {
 }
 
 // acquire waits for a place. It returns errTooMany if the caller was refused in favour of newer
-// waiters, and otherwise the context's error. After success release must be called.
+// waiters, because more than maxWaiting wait, and otherwise the context's error. After success
+// release must be called.
 func (g *gate) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -96,7 +97,8 @@ func (g *gate) removeWaiter(w *waiter, err error) error {
 	return err
 }
 
-// release frees a place, or passes it on to a waiter.
+// release frees a place, or passes it on to a waiter: the oldest, or under overload (the oldest
+// waits longer than overloadAfter) the newest.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

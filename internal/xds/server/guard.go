@@ -26,7 +26,8 @@ type Guard struct {
 	Recovery *recovery.Recorder
 }
 
-// RegisterService registers a service.
+// RegisterService registers a service whose handlers are guarded: unary and streaming calls go
+// through guardedCall.
 func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	guarded := *desc
 	guarded.Methods = slices.Clone(desc.Methods)
@@ -96,9 +97,10 @@ type outcome struct {
 	err   error
 }
 
-// runHandler runs the handler of a call. It returns without waiting for the handler in two cases:
-// the first message does not arrive in time, or newer calls displace this one before it has
-// arrived. gRPC then ends the call, which also unblocks the handler.
+// runHandler runs the handler of a call, with recovery of panics. It returns without waiting for
+// the handler in two cases: the first message does not arrive in time, or newer calls displace this
+// one before it has arrived. gRPC then ends the call, which also unblocks the handler. Without a
+// port, the handler runs unlimited.
 func (c *guardedCall) runHandler(handler func(context.Context) (any, error)) (any, error) {
 	defer c.cancel(nil)
 	if c.link.port == nil {
@@ -147,7 +149,8 @@ type guardedMessage struct {
 	err     error
 }
 
-// receiveMessage reads a message with read.
+// receiveMessage reads a message with read. A message that cannot be decoded is InvalidArgument.
+// The first message ends the time limit and marks the connection as admitted.
 func (c *guardedCall) receiveMessage(v any, read func(any) error) error {
 	m := &guardedMessage{message: v}
 	if err := read(m); err != nil {

@@ -41,8 +41,8 @@ func (x *session) handOver(h Handler, first *incoming) error {
 	return err
 }
 
-// readRequests returns a channel of the stream's requests, beginning with first. It reads until the
-// stream or the session ends.
+// readRequests returns a channel of the stream's requests, beginning with first. A goroutine reads
+// until the stream or the session ends, and ends the session if reading fails.
 func (x *session) readRequests(first *incoming) <-chan *incoming {
 	c := make(chan *incoming, 1)
 	c <- first

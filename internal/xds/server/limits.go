@@ -41,7 +41,8 @@ const maxRequestBytes = 16 << 20
 // defaultSmallRequest is the default of Limits.SmallRequest.
 const defaultSmallRequest = 1 << 20
 
-// withDefaults returns the limits with defaults in place of zero values.
+// withDefaults returns the limits with defaults in place of values that are not positive. Unread is
+// at least two of the largest requests.
 func (l Limits) withDefaults() Limits {
 	set := func(to *int, value int) {
 		if *to <= 0 {

@@ -105,7 +105,7 @@ func (l *link) usesTLS() bool {
 	return ok
 }
 
-// identities returns the URIs of the client's certificate.
+// identities returns the URIs of the client's certificate, or nil without a verified one.
 func (l *link) identities() (uris []string) {
 	if state := l.TLS(); state != nil && len(state.VerifiedChains) > 0 {
 		for _, u := range state.VerifiedChains[0][0].URIs {

@@ -15,8 +15,9 @@ import (
 )
 
 // parseNode parses the node of a proxy. It refuses a node without a valid ID or addresses, or with
-// names that are too long or not printable. The result references no memory of the node: most of
-// its 60 KB are the extensions of its Envoy, which are the same for the whole fleet.
+// names that are too long or not printable. Metadata override the namespace of the ID, and aliases
+// replace the cluster ID. The result references no memory of the node: most of its 60 KB are the
+// extensions of its Envoy, which are the same for the whole fleet.
 func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
 		return nil, errors.New("node.id is missing in the first request")
@@ -105,8 +106,9 @@ type extensionTable struct {
 // Beyond that each proxy has a list of its own.
 const maxExtensionLists = 32
 
-// namesOf returns the names of the extensions of a proxy's Envoy, sorted; nil if the node has none.
-// The list is shared and must not be changed.
+// namesOf returns the names of the extensions of a proxy's Envoy, sorted and without duplicates;
+// nil if the node has none. The list is shared, for up to maxExtensionLists lists, and must not be
+// changed.
 func (t *extensionTable) namesOf(node *corev3.Node) []string {
 	if len(node.Extensions) == 0 {
 		return nil

@@ -36,8 +36,8 @@ var errRebalanced = status.Error(
 	"connection closed to rebalance proxies between replicas; reconnect",
 )
 
-// Run closes connections as configured by Rebalance until the context ends. It returns at once if
-// nothing is configured.
+// Run closes connections as configured by Rebalance, once a second, until the context ends. It
+// returns at once if nothing is configured.
 func (s *Server) Run(ctx context.Context) {
 	if s.rebalance == (Rebalance{}) {
 		return
@@ -53,9 +53,10 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// closeDueConnections closes the connections that are due after another second. owed is the number
-// of connections that Share requires and that were not closed yet. It returns the new value of
-// owed.
+// closeDueConnections closes the connections that are due after another second: expired ones and
+// those that Share requires, at most closingRate. Only idle connections are closed. owed is the
+// number of connections that Share requires and that were not closed yet. It returns the new value
+// of owed.
 func (s *Server) closeDueConnections(now time.Time, owed float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,6 +101,8 @@ type panicRecord struct {
 	backoff time.Duration
 }
 
+// recordPanic records a panic of key. The second in panicMemory begins a backoff, which each
+// further one doubles up to maxPanicBackoff. New keys are not recorded while maxPanicked are.
 func (b *panicBackoff) recordPanic(key string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -105,8 +105,10 @@ func (r *request) decodeData(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// readBounded decodes a message while it holds a place of the admission. It is not inlined, so it
-// needs no stack on idle streams.
+// readBounded decodes a message while it holds a place of the admission. Messages that are too long
+// or have too many fields are refused before. The first message of a stream also waits for the
+// rate. A refusal by the admission is stored in r.err, not returned. It is not inlined, so it needs
+// no stack on idle streams.
 //
 //go:noinline
 func (r *request) readBounded(data mem.BufferSlice) (err error) {
@@ -135,7 +137,8 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// decodeMessage decodes a message.
+// decodeMessage copies and decodes a message. The error is ResourceExhausted for too many names,
+// otherwise it describes the malformed request.
 func (r *request) decodeMessage(data mem.BufferSlice) error {
 	var text strings.Builder
 	text.Grow(data.Len())
@@ -152,6 +155,8 @@ func (r *request) decodeMessage(data mem.BufferSlice) error {
 	return nil
 }
 
+// decodeFields decodes r.raw into the fields of r for its protocol variant. It refuses too many
+// names before it decodes them.
 func (r *request) decodeFields() error {
 	field, names := r.decodeSotWField, asksSotWNames
 	if r.mode == stream.Delta {
@@ -186,7 +191,7 @@ func (r *request) decodeFields() error {
 }
 
 // checkNames refuses a request with more names than a stream may subscribe to, before the names are
-// decoded.
+// decoded. Without a session there is no limit.
 func (r *request) checkNames(many map[protowire.Number]int) error {
 	if r.session == nil {
 		return nil
@@ -205,7 +210,8 @@ func (r *request) checkNames(many map[protowire.Number]int) error {
 	return nil
 }
 
-// countFields returns the number of fields by field number, up to the first malformed field.
+// countFields returns the number of fields by field number, up to the first malformed field. Fields
+// of other wire types than bytes are counted as 0.
 func countFields(text string) map[protowire.Number]int {
 	counts, last, n := map[protowire.Number]int{}, protowire.Number(0), 0
 	for m := newMessage(text); !m.atEnd(); {
@@ -223,6 +229,8 @@ func countFields(text string) map[protowire.Number]int {
 	return counts
 }
 
+// decodeDeltaField stores one field of a DeltaDiscoveryRequest, whose value begins at at. Unknown
+// fields are ignored.
 func (r *request) decodeDeltaField(number protowire.Number, value string, at int) error {
 	switch number {
 	case asksDeltaNode:
@@ -244,6 +252,7 @@ func (r *request) decodeDeltaField(number protowire.Number, value string, at int
 	}
 }
 
+// decodeSotWField stores one field of a DiscoveryRequest. Unknown fields are ignored.
 func (r *request) decodeSotWField(number protowire.Number, value string, _ int) error {
 	switch number {
 	case asksSotWVersion:
@@ -263,7 +272,8 @@ func (r *request) decodeSotWField(number protowire.Number, value string, _ int) 
 	}
 }
 
-// checkFields refuses a request whose size or fields exceed the limits, without decoding it.
+// checkFields refuses a request whose fields exceed the limits, without decoding it. Requests of at
+// most maxFieldBytes are not checked.
 func (r *request) checkFields(data mem.BufferSlice) error {
 	if data.Len() <= maxFieldBytes {
 		return nil
@@ -289,7 +299,7 @@ func (r *request) readNode(value string) error {
 }
 
 // decodeHeld decodes one entry of initial_resource_versions, which is at text[from:to] of the
-// message.
+// message, and adds it to r.Held. It refuses invalid UTF-8.
 func (r *request) decodeHeld(from, to int) error {
 	var key, version struct{ from, to int }
 	for m := (&message{text: r.raw[:to], at: from}); !m.atEnd(); {
@@ -314,7 +324,7 @@ func (r *request) decodeHeld(from, to int) error {
 	return nil
 }
 
-// decodeErrorDetail decodes error_detail.
+// decodeErrorDetail decodes error_detail: it sets Rejected, and Message to its text.
 func (r *request) decodeErrorDetail(value string) error {
 	r.Rejected = true
 	for m := newMessage(value); !m.atEnd(); {
@@ -372,7 +382,8 @@ func newMessage(text string) *message { return &message{text: text} }
 func (m *message) atEnd() bool { return m.at == len(m.text) }
 
 // nextField reads the next field, which is a string or message. For a field of another wire type,
-// which no request has, number is 0.
+// which no request has, it skips the value and number is 0. It returns an error for malformed
+// encoding.
 func (m *message) nextField() (number protowire.Number, value string, err error) {
 	key, err := m.readVarint()
 	if err != nil {

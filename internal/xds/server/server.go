@@ -108,7 +108,8 @@ type Server struct {
 
 var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 
-// New returns a Server. It refuses streams until SetReady.
+// New returns a Server. It refuses streams until SetReady. Missing Logger, Metrics, Clock and
+// SendTimeout (30 s) have defaults; without Writers, their number is not limited.
 func New(o Options) *Server {
 	s := &Server{
 		pusher:            o.Pusher,

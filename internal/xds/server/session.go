@@ -153,9 +153,9 @@ func (x *session) run() error {
 	return x.streamStatus(x.serveProxy(in.proxy, in.Request, opened))
 }
 
-// awaitFirst waits for the first request. It returns DeadlineExceeded if none arrives in time.
-// Before the request arrives, the stream has no place of the admission, so silent clients do not
-// block others.
+// awaitFirst waits for the first request. It returns DeadlineExceeded if none arrives in time; a
+// request that has arrived may wait longer for its admission. Before the request arrives, the
+// stream has no place of the admission, so silent clients do not block others.
 func (x *session) awaitFirst() (first, error) {
 	c := make(chan first, 1)
 	go func() {
@@ -192,8 +192,9 @@ func (x *session) firstRequestLimit() time.Duration {
 	return min(x.s.sendTimeout, x.link.port.limits.FirstRequest)
 }
 
-// readFirst reads requests and returns the first request whose type is not health. It runs in a
-// goroutine of its own, because decoding a node grows the stack.
+// readFirst reads requests and returns the first request whose type is not health, with its proxy
+// unless it is for a debug page or a Handler. The last health request before it is kept. It runs in
+// a goroutine of its own, because decoding a node grows the stack.
 func (x *session) readFirst() first {
 	var health *incoming
 	for {
@@ -214,9 +215,9 @@ func (x *session) readFirst() first {
 	}
 }
 
-// admitProxy returns the proxy that the node of a request describes. It refuses an invalid node, a
-// proxy that must wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC
-// status.
+// admitProxy returns the proxy that the node of a request describes, with its identity if TLS
+// proves it, and its access to keys. It refuses an invalid node, a proxy that must wait after
+// panics, and a proxy that Options.Admit rejects. The error is a gRPC status.
 func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 	proxy, err := x.s.parseNode(in.node)
 	if err != nil {
@@ -251,7 +252,8 @@ func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func())
 	return x.sendResponses(c, opened)
 }
 
-// receiveRequests reads and processes requests until the stream ends.
+// receiveRequests reads and processes requests until the stream ends: health reports, debug
+// requests, and all others for c. If reading fails, it ends the session.
 func (x *session) receiveRequests(c *push.Client) {
 	defer x.recoverStream("take requests in")
 	for {
@@ -304,7 +306,8 @@ func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration,
 }
 
 // streamStatus returns the gRPC status with which a stream ends. It is nil if the client has closed
-// the stream.
+// the stream. Protocol errors are InvalidArgument, exceeded limits ResourceExhausted; a canceled
+// stream has the status of its cause.
 func (x *session) streamStatus(err error) error {
 	var broken push.ProtocolError
 	switch {

@@ -42,8 +42,9 @@ func (s *Server) newestConnections(namespace string) []push.Connection {
 	return list
 }
 
-// clientConfigs returns a ClientConfig for each proxy of a namespace, with the sync status of each
-// type. Resources are named "name.namespace", the form that istioctl prints and accepts.
+// clientConfigs returns a ClientConfig for each proxy of a namespace, by its newest connection,
+// with the sync status of each type. "" is all namespaces. Resources are named "name.namespace",
+// the form that istioctl prints and accepts.
 func (s *Server) clientConfigs(namespace string) ([]named, error) {
 	var list []named
 	for _, c := range s.newestConnections(namespace) {
@@ -88,7 +89,7 @@ func nodeMetadata(c push.Connection) *structpb.Struct {
 }
 
 // syncStatus returns the status of a type as istiod computes it from the last response and its
-// answer.
+// answer: ERROR after a rejection, NOT_SENT, SYNCED or STALE.
 func syncStatus(w push.Watch) statusv3.ConfigStatus {
 	switch {
 	case w.Message != "":
@@ -101,9 +102,10 @@ func syncStatus(w push.Watch) statusv3.ConfigStatus {
 	return statusv3.ConfigStatus_STALE
 }
 
-// configDump returns the configuration that a proxy was sent. It returns nothing if the proxy is
-// not connected here, because it may be connected to another replica. name is "web-1.shop", the
-// node ID, or the ID of the Connection.
+// configDump returns the configuration that a proxy was sent, by its newest connection. It returns
+// nothing if the proxy is not connected here, because it may be connected to another replica, or is
+// in another namespace; "" is all namespaces. name is "web-1.shop", the node ID, or the ID of the
+// Connection.
 func (s *Server) configDump(name, namespace string) ([]named, error) {
 	var found *push.Connection
 	for _, c := range s.Connections() {

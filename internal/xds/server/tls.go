@@ -61,7 +61,8 @@ func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 	return base, nil
 }
 
-// certificateSource returns the function that selects the certificates of a handshake.
+// certificateSource returns the function that selects the certificates of a handshake:
+// t.Certificate with t.Roots if set, else the files, which it reads now and which must be valid.
 func (t TLS) certificateSource(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error), error) {
 	if t.Certificate != nil {
 		return func(hello *tls.ClientHelloInfo) (p pair, err error) {
@@ -80,7 +81,7 @@ func (t TLS) certificateSource(log *slog.Logger) (func(*tls.ClientHelloInfo) (pa
 }
 
 // verifyPeer refuses a verified client certificate that is not an X.509-SVID of an accepted trust
-// domain.
+// domain. Without a certificate, and without TrustDomains for any domain, it accepts.
 func (t TLS) verifyPeer(_ [][]byte, chains [][]*x509.Certificate) error {
 	if len(chains) == 0 {
 		return nil // no certificate was presented

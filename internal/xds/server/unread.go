@@ -45,8 +45,9 @@ func newUnreadBudget(size int) *unreadBudget {
 var errUnread = errors.New("too many bytes of incomplete messages on the port")
 
 // charge charges a connection for DATA frames that begin to arrive. While there is no room it
-// blocks, and so does the reading of that connection. If it returns an error, the caller must close
-// the connection.
+// blocks, and so does the reading of that connection. It closes the connection with the most unread
+// data, if that is another one. After b.wait, or if its own connection is closed, it returns an
+// error; the caller must then close the connection.
 func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 	for began := (time.Time{}); ; <-time.After(b.poll) { // any credit, of any connection, may free room
 		victim, ok := b.tryCharge(l, bytes, frames)

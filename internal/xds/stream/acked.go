@@ -7,8 +7,8 @@ import (
 )
 
 // HasAcked reports whether the client has acknowledged this version of r and has not been sent
-// another version since. It also returns true if the client does not subscribe to r. Unlike
-// AckedType, it does not depend on other pending resources of the type.
+// another version since, nor rejected it. It also returns true if the client does not subscribe to
+// r. Unlike AckedType, it does not depend on other pending resources of the type.
 func (m *Machine) HasAcked(typeURL string, r *resource.Resource) bool {
 	at := m.types.positionOf(typeURL)
 	s := m.subscriptionAt(at)

@@ -214,7 +214,8 @@ func (m *Machine) mustDelay(s *subscription, d *draft) bool {
 }
 
 // unfreezeReady unfreezes the resources that no longer have to wait for clusters, except owed ones.
-// Those whose version changed become due.
+// A resource whose version changed becomes due. It does nothing for types that refer to no
+// clusters.
 func (m *Machine) unfreezeReady(s *subscription, d *draft) {
 	if !s.refersToClusters() || len(s.frozen) == 0 {
 		return

@@ -28,8 +28,8 @@ func (d *draft) addPayload(p *Payload) {
 }
 
 // composeDraft updates a subscription to the newest ResourceSnapshot and returns the response for
-// it, or nil if nothing must be sent. Both modes find the differences in the same way; SotW then
-// converts them with stateOfTheWorld.
+// it, or nil if nothing must be sent or the type must wait for others. Both modes find the
+// differences in the same way; SotW then converts them with stateOfTheWorld.
 func (m *Machine) composeDraft(s *subscription) *draft {
 	groups := m.resources.groups[s.at]
 	if s.upToDate(m.round) || len(groups) == 0 {
@@ -75,7 +75,8 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 }
 
 // addAll adds all resources that a wildcard covers, except the resources whose current version the
-// client reported as held. Resources that must wait are frozen instead.
+// client reported as held. Resources that must wait are frozen instead. Reported resources that do
+// not exist are removed.
 func (m *Machine) addAll(s *subscription, d *draft) {
 	if s.base != nil {
 		m.addRemovals(s, d)
@@ -135,8 +136,8 @@ func (m *Machine) addChanges(s *subscription, d *draft) {
 	m.recordNewClusters(s, d)
 }
 
-// addRemovals adds the resources that were deleted since those sets. A name that was not looked up
-// this time is not deleted: it becomes due, in case it changed.
+// addRemovals adds the resources that were deleted since s.base, if the type is removable. A name
+// that was not looked up this time is not deleted: it becomes due, in case it changed.
 func (m *Machine) addRemovals(s *subscription, d *draft) {
 	for i, group := range m.resources.groups[s.at] {
 		st := group.diffFrom(s.baseOf(i))
@@ -158,8 +159,8 @@ func (m *Machine) addRemovals(s *subscription, d *draft) {
 	slices.Sort(d.removed)
 }
 
-// recordNewClusters records in d.fresh the clusters that are not in those sets. It applies only to
-// wildcard subscriptions.
+// recordNewClusters records in d.fresh the clusters that are not in s.base. It applies only to
+// wildcard subscriptions of clusters.
 func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	if s.role != clusterRole || !s.wildcard {
 		return
@@ -182,8 +183,8 @@ func (s *subscription) baseOf(group int) *resource.Set {
 	return nil
 }
 
-// selectChanges returns the part of a ResourceGroup's Payload that must be sent to the client, or p
-// itself if that is all of it.
+// selectChanges returns the part of a ResourceGroup's Payload that must be sent to the client now,
+// or p itself if that is all of it. It freezes resources that must wait (sendsNow).
 func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft) *Payload {
 	var part []*resource.Resource
 	whole := true
@@ -202,8 +203,9 @@ func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft)
 	return group.payloadOf(part)
 }
 
-// sendsNow reports whether a changed resource is sent to the client now. It returns false for an
-// owed resource, which addOwed adds. It freezes a resource that must wait.
+// sendsNow reports whether a changed resource is sent to the client now. It returns false for a
+// resource that is not subscribed to, for an owed one, which addOwed adds, and for one that must
+// wait, which it freezes. A frozen one is unfrozen, and sent if its version changed.
 func (s *subscription) sendsNow(r *resource.Resource, d *draft) bool {
 	if containsName(s.owed, r.Name) {
 		return false

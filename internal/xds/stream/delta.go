@@ -4,7 +4,8 @@ package stream
 const wildcardName = "*"
 
 // requestDelta processes a DeltaDiscoveryRequest. The nonce only identifies the response that is
-// answered. Subscriptions and unsubscriptions apply whatever the nonce is.
+// answered. Subscriptions and unsubscriptions apply whatever the nonce is. The first request of a
+// type also reports the versions that the client holds.
 func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:

@@ -81,7 +81,7 @@ func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
 }
 
 // processSotWAnswer processes the ACK or NACK of the newest response, which also answers all
-// earlier responses.
+// earlier responses. A repeated ACK is ignored.
 func (m *Machine) processSotWAnswer(s *subscription, r Request) {
 	flights := s.flights
 	s.flights = nil

@@ -73,7 +73,8 @@ func (s *subscription) markLacking(names []string) {
 }
 
 // heldBackFilter returns a function that reports whether a resource must not change now, or nil if
-// every resource may change.
+// every resource may change. Held back are endpoints of frozen or lingering clusters, and resources
+// that refer to clusters that the client may lack.
 func (m *Machine) heldBackFilter(s *subscription) func(name string, is *resource.Resource) bool {
 	switch {
 	case s.role == endpointRole:
@@ -111,8 +112,8 @@ func (m *Machine) endpointsOf(name string, cluster *resource.Resource) string {
 	return m.resources.endpointsOf(cluster)
 }
 
-// unfreezeEndpoints unfreezes endpoints. Endpoints that have changed since become due if the client
-// still subscribes to them.
+// unfreezeEndpoints unfreezes endpoints, if the client subscribes to endpoints at all. Endpoints
+// that have changed since become due if the client still subscribes to them.
 func (m *Machine) unfreezeEndpoints(names []string) {
 	e := m.endpoints()
 	if e == nil {

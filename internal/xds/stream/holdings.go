@@ -123,7 +123,7 @@ func (h *Holdings) versionOf(name string) (version string, holds bool) {
 	return "", false
 }
 
-// removeNames removes resources by name. Names that are not in h are ignored.
+// removeNames removes resources by name. Names that are not in h are ignored. h may be nil.
 func (h *Holdings) removeNames(names ...string) {
 	if h == nil {
 		return
@@ -154,7 +154,8 @@ func (h *Holdings) withVersion(name, version string) *Holdings {
 func (h *Holdings) name(e heldEntry) string    { return h.text[e.nameFrom:e.nameTo] }
 func (h *Holdings) version(e heldEntry) string { return h.text[e.versionFrom:e.versionTo] }
 
-// indexOf returns the index of a name in list, or -1 if it is not there.
+// indexOf returns the index of a name in list, or -1 if it is not there or deleted. The first call
+// builds the hash index.
 func (h *Holdings) indexOf(name string) int {
 	if h.left == 0 {
 		return -1

@@ -34,8 +34,9 @@ const (
 	inUse = 2
 )
 
-// startLingering moves the removals of a draft of clusters into gone. A resource that returns in
-// time is taken out of gone; if it has the same version, it is not sent again.
+// startLingering moves the removals of a draft of clusters into gone, if they can linger. A
+// resource that returns in time is taken out of gone; if it has the same version, it is not sent
+// again.
 func (m *Machine) startLingering(s *subscription, d *draft) {
 	if !s.canLinger() {
 		return
@@ -69,7 +70,8 @@ func (m *Machine) startLingering(s *subscription, d *draft) {
 	d.removed = nil
 }
 
-// removeResource deletes a resource from the draft.
+// removeResource deletes a resource from the draft's parts. Payloads are shared, so it replaces the
+// one that contains it.
 func (d *draft) removeResource(name string) {
 	for i, p := range d.parts {
 		at := countPreceding(p.resources, name)
@@ -142,6 +144,7 @@ func (m *Machine) releaseLingering(s *subscription) *draft {
 
 // oweEndpoints makes the endpoints of the clusters in a draft due. A new or changed cluster warms
 // until it receives its endpoints, and a client that has them already does not request them again.
+// It does nothing if the client's first EDS request will follow and name them.
 func (m *Machine) oweEndpoints(s *subscription, d *draft) {
 	if s.role != clusterRole || len(m.resources.groups[m.types.endpoints]) == 0 || len(d.parts) == 0 {
 		return

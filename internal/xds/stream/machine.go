@@ -46,7 +46,8 @@ type Machine struct {
 	actions []Action // of the current Step
 }
 
-// New returns the Machine of a new stream.
+// New returns the Machine of a new stream. Types defaults to Envoy's; without Intern, name lists
+// are not shared.
 func New(o Options) *Machine {
 	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names, drain: o.Drain}
 	if m.types == nil {
@@ -61,7 +62,7 @@ func New(o Options) *Machine {
 
 // Step processes an event and returns the resulting actions, in the order in which they must be
 // performed. It returns at most one Send. It returns no further Send until a Sent event follows the
-// previous one. After the stream has ended, it returns nil.
+// previous one. After EndStream or a Close event, it returns nil.
 func (m *Machine) Step(e Event) []Action {
 	if m.closed {
 		return nil
@@ -112,6 +113,8 @@ func (m *Machine) replaceResources(w *ResourceSnapshot) {
 // maxUnknownTypes limits the unserved types for which a stream reports Unknown.
 const maxUnknownTypes = 16
 
+// processRequest processes a request of any type. One without a type, or beyond the name limits,
+// ends the stream. An unknown type is reported once, up to maxUnknownTypes, and ignored.
 func (m *Machine) processRequest(r Request) {
 	if r.TypeURL == "" {
 		m.closed = true
@@ -192,7 +195,7 @@ func (m *Machine) afterFirstRequest(s *subscription) {
 }
 
 // emitWanted emits a Want for the owed names of each type that the ResourceSnapshot has not looked
-// up.
+// up. It checks only subscriptions that gained owed names (s.look).
 func (m *Machine) emitWanted() {
 	for _, s := range m.subs {
 		if m.resources == nil || s == nil || !s.look {
@@ -209,7 +212,8 @@ func (m *Machine) emitWanted() {
 }
 
 // emitNext emits at most one Send: the first due response in push order. New and changed resources
-// come first, then removals of lingering resources, then retries of suspects of a rejection.
+// come first, then removals of lingering resources, then retries of suspects of a rejection. Before
+// the first ResourceSnapshot it emits nothing.
 func (m *Machine) emitNext() {
 	if m.resources == nil {
 		return
@@ -243,6 +247,8 @@ func (m *Machine) emitNext() {
 	}
 }
 
+// emitSend emits a Send for a draft with the next nonce and records it as unanswered. No other Send
+// is emitted until a Sent event.
 func (m *Machine) emitSend(s *subscription, d *draft) {
 	m.nonces++
 	m.writing = true

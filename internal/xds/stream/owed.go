@@ -3,7 +3,8 @@ package stream
 import "github.com/meshpilot/meshpilot/internal/model/resource"
 
 // addOwed adds the owed resources to the draft. Names that the ResourceSnapshot has not looked up
-// yet stay owed. Names that do not exist are added to the removals if the type is removable.
+// yet stay owed. Names that do not exist are added to the removals if the type is removable. Names
+// that must not change now are answered with the previous version, if it is known.
 func (m *Machine) addOwed(s *subscription, d *draft) {
 	if len(s.owed) == 0 {
 		return
@@ -37,7 +38,8 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 }
 
 // changedOwed returns the owed names that must be sent. It omits names that the client holds in
-// their current version, and names whose changes must wait, which it freezes.
+// their current version, and names whose changes must wait, which it freezes. Omitted endpoints
+// become trusted on a resumed stream.
 func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
@@ -69,9 +71,10 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	return list
 }
 
-// unchangedOwed returns the owed names that may be sent in their current version. Names that must
-// not change now are answered with the client's previous version instead. A resource that waits for
-// its clusters, and whose previous version is not known, is not answered yet.
+// unchangedOwed returns the owed names that may be sent in their current version. To names that
+// must not change now it adds the client's previous version to the draft instead, and freezes them.
+// A resource that waits for its clusters, and whose previous version is not known, is not answered
+// yet.
 func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []string {
 	if d.still == nil && len(s.frozen) == 0 {
 		return owed

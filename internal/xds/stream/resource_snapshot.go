@@ -115,7 +115,8 @@ func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource 
 	return nil
 }
 
-// forEachNamed calls f for each name of a sorted list, with its resource or nil if w has none.
+// forEachNamed calls f for each name of a sorted list, with its resource or nil if w has none. at
+// is the index of the type.
 func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
 	if len(w.groups[at]) != 1 {
 		for _, n := range names {

@@ -8,8 +8,9 @@ import (
 )
 
 // requestSotW processes a DiscoveryRequest, which lists all names of the type that the client
-// wants. A request with the nonce of an older response is stale and not answered. The client
-// repeats its subscription in its answer to the newest response.
+// wants. A request with the nonce of an older response is stale and not answered; it only drops the
+// names that it omits. The client repeats its subscription in its answer to the newest response. A
+// first request that is sent again makes everything due.
 func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	again := false // a first request sent again
 	switch {

@@ -29,7 +29,7 @@ type TypeState struct {
 	Waiting []string
 }
 
-// State returns the state of each type that is subscribed to, in push order.
+// State returns the state of each type that has a subscription, in push order.
 func (m *Machine) State() []TypeState {
 	var list []TypeState
 	for _, s := range m.subs {

@@ -163,7 +163,8 @@ func (s *subscription) unknownNames(w *ResourceSnapshot) []string {
 	return list
 }
 
-// releaseEmpty releases the memory of empty exceptions.
+// releaseEmpty releases the memory of the subscription's empty maps: frozen, refused, gone and
+// held.
 func (s *subscription) releaseEmpty() {
 	if len(s.frozen) == 0 {
 		s.frozen = nil
