@@ -53,10 +53,10 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// closeDueConnections closes the connections that are due after another second: expired ones and
-// those that Share requires, at most closingRate. Only idle connections are closed. owed is the
-// number of connections that Share requires and that were not closed yet. It returns the new value
-// of owed.
+// closeDueConnections closes the connections that are due after another second: expired ones and as
+// many as Share requires, at most closingRate. Only idle connections are closed. owed is the number
+// of connections that Share requires and that were not closed yet. It returns the new value of
+// owed.
 func (s *Server) closeDueConnections(now time.Time, owed float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func (m *Machine) startLingering(s *subscription, d *draft) {
 }
 
 // removeResource deletes a resource from the draft's parts. Payloads are shared, so it replaces the
-// one that contains it.
+// Payload that contains it.
 func (d *draft) removeResource(name string) {
 	for i, p := range d.parts {
 		at := countPreceding(p.resources, name)

@@ -137,7 +137,8 @@ func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 }
 
 // validPorts converts the ports. Invalid and duplicate ones are left out with a Problem, and with
-// DYNAMIC_DNS those that are neither HTTP nor TLS. An unknown protocol is a Warning and detected.
+// DYNAMIC_DNS all ports that are neither HTTP nor TLS. An unknown protocol is a Warning and
+// detected.
 func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 	list := make([]mesh.Port, 0, len(spec.GetPorts()))
 	for i, p := range spec.GetPorts() {
