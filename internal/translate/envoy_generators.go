@@ -69,6 +69,8 @@ func (e envoySet) endpointGenerators() []view.Generator {
 	}
 }
 
+// extensionGenerators returns the generators of extension configs: chains of connections, patches,
+// policies and plugins. Policies are inbound configuration.
 func (e envoySet) extensionGenerators() []view.Generator {
 	return []view.Generator{
 		{

@@ -28,7 +28,7 @@ func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Lis
 
 // wrapAll returns g with patches applied to the output of All and Update. names selects the list of
 // patches that the output depends on. An edit of one of these patches makes Update return false and
-// Touched return true.
+// Touched return true. The Scope includes the list.
 func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) view.Generator {
 	of := func(v *view.View) snapshot.PatchList {
 		n := v.Key.EnvoyFilterPatches

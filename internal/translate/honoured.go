@@ -24,8 +24,8 @@ import (
 )
 
 // Unhonoured returns a Warning for each field of c that has no effect on the generated resources,
-// without Key and Origin. It returns nil for kinds that are honoured completely or that no
-// generator reads.
+// without Key and Origin. For EnvoyFilters these are the results of patch.Check, which may be
+// Errors. It returns nil for kinds that are honoured completely or that no generator reads.
 func Unhonoured(c *config.Config) []config.Problem {
 	switch c.Kind {
 	case api.DestinationRule:

@@ -42,7 +42,7 @@ type Options struct {
 	Secrets secret.Policy
 }
 
-// NewTable returns the generators with empty caches.
+// NewTable returns the generators with empty caches. Options.Secrets defaults to secret.Entitled.
 func NewTable(o Options) *Table {
 	if o.Secrets == nil {
 		o.Secrets = secret.Entitled

@@ -25,6 +25,8 @@ const (
 	cacheDuration = 5 * time.Minute
 )
 
+// newFilters returns the jwt_authn filter that checks the tokens of all rules, or nil without
+// rules. CORS preflight requests pass without a token. routes is set if routes depend on claims.
 func newFilters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 	if len(rules) == 0 {
 		return nil
@@ -80,7 +82,9 @@ func anyOf(list ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
 	}
 }
 
-// newProvider returns how the tokens of one rule are found, validated and forwarded.
+// newProvider returns how the tokens of one rule are found, validated and forwarded. Keys are
+// fetched by the proxy if r.Cluster is set, otherwise they are inline; without any key no token is
+// accepted.
 func newProvider(r Rule, routes bool) *jwtv3.JwtProvider {
 	s := r.Spec
 	p := &jwtv3.JwtProvider{

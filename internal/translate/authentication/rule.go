@@ -59,7 +59,9 @@ func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource
 	return list
 }
 
-// keysOf returns the keys of all rules, in their order, as far as they are known.
+// keysOf returns the keys of all rules, in their order, as far as they are known: a cluster to
+// fetch them from, or the set that the control plane fetched. fault is set if only proxies may
+// fetch keys and cannot.
 func keysOf(v *view.View, policies []*config.Config) []keys {
 	var list []keys
 	for _, c := range policies {
@@ -81,7 +83,8 @@ func keysOf(v *view.View, policies []*config.Config) []keys {
 	return list
 }
 
-// serviceAt returns the service that a URI refers to.
+// serviceAt returns the service that a URI refers to, by default on port 80 or, for https, 443. It
+// has a Fault if the URI is invalid or the View has no such service or port.
 func serviceAt(v *view.View, uri string) destination.Provider {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -113,6 +116,8 @@ func rulesOf(policies []*config.Config, keys []keys) []Rule {
 	return list
 }
 
+// newRule returns the rule with its keys. Fault is set if they are invalid, not fetched yet or
+// cannot be fetched.
 func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	r := Rule{Policy: c, Index: index, Spec: spec, Cluster: k.cluster, field: "jwksUri"}
 	if spec.GetJwksUri() == "" {

@@ -65,7 +65,8 @@ func (t *Table) For(v *view.View) *Authentication {
 }
 
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
-// the change.
+// the change. Changes of key sets and, if proxies fetch keys, of services are compared by their
+// effect on the keys.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -94,6 +95,8 @@ func policiesOf(v *view.View) []*config.Config {
 	return v.Snapshot.Policies(api.RequestAuthentication, v.Key.Policies.Authentication)
 }
 
+// newAuthentication returns the filters of all policies, with their objects, the clusters of keys
+// and the Problems of rules, sorted.
 func newAuthentication(in input) *Authentication {
 	out := new(Authentication)
 	for c := range in.policies.All {

@@ -28,7 +28,7 @@ type scope struct {
 }
 
 // attributeOf returns the attribute of a condition's key, with the name in its brackets. ok is
-// false for an unknown key.
+// false for an unknown key, and for brackets where they are missing, empty or not allowed.
 func attributeOf(key string) (a attribute, name string, ok bool) {
 	base, rest, bracketed := strings.Cut(key, "[")
 	if bracketed {

@@ -40,7 +40,8 @@ const authorizerTimeout = 10 * time.Minute
 
 // addExternal adds the filters of CUSTOM policies. For each provider, shadow rules find the calls
 // that its policies match, and the authorizer is called for these. If the provider does not work,
-// matching calls are refused.
+// matching calls are refused, with a Warning for each policy. Dry runs of CUSTOM policies have no
+// effect but a Warning.
 func (b *builder) addExternal(policies []*config.Config) {
 	byProvider := map[string][]*config.Config{}
 	for _, c := range policies {
@@ -170,6 +171,8 @@ func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	}
 }
 
+// checkConfig returns the ext_authz filter for the provider's gRPC or HTTP service. It applies only
+// to calls that the shadow rules matched.
 func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	out := &httpauthzv3.ExtAuthz{
 		TransportApiVersion:   corev3.ApiVersion_V3,

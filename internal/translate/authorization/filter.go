@@ -29,7 +29,8 @@ const tcpStatPrefix = "tcp."
 // policies (istio.io/dry-run). Each is nil if there are none.
 type decision struct{ enforced, dryRun *rbacv3.RBAC }
 
-// newDecision returns the rules of the policies of an action.
+// newDecision returns the rules of the policies of an action, apart for enforced policies and dry
+// runs. Either is nil without policies.
 func (b *builder) newDecision(policies []*config.Config, action security.AuthorizationPolicy_Action, k kind) decision {
 	var d decision
 	for _, c := range policies {

@@ -55,9 +55,9 @@ func pathIs(s scope, value string) *rbacv3.Permission {
 	}}}
 }
 
-// templateExpression returns the regular expression of a path template. Envoy has templates too
-// (uri_template), but their wildcards exclude characters that paths may contain, such as brackets,
-// which would bypass a DENY.
+// templateExpression returns the regular expression of a path template: "{*}" matches one segment,
+// "{**}" anything. Envoy has templates too (uri_template), but their wildcards exclude characters
+// that paths may contain, such as brackets, which would bypass a DENY.
 func templateExpression(value string) string {
 	var out strings.Builder
 	for rest := value; rest != ""; {

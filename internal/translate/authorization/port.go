@@ -40,8 +40,9 @@ func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv
 	return list
 }
 
-// rulesAt removes rules for other ports, and returns nil if none is left. ALLOW rules never become
-// nil: without any rule they refuse everything.
+// rulesAt removes rules for other ports from r, and returns nil if none is left. ALLOW rules never
+// become nil: without any rule they refuse everything. comes reports whether a connection may have
+// a destination port.
 func rulesAt(r *rbacv3.RBAC, comes func(uint32) bool) *rbacv3.RBAC {
 	if r == nil {
 		return nil
@@ -66,7 +67,8 @@ func anyAt(list []*rbacv3.Permission, comes func(uint32) bool) bool {
 	return false
 }
 
-// mayHold returns false only if a permission matches no connection to those ports.
+// mayHold reports whether a permission may match a connection to one of the ports for which comes
+// returns true. It returns false only if it matches none.
 func mayHold(p *rbacv3.Permission, comes func(uint32) bool) bool {
 	switch p := p.GetRule().(type) {
 	case *rbacv3.Permission_DestinationPort:

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// providersOf returns the authorizers that the policies name, as the View sees them.
+// providersOf returns the authorizers that the policies name, as the View sees them. Providers that
+// are no authorizers are left out.
 func providersOf(v *view.View, policies []*config.Config) memo.List[destination.NamedProvider] {
 	named := map[string]bool{}
 	for _, c := range policies {

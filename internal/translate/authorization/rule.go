@@ -70,8 +70,9 @@ type compiler struct {
 	widens bool
 }
 
-// addCondition appends the matchers of an attribute to who or what. It returns false if no call can
-// match them.
+// addCondition appends the matchers of an attribute to who or what; without values it appends none.
+// An attribute of requests is ignored for connections, and c.widens makes the result false then,
+// because no call can match.
 func (c *compiler) addCondition(
 	a attribute,
 	values, not []string,
@@ -92,7 +93,8 @@ func (c *compiler) addCondition(
 	return true
 }
 
-// conditions returns a matcher of any of values, and one of none of not.
+// conditions returns a matcher of any of values, and one of none of not. An empty list has no
+// matcher.
 func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not []string) []T {
 	each := func(values []string) T {
 		list := make([]T, 0, len(values))

@@ -66,7 +66,8 @@ func namespaceIs(_ scope, value string) *rbacv3.Principal {
 	return authenticated(regex(identityScheme + `[^/]+/ns/` + within(value, `[^/]`) + `/.*`))
 }
 
-// serviceAccountIs matches "namespace/name", or a name in the policy's namespace.
+// serviceAccountIs matches "namespace/name", or a name in the policy's namespace, in any trust
+// domain.
 func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 	namespace, name, ok := strings.Cut(value, "/")
 	if !ok {
@@ -112,7 +113,8 @@ func headerIs(s scope, value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Header{Header: h}}
 }
 
-// parseCIDR parses an address or a range.
+// parseCIDR parses an address or a range; ok is false for others. Bits beyond the prefix are
+// cleared.
 func parseCIDR(value string) (*corev3.CidrRange, bool) {
 	p, err := netip.ParsePrefix(value)
 	if err != nil {

@@ -79,6 +79,8 @@ type builder struct {
 	out *Authorization
 }
 
+// newAuthorization returns the filters of all policies: those of CUSTOM, then AUDIT, DENY and
+// ALLOW. Each action with policies has one for HTTP and one for TCP.
 func newAuthorization(in input) *Authorization {
 	b := &builder{input: in, out: new(Authorization)}
 	byAction := map[security.AuthorizationPolicy_Action][]*config.Config{}

@@ -49,7 +49,8 @@ func regex(expression string) *matcherv3.StringMatcher {
 }
 
 // within returns the regular expression of a pattern inside a longer text; anything is the class of
-// characters that "*" matches.
+// characters that "*" matches. A lone "*" matches at least one character, a "*" at the beginning or
+// end any number.
 func within(value, anything string) string {
 	switch {
 	case value == present:

@@ -99,8 +99,8 @@ func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
 	return p
 }
 
-// sanType returns the kind of a subject alternative name, derived from its form because the API
-// does not state it.
+// sanType returns the kind of a subject alternative name, IP address, URI, email or DNS, derived
+// from its form because the API does not state it.
 func sanType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	switch _, err := netip.ParseAddr(name); {
 	case err == nil:

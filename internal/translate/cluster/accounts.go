@@ -16,8 +16,9 @@ func encodeAccounts(svc *mesh.Service, endpoints *snapshot.EndpointSet) string {
 	return strings.Join(slices.Compact(all), "\n")
 }
 
-// inDomains returns accounts with one SPIFFE ID for each trust domain of the mesh, sorted, because
-// workloads migrate between domains one by one. Accounts of foreign domains are unchanged.
+// inDomains returns accounts with one SPIFFE ID for each of domains, sorted, because workloads
+// migrate between domains one by one. Accounts of foreign domains are unchanged. With one domain it
+// returns accounts itself.
 func inDomains(accounts, domains []string) []string {
 	if len(domains) == 1 {
 		return accounts

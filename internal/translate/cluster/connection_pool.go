@@ -57,7 +57,8 @@ func thresholdOf(n int32) *wrapperspb.UInt32Value {
 	return wrapperspb.UInt32(uint32(n))
 }
 
-// newRetryBudget converts TrafficPolicy.RetryBudget, with the defaults that its API documents.
+// newRetryBudget converts TrafficPolicy.RetryBudget, with the defaults that its API documents: 20
+// percent, at least 3. It returns nil for nil.
 func newRetryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitBreakers_Thresholds_RetryBudget {
 	if b == nil {
 		return nil
@@ -76,8 +77,8 @@ func newRetryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitB
 	}
 }
 
-// applyKeepalive sets TCP keepalive probes. Unset fields of k keep the values of an earlier call,
-// or the system's defaults.
+// applyKeepalive sets TCP keepalive probes, unless k is nil. Unset fields of k keep the values of
+// an earlier call, or the system's defaults.
 func applyKeepalive(c *clusterv3.Cluster, k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) {
 	if k == nil {
 		return

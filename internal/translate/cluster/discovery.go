@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// applyDiscovery sets the discovery type of the cluster, by the resolution of the service.
+// applyDiscovery sets the discovery type of the cluster, by the resolution of the service: original
+// destination, EDS or DNS. It does nothing for a dynamic service, whose type applyDynamic sets.
 func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
 	switch {
 	case isDynamic(in.Service): // applyDynamic sets the type.

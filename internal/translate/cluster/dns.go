@@ -17,7 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// applyDNS lets Envoy resolve the names of the endpoints, which are embedded in the cluster.
+// applyDNS lets Envoy resolve the names of the endpoints, which are embedded in the cluster. The
+// type is LOGICAL_DNS for round robin with exactly one endpoint, otherwise STRICT_DNS.
 func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
 		Cluster:   in.Name(),

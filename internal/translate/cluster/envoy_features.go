@@ -68,7 +68,8 @@ func hasUndeclaredPort(svc *mesh.Service) bool {
 }
 
 // budgetProblems returns a Warning for each retryBudget.budgetInterval of a DestinationRule that
-// applies to the View.
+// applies to the View, sorted and without duplicates. The caller checks that the View's Envoy lacks
+// it.
 func budgetProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	warn := func(k config.Key, field string, p *networking.TrafficPolicy) {

@@ -95,6 +95,8 @@ func (g *Generator) ResolvedSince(old, v *view.View, d snapshot.Delta) (resource
 	return g.clustersSince(old, v, d, isResolved)
 }
 
+// clustersSince returns the difference of the clusters of services for which mine returns true,
+// between old and v. ok is false if it is unknown. A name may be removed that did not exist.
 func (g *Generator) clustersSince(
 	old, v *view.View,
 	d snapshot.Delta,
@@ -216,8 +218,8 @@ func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Re
 	return g.outbound.Get(g.complete(v, in))
 }
 
-// complete returns in with the fields that depend on endpoints. It clears features that the cluster
-// does not use.
+// complete returns in with the fields that depend on endpoints, as far as the cluster uses them. It
+// clears features that the cluster does not use.
 func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	if in.Proxy.Lacks != 0 {
 		// Most clusters use none, and are shared with proxies that lack nothing.

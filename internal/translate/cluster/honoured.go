@@ -67,7 +67,8 @@ func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 	}
 }
 
-// checkCredential warns if some proxies do not receive the credential.
+// checkCredential warns if no or only some proxies receive the credential: external servers,
+// invalid names, a ConfigMap for MUTUAL, and Secrets in a rule without workloadSelector.
 func (u *unhonoured) checkCredential(field string, tls *networking.ClientTLSSettings) {
 	mutual := tls.GetMode() == networking.ClientTLSSettings_MUTUAL
 	name, external := strings.CutPrefix(tls.GetCredentialName(), externalPrefix)

@@ -124,7 +124,8 @@ func (h *httpProtocol) followClient() {
 }
 
 // applyConnectionPool sets the HTTP options of a connection pool. The TCP idle timeout is the
-// default of the HTTP one.
+// default of the HTTP one. Streams and pings are set only for HTTP/2, pings only with interval and
+// timeout.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
 	idle := http.GetIdleTimeout()
@@ -151,7 +152,7 @@ func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettin
 }
 
 // applyErrorCodes sets which responses outlier detection treats as errors
-// (OutlierDetection.outlierDetectionHttpErrorCodes).
+// (OutlierDetection.outlierDetectionHttpErrorCodes). Without codes Envoy's default stays.
 func (h *httpProtocol) applyErrorCodes(o *networking.OutlierDetection) {
 	codes := o.GetOutlierDetectionHttpErrorCodes()
 	if len(codes) == 0 {

@@ -71,7 +71,7 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 }
 
 // connectionPool returns the limits of the Sidecar's listener, else of the Sidecar, else of the
-// service's rule.
+// service's rule or the mesh's default. It may be nil.
 func (in InboundInput) connectionPool() *networking.ConnectionPoolSettings {
 	if in.Sidecar != nil {
 		spec := config.Spec[*networking.Sidecar](in.Sidecar)

@@ -16,7 +16,8 @@ const noInterception = "NONE"
 
 // inboundInputs returns the inputs of a View's inbound clusters: one for each port of its own
 // workload, or for each ingress listener of its Sidecar. Without interception there are only the
-// latter, because the workload itself listens on its ports.
+// latter, because the workload itself listens on its ports. Views of other proxies than sidecars
+// have none.
 func inboundInputs(v *view.View) []InboundInput {
 	switch {
 	case v.Key.Type != mesh.SidecarProxy:

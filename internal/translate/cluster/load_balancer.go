@@ -13,7 +13,8 @@ import (
 )
 
 // applyLoadBalancer sets how Envoy chooses among endpoints: by default the less busy of two random
-// ones. Hash policies are part of routes.
+// ones. With a consistent hash, simple is ignored. Slow start applies to round robin and least
+// request. Hash policies are part of routes.
 func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
 	if hash := lb.GetConsistentHash(); hash != nil {
 		applyConsistentHash(c, hash)
@@ -55,6 +56,8 @@ const (
 	defaultRingSize = 1024
 )
 
+// applyConsistentHash sets MAGLEV if it is configured, otherwise RING_HASH. The ring has
+// defaultRingSize by default, and at most maxRingSize.
 func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	if m := hash.GetMaglev(); m != nil {
 		c.LbPolicy = clusterv3.Cluster_MAGLEV
@@ -78,8 +81,8 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	}}
 }
 
-// slowStart returns how new endpoints receive gradually increasing load (warmup, or the older
-// warmupDurationSecs), or nil if not configured.
+// slowStart returns how new endpoints receive gradually increasing load, or nil if not configured.
+// warmup overrides the older warmupDurationSecs; its defaults are aggression 1 and 10 percent.
 func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	w := lb.GetWarmup()
 	if w == nil {

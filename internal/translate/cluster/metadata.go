@@ -96,7 +96,8 @@ func listValue(values ...*structpb.Value) *structpb.Value {
 	return structpb.NewListValue(&structpb.ListValue{Values: values})
 }
 
-// objectKeys returns the keys of the objects that a cluster derives from.
+// objectKeys returns more and the keys of the objects that a cluster derives from. svc and rule may
+// be nil.
 func objectKeys(svc *mesh.Service, rule *snapshot.DestinationRule, more ...config.Key) []config.Key {
 	keys := more
 	if svc != nil {

@@ -54,7 +54,8 @@ func (in OutboundInput) destinationRule() *networking.DestinationRule {
 	return in.Rule.Spec
 }
 
-// Outbound returns the cluster of a service's port, or of a subset of its endpoints.
+// Outbound returns the cluster of a service's port, or of a subset of its endpoints. Endpoints are
+// part of it only if Envoy resolves their names.
 func Outbound(in OutboundInput) *clusterv3.Cluster {
 	port, _ := in.Service.ClusterPort(in.Name())
 	mesh := in.Settings.Mesh

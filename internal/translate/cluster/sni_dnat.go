@@ -12,7 +12,8 @@ import (
 type sniDNATInput struct{ OutboundInput }
 
 // SNIDNATClusters returns the clusters to which the servers of a gateway forward TLS between
-// proxies by server name: one for each server name that the listeners match.
+// proxies by server name (AUTO_PASSTHROUGH): one for each server name that the listeners match.
+// Other proxies than gateways have none.
 func (g *Generator) SNIDNATClusters(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -60,7 +61,9 @@ func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	return encodeCluster(c, objectKeys(in.Service, in.Rule)...)
 }
 
-// SNIDNATTouched reports whether a change may alter the result of SNIDNATClusters.
+// SNIDNATTouched reports whether a change may alter the result of SNIDNATClusters. It returns true
+// for any change of services, DestinationRules, accounts or the View's Gateways, and false for
+// Views of other proxies than gateways.
 func SNIDNATTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false

@@ -18,6 +18,8 @@ func inboundStatName(pattern string, svc *mesh.Service, port mesh.Port, target u
 	return statName(pattern, svc, port, "", target)
 }
 
+// statName replaces the variables of a pattern (MeshConfig.inboundClusterStatName,
+// outboundClusterStatName). It returns "", Envoy's default, without a pattern or service.
 func statName(pattern string, svc *mesh.Service, port mesh.Port, subset string, target uint32) string {
 	if pattern == "" || svc == nil {
 		return ""

@@ -64,6 +64,7 @@ func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) t
 }
 
 // apply sets the cluster's transport socket: TLS, a PROXY protocol header before it, both or none.
+// By t.auto, mutual TLS applies to all endpoints or to the ones that declare it.
 func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
 	mode := t.tls.GetMode()
 	switch {
@@ -103,7 +104,9 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 	}
 }
 
-// clientTLS returns the TLS context of modes SIMPLE and MUTUAL.
+// clientTLS returns the TLS context of modes SIMPLE and MUTUAL. The server is verified against
+// subjectAltNames, by default those of a ServiceEntry, unless verification is skipped. Without sni,
+// the SNI is the request's host.
 func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()
@@ -161,7 +164,8 @@ func (t transport) acceptsAny(names []string) bool {
 
 // meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). It has the
 // proxy's own certificate, a server name by which gateways find the service without terminating
-// TLS, and an ALPN name that distinguishes the proxy from applications with TLS.
+// TLS, and an ALPN name that distinguishes the proxy from applications with TLS. A proxy without
+// credentials gets a context that no server accepts, so that nothing is sent in plaintext.
 func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
 	// No server accepts this call. It must not be sent in plaintext.

@@ -16,9 +16,10 @@ import (
 const externalPrefix = "sds://"
 
 // secretNames returns the SDS names of the client's certificate, or "" for none, and of the
-// authorities that the server is verified against. Files of the proxy come by SDS too, so a file
-// that is missing or changes does not change the cluster. Without caCertificates (or with "system")
-// the proxy's operating system supplies the authorities.
+// authorities that the server is verified against. A credential that the proxy may use overrides
+// files. Files of the proxy come by SDS too, so a file that is missing or changes does not change
+// the cluster. Without caCertificates (or with "system") the proxy's operating system supplies the
+// authorities.
 func (t transport) secretNames() (own, trust string) {
 	mutual := t.tls.GetMode() == networking.ClientTLSSettings_MUTUAL
 	if credential := strings.TrimPrefix(

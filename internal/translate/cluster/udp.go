@@ -15,8 +15,9 @@ import (
 // udpInput is everything that the cluster of a UDP port depends on.
 type udpInput struct{ OutboundInput }
 
-// UDPClusters returns the clusters to which the UDP listeners of a gateway forward datagrams. Other
-// UDP ports have no cluster, because no listener refers to them.
+// UDPClusters returns the clusters to which the UDP listeners of a gateway forward datagrams,
+// without duplicates. Other UDP ports have no cluster, because no listener refers to them. Other
+// proxies than gateways have none.
 func (g *Generator) UDPClusters(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -59,7 +60,7 @@ func encodeUDP(in udpInput) *resource.Resource {
 }
 
 // UDPTouched reports whether a change may alter the result of UDPClusters; s is the snapshot after
-// the change.
+// the change. Beside what SNIDNATTouched detects, these are VirtualServices with TCP routes.
 func UDPTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false

@@ -52,6 +52,8 @@ func (m member) usesMTLS(e *mesh.Endpoint) bool {
 	return e.TLS
 }
 
+// newFamily returns the assignments of a service by cluster name: one for each captured port and
+// each subset of the rule, and for gateways each UDP port. It is empty for a service without EDS.
 func newFamily(k familyKey) *family {
 	f := &family{clusterLocal: k.settings.IsClusterLocal(k.service.Host)}
 	if !UsesEDS(k.service, k.proxy) {

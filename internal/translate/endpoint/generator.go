@@ -137,9 +137,10 @@ func (g *Generator) familyOf(v *view.View, svc *mesh.Service) *family {
 	return g.family(assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type})
 }
 
-// Affected returns the elements of names, which are sorted, whose assignments a change may alter.
-// It omits names whose clusters no longer exist: until Envoy removes the cluster it uses the
-// endpoints that it has, and no request is lost.
+// Affected returns the elements of names, which are sorted, whose assignments a change may alter,
+// in no order. If the difference is unknown, it returns all that exist. It omits names whose
+// clusters no longer exist: until Envoy removes the cluster it uses the endpoints that it has, and
+// no request is lost.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.DiffSince(old, d)
 	if !ok {
@@ -168,7 +169,8 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	return affected
 }
 
-// hasCluster reports whether the View has an EDS cluster with the name.
+// hasCluster reports whether the View has an EDS cluster with the name, or for a gateway with the
+// server name.
 func (g *Generator) hasCluster(v *view.View, name string) bool {
 	cluster, err := mesh.ParseClusterName(name)
 	if err != nil {
@@ -205,7 +207,8 @@ func inputFor(v *view.View, svc *mesh.Service) Input {
 }
 
 // callerOf returns the location of the View's proxies, without what does not affect the
-// assignments.
+// assignments. near is set if they depend on the caller's locality, local if only endpoints of its
+// cluster are used.
 func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller
 	if near {

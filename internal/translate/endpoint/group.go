@@ -25,6 +25,7 @@ type weighted struct {
 }
 
 // groupByLocality returns a group for each locality, sorted by name. Endpoints keep their order.
+// Weights are at least 1 and limited so that their sum fits 32 bits.
 func groupByLocality(list []*mesh.Endpoint) []*group {
 	if len(list) == 0 {
 		return nil

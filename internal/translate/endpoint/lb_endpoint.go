@@ -12,8 +12,9 @@ import (
 )
 
 // appendLbEndpoint appends one encoded endpoint, an LbEndpoint. Its address comes last, where
-// encoders of Envoy's API put members of a oneof. Additional addresses are for Happy Eyeballs,
-// which Envoy supports only for addresses that it does not resolve.
+// encoders of Envoy's API put members of a oneof. If Envoy resolves addresses (resolved),
+// additional addresses and the hostname are omitted: Happy Eyeballs is supported only for addresses
+// that it does not resolve.
 func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	b, whole := openMessage(b, groupLbEndpoints)
 	switch e.Health {
@@ -49,7 +50,8 @@ func plainHostname(e *mesh.Endpoint) string {
 }
 
 // appendMetadata appends the endpoint's TLS mode (envoy.transport_socket_match.tlsMode, which
-// clusters match) and what telemetry reads of it (istio.workload).
+// clusters match) and what telemetry reads of it (istio.workload). An endpoint with neither has no
+// metadata.
 func appendMetadata(b []byte, e *mesh.Endpoint) []byte {
 	w := workloadOf(e)
 	if w.service == "" && !e.TLS {

@@ -15,7 +15,8 @@ import (
 
 // assignPriorities sets the priorities of groups by their distance from the caller: first by the
 // labels of failoverPriority, then by region, zone and subzone, unless only labels are configured.
-// If Envoy balances among zones itself, only regions are distinguished.
+// If Envoy balances among zones itself, only regions are distinguished. Priorities have no gaps.
+// Groups may be split by labels.
 func assignPriorities(groups []*group, caller Caller, l policy.Locality) []*group {
 	s, regions := l.Setting, l.Zones != nil
 	if labels := s.GetFailoverPriority(); len(labels) > 0 {
@@ -77,7 +78,8 @@ func (c Caller) failoverLevels(entries []string) []level {
 	return levels
 }
 
-// labelValue returns a label of the caller, or "" if it has none.
+// labelValue returns a label of the caller, or "" if it has none. Labels of topology come from its
+// locality, network and cluster.
 func (c Caller) labelValue(name string) string {
 	switch name {
 	case corev1.LabelTopologyRegion:

@@ -34,9 +34,10 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	return g.locals.Get(k).resource
 }
 
-// buildLocal generates the assignment with the healthy endpoints of one region. Zone-aware routing
-// chooses among the zones of a region by the number of healthy hosts in each. Envoy opens no
-// connection to them, so their networks and DestinationRules do not matter.
+// buildLocal generates the assignment mesh.LocalCluster with the healthy endpoints of one region
+// that belong to the proxy's workload. Zone-aware routing chooses among the zones of a region by
+// the number of healthy hosts in each. Envoy opens no connection to them, so their networks and
+// DestinationRules do not matter. Without a service it is empty.
 func (g *Generator) buildLocal(k localKey) *local {
 	b := appendText(nil, assignmentClusterName, mesh.LocalCluster)
 	if k.service == nil || k.endpoints == nil {

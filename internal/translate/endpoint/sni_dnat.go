@@ -41,6 +41,8 @@ func (g *Generator) namedSNIDNAT(v *view.View, name string) *resource.Resource {
 	return g.sniDNATs.Get(sniDNATKey{k, cluster}).resource
 }
 
+// buildSNIDNAT generates the assignment of a cluster for gateways that forward by server name: only
+// endpoints with mutual TLS, under the server name. The cluster must exist.
 func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	f := g.family(k.assignmentsKey)
 	at, _ := f.indexOf(k.cluster.String())

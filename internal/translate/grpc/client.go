@@ -36,8 +36,8 @@ type clientInput struct {
 	routeHost mesh.Hostname
 }
 
-// Clients returns the listeners of targets: one for each port of each service of the View, and each
-// name of the service.
+// Clients returns the listeners of targets: one for each captured port of each service of the View,
+// and each name of the service. Wildcard hosts, and aliases of hosts outside the mesh, have none.
 func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
@@ -72,7 +72,8 @@ func ClientsTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 }
 
 // namesOf returns the names of a service: its host and, for services of Kubernetes, the short
-// names. A short name that is the host of another service is omitted.
+// names; the name alone only in the View's namespace. A short name that is the host of another
+// service is omitted.
 func namesOf(v *view.View, svc *mesh.Service) []string {
 	names := []string{string(svc.Host)}
 	short := svc.Name + "." + svc.Namespace
@@ -91,6 +92,8 @@ func namesOf(v *view.View, svc *mesh.Service) []string {
 	return names
 }
 
+// clientListener returns the API listener of a target, "HOST:PORT". Its routes come by RDS under
+// the name of the cluster.
 func clientListener(in clientInput) *resource.Resource {
 	name := in.host + ":" + strconv.FormatUint(uint64(in.port), 10)
 	leads := mesh.ClusterName{Direction: mesh.Outbound, Port: in.port, Host: in.routeHost}

@@ -35,6 +35,9 @@ type reduction struct {
 	seen     map[string]bool // addresses
 }
 
+// addGroup merges a group into the one of its locality and priority. Endpoints that are not
+// sockets, and addresses that were added before, are left out. The weight is the group's, or
+// without one the sum of its endpoints'.
 func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	l := group.GetLocality()
 	at := localityPriority{l.GetRegion(), l.GetZone(), l.GetSubZone(), group.GetPriority()}
@@ -71,7 +74,7 @@ func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	g.LoadBalancingWeight.Value += weight
 }
 
-// finish returns the groups that have endpoints, with priorities without gaps.
+// finish returns the groups that have endpoints and a weight, with priorities without gaps.
 func (r *reduction) finish() []*endpointv3.LocalityLbEndpoints {
 	r.groups = slices.DeleteFunc(r.groups, func(g *endpointv3.LocalityLbEndpoints) bool {
 		return len(g.GetLbEndpoints()) == 0 || g.GetLoadBalancingWeight().GetValue() == 0

@@ -67,7 +67,7 @@ func (g *Generator) Clusters(v *view.View) []*resource.Resource {
 }
 
 // ClustersSince returns the difference between the results of Clusters for old and v. If ok is
-// false, the difference is unknown.
+// false, the difference is unknown. Clusters that gRPC does not support are removed.
 func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 	diff, ok := g.envoy.Clusters.OutboundSince(old, v, d)
 	if !ok {
@@ -102,7 +102,8 @@ func (g *Generator) Endpoints(v *view.View, name string) *resource.Resource {
 	return g.endpoints.Get(g.envoy.Endpoints.Named(v, name)).made
 }
 
-// Route returns the RouteConfiguration of a service's port, or nil if there is no such service.
+// Route returns the RouteConfiguration of a service's port, or nil if there is no such service or
+// port, or it is not captured. A port that is not HTTP has a single route to its cluster.
 func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 	n, ok := parseRouteName(name)
 	if !ok {
@@ -123,7 +124,7 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 }
 
 // RoutesAffected returns the elements of names whose RouteConfigurations a change may alter,
-// sorted.
+// sorted. A change of services or DestinationRules affects all of them.
 func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	var envoys, affected []string
 	by := map[string]string{}

@@ -49,7 +49,8 @@ func idleClusters(v *view.View, from []config.Key, port uint32) string {
 	return strings.Join(sortUnique(names), ";")
 }
 
-// isCallable reports whether gRPC clients can call a cluster.
+// isCallable reports whether gRPC clients can call a cluster: of a Static service, with a captured
+// port, and a subset that exists.
 func isCallable(v *view.View, n mesh.ClusterName) bool {
 	svc := v.Service(n.Host)
 	if svc == nil || svc.Resolution != mesh.Static {

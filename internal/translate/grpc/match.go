@@ -52,7 +52,8 @@ func constantHeader(header string) (value string, same bool) {
 	}
 }
 
-// matchesValue reports whether a matcher matches a value; inversion is ignored.
+// matchesValue reports whether a matcher matches a value; inversion is ignored. Presence matches
+// any value. Unsupported matchers and invalid expressions match none.
 func matchesValue(h *routev3.HeaderMatcher, value string) bool {
 	if _, present := h.GetHeaderMatchSpecifier().(*routev3.HeaderMatcher_PresentMatch); present {
 		return h.GetPresentMatch()

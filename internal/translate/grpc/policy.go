@@ -75,7 +75,7 @@ func (d unknowns) negated() unknowns { return unknowns{met: !d.met, tokens: d.to
 func (d unknowns) claim() bool { return d.met && d.tokens }
 
 // reducePermission replaces conditions that gRPC does not support by their evaluation, which a
-// negation inverts.
+// negation inverts: the constant unknown.met.
 func reducePermission(p *rbacv3.Permission, unknown unknowns) *rbacv3.Permission {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_AndRules:
@@ -117,6 +117,8 @@ func constantPermission(always bool) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: p}}
 }
 
+// reducePrincipal replaces conditions on the caller that gRPC does not support by constants, as
+// reducePermission does. Claims of tokens are unknown.claim().
 func reducePrincipal(p *rbacv3.Principal, unknown unknowns) *rbacv3.Principal {
 	switch r := p.GetIdentifier().(type) {
 	case *rbacv3.Principal_AndIds:

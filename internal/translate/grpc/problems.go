@@ -47,7 +47,8 @@ func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL str
 	return slices.Compact(list)
 }
 
-// sourceObjects returns the objects that the application's routes and clusters derive from.
+// sourceObjects returns the objects that the application's routes and clusters derive from, as far
+// as it subscribes to them (asked).
 func (g *Generator) sourceObjects(v *view.View, asked func(typeURL string) []string) map[config.Key]bool {
 	keys := map[config.Key]bool{}
 	note := func(r *resource.Resource) {
@@ -72,7 +73,8 @@ func (g *Generator) sourceObjects(v *view.View, asked func(typeURL string) []str
 	return keys
 }
 
-// policyProblems returns the parts of access policies that have no effect.
+// policyProblems returns Warnings for the parts of the View's access policies that have no effect
+// on gRPC servers.
 func policyProblems(v *view.View) []config.Problem {
 	var list []config.Problem
 	names := v.Key.Policies

@@ -30,7 +30,8 @@ type routeInput struct {
 }
 
 // reduceRoute returns the routes of one service with only the fields that gRPC reads (proposals
-// A28, A31, A44).
+// A28, A31, A44). Routes with a match that gRPC does not support are left out; routes to idle
+// clusters are added.
 func reduceRoute(in routeInput) *reduced {
 	c := new(routev3.RouteConfiguration)
 	decodeResource(in.of, c)
@@ -56,7 +57,8 @@ func reduceRoute(in routeInput) *reduced {
 	return keepTogether(in.of, made)
 }
 
-// reduceAction returns a route with an action that gRPC supports. Redirects and direct responses
+// reduceAction returns a route with an action that gRPC supports. A timeout becomes the maximum
+// stream duration, and a retry policy without retries is dropped. Redirects and direct responses
 // are unchanged: gRPC fails calls that match them.
 func reduceAction(r *routev3.Route, m *routev3.RouteMatch) *routev3.Route {
 	out := &routev3.Route{

@@ -82,7 +82,8 @@ type servedPort struct {
 	from   []config.Key
 }
 
-// servedPorts returns the ports of services, and container ports without a service.
+// servedPorts returns the target ports of services, and container ports (Key.Ports) without a
+// service. Invalid container ports are ignored.
 func servedPorts(v *view.View) []servedPort {
 	var list []servedPort
 	for i, in := range v.Inbound {
@@ -120,6 +121,8 @@ func listenAddresses(v *view.View) []netip.Addr {
 	return list
 }
 
+// serverListener returns the listener of a gRPC server at an address: its policies, and mutual TLS
+// if in.mutual.
 func serverListener(in serverInput) *resource.Resource {
 	name := serverPrefix + net.JoinHostPort(in.address.String(), strconv.FormatUint(uint64(in.port), 10))
 	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{

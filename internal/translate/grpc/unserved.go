@@ -44,8 +44,8 @@ func servedRoutes() config.Fields {
 	}
 }
 
-// unservedRoutes returns the settings of a VirtualService that gRPC clients do not support
-// (proposals A28, A31, A33, A44).
+// unservedRoutes returns Warnings for the settings of a VirtualService that gRPC clients do not
+// support (proposals A28, A31, A33, A44).
 func unservedRoutes(k config.Key, vs *networking.VirtualService) []config.Problem {
 	r := &report{key: k}
 	for i, h := range vs.GetHttp() {
@@ -132,6 +132,8 @@ type policyLevel interface {
 	GetOutlierDetection() *networking.OutlierDetection
 }
 
+// checkLevel warns of TLS modes, load balancers and outlier detection of a policy that gRPC clients
+// do not support. at is its path.
 func (r *report) checkLevel(at string, l policyLevel) {
 	switch l.GetTls().GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:

@@ -32,7 +32,8 @@ func (e *entry[V]) get() (V, bool) {
 	return none, false
 }
 
-// newCache returns an empty cache of pointers to T.
+// newCache returns an empty cache of pointers to T, which it holds weakly. A nil output is cached
+// until the process ends.
 func newCache[K comparable, T any]() cache[K, *T] {
 	return cache[K, *T]{
 		entries: map[K]*entry[*T]{},

@@ -68,6 +68,8 @@ type pod struct {
 	line []byte
 }
 
+// newLines returns the lines of a service in the name table: of its host, if it has addresses, and
+// of the hostnames of its endpoints. With endpoints, its addresses are theirs.
 func newLines(in input) *lines {
 	l := &lines{in: in}
 	e := mesh.NameEntry{Registry: in.service.Provider, IPs: in.virtualIPs()}
@@ -99,7 +101,8 @@ func newLines(in input) *lines {
 }
 
 // virtualIPs returns the service's addresses in their order, without address ranges, which cannot
-// be an answer.
+// be an answer, and without unspecified ones. Where the service filters by family, only families of
+// the callers are included.
 func (in input) virtualIPs() []string {
 	var list []string
 	for _, text := range in.service.Addresses {

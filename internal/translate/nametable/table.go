@@ -41,8 +41,8 @@ func (t *tables) lastLines(scope view.Key) []*lines {
 	return nil
 }
 
-// tableFor returns the table of the lines. Concurrent calls wait, because they are likely to need
-// the same table.
+// tableFor returns the table of the lines, the cached one if it has the same lines, and stores it
+// for scope. Concurrent calls wait, because they are likely to need the same table.
 func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	sum := sumOf(list)
 	t.mu.Lock()
@@ -60,7 +60,7 @@ func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	return made.resource
 }
 
-// evict deletes the entries of tables that have been collected.
+// evict deletes the entries of tables that have been collected: the one of sum, and any of scopes.
 func (t *tables) evict(sum uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -50,6 +50,9 @@ func (p *Pass) AddedListeners(
 // reportFunc records whether a patch that adds something succeeded (nil) or why not.
 type reportFunc func(p *patch, err error)
 
+// addedClusters returns the clusters that patches add. A name that exists already is an error. It
+// calls others, for the other clusters, only if a name may be generated, and tell, if not nil, with
+// each patch's result.
 func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell reportFunc) []*resource.Resource {
 	var list []*resource.Resource
 	taken := map[string]bool{}
@@ -90,6 +93,9 @@ func maybeGenerated(name string) bool {
 	}
 }
 
+// addedListeners returns the listeners that patches add. A listener without a name, or with the
+// name or address of another, is an error. others returns the other listeners; tell, if not nil,
+// gets each patch's result.
 func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell reportFunc) []*resource.Resource {
 	var list []*resource.Resource
 	names, places := map[string]bool{}, map[bindAddress]string{}
@@ -150,7 +156,8 @@ func newAddition(a addition) *resource.Resource {
 }
 
 // Extension returns the config of the filters of a View's proxies that name it in their
-// config_discovery, or nil if no patch defines it. Of several definitions, the last one is used.
+// config_discovery, or nil if no patch defines it. Of several definitions, the last one is used; a
+// replacement without an earlier definition is ignored.
 func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil {
@@ -168,7 +175,8 @@ func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *r
 	return p.added.Get(addition{found, name, api.ExtensionType})
 }
 
-// reportExtensions calls report for the patch of each extension config.
+// reportExtensions calls tell for the patch of each extension config: with an error if it replaces
+// nothing, or is defined again by a later patch.
 func (s *set) reportExtensions(tell reportFunc) {
 	last := map[string]*patch{}
 	for _, x := range s.patches {

@@ -39,8 +39,8 @@ func alignALPN(before, c *clusterv3.Cluster) error {
 	return nil
 }
 
-// httpVersion returns the HTTP version that Envoy uses on connections of c. Envoy ignores the
-// fields of the cluster itself if c has typed options.
+// httpVersion returns the HTTP version that Envoy uses on connections of c, by default HTTP/1.1.
+// Envoy ignores the fields of the cluster itself if c has typed options.
 func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 	options := new(upstreamsv3.HttpProtocolOptions)
 	if typed := c.GetTypedExtensionProtocolOptions()[httpOptions]; typed != nil && typed.UnmarshalTo(options) == nil {
@@ -65,8 +65,9 @@ func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 	}
 }
 
-// replaceALPN replaces the ALPN names of a TLS socket, perhaps behind a PROXY protocol header, if
-// they are exactly old.
+// replaceALPN replaces the ALPN names of a TLS socket in place, perhaps behind a PROXY protocol
+// header, if they are exactly old. Other sockets are unchanged. It returns an error if the socket
+// cannot be decoded.
 func replaceALPN(socket *corev3.TransportSocket, old, names []string) error {
 	typed := socket.GetTypedConfig()
 	context, announced := new(tlsv3.UpstreamTlsContext), new(proxyprotocolv3.ProxyProtocolUpstreamTransport)

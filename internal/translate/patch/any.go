@@ -28,7 +28,8 @@ func pack(m proto.Message) (*anypb.Any, error) {
 }
 
 // mergeTyped returns dst with src merged into the packed message. Both must have the same type; a
-// TypedStruct in src is converted to the type that it names.
+// TypedStruct in src is converted to the type that it names. It returns an error for different
+// types, and if a message cannot be decoded.
 func mergeTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	to, err := dst.UnmarshalNew()
 	if err != nil {
@@ -63,7 +64,7 @@ var (
 	_ typedStruct = (*udpav1.TypedStruct)(nil)
 )
 
-// unwrap converts a TypedStruct to a message of the same type as like.
+// unwrap converts a TypedStruct to a message of the same type as like. Unknown fields are ignored.
 func unwrap(t typedStruct, like proto.Message) (proto.Message, error) {
 	m := like.ProtoReflect().New().Interface()
 	js, err := t.GetValue().MarshalJSON()
@@ -110,7 +111,8 @@ func check(m proto.Message) error {
 	return checkPacked(m.ProtoReflect())
 }
 
-// checkPacked checks the messages that are packed in m and in its parts.
+// checkPacked validates the messages that are packed in m and in its parts, and returns the first
+// error. An empty Any is valid here.
 func checkPacked(m protoreflect.Message) error {
 	if a, ok := m.Interface().(*anypb.Any); ok {
 		if a.GetTypeUrl() == "" && len(a.GetValue()) == 0 {
@@ -140,8 +142,8 @@ func checkPacked(m protoreflect.Message) error {
 	return found
 }
 
-// checkEntries checks the values of a map in the order of their keys, so that the error is
-// deterministic.
+// checkEntries validates the packed messages in the values of a map, in the order of their keys, so
+// that the error is deterministic.
 func checkEntries(f protoreflect.FieldDescriptor, entries protoreflect.Map) error {
 	if f.MapValue().Message() == nil {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// patchChain applies patches to one filter chain and returns the result, or nil if it is removed.
-// Unless optional, it cannot be removed, because the listener would have no chain left.
+// patchChain applies patches to one filter chain and its filters, and returns the result, or nil if
+// it is removed. Unless spare is set, it cannot be removed, because the listener would have no
+// chain left. A patch that fails is recorded and skipped.
 func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
 	for i, p := range w.patchesOf(networking.EnvoyFilter_FILTER_CHAIN) {
 		if p.adds() {
@@ -48,7 +49,8 @@ func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listen
 }
 
 // mergeChain returns a copy of the chain with the value merged into it. A transport socket of the
-// same name is merged too, including its packed config.
+// same name is merged too, including its packed config. It returns an error if the result is
+// invalid.
 func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.FilterChain, error) {
 	next := proto.CloneOf(c)
 	if socket := value.GetTransportSocket(); socket != nil {
@@ -67,7 +69,8 @@ func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.Filte
 	return next, nil
 }
 
-// matchesChain reports whether a match that includes the listener also includes the chain.
+// matchesChain reports whether a match that includes the listener also includes the chain: by port,
+// name, server name, transport and application protocols. A match without a listener includes all.
 func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 	if p.listener == nil {
 		return true

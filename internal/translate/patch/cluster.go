@@ -20,7 +20,8 @@ type task struct {
 	gateway  bool
 }
 
-// patchCluster applies patches that match the cluster.
+// patchCluster applies patches that match the cluster. A removal takes precedence. Failures of
+// patches are recorded in the outcome, which has no resource if the cluster is removed.
 func patchCluster(k task) *outcome {
 	l, t := k.patches, make(tallies, len(k.patches.patches))
 	for i, p := range l.patches {
@@ -51,6 +52,8 @@ func patchCluster(k task) *outcome {
 
 var errRename = errors.New("MERGE cannot change the name: remove the object and add one of that name")
 
+// mergeCluster returns a copy of c with a patch merged into it. It returns an error if the patch
+// renames the cluster, its socket fits none, or the result is invalid.
 func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	value, ok := p.value.(*clusterv3.Cluster)
 	switch {
@@ -75,8 +78,8 @@ func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 }
 
 // mergeClusterSocket merges a transport socket into the cluster's own, or into the sockets of the
-// cluster's matches that have its name: a cluster has one or the other. It fails if no match has
-// the name.
+// cluster's matches that have its name: a cluster has one or the other. It modifies c, and fails if
+// no match has the name.
 func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, lists bool) error {
 	matches := c.GetTransportSocketMatches()
 	if len(matches) == 0 {

@@ -97,7 +97,8 @@ func Check(spec *networking.EnvoyFilter) []config.Problem {
 	return parseFilter(config.Key{}, spec).problems
 }
 
-// parseFilter parses all patches of an EnvoyFilter.
+// parseFilter parses all patches of an EnvoyFilter. A patch that can never be applied is nil; why
+// is in the filter's problems.
 func parseFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
 	f := new(filter)
 	for i, source := range spec.GetConfigPatches() {
@@ -155,8 +156,9 @@ func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch
 	return p
 }
 
-// parseValue parses the value of a patch. It returns false, and reports a problem, if the patch
-// cannot be applied with it.
+// parseValue parses the value of a patch and stores it in p. It returns false, and reports an
+// Error, if the patch cannot be applied with it. Values that are not merged must be valid alone.
+// Unknown fields are a Warning.
 func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool {
 	const at = ".patch.value"
 	m, unknown, err := parseValue(p.applyTo, source.GetValue())
@@ -180,7 +182,8 @@ func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool 
 }
 
 // isPossible reports whether the operation has a meaning for the patched type. It replaces
-// insertions by ADD in types without order.
+// insertions by ADD in types without order. It reports a problem only for a replacement or removal
+// of filters without a name; validation reports the others.
 func (r parser) isPossible(p *patch) bool {
 	inserts := slices.Contains([]operation{
 		networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER,

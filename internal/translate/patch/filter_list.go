@@ -30,7 +30,8 @@ type filterList[F filterMessage] struct {
 }
 
 // apply returns the list after all patches, merges last, and whether any had an effect. A patch
-// that would leave a filter after a terminal one fails.
+// that would leave a filter after a terminal one fails, as does an invalid merge; failures are
+// recorded. filters is not modified.
 func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 	for i, p := range l.work.patchesOf(l.applyTo) {
 		if p.merges() || !l.matches(i, p) {
@@ -102,7 +103,8 @@ func (p *patch) selectsFilter(f filterMessage) bool {
 var errDiscovered = errors.New("the filter is configured by discovery: patch its EXTENSION_CONFIG")
 
 // mergeFilter returns a copy of the filter with the value merged into it, including its packed
-// config. It fails for filters whose config comes by discovery.
+// config. It returns f with an error for filters whose config comes by discovery, and for an
+// invalid result.
 func mergeFilter[F filterMessage](f F, p *patch) (F, error) {
 	value, ok := p.value.(F)
 	if !ok {

@@ -14,7 +14,7 @@ type claims struct {
 }
 
 // newClaims returns the name and domains of an encoded VirtualHost that it did not have before;
-// before may be nil.
+// before may be nil. twice is a domain that it has twice, ignoring case.
 func newClaims(host, before []byte) claims {
 	had := map[string]bool{}
 	forEachClaim(before, func(f field, _ []byte) { had[string(f.body)] = true })

@@ -14,7 +14,8 @@ import (
 )
 
 // patchConnectionManagers returns the filters with patches applied inside HTTP connection managers:
-// to HTTP filters, and to inline routes.
+// to HTTP filters, and to inline routes. If a connection manager cannot be patched, it is unchanged
+// and all HTTP_FILTER patches fail. filters is not modified.
 func (w *listenerWork) patchConnectionManagers(
 	c *listenerv3.FilterChain,
 	filters []*listenerv3.Filter,
@@ -40,7 +41,7 @@ func (w *listenerWork) patchConnectionManagers(
 }
 
 // patchConnectionManager returns a patched copy of the filter, or the filter itself if no patch has
-// an effect.
+// an effect. It returns an error only if the filter cannot be decoded or encoded.
 func (w *listenerWork) patchConnectionManager(
 	c *listenerv3.FilterChain,
 	f *listenerv3.Filter,

@@ -10,7 +10,7 @@ import (
 
 // editList applies a patch that adds to a list or removes from it. It returns the new list and the
 // number of affected elements. selects reports which elements the match includes; if it names none,
-// all. list is not modified.
+// all. An anchored patch without a selected element does nothing, except ADD. list is not modified.
 func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
 	if p.removes() {
 		kept := slices.DeleteFunc(slices.Clone(list), selects)

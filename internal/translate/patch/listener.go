@@ -30,6 +30,9 @@ func (w *listenerWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
+// patchListener applies the patches of a listener: removal, which takes precedence, merges, then
+// listener filters and chains. Failures are recorded in the outcome, which has no resource if the
+// listener is removed.
 func patchListener(k task) *outcome {
 	l := k.patches
 	w := &listenerWork{
@@ -89,7 +92,7 @@ func (w *listenerWork) patchListenerFilters() {
 var errNoChains = errors.New("without this filter chain the listener would have none")
 
 // patchChains applies FILTER_CHAIN, and to each chain the patches of its content. Added chains are
-// not patched.
+// not patched; one with the match of an existing chain fails.
 func (w *listenerWork) patchChains() {
 	l := w.listener
 	var kept []*listenerv3.FilterChain

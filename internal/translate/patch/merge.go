@@ -19,6 +19,9 @@ func merge(dst, src proto.Message, replaceLists bool) {
 
 type merger struct{ replaceLists bool }
 
+// mergeMessage merges src into dst. Lists are appended, or replaced if m.replaceLists; map entries
+// and scalars are replaced. Messages that hold a single value, such as wrappers (isValue), are
+// replaced too.
 func (m merger) mergeMessage(dst, src protoreflect.Message) {
 	src.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
@@ -51,7 +54,7 @@ func appendAll(dst, src protoreflect.List, f protoreflect.FieldDescriptor) {
 	}
 }
 
-// cloneValue copies one value of a field.
+// cloneValue returns a deep copy of one value of a field.
 func cloneValue(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
 	switch {
 	case f.Message() != nil:

@@ -99,7 +99,8 @@ func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 	return resource.Diff{Updated: updated, Removed: slices.Compact(removed)}
 }
 
-// Routes returns a RouteConfiguration of a View with patches applied, or nil if r is nil.
+// Routes returns a RouteConfiguration of a View with patches applied, or r itself if none applies.
+// It returns nil if r is nil.
 func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resource) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil || r == nil {
@@ -149,7 +150,8 @@ func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body)
 
 func isGateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
 
-// each patches all resources of a list. It calls note, if not nil, with each outcome.
+// each patches all resources of a list with one and leaves out removed ones. It calls note, if not
+// nil, with the outcome of each resource that a patch may match. list is not modified.
 func (p *Pass) each(
 	s *set,
 	v *view.View,
@@ -183,7 +185,8 @@ type setKey struct {
 	names snapshot.PatchList
 }
 
-// set parses the patches of a list. It returns nil if none of them can be applied.
+// set parses the patches of a list, once per snapshot. It returns nil if none of them can be
+// applied.
 func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	if names == "" {
 		return nil

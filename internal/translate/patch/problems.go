@@ -26,8 +26,8 @@ type Generated struct {
 }
 
 // Problems returns the patches for a View's proxies that failed or had no effect, sorted: an Error
-// for a patch that was refused, a Warning for a patch without a match. Problems that do not depend
-// on resources are returned by Check.
+// for a patch that was refused, a Warning for a patch without a match. g has the unpatched
+// resources. Problems that do not depend on resources are returned by Check.
 func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []config.Problem {
 	if names == (snapshot.PatchNames{}) {
 		return nil
@@ -93,6 +93,8 @@ func (r report) recordAddition(p *patch, err error) {
 	r[p].addTally(t)
 }
 
+// problems returns a Problem for each patch with a failure or without an effect, sorted, with the
+// object's Origin.
 func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 	var list []config.Problem
 	for p, t := range r {
@@ -139,7 +141,8 @@ func (p *patch) missedReason(d depth) string {
 	}
 }
 
-// routeNames returns the names of the RouteConfigurations that listeners reference, sorted.
+// routeNames returns the names of the RouteConfigurations that listeners reference, sorted and
+// without duplicates. Listeners that cannot be decoded are skipped.
 func routeNames(listeners []*resource.Resource) []string {
 	var names []string
 	for _, r := range listeners {

@@ -28,7 +28,8 @@ type routesWork struct {
 	made   []*hostOutcome
 }
 
-// patchRoutes applies patches that match the RouteConfiguration.
+// patchRoutes applies patches that match the RouteConfiguration. host patches one encoded virtual
+// host.
 func patchRoutes(k task, host func(body []byte) *hostOutcome) *outcome {
 	n := len(k.patches.patches)
 	w := &routesWork{tallies: make(tallies, n), list: k.patches, active: make([]bool, n), patchHost: host}
@@ -42,7 +43,7 @@ func patchRoutes(k task, host func(body []byte) *hostOutcome) *outcome {
 }
 
 // inlineRoutes returns the inline routes of a connection manager with patches applied, or routes
-// itself if none had an effect.
+// itself if none had an effect or the result cannot be decoded. The tallies are added to w.
 func (w *listenerWork) inlineRoutes(routes *routev3.RouteConfiguration) *routev3.RouteConfiguration {
 	side := networking.EnvoyFilter_SIDECAR_INBOUND
 	if w.gateway {
@@ -98,7 +99,8 @@ func (w *routesWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// apply returns the encoded RouteConfiguration with patches applied.
+// apply returns the encoded RouteConfiguration with patches applied: its own fields, then virtual
+// hosts, then added ones. Failures are recorded.
 func (w *routesWork) apply(body []byte) []byte {
 	forEachField(body, func(f field) bool {
 		switch f.number {
@@ -136,7 +138,8 @@ func (w *routesWork) apply(body []byte) []byte {
 }
 
 // mergeFields merges a patch of the RouteConfiguration itself into its fields. It returns the
-// virtual hosts of the patch, which the caller adds.
+// virtual hosts of the patch, which the caller adds. It returns an error, without a change, if the
+// patch renames it or the result is invalid.
 func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	value, ok := p.value.(*routev3.RouteConfiguration)
 	if !ok {
@@ -209,7 +212,8 @@ func (w *routesWork) refuse(t tallies, err error) {
 	}
 }
 
-// mayTouch reports whether a patch may match something in an encoded VirtualHost.
+// mayTouch reports whether a patch may match something in an encoded VirtualHost. It may return
+// true for a patch that does not match.
 func (w *routesWork) mayTouch(host []byte) bool {
 	for i, p := range w.list.patches {
 		if !w.active[i] || p.applyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION ||

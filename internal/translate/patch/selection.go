@@ -76,7 +76,8 @@ func (p *patch) inContext(c patchContext) bool {
 	return p.context == networking.EnvoyFilter_ANY || p.context == c
 }
 
-// forCluster returns the patches for a cluster, or nil.
+// forCluster returns the patches for a cluster, or nil. A cluster without a service matches only by
+// name, or a match without a service, subset and port.
 func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	name, err := mesh.ParseClusterName(r.Name)
 	side := contextOf(v, r.Name == mesh.InboundPassthroughCluster || name.Direction == mesh.Inbound)
@@ -132,7 +133,8 @@ const (
 // connectionManager occurs in every encoded HTTP connection manager.
 const connectionManager = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
-// forListener returns the patches for a listener, or nil.
+// forListener returns the patches that may match a listener or something in it, or nil. Additions
+// of listeners are not among them.
 func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	head := headOf(r.Body)
 	side, port := contextOf(v, head.inbound), head.port()
@@ -153,7 +155,9 @@ func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// matchesListener reports whether a match includes the listener itself.
+// matchesListener reports whether a match includes the listener itself, by name and port. In
+// listeners of captured connections, the port is compared with chains instead, unless the patch is
+// of the listener.
 func (p *patch) matchesListener(name string, port uint32) bool {
 	m := p.listener
 	if m.GetName() != "" && m.GetName() != name {
@@ -181,7 +185,7 @@ func (s *set) mayHaveMatched(body []byte, p *patch) bool {
 	return true
 }
 
-// forRoutes returns the patches for a RouteConfiguration, or nil.
+// forRoutes returns the patches that may match something in a RouteConfiguration, or nil.
 func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 	side := contextOf(v, false)
 	return s.choose(func(p *patch) bool {
@@ -198,7 +202,8 @@ func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// matchesRoutes reports whether a match includes the RouteConfiguration with a name.
+// matchesRoutes reports whether a match includes the RouteConfiguration with a name, by name and
+// port. For gateways it also compares the port's name and the Gateway.
 func (p *patch) matchesRoutes(name string, side patchContext) bool {
 	m := p.route
 	if m.GetName() != "" && m.GetName() != name {

@@ -20,8 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newValue returns an empty message of the type of a patch's value, or nil if the type cannot be
-// patched.
+// newValue returns an empty message of the type of a patch's value, or nil for an unknown type.
 func newValue(a applyTo) proto.Message {
 	switch a {
 	case networking.EnvoyFilter_LISTENER:
@@ -52,7 +51,8 @@ func newValue(a applyTo) proto.Message {
 }
 
 // parseValue parses a patch's value as the message of its type. Unknown fields are ignored, because
-// they may be of another version of Envoy's API; the error unknown reports them.
+// they may be of another version of Envoy's API; the error unknown reports them. err is set if the
+// value cannot be parsed otherwise.
 func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, err error) {
 	if m = newValue(a); m == nil {
 		return nil, nil, fmt.Errorf("%s cannot be patched", a)
@@ -91,8 +91,8 @@ func unreadableValue(err error) error {
 	}
 }
 
-// checkConfigured returns an error if a filter has no configuration. Envoy does not look up filters
-// by name.
+// checkConfigured returns an error if a filter has neither a typed config nor config_discovery.
+// Envoy does not look up filters by name. Other messages are not checked.
 func checkConfigured(m proto.Message) error {
 	var typed *anypb.Any
 	switch m := m.(type) {

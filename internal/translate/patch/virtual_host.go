@@ -25,7 +25,7 @@ type hostWork struct {
 }
 
 // patchHost applies the active patches of a list to an encoded VirtualHost; if active is nil, all.
-// A VirtualHost that cannot be decoded is unchanged.
+// The outcome has no body if it is removed. A VirtualHost that cannot be decoded is unchanged.
 func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
 	if err := proto.Unmarshal(body, w.host); err != nil {
@@ -77,7 +77,7 @@ func (w *hostWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 }
 
 // patchRoutes applies HTTP_ROUTE. Merges and removals come first, so that added routes are not
-// modified.
+// modified. Failures are recorded.
 func (w *hostWork) patchRoutes() {
 	for i, p := range w.patchesOf(networking.EnvoyFilter_HTTP_ROUTE) {
 		w.reach(i, matchedResource)
@@ -130,7 +130,8 @@ func (p *patch) matchesHost(h *routev3.VirtualHost) bool {
 		(m.GetDomainName() == "" || slices.Contains(h.GetDomains(), m.GetDomainName()))
 }
 
-// matchesRoute reports whether a match that includes the virtual host also includes the route.
+// matchesRoute reports whether a match that includes the virtual host also includes the route, by
+// name and kind of action.
 func (p *patch) matchesRoute(r *routev3.Route) bool {
 	m := p.route.GetVhost().GetRoute()
 	if m.GetName() != "" && m.GetName() != r.GetName() {

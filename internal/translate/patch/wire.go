@@ -70,7 +70,7 @@ type listenerHead struct {
 	inbound bool
 }
 
-// port returns the port of the address, or 0 for a Unix domain socket.
+// port returns the port of the address, or 0 for a Unix domain socket or an invalid encoding.
 func (h listenerHead) port() (port uint32) {
 	forEachField(h.address, func(f field) bool {
 		if f.number == addressSocket {
@@ -103,6 +103,8 @@ func headOf(listener []byte) listenerHead {
 	return h
 }
 
+// bindAddressOf returns the protocol, address and port of an encoded Address, or the path of a Unix
+// domain socket as address. It is zero for other addresses.
 func bindAddressOf(address []byte) bindAddress {
 	var p bindAddress
 	forEachField(address, func(f field) bool {

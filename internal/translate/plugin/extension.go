@@ -59,6 +59,8 @@ type wasmSpec interface {
 	GetType() extensions.PluginType
 }
 
+// filterOf returns the Envoy filter of a plugin: Lua, or Wasm for HTTP or, by its type, for
+// connections.
 func filterOf(in input) proto.Message {
 	c := in.object
 	spec := wasmOf(c)
@@ -106,7 +108,9 @@ func failurePolicy(s extensions.FailStrategy) wasmv3.FailurePolicy {
 	}
 }
 
-// newVM returns the configuration of the VM that runs the module.
+// newVM returns the configuration of the VM that runs the module: a local file, or remote code with
+// the variables by which the agent fetches it. Variables are values, or names of the proxy's
+// environment.
 func newVM(in input, spec wasmSpec) *wasmv3.VmConfig {
 	vm := &wasmv3.VmConfig{Runtime: "envoy.wasm.runtime.v8"}
 	env := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{}}

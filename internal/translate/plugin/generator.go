@@ -45,7 +45,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 func (g *Generator) Computed() uint64 { return g.made.Computed() }
 
 // Touched reports whether a change may alter the result of Named; s is the snapshot after the
-// change.
+// change. It returns true for a change of a plugin of the View, and of its pull Secret.
 func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true

@@ -6,7 +6,7 @@ import (
 )
 
 // Unhonoured returns a Warning for each field of a WasmPlugin or TrafficExtension that has no
-// effect, without Key and Origin.
+// effect, without Key and Origin. TrafficExtensions with Lua have none.
 func Unhonoured(c *config.Config) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {

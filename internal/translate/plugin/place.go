@@ -69,7 +69,8 @@ type traffic struct {
 // Places are the places of plugins, in the order in which requests pass them.
 type Places = memo.List[Place]
 
-// Of returns the places of the plugins of a View.
+// Of returns the places of the plugins of a View, by phase and, within a phase, by descending
+// priority.
 func Of(v *view.View) Places {
 	if v.Key.Plugins.Wasm == "" && v.Key.Plugins.Traffic == "" {
 		return Places{}
@@ -171,7 +172,8 @@ func placeOf(c *config.Config) Place {
 	return p
 }
 
-// phaseOf converts a phase, which has the same numbers in both kinds.
+// phaseOf converts a phase, which has the same numbers in both kinds. Unspecified and unknown
+// phases are Last.
 func phaseOf(n int32) Phase {
 	switch extensions.PluginPhase(n) {
 	case extensions.PluginPhase_AUTHN:

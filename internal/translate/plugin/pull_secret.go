@@ -78,7 +78,8 @@ func registryConfig(secret *config.Config) (text, why string) {
 }
 
 // Problems returns a Warning for each plugin of a snapshot whose pull Secret does not exist or is
-// unusable. Proxies then handle the module as unavailable.
+// unusable. Proxies then handle the module as unavailable. Plugins without a pull Secret are
+// skipped.
 func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 	for _, kind := range []api.Kind{api.WasmPlugin, api.TrafficExtension} {
 		field := "spec.imagePullSecret"

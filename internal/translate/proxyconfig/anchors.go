@@ -39,8 +39,9 @@ func (a *anchors) addCertificates(field, text string, domains []string) {
 }
 
 // anchorsOf returns the trusted certificates in a mesh's settings (MeshConfig.caCertificates, and
-// caCertificatesPem of its defaultConfig), with Problems of unusable ones. bundles are the trust
-// bundles that have been fetched, by address.
+// caCertificatesPem of its defaultConfig), with Problems of unusable ones. An entry with an invalid
+// trust domain is not used at all. bundles are the trust bundles that have been fetched, by
+// address; missing ones are skipped.
 func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 	var a anchors
 	for i, c := range m.GetCaCertificates() {
@@ -130,8 +131,9 @@ func encodeAnchors(s *snapshot.Settings) []string {
 	return out
 }
 
-// parseCertificates splits PEM with several certificates. If one of them is unusable it returns an
-// error and none, because half of a bundle would look complete.
+// parseCertificates splits PEM with several certificates of authorities. If one of them is
+// unusable, or there is none, it returns an error and none, because half of a bundle would look
+// complete.
 func parseCertificates(text []byte) ([]string, error) {
 	var list []string
 	for rest := text; ; {

@@ -14,8 +14,9 @@ import (
 )
 
 // forwardTo sets the action of a route to the rule's destinations. authority is the host that the
-// rule's header operations set, or "". If no destination has a weight, requests are answered with
-// 503.
+// rule's header operations set, or ""; a rewrite overrides it. If there are several destinations
+// and none has a weight, requests are answered with 503. Without a retry policy the mesh's default
+// applies.
 func (t *translation) forwardTo(out *routev3.Route, r *networking.HTTPRoute, authority string) {
 	action := new(routev3.RouteAction)
 	setTimeout(action, r.GetTimeout().AsDuration())
@@ -52,8 +53,8 @@ func rewritesHost(action *routev3.RouteAction) bool {
 		})
 }
 
-// setDestination sends all requests to one destination, whose header operations are applied after
-// the rule's.
+// setDestination sends all requests to one destination, whatever its weight. Its header operations
+// are applied after the rule's; its host applies only if the rule sets none.
 func (t *translation) setDestination(
 	out *routev3.Route,
 	action *routev3.RouteAction,
@@ -130,7 +131,8 @@ func setRewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 }
 
 // newRedirect translates HTTPRedirect. port is the port on which the request was received, for
-// redirects that keep it; tls is set if the request came by HTTPS.
+// redirects that keep it; tls is set if the request came by HTTPS. A prefix rewrite overrides the
+// URI, and the default port of the scheme is omitted.
 func newRedirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.RedirectAction {
 	out := &routev3.RedirectAction{HostRedirect: r.GetAuthority(), ResponseCode: redirectCode(r.GetRedirectCode())}
 	switch {

@@ -9,8 +9,9 @@ import (
 )
 
 // Affected returns the elements of names whose RouteConfigurations a change may alter. Changes of
-// endpoints and workloads alter none. Of DestinationRules only those with a hash policy matter. A
-// VirtualService affects the RouteConfigurations of the ports of its hosts.
+// endpoints and workloads alter none. Of DestinationRules, only ones with a hash policy matter. A
+// VirtualService affects the RouteConfigurations of the ports of its hosts. If the effect is
+// unknown, it returns all names.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return gatewayAffected(old, v, d, names)
@@ -61,7 +62,8 @@ func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 }
 
 // affects reports whether changes of services on the given ports, or of VirtualServices per egress
-// listener, may alter a RouteConfiguration.
+// listener, may alter a RouteConfiguration. changed has an element for each egress listener, or is
+// nil.
 func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, changed [][]*snapshot.VirtualService) bool {
 	e := egressFor(v, r)
 	all := r.port == 0 || r.host == "" && forAllPorts(e)
@@ -88,7 +90,8 @@ func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, chan
 }
 
 // portsOf returns the ports of the services on which requests may be HTTP, in any of the Views. ok
-// is false if the ports do not determine which RouteConfigurations contain the services.
+// is false if the ports do not determine which RouteConfigurations contain the services: several
+// egress listeners, aliases, hash policies and sessions.
 func portsOf(hosts []mesh.Hostname, views ...*view.View) (ports map[uint32]bool, ok bool) {
 	if len(hosts) == 0 {
 		return nil, true

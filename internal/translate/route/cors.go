@@ -20,7 +20,8 @@ import (
 // it is inactive unless a route configures it.
 const corsFilter = "envoy.filters.http.cors"
 
-// newCORS translates CorsPolicy.
+// newCORS translates CorsPolicy. It applies to all requests. Preflight requests of other origins
+// are forwarded to the application, unless unmatchedPreflights is IGNORE.
 func newCORS(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	out := &corsv3.CorsPolicy{
 		AllowOriginStringMatch: corsOrigins(in),

@@ -14,7 +14,8 @@ import (
 // defaultRoute is the name of the only route of a service without a VirtualService.
 const defaultRoute = "default"
 
-// serviceRoute returns the route of all requests for a service to its cluster.
+// serviceRoute returns the route of all requests for a service to its cluster, without a timeout,
+// and with the mesh's retry policy, the rule's hash policy and the service's session.
 func serviceRoute(in hostInput) *routev3.Route {
 	cluster := mesh.ClusterName{Direction: mesh.Outbound, Port: in.names.port, Host: in.names.host}
 	action := forwardAll(cluster.String())

@@ -34,8 +34,9 @@ const (
 	ownNamespace              // also "reviews"
 )
 
-// reachOf returns the short names of a host for proxies with a DNS suffix
-// ("shop.svc.cluster.local").
+// reachOf returns which short names of a host proxies with a DNS suffix ("shop.svc.cluster.local")
+// can use: none outside of Kubernetes and for hosts of the cluster set, the name alone only in the
+// host's namespace.
 func reachOf(host mesh.Hostname, suffix string) shortNames {
 	_, namespace, _, ok := kubernetesName(string(host))
 	own, _, inKubernetes := strings.Cut(suffix, ".svc.")
@@ -88,6 +89,8 @@ type names struct {
 	domains []string
 }
 
+// namesFor returns the name and domains of a virtual host, without duplicates. The first domain is
+// the full name. For the form anyHost it is "*".
 func namesFor(in namesInput) *names {
 	n := &names{name: operation(string(in.host), in.port), host: in.host, port: in.port}
 	if in.form == anyHost {
@@ -110,6 +113,9 @@ func namesFor(in namesInput) *names {
 	return n
 }
 
+// serviceNames returns the names by which requests address a service: the forms of its host and of
+// its aliases, and the addresses that proxies reach. For a headless service of Kubernetes these are
+// the names of its pods instead of addresses.
 func (in namesInput) serviceNames() []string {
 	list := appendForms(nil, string(in.host), in.reach)
 	for a := range in.aliases.All {
@@ -132,7 +138,8 @@ func (in namesInput) serviceNames() []string {
 	return list
 }
 
-// appendForms appends the full name, its absolute form, and its short forms.
+// appendForms appends the full name, its absolute form, and the short forms that r permits. An IP
+// address has one form.
 func appendForms(list []string, host string, r shortNames) []string {
 	list = append(list, bracketed(host))
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -177,7 +184,7 @@ func bracketed(host string) string {
 // assignDomains removes duplicate domains, because Envoy refuses a RouteConfiguration with a domain
 // in two virtual hosts. The full name of a virtual host takes precedence over short forms and
 // addresses of others; otherwise the first virtual host keeps the domain. Virtual hosts without any
-// domain are removed.
+// domain are removed. It reuses hosts, and records lost domains in them.
 func assignDomains(hosts []hostInput) []hostInput {
 	owner := make(map[string]int, 6*len(hosts))
 	claim := func(domain string, i int) bool {

@@ -23,7 +23,9 @@ func extensionOf(vs *snapshot.VirtualService, i int) *config.HTTPExtension {
 	return nil
 }
 
-// extend applies the extension of a rule, if it has one, to its route.
+// extend applies the extension of a rule, if it has one, to its route: prefixes of whole path
+// elements, redirects by expression, the share of invalid backends, and filters. i is the index of
+// the rule.
 func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int) {
 	x := extensionOf(t.uses.vs, i)
 	if x == nil {
@@ -47,8 +49,8 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 // answered with the status of cluster_not_found_response_code.
 const invalidCluster = "invalid-backend"
 
-// addInvalidShare adds the share of a rule's requests that is answered with an error, because some
-// of its backends cannot be used.
+// addInvalidShare adds the share of a rule's requests that is answered with 500 or 503, because
+// some of its backends cannot be used. It does nothing for a weight of 0.
 func addInvalidShare(action *routev3.RouteAction, x *config.HTTPExtension, r *networking.HTTPRoute) {
 	if x.InvalidWeight == 0 {
 		return
@@ -76,6 +78,7 @@ type rankedRoute struct {
 }
 
 // rankedRoutes returns the routes of a VirtualService with an extension, in the order of matching.
+// Matches for other proxies, and rules without an action, have none.
 func (t *translation) rankedRoutes() []rankedRoute {
 	var list []rankedRoute
 	for i, r := range t.uses.vs.Spec.GetHttp() {

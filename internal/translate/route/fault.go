@@ -58,7 +58,7 @@ func faultAbort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	return out
 }
 
-// grpcCode parses a gRPC status by name ("UNAVAILABLE") or number.
+// grpcCode parses a gRPC status by name ("UNAVAILABLE") or number; ok is false for others.
 func grpcCode(name string) (uint32, bool) {
 	var c codes.Code
 	if c.UnmarshalJSON([]byte(`"`+name+`"`)) != nil && c.UnmarshalJSON([]byte(name)) != nil {

@@ -34,6 +34,8 @@ func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
 	)
 }
 
+// buildGateway returns the RouteConfiguration of a gateway. Without virtual hosts it has one that
+// matches all hosts and has no routes.
 func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.Resource {
 	p := &gatewayPlanner{planner: planner{g: g, v: v}, route: r, hosts: map[mesh.Hostname]*gatewayHost{}}
 	for _, s := range r.Servers {
@@ -80,7 +82,7 @@ func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []stri
 }
 
 // boundDiffer reports whether the VirtualServices bound to the servers of a route changed, or any
-// of their destinations.
+// of their destinations. differs is the difference of the Views.
 func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, differs view.Difference) bool {
 	seen := map[string]bool{}
 	for _, s := range r.Servers {
@@ -148,7 +150,8 @@ type gatewayHost struct {
 }
 
 // addServer adds the VirtualServices bound to a server. Several VirtualServices of one host are
-// merged, the routes of the first one first.
+// merged, the routes of the first one first. VirtualServices without HTTP routes for it are
+// skipped. A server that redirects to HTTPS has a virtual host for each of its hosts.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	p.from = append(p.from, s.Object.Key)
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {

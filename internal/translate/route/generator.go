@@ -102,7 +102,8 @@ func (g *Generator) exists(v *view.View, r request) bool {
 }
 
 // buildConfiguration returns the RouteConfiguration of a request. It reuses the last plan of the
-// same input, and adds a catch-all virtual host unless a host was requested or the plan matches all.
+// same input, and adds a catch-all virtual host unless a host was requested or the plan matches
+// all. Without an egress listener for the request it has only that.
 func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resource {
 	e := egressFor(v, r)
 	if r.host == "" && forAllPorts(e) {

@@ -66,6 +66,8 @@ func newTranslation(in routesInput) *translation {
 	return t
 }
 
+// buildRoutes returns the routes of a VirtualService for the View's proxies, up to the first that
+// matches all requests. Rules without an action have none.
 func (t *translation) buildRoutes() []*routev3.Route {
 	var out []*routev3.Route
 	for i, r := range t.uses.vs.Spec.GetHttp() {
@@ -132,8 +134,8 @@ func routeName(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) string {
 	return r.GetName() + "." + m.GetName()
 }
 
-// metadata names the VirtualService in the form that tools look up (filter metadata "istio", key
-// "config").
+// metadata names the VirtualService, or the object of the Gateway API that it was converted from,
+// in the form that tools look up (filter metadata "istio", key "config").
 func (t *translation) metadata() *corev3.Metadata {
 	key := t.uses.vs.Config.Key
 	path := "/apis/networking.istio.io/v1/namespaces/" + key.Namespace + "/virtual-service/" + key.Name
@@ -178,7 +180,7 @@ func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
 	return destination.Named(to.service, d, cmp.Or(to.port, t.port))
 }
 
-// target returns the properties of a destination's host.
+// target returns the properties of a destination's host. A host without any has only its name.
 func (t *translation) target(d *networking.Destination) target {
 	host := t.uses.vs.ResolveHost(d.GetHost())
 	for k := range t.targets.All {

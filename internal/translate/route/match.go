@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// routeMatch translates a match; nil matches everything.
+// routeMatch translates a match; nil matches everything. Conditions on claims become conditions on
+// metadata. A withoutHeaders condition with a value also matches requests without the header.
 func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	if m == nil {
@@ -140,7 +141,7 @@ func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 	return nil
 }
 
-// takesAll reports whether a match matches all requests.
+// takesAll reports whether a match matches all requests: the prefix "/" and no other condition.
 func takesAll(m *routev3.RouteMatch) bool {
 	p, isPrefix := m.GetPathSpecifier().(*routev3.RouteMatch_Prefix)
 	return isPrefix && (p.Prefix == "/" || p.Prefix == "") && len(m.GetHeaders()) == 0 &&

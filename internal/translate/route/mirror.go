@@ -10,7 +10,7 @@ import (
 )
 
 // mirrorPolicies translates HTTPRoute.mirror and mirrors. Without a percentage all requests are
-// mirrored; with 0, none.
+// mirrored; with 0, none. Copies keep the host.
 func (t *translation) mirrorPolicies(r *networking.HTTPRoute) []*routev3.RouteAction_RequestMirrorPolicy {
 	var out []*routev3.RouteAction_RequestMirrorPolicy
 	add := func(d *networking.Destination, share *typev3.FractionalPercent) {

@@ -38,7 +38,8 @@ type planner struct {
 	bound  []*boundRoutes
 }
 
-// planAll plans all virtual hosts of a RouteConfiguration, sorted by name.
+// planAll plans all virtual hosts of a RouteConfiguration, sorted by name: of one host, of one
+// port, or of all ports if r.port is 0.
 func (p *planner) planAll(r request) []*planned {
 	var list []*planned
 	switch {
@@ -99,7 +100,8 @@ func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 }
 
 // planService plans the virtual host of a service. It has the routes of the first of its
-// VirtualServices that has any for the View's proxies; these are not merged.
+// VirtualServices that has any for the View's proxies; these are not merged, except those of the
+// Gateway API. Without any it has the default route.
 func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	in := p.namesInput(svc.Host, port)
 	in.service, in.reach = svc, reachOf(svc.Host, p.v.Key.Domain)
@@ -172,7 +174,8 @@ func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 }
 
 // routesInput returns in with everything that the routes of a VirtualService depend on in the View,
-// and the objects that contribute to them.
+// and the keys of the objects that contribute to them: the VirtualService and DestinationRules with
+// a hash policy.
 func (p *planner) routesInput(vs *snapshot.VirtualService, in routesInput) (routesInput, []config.Key) {
 	in.uses, in.retry = p.g.uses.Get(vs), p.v.Settings.Mesh.GetDefaultHttpRetryPolicy()
 	in.forwarded = proxyHeaders(p.v).GetXForwardedHost().GetEnabled().GetValue()

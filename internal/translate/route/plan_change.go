@@ -25,8 +25,8 @@ type plan struct {
 	clusters []string
 }
 
-// plan plans a RouteConfiguration. It reuses the virtual hosts of old that did not change; old may
-// be nil.
+// plan plans a RouteConfiguration. It reuses the virtual hosts of old that did not change, if only
+// VirtualServices did; old may be nil.
 func (p *planner) plan(r request, old *plan) *plan {
 	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.DestinationRulesVersion()}
 	if r.host != "" {
@@ -54,7 +54,8 @@ func (n *plan) follows(old *plan) bool {
 		n.mark == old.mark
 }
 
-// encode assigns the domains to the virtual hosts and encodes these.
+// encode assigns the domains to the virtual hosts and encodes these. A virtual host without a
+// domain is nil in n.encoded. It also sets n.from and n.clusters.
 func (n *plan) encode(g *Generator) {
 	inputs := make([]hostInput, len(n.hosts))
 	for i, h := range n.hosts {
@@ -92,8 +93,8 @@ type change struct {
 	now  *planned
 }
 
-// applyChanges derives n from an older plan. If no virtual host was added, removed or renamed, all
-// keep the domains that they have.
+// applyChanges derives n from an older plan, which is not modified. If no virtual host was added,
+// removed or renamed, all keep the domains that they have; otherwise domains are assigned again.
 func (n *plan) applyChanges(g *Generator, old *plan, changes []change) {
 	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.name, b.name) })
 	n.hosts, n.encoded, n.from, n.clusters = old.hosts, old.encoded, old.from, old.clusters
@@ -138,7 +139,8 @@ func findHost(hosts []*planned, name string) (at int, found bool) {
 	)
 }
 
-// replaced returns sorted hosts with sorted changes applied.
+// replaced returns a new list of sorted hosts with sorted changes applied. A change without a host
+// removes it.
 func replaced(hosts []*planned, changes []change) []*planned {
 	list := make([]*planned, 0, len(hosts)+len(changes))
 	for _, c := range changes {
@@ -166,8 +168,9 @@ func (n *plan) references(cluster string) bool {
 	)
 }
 
-// revised returns a sorted list without the values of gone, unless kept returns true for them, and
-// with the values of come. It returns list itself if nothing changes.
+// revised returns a sorted list without the values of gone, unless come has them or kept returns
+// true for them, and with the values of come. It returns list itself if nothing changes, otherwise
+// a copy.
 func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept func(T) bool) []T {
 	shared := true
 	own := func() {

@@ -32,9 +32,9 @@ const (
 	priorityFrequency = 2
 )
 
-// retryPolicy translates HTTPRetry; nil is Istio's default, and attempts 0 disables retries. sticky
-// is set if a hash selects the host: retries then use the same host, unless the policy says
-// otherwise.
+// retryPolicy translates HTTPRetry; nil is Istio's default, and attempts 0 disables retries, for
+// which it returns nil. sticky is set if a hash selects the host: retries then use the same host,
+// unless the policy says otherwise. It adds retries of lost requests (retryLost).
 func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
 		RetryOn:                       defaultRetryOn,
@@ -105,7 +105,7 @@ func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 }
 
 // parseRetryOn separates the status codes from a list of retry conditions (HTTPRetry.retryOn), as
-// Envoy requires.
+// Envoy requires. With codes, it adds the condition retriable-status-codes.
 func parseRetryOn(list string) (conditions string, codes []uint32) {
 	var kept []string
 	for one := range strings.SplitSeq(list, ",") {

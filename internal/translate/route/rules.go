@@ -36,8 +36,8 @@ func newRules(list []*snapshot.VirtualService) *rules {
 	return none.replaced(list)
 }
 
-// replaced returns the index of another list. Apart from comparing the lists, it costs only what
-// differs.
+// replaced returns the index of another list, or r itself if the lists do not differ. r is not
+// modified. Apart from comparing the lists, it costs only what differs.
 func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
 	next := &rules{tried: withRoutes(list), wildcards: maps.Clone(r.wildcards)}
 	gone, come := changedRules(r.tried, next.tried)
@@ -88,7 +88,8 @@ func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
 	return kept
 }
 
-// changedRules returns the elements that are in only one of two lists, both sorted by compareRules.
+// changedRules returns the elements that are only in old and only in now, both sorted by
+// compareRules. Elements are compared by pointer.
 func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.VirtualService) {
 	for len(old) > 0 || len(now) > 0 {
 		switch {
@@ -103,8 +104,9 @@ func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.V
 	return gone, come
 }
 
-// rulesFor returns the VirtualServices of a host by precedence: first the exact host, then
-// wildcards, the most specific first. VirtualServices of one host are in the View's order.
+// rulesFor returns the VirtualServices of a host, which may be a wildcard, by precedence: first the
+// exact host, then covering wildcards, the most specific first. VirtualServices of one host are in
+// the View's order.
 func (r *rules) rulesFor(host mesh.Hostname) iter.Seq[*snapshot.VirtualService] {
 	return func(yield func(*snapshot.VirtualService) bool) {
 		if !host.IsWildcard() {

@@ -137,7 +137,8 @@ func (c *callees) forEachHost(port uint32, host mesh.Hostname, f func(mesh.Hostn
 	}
 }
 
-// ports returns all ports with virtual hosts, sorted.
+// ports returns all ports with virtual hosts, sorted. With VirtualServices these include
+// unknownHostPort.
 func (s *scope) ports() []uint32 {
 	ports := slices.Sorted(maps.Keys(s.services))
 	if i, found := slices.BinarySearch(ports, unknownHostPort); !found && len(s.tried) > 0 {

@@ -89,8 +89,8 @@ func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 	}
 }
 
-// checkHeaders warns of header operations that Envoy refuses. Changing the host of a request is
-// supported by other means.
+// checkHeaders warns of operations on headers that Envoy does not let be changed. The host of a
+// request may be set, which is supported by other means.
 func (w *warnings) checkHeaders(path string, h *networking.Headers) {
 	for _, side := range []struct {
 		name    string

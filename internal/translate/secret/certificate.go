@@ -53,7 +53,8 @@ func isSigned(der []byte) bool {
 	return err == nil && len(rest) == 0
 }
 
-// checkRevocations returns the fault of revocation lists in PEM, or "".
+// checkRevocations returns the fault of revocation lists in PEM, or "": a block that is invalid, or
+// no list at all.
 func checkRevocations(text []byte) string {
 	lists := 0
 	for _, block := range pemBlocks(text) {
@@ -91,8 +92,8 @@ func pemBlocks(text []byte) []*pem.Block {
 	}
 }
 
-// privateKey parses the private key in a PEM text. If there is none that Envoy accepts it returns
-// the reason, which never quotes the text.
+// privateKey parses the first private key in a PEM text. If it is missing, encrypted or cannot be
+// read, it returns the reason, which never quotes the text.
 func privateKey(text []byte) (key crypto.Signer, reason string) {
 	for _, block := range pemBlocks(text) {
 		var parsed any
@@ -118,7 +119,8 @@ func privateKey(text []byte) (key crypto.Signer, reason string) {
 	return nil, "has no private key in PEM"
 }
 
-// checkPublicKey returns why Envoy refuses a certificate with the key, or "".
+// checkPublicKey returns why Envoy refuses a certificate with the key, or "": RSA below 2048 bits,
+// or the curve P-224.
 func checkPublicKey(public crypto.PublicKey) string {
 	const rsaBits = 2048
 	switch k := public.(type) {

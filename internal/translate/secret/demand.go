@@ -20,8 +20,9 @@ type Demand struct {
 	Objects, Private []config.Key
 }
 
-// DemandOf returns the Demand of a proxy that requests names. It ignores names outside the proxy's
-// namespace that no object references, so that a proxy cannot make sources read arbitrary objects.
+// DemandOf returns the Demand of a proxy that requests names. It ignores invalid names, and names
+// outside the proxy's namespace that no object references, so that a proxy cannot make sources read
+// arbitrary objects. Private keys are included only for a proxy that may have them (Keys).
 func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 	var d Demand
 	configured := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })
@@ -49,8 +50,9 @@ func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 
 type referencesKey struct{}
 
-// Expected returns the names that a gateway is certain to request, sorted: the credentials in the
-// servers of the Gateways that select it.
+// Expected returns the names that a gateway is certain to request, sorted and without duplicates:
+// the credentials in the servers of the Gateways that select it, with their authorities unless the
+// mode is SIMPLE. It returns nil for other proxies.
 func Expected(s *snapshot.Snapshot, p *mesh.Proxy) []string {
 	if p.Type != mesh.RouterProxy {
 		return nil

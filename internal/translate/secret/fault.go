@@ -21,7 +21,8 @@ func hasError(faults []fault) bool {
 	return slices.ContainsFunc(faults, func(f fault) bool { return f.severity == config.Error })
 }
 
-// dataOf returns the data of a Secret or ConfigMap.
+// dataOf returns the data of a Secret or ConfigMap, for the latter text and binary. It returns nil
+// for other objects.
 func dataOf(c *config.Config) map[string][]byte {
 	switch o := c.Spec.(type) {
 	case *corev1.Secret:
@@ -75,7 +76,7 @@ func chooseRow(data map[string][]byte, rows []row) (row, []fault) {
 	return rows[i], faults
 }
 
-// describeKeys lists the first keys of an object.
+// describeKeys lists the first three keys of an object, for messages.
 func describeKeys(data map[string][]byte) string {
 	const few = 3
 	has := slices.Sorted(maps.Keys(data))

@@ -57,7 +57,8 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	return g.secrets.Get(input{name, object, n.Trust}).resource
 }
 
-// Touched reports whether a change may alter a Secret of the View's proxies.
+// Touched reports whether a change may alter a Secret of the View's proxies. It returns true for
+// any change of a Secret or ConfigMap, and of objects that affect the access.
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -76,7 +77,8 @@ func affectsAccess(v *view.View, k config.Key) bool {
 	return v.Key.Gateway.Names.Has(k) || k.Kind == api.ReferenceGrant && v.Key.Gateway.Names != ""
 }
 
-// Affected returns the elements of names whose Secrets a change may alter.
+// Affected returns the elements of names whose Secrets a change may alter: of changed objects and,
+// if access may have changed, all names of gateway credentials. Invalid names are left out.
 func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) []string {
 	if d.All {
 		return names
@@ -167,6 +169,8 @@ type secret struct {
 	resource *resource.Resource // nil if unusable
 }
 
+// newSecret encodes the Secret of a name: a file, or trusted certificates or a pair of the object.
+// It is empty if the object has a fault that is an Error.
 func newSecret(in input) *secret {
 	if m := fileSecret(in.name); m != nil {
 		return encodeSecret(in.name, m)

@@ -35,7 +35,7 @@ type validity struct {
 // Problems returns the faults, at the time now, of the Secrets and ConfigMaps of a snapshot that
 // contain credentials, and the credential names of Gateways and DestinationRules without an object.
 // Other Secrets are ignored. Expired certificates are reported and still served, as in Istio: peers
-// refuse them.
+// refuse them. Results of unchanged objects are cached.
 func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Problem {
 	refs := referencesOf(s)
 	known := make(map[*config.Config]verdict)
@@ -87,7 +87,8 @@ func isCredential(c *config.Config) bool {
 	return o.Type == corev1.SecretTypeTLS || slices.ContainsFunc(pairRows(), whole)
 }
 
-// inspect parses an object by the data keys that it has.
+// inspect parses an object by the data keys that it has: as a pair, as trusted certificates, or
+// both. Without any known key a Secret is parsed as a pair.
 func inspect(c *config.Config) verdict {
 	data := dataOf(c)
 	begun := func(r row) bool { return r.isPresent(data) }

@@ -27,7 +27,7 @@ func pairRows() []row {
 //
 // Errors are faults for which Envoy is certain to refuse the Secret. It would refuse other
 // resources of the same response with it, so such a pair is not sent. What only Go's library cannot
-// parse is sent, and Envoy decides.
+// parse is sent, and Envoy decides. An invalid OCSP staple is dropped with a Warning.
 func pairOf(object *config.Config) (pair, []fault) {
 	data := dataOf(object)
 	r, faults := chooseRow(data, pairRows())

@@ -38,7 +38,7 @@ func (r references) includes(k config.Key) bool {
 	return r.keys[k] || r.keys[config.Key{Kind: k.Kind, Name: k.Name}]
 }
 
-// missing returns a Problem for each field that refers to no object. Objects that no proxy may
+// missing returns a Warning for each field that refers to no object. Objects that no proxy may
 // receive are not read (source/credential), so they may exist.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
@@ -65,6 +65,7 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	return list
 }
 
+// referencesOf returns the fields of Gateways and DestinationRules that refer to credentials.
 func referencesOf(s *snapshot.Snapshot) references {
 	r := references{keys: map[config.Key]bool{}}
 	for _, c := range s.Configs(api.Gateway) {

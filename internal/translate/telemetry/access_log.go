@@ -40,8 +40,9 @@ func (m *builder) addAccessLogs(s side, out *Side) {
 	}
 }
 
-// chooseLogs returns the effective settings by provider. any is false if there are neither objects
-// nor default providers.
+// chooseLogs returns the effective settings of access logs by provider: by objects, or if none has
+// any by the mesh's default providers. any is false if there are neither objects nor default
+// providers. An entry without a provider is a Warning.
 func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	mesh := defaults("accessLogging", m.settings.Mesh.GetDefaultProviders().GetAccessLogging())
 	says := func(l layer) bool { return len(l.spec.GetAccessLogging()) > 0 }
@@ -70,7 +71,8 @@ func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	return chosen, true
 }
 
-// addLog adds the access log of one provider, or a Problem if the provider cannot log.
+// addLog adds the access log of one provider to the logs that it supports, or a Problem if the
+// provider does not exist or cannot log. A provider whose service does not exist adds none.
 func (m *builder) addLog(c logChoice, out *Side) {
 	p := m.providers.findProvider(c.name)
 	if p == nil {

@@ -55,8 +55,8 @@ func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	return textLog(own, false)
 }
 
-// meshFormatFault returns why Envoy would refuse MeshConfig.accessLogFormat, or "". One invalid
-// command would make every proxy reject all listeners.
+// meshFormatFault returns why Envoy would refuse MeshConfig.accessLogFormat, or "", also if it is
+// not set. One invalid command would make every proxy reject all listeners.
 func meshFormatFault(m *meshconfig.MeshConfig) string {
 	own := m.GetAccessLogFormat()
 	if own == "" {
@@ -72,8 +72,8 @@ func meshFormatFault(m *meshconfig.MeshConfig) string {
 	return config.FormatsFault(fields)
 }
 
-// fileProvider returns the config of a provider that logs to a file. A format that Envoy would
-// refuse is replaced by the default.
+// fileProvider returns the config of a provider that logs to a file, by default /dev/stdout. A
+// format that Envoy would refuse is replaced by the default.
 func fileProvider(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogProvider) *filelogv3.FileAccessLog {
 	omit := p.GetOmitEmptyValues()
 	format := textLog("", omit)

@@ -113,7 +113,7 @@ func attributeList(fields *structpb.Struct) *commonv1.KeyValueList {
 }
 
 // attributeValue converts a value to the types that Envoy accepts in attributes: a text with
-// commands, or a list of values.
+// commands, or a list of values. Numbers, booleans and null become text.
 func attributeValue(v *structpb.Value) *commonv1.AnyValue {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:

@@ -18,7 +18,8 @@ func notFor(p *provider, what string) string {
 	return fmt.Sprintf("provider %q is of kind %s, which takes no %s", p.GetName(), kind, what)
 }
 
-// unsupportedKind returns why Envoy does not support a kind of provider, or "".
+// unsupportedKind returns why Envoy does not support a kind of tracing provider, or "" for all
+// other kinds.
 func unsupportedKind(kind string) string {
 	switch kind {
 	case "lightstep":
@@ -33,7 +34,7 @@ func unsupportedKind(kind string) string {
 }
 
 // Unhonoured returns a Warning for each field of a Telemetry that never has an effect, without Key
-// and Origin. What depends on the mesh and its services is in the Problems of a Telemetry.
+// and Origin. What depends on the mesh and its services is in Telemetry.Problems.
 func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -83,7 +84,8 @@ func isKnown(s *telemetry.MetricSelector) bool {
 }
 
 // UnhonouredMesh returns a Warning for each field of a MeshConfig that should affect telemetry and
-// does not, without Key and Origin. Fields are paths in the MeshConfig.
+// does not, without Key and Origin: the access log format and extension providers. Fields are paths
+// in the MeshConfig.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {

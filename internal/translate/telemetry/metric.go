@@ -36,7 +36,7 @@ func standardMetrics() []metric {
 }
 
 // selectsMetric reports whether an override applies to the metric. A custom name is the metric's
-// own, with or without "istio_".
+// own, with or without "istio_". Without a metric it applies to all.
 func selectsMetric(s *telemetry.MetricSelector, m metric) bool {
 	switch x := s.GetMetricMatch().(type) {
 	case *telemetry.MetricSelector_CustomMetric:
@@ -58,7 +58,8 @@ type tailored struct {
 	tags map[string]*telemetry.MetricsOverrides_TagOverride
 }
 
-// applyOverrides applies the overrides of one entry to t, in their order.
+// applyOverrides applies the overrides of one entry that select the side and the metric to t, in
+// their order.
 func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	for _, o := range list {
 		if !s.matchesMode(o.GetMatch().GetMode()) || !selectsMetric(o.GetMatch(), t.metric) {

@@ -12,7 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// addMetrics adds the metrics of a side.
+// addMetrics adds the loggers of the metrics of a side to out, except disabled metrics. If opened
+// connections are counted, TCP logs are written at connection too, and existing ones are limited to
+// the end.
 func (m *builder) addMetrics(s side, out *Side) {
 	var http, tcp []tailored
 	for _, t := range m.chooseMetrics(s) {
@@ -41,7 +43,8 @@ func (m *builder) addMetrics(s side, out *Side) {
 }
 
 // chooseMetrics returns the metrics for the mesh's Prometheus with the overrides of objects, or nil
-// if there is no such provider in effect.
+// if there is no such provider in effect. Entries without a provider, and proxies with an older
+// Envoy, are Warnings; the latter have no metrics.
 func (m *builder) chooseMetrics(s side) []tailored {
 	mesh := defaults("metrics", m.settings.Mesh.GetDefaultProviders().GetMetrics())
 	all, counting := entries(
@@ -92,7 +95,8 @@ func (m *builder) isPrometheus(n named) bool {
 	return false
 }
 
-// tailorMetrics returns all metrics with the overrides in the entries of a provider.
+// tailorMetrics returns all standard metrics with the overrides in the entries of a provider.
+// Disabled ones are included.
 func tailorMetrics(s side, all []entry[*telemetry.Metrics], provider string) []tailored {
 	var list []tailored
 	for _, standard := range standardMetrics() {

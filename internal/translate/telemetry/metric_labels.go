@@ -38,8 +38,9 @@ type pair struct {
 	cel string
 }
 
-// pairs returns the entries for all requests or connections. The name in the peer's certificate is
-// last, because the peer chooses it: the last value extends to the end, whatever it contains.
+// pairs returns the entries of the standard tag for all requests or connections, before overrides.
+// The name in the peer's certificate is last, because the peer chooses it: the last value extends
+// to the end, whatever it contains.
 func pairs(s side, t tailored) []pair {
 	reporter, own, ownSAN, peer, peerSAN := "s", "source", "%UPSTREAM_LOCAL_URI_SAN%", "destination", "%UPSTREAM_PEER_URI_SAN%"
 	if s == server {
@@ -102,7 +103,7 @@ func derivedLabels(s side) []string {
 }
 
 // metricTags returns the tags of a metric: the standard one, and the tags that objects add or
-// replace.
+// replace, sorted. Tags with an invalid expression are left out.
 func metricTags(s side, t tailored) []*statsv3.Config_Tag {
 	list := []*statsv3.Config_Tag{{Name: standardTag, ValueFormat: standardFormat(s, t)}}
 	for _, name := range slices.Sorted(maps.Keys(t.tags)) {
@@ -135,7 +136,7 @@ func valueFormat(expression string) string {
 }
 
 // standardFormat returns the value of the standard tag, without labels that objects replace or
-// remove.
+// remove. Labels that the agent would derive and objects remove are marked.
 func standardFormat(s side, t tailored) string {
 	var all []string
 	marked := map[string]bool{} // removed labels without an entry
@@ -185,7 +186,8 @@ func impliedLabels(s side, t tailored) []string {
 }
 
 // remainingParts returns the value of a pair without the parts whose labels are all replaced or
-// removed, or "" if no part remains. A part that is only hidden later would still create series.
+// removed, or "" if no part remains. The agent hides other labels. A part that is only hidden later
+// would still create series.
 func remainingParts(p pair, tags map[string]*telemetry.MetricsOverrides_TagOverride) string {
 	gone := make([]bool, len(p.parts))
 	left := 0

@@ -34,7 +34,8 @@ const (
 	connections = "istio_tcp"
 )
 
-// httpMetrics returns the logger that counts requests when they end.
+// httpMetrics returns the logger that counts requests when they end. If count and duration have the
+// same labels, the histogram of durations contains the count too.
 func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 	c := newStats()
 	counted := haveSameTags(
@@ -90,7 +91,9 @@ func tcpMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 	return []*accesslogv3.AccessLog{c.logger(nil)}
 }
 
-// separateMetrics returns the loggers if opened and closed connections have different labels.
+// separateMetrics returns the loggers if opened and closed connections have different labels: one
+// when connections are established or end without, one when they end. A logger without metrics is
+// left out.
 func separateMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 	opened, ended := newStats(), newStats()
 	for _, t := range list {

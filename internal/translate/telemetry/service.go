@@ -27,7 +27,8 @@ type address struct {
 	port uint32
 }
 
-// addressOf returns the service of a provider of telemetry. ok is false if it has none.
+// addressOf returns the service of a provider of traces or logs, with host and port. ok is false
+// for all other kinds of providers.
 func addressOf(p *provider) (address, bool) {
 	type served interface {
 		GetService() string

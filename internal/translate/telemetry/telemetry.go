@@ -118,6 +118,8 @@ type builder struct {
 	out       *Telemetry
 }
 
+// newTelemetry returns the access logs, tracing and metrics of both sides, with the Telemetry
+// objects in effect, clusters and Problems, sorted.
 func newTelemetry(in input) *Telemetry {
 	m := &builder{input: in, providers: newProviders(in), layers: layersOf(in.rows), out: new(Telemetry)}
 	for _, l := range m.layers {

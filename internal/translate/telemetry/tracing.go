@@ -34,7 +34,8 @@ type traceChoice struct {
 }
 
 // addTracing sets the tracing of a side. If neither an object nor a default provider configures it,
-// MeshConfig.enableTracing and ProxyConfig.tracing apply.
+// MeshConfig.enableTracing and ProxyConfig.tracing apply. Nothing is set if it is disabled or the
+// provider cannot be used, which is a Problem.
 func (m *builder) addTracing(s side, out *Side) {
 	c, any := m.chooseTracing(s)
 	switch {
@@ -57,8 +58,9 @@ func (m *builder) addTracing(s side, out *Side) {
 	out.Tracing, out.IgnoreRequestID = t, c.sampledByRequestID != nil && !*c.sampledByRequestID
 }
 
-// chooseTracing merges the entries of all objects. any is false if there are neither entries nor
-// default providers.
+// chooseTracing merges the entries of all objects that apply to the side; later ones override. any
+// is false if there are neither entries nor default providers. Of several default providers only
+// the first is used, with a Warning.
 func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	for _, n := range defaults("tracing", m.settings.Mesh.GetDefaultProviders().GetTracing()) {
 		if any {
@@ -79,7 +81,8 @@ func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	return c, any
 }
 
-// mergeEntry applies one entry on top of earlier ones.
+// mergeEntry applies one entry on top of earlier ones: each field that it sets overrides. Of its
+// providers, only the first is used.
 func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 	if refs := t.GetProviders(); len(refs) > 0 { // Validation warns if there are several.
 		c.provider = &named{origin{at.key, at.field + ".providers[0].name"}, refs[0].GetName()}
@@ -104,7 +107,9 @@ func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 	}
 }
 
-// newTracing returns the tracing config with sampling and tags, without a provider.
+// newTracing returns the tracing config with sampling and tags, without a provider. The sampling is
+// that of the objects, else of ProxyConfig, else of the feature or the default, limited to 0 to 100
+// percent.
 func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()
@@ -126,8 +131,8 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 	return t
 }
 
-// setProvider sets the provider that receives the spans. If it cannot, it returns false and adds a
-// Problem.
+// setProvider sets the provider that receives the spans, and its limits. If it does not exist, does
+// not receive spans or has no service, it returns false and adds a Problem.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	p := m.providers.findProvider(n.name)
 	if p == nil {

@@ -34,6 +34,8 @@ func newTracer(name string, config proto.Message) *tracev3.Tracing_Http {
 	}
 }
 
+// zipkin returns a tracer that posts spans to a Zipkin collector. Timeout and headers are set only
+// if configured; trace IDs have 128 bits by default.
 func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at service) *tracev3.Tracing_Http {
 	path := cmp.Or(p.GetPath(), zipkinPath)
 	c := &tracev3.ZipkinConfig{
@@ -76,7 +78,8 @@ func skywalking(
 	return newTracer("envoy.tracers.skywalking", c)
 }
 
-// httpCollector returns the service that spans are posted to.
+// httpCollector returns the service that spans are posted to. A missing slash of the path is added,
+// and a timeout below 1 ms is replaced by collectorTimeout.
 func httpCollector(
 	at service,
 	path string,

@@ -28,7 +28,8 @@ func istioTags() [][2]string {
 }
 
 // spanTags returns the tags of spans, sorted: the tags of objects, or else of ProxyConfig.tracing,
-// and Istio's.
+// and Istio's, which they override. Tags that the View's Envoy does not support are left out with a
+// Warning.
 func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	byName := map[string]*tracingv3.CustomTag{}
 	add := func(t *tracingv3.CustomTag) {
@@ -66,8 +67,8 @@ func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	return list
 }
 
-// withIstioTags reports whether spans have Istio's tags: by default, if tracing is configured at
-// all.
+// withIstioTags reports whether spans have Istio's tags: by the objects, else by ProxyConfig, else
+// if tracing is configured at all.
 func withIstioTags(c traceChoice, proxy *meshconfig.Tracing) bool {
 	switch {
 	case c.istioTags != nil:
@@ -99,7 +100,8 @@ func customTag(name string, in *telemetry.Tracing_CustomTag) *tracingv3.CustomTa
 	}
 }
 
-// proxyTag translates a tag of ProxyConfig.tracing in the same way.
+// proxyTag translates a tag of ProxyConfig.tracing, as customTag does for a Telemetry; there are no
+// format tags.
 func proxyTag(name string, in *meshconfig.Tracing_CustomTag) *tracingv3.CustomTag {
 	switch t := in.GetType().(type) {
 	case *meshconfig.Tracing_CustomTag_Literal:

@@ -19,8 +19,8 @@ const (
 const RoutingPrefix = "@request.auth.claims"
 
 // RoutingClaim parses the name of a claim in a match, "@request.auth.claims.a.b" or
-// "@request.auth.claims[a][b]", and returns its path. It returns ok false if name is that of a
-// header, or malformed.
+// "@request.auth.claims[a][b]", and returns its path. The prefix may be in any case. ok is false if
+// name is that of a header, or malformed.
 func RoutingClaim(name string) (path []string, ok bool) {
 	if len(name) < len(RoutingPrefix) || !strings.EqualFold(name[:len(RoutingPrefix)], RoutingPrefix) {
 		return nil, false
