@@ -204,7 +204,7 @@ func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft)
 }
 
 // sendsNow reports whether a changed resource is sent to the client now. It returns false for a
-// resource that is not subscribed to, for an owed one, which addOwed adds, and for one that must
+// resource that is not subscribed to or owed (addOwed adds these), and for a resource that must
 // wait, which it freezes. A frozen resource that need not wait is unfrozen, and sent if its version
 // changed.
 func (s *subscription) sendsNow(r *resource.Resource, d *draft) bool {
