@@ -20,7 +20,8 @@ func (r *report) checkDuration(at path, d *durationpb.Duration) {
 	r.durationOrZero(at, d)
 }
 
-// durationOrZero is like duration, but allows 0s, which disables a timeout, for instance.
+// durationOrZero reports an error unless d is a whole number of milliseconds. Unlike checkDuration
+// it allows 0s, which disables a timeout, for instance. nil is not set and valid.
 func (r *report) durationOrZero(at path, d *durationpb.Duration) {
 	if d == nil {
 		return

@@ -74,6 +74,8 @@ func FormatFault(text string) string {
 	}
 }
 
+// commandFault returns why a command of a format is unknown, or has wrong parameters or a length,
+// or "". parameters includes its parentheses.
 func commandFault(name, parameters, length string) string {
 	among := func(commands string) bool { return strings.Contains(" "+commands, " "+name+" ") }
 	switch {
@@ -142,7 +144,8 @@ func metadataKinds() []string {
 // formatCommand matches a command at the beginning of a text.
 var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]+)?%`)
 
-// FormatsFault returns the first fault of the texts in a JSON value, or "". Each text is a format.
+// FormatsFault returns the first fault of the texts in a JSON value, nested ones included, or "".
+// Each text is a format; keys of objects are not.
 func FormatsFault(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -120,8 +120,9 @@ func (r *report) namespacedHost(at path, namespace, host string, special ...stri
 	r.addFault(at, fault)
 }
 
-// exportTo checks the namespaces to which an object is exported (exportTo of the networking kinds).
-// nowhere allows "~", which is valid only for services.
+// exportTo reports errors in the namespaces to which an object is exported (exportTo of the
+// networking kinds): invalid names, duplicates, and "*" or "~" beside others. nowhere allows "~",
+// which is valid only for services.
 func (r *report) exportTo(at path, list []string, nowhere bool) {
 	seen := map[string]bool{}
 	for i, value := range list {

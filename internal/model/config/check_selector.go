@@ -69,7 +69,8 @@ type attachment struct {
 	targetRefs []*v1beta1.PolicyTargetReference
 }
 
-// attachedTo checks the selector and target references of a policy. at is the path of its spec.
+// attachedTo reports errors in the selector and target references of a policy, and more than one of
+// them. at is the path of its spec.
 func (r *report) attachedTo(at path, a attachment) {
 	r.matchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
 	ways := 0
@@ -94,8 +95,8 @@ func (r *report) targetRefs(at path, refs []*v1beta1.PolicyTargetReference) {
 	}
 }
 
-// targetRef checks a policy's target reference. Its kind must be one to which policies can be
-// attached, and it must not have a namespace.
+// targetRef reports an error for a policy's target reference that has no name, has a namespace, or
+// is of a kind to which policies cannot be attached.
 func (r *report) targetRef(at path, ref *v1beta1.PolicyTargetReference) {
 	r.requireValue(at.Child("name"), ref.GetName())
 	if ref.GetNamespace() != "" {

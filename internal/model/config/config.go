@@ -73,7 +73,8 @@ type Config struct {
 	Hash uint64
 }
 
-// New returns a Config with its hash. It returns an error if the spec cannot be encoded.
+// New returns a Config with its hash, over the spec, the key and the metadata that change generated
+// configuration. It returns an error if the spec cannot be encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
 	body, err := canonicalJSON(spec)

@@ -49,6 +49,9 @@ func (w *fieldWalk) walkMessage(plain, shown string, m protoreflect.Message) {
 	}
 }
 
+// walkField adds a Warning for a field that is not honoured. It visits a message with honoured
+// fields below; a map is honoured as a whole or not at all. plain is the path without indexes,
+// shown the one with them.
 func (w *fieldWalk) walkField(plain, shown string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if w.honoured.Covers(plain) {
 		return
@@ -77,6 +80,8 @@ func LeafPaths(m proto.Message) []string {
 	return leafPaths("", m.ProtoReflect().Descriptor(), nil)
 }
 
+// leafPaths returns the paths of all fields below d that are not Istio's messages. Recursive
+// messages and maps are leaves; above are the messages that contain d.
 func leafPaths(prefix string, d protoreflect.MessageDescriptor, above []protoreflect.FullName) []string {
 	var out []string
 	fields := d.Fields()

@@ -59,7 +59,8 @@ func (r *report) maxItems(at path, length, limit int) {
 	}
 }
 
-// checkMeta checks the metadata that all objects have.
+// checkMeta reports errors in the name and namespace, and warns of invalid labels and retired
+// annotations.
 func (r *report) checkMeta() {
 	c, at := r.object, field.NewPath("metadata")
 	if c.Name == "" {

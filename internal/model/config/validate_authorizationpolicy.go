@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// authorizationPolicy reports errors in an AuthorizationPolicy, such as a provider without action
+// CUSTOM, and rules that never apply. An invalid dry-run annotation is a Warning.
 func (r *report) authorizationPolicy(at path, policy *security.AuthorizationPolicy) {
 	if _, err := DryRun(r.object); err != nil {
 		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
@@ -122,6 +124,8 @@ func (r *report) valuesAre(at path, values []string, fault func(string) string) 
 	}
 }
 
+// serviceAccounts reports errors in the serviceAccounts and notServiceAccounts of a source: their
+// form, and their use beside principals or namespaces.
 func (r *report) serviceAccounts(at path, source *security.Source) {
 	lists := []namedValues{
 		{"serviceAccounts", source.GetServiceAccounts()},

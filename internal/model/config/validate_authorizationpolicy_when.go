@@ -8,9 +8,8 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// ruleCondition checks a condition of a rule. Its key must be a known attribute, and its values
-// must be valid for that attribute. Attributes of the caller's identity are refused for action
-// CUSTOM.
+// ruleCondition reports errors in a condition of a rule: an unknown key, no values, or values that
+// are invalid for the attribute. Attributes of the caller's identity are refused for action CUSTOM.
 func (r *report) ruleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {

@@ -5,6 +5,8 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
+// destinationRule reports errors in a DestinationRule. With a workloadSelector it must be exported
+// to its own namespace only.
 func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
 	r.addFault(at.Child("host"), wildcardFault(rule.GetHost()))
 	r.trafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
@@ -72,6 +74,8 @@ func (r *report) portPolicy(at path, policy portPolicyFields) {
 	r.clientTLS(at.Child("tls"), policy.GetTls())
 }
 
+// portLevelSettings reports errors in settings of ports, which need a port and another field. A
+// port with earlier settings is a Warning.
 func (r *report) portLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
 	r.maxItems(at, len(settings), 4096)
 	seen := map[uint32]bool{}

@@ -13,8 +13,9 @@ const (
 	maxRingSize    = 8 << 20
 )
 
-// loadBalancer checks load balancer settings. outlier is set if outlier detection is configured
-// too. Without it, no endpoint is considered unhealthy and there is no failover.
+// loadBalancer reports errors in load balancer settings, which may be nil. outlier is set if
+// outlier detection is configured too. Without it, no endpoint is considered unhealthy and there is
+// no failover, which is a Warning.
 func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
 	if lb == nil {
 		return
@@ -36,6 +37,8 @@ func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outl
 	}
 }
 
+// checkWarmup reports errors in warmup, which may be nil, and warns if the load balancer ignores
+// it.
 func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	warmup := lb.GetWarmup()
 	if warmup == nil {
@@ -58,6 +61,8 @@ func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	}
 }
 
+// consistentHash reports errors in a consistent hash, and warns of a missing key and of the
+// deprecated ring size.
 func (r *report) consistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	switch key := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:

@@ -7,8 +7,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// localityLB checks how traffic is distributed over localities, or fails over between them. A
-// locality is "region/zone/subzone".
+// localityLB reports errors in how traffic is distributed over localities, or fails over between
+// them. lb may be nil. A locality is "region/zone/subzone". outlier is set if outlier detection is
+// configured.
 func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
@@ -79,7 +80,8 @@ type regionPair interface {
 	GetTo() string
 }
 
-// checkFailover checks the fields that both kinds of locality settings share.
+// checkFailover reports errors in the fields that both kinds of locality settings share. Failover
+// without outlier detection, and labels that no endpoint can have, are Warnings.
 func (r *report) checkFailover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
 		r.warnf(at, "there is no failover without outlierDetection: no endpoint becomes unhealthy")
@@ -108,6 +110,8 @@ func (r *report) checkFailover(at path, pairs []regionPair, priority []string, o
 	}
 }
 
+// zoneAwareLB reports errors in zone-aware settings, which may be nil. Topology labels must not be
+// in failoverPriority.
 func (r *report) zoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return

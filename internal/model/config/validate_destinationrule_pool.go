@@ -4,7 +4,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// connectionPool checks the connection limits of a DestinationRule or Sidecar.
+// connectionPool reports errors in the connection limits of a DestinationRule or Sidecar. nil is
+// valid, an empty pool is not.
 func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings) {
 	if pool == nil {
 		return
@@ -26,6 +27,8 @@ func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings
 	}
 }
 
+// httpPool reports errors in the HTTP limits of a connection pool: negative numbers, durations, and
+// fields that exclude each other.
 func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPSettings) {
 	r.nonNegative(at.Child("http1MaxPendingRequests"), http.GetHttp1MaxPendingRequests())
 	r.nonNegative(at.Child("http2MaxRequests"), http.GetHttp2MaxRequests())
@@ -50,6 +53,8 @@ func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPS
 	}
 }
 
+// outlierDetection reports errors in outlier detection, which may be nil, and warns of the
+// deprecated consecutiveErrors.
 func (r *report) outlierDetection(at path, outlier *networking.OutlierDetection) {
 	if outlier == nil {
 		return

@@ -29,6 +29,8 @@ func (r *report) envoyFilter(at path, filter *networking.EnvoyFilter) {
 	}
 }
 
+// envoyPatch reports errors in a patch of an EnvoyFilter: missing fields and an impossible match.
+// Operations and filter classes without effect are Warnings.
 func (r *report) envoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
 	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known ||

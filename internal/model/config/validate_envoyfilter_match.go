@@ -9,6 +9,8 @@ import (
 // connectionManagerName is the name of the network filter that contains the HTTP filters.
 const connectionManagerName = "envoy.filters.network.http_connection_manager"
 
+// envoyListenerMatch reports errors in a match on a listener, which may be nil, and warns of fields
+// without effect.
 func (r *report) envoyListenerMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,
@@ -32,7 +34,8 @@ func (r *report) envoyListenerMatch(
 	}
 }
 
-// envoyFilterMatch checks a match on a filter of a chain, and on a filter inside it.
+// envoyFilterMatch reports errors in a match on a filter of a chain, and on a filter inside it,
+// which only HTTP_FILTER can match. It warns if applyTo ignores it.
 func (r *report) envoyFilterMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,

@@ -8,6 +8,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
+// checkGateway reports errors in a Gateway: its servers, duplicate port names, and servers that
+// cannot share a port.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	for _, key := range sortedKeys(gateway.GetSelector()) {
 		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
@@ -57,6 +59,8 @@ func (r *report) sharedPort(at path, server *networking.Server, listeners map[st
 	}
 }
 
+// checkServer reports errors in a server of a Gateway: hosts, bind, port and TLS. Duplicate hosts
+// and defaultEndpoint are Warnings.
 func (r *report) checkServer(at path, server *networking.Server) {
 	hosts := at.Child("hosts")
 	if len(server.GetHosts()) == 0 {
@@ -92,6 +96,8 @@ func (r *report) serverHost(at path, host string) {
 	r.namespacedHost(at, namespace, name, "*", ".")
 }
 
+// serverPort reports errors in the port of a server. unix is set for a Unix domain socket, whose
+// number must be 0. targetPort is a Warning.
 func (r *report) serverPort(at path, port *networking.Port, unix bool) {
 	if port == nil {
 		r.errorf(at, "is required")
@@ -112,7 +118,8 @@ func (r *report) serverPort(at path, port *networking.Port, unix bool) {
 	}
 }
 
-// tlsFitsProtocol checks that a server has TLS settings if, and only if, its protocol is TLS.
+// tlsFitsProtocol reports an error unless a server has TLS settings if, and only if, its protocol
+// is TLS. Plain HTTP may have only httpsRedirect.
 func (r *report) tlsFitsProtocol(at path, server *networking.Server) {
 	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
 	if protocol == "" {

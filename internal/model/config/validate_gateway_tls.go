@@ -57,8 +57,8 @@ func KnownCipherSuites(names []string) []string {
 	return known
 }
 
-// serverTLS checks the TLS settings of a server of a Gateway or of an ingress listener of a
-// Sidecar.
+// serverTLS reports errors in the TLS settings of a server of a Gateway or of an ingress listener
+// of a Sidecar, and warns of fields without effect in the mode.
 func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
@@ -178,6 +178,8 @@ func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sour
 	}
 }
 
+// tlsVersions warns of TLS versions with which no client can connect, and of unknown or duplicate
+// cipher suites.
 func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
 	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
 	if lowest != 0 && highest != 0 && lowest > highest {
@@ -208,8 +210,8 @@ func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
 	}
 }
 
-// certificateHashes checks the SHA-256 hashes that pin client certificates, in base64 or
-// hexadecimal.
+// certificateHashes reports errors in the SHA-256 hashes that pin client certificates: of keys in
+// base64, of certificates in hexadecimal.
 func (r *report) certificateHashes(at path, tls *networking.ServerTLSSettings) {
 	for i, text := range tls.GetVerifyCertificateSpki() {
 		if sum, err := base64.StdEncoding.DecodeString(text); err != nil || len(sum) != 32 {

@@ -18,6 +18,8 @@ func (r *report) requestAuthentication(at path, policy *security.RequestAuthenti
 	}
 }
 
+// jwtRule reports errors in a rule of a RequestAuthentication: issuer, keys and where tokens are. A
+// private key in jwks is a Warning.
 func (r *report) jwtRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()}, {"fromCookies", rule.GetFromCookies()},

@@ -8,6 +8,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
+// serviceEntry reports errors in a ServiceEntry: hosts, addresses, ports, and endpoints that its
+// resolution does not permit.
 func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
 	hosts := at.Child("hosts")
 	if len(entry.GetHosts()) == 0 {
@@ -55,7 +57,8 @@ func (r *report) serviceAddresses(at path, entry *networking.ServiceEntry) {
 	}
 }
 
-// servicePorts checks the ports and returns the set of their names, to which endpoints refer.
+// servicePorts reports errors in the ports and returns the set of their names, to which endpoints
+// refer. No ports, and a targetPort without effect, are Warnings.
 func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
 	r.maxItems(at, len(entry.GetPorts()), 256)
@@ -110,7 +113,8 @@ func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port
 	}
 }
 
-// checkResolution checks hosts and endpoints against the resolution mode.
+// checkResolution reports hosts and endpoints that the resolution does not permit, and an unknown
+// resolution. ports are the names of the service's ports.
 func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	endpoints := at.Child("endpoints")
 	switch entry.GetResolution() {
@@ -129,6 +133,9 @@ func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports 
 	}
 }
 
+// staticEndpoints reports errors in the endpoints of resolution STATIC, whose addresses must be IP
+// addresses or sockets. No endpoints and no selector is a Warning. ports are the names of the
+// service's ports.
 func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
 		r.warnf(at, "resolution STATIC without endpoints or workloadSelector: the service has nowhere to send requests")
@@ -154,6 +161,9 @@ func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports 
 	}
 }
 
+// dnsEndpoints reports errors in the hosts and endpoints of a resolution by DNS: wildcards without
+// endpoints, sockets, and several endpoints for round robin. ports are the names of the service's
+// ports.
 func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	resolution := entry.GetResolution().String()
 	endpoints := at.Child("endpoints")

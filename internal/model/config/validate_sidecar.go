@@ -23,6 +23,7 @@ func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 	r.egressProxy(at.Child("outboundTrafficPolicy"), sidecar.GetOutboundTrafficPolicy())
 }
 
+// ingressListeners reports errors in the ingress listeners of a Sidecar, which need distinct ports.
 func (r *report) ingressListeners(at path, listeners []*networking.IstioIngressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
@@ -98,6 +99,8 @@ func (r *report) ingressTLS(at path, listener *networking.IstioIngressListener) 
 	r.serverTLS(at, tls)
 }
 
+// egressListeners reports errors in the egress listeners of a Sidecar. Only the last one may have
+// no port.
 func (r *report) egressListeners(at path, listeners []*networking.IstioEgressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
@@ -117,6 +120,8 @@ func (r *report) egressListeners(at path, listeners []*networking.IstioEgressLis
 	}
 }
 
+// egressPort reports errors in the port and bind address of an egress listener. Number 0 is valid
+// only for a Unix domain socket.
 func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
 	r.sidecarPort(at.Child("port"), listener.GetPort())
 	bind, number := listener.GetBind(), listener.GetPort().GetNumber()
@@ -136,8 +141,9 @@ func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
 	}
 }
 
-// egressHosts checks hosts of the form "namespace/dnsName". A "~" before the namespace excludes the
-// host. The namespace "~" alone excludes it in all namespaces.
+// egressHosts reports errors in hosts of the form "namespace/dnsName", and warns of hosts without
+// effect. A "~" before the namespace excludes the host. The namespace "~" alone excludes it in all
+// namespaces.
 func (r *report) egressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")

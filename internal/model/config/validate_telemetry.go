@@ -51,6 +51,7 @@ func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
 	}
 }
 
+// customTag reports errors in a tag of spans, and warns of a tag without a value.
 func (r *report) customTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
 	if name == "" {
 		r.errorf(at, "a tag name is required")

@@ -4,6 +4,8 @@ import (
 	extensions "istio.io/api/extensions/v1alpha1"
 )
 
+// trafficExtension reports errors in a TrafficExtension: exactly Wasm or Lua, whose code is
+// checked, and ports.
 func (r *report) trafficExtension(at path, extension *extensions.TrafficExtension) {
 	r.attachedTo(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
 	switch filter := extension.GetFilterConfig().(type) {

@@ -10,8 +10,9 @@ import (
 // meshGateway is the reserved gateway name that selects all sidecars.
 const meshGateway = "mesh"
 
-// virtualService checks a VirtualService. One without hosts is a delegate (VirtualService
-// http[].delegate): its routes are used by other VirtualServices, and fewer fields are allowed.
+// virtualService reports errors in a VirtualService, and warns of unreachable routes. One without
+// hosts is a delegate (VirtualService http[].delegate): its routes are used by other
+// VirtualServices, and fewer fields are allowed.
 func (r *report) virtualService(at path, vs *networking.VirtualService) {
 	delegate := len(vs.GetHosts()) == 0
 	toMesh := len(vs.GetGateways()) == 0
@@ -55,6 +56,8 @@ func (r *report) delegateOnly(at path, vs *networking.VirtualService) {
 	}
 }
 
+// virtualServiceHosts reports errors in hosts, and if all are valid, hosts that overlap. toMesh is
+// set if the VirtualService applies to the mesh, for which "*" is invalid.
 func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
 	allValid := true
 	for i, host := range hosts {
@@ -80,8 +83,8 @@ func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
 	}
 }
 
-// gatewayNames checks references to gateways: "name" or "namespace/name". It adds a Warning for the
-// old form with dots.
+// gatewayNames reports errors in references to gateways: "name" or "namespace/name". It adds a
+// Warning for the old form with dots.
 func (r *report) gatewayNames(at path, names []string) {
 	for i, name := range names {
 		namespace, gateway, qualified := strings.Cut(name, "/")

@@ -15,6 +15,8 @@ const (
 	maxBody   = 1 << 20
 )
 
+// httpRoute reports errors in all fields of an HTTP route. inDelegate is set for a VirtualService
+// without hosts.
 func (r *report) httpRoute(at path, route *networking.HTTPRoute, inDelegate bool) {
 	r.httpAction(at, route, inDelegate)
 	for i, match := range route.GetMatch() {
@@ -38,7 +40,8 @@ func (r *report) httpRoute(at path, route *networking.HTTPRoute, inDelegate bool
 	r.checkHeaders(at.Child("headers"), route.GetHeaders())
 }
 
-// httpAction checks that a route has exactly one action: forward, redirect, respond directly, or
+// httpAction reports an error unless a route has exactly one action: forward, redirect, respond
+// directly, or delegate. It also reports fields that exclude the action, and a delegate in a
 // delegate.
 func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
@@ -78,7 +81,8 @@ func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate boo
 	}
 }
 
-// checkDelegate checks the reference to another VirtualService.
+// checkDelegate reports errors in the name and namespace of a reference to another VirtualService.
+// It does not check whether that exists.
 func (r *report) checkDelegate(at path, d *networking.Delegate) {
 	r.requireValue(at.Child("name"), d.GetName())
 	for _, reason := range validation.IsDNS1123Subdomain(d.GetName()) {
@@ -91,6 +95,8 @@ func (r *report) checkDelegate(at path, d *networking.Delegate) {
 	}
 }
 
+// checkRedirect reports errors in a redirect, which needs at least one change and a status that
+// Envoy supports.
 func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 	if redirect.GetUri() == "" && redirect.GetPrefixRewrite() == "" && redirect.GetAuthority() == "" &&
 		redirect.GetScheme() == "" && redirect.GetRedirectPort() == nil {
@@ -125,6 +131,8 @@ func (r *report) directResponse(at path, response *networking.HTTPDirectResponse
 	}
 }
 
+// checkRewrite reports errors in a rewrite, which needs at least one change. The replacement must
+// fit the groups of the regular expression.
 func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	regex := rewrite.GetUriRegexRewrite()
 	if rewrite.GetUri() == "" && rewrite.GetAuthority() == "" && regex == nil {

@@ -24,8 +24,8 @@ func (r *report) tlsRoute(at path, route *networking.TLSRoute, hosts []string) {
 	r.routeDestinations(at.Child("route"), route.GetRoute())
 }
 
-// sniHosts checks the server names of a match: each must be equal to a host of the VirtualService
-// or covered by one.
+// sniHosts reports an error for each server name of a match that is invalid, or neither equal to a
+// host of the VirtualService nor covered by one. Without hosts all are covered.
 func (r *report) sniHosts(at path, names, hosts []string) {
 	if len(names) == 0 {
 		r.errorf(at, "is required")
@@ -86,7 +86,8 @@ func (r *report) routeDestinations(at path, routes []*networking.RouteDestinatio
 	r.checkWeights(at, weights)
 }
 
-// checkDestination checks the destination of requests, connections or mirrored requests.
+// checkDestination reports errors in the destination of requests, connections or mirrored requests,
+// which is required. It does not check whether the host exists.
 func (r *report) checkDestination(at path, destination *networking.Destination) {
 	if destination == nil {
 		r.errorf(at, "is required")

@@ -15,6 +15,7 @@ const claimsPrefix = "@request.auth.claims"
 // QueryParameterMatcher).
 const maxParameter = 1 << 10
 
+// httpMatch reports errors in a match of an HTTP route, and warns of one that matches everything.
 func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 	for _, part := range []struct {
 		name  string
@@ -58,8 +59,9 @@ func (r *report) sourceNamespace(at path, namespace string) {
 	}
 }
 
-// headerMatches checks matches of headers. without is set if matching requests are excluded
-// (withoutHeaders).
+// headerMatches reports errors for malformed claims, header names and values, and warns of names
+// that are fields of the match. without is set if matching requests are excluded (withoutHeaders);
+// the regular expression "*" is then accepted.
 func (r *report) headerMatches(at path, matches map[string]*networking.StringMatch, without bool) {
 	for _, name := range sortedKeys(matches) {
 		here := at.Key(name)

@@ -32,6 +32,8 @@ func retryConditions() []string {
 	}
 }
 
+// checkRetries reports errors in the retry policy of a route, which may be nil. With attempts 0 no
+// other field may be set. A timeout per try above the route's is a Warning.
 func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	retries := route.GetRetries()
 	if retries == nil {
@@ -99,6 +101,8 @@ func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay)
 	r.faultPercentage(at, delay.GetPercentage(), percent != 0)
 }
 
+// faultAbort reports errors in an injected error: its status and percentage. One without a status
+// is a Warning.
 func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
 	switch kind := abort.GetErrorType().(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
@@ -138,7 +142,8 @@ func grpcStatuses() []string {
 	}
 }
 
-// checkMirrors checks all fields of a route that mirror requests.
+// checkMirrors reports errors in all fields of a route that mirror requests, and warns of
+// deprecated ones and ones without effect.
 func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirror() != nil {
 		r.checkDestination(at.Child("mirror"), route.GetMirror())
@@ -166,6 +171,8 @@ func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	}
 }
 
+// checkCORS reports errors in a CORS policy, which may be nil, and warns of the deprecated
+// allowOrigin.
 func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 	if cors == nil {
 		return
@@ -195,6 +202,8 @@ func (r *report) checkHeaders(at path, headers *networking.Headers) {
 	r.headerOperations(at.Child("response"), headers.GetResponse(), false)
 }
 
+// headerOperations reports errors in changes of headers. request is set for headers of requests,
+// whose host may be set, once.
 func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
 	for _, name := range sortedKeys(ops.GetSet()) {
@@ -217,8 +226,8 @@ func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperati
 	}
 }
 
-// changedHeader checks the name of a header that proxies change. Envoy does not change
-// pseudo-headers and Host.
+// changedHeader reports errors in the name of a header that proxies change. Envoy does not change
+// pseudo-headers and Host. A name that HTTP does not allow is a Warning.
 func (r *report) changedHeader(at path, name string) {
 	switch {
 	case name == "":

@@ -28,6 +28,8 @@ type wasmSource interface {
 	GetVmConfig() *extensions.VmConfig
 }
 
+// wasmCode reports errors in the module of a plugin: its URL, checksum and environment, and texts
+// that are too long.
 func (r *report) wasmCode(at path, code wasmSource) {
 	r.wasmURL(at.Child("url"), code.GetUrl())
 	if sum := code.GetSha256(); sum != "" {

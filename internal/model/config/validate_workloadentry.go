@@ -12,8 +12,9 @@ func (r *report) workloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.endpointPorts(at.Child("ports"), entry, nil)
 }
 
-// endpointDetails checks the fields that WorkloadEntry and the endpoints of a ServiceEntry share.
-// Of the address, it checks only a socket's form; the caller checks IP addresses and host names.
+// endpointDetails reports errors in the fields that WorkloadEntry and the endpoints of a
+// ServiceEntry share. Of the address, it checks only a socket's form; the caller checks IP
+// addresses and host names. No address is an error without a network, otherwise a Warning.
 func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
 	address := entry.GetAddress()
 	switch {

@@ -22,6 +22,8 @@ func (r *report) workloadGroup(at path, group *networking.WorkloadGroup) {
 	}
 }
 
+// readinessProbe reports errors in the readiness probe of a WorkloadGroup, which needs exactly one
+// kind of check.
 func (r *report) readinessProbe(at path, probe *networking.ReadinessProbe) {
 	r.nonNegative(at.Child("initialDelaySeconds"), probe.GetInitialDelaySeconds())
 	r.nonNegative(at.Child("timeoutSeconds"), probe.GetTimeoutSeconds())

@@ -70,7 +70,8 @@ func notMirrored(e *corev1.Endpoints) bool { //nolint:staticcheck // deprecated,
 	return lock || e.Labels[discoveryv1.LabelSkipMirror] == "true"
 }
 
-// slicesOf returns the EndpointSlices for an Endpoints object, at least one.
+// slicesOf returns the EndpointSlices for an Endpoints object: for each subset one per IP family
+// with addresses. Without any address it returns one empty slice.
 func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:staticcheck // deprecated, and still in users' files
 	var list []*discoveryv1.EndpointSlice
 	for i, subset := range e.Subsets {

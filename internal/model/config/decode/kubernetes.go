@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// decodeKubernetes decodes an object of a Kubernetes kind into its Go type.
+// decodeKubernetes decodes an object of a Kubernetes kind into its Go type. Unknown and duplicate
+// fields are Warnings; an object that cannot be decoded has an Error and no Config.
 func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	object := info.NewObject()
 	strict, err := kjson.UnmarshalStrict(body, object)

@@ -44,6 +44,9 @@ type manifest struct {
 	lines    lines
 }
 
+// decodeYAML decodes one document. With duplicate keys the objects are decoded for their names, and
+// the duplicates are Problems. A syntax error results in one object without content, whose name is
+// guessed.
 func (m *manifest) decodeYAML(doc document) []Decoded {
 	body, err := yaml.YAMLToJSONStrict(doc.text)
 	if err == nil {
@@ -164,8 +167,8 @@ func syntaxError(err error) (line int, reason string) {
 	return 0, "invalid YAML: " + reason
 }
 
-// jsonManifest decodes a file of JSON values, one after another. It stops at the first syntax
-// error, because the rest of the file cannot be parsed.
+// jsonManifest decodes a file of JSON values, one after another. It stops at the first syntax error
+// with a Problem, because the rest of the file cannot be parsed.
 func jsonManifest(name string, data []byte) []Decoded {
 	var out []Decoded
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -43,6 +43,9 @@ func Object(body []byte) Decoded { return decodeJSON(body, false) }
 // Warning, and the rest of the object is used.
 func Stored(body []byte) Decoded { return decodeJSON(body, true) }
 
+// decodeJSON decodes and validates one object. Unknown kinds, versions that are not served and
+// missing names are Problems; Foreign is set for kinds of other projects. Namespaced objects
+// without a namespace are in the default one. stored is that of readSpec.
 func decodeJSON(body []byte, stored bool) Decoded {
 	var head struct {
 		APIVersion any `json:"apiVersion"`

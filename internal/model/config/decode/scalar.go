@@ -42,6 +42,7 @@ func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescripto
 	}
 }
 
+// checkEnum reports an Error if v is neither the name nor the number of one of the values.
 func (w *walk) checkEnum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 	if d.FullName() == "google.protobuf.NullValue" {
 		return

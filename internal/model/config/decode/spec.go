@@ -25,7 +25,8 @@ func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
 	return readSpec(info, body, false)
 }
 
-// readSpec decodes a spec. If stored is set, unknown fields are Warnings.
+// readSpec decodes a spec and reports everything invalid as Problems, with its path; with an Error
+// the spec is nil. A missing spec is an empty one. If stored is set, unknown fields are Warnings.
 func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []config.Problem) {
 	at := field.NewPath("spec")
 	spec := info.NewSpec()
@@ -55,7 +56,8 @@ func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []con
 	return spec, w.problems
 }
 
-// parseJSON parses one JSON value, with numbers as json.Number.
+// parseJSON parses one JSON value, with numbers as json.Number. Empty text is nil. It returns an
+// error for more than one value.
 func parseJSON(body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil

@@ -35,8 +35,8 @@ func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	)
 }
 
-// checkMessage checks a value of a message type. It returns the value in the form that protojson
-// accepts.
+// checkMessage checks a value of a message type and reports Errors. It returns the value in the
+// form that protojson accepts. Any fields are valid in a Struct or Any.
 func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
 	switch name := d.FullName(); name {
 	case "google.protobuf.Duration":
@@ -66,6 +66,8 @@ func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescrip
 	return object
 }
 
+// checkFields checks the fields of an object and reports unknown ones, fields that are set twice,
+// and several of one oneof. null is not set. It replaces values by the form that protojson accepts.
 func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldNumber]string{}
 	chosen := map[protoreflect.Name]string{} // the field that is set, by oneof
@@ -156,7 +158,8 @@ func (w *walk) checkMap(at *field.Path, v any, fd protoreflect.FieldDescriptor) 
 	return object
 }
 
-// checkSingle checks a field's value, or one item of a list or map.
+// checkSingle checks a field's value, or one item of a list or map, and returns it in the form that
+// protojson accepts. null is an Error, except for google.protobuf.Value.
 func (w *walk) checkSingle(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case v == nil && !(fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value"):
@@ -170,7 +173,8 @@ func (w *walk) checkSingle(at *field.Path, v any, fd protoreflect.FieldDescripto
 	}
 }
 
-// checkDuration checks a duration and returns it in protobuf's form: seconds with a fraction.
+// checkDuration checks a duration in Go's form and returns it in protobuf's: seconds with a
+// fraction. w.rewrote is set if that differs. An invalid one is an Error.
 func (w *walk) checkDuration(at *field.Path, v any) any {
 	text, ok := v.(string)
 	if !ok {
