@@ -10,7 +10,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// RequestFromContext returns the Request of a gRPC call from its handler's context.
+// RequestFromContext returns the Request of a gRPC call from its handler's context. Fields that the
+// context does not have are empty.
 func RequestFromContext(ctx context.Context) Request {
 	md, _ := metadata.FromIncomingContext(ctx)
 	r := Request{Header: md.Get}

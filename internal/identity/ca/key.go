@@ -20,7 +20,7 @@ type KeyType struct {
 	RSABits int
 }
 
-// GenerateKey returns a new private key.
+// GenerateKey returns a new private key: RSA with RSABits bits, or ECDSA on P-256 if RSABits is 0.
 func (t KeyType) GenerateKey(random io.Reader) (crypto.Signer, error) {
 	if t.RSABits == 0 {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), random)

@@ -78,6 +78,7 @@ func (s SecretStore) Store(ctx context.Context, f Files, version string) error {
 }
 
 // Watch runs an informer for the Secret and calls changed for each of its events, until ctx ends.
+// It returns nil if ctx was canceled.
 func (s SecretStore) Watch(ctx context.Context, changed func()) error {
 	only := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.Name).String()

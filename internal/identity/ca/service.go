@@ -242,8 +242,10 @@ func (s *Service) authenticate(ctx context.Context) (authenticate.Caller, error)
 }
 
 // accountFor returns the service account for the new certificate: the caller's own, unless the
-// request names an impersonated identity. Refusals are counted and logged; the error is a gRPC
-// status.
+// request names an impersonated identity. Refused are callers that no longer exist, identities that
+// are no service account, and impersonation without permission. Refusals are counted and logged;
+// the error is a gRPC status. The account has the mesh's current trust domain, also for a caller of
+// an alias.
 func (s *Service) accountFor(
 	ctx context.Context,
 	caller authenticate.Caller,

@@ -52,7 +52,7 @@ func NewServingCertificate(source CertificateSource, log *slog.Logger) *ServingC
 const renewalRetry = 10 * time.Second
 
 // Run renews the certificate at half of its lifetime and when its source changes, until ctx ends.
-// Failures are logged and retried; the last certificate stays in use.
+// Failures are logged and retried after renewalRetry; the last certificate stays in use.
 func (s *ServingCertificate) Run(ctx context.Context) {
 	failed := false
 	for {
@@ -151,7 +151,8 @@ type AuthoritySource struct {
 	Random   io.Reader
 }
 
-// LoadCertificate generates a key and has the Authority sign a certificate for it.
+// LoadCertificate generates a key and has the Authority sign a certificate for it, for 24 hours by
+// default. It returns it with the roots in PEM.
 func (s AuthoritySource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	random, lifetime := s.Random, s.Lifetime
 	if random == nil {
@@ -189,7 +190,8 @@ type FileSource struct {
 	PollInterval time.Duration
 }
 
-// LoadCertificate reads the files. It returns an error if the key does not match the certificate.
+// LoadCertificate reads the files; without Roots it returns no roots. It returns an error if the
+// key does not match the certificate.
 func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	var texts [3][]byte
 	for i, name := range []string{f.Certificate, f.Key, f.Roots} {

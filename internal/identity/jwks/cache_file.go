@@ -34,7 +34,8 @@ func (f FileCache) Load(context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxCacheBytes+1))
 }
 
-// Update replaces the file atomically, unless update returns it unchanged.
+// Update replaces the file atomically, unless change returns it unchanged. It returns an error if
+// the file cannot be read or written.
 func (f FileCache) Update(ctx context.Context, change func([]byte) []byte) error {
 	old, err := f.Load(ctx)
 	if err != nil {

@@ -195,7 +195,8 @@ func (s *Source) sendResult(ctx context.Context, r result) {
 	}
 }
 
-// fetchOnce waits for a slot and fetches the keys within the source's timeout.
+// fetchOnce waits for a slot and fetches the keys within the source's timeout, by default
+// defaultTimeout and at most MaxTimeout.
 func (s *Source) fetchOnce(ctx context.Context, f *keyFetcher, reader *documentReader) (string, error) {
 	select {
 	case s.slots <- struct{}{}:

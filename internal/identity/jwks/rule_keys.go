@@ -83,7 +83,8 @@ func (k *RuleKeys) setHeld(held map[mesh.KeySource]time.Duration) {
 	k.update()
 }
 
-// update passes all requested keys to the source, with the longest timeout for each.
+// update passes all requested keys, wanted and held, to the source, with the longest timeout for
+// each.
 func (k *RuleKeys) update() {
 	all := map[mesh.KeySource]time.Duration{}
 	k.mu.Lock()

@@ -155,7 +155,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// recordReported stores the emitted key sets and wakes up WaitFor.
+// recordReported stores the emitted key sets, or deletes them, and wakes up WaitFor.
 func (s *Source) recordReported(batch mesh.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,8 @@ func (s *Source) KeySets() map[mesh.KeySource]*mesh.KeySet {
 	return maps.Clone(s.reported)
 }
 
-// WaitFor blocks until each of the sources has reported keys or an error, or ctx ends.
+// WaitFor blocks until each of the sources has reported keys or an error, or ctx ends. The caller
+// cannot distinguish the two.
 func (s *Source) WaitFor(ctx context.Context, sources []mesh.KeySource) {
 	for {
 		s.mu.Lock()

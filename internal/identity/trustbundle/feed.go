@@ -79,7 +79,7 @@ func (f *Feed) SetAddresses(addresses []string) {
 	f.source.SetWanted(wants)
 }
 
-// Run fetches bundles and emits them as settings, until ctx ends.
+// Run fetches bundles and emits them as settings, until ctx ends. Then it returns nil.
 func (f *Feed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	fetched := make(chan mesh.Batch)
 	running, ctx := errgroup.WithContext(ctx)

@@ -58,7 +58,7 @@ func (k KubernetesMesh) RootCertificates(ctx context.Context, namespace string) 
 	return []byte(m.Data[ca.RootConfigMapKey]), nil
 }
 
-// SignToken has the API server sign a token.
+// SignToken has the API server sign a token for the audience istio-ca.
 func (k KubernetesMesh) SignToken(
 	ctx context.Context,
 	namespace, serviceAccount string,
@@ -79,7 +79,8 @@ func (k KubernetesMesh) SignToken(
 	return r.Status.Token, nil
 }
 
-// ClusterName returns the cluster name in the values of the sidecar injector.
+// ClusterName returns the cluster name in the values of the sidecar injector; "" if they do not set
+// it. It returns an error if the ConfigMap cannot be read.
 func (k KubernetesMesh) ClusterName(ctx context.Context) (string, error) {
 	data, err := k.readConfigMap(ctx, "istio-sidecar-injector")
 	if err != nil {
@@ -98,8 +99,8 @@ func (k KubernetesMesh) ClusterName(ctx context.Context) (string, error) {
 	return values.Global.MultiCluster.ClusterName, nil
 }
 
-// IngressAddress returns the first load balancer address or external IP of a Service, NAME or
-// NAME.NAMESPACE, or "" if there is none.
+// IngressAddress returns the first load balancer IP, else the first external IP, of a Service NAME
+// or NAME.NAMESPACE. It returns "" if there is none or the Service does not exist.
 func (k KubernetesMesh) IngressAddress(ctx context.Context, service string) (string, error) {
 	name, namespace, ok := strings.Cut(service, ".")
 	if !ok {

@@ -61,7 +61,8 @@ func (d LocalMesh) RootCertificates(context.Context, string) ([]byte, error) {
 	)
 }
 
-// SignToken returns a token signed with the workload token key in CADir.
+// SignToken returns a token signed with the workload token key in CADir, by default for the
+// audience istio-ca.
 func (d LocalMesh) SignToken(
 	_ context.Context,
 	namespace, serviceAccount string,
