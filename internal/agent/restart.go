@@ -186,7 +186,8 @@ func (a *agent) handleExit(g *envoyRun) error {
 	return nil
 }
 
-// processes returns all running Envoys.
+// processes returns all running Envoys: the current one, the next one during a hot restart, and
+// older ones that drain.
 func (a *agent) processes() []*envoy.Process {
 	var list []*envoy.Process
 	for _, g := range append([]*envoyRun{a.current, a.next}, a.older...) {

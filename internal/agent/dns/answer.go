@@ -59,7 +59,8 @@ func serverFailure(query *dns.Msg) *dns.Msg {
 	return new(dns.Msg).SetRcode(query, dns.RcodeServerFailure)
 }
 
-// truncateReply truncates a reply to the size that the client accepts (RFC 6891, section 6.2.3).
+// truncateReply truncates a reply in place to the size that the client accepts: over UDP the size
+// in the query's EDNS option (RFC 6891, section 6.2.3), at least 512 bytes, over TCP 64 KiB.
 func truncateReply(reply, query *dns.Msg, overTCP bool) {
 	size := dns.MinMsgSize
 	if overTCP {

@@ -8,7 +8,8 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 )
 
-// redirectEnding answers the request with a redirect.
+// redirectEnding answers the request with a redirect and adds a step, and one for changes of the
+// response's headers.
 func (x *exchange) redirectEnding(d *routev3.RedirectAction) []Ending {
 	e := Ending{
 		Share:  1,

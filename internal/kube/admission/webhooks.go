@@ -89,7 +89,8 @@ func New(o Options) *Webhooks {
 	return w
 }
 
-// addInjection creates the injector and the readers of what it needs.
+// addInjection creates the injector and the readers of what it needs: nodes if native sidecars are
+// detected, namespaces on OpenShift, and the ConfigMap of the templates.
 func (w *Webhooks) addInjection() {
 	o, client := w.o, w.o.Client.Kubernetes
 	w.injector = &webhook.Injector{

@@ -62,7 +62,8 @@ func isManaged(c *config.Config) bool {
 	return c.Annotations[controllerAnnotation] != ""
 }
 
-// isReplicaAlive reports whether a replica exists or its existence is unknown.
+// isReplicaAlive reports whether a replica exists or its existence is unknown. This replica always
+// exists.
 func (r *Registrar) isReplicaAlive(
 	ctx context.Context,
 	instance string,

@@ -42,7 +42,7 @@ func resourceOf(kind api.Kind) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
 }
 
-// Get returns an entry, or nil if there is none.
+// Get returns an entry, or nil without an error if there is none.
 func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Entry, error) {
 	u, err := s.entries.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -54,7 +54,7 @@ func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Ent
 	return entryFrom(u)
 }
 
-// entryFrom decodes a WorkloadEntry.
+// entryFrom decodes a WorkloadEntry. Unknown fields and invalid conditions are ignored.
 func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
 	e := &Entry{
 		Namespace:   u.GetNamespace(),

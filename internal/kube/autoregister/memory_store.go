@@ -178,7 +178,8 @@ func (m *MemoryStore) update(e *Entry, f func(*memoryEntry) *memoryEntry) error 
 	return m.writeFile()
 }
 
-// Annotate sets annotations; nil values remove them.
+// Annotate sets annotations; nil values remove them. It returns ErrConflict if the entry is not in
+// e's version.
 func (m *MemoryStore) Annotate(_ context.Context, e *Entry, annotations map[string]any) error {
 	return m.update(e, func(is *memoryEntry) *memoryEntry {
 		for name, value := range annotations {

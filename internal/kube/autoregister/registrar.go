@@ -228,7 +228,8 @@ func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 	return c
 }
 
-// Close removes the stream. After the last stream the workload is disconnected.
+// Close removes the stream. After the last stream the workload is disconnected and its health
+// forgotten. Further calls do nothing.
 func (c *Connection) Close() {
 	w := c.w
 	w.mu.Lock()

@@ -194,7 +194,8 @@ func (w *workload) reconcileConnected(ctx context.Context, want desired, e *Entr
 	return nil
 }
 
-// claimEntry annotates the entry as connected to this replica.
+// claimEntry annotates the entry as connected to this replica, later than any recorded time, and
+// wakes the workload to write its health.
 func (w *workload) claimEntry(ctx context.Context, want desired, e *Entry) error {
 	claim := want.since
 	for _, last := range []time.Time{e.annotationTime(connectedAnnotation), e.annotationTime(disconnectedAnnotation)} {

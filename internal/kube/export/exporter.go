@@ -104,7 +104,8 @@ type syncState struct {
 	exported map[types.NamespacedName]bool
 }
 
-// createMissing creates the missing exports. It continues after errors and returns the first one.
+// createMissing creates the missing exports, and forgets unwanted ones. It continues after errors
+// and returns the first one, except that of listing existing exports.
 func (r *syncState) createMissing(ctx context.Context) error {
 	if err := r.loadExisting(ctx); err != nil {
 		return err

@@ -120,7 +120,8 @@ func (c *Config) parseSelectors(field string, list []metav1.LabelSelector) []lab
 // Templates returns the sorted names of the valid templates.
 func (c *Config) Templates() []string { return slices.Sorted(maps.Keys(c.templates)) }
 
-// lookupTemplate returns a template by name. It returns its parse error if it is invalid.
+// lookupTemplate returns a template by name. It returns its parse error if it is invalid, and an
+// error that lists the others if it does not exist.
 func (c *Config) lookupTemplate(name string) (*render.Template, error) {
 	if t := c.templates[name]; t != nil {
 		return t, nil

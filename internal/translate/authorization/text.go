@@ -33,7 +33,8 @@ func pattern(value string) *matcherv3.StringMatcher {
 	}
 }
 
-// ignoreCase makes a matcher ignore case.
+// ignoreCase makes a matcher ignore case and returns it. Regular expressions stay as they are,
+// because generated ones contain the flag.
 func ignoreCase(m *matcherv3.StringMatcher) *matcherv3.StringMatcher {
 	if m.GetSafeRegex() == nil { // Generated expressions contain the flag.
 		m.IgnoreCase = true

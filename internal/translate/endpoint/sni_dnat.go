@@ -71,7 +71,8 @@ func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	return h
 }
 
-// clusterNames returns the names of the clusters that have the endpoints of m.
+// clusterNames returns the names of the clusters that have the endpoints of m: its own and, for
+// gateways, its server name for SNI routing.
 func clusterNames(v *view.View, m member) []string {
 	if v.Key.Type != mesh.RouterProxy {
 		return []string{m.name}

@@ -18,7 +18,8 @@ type configuration struct {
 	body []byte
 }
 
-// newConfiguration returns a configuration with its virtual hosts; nil elements are skipped.
+// newConfiguration returns an unfinished configuration with a name and virtual hosts, in their
+// order; nil elements are skipped.
 func newConfiguration(name string, hosts []*virtualHost) *configuration {
 	size := 512 // the name, the catch-all and the fields of finish
 	for _, h := range hosts {

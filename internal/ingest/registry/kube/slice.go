@@ -94,8 +94,8 @@ func (c *Converter) indexSlice(
 // another cluster. They are ignored, as in Istio, because the mesh reads the other cluster itself.
 const clusterSetService = mcsv1beta1.LabelServiceName
 
-// serviceOf returns the Service of a slice. The second result is false if the slice is nil, has no
-// such label, or is a copy from another cluster.
+// serviceOf returns the Service of a slice, which its label names. ok is false if the slice is nil,
+// lacks the label, or is a copy from another cluster of the cluster set.
 func serviceOf(slice *config.Config) (name, bool) {
 	if slice == nil || slice.Labels[discoveryv1.LabelServiceName] == "" || slice.Labels[clusterSetService] != "" {
 		return name{}, false

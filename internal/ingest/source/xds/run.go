@@ -138,8 +138,9 @@ func (r *run) sendBatch(ctx context.Context, b mesh.Batch) {
 	}
 }
 
-// applyResponse applies a response and returns it for the acknowledgement. It returns an error if
-// the message cannot be parsed.
+// applyResponse applies a response to the held objects, sends the resulting events, and returns it
+// for the acknowledgement. After the first response of every type it adds Synced. A type that was
+// not requested is logged and ignored. It returns an error only if the message cannot be parsed.
 func (r *run) applyResponse(ctx context.Context, v variant, message []byte) (response, error) {
 	response, err := readResponse(message, v.incremental())
 	if err != nil {
