@@ -25,10 +25,7 @@ func (n PluginNames) Has(k config.Key) bool {
 // PluginNames returns the names of the plugins that apply to a proxy. They are selected like
 // policies (PolicyNames).
 func (s *Snapshot) PluginNames(p ProxyAttributes) PluginNames {
-	if s.policies == nil {
-		return PluginNames{}
-	}
-	return PluginNames{s.policies[api.WasmPlugin].matchingNames(p), s.policies[api.TrafficExtension].matchingNames(p)}
+	return PluginNames{s.AttachedNames(api.WasmPlugin, p), s.AttachedNames(api.TrafficExtension, p)}
 }
 
 // Plugins returns the objects with the given names: first those of the root namespace, then the

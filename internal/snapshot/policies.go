@@ -38,13 +38,13 @@ func containsName(list string, k config.Key) bool {
 // namespace and of the root namespace that have no selector or select the proxy. It ignores Version
 // and Metadata of p.
 func (s *Snapshot) PolicyNames(p ProxyAttributes) PolicyNames {
-	if s.policies == nil {
-		return PolicyNames{}
-	}
-	return PolicyNames{
-		s.policies[api.AuthorizationPolicy].matchingNames(p),
-		s.policies[api.RequestAuthentication].matchingNames(p),
-	}
+	return PolicyNames{s.AttachedNames(api.AuthorizationPolicy, p), s.AttachedNames(api.RequestAuthentication, p)}
+}
+
+// AttachedNames returns the list of PolicyNames or PluginNames for the objects of one kind. It
+// ignores Version and Metadata of p.
+func (s *Snapshot) AttachedNames(kind api.Kind, p ProxyAttributes) string {
+	return s.policies[kind].matchingNames(p)
 }
 
 // Policies returns the objects of one list of PolicyNames or PluginNames, in its order. Objects

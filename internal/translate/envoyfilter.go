@@ -136,11 +136,9 @@ func (p patching) extensions() view.Generator {
 			return nil
 		},
 		Scope: func(k view.Key) view.Key {
-			return view.Key{
-				Type:               k.Type,
-				Namespace:          k.Namespace,
-				EnvoyFilterPatches: snapshot.PatchNames{Extensions: k.EnvoyFilterPatches.Extensions},
-			}
+			scope := view.Key{Type: k.Type, Namespace: k.Namespace}
+			scope.EnvoyFilterPatches.Extensions = k.EnvoyFilterPatches.Extensions
+			return scope
 		},
 	}
 }

@@ -104,14 +104,15 @@ func restrictChanges(g, inner view.Generator, mine func(*view.View) bool) view.G
 // clientScope returns the inputs of the targets of gRPC applications: the services that are visible
 // to them.
 func clientScope(k view.Key) view.Key {
-	return view.Key{Type: k.Type, Namespace: k.Namespace, Sidecar: k.Sidecar}
+	return view.Key{AttachedObjects: k.ObjectsFor(view.ServiceReader), Type: k.Type, Namespace: k.Namespace}
 }
 
 // serverScope returns the inputs of the listeners of gRPC servers: the served ports, the location
 // of the application, and its access policies.
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
-	scope.Inbound, scope.PeerAuthentications, scope.Policies, scope.ServerCredentials, scope.Addresses = k.Inbound, k.PeerAuthentications, k.Policies, k.ServerCredentials, k.Addresses
+	scope.AttachedObjects = k.ObjectsFor(view.ApplicationReader)
+	scope.Inbound, scope.ServerCredentials, scope.Addresses = k.Inbound, k.ServerCredentials, k.Addresses
 	scope.CalledWithTLS, scope.Ports = k.CalledWithTLS, k.Ports
 	return scope
 }

@@ -16,10 +16,9 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 // a proxy, and the proxy's type, addresses and credentials.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
+		AttachedObjects:      k.ObjectsFor(view.ClusterReader),
 		Type:                 k.Type,
 		Namespace:            k.Namespace,
-		Sidecar:              k.Sidecar,
-		DestinationRules:     k.DestinationRules,
 		IPv4:                 k.IPv4,
 		IPv6:                 k.IPv6,
 		SocketMark:           k.SocketMark,
@@ -48,7 +47,7 @@ func sniDNATScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := resolvedScope(k)
-	scope.Gateway = k.Gateway
+	scope.AttachedObjects, scope.Gateway = k.ObjectsFor(view.SNIDNATReader), k.Gateway
 	return scope
 }
 
@@ -59,10 +58,9 @@ func listenerScope(k view.Key) view.Key {
 		return k
 	}
 	return view.Key{
+		AttachedObjects:         k.ObjectsFor(view.ListenerReader),
 		Type:                    k.Type,
 		Namespace:               k.Namespace,
-		Sidecar:                 k.Sidecar,
-		DestinationRules:        k.DestinationRules,
 		SourceSelectors:         k.SourceSelectors,
 		IPv4:                    k.IPv4,
 		IPv6:                    k.IPv6,
@@ -70,10 +68,9 @@ func listenerScope(k view.Key) view.Key {
 		ClientCredentials:       k.ClientCredentials,
 		KnowsAllocatedAddresses: k.KnowsAllocatedAddresses,
 		VIPCluster:              k.VIPCluster,
-		Telemetry:               k.Telemetry,
 		LogService:              k.LogService,
 		ProxyConfigOverrides:    k.ProxyConfigOverrides,
-		Plugins:                 k.Plugins, MissingFeatures: k.MissingFeatures & view.ListenerFeatures,
+		MissingFeatures:         k.MissingFeatures & view.ListenerFeatures,
 	}
 }
 
@@ -84,7 +81,8 @@ func gatewayScope(k view.Key) view.Key {
 		return view.Key{}
 	}
 	scope := listenerScope(k)
-	scope.Gateway, scope.ServerCredentials, scope.Policies, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.Policies, k.PoliciesInside
+	scope.AttachedObjects = k.ObjectsFor(view.GatewayReader)
+	scope.Gateway, scope.ServerCredentials, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.PoliciesInside
 	if k.SecretAccess == view.SecretsDenied { // Other states of the secrets do not affect listeners.
 		scope.SecretAccess = k.SecretAccess
 	}
@@ -96,7 +94,8 @@ func extensionScope(k view.Key) view.Key {
 	k.HasBoundIngress = false
 	scope := listenerScope(k)
 	if k.Type == mesh.RouterProxy {
-		scope.Gateway, scope.ServerCredentials, scope.Policies, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.Policies, k.PoliciesInside
+		scope.AttachedObjects = k.ObjectsFor(view.GatewayReader)
+		scope.Gateway, scope.ServerCredentials, scope.PoliciesInside = k.Gateway, k.ServerCredentials, k.PoliciesInside
 	}
 	scope.EnvoyFilterPatches.Listeners = k.EnvoyFilterPatches.Listeners
 	return scope
@@ -111,7 +110,7 @@ func policyScope(k view.Key) view.Key {
 	}
 	scope := clusterScope(k)
 	scope.ProxyConfigOverrides, scope.ClusterOverrides, scope.FileServer, scope.MissingFeatures = "", "", "", 0
-	scope.Policies = k.Policies
+	scope.AttachedObjects = k.ObjectsFor(view.PolicyReader)
 	return scope
 }
 
@@ -119,16 +118,17 @@ func policyScope(k view.Key) view.Key {
 // location, but not its own services.
 func endpointScope(k view.Key) view.Key {
 	return view.Key{
-		Type:             k.Type,
-		Namespace:        k.Namespace,
-		Sidecar:          k.Sidecar,
-		DestinationRules: k.DestinationRules,
-		Locality:         k.Locality,
-		Network:          k.Network,
-		Cluster:          k.Cluster,
-		FailoverLabels:   k.FailoverLabels,
-		NetworkView:      k.NetworkView, Node: k.Node,
-		IPv4: k.IPv4, IPv6: k.IPv6,
+		AttachedObjects: k.ObjectsFor(view.EndpointReader),
+		Type:            k.Type,
+		Namespace:       k.Namespace,
+		Locality:        k.Locality,
+		Network:         k.Network,
+		Cluster:         k.Cluster,
+		FailoverLabels:  k.FailoverLabels,
+		NetworkView:     k.NetworkView,
+		Node:            k.Node,
+		IPv4:            k.IPv4,
+		IPv6:            k.IPv6,
 	}
 }
 
@@ -142,12 +142,11 @@ func localScope(k view.Key) view.Key {
 // addresses, and its labels, which rules can match as source.
 func routeScope(k view.Key) view.Key {
 	return view.Key{
+		AttachedObjects:         k.ObjectsFor(view.RouteReader),
 		Type:                    k.Type,
 		Gateway:                 k.Gateway,
 		Namespace:               k.Namespace,
 		Domain:                  k.Domain,
-		Sidecar:                 k.Sidecar,
-		DestinationRules:        k.DestinationRules,
 		SourceSelectors:         k.SourceSelectors,
 		IPv4:                    k.IPv4,
 		IPv6:                    k.IPv6,

@@ -204,9 +204,8 @@ data:
 	patched.Plugins = snapshot.PluginNames{Wasm: "default/module;"}
 	router := full
 	router.Type, router.Inbound = mesh.RouterProxy, ""
-	router.Gateway = view.GatewayKey{
-		Names: m.Snapshot().GatewayNames("default", map[string]string{"gateway.networking.k8s.io/gateway-name": "datagrams"}), Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02",
-	}
+	router.Gateways = m.Snapshot().GatewayNames("default", map[string]string{"gateway.networking.k8s.io/gateway-name": "datagrams"})
+	router.Gateway = view.GatewayKey{Ports: "80:8080", Unprivileged: true, HTTP10: true, Topology: "\x08\x02"}
 	application := full
 	application.Proxyless, application.Addresses = true, "10.9.9.9"
 	own := view.KeyFor(m.Snapshot(), fixture.Proxy(t, []byte(`

@@ -3,6 +3,7 @@ package view
 import (
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -120,10 +121,8 @@ func (v *View) IsInboundAffectedBy(d snapshot.Delta) bool {
 	if d.All {
 		return true
 	}
-	for k := range d.Configs {
-		if v.Key.PeerAuthentications.Has(k) {
-			return true
-		}
+	if v.IsAnyAttachedChanged(d, api.PeerAuthentication, api.Sidecar) {
+		return true
 	}
 	for _, in := range v.Inbound {
 		if _, changed := d.Services[in.Service.ServiceKey]; changed {
@@ -133,11 +132,6 @@ func (v *View) IsInboundAffectedBy(d snapshot.Delta) bool {
 			if h.Covers(in.Service.Host) {
 				return true
 			}
-		}
-	}
-	if v.Sidecar != nil {
-		if _, changed := d.Configs[v.Sidecar.Key]; changed {
-			return true
 		}
 	}
 	return false

@@ -7,7 +7,6 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -134,14 +133,17 @@ func (s *GatewayServer) ServesHTTP() bool {
 }
 
 // Gateway returns the merged servers of a router, or nil for a sidecar. The result is cached until
-// a Gateway or the settings change, and shared by all Views with the same GatewayKey.
+// a Gateway or the settings change, and shared by all Views with the same Gateways and GatewayKey.
 func (v *View) Gateway() *Gateway {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
 	}
-	type key struct{ GatewayKey }
-	return snapshot.Derive(v.Snapshot.GatewaysDerived(), key{v.Key.Gateway}, func() *Gateway {
-		return mergeGateways(v.Snapshot.Gateways(v.Key.Gateway.Names), v.Key.Gateway, v.Settings)
+	type key struct {
+		names   snapshot.GatewayNames
+		gateway GatewayKey
+	}
+	return snapshot.Derive(v.Snapshot.GatewaysDerived(), key{v.Key.Gateways, v.Key.Gateway}, func() *Gateway {
+		return mergeGateways(v.Snapshot.Gateways(v.Key.Gateways), v.Key.Gateway, v.Settings)
 	})
 }
 
@@ -213,12 +215,6 @@ func (s *GatewayServer) ServedHosts(vs *snapshot.VirtualService) []mesh.Hostname
 // ServesHostOf reports whether the server serves at least one host of vs.
 func (s *GatewayServer) ServesHostOf(vs *snapshot.VirtualService) bool {
 	return len(s.ServedHosts(vs)) > 0
-}
-
-// isGatewayAffectedBy reports whether a change of the object may have changed the listeners or
-// routes of a router.
-func (v *View) isGatewayAffectedBy(k config.Key) bool {
-	return k.Kind == api.Gateway && v.Key.Gateway.Names.Has(k)
 }
 
 // parseGatewayHost parses one entry of Server.hosts of a Gateway in namespace own: "host",

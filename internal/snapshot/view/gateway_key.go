@@ -16,11 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// GatewayKey is the part of a Key that only gateways (proxies of type router) have. It is zero for
-// sidecars.
+// GatewayKey is the part of a Key that only gateways (proxies of type router) have, beside their
+// Gateways. It is zero for sidecars.
 type GatewayKey struct {
-	// Names are the Gateways that select the proxy.
-	Names snapshot.GatewayNames
 	// Ports maps Service ports to the proxy's ports, in the text form of encodeGatewayPorts. A
 	// Gateway names ports of Services, but the proxy listens on their target ports.
 	Ports string
@@ -36,7 +34,7 @@ type GatewayKey struct {
 func gatewayKeyFor(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) GatewayKey {
 	m := &p.Metadata
 	return GatewayKey{
-		Names: s.GatewayNames(p.Namespace, labels), Ports: encodeGatewayPorts(gatewayPorts(s, p, labels)),
+		Ports:        encodeGatewayPorts(gatewayPorts(s, p, labels)),
 		Unprivileged: m.UnprivilegedPod == "true", HTTP10: s.Settings.Features.HTTP10 || m.HTTP10 == "1", Topology: encodedTopology(m.ProxyConfig),
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -20,13 +19,12 @@ import (
 // Key holds every value of a proxy that changes its generated configuration, and nothing else. It
 // is comparable. Proxies with equal Keys are sent equal configuration.
 type Key struct {
+	AttachedObjects
 	Type      mesh.ProxyType
 	Namespace string
 	// Domain is the proxy's DNS suffix, "default.svc.cluster.local". It determines which short
 	// names its applications use.
 	Domain string
-	// Sidecar is the Sidecar object that applies, or the zero Key if there is none.
-	Sidecar config.Key
 	// Inbound lists the proxy's own service ports, in the text form of encodeInstances.
 	Inbound string
 	// SourceSelectors lists the source label selectors of the mesh that match the proxy, in the
@@ -65,24 +63,12 @@ type Key struct {
 	// FailoverLabels holds the proxy's values of the labels that failover priorities compare
 	// (Snapshot.FailoverLabels), in the form of SelectorText.
 	FailoverLabels string
-	// DestinationRules are the DestinationRules with a workloadSelector that selects the proxy.
-	DestinationRules snapshot.RuleNames
-	// EnvoyFilterPatches are the EnvoyFilter patches that apply to the proxy.
-	EnvoyFilterPatches snapshot.PatchNames
-	// Telemetry are the Telemetry objects that apply to the proxy.
-	Telemetry snapshot.TelemetryKeys
-	// PeerAuthentications are the PeerAuthentications that apply to a sidecar.
-	PeerAuthentications snapshot.Peers
-	// TransitionModes temporarily overrides the mTLS mode of Peers, while a change of the mode is
+	// TransitionModes temporarily overrides the mTLS mode of PeerAuthentications, while a change of the mode is
 	// rolled out to the callers. It is "" if no change is in progress.
 	TransitionModes snapshot.TransitionModes
-	// Policies are the AuthorizationPolicies and RequestAuthentications that apply to the proxy.
-	Policies snapshot.PolicyNames
 	// PoliciesInside is set if HTTP policies are embedded in the proxy's listeners instead of being
 	// served by ECDS.
 	PoliciesInside bool
-	// Plugins are the WasmPlugins and TrafficExtensions that apply to the proxy.
-	Plugins snapshot.PluginNames
 	// LogService is set if the proxy's own ProxyConfig has an access log service and the mesh
 	// enables logging to it (enableEnvoyAccessLogService).
 	LogService bool
@@ -131,12 +117,10 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	}
 	labels := WorkloadLabels(s, p)
 	k.SourceSelectors = matchingSelectors(s.SourceSelectors(), labels)
-	k.DestinationRules, k.FailoverLabels = s.RuleNames(p.Namespace, labels), failoverLabels(s, p, labels)
-	patched := snapshot.ProxyAttributes{
+	k.FailoverLabels = failoverLabels(s, p, labels)
+	k.AttachedObjects = attachedObjects(s, p, snapshot.ProxyAttributes{
 		Type: p.Type, Namespace: p.Namespace, Labels: labels, Version: p.Metadata.IstioVersion, Metadata: p.Metadata.Strings,
-	}
-	k.EnvoyFilterPatches, k.Telemetry = s.PatchNames(patched), s.TelemetryKeys(patched)
-	k.Policies, k.Plugins = s.PolicyNames(patched), s.PluginNames(patched)
+	})
 	k.MissingFeatures = missingFeatures(p)
 	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)
 	k.MissingFeatures &^= FilterChain
@@ -144,13 +128,8 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService = own, ownClusters, logService &&
 		s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {
-		if sc := sidecarFor(s, p.Namespace, labels); sc != nil {
-			k.Sidecar, k.HasBoundIngress = sc.Key, hasBoundIngress(sc, k.Interception)
-		}
+		k.HasBoundIngress = hasBoundIngress(s.Config(k.Sidecar), k.Interception)
 		k.Inbound = encodeInstances(workloadInstances(s, p, labels))
-		if k.ServerCredentials != (mesh.Credentials{}) {
-			k.PeerAuthentications = s.Peers(p.Namespace, labels)
-		}
 	}
 	k.SelfDiscovery = selfDiscovery(s, p, labels)
 	if p.Metadata.Generator == generatorGRPC {
@@ -174,13 +153,12 @@ const generatorGRPC = "grpc"
 // address.
 const maxPodPorts = 64
 
-// setProxyless sets the fields of a proxyless gRPC application and clears those for EnvoyFilters,
-// plugins and telemetry, which do not apply to it.
+// setProxyless sets the fields of a proxyless gRPC application and clears the
+// settings of Envoys.
 func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
-	k.EnvoyFilterPatches, k.Telemetry = snapshot.PatchNames{}, snapshot.TelemetryKeys{}
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0
-	k.Plugins, k.SelfDiscovery = snapshot.PluginNames{}, SelfDiscovery{}
+	k.SelfDiscovery = SelfDiscovery{}
 	var list []string
 	for _, a := range p.Addresses {
 		list = append(list, a.String())
@@ -195,8 +173,11 @@ func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 }
 
 // hasBoundIngress reports whether a Sidecar has inbound listeners that bind their own port instead
-// of receiving captured connections.
+// of receiving captured connections. c may be nil.
 func hasBoundIngress(c *config.Config, interception string) bool {
+	if c == nil {
+		return false
+	}
 	ingress := config.Spec[*networking.Sidecar](c).GetIngress()
 	return len(ingress) > 0 &&
 		(interception == "NONE" || slices.ContainsFunc(ingress, func(l *networking.IstioIngressListener) bool {
@@ -213,32 +194,31 @@ func KeyChangeFilter(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.P
 	for k := range d.Services {
 		namespaces[k.Namespace] = true
 	}
-	everybody := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal) ||
+	everyProxy := d.All || old == nil || !slices.EqualFunc(old.SourceSelectors(), now.SourceSelectors(), maps.Equal) ||
 		!slices.Equal(
 			old.FailoverLabels(),
 			now.FailoverLabels(),
 		) || !old.HasSameVIPClusters(now) || hasNodeAwareServices(old) != hasNodeAwareServices(now)
-	gateways := false
+	allRouters := false
 	for k := range d.Configs {
-		gateways = gateways || k.Kind == api.Gateway
-		if k.Kind == api.DestinationRule && old != nil && !old.SameRuleSelectors(now, k.Namespace) {
-			namespaces[k.Namespace] = true
+		row := attachedRow(k.Kind)
+		if row == nil {
+			continue
 		}
-		switch k.Kind {
-		case api.Sidecar,
-			api.EnvoyFilter,
-			api.Telemetry,
-			api.PeerAuthentication,
-			api.AuthorizationPolicy,
-			api.RequestAuthentication,
-			api.WasmPlugin,
-			api.TrafficExtension:
+		switch row.reach {
+		case namespaceReach:
 			namespaces[k.Namespace] = true
-			everybody = everybody || k.Namespace == now.Settings.RootNamespace
+			everyProxy = everyProxy || k.Namespace == now.Settings.RootNamespace
+		case selectorReach:
+			if old != nil && !old.SameRuleSelectors(now, k.Namespace) {
+				namespaces[k.Namespace] = true
+			}
+		case routerReach:
+			allRouters = true
 		}
 	}
 	return func(p *mesh.Proxy) bool {
-		if everybody || namespaces[p.Namespace] || gateways && p.Type == mesh.RouterProxy {
+		if everyProxy || namespaces[p.Namespace] || allRouters && p.Type == mesh.RouterProxy {
 			return true
 		}
 		if _, changed := d.SecretAccess[p.Account]; changed {

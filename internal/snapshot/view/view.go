@@ -3,7 +3,6 @@ package view
 import (
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -105,31 +104,4 @@ func (v *View) areEndpointsAffectedBy(d snapshot.Delta) bool {
 		}
 	}
 	return false
-}
-
-// IsAffectedByConfig reports whether a change of the object k may have changed the View. It may
-// return true for a change without effect, but never false for one with an effect.
-func (v *View) IsAffectedByConfig(k config.Key) bool {
-	switch k.Kind {
-	case api.VirtualService, api.DestinationRule:
-		return true
-	case api.EnvoyFilter:
-		return v.Key.EnvoyFilterPatches.Has(k)
-	case api.Telemetry:
-		return v.Key.Telemetry.Has(k)
-	case api.PeerAuthentication:
-		return v.Key.PeerAuthentications.Has(k)
-	case api.AuthorizationPolicy, api.RequestAuthentication:
-		return v.Key.Policies.Has(k)
-	case api.WasmPlugin, api.TrafficExtension:
-		return v.Key.Plugins.Has(k)
-	case api.Gateway:
-		return v.isGatewayAffectedBy(k)
-	case api.Sidecar:
-		return k.Namespace == v.Key.Namespace || k.Namespace == v.Settings.RootNamespace
-	default:
-		// services and endpoints that objects are converted to are checked separately; no other
-		// kind affects Views
-		return false
-	}
 }

@@ -403,7 +403,9 @@ func TestKubernetesServiceAndServiceEntriesOfOneHost(t *testing.T) {
 
 func TestTouched(t *testing.T) {
 	s := apply(service("a", "web"), service("b", "hidden", func(s *mesh.Service) { s.ExportTo = []string{"."} }))
-	v := Build(s, KeyFor(s, proxy("a", "p", "10.0.0.1")))
+	key := KeyFor(s, proxy("a", "p", "10.0.0.1"))
+	key.Sidecar = config.Key{Kind: api.Sidecar, Namespace: "istio-system", Name: "x"}
+	v := Build(s, key)
 	endpoints := func(ns, name string) snapshot.Delta {
 		k := mesh.ServiceKey{Namespace: ns, Host: mesh.Hostname(name + "." + ns + ".svc.cluster.local")}
 		return snapshot.Delta{Endpoints: map[mesh.ServiceKey]struct{}{k: {}}}
@@ -422,7 +424,8 @@ func TestTouched(t *testing.T) {
 		"a Sidecar elsewhere":     {configs(api.Sidecar, "z"), false},
 		"a kind of no effect":     {configs(api.WasmPlugin, "a"), false},
 		"a workload":              {snapshot.Delta{Workloads: map[netip.Addr]struct{}{netip.MustParseAddr("10.0.0.1"): {}}}, false},
-		"the Sidecar of the root": {configs(api.Sidecar, "istio-system"), true},
+		"the attached Sidecar":    {configs(api.Sidecar, "istio-system"), true},
+		"another Sidecar":         {configs(api.Sidecar, "a"), false},
 	} {
 		if got := v.IsAffectedBy(tt.delta); got != tt.want {
 			t.Errorf("%s: touched %v", name, got)

@@ -68,13 +68,8 @@ func (t *Table) For(v *view.View) *Authentication {
 // the change. Changes of key sets and, if proxies fetch keys, of services are compared by their
 // effect on the keys.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	if d.All {
+	if d.All || v.IsAnyAttachedChanged(d, api.RequestAuthentication) {
 		return true
-	}
-	for k := range d.Configs {
-		if k.Kind == api.RequestAuthentication && v.Key.Policies.Has(k) {
-			return true
-		}
 	}
 	byProxies := v.Settings.Features.KeyFetching != snapshot.FetchedByControlPlane && d.ChangesVisibility()
 	if len(d.KeySets) == 0 && !byProxies {

@@ -57,13 +57,8 @@ func (t *Table) For(v *view.View) *Authorization {
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
 // the change.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	if d.All {
+	if d.All || v.IsAnyAttachedChanged(d, api.AuthorizationPolicy) {
 		return true
-	}
-	for k := range d.Configs {
-		if v.Key.Policies.Has(k) {
-			return true
-		}
 	}
 	rows := policiesOf(v)
 	return len(rows) > 0 && d.ChangesVisibility() && providersOf(v, rows) != providersOf(view.Build(s, v.Key), rows)

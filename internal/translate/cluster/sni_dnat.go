@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -68,13 +69,6 @@ func SNIDNATTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false
 	}
-	if d.All || len(d.Services) > 0 || len(d.Rules) > 0 || len(d.Accounts) > 0 {
-		return true
-	}
-	for k := range d.Configs {
-		if v.Key.Gateway.Names.Has(k) {
-			return true
-		}
-	}
-	return false
+	return d.All || len(d.Services) > 0 || len(d.Rules) > 0 || len(d.Accounts) > 0 ||
+		v.IsAnyAttachedChanged(d, api.Gateway)
 }

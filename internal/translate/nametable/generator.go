@@ -26,9 +26,9 @@ func NewGenerator() *Generator {
 // their addresses they can use, and for headless services where the proxies run.
 func Scope(k view.Key) view.Key {
 	return view.Key{
+		AttachedObjects:         k.ObjectsFor(view.ServiceReader),
 		Type:                    k.Type,
 		Namespace:               k.Namespace,
-		Sidecar:                 k.Sidecar,
 		Network:                 k.Network,
 		Cluster:                 k.Cluster,
 		IPv4:                    k.IPv4,

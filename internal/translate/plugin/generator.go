@@ -50,15 +50,8 @@ func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
 	}
-	secrets := false
-	for k := range d.Configs {
-		if v.Key.Plugins.Has(k) {
-			return true
-		}
-		secrets = secrets || k.Kind == api.Secret
-	}
-	if !secrets {
-		return false
+	if v.IsAnyAttachedChanged(d, api.WasmPlugin, api.TrafficExtension) {
+		return true
 	}
 	for _, c := range s.Plugins(v.Key.Plugins) {
 		if k, ok := PullSecret(c); ok {
@@ -73,7 +66,7 @@ func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 // Scope returns the part of a Key that Named depends on: the plugins, and whether the proxies'
 // identity is verified.
 func Scope(k view.Key) view.Key {
-	scope := view.Key{Plugins: k.Plugins}
+	scope := view.Key{AttachedObjects: k.ObjectsFor(view.PluginReader)}
 	if k.Plugins != (snapshot.PluginNames{}) && k.SecretAccess.IsVerified() {
 		scope.SecretAccess = view.SecretsAllowed
 	}

@@ -30,7 +30,7 @@ func NewGenerator() *Generator {
 // Scope returns the part of a Key that the output depends on, which is nothing. The fields that it
 // keeps let the View share its services with others.
 func Scope(k view.Key) view.Key {
-	return view.Key{Namespace: k.Namespace, Sidecar: k.Sidecar}
+	return view.Key{AttachedObjects: k.ObjectsFor(view.ServiceReader), Namespace: k.Namespace}
 }
 
 // All returns the ProxyConfig, at most one. istiod answers only if ISTIO_MULTIROOT_MESH is set, and

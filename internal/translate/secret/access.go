@@ -61,7 +61,7 @@ func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
 		have, ok := mesh.CredentialName(credential)
 		return ok && have.Store == n.Store && have.Namespace == n.Namespace && have.Object == n.Object
 	}
-	for _, c := range v.Snapshot.Gateways(v.Key.Gateway.Names) {
+	for _, c := range v.Snapshot.Gateways(v.Key.Gateways) {
 		if c.Namespace != v.Key.Namespace {
 			continue
 		}

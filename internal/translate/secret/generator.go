@@ -34,9 +34,10 @@ func NewGenerator(may Policy) *Generator {
 // only so that the View shares its services with others.
 func Scope(k view.Key) view.Key {
 	return view.Key{
-		SecretAccess: k.SecretAccess, Namespace: k.Namespace, Cluster: k.Cluster, Sidecar: k.Sidecar, Gateway: view.GatewayKey{
-			Names: k.Gateway.Names,
-		},
+		AttachedObjects: k.ObjectsFor(view.SecretReader),
+		SecretAccess:    k.SecretAccess,
+		Namespace:       k.Namespace,
+		Cluster:         k.Cluster,
 	}
 }
 
@@ -74,7 +75,7 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 // affectsAccess reports whether an object may affect which secrets of Gateways the View's proxies
 // may receive.
 func affectsAccess(v *view.View, k config.Key) bool {
-	return v.Key.Gateway.Names.Has(k) || k.Kind == api.ReferenceGrant && v.Key.Gateway.Names != ""
+	return v.Key.Gateways.Has(k) || k.Kind == api.ReferenceGrant && v.Key.Gateways != ""
 }
 
 // Affected returns the elements of names whose Secrets a change may alter: of changed objects and,

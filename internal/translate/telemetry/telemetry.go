@@ -7,6 +7,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -98,13 +99,8 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 // Touched reports whether a change may alter the result of For for a View; s is the snapshot after
 // the change.
 func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	if d.All {
+	if d.All || v.IsAnyAttachedChanged(d, api.Telemetry) {
 		return true
-	}
-	for _, k := range v.Key.Telemetry.All() {
-		if _, changed := d.Configs[k]; changed {
-			return true
-		}
 	}
 	return d.ChangesVisibility() && len(v.Settings.Mesh.GetExtensionProviders()) > 0 &&
 		servicesOf(v) != servicesOf(view.Build(s, v.Key))
