@@ -9,9 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/gateway-api/pkg/features"
+
+	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
 // Profiles returns the names of all profiles of the suite.
@@ -28,7 +33,7 @@ type RunOptions struct {
 	// Tests is a regular expression of test names. If set, there is no report.
 	Tests string
 	// Skip are the names of tests to leave out, and Exempt features that are not claimed. Both are for the
-	// comparison with implementations that lack them.
+	// comparison with implementations that lack them. Features of fields that the channel lacks are never claimed.
 	Skip, Exempt []string
 	// Report is the path of the report (default: none is kept).
 	Report string
@@ -57,6 +62,7 @@ func (e *Environment) Run(ctx context.Context, o RunOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Exempt = slices.Concat(o.Exempt, missingFields(e.options.Channel))
 	if o.Timeout == 0 {
 		o.Timeout = 90 * time.Minute
 	}
@@ -120,6 +126,21 @@ func (o RunOptions) arguments(report string) []string {
 		"-version=" + version, "-contact=https://github.com/meshpilot/meshpilot/issues/new",
 		"-report-output=" + report,
 	}
+}
+
+// missingFields are features of fields that the definitions of the standard channel do not have: the API server drops
+// the fields, and there is nothing to serve.
+func missingFields(channel cluster.GatewayAPI) []string {
+	if channel != cluster.Standard {
+		return nil
+	}
+	var list []string
+	for _, f := range []features.FeatureName{
+		features.SupportHTTPRouteRetry, features.SupportHTTPRouteRetryBackendTimeout, features.SupportHTTPRouteRetryConnectionError,
+	} {
+		list = append(list, string(f))
+	}
+	return list
 }
 
 // version is meshpilot's, as in the charts.

@@ -79,6 +79,8 @@ func wrongGateways() []wrong {
 		{"client certificate of another namespace", gatewayOf("tls: {backend: {clientCertificateRef: {name: private, namespace: $OTHER}}},", httpListener), "ResolvedRefs=False/RefNotPermitted", "spec.tls.backend.clientCertificateRef"},
 		{"parameters of an unknown kind", gatewayOf("infrastructure: {parametersRef: {group: example.com, kind: Settings, name: a}},", httpListener), "Accepted=False/InvalidParameters", "spec.infrastructure.parametersRef"},
 		{"address of an unknown type", gatewayOf("addresses: [{type: example.com/other, value: a}],", httpListener), "Accepted=False/UnsupportedAddress", "spec.addresses[0].type"},
+		{"address of a Service that does not exist", gatewayOf("addresses: [{type: Hostname, value: gone}],", httpListener), "Programmed=False/AddressNotUsable", "spec.addresses"},
+		{"no listener that is accepted", gatewayOf("", "{name: x, port: 80, protocol: example.com/other}"), "Accepted=False/ListenersNotValid", "spec.listeners[0].protocol"},
 		{"class that does not exist", "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: $NAME, namespace: $SHOP}\nspec: {gatewayClassName: none, listeners: [" + httpListener + "]}", "", "spec.gatewayClassName"},
 		{"ListenerSet of a Gateway that allows none", setOf("closed", httpListener), "Accepted=False/NotAllowed", "spec.parentRef"},
 		{"ListenerSet of a Gateway that does not exist", setOf("gone", httpListener), "", "spec.parentRef"},

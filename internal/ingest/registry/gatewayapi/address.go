@@ -73,6 +73,15 @@ func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, ver
 	return list, verdict{}
 }
 
+// unusableAddress returns a failed verdict if a Gateway requests an address that it cannot have. An
+// address that is not assigned yet is none.
+func (c *Converter) unusableAddress(g *gateway) verdict {
+	if _, v := c.addresses(g); v.reason == string(gatewayv1.GatewayReasonAddressNotUsable) {
+		return v
+	}
+	return verdict{}
+}
+
 func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
 	if t != nil {
 		return t
@@ -87,10 +96,14 @@ func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
 func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	s := specOf[*corev1.Service](c.objects.all[serviceKey(*g.service)])
 	if s == nil {
-		return nil, verdict{
+		v := verdict{
 			string(gatewayv1.GatewayReasonAddressNotAssigned),
 			fmt.Sprintf("Service %s does not exist in namespace %s", g.service.Name, g.service.Namespace),
 		}
+		if _, manual := hostnameAddress(g.spec.Addresses); manual {
+			v = verdict{string(gatewayv1.GatewayReasonAddressNotUsable), "spec.addresses: " + v.message}
+		}
+		return nil, v
 	}
 	var list []gatewayv1.GatewayStatusAddress
 	add := func(kind gatewayv1.AddressType, value string) {

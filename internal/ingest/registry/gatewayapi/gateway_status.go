@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -33,7 +34,11 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 	if invalid > 0 {
 		accepted, message = string(gatewayv1.GatewayReasonListenersNotValid), fmt.Sprintf("%d of %d listeners are not valid", invalid, valid+invalid)
 	}
-	list.add(string(gatewayv1.GatewayConditionAccepted), accepted, message, g.accepted)
+	v := g.accepted
+	if !g.acceptsAnyListener() {
+		v.worse(verdict{string(gatewayv1.GatewayReasonListenersNotValid), "No listener is accepted"})
+	}
+	list.add(string(gatewayv1.GatewayConditionAccepted), accepted, message, v)
 	c.addProgrammed(&list, g, programmed)
 	list.add(string(gatewayv1.GatewayConditionResolvedRefs), string(gatewayv1.GatewayReasonResolvedRefs), "All references are resolved", g.backend)
 	for _, l := range g.listeners {
@@ -51,8 +56,11 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 // addProgrammed adds the condition Programmed of a Gateway.
 func (c *Converter) addProgrammed(list *conditionList, g *gateway, addresses verdict) {
 	v := addresses
-	if !g.accepted.ok() {
+	switch {
+	case !g.accepted.ok():
 		v = verdict{string(gatewayv1.GatewayReasonInvalid), g.accepted.message}
+	case !g.acceptsAnyListener():
+		v = verdict{string(gatewayv1.GatewayReasonInvalid), "No listener is accepted"}
 	}
 	list.add(string(gatewayv1.GatewayConditionProgrammed), string(gatewayv1.GatewayReasonProgrammed),
 		"The Gateway is served", v)
@@ -83,15 +91,27 @@ func (g *gateway) servesAny(s *listenerSet) bool {
 	return false
 }
 
+// acceptsAnyListener reports whether a listener of a Gateway or of its ListenerSets is accepted. It
+// also returns true if there are no listeners.
+func (g *gateway) acceptsAnyListener() bool {
+	return len(g.listeners) == 0 || slices.ContainsFunc(g.listeners, func(l *listener) bool { return l.acceptance().ok() })
+}
+
+// acceptance returns the verdict of the condition Accepted of a listener.
+func (l *listener) acceptance() verdict {
+	v := l.accepted
+	v.worse(l.conflict)
+	if !l.clients.verdict.ok() {
+		v.worse(verdict{string(gatewayv1.ListenerReasonNoValidCACertificate), l.clients.verdict.message})
+	}
+	return v
+}
+
 // conditions returns the conditions of a listener: Accepted, Programmed, Conflicted and
 // ResolvedRefs. parent is the verdict about its Gateway, which affects only Programmed.
 func (l *listener) conditions(generation int64, parent verdict) []metav1.Condition {
 	list := conditionList{generation: generation}
-	accepted := l.accepted
-	accepted.worse(l.conflict)
-	if !l.clients.verdict.ok() {
-		accepted.worse(verdict{string(gatewayv1.ListenerReasonNoValidCACertificate), l.clients.verdict.message})
-	}
+	accepted := l.acceptance()
 	list.add(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), "The listener is accepted", accepted)
 	programmed := accepted
 	if programmed.ok() && !l.isProgrammed() {
