@@ -85,7 +85,8 @@ func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	return "", false
 }
 
-// letsInTheClear reports an ALLOW rule that excludes identities without requiring any.
+// letsInTheClear reports an ALLOW rule that excludes identities without requiring any, for each
+// such source or condition.
 func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rule) {
 	if _, asks := identityCondition(r, false); asks {
 		return

@@ -80,8 +80,10 @@ func (b *Background) Problems() (version uint64, list []config.Problem) {
 	return r.version, r.list
 }
 
-// Run checks snapshots until the context ends. If a check panics, the result of that run is lost
-// and the previous result remains.
+// Run checks the newest snapshot until the context ends: at once after an urgent change, delayed
+// after a change of endpoints, and again after recheckInterval. It pauses in proportion to the
+// duration of a run. If a check panics, the result of that run is lost, the previous result remains
+// and all checks start with an empty cache.
 func (b *Background) Run(ctx context.Context) {
 	var (
 		checks  = b.options.NewChecks()

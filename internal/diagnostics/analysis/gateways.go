@@ -9,7 +9,7 @@ import (
 )
 
 // gatewaySelectors reports Gateways that select no known workload. If no workload is known at all,
-// as with manually started proxies, it reports nothing.
+// as with manually started proxies, it reports nothing. Gateways without a selector are skipped.
 func (a *analyzer) gatewaySelectors() {
 	found := map[string]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {

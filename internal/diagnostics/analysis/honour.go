@@ -5,8 +5,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// reportIgnored reports every object and every field that the translation ignores. It reuses the cached
-// results of unchanged objects.
+// reportIgnored reports every object and every field that the translation ignores. It reuses the
+// cached results of unchanged objects. Converted objects (Extension) are skipped.
 func (a *analyzer) reportIgnored(unhonoured func(*config.Config) []config.Problem) {
 	known := a.known
 	a.known = make(map[*config.Config][]config.Problem, len(known))

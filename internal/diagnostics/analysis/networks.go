@@ -73,6 +73,8 @@ func (a *analyzer) networkRange(field, network, text string, ranges map[netip.Pr
 	ranges[prefix] = network
 }
 
+// networkGateway reports settings without effect of a gateway in MeshNetworks: its port, its
+// locality and its address or service. of is its network.
 func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshconfig.Network_IstioNetworkGateway) {
 	if g.GetPort() == 0 || g.GetPort() > 65535 {
 		a.warnNetwork(field+".port", fmt.Sprintf("%d is not a port number: the gateway is not used", g.GetPort()))
@@ -99,6 +101,8 @@ func (a *analyzer) gatewayAddress(field, address string) {
 	}
 }
 
+// gatewayService reports why the service of a network's gateway is not used: it does not exist, has
+// no external address, has the label of a network, or is in another registry.
 func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
 	var found *mesh.Service
 	for _, s := range a.s.Services() {
@@ -133,7 +137,9 @@ func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mes
 	}
 }
 
-// labelledGateways reports Services with the label of a network gateway that cannot serve as one.
+// labelledGateways reports Services with the label of a network gateway that cannot serve as one:
+// an invalid or missing port, or no resolved address. Services without an external address are
+// skipped.
 func (a *analyzer) labelledGateways() {
 	for _, s := range a.s.Services() {
 		network := s.Labels[label.TopologyNetwork.Name]

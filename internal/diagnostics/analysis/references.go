@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// virtualServices checks the destinations of all routes. Routes of a delegate are checked with the
-// delegate.
+// virtualServices reports destinations that do not exist, of all routes and mirrors. Routes of a
+// delegate are checked with the delegate. Converted VirtualServices are skipped, because their
+// backends have been checked.
 func (a *analyzer) virtualServices() {
 	for _, vs := range a.s.VirtualServices() {
 		if vs.Config.Extension != nil {
@@ -80,6 +81,8 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 	}
 }
 
+// servicesFor returns the services with a host, or if there are none, the services with a wildcard
+// that covers it.
 func (a *analyzer) servicesFor(host mesh.Hostname) []*mesh.Service {
 	all := a.s.Services() // sorted by hostname
 	i, _ := slices.BinarySearchFunc(all, host, func(s *mesh.Service, h mesh.Hostname) int {

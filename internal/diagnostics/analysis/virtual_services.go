@@ -27,8 +27,8 @@ func (a *analyzer) checkDelegation() {
 	}
 }
 
-// checkGateways reports gateways of VirtualServices that do not exist. It skips delegates, because
-// the delegating VirtualServices determine their gateways.
+// checkGateways reports gateways of VirtualServices, and of their matches, that do not exist. It
+// skips delegates, because the delegating VirtualServices determine their gateways.
 func (a *analyzer) checkGateways() {
 	for _, vs := range a.s.VirtualServices() {
 		if len(vs.Hosts) == 0 {

@@ -124,8 +124,8 @@ type answer struct {
 	none string
 }
 
-// printAnswer prints an answer in the format of --output. It returns an error for an unknown
-// format.
+// printAnswer prints an answer in the format of --output. An empty table prints x.none, if it is
+// set. It returns an error for an unknown format.
 func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {
@@ -157,7 +157,8 @@ func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 // isTable reports whether --output asks for tables.
 func (a *pageClient) isTable() bool { return a.output == "table" || a.output == "short" }
 
-// readPage reads a debug page and decodes its JSON into the value that into points to.
+// readPage reads a debug page and decodes its JSON into the value that into points to. It returns
+// an error if the control plane is unreachable or answers with a status of 400 or above.
 func (a *pageClient) readPage(ctx context.Context, name string, query url.Values, into any) error {
 	path := "/debug/" + name
 	if len(query) > 0 {

@@ -22,8 +22,8 @@ type hostStatus struct {
 	} `json:"healthStatus"`
 }
 
-// assignmentsOf returns the endpoints in Envoy's /clusters?format=json, whose field names are in
-// camel case. It keeps the JSON of each cluster.
+// assignmentsOf returns the endpoints in Envoy's /clusters?format=json, whose field names must be
+// in camel case. It keeps the JSON of each cluster.
 func assignmentsOf(document []byte) ([]assignment, error) {
 	var top struct {
 		ClusterStatuses []json.RawMessage `json:"clusterStatuses"`

@@ -273,7 +273,7 @@ func appendTo[T any, P interface {
 }
 
 // camelKeys converts the field names of a JSON value to camel case, as the control plane writes
-// them.
+// them. It may modify v, so callers must use only the result.
 func camelKeys(v any) any {
 	switch v := v.(type) {
 	case []any:

@@ -175,7 +175,8 @@ func (x *injection) readConfig(ctx context.Context) (*inject.Config, error) {
 	return inject.ParseConfig(whole, nil)
 }
 
-// readValues reads the injection values, from the file if --valuesFile is set.
+// readValues reads the injection values from the file of --valuesFile, else from the cluster, or
+// with --offline the built-in ones.
 func (x *injection) readValues(ctx context.Context) (inject.Values, error) {
 	if x.valuesFile == "" {
 		data, err := x.injectorData(ctx)

@@ -75,7 +75,7 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 	return c
 }
 
-// addFlags adds the flags of one proxy-config command, which depend on its name.
+// addFlags adds the flags of one proxy-config command: --file, and filters that depend on its name.
 func (s *selection) addFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVarP(
@@ -108,8 +108,8 @@ func (s *selection) addFlags(c *cobra.Command) {
 	}
 }
 
-// readDump reads the config_dump of the proxy in args, or the file of --file. It returns an error
-// if neither is set.
+// readDump reads the config_dump of the proxy in args, or the file of --file, which takes
+// precedence; "-" is the standard input. It returns an error if neither is set.
 func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*dump, error) {
 	switch {
 	case s.file == "-":

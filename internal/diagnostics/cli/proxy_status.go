@@ -12,7 +12,7 @@ import (
 )
 
 // proxyStatus returns the command that lists the connected proxies, or the state of each resource
-// type of one proxy.
+// type of one proxy. It is an error if that proxy is not connected.
 func (a *pageClient) proxyStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),

@@ -37,8 +37,8 @@ func routeTable(d *dump, s selection) answer {
 	return x
 }
 
-// matchText describes the requests that a route matches: the path as a pattern, and whether headers
-// or query parameters are matched too.
+// matchText describes the requests that a route matches: the path as a pattern, "/*" without one,
+// and whether headers or query parameters are matched too.
 func matchText(m map[string]any) string {
 	text := "/*"
 	for _, key := range []string{"prefix", "pathSeparatedPrefix", "path", "safeRegex"} {

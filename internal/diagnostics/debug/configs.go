@@ -198,7 +198,7 @@ type collectionState struct {
 }
 
 // krtz serves the services, endpoints and istio.io config objects of the current snapshot as
-// collections.
+// collections of their hashes.
 func (p *Pages) krtz(q question) (answer, error) {
 	s := p.Snapshot()
 	services, endpoints := collection{Name: "Services"}, collection{Name: "Endpoints"}

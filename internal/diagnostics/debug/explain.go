@@ -62,7 +62,8 @@ func (p *Pages) explainPage(q question) (answer, error) {
 	return jsonAnswer(q, path)
 }
 
-// resourcesOf returns the resources that a proxy was sent, in the form that explain.Explain reads.
+// resourcesOf returns the resources that a proxy was sent, and objects of the current snapshot, in
+// the form that explain.Explain reads.
 func (p *Pages) resourcesOf(c push.Connection) *explain.Resources {
 	of := func(typeURL string) (list []*resource.Resource) {
 		if w, ok := watchedType(c, typeURL); ok {

@@ -143,8 +143,8 @@ func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.H
 // second time: the result may differ, because a token can expire in between.
 type callerKey struct{}
 
-// servePage returns a handler for a page. A Refusal is returned with its own HTTP status, any other
-// error with 500.
+// servePage returns a handler for a page. It requires a Caller in the request's context. A Refusal
+// is returned with its own HTTP status, any other error with 500.
 func (p *Pages) servePage(x page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, ok := r.Context().Value(callerKey{}).(Caller)

@@ -112,8 +112,8 @@ type adsClients struct {
 	Clients []adsClient `json:"clients"`
 }
 
-// adsz serves the connected proxies and their subscriptions, or with ?proxyID= only one proxy. With
-// ?push= it requests a full push to all proxies instead.
+// adsz serves the connected proxies that the caller may see, with their subscriptions, or with
+// ?proxyID= only one proxy. With ?push= it requests a full push to all proxies instead.
 func (p *Pages) adsz(q question) (answer, error) {
 	if q.Get("push") != "" {
 		p.Push()

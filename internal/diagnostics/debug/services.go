@@ -68,7 +68,7 @@ const DetectedProtocol = "UnsupportedProtocol"
 const unspecified = "0.0.0.0"
 
 // resolutionNumber returns istiod's number for a resolution. From 0 the numbers are ClientSideLB,
-// DNSLB, Passthrough, DNSRoundRobinLB, Alias and DynamicDNS.
+// DNSLB, Passthrough, DNSRoundRobinLB, Alias and DynamicDNS. Others are 0.
 func resolutionNumber(r mesh.Resolution) int {
 	switch r {
 	case mesh.DNS:
@@ -254,7 +254,8 @@ type servicePort struct {
 	Endpoints []endpoint `json:"ep"`
 }
 
-// endpointz serves all endpoints by service and port, as lines of text if the query has "brief".
+// endpointz serves all endpoints by service and port, ports without endpoints included. With
+// "brief" in the query it serves a line of text per endpoint.
 func (p *Pages) endpointz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []servicePort{}

@@ -29,7 +29,8 @@ type appliedRule struct {
 	Rule json.RawMessage  `json:"rule"`
 }
 
-// sidecarz serves the services and rules that are visible to the proxy in ?proxyID=.
+// sidecarz serves the services and rules that are visible to the proxy in ?proxyID=. It returns an
+// error if that proxy is not connected or the caller may not see it.
 func (p *Pages) sidecarz(q question) (answer, error) {
 	c, err := p.findConnection(q)
 	if err != nil {

@@ -94,7 +94,8 @@ func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
 	return slices.Compact(names)
 }
 
-// syncz serves the synchronization state of all proxies, or with ?namespace= of one namespace.
+// syncz serves the synchronization state of all proxies that the caller may see, or with
+// ?namespace= of one namespace.
 func (p *Pages) syncz(q question) (answer, error) {
 	namespace := q.Get("namespace")
 	withheld := map[string][]push.Quarantined{} // by the ID of the stream

@@ -67,6 +67,8 @@ func (g *Gauges) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// refresh sets all gauges, the expensive ones at most every refreshInterval. Values of a snapshot
+// are computed once per snapshot.
 func (g *Gauges) refresh(now time.Time) {
 	m := g.o.Metrics
 	m.Classes.Set(float64(g.o.Pusher.Stats().Classes))
