@@ -68,6 +68,8 @@ func (o Options) validateAuthority() error {
 	return settings.Validate()
 }
 
+// validateSources returns an error for each invalid flag or variable of registries, sources and
+// cluster aliases.
 func (o Options) validateSources() []error {
 	var errs []error
 	for _, r := range o.Registries {
