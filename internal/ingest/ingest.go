@@ -128,7 +128,9 @@ func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// applyBatch converts a batch, applies it to the Builder and publishes the snapshot.
+// applyBatch converts a batch, applies it to the Builder and publishes the snapshot if it differs.
+// Until all sources are in sync it publishes nothing; then the first snapshot is published as a
+// change of everything.
 func (p *pipeline) applyBatch(batch mesh.Batch) {
 	if p.Observe != nil {
 		p.callGuarded("observe", func() { p.Observe(batch) })

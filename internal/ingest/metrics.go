@@ -48,8 +48,9 @@ func (x *Metrics) RecordBatch(batch mesh.Batch) {
 	}
 }
 
-// RecordSnapshot counts the changes of a new snapshot and the objects that became invalid. It also
-// records how long the snapshot took to build.
+// RecordSnapshot counts the changes of a new snapshot and the objects that became invalid, each
+// once until it is valid again. It also records the numbers of services and VirtualServices, and
+// how long the snapshot took to build.
 func (x *Metrics) RecordSnapshot(s *snapshot.Snapshot, d snapshot.Delta) {
 	x.m.SnapshotTime.Observe(time.Since(x.began).Seconds())
 	x.m.Services.Set(float64(len(s.Services())))

@@ -61,7 +61,8 @@ func isUnresolvedKind(kind api.Kind) bool {
 }
 
 // resolveObject records the event of one feed and appends the resulting events to out: the object
-// that now takes precedence, if it changed, and the Problems of the others.
+// that now takes precedence, if it changed, and the Problems of the others. A deletion is appended
+// only if no feed has the object any longer.
 func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	key := e.Config.Key
 	before := p.candidates[key]

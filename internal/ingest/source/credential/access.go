@@ -39,7 +39,7 @@ const (
 )
 
 // reviewPermissions reviews permissions until the context ends: new accounts at once, the others
-// periodically.
+// periodically. Reviews run concurrently, at most reviewsAtOnce.
 func (s *Source) reviewPermissions(ctx context.Context) {
 	for ctx.Err() == nil {
 		due, changed, pause := s.dueReviews()
@@ -60,8 +60,9 @@ func (s *Source) reviewPermissions(ctx context.Context) {
 	}
 }
 
-// dueReviews returns the accounts to review now, a channel that is closed when there may be more,
-// and the time until the next one is due.
+// dueReviews returns the accounts to review now and marks them as reviewed, a channel that is
+// closed when there may be more, and the time until the next one is due. Denied accounts are due
+// earlier. Without a client none is due.
 func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +87,7 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 }
 
 // reviewAccount sends a SubjectAccessReview for listing Secrets in the account's namespace, as
-// Istio does.
+// Istio does, and records the answer. After a failure the last answer stays in use.
 func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 	limit, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
@@ -142,7 +143,8 @@ func (r *permission) applyReview(answer authorizationv1.SubjectAccessReviewStatu
 	r.known, r.allowed, r.denials = true, may, 0
 }
 
-// permissionEvents returns the events for permissions that changed. s.mu must be held.
+// permissionEvents returns the events for permissions that changed since they were sent, logs new
+// ones and records them as sent. s.mu must be held.
 func (s *Source) permissionEvents() mesh.Batch {
 	var batch mesh.Batch
 	for a, r := range s.permissions {

@@ -144,7 +144,8 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// startMembers runs the members that are not running.
+// startMembers runs the members that are not running. A member of a cluster that is still being
+// removed starts after that has ended.
 func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, running *sync.WaitGroup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +168,8 @@ func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, run
 	}
 }
 
-// forwardEvents forwards the events of one cluster until ctx ends, and then deletes its objects,
-// unless all ends too.
+// forwardEvents forwards the events of one cluster, except Synced, until ctx ends, and then deletes
+// its objects, unless all ends too.
 func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<- mesh.Batch) {
 	own := make(chan mesh.Batch)
 	var reading sync.WaitGroup

@@ -47,7 +47,9 @@ func NewSecretHold(secret func(*config.Config) (config.Key, bool), want func([]c
 // yet.
 func (h *SecretHold) StartHolding() { h.open = false }
 
-// Convert removes objects that must wait from the batch, and adds those whose wait has ended.
+// Convert removes objects that must wait for their Secret from the batch, and adds the ones whose
+// wait has ended. Events of the end of a wait are removed too. It requests changed Secrets by
+// h.want.
 func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	before := h.namedSecrets()
@@ -88,7 +90,9 @@ func (h *SecretHold) markSettled(scope string) {
 	}
 }
 
-// mustHold records the Secret of an object and reports whether the object must wait.
+// mustHold records the Secret of an object and reports whether the object must wait, in which case
+// it is held. A deletion, an object without a Secret and one whose Secret is settled need not wait,
+// nor any object once the hold is open.
 func (h *SecretHold) mustHold(e mesh.Event) bool {
 	k := e.Config.Key
 	delete(h.held, k) // the event is newer than the held one

@@ -78,7 +78,8 @@ func (r *permission) problemReason() string {
 	}
 }
 
-// problemReason returns the reason why a place cannot be read, or "".
+// problemReason returns the reason why a place cannot be read, with the permission that is missing,
+// or "".
 func (w *watch) problemReason(p watchScope) string {
 	if w.failure == nil {
 		return ""

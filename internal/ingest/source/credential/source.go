@@ -87,7 +87,8 @@ type expectation struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a Source without requests. It sends nothing to the API server before Run.
+// New returns a Source without requests. It sends nothing to the API server before Run. Reach
+// defaults to Names, Recheck to 2 s, Linger to 1 min.
 func New(o Options) *Source {
 	o.Reach = cmp.Or(o.Reach, Names)
 	o.Recheck, o.Linger = cmp.Or(o.Recheck, 2*time.Second), cmp.Or(o.Linger, time.Minute)
@@ -181,7 +182,8 @@ func (s *Source) signalProgress() {
 	s.progress = make(chan struct{})
 }
 
-// updateWatches starts and stops watches and returns the events to send.
+// updateWatches starts and stops watches and permission reviews by the present requests, and
+// returns the events to send. Accounts are kept for Options.Linger after the last request.
 func (s *Source) updateWatches(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +241,9 @@ func (s *Source) syncWatches(ctx context.Context, objects map[config.Key]bool, n
 	}
 }
 
-// pendingEvents returns the events for all differences to the sent state. s.mu must be held.
+// pendingEvents returns the events for all differences to the sent state, and records them as sent.
+// An object is deleted only if it is no longer requested or its watch is in sync. s.mu must be
+// held.
 func (s *Source) pendingEvents() mesh.Batch {
 	batch := s.permissionEvents()
 	for k := range s.kept {

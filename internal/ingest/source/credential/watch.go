@@ -33,8 +33,8 @@ type watch struct {
 	objects map[config.Key]*config.Config
 }
 
-// startWatch starts a watch with the objects of the watch that it replaces, if any. s.mu must be
-// held.
+// startWatch starts a watch in s.watches, with the objects of the watch that it replaces, if any.
+// s.mu must be held.
 func (s *Source) startWatch(ctx context.Context, p watchScope, before *watch, running *sync.WaitGroup) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop, objects: map[config.Key]*config.Config{}}
@@ -109,7 +109,8 @@ func fieldSelector(p watchScope) fields.Selector {
 	)
 }
 
-// recordFailure records whether a place could be read. Expired resource versions are not failures.
+// recordFailure records whether a place could be read, and wakes Run if that changed. Expired
+// resource versions and results after ctx ended are ignored.
 func (s *Source) recordFailure(ctx context.Context, w *watch, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
@@ -157,7 +158,8 @@ func (x *watchStore) Delete(o any) error {
 	return nil
 }
 
-// Replace replaces all objects.
+// Replace replaces all objects, clears a failure and marks the watch as in sync. It fails without a
+// change if an element has another type.
 func (x *watchStore) Replace(list []any, _ string) error {
 	all := make(map[config.Key]*config.Config, len(list))
 	for _, o := range list {
@@ -185,7 +187,8 @@ func (x *watchStore) update(f func()) {
 	x.s.wakeRun()
 }
 
-// newConfig returns the Config of a Secret or ConfigMap, without metadata that is not needed.
+// newConfig returns the Config of a Secret or ConfigMap, without metadata that is not needed. A
+// Secret of a remote cluster has a key of its own. It returns an error for other types.
 func (s *Source) newConfig(o any) (*config.Config, error) {
 	var (
 		meta   *metav1.ObjectMeta

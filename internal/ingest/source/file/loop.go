@@ -54,8 +54,8 @@ func newLoop(s *Source, root string, dirs *watch.Dirs) *loop {
 	}
 }
 
-// waitAndSend waits for changes and sends batches. While the receiver is busy, changes are merged
-// into one batch.
+// waitAndSend scans the tree, then waits for changes and sends batches until ctx ends. While the
+// receiver is busy, changes are merged into one batch.
 func (l *loop) waitAndSend(ctx context.Context, out chan<- mesh.Batch) {
 	l.scanTree()
 	batch := l.nextBatch()
@@ -84,7 +84,8 @@ func (l *loop) waitAndSend(ctx context.Context, out chan<- mesh.Batch) {
 	}
 }
 
-// nextBatch returns the batch to send, or nil.
+// nextBatch returns the batch to send, or nil. Synced follows once, when the first scan has been
+// sent and no file is being written.
 func (l *loop) nextBatch() mesh.Batch {
 	if batch := l.store.pendingBatch(); batch != nil {
 		return batch
@@ -103,7 +104,8 @@ func (l *loop) markSent(batch mesh.Batch) {
 	l.store.markSent(batch)
 }
 
-// nextWake returns the time of the next work if no event occurs.
+// nextWake returns the time of the next work if no event occurs: the next poll, the end of a burst
+// of events, or the removal of missing objects.
 func (l *loop) nextWake() time.Time {
 	wake := l.looked.Add(l.o.Poll)
 	if due, any := l.burst.Due(); any && due.Before(wake) {
@@ -169,7 +171,8 @@ func (l *loop) overdue(now time.Time) []string {
 	return list
 }
 
-// recordEvent records an event of the file system.
+// recordEvent records an event of the file system: the file to read again, or that the whole tree
+// must be scanned. It ignores hidden and other files, and events outside of the directory.
 func (l *loop) recordEvent(event fsnotify.Event) {
 	known := l.dirs.Has(event.Name)
 	l.dirs.Saw(event)

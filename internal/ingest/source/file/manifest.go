@@ -32,7 +32,8 @@ type reading struct {
 	objects []decode.Decoded
 }
 
-// readAll reads files concurrently. The results are in the order of list.
+// readAll reads files concurrently. The results are in the order of list. A panic is the error of
+// its file.
 func (o *Options) readAll(root string, list []string, before map[string]*manifest) []reading {
 	out := make([]reading, len(list))
 	var group errgroup.Group

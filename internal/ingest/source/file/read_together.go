@@ -43,7 +43,8 @@ func (l *loop) readTogether(list []string) []reading {
 	return readings
 }
 
-// replaced returns the files, sorted, that were replaced by another file since they were read.
+// replaced returns the files, sorted, that were replaced by another file since they were read. In
+// large trees (maxCompared) it compares only the files in results.
 func (l *loop) replaced(results map[string]reading) (list []string) {
 	infos := make(map[string]watch.Info, len(results))
 	if len(l.store.manifests) <= maxCompared {

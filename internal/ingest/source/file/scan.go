@@ -78,7 +78,9 @@ func (l *loop) warnUnwatched(err error) {
 	}
 }
 
-// readFiles reads files and applies their contents.
+// readFiles reads files and applies their contents. A file that is being written is read again
+// later, up to maxUnsure times. A missing file is removed; an unreadable one keeps its objects,
+// with a Problem.
 func (l *loop) readFiles(list []string) {
 	if len(list) > 0 {
 		l.log.Debug("read configuration files", "directory", l.root, "files", len(list))
@@ -106,7 +108,8 @@ func (l *loop) readFiles(list []string) {
 	}
 }
 
-// applyReading applies a successful reading to the manifest of its file.
+// applyReading applies a successful reading to the manifest of its file. Objects that are missing
+// from a file written in place are kept for Options.Hold, longer if the file is empty.
 func (l *loop) applyReading(m *manifest, r reading) {
 	now := l.o.Clock.Now()
 	// A file with another identity was written before it was moved here, so it is complete.

@@ -45,7 +45,8 @@ type Source struct{ o Options }
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a source for the directory. It reads nothing yet.
+// New returns a source for the directory. It reads nothing yet. Settle defaults to 25 ms, Hold to
+// 500 ms, Poll to 10 s.
 func New(o Options) *Source {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {

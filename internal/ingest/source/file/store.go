@@ -62,7 +62,8 @@ func (s *store) removeManifest(rel string) {
 	s.markChanged(rel, m.objects, nil)
 }
 
-// markChanged updates claims and marks what may differ after the objects of a file changed.
+// markChanged updates the files of each object and marks what may differ after the objects of a
+// file changed, including the other files of these objects.
 func (s *store) markChanged(rel string, before, after map[config.Key]*config.Config) {
 	s.scopes[rel] = true
 	for key := range after {
@@ -125,7 +126,8 @@ func (s *store) usedObject(key config.Key) *config.Config {
 	return s.manifests[claims[0]].objects[key]
 }
 
-// problems returns all Problems of a path, sorted.
+// problems returns all Problems of a path, sorted and without duplicates: its own, the ones of its
+// file, and objects that another file defines first.
 func (s *store) problems(rel string) []config.Problem {
 	list := slices.Clone(s.own[rel])
 	if m := s.manifests[rel]; m != nil {

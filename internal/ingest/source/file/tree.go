@@ -74,7 +74,9 @@ func (w *walker) watchDirectory(dir string) {
 	}
 }
 
-// readDirectory reads one directory. above are its parents: a link to one of them is not followed.
+// readDirectory reads one directory into w.tree, and watches it. above are its parents: a link to
+// one of them is not followed. Directories that cannot be read or are nested too deep are recorded
+// in unread. Hidden names are skipped.
 func (w *walker) readDirectory(rel string, self os.FileInfo, above []os.FileInfo) {
 	for _, a := range above {
 		if os.SameFile(a, self) {
@@ -102,6 +104,8 @@ func (w *walker) readDirectory(rel string, self os.FileInfo, above []os.FileInfo
 	}
 }
 
+// readEntry records a manifest, or reads a directory, also through a link. An entry that cannot be
+// examined is recorded in unread; other files are ignored.
 func (w *walker) readEntry(rel string, entry fs.DirEntry, above []os.FileInfo) {
 	path := filepath.Join(w.root, filepath.FromSlash(rel))
 	link := entry.Type()&fs.ModeSymlink != 0

@@ -9,7 +9,7 @@ import (
 )
 
 // lookUp returns the addresses of a name, sorted and without duplicates. It returns an error if
-// there are none.
+// there are none or the lookup exceeds lookupTimeout.
 func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
 	limit, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -48,7 +48,8 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a Source without names.
+// New returns a Source without names. Refresh has a default, Lookup is by default the system's
+// resolver.
 func New(o Options) *Source {
 	if o.Refresh <= 0 {
 		o.Refresh = defaultRefresh
@@ -156,7 +157,7 @@ type answer struct {
 }
 
 // updateNames starts resolving new names and stops resolving unneeded ones. It returns the events
-// that delete the latter.
+// that delete the latter's addresses and Problems.
 func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle
@@ -193,7 +194,8 @@ func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	return batch
 }
 
-// resolvePeriodically resolves a name until the context ends.
+// resolvePeriodically resolves a name and sends the answer to r.answers until the context ends,
+// again after Options.Refresh. After failures it retries earlier, with doubling pauses.
 func (r *run) resolvePeriodically(ctx context.Context, name string, f *followed) {
 	retry := firstRetry
 	for {
@@ -219,7 +221,9 @@ func (r *run) resolvePeriodically(ctx context.Context, name string, f *followed)
 	}
 }
 
-// applyAnswer applies the result of a lookup and returns the resulting events.
+// applyAnswer applies the result of a lookup and returns the resulting events. After a failure the
+// last addresses stay in use; only the first of several failures is logged and a Problem. It
+// returns nil for unchanged addresses and unneeded names.
 func (r *run) applyAnswer(a answer) mesh.Batch {
 	f := r.followed[a.name]
 	if f != a.of {

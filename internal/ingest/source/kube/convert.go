@@ -31,7 +31,8 @@ func (a *received) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
 }
 
-// convertObject converts an object of the kind.
+// convertObject converts an object of the kind, with Problems if it is invalid. An object of
+// another revision is only marked as foreign.
 func convertObject(kind api.KindInfo, revision string, object metav1.Object) *received {
 	a := &received{ObjectMeta: metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),

@@ -73,6 +73,9 @@ func (d *definitions) Add(o any) error { return d.applyDefinition(o) }
 // Update applies a definition.
 func (d *definitions) Update(o any) error { return d.applyDefinition(o) }
 
+// applyDefinition records the served version of a wanted kind and calls changed if it or the
+// definition's UID differs. A kind that is no longer served keeps its objects. It returns an error
+// if o is no definition.
 func (d *definitions) applyDefinition(o any) error {
 	raw, ok := o.(*rawObject)
 	if !ok {
@@ -112,7 +115,8 @@ func (d *definitions) removeDefinition(name string) {
 	}
 }
 
-// Replace applies a full list of definitions.
+// Replace applies a full list of definitions, and removes the kinds that are missing from it. It
+// wakes Run.
 func (d *definitions) Replace(list []any, _ string) error {
 	there := map[string]bool{}
 	for _, o := range list {

@@ -60,7 +60,8 @@ func (r *kindClient) discoveryFallback(
 	}
 }
 
-// ListWithContext lists the definitions, or equivalent objects made from discovery.
+// ListWithContext lists the definitions. While listing them is forbidden and has never succeeded,
+// it returns equivalent objects made from discovery.
 func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if err == nil {
@@ -98,7 +99,8 @@ func (d *discovered) WatchWithContext(ctx context.Context, o metav1.ListOptions)
 	return w, nil
 }
 
-// pollDiscovery finds which of the wanted kinds the API server serves.
+// pollDiscovery finds which of the wanted kinds the API server serves, in which version, and
+// records that in d.known. It returns an error if discovery fails.
 func (d *discovered) pollDiscovery(ctx context.Context) error {
 	versions := map[string][]metav1.APIResource{} // the served resources by group and version
 	for _, k := range d.wanted {

@@ -124,9 +124,9 @@ func (f failure) problem(source string) config.Problem {
 	return config.Problem{Origin: source, Severity: config.Error, Reason: what + " cannot be read: " + f.reason}
 }
 
-// failures returns the current failures, one per reason. A failure in told stays as it is while it
-// lasts for at least one of its kinds, because kinds recover one after the other and each change
-// would be another Problem.
+// failures returns the current failures, one per reason. A failure of connections is included only
+// after grace. A failure in told stays as it is while it lasts for at least one of its kinds,
+// because kinds recover one after the other and each change would be another Problem.
 func (s *store) failures(now time.Time, grace time.Duration, told []failure) []failure {
 	var list []failure
 	followed := 0

@@ -80,7 +80,8 @@ func (s *kindStore) Transformer() cache.TransformFunc {
 	}
 }
 
-// convertIfNew converts an object, unless its version is already known.
+// convertIfNew converts an object, unless its version is already known; then the result has only
+// its identity.
 func (s *kindStore) convertIfNew(o metav1.Object) *received {
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	s.mu.Lock()
@@ -173,7 +174,8 @@ func (s *kindStore) Delete(o any) error {
 	return nil
 }
 
-// Replace stores a complete list.
+// Replace stores a complete list and drops missing objects (dropMissing). It fails without a change
+// if an element is no object.
 func (s *kindStore) Replace(list []any, _ string) error {
 	arrivals := make([]*received, 0, len(list))
 	for _, o := range list {
@@ -239,8 +241,9 @@ func (s *kindStore) dropMissing(there map[types.NamespacedName]bool) {
 // Resync does nothing.
 func (s *kindStore) Resync() error { return nil }
 
-// storeObject stores an object. If it is invalid, the last good version stays in use. store.mu must
-// be held.
+// storeObject stores an object and marks it as changed. A known version is ignored, a foreign
+// object is deleted. If it is invalid, the last good version stays in use, with a Problem. store.mu
+// must be held.
 func (s *kindStore) storeObject(a *received) {
 	name := a.name()
 	e := s.objects[name]

@@ -34,7 +34,8 @@ func newKindClient(c *kube.Client) (*kindClient, error) {
 	return &kindClient{client: c, raw: raw}, nil
 }
 
-// builtIn returns the ListerWatcher of a built-in kind, in protobuf.
+// builtIn returns the ListerWatcher of a built-in kind, in protobuf. It returns an error for a
+// group without a client.
 func (r *kindClient) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWatcherWithContext, error) {
 	var c rest.Interface
 	switch k.Group {
@@ -127,7 +128,9 @@ func (o *observed) ListWithContext(ctx context.Context, options metav1.ListOptio
 	return list, err
 }
 
-// WatchWithContext starts a watch and reports the result.
+// WatchWithContext starts a watch and reports the result. Watches that begin with a list are at
+// least o.pause apart. Their errors are replaced, so that the reflector lists, which reports the
+// cause.
 func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	begins := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if begins {

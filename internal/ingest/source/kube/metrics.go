@@ -11,7 +11,8 @@ func NewMetrics(m *obs.SourceMetrics) Metrics { return sourceMetrics{m} }
 
 type sourceMetrics struct{ m *obs.SourceMetrics }
 
-// Event increments the counter of objects received, by istiod's name for the kind.
+// Event increments the counter of objects received, by istiod's name for the kind. Other kinds are
+// not counted.
 func (x sourceMetrics) Event(kind api.Kind, event string) {
 	var name string
 	switch kind {

@@ -43,7 +43,8 @@ type rawCodec struct{}
 
 var _ runtime.Serializer = rawCodec{}
 
-// Decode decodes a response of an API server, or an object of a watch event.
+// Decode decodes a response of an API server, or an object of a watch event: a list if into is one,
+// a Status, or an object with its metadata and its whole body.
 func (rawCodec) Decode(
 	data []byte,
 	_ *schema.GroupVersionKind,
@@ -84,6 +85,7 @@ func (rawCodec) Decode(
 	return o, &gvk, nil
 }
 
+// decodeList decodes a list into list. It fails if one of its objects cannot be decoded.
 func decodeList(data []byte, list *rawList) (runtime.Object, *schema.GroupVersionKind, error) {
 	var text struct {
 		metav1.TypeMeta

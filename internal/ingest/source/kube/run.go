@@ -67,7 +67,9 @@ func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 	}
 }
 
-// nextBatch returns the batch to send, or nil.
+// nextBatch returns the batch to send, or nil. Until all kinds are listed, or SyncTimeout has
+// passed, it has only Problems; then objects and Synced follow. It restarts reflectors that must
+// list again.
 func (r *run) nextBatch() mesh.Batch {
 	now := r.o.Clock.Now()
 	for _, s := range r.store.shardsToRelist(now) {
@@ -94,7 +96,8 @@ func (r *run) nextBatch() mesh.Batch {
 	return batch
 }
 
-// problemEvents returns the Problems of the source, if they differ from those sent last.
+// problemEvents returns the Problems of the source, if they differ from the ones sent last, at most
+// every problemPause.
 func (r *run) problemEvents(now time.Time) mesh.Batch {
 	if now.Sub(r.reported) < problemPause {
 		return nil

@@ -44,6 +44,8 @@ type place struct {
 	name  types.NamespacedName
 }
 
+// newStore returns a store with a kindStore for each kind, namespace and name to read, and one for
+// definitions if a kind is custom.
 func newStore(o Options) *store {
 	s := &store{
 		name: o.Name, revision: o.Revision, shrinkConfirmation: o.ShrinkConfirmation, metrics: o.Metrics, clock: o.Clock, log: o.Logger, recovery: o.Recovery, optionalKinds: o.OptionalKinds,
@@ -136,7 +138,8 @@ func (s *store) drainEvents() mesh.Batch {
 	return out
 }
 
-// appendEvents appends the events for one object that differs from its sent state.
+// appendEvents appends the events for one object, and its Problems, that differ from their sent
+// state, and records them as sent.
 func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	e := s.objects[name]
 	if e == nil {
@@ -186,7 +189,8 @@ func (s *kindStore) setInstalled() {
 	s.installed = true
 }
 
-// recordResult records the result of a list or watch.
+// recordResult records the result of a list or watch, and wakes Run if the failure begins, ends or
+// changes. Failures are counted.
 func (s *kindStore) recordResult(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

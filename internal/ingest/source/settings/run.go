@@ -65,7 +65,8 @@ func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 	}
 }
 
-// applyConfigMaps applies events about ConfigMaps.
+// applyConfigMaps applies events about ConfigMaps: the texts of the origins that they are, or their
+// absence. Problems are passed on.
 func (r *run) applyConfigMaps(b mesh.Batch) {
 	for _, e := range b {
 		switch {
@@ -90,7 +91,8 @@ func (r *run) applyConfigMaps(b mesh.Batch) {
 }
 
 // applyText applies a text. A valid one changes the settings; an invalid or missing one is a
-// Problem, and the last valid one stays in use.
+// Problem, and the last valid one stays in use. An invalid first text delays Synced; a text that
+// never existed is no Problem.
 func (r *run) applyText(x reading) {
 	o := r.origins[x.origin]
 	before := r.texts[x.origin]

@@ -100,7 +100,8 @@ func (s *Source) FromFiles() bool {
 	return true
 }
 
-// Run sends the current settings, Synced, and then every change.
+// Run sends the current settings, Synced, and then every change, until the context ends. Synced
+// waits for ConfigMaps and for valid texts.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	origins := s.origins()
 	r := &run{Source: s, origins: origins, texts: make([][]byte, len(origins)), out: out, reads: make(chan reading)}

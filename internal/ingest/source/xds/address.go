@@ -33,7 +33,8 @@ type Address struct {
 	Delta bool
 }
 
-// ParseAddress parses an address. Its error does not repeat the address.
+// ParseAddress parses an address of the schemes xds, fs and k8s, and returns an error for all
+// others. Its error does not repeat the address.
 func ParseAddress(text string) (Address, error) {
 	a := Address{Text: text}
 	u, err := url.Parse(text)
@@ -64,6 +65,8 @@ func ParseAddress(text string) (Address, error) {
 	return a, err
 }
 
+// parseServer parses the host, the port and the only parameter, mode=sotw or mode=delta, of an xds
+// address.
 func (a *Address) parseServer(u *url.URL) error {
 	a.Path = ""
 	host, port, err := net.SplitHostPort(u.Host)

@@ -136,7 +136,8 @@ func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Con
 	}}
 }
 
-// replaceObject replaces an object with its new version, if that is valid.
+// replaceObject replaces an object with its new version, if that is valid and differs. Otherwise
+// the last good version stays in use. It emits the Problems of the new version.
 func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
 	object, problems := e.decodeGuarded(key, encoded)
 	switch {
@@ -154,7 +155,7 @@ func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
 	}
 }
 
-// removeObject deletes an object.
+// removeObject deletes an object and its Problems. It does nothing for an unknown name.
 func (e *edit) removeObject(name string) {
 	h := e.held[name]
 	if h == nil {
@@ -246,7 +247,9 @@ func (e *edit) applyChanges(r response) {
 	e.emitProblems()
 }
 
-// applyChange applies one Resource of a delta response.
+// applyChange applies one Resource of a delta response; n is its number, for messages. A resource
+// without a body is a heartbeat and ignored. One that cannot be read, or has two names, is reported
+// and ignored.
 func (e *edit) applyChange(n int, resource []byte) {
 	var version, outer, body []byte
 	err := forEachField(resource, func(number protowire.Number, v []byte) error {

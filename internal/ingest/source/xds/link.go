@@ -63,8 +63,9 @@ func (r *run) serveStream(ctx context.Context, conn *grpc.ClientConn, v variant)
 	return r.applyResponses(ctx, l, v)
 }
 
-// applyResponses applies responses and acknowledges them. It reports types that the server has not
-// answered within Options.Patience.
+// applyResponses applies responses and acknowledges them until the stream or ctx ends, and returns
+// the reason. It reports types that the server has not answered within Options.Patience, and clears
+// the Problem when they are.
 func (r *run) applyResponses(ctx context.Context, l *link, v variant) (answered bool, err error) {
 	var patience <-chan time.Time
 	silent := false
@@ -104,7 +105,8 @@ func (r *run) applyResponses(ctx context.Context, l *link, v variant) (answered 
 	}
 }
 
-// read reads until the stream ends.
+// read passes messages to l.frames until the stream or ctx ends, and then sends the reason to
+// l.ended.
 func (l *link) read(ctx context.Context) {
 	for {
 		f := new(frame)

@@ -39,7 +39,7 @@ func splitName(name string) (namespace, base string, ok bool) {
 }
 
 // readObject decodes and validates one object. The Config is nil if there is an Error among the
-// Problems.
+// Problems, such as two different names, another type or unknown parts.
 func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string) (*config.Config, []config.Problem) {
 	fail := func(field, format string, args ...any) (*config.Config, []config.Problem) {
 		return nil, []config.Problem{{

@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// readRevocations reads the certificate revocation lists. It returns nil if none are configured.
+// readRevocations reads the certificate revocation lists. It returns nil if none are configured,
+// and an error if the file has none or an invalid one.
 func (s security) readRevocations() ([]*x509.RevocationList, error) {
 	if s.revoked == "" {
 		return nil, nil

@@ -49,7 +49,8 @@ const window = 4 << 20
 // readBuffer is the size of the read buffer.
 const readBuffer = 256 << 10
 
-// connect connects and serves the stream until it ends. It reports whether the server sent a
+// connect connects and serves the stream until it ends, in the delta variant if configured and
+// implemented by the server, else state of the world. It reports whether the server sent a
 // response, and returns the reason of the end, which is never nil.
 func (r *run) connect(ctx context.Context) (answered bool, err error) {
 	creds, err := r.security.newCredentials()
@@ -58,7 +59,6 @@ func (r *run) connect(ctx context.Context) (answered bool, err error) {
 	}
 	// HTTP/2 pings could detect a dead server too. But by default a gRPC server closes connections
 	// with pings more often than every five minutes.
-	// connections on which they come more often than every five minutes.
 	dialer := &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 20 * time.Second, Interval: 5 * time.Second, Count: 4},
 	}

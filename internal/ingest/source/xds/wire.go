@@ -33,7 +33,8 @@ const (
 
 var errWire = errors.New("malformed protobuf message")
 
-// forEachField calls f for each length-delimited field of a message. The values are not copied.
+// forEachField calls f for each length-delimited field of a message, and returns the first error of
+// f. The values are not copied. It returns errWire for malformed encoding.
 func forEachField(b []byte, f func(field protowire.Number, v []byte) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -80,6 +81,7 @@ type response struct {
 	message                 []byte
 }
 
+// readResponse decodes a discovery response. Removed names are read only if delta is set.
 func readResponse(message []byte, delta bool) (response, error) {
 	r := response{message: message}
 	err := forEachField(message, func(number protowire.Number, v []byte) error {
