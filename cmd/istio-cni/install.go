@@ -40,6 +40,8 @@ type installFlags struct {
 	repairs, repairPods bool
 }
 
+// newInstallCommand returns the command that installs the CNI plugin. Flags that are not set come
+// from environment variables, which lookup reads; self returns the path of this program.
 func newInstallCommand(lookup func(string) (string, bool), self func() (string, error)) *cobra.Command {
 	f := installFlags{
 		o: install.DefaultOptions(), chained: true,
@@ -123,7 +125,8 @@ func (f *installFlags) bindRepair(fs *pflag.FlagSet) {
 	fs.StringVar(&r.LabelSelector, "repair-label-selectors", "", "label selector of pods to be repaired")
 }
 
-// fillFromEnvironment sets flags that are not on the command line from environment variables.
+// fillFromEnvironment sets flags that are not on the command line from environment variables with
+// their names in upper case. Its error names every invalid variable.
 func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var problems []error
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -168,7 +171,8 @@ func (f *installFlags) installOptions(
 	return o, nil
 }
 
-// runInstaller runs the installer and the repair of pods until ctx ends.
+// runInstaller runs the installer, health checks and the repair of pods, if they are enabled, until
+// ctx ends or one of them fails. It refuses --repair-repair-pods.
 func (f *installFlags) runInstaller(ctx context.Context, o install.Options, log *slog.Logger) error {
 	if f.repairPods {
 		return errors.New("--repair-repair-pods: not supported; use --repair-delete-pods")

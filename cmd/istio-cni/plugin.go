@@ -25,8 +25,8 @@ const (
 	maxLog = 10 << 20
 )
 
-// runPlugin performs one call of the plugin and returns the exit status. Standard output belongs to
-// the protocol.
+// runPlugin performs one call of the plugin and returns the exit status, 0 or 1. Errors are logged
+// and printed in the form of the protocol, to which standard output belongs.
 func runPlugin(ctx context.Context) int {
 	call := func(do func(*cni.Plugin, context.Context, *skel.CmdArgs) error) func(*skel.CmdArgs) error {
 		return func(args *skel.CmdArgs) error {

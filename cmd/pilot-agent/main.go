@@ -21,6 +21,8 @@ import (
 
 func main() { os.Exit(run()) }
 
+// run runs the program and returns its exit status: Envoy's if that ended by itself. The first
+// SIGINT or SIGTERM ends it gracefully, the second at once.
 func run() int {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()

@@ -10,7 +10,7 @@ import (
 )
 
 // applyAuthority reads the settings of the certificate authority and of client authentication. The
-// variables have Istio's names.
+// variables have Istio's names. Invalid values are recorded as errors of e.
 func (e *environment) applyAuthority(o *authority.Settings) {
 	o.Enabled = e.boolOr("ENABLE_CA_SERVER", true)
 	e.setText("ROOT_CA_DIR", &o.PluggedDir)

@@ -49,6 +49,7 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	return c
 }
 
+// addFlags adds the flags of discovery, whose defaults are the present values of o.
 func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar(&o.GRPCAddr, "grpcAddr", o.GRPCAddr,
 		"xDS in plain text; empty: none (default in a pod: "+options.PodGRPCAddr+")")
@@ -113,6 +114,8 @@ type environment struct {
 	err    error
 }
 
+// applyTo reads the settings of the control plane from environment variables. Unset variables keep
+// o's values or the defaults. Invalid ones are recorded as errors of e.
 func (e *environment) applyTo(o *discovery.Options) {
 	e.setText("POD_NAMESPACE", &o.Namespace)
 	e.setText("POD_NAME", &o.PodName)

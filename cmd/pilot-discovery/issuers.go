@@ -8,7 +8,7 @@ import (
 )
 
 // applyIssuers reads the settings for fetching the keys of token issuers (JWKS), and whether the
-// control plane or proxies fetch them.
+// control plane, proxies or both fetch them. Invalid values are recorded as errors of e.
 func (e *environment) applyIssuers(o *jwks.Settings, f *snapshot.Features) {
 	e.setDuration("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", &o.Refresh)
 	if o.Refresh < 0 {
