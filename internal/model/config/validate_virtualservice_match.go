@@ -15,7 +15,8 @@ const claimsPrefix = "@request.auth.claims"
 // QueryParameterMatcher).
 const maxParameter = 1 << 10
 
-// httpMatch reports errors in a match of an HTTP route, and warns of one that matches everything.
+// httpMatch reports errors in a match of an HTTP route, and warns of a match that covers
+// everything.
 func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 	for _, part := range []struct {
 		name  string

@@ -34,8 +34,8 @@ func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
 	)
 }
 
-// buildGateway returns the RouteConfiguration of a gateway. Without virtual hosts it has one that
-// matches all hosts and has no routes.
+// buildGateway returns the RouteConfiguration of a gateway. Without virtual hosts it has a single
+// one for all hosts, without routes.
 func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.Resource {
 	p := &gatewayPlanner{planner: planner{g: g, v: v}, route: r, hosts: map[mesh.Hostname]*gatewayHost{}}
 	for _, s := range r.Servers {

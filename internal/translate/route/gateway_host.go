@@ -78,8 +78,8 @@ const (
 // section 3.1).
 const alternativeAge = 86400
 
-// encodeGatewayHost encodes a virtual host of a gateway with its merged routes, or one that answers
-// misdirected requests. It may require TLS, advertise HTTP/3 and count attempts.
+// encodeGatewayHost encodes a virtual host of a gateway with its merged routes, or with a route
+// that answers misdirected requests. It may require TLS, advertise HTTP/3 and count attempts.
 func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	all := new(routes)
 	for r := range in.routes.All {
