@@ -62,6 +62,28 @@ type HTTPExtension struct {
 	// Session is how clients return to the same endpoint, or nil. It replaces the session of the
 	// destination's service.
 	Session *SessionPersistence `json:",omitempty"`
+	// Authorizer decides which requests are forwarded, or nil.
+	Authorizer *Authorizer `json:",omitempty"`
+}
+
+// Authorizer is an external service that checks requests. Requests are refused if it does not answer.
+type Authorizer struct {
+	// Host and Port are the destination of checks.
+	Host string
+	Port uint32
+	// GRPC uses Envoy's protocol ext_authz; otherwise checks are HTTP requests, and the answer 200
+	// allows the request.
+	GRPC bool `json:",omitempty"`
+	// PathPrefix precedes the paths of HTTP checks.
+	PathPrefix string `json:",omitempty"`
+	// RequestHeaders are the headers of the request that a check has, in addition to those that an HTTP
+	// check always has. If empty, a gRPC check has all headers.
+	RequestHeaders []string `json:",omitempty"`
+	// ResponseHeaders are the headers of the answer to an HTTP check that are added to the request. If
+	// empty, all are.
+	ResponseHeaders []string `json:",omitempty"`
+	// MaxBody is the size of the largest body, which a check contains; 0 if checks have no body.
+	MaxBody uint32 `json:",omitempty"`
 }
 
 // SessionPersistence is a persistent session, identified by a cookie or a header that proxies set.

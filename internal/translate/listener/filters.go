@@ -1,8 +1,11 @@
 package listener
 
 import (
+	xdsmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	statev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	faultv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/fault/v3"
 	grpcwebv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/grpc_web/v3"
@@ -74,6 +77,9 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	add("envoy.filters.http.fault", new(faultv3.HTTPFault))
 	// Answers preflight requests; routes configure it.
 	add("envoy.filters.http.cors", new(corsv3.Cors))
+	if of.perRoute {
+		add("envoy.filters.http.composite", routeFilter())
+	}
 	if of.callsOn && a.peers {
 		add("envoy.filters.http.set_filter_state", requestMark()) // for all clusters
 	}
@@ -85,6 +91,16 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 		SuppressEnvoyHeaders: a.settings.Mesh.GetDefaultConfig().GetProxyHeaders().GetEnvoyDebugHeaders().GetDisabled().GetValue(),
 	})
 	return list
+}
+
+// routeFilter returns a filter that does nothing unless a route configures a filter for it to run.
+func routeFilter() *matchingv3.ExtensionWithMatcher {
+	return &matchingv3.ExtensionWithMatcher{
+		ExtensionConfig: &corev3.TypedExtensionConfig{
+			Name: "envoy.filters.http.composite", TypedConfig: resource.Pack(new(compositev3.Composite)),
+		},
+		XdsMatcher: new(xdsmatcherv3.Matcher),
+	}
 }
 
 // requestMark marks requests for clusters: see certificate.RequestKey.

@@ -42,7 +42,7 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 	if action := out.GetRoute(); action != nil {
 		addInvalidShare(action, x, r)
 	}
-	extendFilters(out, x)
+	t.extendFilters(out, x)
 }
 
 // invalidCluster is the name of a cluster that never exists. Requests that are routed to it are
@@ -89,7 +89,11 @@ func (t *translation) rankedRoutes() []rankedRoute {
 			}
 			if made := t.newRoute(r, m); made != nil {
 				t.extend(made, r, i)
-				list = append(list, rankedRoute{x.Order, encodeRoutes([]*routev3.Route{made})})
+				encoded := encodeRoutes([]*routev3.Route{made})
+				if x.Authorizer != nil {
+					encoded.addCluster(t.authorizerCluster(x.Authorizer))
+				}
+				list = append(list, rankedRoute{x.Order, encoded})
 			}
 		}
 	}

@@ -33,11 +33,16 @@ func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.A
 
 // extendFilters adds the configurations of HTTP filters that the extension of a rule has. The route
 // must have a map of them.
-func extendFilters(out *routev3.Route, x *config.HTTPExtension) {
+func (t *translation) extendFilters(out *routev3.Route, x *config.HTTPExtension) {
 	if x.CORS != nil {
 		out.TypedPerFilterConfig[corsFilter] = resource.Pack(extendedCORS(x.CORS))
 	}
 	if x.Session != nil {
 		out.TypedPerFilterConfig[sessionFilter] = resource.Pack(extendedSession(x.Session))
+	}
+	if x.Authorizer != nil {
+		out.TypedPerFilterConfig[routeFilter] = resource.Pack(runFilter(
+			"envoy.filters.http.ext_authz", authorizerConfig(x.Authorizer, t.authorizerCluster(x.Authorizer)),
+		))
 	}
 }

@@ -42,6 +42,13 @@ func usesOf(vs *snapshot.VirtualService) *uses {
 			}
 		}
 	}
+	if x := vs.Config.Extension; x != nil {
+		for _, one := range x.HTTP {
+			if one.Authorizer != nil {
+				note(authorizerDestination(one.Authorizer))
+			}
+		}
+	}
 	return u
 }
 

@@ -118,6 +118,13 @@ func encodeRoutes(list []*routev3.Route) *routes {
 	return r
 }
 
+// addCluster adds a cluster on which the routes depend.
+func (r *routes) addCluster(name string) {
+	if at, found := slices.BinarySearch(r.clusters, name); !found {
+		r.clusters = slices.Insert(r.clusters, at, name)
+	}
+}
+
 // appendClusters appends the names of the clusters of an action. Clusters of mirrors are left out,
 // because requests do not depend on them.
 func appendClusters(list []string, a *routev3.RouteAction) []string {

@@ -19,6 +19,10 @@ type filters struct {
 	rewrite  *gatewayv1.HTTPURLRewriteFilter
 	mirrors  []*networking.HTTPMirrorPolicy
 	cors     *config.CORSPolicy
+	// authorizer is the filter ExternalAuth. If its backend cannot be used, blocked is set: all
+	// requests are answered with an error.
+	authorizer *config.Authorizer
+	blocked    bool
 	// supported is the verdict about the filters, and resolved that about their references.
 	supported, resolved verdict
 }
@@ -62,6 +66,8 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 		r.addMirror(out, at+".requestMirror", f.RequestMirror)
 	case f.Type == gatewayv1.HTTPRouteFilterCORS && f.CORS != nil:
 		out.cors = newCORS(f.CORS)
+	case f.Type == gatewayv1.HTTPRouteFilterExternalAuth && f.ExternalAuth != nil:
+		r.addAuthorizer(out, at+".externalAuth", f.ExternalAuth)
 	case f.Type == gatewayv1.HTTPRouteFilterExtensionRef && f.ExtensionRef != nil:
 		out.resolved.worse(verdict{
 			string(gatewayv1.RouteReasonInvalidKind),

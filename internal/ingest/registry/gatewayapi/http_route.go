@@ -83,7 +83,7 @@ func (r *routeReader) addRule(x httpRule) {
 	x.verdict.worse(fault)
 	for j, m := range x.matches {
 		to := &networking.HTTPRoute{Name: x.name, Match: []*networking.HTTPMatchRequest{m.match}, Headers: x.filters.headers}
-		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors}
+		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors, Authorizer: x.filters.authorizer}
 		v := x.verdict
 		if x.filters.redirect != nil {
 			v.worse(setRedirect(to, &extra, x.filters.redirect, m, x.field))
@@ -91,12 +91,12 @@ func (r *routeReader) addRule(x httpRule) {
 			v.worse(r.forward(to, &extra, &x, m, destinations, invalid))
 		}
 		x.verdict.worse(v)
-		if !v.ok() {
+		if !v.ok() || x.filters.blocked {
 			to = &networking.HTTPRoute{Name: x.name, Match: to.Match, DirectResponse: &networking.HTTPDirectResponse{Status: x.failure}}
 			extra = config.HTTPExtension{Order: extra.Order, PathElements: extra.PathElements}
 		}
 		if matchable.ok() {
-			if v.ok() && session != nil && len(to.Route) > 0 {
+			if v.ok() && !x.filters.blocked && session != nil && len(to.Route) > 0 {
 				r.addSession(to, &extra, session)
 			}
 			r.http, r.extra = append(r.http, to), append(r.extra, extra)
@@ -119,7 +119,7 @@ func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDes
 		weight := weightOf(b.Weight)
 		f := r.convertFilters(at, b.Filters)
 		r.resolved.worse(f.resolved)
-		if f.redirect != nil || f.rewrite != nil || f.cors != nil || len(f.mirrors) > 0 {
+		if f.redirect != nil || f.rewrite != nil || f.cors != nil || f.authorizer != nil || f.blocked || len(f.mirrors) > 0 {
 			f.supported.worse(unsupported("%s.filters: only header modifiers are supported for one backend", at))
 		}
 		if !f.supported.ok() {

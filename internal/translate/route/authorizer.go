@@ -1,0 +1,156 @@
+package route
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
+	xdsmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
+	compositev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/composite/v3"
+	authzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+)
+
+// routeFilter is the HTTP filter that runs the filter that a route configures. Settings of ext_authz
+// for a route cannot express its allowed headers, so the route configures the whole filter.
+const routeFilter = "envoy.filters.http.composite"
+
+// runFilter returns the configuration of routeFilter for a route that runs one filter.
+func runFilter(name string, filter proto.Message) *matchingv3.ExtensionWithMatcherPerRoute {
+	action := &compositev3.ExecuteFilterAction{
+		TypedConfig: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(filter)},
+	}
+	return &matchingv3.ExtensionWithMatcherPerRoute{XdsMatcher: &xdsmatcherv3.Matcher{
+		OnNoMatch: &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{
+			Action: &xdscorev3.TypedExtensionConfig{Name: "run", TypedConfig: resource.Pack(action)},
+		}},
+	}}
+}
+
+// authorizerDestination returns the destination of checks.
+func authorizerDestination(a *config.Authorizer) *networking.Destination {
+	return &networking.Destination{Host: a.Host, Port: &networking.PortSelector{Number: a.Port}}
+}
+
+func (t *translation) authorizerCluster(a *config.Authorizer) string {
+	return t.cluster(authorizerDestination(a)).String()
+}
+
+// authorizerTimeout is the timeout of a check. A request whose check has no answer is refused.
+const authorizerTimeout = 10 * time.Second
+
+// authorizerConfig returns the filter that has requests checked by a cluster.
+func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
+	out := &authzv3.ExtAuthz{TransportApiVersion: corev3.ApiVersion_V3, AllowedHeaders: headerNames(a.RequestHeaders)}
+	if a.MaxBody > 0 {
+		out.WithRequestBody = &authzv3.BufferSettings{MaxRequestBytes: a.MaxBody}
+	}
+	timeout := durationpb.New(authorizerTimeout)
+	if a.GRPC {
+		out.Services = &authzv3.ExtAuthz_GrpcService{GrpcService: &corev3.GrpcService{
+			Timeout: timeout,
+			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
+				ClusterName: cluster, Authority: a.Host,
+			}},
+		}}
+		return out
+	}
+	added := headerNames(a.ResponseHeaders)
+	if added == nil {
+		added = &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{{
+			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: otherThan(notAdded()...)}},
+		}}}
+	}
+	out.Services = &authzv3.ExtAuthz_HttpService{HttpService: &authzv3.HttpService{
+		ServerUri: &corev3.HttpUri{
+			Uri: "http://" + a.Host, Timeout: timeout, HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: cluster},
+		},
+		PathPrefix:            a.PathPrefix,
+		AuthorizationResponse: &authzv3.AuthorizationResponse{AllowedUpstreamHeaders: added},
+	}}
+	return out
+}
+
+// headerNames returns a matcher of header names, or nil if there are none.
+func headerNames(list []string) *matcherv3.ListStringMatcher {
+	if len(list) == 0 {
+		return nil
+	}
+	out := new(matcherv3.ListStringMatcher)
+	for _, n := range list {
+		out.Patterns = append(out.Patterns, &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Exact{Exact: strings.ToLower(n)},
+		})
+	}
+	return out
+}
+
+// notAdded returns the headers of an answer that are never added to the request: they describe the
+// connection to the authorizer or the body of its answer.
+func notAdded() []string {
+	return []string{
+		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "keep-alive",
+		"upgrade", "te", "trailer", "date", "server",
+	}
+}
+
+// otherThan returns a regular expression of header names, without pseudo-headers, that are none of
+// the words. RE2 has no negation.
+func otherThan(words ...string) string {
+	return otherThanSuffixes(words, "^:")
+}
+
+// otherThanSuffixes returns an expression for all texts but the words. first begins the class of
+// characters that no word begins with.
+func otherThanSuffixes(words []string, first string) string {
+	next := map[byte][]string{}
+	ends := false
+	var letters []byte
+	for _, w := range words {
+		if w == "" {
+			ends = true
+			continue
+		}
+		if next[w[0]] == nil {
+			letters = append(letters, w[0])
+		}
+		next[w[0]] = append(next[w[0]], w[1:])
+	}
+	slices.Sort(letters)
+	class := first
+	var options []string
+	for _, c := range letters {
+		class += classCharacter(c)
+		options = append(options, regexp.QuoteMeta(string(c))+otherThanSuffixes(next[c], "^"))
+	}
+	switch {
+	case class == "^":
+		class = "."
+	default:
+		class = "[" + class + "]"
+	}
+	options = append(options, class+".*")
+	if !ends && first == "^" {
+		options = append(options, "")
+	}
+	return "(" + strings.Join(options, "|") + ")"
+}
+
+// classCharacter returns a character as it is written in a class of a regular expression.
+func classCharacter(c byte) string {
+	if c == '-' || c == '^' || c == ']' || c == '\\' {
+		return "\\" + string(c)
+	}
+	return string(c)
+}
