@@ -64,6 +64,29 @@ type HTTPExtension struct {
 	Session *SessionPersistence `json:",omitempty"`
 	// Authorizer decides which requests are forwarded, or nil.
 	Authorizer *Authorizer `json:",omitempty"`
+	// Backends are the filters of each destination of the rule, in its order; nil if none has any.
+	Backends []BackendFilters `json:",omitempty"`
+}
+
+// BackendFilters are filters for the requests to one of several destinations. They take precedence
+// over those of the rule.
+type BackendFilters struct {
+	CORS       *CORSPolicy `json:",omitempty"`
+	Authorizer *Authorizer `json:",omitempty"`
+}
+
+// Authorizers returns all authorizers of the rule.
+func (x *HTTPExtension) Authorizers() []*Authorizer {
+	var list []*Authorizer
+	if x.Authorizer != nil {
+		list = append(list, x.Authorizer)
+	}
+	for _, b := range x.Backends {
+		if b.Authorizer != nil {
+			list = append(list, b.Authorizer)
+		}
+	}
+	return list
 }
 
 // Authorizer is an external service that checks requests. Requests are refused if it does not answer.
@@ -76,8 +99,8 @@ type Authorizer struct {
 	GRPC bool `json:",omitempty"`
 	// PathPrefix precedes the paths of HTTP checks.
 	PathPrefix string `json:",omitempty"`
-	// RequestHeaders are the headers of the request that a check has, in addition to those that an HTTP
-	// check always has. If empty, a gRPC check has all headers.
+	// RequestHeaders are the headers of the request that a check has. An HTTP check always has some more.
+	// If empty, a gRPC check has all headers.
 	RequestHeaders []string `json:",omitempty"`
 	// ResponseHeaders are the headers of the answer to an HTTP check that are added to the request. If
 	// empty, all are.

@@ -68,9 +68,12 @@ func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	}
 	added := headerNames(a.ResponseHeaders)
 	if added == nil {
-		added = &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{{
-			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: otherThan(notAdded()...)}},
-		}}}
+		added = new(matcherv3.ListStringMatcher)
+		for _, e := range otherThan(notAdded()...) {
+			added.Patterns = append(added.Patterns, &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: e}},
+			})
+		}
 	}
 	out.Services = &authzv3.ExtAuthz_HttpService{HttpService: &authzv3.HttpService{
 		ServerUri: &corev3.HttpUri{
@@ -105,18 +108,55 @@ func notAdded() []string {
 	}
 }
 
-// otherThan returns a regular expression of header names, without pseudo-headers, that are none of
+// maxLetters bounds an expression of otherThan: Envoy refuses a regular expression whose program has
+// more than 100 instructions.
+const maxLetters = 7
+
+// otherThan returns regular expressions of header names, without pseudo-headers, that are none of
 // the words. RE2 has no negation.
-func otherThan(words ...string) string {
-	return otherThanSuffixes(words, "^:")
+func otherThan(words ...string) []string { return appendOtherThan(nil, "", words) }
+
+// appendOtherThan appends expressions for the texts that begin with prefix and do not end with any of
+// the words after it.
+func appendOtherThan(list []string, prefix string, words []string) []string {
+	if prefix != "" && len(strings.Join(words, "")) <= maxLetters {
+		return append(list, regexp.QuoteMeta(prefix)+otherSuffix(words))
+	}
+	next, letters, ends := branches(words)
+	if prefix == "" {
+		list = append(list, "[^:"+class(letters)+"].*")
+	} else {
+		list = append(list, regexp.QuoteMeta(prefix)+"[^"+class(letters)+"].*")
+		if !ends {
+			list = append(list, regexp.QuoteMeta(prefix))
+		}
+	}
+	for _, c := range letters {
+		list = appendOtherThan(list, prefix+string(c), next[c])
+	}
+	return list
 }
 
-// otherThanSuffixes returns an expression for all texts but the words. first begins the class of
-// characters that no word begins with.
-func otherThanSuffixes(words []string, first string) string {
-	next := map[byte][]string{}
-	ends := false
-	var letters []byte
+// otherSuffix returns an expression for all texts but the words.
+func otherSuffix(words []string) string {
+	next, letters, ends := branches(words)
+	if len(letters) == 0 {
+		return ".+"
+	}
+	options := []string{"[^" + class(letters) + "].*"}
+	for _, c := range letters {
+		options = append(options, regexp.QuoteMeta(string(c))+otherSuffix(next[c]))
+	}
+	if !ends {
+		options = append(options, "")
+	}
+	return "(" + strings.Join(options, "|") + ")"
+}
+
+// branches returns the rests of words by their first letters, these letters sorted, and whether one
+// of the words is empty.
+func branches(words []string) (next map[byte][]string, letters []byte, ends bool) {
+	next = map[byte][]string{}
 	for _, w := range words {
 		if w == "" {
 			ends = true
@@ -128,29 +168,17 @@ func otherThanSuffixes(words []string, first string) string {
 		next[w[0]] = append(next[w[0]], w[1:])
 	}
 	slices.Sort(letters)
-	class := first
-	var options []string
-	for _, c := range letters {
-		class += classCharacter(c)
-		options = append(options, regexp.QuoteMeta(string(c))+otherThanSuffixes(next[c], "^"))
-	}
-	switch {
-	case class == "^":
-		class = "."
-	default:
-		class = "[" + class + "]"
-	}
-	options = append(options, class+".*")
-	if !ends && first == "^" {
-		options = append(options, "")
-	}
-	return "(" + strings.Join(options, "|") + ")"
+	return next, letters, ends
 }
 
-// classCharacter returns a character as it is written in a class of a regular expression.
-func classCharacter(c byte) string {
-	if c == '-' || c == '^' || c == ']' || c == '\\' {
-		return "\\" + string(c)
+// class returns letters as they are written in a class of a regular expression.
+func class(letters []byte) string {
+	var b strings.Builder
+	for _, c := range letters {
+		if c == '-' {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
 	}
-	return string(c)
+	return b.String()
 }

@@ -39,10 +39,10 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 			Pattern: regexMatcher(x.RedirectPattern), Substitution: x.RedirectTo,
 		}}
 	}
+	t.extendFilters(out, r, x)
 	if action := out.GetRoute(); action != nil {
 		addInvalidShare(action, x, r)
 	}
-	t.extendFilters(out, x)
 }
 
 // invalidCluster is the name of a cluster that never exists. Requests that are routed to it are
@@ -90,8 +90,8 @@ func (t *translation) rankedRoutes() []rankedRoute {
 			if made := t.newRoute(r, m); made != nil {
 				t.extend(made, r, i)
 				encoded := encodeRoutes([]*routev3.Route{made})
-				if x.Authorizer != nil {
-					encoded.addCluster(t.authorizerCluster(x.Authorizer))
+				for _, a := range x.Authorizers() {
+					encoded.addCluster(t.authorizerCluster(a))
 				}
 				list = append(list, rankedRoute{x.Order, encoded})
 			}

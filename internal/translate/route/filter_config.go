@@ -33,16 +33,37 @@ func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.A
 
 // extendFilters adds the configurations of HTTP filters that the extension of a rule has. The route
 // must have a map of them.
-func (t *translation) extendFilters(out *routev3.Route, x *config.HTTPExtension) {
-	if x.CORS != nil {
-		out.TypedPerFilterConfig[corsFilter] = resource.Pack(extendedCORS(x.CORS))
-	}
+func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute, x *config.HTTPExtension) {
+	t.setFilters(out.TypedPerFilterConfig, config.BackendFilters{CORS: x.CORS, Authorizer: x.Authorizer})
 	if x.Session != nil {
 		out.TypedPerFilterConfig[sessionFilter] = resource.Pack(extendedSession(x.Session))
 	}
-	if x.Authorizer != nil {
-		out.TypedPerFilterConfig[routeFilter] = resource.Pack(runFilter(
-			"envoy.filters.http.ext_authz", authorizerConfig(x.Authorizer, t.authorizerCluster(x.Authorizer)),
+	if out.GetRoute() == nil || len(x.Backends) == 0 {
+		return
+	}
+	if len(r.GetRoute()) == 1 {
+		t.setFilters(out.TypedPerFilterConfig, x.Backends[0])
+		return
+	}
+	clusters := out.GetRoute().GetWeightedClusters().GetClusters()
+	for i, d := range r.GetRoute() {
+		if d.GetWeight() <= 0 || len(clusters) == 0 || i >= len(x.Backends) { // Destinations without weight have no cluster.
+			continue
+		}
+		clusters[0].TypedPerFilterConfig = map[string]*anypb.Any{}
+		t.setFilters(clusters[0].TypedPerFilterConfig, x.Backends[i])
+		clusters = clusters[1:]
+	}
+}
+
+// setFilters sets the configurations of filters of a rule, or of one of its destinations.
+func (t *translation) setFilters(configs map[string]*anypb.Any, f config.BackendFilters) {
+	if f.CORS != nil {
+		configs[corsFilter] = resource.Pack(extendedCORS(f.CORS))
+	}
+	if f.Authorizer != nil {
+		configs[routeFilter] = resource.Pack(runFilter(
+			"envoy.filters.http.ext_authz", authorizerConfig(f.Authorizer, t.authorizerCluster(f.Authorizer)),
 		))
 	}
 }

@@ -43,9 +43,9 @@ func usesOf(vs *snapshot.VirtualService) *uses {
 		}
 	}
 	if x := vs.Config.Extension; x != nil {
-		for _, one := range x.HTTP {
-			if one.Authorizer != nil {
-				note(authorizerDestination(one.Authorizer))
+		for i := range x.HTTP {
+			for _, a := range x.HTTP[i].Authorizers() {
+				note(authorizerDestination(a))
 			}
 		}
 	}

@@ -54,6 +54,16 @@ spec:
   - matches: [{path: {value: /gone}}]
     filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {group: networking.istio.io, kind: ServiceEntry, name: gone, port: 80}}}]
     backendRefs: [{group: networking.istio.io, kind: ServiceEntry, name: web, port: 80}]
+  - matches: [{path: {value: /backend}}]
+    backendRefs:
+    - group: networking.istio.io
+      kind: ServiceEntry
+      name: web
+      port: 80
+      filters:
+      - {type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {group: networking.istio.io, kind: ServiceEntry, name: http, port: 80}, http: {path: /check}}}
+      - {type: URLRewrite, urlRewrite: {hostname: rewritten.example.com}}
+    - {group: networking.istio.io, kind: ServiceEntry, name: gone, port: 80, weight: 0}
   - matches: [{path: {value: /missing}}]
     filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {group: networking.istio.io, kind: ServiceEntry, name: none, port: 80}}}]
     backendRefs: [{group: networking.istio.io, kind: ServiceEntry, name: web, port: 80}]
@@ -165,6 +175,8 @@ func TestExternalAuth(t *testing.T) {
 		{"a body that is too large", "/http/yes", strings.Repeat("x", 11), "413 Payload Too Large"},
 		{"allowed by gRPC", "/grpc/yes", "", "for user-joe"},
 		{"refused by gRPC", "/grpc/no", "", "403 Forbidden"},
+		{"allowed for one of two backends", "/backend/yes", "", "for user-"},
+		{"refused for one of two backends", "/backend/no", "", "401 Unauthorized"},
 		{"an authorizer without endpoints", "/gone/yes", "", "403 Forbidden"},
 		{"an authorizer that does not exist", "/missing/yes", "", "500 Internal Server Error"},
 	} {

@@ -78,12 +78,12 @@ func (r *routeReader) addRule(x httpRule) {
 	r.resolved.worse(x.filters.resolved)
 	matchable := x.verdict
 	x.verdict.worse(x.filters.supported)
-	destinations, invalid := r.destinations(&x)
+	destinations, backends, invalid := r.destinations(&x)
 	session, fault := r.newSession(&x, destinations)
 	x.verdict.worse(fault)
 	for j, m := range x.matches {
 		to := &networking.HTTPRoute{Name: x.name, Match: []*networking.HTTPMatchRequest{m.match}, Headers: x.filters.headers}
-		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors, Authorizer: x.filters.authorizer}
+		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors, Authorizer: x.filters.authorizer, Backends: backends}
 		v := x.verdict
 		if x.filters.redirect != nil {
 			v.worse(setRedirect(to, &extra, x.filters.redirect, m, x.field))
@@ -108,37 +108,9 @@ func (r *routeReader) addRule(x httpRule) {
 	}
 }
 
-// destinations returns the destinations of a rule, and the weight of the backends that cannot be
-// used. Verdicts about backends and their filters go to r.resolved and r.supported. A backend may
-// have only header modifiers.
-func (r *routeReader) destinations(x *httpRule) (list []*networking.HTTPRouteDestination, invalid uint32) {
-	for i, b := range x.backends {
-		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
-		to, v := r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
-		r.resolved.worse(v)
-		weight := weightOf(b.Weight)
-		f := r.convertFilters(at, b.Filters)
-		r.resolved.worse(f.resolved)
-		if f.redirect != nil || f.rewrite != nil || f.cors != nil || f.authorizer != nil || f.blocked || len(f.mirrors) > 0 {
-			f.supported.worse(unsupported("%s.filters: only header modifiers are supported for one backend", at))
-		}
-		if !f.supported.ok() {
-			r.supported.worse(f.supported)
-			r.wrong++
-			to = nil
-		}
-		if to == nil {
-			invalid += weight
-			continue
-		}
-		list = append(list, &networking.HTTPRouteDestination{Destination: to, Weight: int32(weight), Headers: f.headers}) //nolint:gosec // limited by the API
-	}
-	return list, invalid
-}
-
 // forward sets the action of a rule that forwards requests. Without a usable backend of positive
 // weight, requests are answered with x.failure; the share of invalid backends is too. The verdict
-// fails for unsupported rewrites, timeouts and session persistence.
+// fails for unsupported rewrites and timeouts.
 func (r *routeReader) forward(
 	to *networking.HTTPRoute,
 	extra *config.HTTPExtension,

@@ -136,6 +136,9 @@ func (r *routeReader) addSession(to *networking.HTTPRoute, extra *config.HTTPExt
 		only.Weight = 1
 		sticky.Route, own.InvalidWeight, own.InvalidStatus = []*networking.HTTPRouteDestination{only}, 0, 0
 		own.Order = fmt.Sprintf("%s%03d", order, i)
+		if own.Backends != nil {
+			own.Backends = own.Backends[i : i+1]
+		}
 		if len(sticky.Match) == 0 {
 			sticky.Match = []*networking.HTTPMatchRequest{{}}
 		}

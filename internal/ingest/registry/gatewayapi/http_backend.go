@@ -1,0 +1,94 @@
+package gatewayapi
+
+import (
+	"fmt"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// destinations returns the destinations of a rule, the filters of each, or nil if none has any, and
+// the weight of the backends that cannot be used. Verdicts about backends and their filters go to
+// r.resolved and r.supported.
+func (r *routeReader) destinations(
+	x *httpRule,
+) (list []*networking.HTTPRouteDestination, backends []config.BackendFilters, invalid uint32) {
+	filtered := false
+	for i, b := range x.backends {
+		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
+		to, v := r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
+		r.resolved.worse(v)
+		weight := weightOf(b.Weight)
+		f := r.convertFilters(at, b.Filters)
+		r.resolved.worse(f.resolved)
+		if to != nil && len(x.backends) == 1 {
+			x.filters.addBackend(at, &f)
+		} else {
+			f.checkBackend(at)
+		}
+		if !f.supported.ok() {
+			r.supported.worse(f.supported)
+			r.wrong++
+			to = nil
+		}
+		if to == nil || f.blocked {
+			invalid += weight
+			continue
+		}
+		list = append(list, &networking.HTTPRouteDestination{Destination: to, Weight: int32(weight), Headers: f.headers}) //nolint:gosec // limited by the API
+		backends = append(backends, config.BackendFilters{CORS: f.cors, Authorizer: f.authorizer})
+		filtered = filtered || f.cors != nil || f.authorizer != nil
+	}
+	if !filtered {
+		backends = nil
+	}
+	return list, backends, invalid
+}
+
+// addBackend adds the filters of the only backend of a rule to those of the rule, except header
+// modifiers, which apply after those of the rule. It sets the verdict of o if both have a filter
+// that cannot be applied twice.
+func (f *filters) addBackend(at string, o *filters) {
+	switch {
+	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil), o.rewrite != nil && (f.redirect != nil || f.rewrite != nil):
+		o.supported.worse(unsupported("%s.filters: the rule has a RequestRedirect or URLRewrite, too", at))
+		return
+	case o.authorizer != nil && f.authorizer != nil:
+		o.supported.worse(unsupported("%s.filters: the rule has an ExternalAuth, too", at))
+		return
+	}
+	if o.redirect != nil {
+		f.redirect = o.redirect
+	}
+	if o.rewrite != nil {
+		f.rewrite = o.rewrite
+	}
+	if o.cors != nil {
+		f.cors = o.cors
+	}
+	if o.authorizer != nil {
+		f.authorizer = o.authorizer
+	}
+	f.mirrors, f.blocked = append(f.mirrors, o.mirrors...), f.blocked || o.blocked
+	o.cors, o.authorizer, o.blocked = nil, nil, false
+}
+
+// checkBackend sets the verdict of the filters of one of several backends: Envoy redirects, mirrors
+// and rewrites paths by route. A hostname becomes a header operation.
+func (f *filters) checkBackend(at string) {
+	switch {
+	case f.redirect != nil, len(f.mirrors) > 0, f.rewrite != nil && f.rewrite.Path != nil:
+		f.supported.worse(unsupported(
+			"%s.filters: redirects, mirrors and rewrites of paths are supported only if the rule has one backend", at))
+	case f.rewrite != nil && f.rewrite.Hostname != nil:
+		f.headers = withHeaders(f.headers)
+		if f.headers.Request == nil {
+			f.headers.Request = new(networking.Headers_HeaderOperations)
+		}
+		if f.headers.Request.Set == nil {
+			f.headers.Request.Set = map[string]string{}
+		}
+		f.headers.Request.Set["host"] = string(*f.rewrite.Hostname)
+	}
+}
