@@ -28,6 +28,9 @@ func (j *snapshotEvaluator) watchedKinds() map[api.Kind]struct{} {
 	return map[api.Kind]struct{}{j.kind: {}}
 }
 
+// evaluate returns the edits of objects whose applied generation is the one in the API server and
+// whose status differs. Others are skipped; if one is not applied yet, it is evaluated again after
+// CountInterval.
 func (j *snapshotEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	if !j.Applied.hasSnapshot() {
 		return nil, j.timing.CountInterval
@@ -89,7 +92,8 @@ func (w *Writer) runSnapshotEvaluator(ctx context.Context, kind api.Kind, say fu
 }
 
 // addressesWith returns the new list of addresses, or nil if it is up to date. Existing entries
-// stay while their host has the address. If given is empty the list is not changed.
+// stay while their host still has the address; missing ones are appended. If given is empty, it
+// returns nil.
 func (d document) addressesWith(given []config.HostAddress) []any {
 	if len(given) == 0 {
 		return nil

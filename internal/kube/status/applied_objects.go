@@ -54,8 +54,9 @@ func NewAppliedObjects(source string, now func() time.Time) *AppliedObjects {
 	}
 }
 
-// RecordBatch records a batch that is about to be applied. It ignores other sources, and objects
-// without a generation, which are not from an API server.
+// RecordBatch records the generations in a batch that is about to be applied, and which ones were
+// refused; deleted objects are forgotten. It ignores other sources, kinds without a status, and
+// objects without a generation, which are not from an API server.
 func (b *AppliedObjects) RecordBatch(batch mesh.Batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +91,8 @@ func (b *AppliedObjects) removeObject(k config.Key) {
 	delete(b.unpublished, k)
 }
 
-// recordObject stores a generation of an object and marks it as unpublished if it is new. mu is
-// held.
+// recordObject stores a generation of an object and marks it as unpublished if it is new. A refusal
+// of a generation that is applied in part is ignored. mu must be held.
 func (b *AppliedObjects) recordObject(k config.Key, e appliedObject) {
 	old, known := b.objects[k]
 	if known && old.generation == e.generation && old.refused == e.refused {

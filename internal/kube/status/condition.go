@@ -56,8 +56,9 @@ type conditionState struct {
 
 func (v conditionState) message() string { return strings.TrimSpace(v.progress + " " + v.problems) }
 
-// faultCondition returns the state of an object with errors, and false if there are none. inUse
-// means that the rest of the object is applied.
+// faultCondition returns the state of an object with errors, found by this replica or else refused
+// by proxies, and false if there are none. inUse means that the rest of the object is applied.
+// Warnings are appended to the message.
 func faultCondition(inUse bool, found, refused []config.Problem) (conditionState, bool) {
 	v := conditionState{messages: messagesFor(found, refused)}
 	errors := withSeverity(config.Error, found)
@@ -111,7 +112,8 @@ const (
 	maxMessage  = 2048
 )
 
-// joinProblems returns the distinct fields and reasons, at most maxProblems.
+// joinProblems returns the distinct fields and reasons, at most maxProblems, followed by the number
+// of the others.
 func joinProblems(list []config.Problem) string {
 	var parts []string
 	for _, p := range list {

@@ -33,7 +33,8 @@ func stringField(c map[string]any, name string) string {
 	return s
 }
 
-// observedGeneration returns the field observedGeneration, which istiod writes as a string, or 0.
+// observedGeneration returns the field observedGeneration, which istiod writes as a string, or 0 if
+// it is missing or invalid.
 func observedGeneration(c map[string]any) int64 {
 	switch g := c["observedGeneration"].(type) {
 	case int64:
@@ -63,8 +64,8 @@ func (d document) finalProgress(generationOf int64) (progress string, ok bool) {
 // countPattern matches the text of Count.String in a message.
 var countPattern = regexp.MustCompile(`^\d+/\d+ proxies up to date\.`)
 
-// patchFor returns a merge patch of the status fields that differ from the state v, or nil if none
-// does.
+// patchFor returns a merge patch of the status fields (conditions, observedGeneration and
+// validationMessages) that differ from the state v, or nil if none does.
 func (d document) patchFor(v conditionState, now time.Time) map[string]any {
 	patch := map[string]any{}
 	if next, differs := d.conditionsWith(v, now); differs {
@@ -91,8 +92,9 @@ func (d document) patchFor(v conditionState, now time.Time) map[string]any {
 	return patch
 }
 
-// conditionsWith returns the conditions with that of v replaced or appended, and whether that
-// differs.
+// conditionsWith returns the conditions with the one of v replaced or appended, and whether that
+// differs; next is nil if not. The transition time changes only with the status. Duplicates of the
+// condition are removed.
 func (d document) conditionsWith(v conditionState, now time.Time) (next []any, differs bool) {
 	had := d.findCondition(Reconciled)
 	if had != nil && stringField(had, "status") == v.status && stringField(had, "reason") == v.reason &&

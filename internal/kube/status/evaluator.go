@@ -63,8 +63,9 @@ type pending struct {
 }
 
 // evaluate returns the edits of all selected objects whose condition should change, and when to
-// evaluate again. Objects that are not evaluated yet, because a newer generation or analysis is
-// missing, are skipped.
+// evaluate again, at the latest after SlowCountInterval. Objects that are not evaluated yet,
+// because a newer generation or analysis is missing, are skipped, as are the ones that this replica
+// does not know.
 func (c *conditionEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	if !c.Applied.hasSnapshot() {
 		return nil, c.timing.CountInterval
@@ -113,7 +114,7 @@ func (c *conditionEvaluator) evaluate(each func(func(*object))) (due []edit, aga
 }
 
 // appliedState returns what this replica has applied of an object, and whether it is in use. sure
-// is false while that is not the generation in the API server.
+// is false while that is not the generation in the API server or not in a snapshot yet.
 func (c *conditionEvaluator) appliedState(o *object) (e appliedObject, inUse, sure bool) {
 	e, _ = c.Applied.lookup(o.key())
 	if e.generation != o.Generation {
@@ -148,8 +149,10 @@ func (c *conditionEvaluator) appendEdit(
 	return due
 }
 
-// evaluatePending counts the proxies of pending objects and appends the edits that are due. It
-// returns when to evaluate again; 0 means never.
+// evaluatePending counts the proxies of pending objects and appends the edits that are due to due.
+// It returns when to evaluate again; 0 means never. It does not count, and only returns the
+// remaining time, if the last count was too recent. Incomplete objects get the status Unknown after
+// SettleDelay, updated every ProgressInterval.
 func (c *conditionEvaluator) evaluatePending(due []edit, list []pending, now time.Time) ([]edit, time.Duration) {
 	if left := c.nextCount.Sub(now); len(list) > 0 && left > 0 {
 		return due, left

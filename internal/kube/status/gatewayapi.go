@@ -80,6 +80,9 @@ type comparison struct {
 
 func (e *gatewayAPIEvaluator) watchedKinds() map[api.Kind]struct{} { return e.Kinds() }
 
+// evaluate returns the edits of objects whose status differs from the desired one of their
+// generation. Objects without one, and of other revisions, are skipped; a status that cannot be
+// encoded is logged.
 func (e *gatewayAPIEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	now := e.now()
 	upToDate := make(map[config.Key]comparison, len(e.upToDate))
@@ -108,8 +111,9 @@ func (e *gatewayAPIEvaluator) evaluate(each func(func(*object))) (due []edit, ag
 	return due, 0
 }
 
-// gatewayAPIPatch returns the fields of the status that differ from the desired ones, or nil if none
-// does.
+// gatewayAPIPatch returns the fields of the status that differ from the desired ones, or nil if
+// none does. Entries of other controllers, by isOwn, stay. It returns an error for other types than
+// the Gateway API's.
 func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool, now time.Time) (map[string]any, error) {
 	desired, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 	if err != nil {

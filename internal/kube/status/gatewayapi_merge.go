@@ -83,7 +83,8 @@ func (m *statusMerger) condition(had, desired map[string]any) map[string]any {
 	return desired
 }
 
-// mergeListeners returns the desired listeners, whose conditions have transition times.
+// mergeListeners returns the desired listeners, whose conditions keep the transition times of the
+// current ones with the same name.
 func (m *statusMerger) mergeListeners(current, desired any) any {
 	var next []any
 	for _, listener := range objectsOf(desired) {
@@ -114,9 +115,9 @@ func setDefault(object map[string]any, field, value string) {
 	}
 }
 
-// mergeByController returns a list of entries that each name their controller and the object that
-// they are about, in the field ref. Entries of other controllers are kept. The list is never nil,
-// because it is a required field.
+// mergeByController returns a list of entries, each with the name of its controller and, in the
+// field ref, a reference to its object. Entries of other controllers are kept, own ones that are
+// not desired are removed. The list is never nil, because it is a required field.
 func (m *statusMerger) mergeByController(current, desired any, ref string) any {
 	wanted := slices.Clone(objectsOf(desired))
 	for _, e := range wanted {

@@ -70,7 +70,8 @@ func newObjectWatches(ctx context.Context, client dynamic.Interface, changed fun
 // wait blocks until all informers have stopped.
 func (w *objectWatches) wait() { _ = w.group.Wait() }
 
-// watchKind starts the informer of a kind, if it is not running.
+// watchKind starts the informer of a kind, if it is not running. Added and updated objects call
+// changed. It returns an error for an unknown kind.
 func (w *objectWatches) watchKind(kind api.Kind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -61,8 +61,9 @@ func (r *reporter) run(ctx context.Context) {
 // deleteTimeout bounds the deletion of the report at shutdown.
 const deleteTimeout = 2 * time.Second
 
-// updateReport writes the report if its content differs or it would soon be considered expired. It
-// deletes the report if this replica leads.
+// updateReport writes the report if its content differs or it would soon be considered expired;
+// more often while an object is incomplete. It deletes the report if this replica leads, and does
+// nothing before the first snapshot.
 func (r *reporter) updateReport(ctx context.Context) error {
 	switch {
 	case !r.Applied.hasSnapshot():
@@ -90,8 +91,9 @@ func (r *reporter) updateReport(ctx context.Context) error {
 	return nil
 }
 
-// countProgress returns the progress of each recently changed object among this replica's proxies.
-// It omits rejected objects, and objects that were reported as complete for completeReportDuration.
+// countProgress returns the progress of each recently changed object among this replica's proxies,
+// at most maxReportedObjects. It omits rejected objects, and objects that were reported as complete
+// for completeReportDuration.
 func (r *reporter) countProgress() map[string]progress {
 	now := r.now()
 	recent := r.Applied.changedSince(now.Add(-incompleteReportDuration))
@@ -120,6 +122,8 @@ func (r *reporter) countProgress() map[string]progress {
 	return out
 }
 
+// writeReport writes the report to this replica's ConfigMap, which is owned by its pod if that is
+// known.
 func (r *reporter) writeReport(ctx context.Context, x report) error {
 	text, err := json.Marshal(x)
 	if err != nil {

@@ -100,7 +100,8 @@ const logInterval = time.Minute
 // unknown.
 type recentWrite struct{ from, to *object }
 
-// run evaluates and writes until ctx ends.
+// run evaluates and writes until ctx ends: after changes, when the evaluator asks for it, and while
+// edits remain, at most every limits.Interval.
 func (w *writeLoop) run(ctx context.Context, changed <-chan struct{}) {
 	wake := make(chan struct{}, 1)
 	w.watches = newObjectWatches(ctx, w.client, func() {
@@ -162,8 +163,9 @@ func (w *writeLoop) forEachLatest(f func(*object)) {
 	})
 }
 
-// writeEdits writes the due edits, newest first, and reports whether edits remain. It stops after
-// about a second, because the remaining edits may be outdated by then.
+// writeEdits writes the due edits, newest first, and reports whether edits remain or have to be
+// retried. It writes at most about a second's worth of the rate limit, because the remaining edits
+// may be outdated by then. Edits that failed recently are left out.
 func (w *writeLoop) writeEdits(ctx context.Context, due []edit) (more bool) {
 	now := time.Now()
 	maps.DeleteFunc(w.retryAfter, func(_ config.Key, until time.Time) bool { return !now.Before(until) })
@@ -203,8 +205,9 @@ func (w *writeLoop) watchedVersion(o *object) *object {
 	return o
 }
 
-// recordResult counts the result of a write and updates recentWrites and retryAfter. Failures are
-// logged at most once per logInterval and reason.
+// recordResult counts the result of a write and updates recentWrites, and retryAfter for a failure.
+// Conflicts and deleted objects are no failures. Failures are logged at most once per logInterval
+// and reason.
 func (w *writeLoop) recordResult(e edit, r result, now time.Time) {
 	k := e.key()
 	delete(w.retryAfter, k)
@@ -232,8 +235,8 @@ func (w *writeLoop) recordResult(e edit, r result, now time.Time) {
 // patchTimeout bounds one write.
 const patchTimeout = 10 * time.Second
 
-// patchStatus patches the status. The API server returns a conflict if the object's resource
-// version has changed.
+// patchStatus patches the status and returns the new object or an error. The API server returns a
+// conflict if the object's resource version has changed.
 func (w *writeLoop) patchStatus(ctx context.Context, e edit) result {
 	gvr, err := resourceOf(e.kind)
 	if err != nil {

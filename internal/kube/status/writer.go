@@ -45,7 +45,7 @@ type Writer struct {
 	leading atomic.Bool
 }
 
-// New returns a Writer with defaults for zero options. It sends no request.
+// New returns a Writer with defaults for options that are zero. It sends no request.
 func New(o Options) *Writer {
 	if o.Metrics == nil {
 		o.Metrics = noMetrics{}
@@ -98,6 +98,8 @@ func (w *Writer) LeadRevision(ctx context.Context) {
 
 func (w *Writer) isDefault() bool { return w.Revision == "" || w.Revision == "default" }
 
+// writeConditions writes the conditions of objects of the selected revisions, and receives other
+// replicas' reports, until ctx ends.
 func (w *Writer) writeConditions(ctx context.Context, mine func(revision string) bool) {
 	group, ctx := errgroup.WithContext(ctx)
 	heard := newReportCollector(w.Pod+reportSuffix, w.Timing)
@@ -133,7 +135,8 @@ func newWriteLoop(j evaluator, o Options) *writeLoop {
 	}
 }
 
-// watchReports watches the reports of other replicas and passes them to the collector.
+// watchReports watches the reports of other replicas, passes them to the collector and deletes
+// expired ones, until ctx ends. If watching fails, the leader counts only its own proxies.
 func (w *Writer) watchReports(ctx context.Context, to *reportCollector) {
 	informer := coreinformers.NewFilteredConfigMapInformer(
 		w.Kubernetes,
@@ -178,7 +181,8 @@ func (w *Writer) watchReports(ctx context.Context, to *reportCollector) {
 	_ = group.Wait() // they return no errors
 }
 
-// deleteExpiredReports periodically deletes the reports of replicas that are gone.
+// deleteExpiredReports deletes the reports of replicas that are gone, every heartbeat, until ctx
+// ends. Failures are logged.
 func (w *Writer) deleteExpiredReports(ctx context.Context, of *reportCollector) {
 	for ctx.Err() == nil {
 		sleepContext(ctx, heartbeat)
