@@ -12,8 +12,8 @@ import (
 // list indexes may change.
 type addedDefaults map[string]any
 
-// addMissing adds to an object, as the user wrote it, the fields that only its encoded form has,
-// and records each by its path.
+// addMissing adds to written, an object as the user wrote it, the fields that only its encoded form
+// has, and records each by its path. Lists are compared by position.
 func (d addedDefaults) addMissing(written, encoded any, place string) {
 	switch w := written.(type) {
 	case map[string]any:
@@ -34,7 +34,7 @@ func (d addedDefaults) addMissing(written, encoded any, place string) {
 	}
 }
 
-// removeUnchanged removes the recorded fields whose value is unchanged.
+// removeUnchanged removes the recorded fields whose value is still the recorded one.
 func (d addedDefaults) removeUnchanged(object any, place string) {
 	switch o := object.(type) {
 	case map[string]any:

@@ -10,8 +10,8 @@ import (
 	"istio.io/api/annotation"
 )
 
-// annotationWarnings returns warnings about annotations without effect: misspelled names, and
-// invalid or unsupported values.
+// annotationWarnings returns warnings about annotations without effect: misspelled names, values
+// that are neither true nor false, and the unsupported readiness of application ports.
 func annotationWarnings(annotations map[string]string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {

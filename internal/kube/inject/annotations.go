@@ -114,7 +114,8 @@ func checkRanges(v string) error {
 	return nil
 }
 
-// checkInterfaces validates names of network interfaces, which have at most 15 bytes.
+// checkInterfaces validates a comma-separated list of network interfaces, which have at most 15
+// bytes. The empty list is valid.
 func checkInterfaces(v string) error {
 	if v == "" {
 		return nil
@@ -172,7 +173,7 @@ func checkConfigMapName(v string) error {
 }
 
 // checkNamedObjects accepts both of Istio's forms: a list of objects with names, and an object with
-// one object per name.
+// one object per name. It returns an error for all others.
 func checkNamedObjects(v string) error {
 	var byName map[string]map[string]any
 	if json.Unmarshal([]byte(v), &byName) == nil {

@@ -50,8 +50,8 @@ type Config struct {
 }
 
 // ParseConfig parses the configuration in YAML. Invalid templates, selectors and policies are added
-// to Faults; it returns an error only if the YAML is invalid. env is the lookup of the template
-// function env; if nil, no variable is set.
+// to Faults and have no effect, where an invalid policy is Disabled; it returns an error only if
+// the YAML is invalid. env is the lookup of the template function env; if nil, no variable is set.
 func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 	var parsed struct {
 		Policy               Policy                 `json:"policy"`

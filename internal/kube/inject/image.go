@@ -32,7 +32,8 @@ func (v Values) imageName(name, variant string, annotations map[string]string) s
 	return g.Hub + "/" + cmp.Or(name, "proxyv2") + ":" + tagWithVariant(tag, variant)
 }
 
-// tagWithVariant replaces the variant suffix of a tag. An empty variant keeps the tag.
+// tagWithVariant replaces the suffix -distroless or -debug of a tag by the variant, or removes it
+// for the variant "default". An empty variant keeps the tag.
 func tagWithVariant(tag, variant string) string {
 	if variant == "" {
 		return tag

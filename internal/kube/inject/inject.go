@@ -55,8 +55,9 @@ type Result struct {
 	Warnings []string
 }
 
-// Inject returns the pod with its templates applied. It does not call [Config.Decide]. It returns
-// an error for invalid annotations and failing templates.
+// Inject returns the pod with its templates applied, and warnings. It does not call
+// [Config.Decide], and does not change r. It returns an error for invalid annotations, failing
+// templates and a pod without containers.
 func (s *Settings) Inject(r Request) (Result, error) {
 	j, err := s.newInjection(r)
 	if err != nil {
@@ -96,7 +97,9 @@ type injection struct {
 	overrides *containerOverrides
 }
 
-// newInjection validates the pod's annotations and computes its ProxyConfig and environment.
+// newInjection copies the pod, validates its annotations and reads its ProxyConfig, environment,
+// and what an earlier injection recorded. An invalid ProxyConfig annotation is only recorded, in
+// ignoredConfig.
 func (s *Settings) newInjection(r Request) (*injection, error) {
 	j := &injection{Settings: s, Request: r, pod: r.Pod.DeepCopy(), env: maps.Clone(r.Env)}
 	j.pod.Namespace = cmp.Or(j.pod.Namespace, r.Namespace)
@@ -139,8 +142,8 @@ func (j *injection) applyAnnotations() {
 	}
 }
 
-// setClusterAndNetwork sets the cluster and network in the environment. The pod's label overrides
-// the webhook's path, which overrides the values.
+// setClusterAndNetwork sets the cluster and network in the environment, and removes empty ones. The
+// pod's label for the network overrides the webhook's path, which overrides the values.
 func (j *injection) setClusterAndNetwork() {
 	if j.env == nil {
 		j.env = map[string]string{}
@@ -160,7 +163,8 @@ func (j *injection) setClusterAndNetwork() {
 	}
 }
 
-// renderTemplates returns the pod merged with its templates, and the merged templates alone.
+// renderTemplates returns the pod merged with its templates, in their order, and the merged
+// templates alone. It returns an error for a missing or invalid template.
 func (j *injection) renderTemplates() (merged, injected *corev1.Pod, err error) {
 	data := j.templateData()
 	merged, injected = j.pod, &corev1.Pod{}
@@ -228,7 +232,7 @@ func (j *injection) templateNames() []string {
 	return list
 }
 
-// templateData returns the input of the templates.
+// templateData returns the input of the templates. They see the pod without an earlier injection.
 func (j *injection) templateData() render.Data {
 	owner := j.Owner
 	if owner == nil {
@@ -323,6 +327,8 @@ func setEnv(c *corev1.Container, env map[string]string) {
 	}
 }
 
+// podWarnings returns warnings for the user: of annotations, an ignored ProxyConfig, containers
+// that bypass the proxy, and a DNS policy that is not ClusterFirst.
 func (j *injection) podWarnings() []string {
 	list := annotationWarnings(j.pod.Annotations)
 	if j.ignoredConfig != nil {

@@ -39,7 +39,9 @@ func (s *Settings) InjectManifest(text []byte, o ManifestOptions) (out []byte, w
 	return bytes.Join(parts, []byte("---\n")), warnings, nil
 }
 
-// injectDocument returns a document with its workloads injected, or nil if none was.
+// injectDocument returns a document with its workloads injected, also the ones in a List, and
+// warnings. It returns nil if none was injected or the document is no object, and an error if one
+// workload fails.
 func (s *Settings) injectDocument(text []byte, o ManifestOptions) ([]byte, []string, error) {
 	var whole any
 	if err := yaml.Unmarshal(text, &whole); err != nil {

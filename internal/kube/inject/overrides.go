@@ -33,9 +33,9 @@ func readOverrides(pod *corev1.Pod) (*containerOverrides, error) {
 	return own, nil
 }
 
-// applyOverrides merges the user's own settings of injected containers over the templates' and
-// stores them in the annotation. If the pod was injected before, it reads them from the annotation,
-// because its containers also contain injected settings.
+// applyOverrides merges the user's own settings of injected containers over the templates'. In the
+// first injection it stores them in an annotation; in later ones it reads them from there (own),
+// because the containers then also contain injected settings.
 func applyOverrides(
 	merged, original, injected *corev1.Pod,
 	before *status,
@@ -118,8 +118,8 @@ func setAnnotation(pod *corev1.Pod, name, value string) {
 }
 
 // matchProxyUser copies the user's own user and group ID of the proxy to the container that sets up
-// traffic capture, because the proxy's traffic is identified by its user. With TPROXY the proxy
-// runs as root.
+// or validates traffic capture, because the proxy's traffic is identified by its user. With TPROXY
+// the proxy runs as root. It does nothing without own IDs or such a container.
 func matchProxyUser(pod *corev1.Pod, user *corev1.Container, tproxy bool) {
 	if user == nil || user.SecurityContext == nil ||
 		user.SecurityContext.RunAsUser == nil && user.SecurityContext.RunAsGroup == nil {

@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// CreatePatch returns a JSON patch (RFC 6902) that changes from into to. It is deterministic.
+// CreatePatch returns a JSON patch (RFC 6902) that changes from into to, and the same one for the
+// same pods.
 func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {

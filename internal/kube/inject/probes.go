@@ -21,9 +21,10 @@ type prober struct {
 	TimeoutSeconds int32                   `json:"timeoutSeconds,omitempty"`
 }
 
-// rewriteProbes redirects the kubelet's probes to the agent: the kubelet cannot probe the
-// application itself under mTLS, and the proxy accepts every TCP connection. It changes the pod's
-// probes and the proxy's environment. With again, the probers of the earlier injection are kept.
+// rewriteProbes redirects the kubelet's probes and hooks to the agent: the kubelet cannot probe the
+// application itself under mTLS, and the proxy accepts every TCP connection. It changes all
+// containers except the proxy, and the proxy's environment. With again, the probers of the earlier
+// injection are kept; it returns an error if they are invalid.
 func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 	probers := map[string]*prober{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -58,8 +59,8 @@ func rewriteProbes(pod *corev1.Pod, statusPort int32, again bool) error {
 	return nil
 }
 
-// rewriteContainer rewrites the probes and hooks of one container, and records the original ones by
-// their new path.
+// rewriteContainer rewrites the probes and lifecycle hooks of one container, and adds the original
+// ones to probers by their new path.
 func rewriteContainer(c *corev1.Container, statusPort int32, probers map[string]*prober) {
 	r := rewriter{ports: map[string]int32{}, statusPort: statusPort, probers: probers}
 	for _, p := range c.Ports {

@@ -35,7 +35,8 @@ type scrapeTarget struct {
 }
 
 // mergeMetrics makes Prometheus scrape the agent, and passes the pod's own scrape annotations to
-// the agent. It does nothing if merging is disabled or the pod opts out of scraping.
+// the agent. It does nothing if merging is disabled, the pod opts out of scraping, or its port is
+// already the agent's. It returns an error for invalid annotations.
 func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) error {
 	if !wantsScraping(pod.Annotations) || !mergesMetrics(m, pod.Annotations) {
 		return nil
@@ -131,8 +132,8 @@ func removePrometheusAnnotations(annotations map[string]string) {
 	})
 }
 
-// parseScrape parses the application's scrape annotations. It returns an error if a port is invalid
-// or reserved for the agent or proxy.
+// parseScrape parses the application's scrape annotations. Targets take precedence over port and
+// path. It returns an error if a port is invalid or reserved for the agent or proxy.
 func parseScrape(annotations map[string]string, statusPort string) (scrape, error) {
 	s := scrape{}
 	s.Scrape, _ = prometheusAnnotation(annotations, "prometheus_io_scrape")
@@ -165,7 +166,8 @@ func parseScrape(annotations map[string]string, statusPort string) (scrape, erro
 	return s, nil
 }
 
-// parseTargets parses a list such as "8080:/metrics,9090". The default path is /metrics.
+// parseTargets parses a list such as "8080:/metrics,9090". The default path is /metrics. It returns
+// an error for an entry without a port.
 func parseTargets(text string) ([]scrapeTarget, error) {
 	var list []scrapeTarget
 	for entry := range strings.SplitSeq(text, ",") {
@@ -185,6 +187,7 @@ func parseTargets(text string) ([]scrapeTarget, error) {
 	return list, nil
 }
 
+// checkScrapePort returns an error if the text is no port, or a port of the proxy or the agent.
 func checkScrapePort(text, statusPort string) error {
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {

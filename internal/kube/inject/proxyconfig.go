@@ -70,7 +70,7 @@ func firstMatching(
 	return nil
 }
 
-// mergeProxyConfig merges the fields that an object sets into c.
+// mergeProxyConfig sets the fields of c that over sets. Environment variables are merged by name.
 func mergeProxyConfig(c *meshconfig.ProxyConfig, over *networkingv1beta1.ProxyConfig) {
 	if over.GetConcurrency() != nil {
 		c.Concurrency = over.Concurrency

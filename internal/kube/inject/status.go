@@ -20,7 +20,8 @@ type status struct {
 	Revision         string   `json:"revision"`
 }
 
-// newStatus returns the status for the parts that the templates added.
+// newStatus returns the status for all parts of spec, which has only what the templates added. An
+// empty revision is "default".
 func newStatus(spec *corev1.PodSpec, revision string) status {
 	s := status{Revision: cmp.Or(revision, "default")}
 	for _, c := range spec.InitContainers {
@@ -52,9 +53,9 @@ func readStatus(pod *corev1.Pod) *status {
 	return s
 }
 
-// withoutInjected returns a copy of the pod without what an earlier injection added, as templates
-// should see it. It restores the user's own settings of injected containers, which that injection
-// moved to an annotation.
+// withoutInjected returns a copy of the pod without what an earlier injection (before) added, as
+// templates should see it. It adds the user's own settings of injected containers, which that
+// injection moved to an annotation, and removes Prometheus annotations with the agent's port.
 func withoutInjected(pod *corev1.Pod, before *status, own *containerOverrides, statusPort string) *corev1.Pod {
 	p := pod.DeepCopy()
 	if before != nil {

@@ -23,8 +23,8 @@ func (u Users) withDefaults() Users {
 	return u
 }
 
-// uncapturedWarnings returns warnings about containers with the proxy's user ID: their outbound
-// traffic bypasses the proxy.
+// uncapturedWarnings returns warnings about containers with the proxy's user ID, which the user may
+// have overridden: their outbound traffic bypasses the proxy.
 func (j *injection) uncapturedWarnings() []string {
 	uid := j.Users.withDefaults().UID
 	if own := userContainer(j.pod, j.previous, j.overrides, proxyContainer); own != nil && own.SecurityContext != nil &&

@@ -36,7 +36,7 @@ type injectorValues struct {
 	} `json:"sidecarInjectorWebhook"`
 }
 
-// ParseValues parses values in YAML or JSON.
+// ParseValues parses values in YAML or JSON. An empty text has an empty, non-nil Tree.
 func ParseValues(text []byte) (Values, error) {
 	v := Values{}
 	if err := yaml.Unmarshal(text, &v.Tree); err != nil {

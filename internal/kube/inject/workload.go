@@ -31,9 +31,10 @@ func templatePath(kind string) []string {
 	return nil
 }
 
-// injectWorkload injects the pod template of an object from a manifest, and keeps fields that
-// injection does not change as they were written. changed is false for other kinds, and for pods
-// that Decide rejects, with a warning.
+// injectWorkload injects the pod template of an object from a manifest in place, and keeps fields
+// that injection does not change as they were written. changed is false for other kinds, and for
+// pods that Decide rejects, with a warning. The policy is taken as Enabled. It returns an error if
+// the pod template is missing or injection fails.
 func (s *Settings) injectWorkload(
 	object map[string]any,
 	o ManifestOptions,
@@ -91,8 +92,9 @@ func (s *Settings) configWithPolicyEnabled() *Config {
 	return &c
 }
 
-// patchManifest applies the difference between two pods to an object as it was written in the
-// manifest. from must be its decoded form.
+// patchManifest applies the difference between two pods to written, an object as it was written in
+// the manifest. from must be its decoded form. Default values that only decoding adds are not
+// written.
 func patchManifest(written map[string]any, from, to *corev1.Pod) error {
 	text, err := CreatePatch(from, to)
 	if err != nil {

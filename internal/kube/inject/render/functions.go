@@ -140,7 +140,8 @@ func omitKeys(m map[string]string, keys ...string) map[string]string {
 	return rest
 }
 
-// stringDict is sprig's dict for strings, for labels and annotations.
+// stringDict is sprig's dict for strings, for labels and annotations. A last key without a value
+// has the value "".
 func stringDict(keysAndValues ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(keysAndValues); i += 2 {
@@ -152,7 +153,8 @@ func stringDict(keysAndValues ...string) map[string]string {
 	return m
 }
 
-// withoutNil removes null values from a tree of JSON values, and collections that become empty.
+// withoutNil removes null values from a tree of JSON values, and collections that thereby become
+// empty; a collection that was empty stays.
 func withoutNil(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

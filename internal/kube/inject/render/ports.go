@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// excludeInboundPort adds a port to a list of excluded ports, unless it is empty, 0 or in the list.
+// excludeInboundPort returns a comma-separated list of excluded ports with a port added, unless it
+// is empty, 0 or in the list.
 func excludeInboundPort(port any, excluded string) string {
 	add := strings.TrimSpace(fmt.Sprint(port))
 	if add == "" || add == "0" {
@@ -36,7 +37,7 @@ func applicationPorts(containers []corev1.Container) string {
 	return listPorts(containers, func(c corev1.Container) bool { return c.Name != "istio-proxy" })
 }
 
-// listPorts returns the comma-separated TCP ports of the selected containers.
+// listPorts returns the comma-separated ports of the selected containers, except of UDP and SCTP.
 func listPorts(containers []corev1.Container, of func(corev1.Container) bool) string {
 	var list []string
 	for _, c := range containers {
@@ -69,6 +70,8 @@ func appendMultusNetwork(existing, network string) string {
 	return existing + ", " + network
 }
 
+// appendToJSON adds a network, as name or namespace/name, to a JSON list that ends at
+// existing[end]. It returns the list unchanged if it has the network or is invalid.
 func appendToJSON(existing string, end int, network string) string {
 	var networks []map[string]any
 	if json.Unmarshal([]byte(existing), &networks) != nil {

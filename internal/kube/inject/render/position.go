@@ -38,7 +38,7 @@ type position struct {
 	flow int
 }
 
-// advance updates the position by one byte.
+// advance updates the position by one byte of the output.
 func (p *position) advance(c byte) {
 	if c == '\n' {
 		p.endLine()

@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// protoToJSON returns a message as JSON. Of a ProxyConfig it omits default values, so that pods
-// stay readable.
+// protoToJSON returns a message as JSON, and {} for nil. Of a ProxyConfig it omits default values,
+// so that pods stay readable.
 func protoToJSON(m proto.Message) (string, error) {
 	if c, ok := m.(*meshconfig.ProxyConfig); ok && c != nil {
 		m = withoutDefaults(c)

@@ -10,7 +10,7 @@ import (
 
 // checkScalar returns the text to print for a value of the pod at the current position: escaped
 // inside quotes, and unchanged elsewhere. It returns an error if the value would not stay within
-// its scalar.
+// its scalar: line breaks outside of double quotes, and YAML syntax in or before a plain scalar.
 func (w *writer) checkScalar(v any) (any, error) {
 	s := printedText(v)
 	at := w.position.nextContext()
@@ -92,7 +92,7 @@ func printedText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// escapeDoubleQuoted escapes a value for double quotes.
+// escapeDoubleQuoted escapes a value for double quotes: quotes, backslashes and control characters.
 func escapeDoubleQuoted(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -115,7 +115,7 @@ func breaksLine(r rune) bool {
 		r == '\uffff'
 }
 
-// isQuotedScalar reports whether the text is one quoted scalar.
+// isQuotedScalar reports whether the text is one quoted scalar, single or double, and nothing else.
 func isQuotedScalar(s string) bool {
 	if len(s) < 2 {
 		return false

@@ -17,7 +17,8 @@ const (
 	fromPod
 )
 
-// addChecks appends the scalar check to every action that prints a value of the pod.
+// addChecks appends a check to every action that prints a value of the pod: another one for actions
+// that encode or quote the value.
 func addChecks(t *template.Template) {
 	w := &taintAnalysis{
 		templates: map[string]*parse.Tree{},
@@ -90,6 +91,8 @@ func (w *taintAnalysis) analyzeList(s scope, l *parse.ListNode) {
 	}
 }
 
+// analyzeNode records the actions below a node that print a value which may come from the pod, and
+// the origins of variables.
 func (w *taintAnalysis) analyzeNode(s scope, n parse.Node) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -150,6 +153,8 @@ func (w *taintAnalysis) commandOrigin(s scope, c *parse.CommandNode) origin {
 	return from
 }
 
+// valueOrigin returns where the value of an operand may come from. Literals and functions without
+// arguments come from the operator.
 func (w *taintAnalysis) valueOrigin(s scope, n parse.Node) origin {
 	switch n := n.(type) {
 	case *parse.DotNode:
@@ -181,8 +186,8 @@ func fieldOrigin(of origin, names []string) origin {
 	return fromPod
 }
 
-// printsEncoded reports whether a pipeline prints a whole value as YAML or JSON, which needs
-// escaping only inside quotes.
+// printsEncoded reports whether a pipeline prints a whole value as YAML or JSON, at most indented
+// or trimmed, which needs escaping only inside quotes.
 func printsEncoded(p *parse.PipeNode) bool {
 	for i, c := range p.Cmds {
 		name := ""

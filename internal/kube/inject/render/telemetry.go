@@ -10,7 +10,8 @@ import (
 )
 
 // otelResourceAttributes returns the value of OTEL_RESOURCE_ATTRIBUTES by OpenTelemetry's rules for
-// Kubernetes, or "" unless a provider of the mesh enables it (serviceAttributeEnrichment).
+// Kubernetes: annotations override labels, which override the image's version, used for a single
+// container. It returns "" unless a provider of the mesh enables it (serviceAttributeEnrichment).
 func otelResourceAttributes(
 	m *meshconfig.MeshConfig,
 	annotations, labels map[string]string,
@@ -48,7 +49,8 @@ func otelResourceAttributes(
 	return strings.Join(list, ",")
 }
 
-// imageVersion returns the version in an image name: tag, digest, or tag@digest.
+// imageVersion returns the version in an image name: tag, digest, or tag@digest; "" if it has
+// neither.
 func imageVersion(image string) string {
 	name, digest, _ := strings.Cut(image, "@")
 	tag := ""
