@@ -46,7 +46,7 @@ func (o Options) ApplyTo(config *rest.Config) {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 }
 
-// loadConfig loads the kubeconfig or the pod's service account.
+// loadConfig loads the kubeconfig, or without one the pod's service account.
 func (o Options) loadConfig() (*rest.Config, error) {
 	if o.Kubeconfig == "" {
 		config, err := rest.InClusterConfig()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// resource returns the resource of a kind that is deployed.
+// resource returns the resource of a kind that is deployed, and an empty one for other kinds.
 func resource(kind string) schema.GroupVersionResource {
 	switch kind {
 	case "Deployment":
@@ -83,8 +83,9 @@ func sortedKeys(text []byte) []byte {
 // requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second
 
-// apply applies an object of a Gateway. It sends no request if the object is as it was after the
-// last apply of the same manifest, and writes nothing if the object exists but is not managed.
+// apply applies an object of a Gateway. It sends no request if manifest and object are as they were
+// after the last apply, and writes nothing if the object exists without managedLabel. The selector
+// of an existing Deployment is kept, because it cannot be changed.
 func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m manifest) error {
 	u := &unstructured.Unstructured{Object: m}
 	key := objectKey{u.GetKind(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}

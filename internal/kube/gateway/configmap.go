@@ -51,8 +51,8 @@ func (c *configMaps) informer(namespace string, restrict func(*metav1.ListOption
 	return informer
 }
 
-// start starts the watch of the defaults. It returns false if the context has ended before it has
-// synced.
+// start starts the watch of the classes' defaults; a change enqueues the Gateways of the class. It
+// returns false if the context has ended before the watch has synced.
 func (c *configMaps) start() bool {
 	changed := func(o any) {
 		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -117,7 +117,8 @@ func (c *configMaps) get(name types.NamespacedName) (data map[string]string, exi
 	return m.Data, true
 }
 
-// watchNamed returns the informer of a ConfigMap, and starts it if it is the first call.
+// watchNamed returns the informer of a ConfigMap, and starts it in the first call. Changes enqueue
+// the Gateways that use the ConfigMap.
 func (c *configMaps) watchNamed(name types.NamespacedName) cache.SharedIndexInformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

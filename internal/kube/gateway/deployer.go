@@ -27,7 +27,8 @@ type Deployer struct {
 	someOnce sync.Once
 }
 
-// New returns a Deployer. It sends no request before Run.
+// New returns a Deployer with defaults for missing options. The revision "default" becomes "". It
+// sends no request before Run.
 func New(o Options) *Deployer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -133,6 +134,8 @@ func (r *reconciler) enqueueIf(condition func(*Spec) bool) {
 	}
 }
 
+// work reconciles Gateways from the queue until that is shut down. A Gateway that fails, or panics,
+// is logged and queued again with a backoff.
 func (r *reconciler) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.NamespacedName]) {
 	for {
 		gateway, ended := queue.Get()
@@ -220,8 +223,9 @@ func (r *reconciler) isOwnRevision(meta *metav1.PartialObjectMetadata) bool {
 
 const defaultRevision = "default"
 
-// overlays returns the overlays of a Gateway, the most specific last. It returns an error if the
-// Gateway's reference is invalid, or a ConfigMap does not exist.
+// overlays returns the overlays of a Gateway, the most specific last: of its class by label, by the
+// class's parameters, and by its own. It returns an error if the Gateway's reference does not name
+// a ConfigMap, or a ConfigMap does not exist.
 func (r *reconciler) overlays(spec *Spec) ([]map[string]string, error) {
 	var list []map[string]string
 	if data := r.watches.classDefaults(spec.Class); data != nil {

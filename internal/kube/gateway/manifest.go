@@ -97,8 +97,8 @@ func (in *input) labels() map[string]string {
 	return l
 }
 
-// infrastructureLabels returns the labels in spec.infrastructure, or else those of the Gateway if
-// they are copied.
+// infrastructureLabels returns the labels in spec.infrastructure, without those of the Gateway API,
+// or else the ones of the Gateway if they are copied, without the revision.
 func (in *input) infrastructureLabels() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Labels != nil {
 		return withoutGatewayAPI(i.Labels)
@@ -205,6 +205,8 @@ func (in *input) podAnnotations() map[string]string {
 	return a
 }
 
+// serviceSpec returns the spec of the Service, by default a LoadBalancer. The Gateway's first
+// address becomes the address of a load balancer, the others are external IPs.
 func (in *input) serviceSpec() manifest {
 	kind := cmp.Or(in.meta.GetAnnotations()[annotation.NetworkingServiceType.Name], string(corev1.ServiceTypeLoadBalancer))
 	spec := manifest{

@@ -88,7 +88,7 @@ func (w *watches) metadata(r schema.GroupVersionResource, labelled string) cache
 }
 
 // start starts the informers and waits until they have synced. It returns false if the context has
-// ended before.
+// ended before, or an informer cannot be watched, which is logged.
 func (w *watches) start() bool {
 	handle := func(informer cache.SharedIndexInformer, changed func(*metav1.PartialObjectMetadata)) error {
 		notify := func(o any) {

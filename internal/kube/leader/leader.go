@@ -39,7 +39,7 @@ type Elections struct {
 	lock    func(task string) resourcelock.Interface
 }
 
-// New returns Elections with defaults for zero options. It sends no request.
+// New returns Elections with defaults for options that are zero. It sends no request.
 func New(o Options) *Elections {
 	if o.LeaseDuration <= 0 {
 		o.LeaseDuration = 30 * time.Second
@@ -92,8 +92,8 @@ type term struct {
 	ended   bool
 }
 
-// runElection returns when the leadership is lost or ctx ends. It renews the Lease until the task
-// has returned, and then releases it.
+// runElection takes part in one election. It returns when the leadership is lost or ctx ends, and
+// only after the task has returned. Until then it renews the Lease; then it releases it.
 func (t *term) runElection(ctx context.Context) error {
 	o := t.e.options
 	log := o.Log.With("task", t.task)

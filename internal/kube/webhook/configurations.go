@@ -63,7 +63,8 @@ type Configurations struct {
 	validationWorks bool
 }
 
-// Run maintains the configurations until ctx ends.
+// Run maintains the configurations with the label of the revision until ctx ends, for injection,
+// validation or both.
 func (c *Configurations) Run(ctx context.Context) error {
 	c.limits = map[string]*rate.Limiter{}
 	factory := informers.NewSharedInformerFactoryWithOptions(
@@ -148,8 +149,9 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// reconcileLoop reconciles all configurations when one changes, when the roots change, and after
-// errors with a backoff.
+// reconcileLoop reconciles all configurations when one changes, when the roots change, when the
+// rate limit allows a delayed write, and after errors with a backoff. Without a CA bundle it only
+// waits.
 func (c *Configurations) reconcileLoop(
 	ctx context.Context,
 	changed <-chan struct{},
@@ -195,7 +197,7 @@ func listObjects(informer cache.SharedIndexInformer) []any {
 }
 
 // reconcileAll reconciles the given configurations. It returns when to retry writes that the rate
-// limit delayed, or 0.
+// limit delayed, or 0, and the errors of all.
 func (c *Configurations) reconcileAll(
 	ctx context.Context,
 	bundle []byte,
@@ -224,8 +226,8 @@ func (c *Configurations) reconcileAll(
 	return again, errors.Join(errs...)
 }
 
-// reconcileInjection sets the caBundle of the injection webhooks. It returns how long to wait if
-// the rate limit delays the write.
+// reconcileInjection sets the caBundle of the injection webhooks, if it differs. It returns how
+// long to wait if the rate limit delays the write, else 0. A deleted configuration is ignored.
 func (c *Configurations) reconcileInjection(
 	ctx context.Context,
 	m *admissionregistrationv1.MutatingWebhookConfiguration,
@@ -259,8 +261,9 @@ func (c *Configurations) reconcileInjection(
 }
 
 // reconcileValidation sets the caBundle of the validation webhooks. If that is right and a
-// failurePolicy is not Fail, it probes validation once and then sets Fail. It returns how long to
-// wait if the rate limit delays the write.
+// failurePolicy is not Fail, it probes validation, until that has worked once, and then sets Fail.
+// It returns how long to wait if the rate limit delays the write, else 0, and an error if the probe
+// fails.
 func (c *Configurations) reconcileValidation(
 	ctx context.Context,
 	v *admissionregistrationv1.ValidatingWebhookConfiguration,
@@ -292,8 +295,9 @@ func (c *Configurations) reconcileValidation(
 	return c.patchValidation(ctx, v.Name, part, "validation works; set failurePolicy Fail")
 }
 
-// patchValidation patches a configuration and logs the message done. A deleted configuration is
-// ignored.
+// patchValidation patches a configuration, counts that and logs the message done. A deleted
+// configuration is ignored. If the rate limit delays the write, it writes nothing and returns how
+// long to wait.
 func (c *Configurations) patchValidation(
 	ctx context.Context,
 	name string,

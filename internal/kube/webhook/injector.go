@@ -85,7 +85,8 @@ func (i *Injector) currentSettings() *inject.Settings {
 	return s
 }
 
-// injectionHandler returns the handler of pod reviews. Pods that cannot be injected are denied.
+// injectionHandler returns the handler of pod reviews, which counts their results. Pods that cannot
+// be injected are denied and logged.
 func (s *Server) injectionHandler(i *Injector) http.Handler {
 	m := s.options.Metrics
 	return s.reviewHandler(
@@ -182,7 +183,8 @@ func (i *Injector) reviewPod(
 	return response, true, nil
 }
 
-// checkPodLimits returns an error if the pod has too large annotations or too many containers.
+// checkPodLimits returns an error if the pod has too large annotations, too many values in the
+// overrides, or too many containers.
 func checkPodLimits(pod *corev1.Pod) error {
 	size := 0
 	for k, v := range pod.Annotations {

@@ -63,7 +63,8 @@ func (s *Server) reviewHandler(maxValues int, review reviewFunc, onError func(co
 }
 
 // handleReview reads, checks and decodes a request within the budget, has it reviewed and returns
-// the encoded response. Errors of the client are of type badRequest.
+// the encoded response. Errors of the client are of type badRequest; errOverloaded means that the
+// budget or the workers are exhausted.
 func (s *Server) handleReview(
 	w http.ResponseWriter,
 	r *http.Request,
@@ -190,8 +191,9 @@ func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 	}
 }
 
-// exceedsValueLimit reports whether JSON has more than limit values, before it is decoded. Three
-// bytes can request a container, which takes a thousand bytes once decoded.
+// exceedsValueLimit estimates, from commas and brackets, whether JSON has more than limit values,
+// before it is decoded. Three bytes can request a container, which takes a thousand bytes once
+// decoded.
 func exceedsValueLimit(body []byte, limit int) bool {
 	n, quoted := 0, false
 	for i := 0; i < len(body); i++ {

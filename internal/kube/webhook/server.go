@@ -63,7 +63,8 @@ func New(o Options) *Server {
 	}
 }
 
-// Handler returns the HTTP handler, without TLS.
+// Handler returns the HTTP handler, without TLS: /inject and /validate if configured, and
+// /httpsReady.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	if i := s.options.Injector; i != nil {

@@ -45,8 +45,8 @@ type validationResult struct {
 	reason   string // metric label
 }
 
-// validationHandler returns the handler of a Validator. Deletions and subresources are always
-// allowed; dry runs are not counted or logged.
+// validationHandler returns the handler of a Validator. Operations other than create and update,
+// and subresources, are always allowed; results of dry runs are not counted or logged.
 func (s *Server) validationHandler(v *Validator) http.Handler {
 	m := s.options.Metrics
 	return s.reviewHandler(
@@ -87,7 +87,8 @@ func (s *Server) validationHandler(v *Validator) http.Handler {
 	)
 }
 
-// validateObject validates a created or updated object. An update that leaves an invalid spec
+// validateObject validates a created or updated object. Objects that are being deleted are valid;
+// objects of groups that are not read get only warnings. An update that leaves an invalid spec
 // unchanged is allowed with warnings, because otherwise the object's metadata, such as finalizers,
 // could not be changed.
 func (v *Validator) validateObject(r *admissionv1.AdmissionRequest) validationResult {
@@ -149,8 +150,9 @@ type objectHead struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 }
 
-// completeMetadata returns the object with a name and a namespace. An object with generateName gets
-// a name of the final length.
+// completeMetadata returns the object with a name and a namespace, from the request if they are
+// missing. An object with generateName gets a name of the final length. It returns an error if the
+// metadata cannot be decoded.
 func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 	head := objectHead{}
 	if err := json.Unmarshal(r.Object.Raw, &head); err != nil {
