@@ -92,7 +92,8 @@ type agent struct {
 
 // Run starts Envoy and serves the status port until ctx ends or Envoy exits. When ctx ends, Envoy
 // is drained and stopped, and the error is nil. If Envoy exits by itself, the error is an
-// *envoy.ExitError.
+// *envoy.ExitError. With DisableEnvoy no Envoy is started. If the port or a part cannot be opened,
+// nothing is started.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
 	a := newAgent(o)

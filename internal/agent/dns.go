@@ -24,7 +24,8 @@ func (a *agent) servesDNS() bool {
 	return d.Serve || d.Capture && a.Node.Type == mesh.SidecarProxy
 }
 
-// openDNS opens the DNS proxy if it is enabled.
+// openDNS opens the DNS proxy if it is enabled, and adds it to p. An invalid DNS_PROXY_ADDR is an
+// error.
 func (a *agent) openDNS(p *parts) error {
 	if !a.servesDNS() {
 		return nil

@@ -96,9 +96,10 @@ func (o Options) identitySocket() string {
 	return "./" + filepath.Join(identitySocketDir, o.Environment.Security.Socket)
 }
 
-// openSecrets opens the SDS server, with certificates of the authority or from files. If another
-// server serves the identity's socket, that is used, and this one serves only secrets from files at
-// fileSocket. It fails if a custom socket (WORKLOAD_IDENTITY_SOCKET_FILE) is not served.
+// openSecrets opens the SDS server, with certificates of the authority or from files, and adds it
+// to p. If another server serves the identity's socket, that is used, and this one serves only
+// secrets from files at fileSocket. It fails if a custom socket (WORKLOAD_IDENTITY_SOCKET_FILE) is
+// not served.
 func (a *agent) openSecrets(p *parts) error {
 	store := secret.NewStore()
 	a.metrics.RegisterExpiries(store.Expiries)
@@ -202,7 +203,8 @@ func existingFile(path string) string {
 }
 
 // newRenewer returns the renewer of the workload's certificate, which also writes it to
-// OUTPUT_CERTS if that is set.
+// OUTPUT_CERTS if that is set; failures of that are only logged. Without SERVICE_ACCOUNT it warns
+// and uses "default".
 func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *identity.Renewer {
 	s, m := a.Environment.Security, a.Node.Metadata
 	if m.ServiceAccount == "" {
@@ -247,7 +249,9 @@ func (a *agent) outputKeyMode() identity.KeyMode {
 	}
 }
 
-// openRelay opens the xDS proxy. It does nothing if Envoy connects to the control plane itself.
+// openRelay opens the xDS proxy, and adds it and its debug server to p. It also writes the
+// bootstrap of proxyless gRPC if that is configured. It does nothing if Envoy connects to the
+// control plane itself.
 func (a *agent) openRelay(p *parts) error {
 	if !a.Environment.XDS.ViaAgent {
 		return nil

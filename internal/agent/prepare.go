@@ -18,7 +18,8 @@ import (
 // lookupTimeout bounds resolving the address of the statsd daemon.
 const lookupTimeout = 10 * time.Second
 
-// Prepare writes the bootstrap file and returns the command that starts Envoy with it.
+// Prepare writes the bootstrap file, unless the user has one, and returns the command that starts
+// Envoy with it.
 func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	path, err := configFile(ctx, o)
 	if err != nil {
@@ -43,7 +44,8 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 }
 
 // configFile returns the path of Envoy's bootstrap. It writes a bootstrap unless
-// ProxyConfig.customConfigFile names one, which is used unchanged.
+// ProxyConfig.customConfigFile names one, which is used unchanged and must exist. Bootstrap
+// templates are refused. With hot restart each epoch has a file of its own.
 func configFile(ctx context.Context, o Options) (string, error) {
 	if own := o.Config.GetCustomConfigFile(); own != "" {
 		if _, err := os.Stat(own); err != nil {
@@ -109,7 +111,8 @@ func refuseTemplate(o Options) error {
 	return nil
 }
 
-// readOverride returns the configuration that Envoy merges over the bootstrap, "" if there is none.
+// readOverride returns the configuration that Envoy merges over the bootstrap
+// (ISTIO_BOOTSTRAP_OVERRIDE), "" if there is none. It fails if the file is missing or invalid.
 func readOverride(o Options) (string, error) {
 	if o.Environment.BootstrapOverride == "" {
 		return "", nil

@@ -38,7 +38,8 @@ type handover struct{ epoch int }
 // sequence.
 func (o Options) baseIDFile() string { return filepath.Join(o.Config.GetConfigPath(), "base-id") }
 
-// hotRestart returns Envoy's hot restart parameters, nil if it is disabled.
+// hotRestart returns Envoy's hot restart parameters, nil if it is disabled. From the second epoch
+// on it reads the base ID from a file, and fails if that is missing or invalid.
 func (o Options) hotRestart() (*envoy.HotRestart, error) {
 	if !o.Environment.HotRestart {
 		return nil, nil
@@ -56,7 +57,8 @@ func (o Options) hotRestart() (*envoy.HotRestart, error) {
 	return f, nil
 }
 
-// launchEnvoy starts an Envoy of an epoch and a goroutine that reports its exit.
+// launchEnvoy starts an Envoy of an epoch and a goroutine that reports its exit to a.exited. From
+// the second epoch on the configuration is validated first.
 func (a *agent) launchEnvoy(ctx context.Context, epoch int) (*envoyRun, error) {
 	o := a.Options
 	o.epoch = epoch
@@ -105,7 +107,7 @@ func (a *agent) startReplacement(ctx context.Context) {
 	go a.awaitHandover(ctx, g)
 }
 
-// awaitHandover sends a handover when the new Envoy is live. It returns without one if the Envoy
+// awaitHandover sends a handover when the new Envoy is live. It returns without one if that Envoy
 // exits or ctx ends.
 func (a *agent) awaitHandover(ctx context.Context, g *envoyRun) {
 	tick := time.NewTicker(handoverPoll)
@@ -154,8 +156,8 @@ func (a *agent) completeHandover(ctx context.Context, h handover) {
 }
 
 // handleExit handles the exit of an Envoy. It returns an error, which ends the agent, if the active
-// Envoy exited without having been stopped or replaced. A failed replacement is retried with
-// backoff.
+// Envoy exited without having been stopped or replaced. If its replacement runs, that becomes
+// active. A failed replacement is retried with backoff, up to maxAttempts.
 func (a *agent) handleExit(g *envoyRun) error {
 	switch g {
 	case a.current:
@@ -198,8 +200,8 @@ func (a *agent) processes() []*envoy.Process {
 	return list
 }
 
-// watchBootstrapFiles has Envoy replaced by hot restart when the user's bootstrap or override file
-// changes. It does nothing without hot restart.
+// watchBootstrapFiles adds to p a watch that has Envoy replaced by hot restart when the user's
+// bootstrap or override file changes. It does nothing without hot restart. The error is always nil.
 func (a *agent) watchBootstrapFiles(p *parts) error {
 	if !a.Environment.HotRestart {
 		return nil

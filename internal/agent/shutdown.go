@@ -22,7 +22,8 @@ const (
 )
 
 // handleEvents handles exits, handovers and requests until the agent is to end, and then stops
-// Envoy.
+// Envoy, after draining unless it is to quit at once. A hangup replaces Envoy if hot restart is
+// enabled, else it ends the agent.
 func (a *agent) handleEvents(ctx context.Context) error {
 	for {
 		select {
@@ -127,7 +128,7 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 }
 
 // notifyIdle returns a channel that is closed when no client is connected, but not before atLeast
-// has passed.
+// has passed, and never once ctx has ended. Changes of the open connections are logged.
 func (a *agent) notifyIdle(ctx context.Context, atLeast time.Duration) <-chan struct{} {
 	idle := make(chan struct{})
 	go func() {

@@ -36,8 +36,8 @@ func (a *agent) applyProxyConfig(body []byte) error {
 	return a.applyTrustBundle(&config)
 }
 
-// applyTrustBundle applies the roots that the mesh trusts besides that of the certificate
-// authority.
+// applyTrustBundle applies the roots that the mesh trusts besides the one of the certificate
+// authority. It fails if one is invalid, and changes nothing without a renewer.
 func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
 	anchors := make([]mesh.TrustAnchor, len(config.GetCaCertificatesPem()))
 	texts := make([][]byte, len(anchors))

@@ -6,9 +6,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 )
 
-// addWorkloadVariables adds to Envoy's environment the variables that span tags refer to. Listeners
-// are shared by many workloads, so their configuration names variables instead of values. Variables
-// that are set are kept.
+// addWorkloadVariables returns Envoy's environment with the variables that span tags refer to.
+// Listeners are shared by many workloads, so their configuration names variables instead of values.
+// Variables that are set are kept, except that resource attributes are added to
+// OTEL_RESOURCE_ATTRIBUTES.
 func addWorkloadVariables(environ []string, n node.Node) []string {
 	w := n.Workload()
 	all := environ[:len(environ):len(environ)]

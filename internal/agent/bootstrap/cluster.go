@@ -32,7 +32,7 @@ func staticCluster(name string, address *corev3.Address) *clusterv3.Cluster {
 }
 
 // addressCluster returns a cluster of one address, host:port: STATIC if the host is an IP address,
-// else STRICT_DNS.
+// else STRICT_DNS with the server's TTLs. Another form of address is an error.
 func addressCluster(name, address string, f family) (*clusterv3.Cluster, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {

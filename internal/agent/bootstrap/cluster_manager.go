@@ -13,6 +13,8 @@ const (
 	soMark    = 36
 )
 
+// clusterManager returns the settings for all clusters: the local cluster, the log of ejected hosts
+// and the mark of Envoy's own connections, each only if it is configured.
 func clusterManager(in Input) *bootstrapv3.ClusterManager {
 	m := &bootstrapv3.ClusterManager{}
 	if in.Node.Metadata.EnableSelfDiscovery {

@@ -28,7 +28,7 @@ const (
 )
 
 // staticClusters returns the clusters that Envoy needs before it has configuration of a control
-// plane.
+// plane; optional ones only if they are configured. Errors of all are joined.
 func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	list := []*clusterv3.Cluster{
 		localCluster(prometheusCluster, uint32(in.Config.GetStatusPort()), f),

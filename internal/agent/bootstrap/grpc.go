@@ -45,7 +45,8 @@ type grpcProvider struct {
 	Config map[string]string `json:"config"`
 }
 
-// BuildGRPC returns the bootstrap file of proxyless gRPC.
+// BuildGRPC returns the bootstrap file of proxyless gRPC. Without a CertificateDir it has no
+// certificate provider, and the node metadata has MESHPILOT_IDENTITY=none.
 func BuildGRPC(in GRPCInput) ([]byte, error) {
 	socket, err := filepath.Abs(in.DiscoverySocket)
 	if err != nil {

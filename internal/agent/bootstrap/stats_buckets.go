@@ -38,7 +38,8 @@ func histogramSettings(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 }
 
 // histogramBuckets parses the annotation {"cluster.xds-grpc": [1,5,10], …}: upper bounds of buckets
-// by prefix of statistics names. It fails if bounds are not positive and distinct.
+// by prefix of statistics names. It returns nil without the annotation, and fails if bounds are not
+// positive and distinct, or missing. Longer prefixes come first.
 func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	text := in.Node.Metadata.Annotations[bucketsAnnotation]
 	if text == "" {

@@ -56,7 +56,8 @@ func clusterStats() []string {
 	}
 }
 
-// statsTags returns the rules of tagRules and a rule for each label that the user adds.
+// statsTags returns the rules of tagRules and a rule for each label that the user adds, unless
+// tagRules has it. It returns an error if an added label is invalid.
 func statsTags(in Input) ([]*metricsv3.TagSpecifier, error) {
 	rules := tagRules()
 	extra, err := extraTags(in)

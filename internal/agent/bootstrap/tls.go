@@ -14,9 +14,10 @@ import (
 )
 
 // configureTLS sets the cluster's transport socket by the ClientTLSSettings of a ProxyConfig field,
-// with certificates from files. Without tls, or with mode DISABLE, it does nothing. ISTIO_MUTUAL
-// and credentialName are refused. The server's certificate must have the host of address unless the
-// settings name others. systemRoots is used if caCertificates is not set.
+// with certificates from files. Without tls, or with mode DISABLE, it does nothing. ISTIO_MUTUAL,
+// credentialName and MUTUAL without a certificate are refused. The server's certificate must have
+// the host of address unless the settings name others. systemRoots is used if caCertificates is not
+// set.
 func configureTLS(
 	c *clusterv3.Cluster, systemRoots, field, address string, tls *networking.ClientTLSSettings, alpn ...string,
 ) error {

@@ -36,6 +36,8 @@ type proxyFlags struct {
 	envFiles                           []string
 }
 
+// proxyCommand returns the command proxy. It makes the options from the flags, logs them and calls
+// run with them.
 func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, agent.Options) error) *cobra.Command {
 	var f proxyFlags
 	c := &cobra.Command{
@@ -82,7 +84,9 @@ func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, age
 	return c
 }
 
-// agentOptions combines flags, environment, files and annotations into the agent's options.
+// agentOptions combines flags, environment, files and annotations into the agent's options, and
+// returns an error if one of them is invalid or not supported. Concurrency defaults to the CPU
+// limit.
 func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (agent.Options, error) {
 	proxyType, err := parseRole(c.Flags(), args, o.Args)
 	if err != nil {
@@ -201,8 +205,9 @@ func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err 
 }
 
 // effectiveConfig returns the validated effective ProxyConfig. Each layer overrides the ones before
-// it: the defaults, the mesh's, the variable PROXY_CONFIG, the pod's annotation, the flags. It
-// writes a warning for each retired field, and for the address of an old control plane in a flag.
+// it: the defaults, the mesh's file, which may be missing, the variable PROXY_CONFIG, the pod's
+// annotation, the flags. It writes a warning for each retired field, and for the address of an old
+// control plane in a flag.
 func (f *proxyFlags) effectiveConfig(
 	c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string,
 ) (*meshconfig.ProxyConfig, error) {

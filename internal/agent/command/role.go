@@ -33,7 +33,8 @@ func isRole(word string) bool {
 	return word == string(mesh.SidecarProxy) || word == string(mesh.RouterProxy)
 }
 
-// roleAfterUnknownFlag returns the first role directly after an unknown flag, nil if there is none.
+// roleAfterUnknownFlag returns the first role that directly follows an unknown flag without "=",
+// nil if there is none.
 func roleAfterUnknownFlag(known *pflag.FlagSet, raw []string) []string {
 	for i := 1; i < len(raw); i++ {
 		flag, isFlag := strings.CutPrefix(raw[i-1], "--")

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// waitCommand returns the command that waits until the proxy is ready. Containers that need the
-// proxy run it first.
+// waitCommand returns the command that polls the readiness URL until the proxy is ready, and fails
+// with the last error after a timeout. Containers that need the proxy run it first.
 func waitCommand() *cobra.Command {
 	var url string
 	var timeoutSeconds, periodMillis, requestTimeoutMillis int

@@ -37,8 +37,8 @@ const (
 	maxToken = 64 << 10
 )
 
-// NewConnection returns a connection to the address, which connects on first use. The caller must
-// close it.
+// NewConnection returns a connection to the address, which connects on first use, not through
+// HTTPS_PROXY. The token is sent only over TLS. The caller must close it.
 func (t Target) NewConnection(address string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	config, dialer := backoff.DefaultConfig, outbound.NewDialer(t.Mark)
 	config.BaseDelay, config.MaxDelay = 100*time.Millisecond, dialTimeout
@@ -138,7 +138,8 @@ func (f *reloadingTLS) Clone() credentials.TransportCredentials { c := *f; retur
 func (f *reloadingTLS) OverrideServerName(name string) error { f.name = name; return nil }
 
 // tlsConfig reads the files of the target. It leaves out the client certificate if that is missing
-// or expired and a token authenticates the agent instead.
+// or expired and a token authenticates the agent instead. Other unreadable files, and roots without
+// a certificate, are errors.
 func (t Target) tlsConfig(name string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if t.Roots != "" {
@@ -174,8 +175,9 @@ type tokenFile string
 
 var _ credentials.PerRPCCredentials = tokenFile("")
 
-// GetRequestMetadata returns the token as bearer authorization. Without a token the call proceeds
-// without it: the client certificate may suffice for the server.
+// GetRequestMetadata returns the token as bearer authorization. If the file is missing or empty, it
+// returns nil without an error: the client certificate may suffice for the server. A file that is
+// unreadable or larger than maxToken is an error.
 func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	file, err := os.Open(string(t))
 	if errors.Is(err, os.ErrNotExist) {

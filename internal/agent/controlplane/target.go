@@ -54,8 +54,8 @@ const (
 const mountedRoots = "./etc/certs/root-cert.pem"
 
 // DiscoveryTarget returns the xDS server: ProxyConfig.discoveryAddress, which may hold several
-// addresses separated by commas. It fails if its roots are missing, or if plaintext is configured
-// for the TLS port.
+// addresses separated by commas. It fails if its roots are missing, or if plaintext
+// (controlPlaneAuthPolicy NONE) is configured for the TLS port.
 func DiscoveryTarget(
 	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
 ) (Target, error) {
@@ -89,7 +89,8 @@ func DiscoveryTarget(
 
 // AuthorityTarget returns the certificate authority's server, and whether there is one. It is
 // CA_ADDR if that is set, otherwise the control plane. It returns false if CA_ADDR is not set and
-// the control plane is reached without TLS.
+// the control plane is reached without TLS. The plaintext port is used without TLS and token. It
+// fails if the roots are missing.
 func AuthorityTarget(
 	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
 ) (Target, bool, error) {
@@ -156,8 +157,9 @@ func clientCertificateFiles(s environment.Security) (certificate, key string) {
 }
 
 // rootsFile returns the file of the roots that verify a server of the control plane, in Istio's
-// order of precedence. It returns "" for the roots of the operating system, and an error if the
-// file is missing.
+// order of precedence, beginning with explicit. It returns "" for the roots of the operating
+// system, and an error if the file is missing, except for provisioned roots, which may be written
+// later.
 func rootsFile(explicit string, s environment.Security) (string, error) {
 	var path string
 	switch {

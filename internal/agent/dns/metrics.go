@@ -8,6 +8,7 @@ type metrics struct {
 	duration                             prometheus.Histogram
 }
 
+// newMetrics returns the metrics of the DNS proxy, registered with to unless that is nil.
 func newMetrics(to prometheus.Registerer) metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})

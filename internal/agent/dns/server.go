@@ -141,7 +141,8 @@ type Entry struct {
 	Namespace string   `json:"namespace,omitempty"`
 }
 
-// Dump returns the name table including short names, nil if there is none yet.
+// Dump returns the name table including short names and hosts without a valid address, nil if there
+// is none yet.
 func (s *Server) Dump() *Dump {
 	t := s.table.Load()
 	if t == nil {
@@ -189,7 +190,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serveUntilDone runs a DNS server until ctx ends or it fails.
+// serveUntilDone runs a DNS server until ctx ends or it fails. Queries have a second to finish when
+// ctx ends.
 func serveUntilDone(ctx context.Context, server *dns.Server) error {
 	started := make(chan struct{})
 	server.NotifyStartedFunc = func() { close(started) }
@@ -251,7 +253,8 @@ func (s *Server) newHandler(ctx context.Context, overTCP bool) dns.HandlerFunc {
 
 // resolve returns the reply to a query: from the name table if it has the host, otherwise from
 // upstream. Queries without exactly one question are refused as malformed. Without a name table it
-// returns SERVFAIL unless EarlyUpstream is set.
+// returns SERVFAIL unless EarlyUpstream is set. Types other than addresses are queried upstream,
+// but a host in the table never results in NXDOMAIN.
 func (s *Server) resolve(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
 	s.metrics.requests.Inc()
 	if len(query.Question) != 1 {
@@ -282,8 +285,8 @@ func (s *Server) resolve(ctx context.Context, query *dns.Msg, overTCP bool) *dns
 	return reply
 }
 
-// forward returns the cached or upstream answer to a query. It returns SERVFAIL if no server
-// answers or maxForwarded queries are already being forwarded.
+// forward returns the cached or upstream answer to a query, and caches and counts it. It returns
+// SERVFAIL if no server answers or maxForwarded queries are already being forwarded.
 func (s *Server) forward(ctx context.Context, query *dns.Msg, overTCP bool) *dns.Msg {
 	if reply, ok := s.cache.lookup(query); ok {
 		s.metrics.cached.Inc()

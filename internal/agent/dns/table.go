@@ -38,7 +38,8 @@ type table struct {
 }
 
 // newTable builds a table. Hosts without a valid address are left out. If a full name equals
-// another host's short name, the full name wins.
+// another host's short name, the full name wins; of two equal short names, the one of the first
+// host by name.
 func newTable(given mesh.NameTable, names ShortNames) *table {
 	t := &table{hosts: make(map[string]addresses, 2*len(given)), source: given}
 	short := map[string]addresses{}

@@ -29,9 +29,10 @@ type upstream struct {
 
 var errNoServers = errors.New("resolv.conf has no name server")
 
-// query returns the first good answer of a server. Servers are queried in random order; the next
-// one is queried if one fails or takes longer than hedgeDelay. SERVFAIL and REFUSED are returned
-// only if no server has a better answer.
+// query returns the first good answer of a server. Servers are queried in random order, all at once
+// if u.parallel is set; otherwise the next one is queried if one fails or takes longer than
+// hedgeDelay. SERVFAIL and REFUSED are returned only if no server has a better answer. It returns
+// an error if none answers within u.timeout.
 func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	if len(u.servers) == 0 {
 		return nil, errNoServers
@@ -96,7 +97,8 @@ func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns
 	}
 }
 
-// queryServer queries one server. A truncated answer over UDP is requested again over TCP.
+// queryServer queries one server. A truncated answer over UDP is requested again over TCP, and
+// returned as it is if that fails.
 func (u upstream) queryServer(ctx context.Context, query *dns.Msg, server string, overTCP bool) (*dns.Msg, error) {
 	network := "udp"
 	if overTCP {
@@ -111,7 +113,8 @@ func (u upstream) queryServer(ctx context.Context, query *dns.Msg, server string
 	return reply, err
 }
 
-// exchange sends the query over a new connection. An answer to another question is an error.
+// exchange sends the query over a new connection, with a random ID. An answer to another question
+// is an error.
 func (u upstream) exchange(ctx context.Context, query *dns.Msg, server, network string) (*dns.Msg, error) {
 	asked := query.Copy()
 	asked.Id = dns.Id() // a fresh random ID: others might guess the application's

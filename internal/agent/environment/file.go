@@ -26,7 +26,7 @@ func ReadFile(path string) (Variables, error) {
 }
 
 // ParseFile parses lines of NAME=VALUE with optional "export", quotes and comments. Nothing is
-// expanded or executed.
+// expanded or executed. Of equal names the last wins. Any other line is an error.
 func ParseFile(text string) (Variables, error) {
 	vars := Variables{}
 	number := 0

@@ -11,8 +11,9 @@ const (
 	metaJSONPrefix = "ISTIO_METAJSON_"
 )
 
-// readMetadata reads ISTIO_META_* and ISTIO_METAJSON_*. JSON objects override plain values, in the
-// order of their names, so that the result does not depend on the order of the environment.
+// readMetadata reads ISTIO_META_* and ISTIO_METAJSON_* into Metadata, Labels and Annotations. JSON
+// objects override plain values, in the order of their names, so that the result does not depend on
+// the order of the environment.
 func (r *reader) readMetadata(e *Environment) {
 	e.Metadata = map[string]any{}
 	var objects []string

@@ -96,6 +96,8 @@ const (
 	ReadersAll   = "all"
 )
 
+// readSecurity reads the settings of certificates and tokens, with their defaults. Invalid values
+// and conflicts are added to r's errors.
 func (r *reader) readSecurity() Security {
 	s := Security{
 		CAAddress: r.vars["CA_ADDR"], CARoots: r.vars["CA_ROOT_CA"], XDSRoots: r.vars["XDS_ROOT_CA"],
@@ -139,8 +141,9 @@ func (r *reader) readSecurity() Security {
 	return s
 }
 
-// readKeyType sets Curve and RSABits. Keys are elliptic curve keys unless an RSA size is set,
-// because those are smaller and faster; Istio's agent defaults to RSA.
+// readKeyType sets Curve and RSABits; invalid values are added to r's errors. Keys are elliptic
+// curve keys unless an RSA size is set and no algorithm, because those are smaller and faster;
+// Istio's agent defaults to RSA.
 func (r *reader) readKeyType(s *Security) {
 	const algorithm, size, curve = "ECC_SIGNATURE_ALGORITHM", "WORKLOAD_RSA_KEY_SIZE", "ECC_CURVE"
 	s.Curve = r.readText(curve, "P256")

@@ -32,7 +32,8 @@ type Process struct {
 	exit    Exit // valid once exited is closed
 }
 
-// Start starts a process. It is not bound to a context; see Process.Stop.
+// Start starts a process, in a process group of its own, which is killed if the agent dies. It is
+// not bound to a context; see Process.Stop.
 func Start(c Command) (*Process, error) {
 	command := exec.Command(c.Path, c.Args...)
 	command.Env, command.Dir = c.Env, c.Dir

@@ -53,7 +53,8 @@ func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.
 	return nil, errors.Join(errs...)
 }
 
-// signAt uses a new connection, because the next request is half a day away.
+// signAt requests a certificate of one address and returns its chain. It uses a new connection,
+// because the next request is half a day away.
 func (a Authority) signAt(
 	ctx context.Context, address string, request []byte, lifetime time.Duration,
 ) ([]string, error) {

@@ -33,7 +33,8 @@ func (o KeyOptions) newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(curve, rand.Reader)
 }
 
-// encodePEM encodes a private key in PEM.
+// encodePEM encodes a private key in PEM, in the form of its type or, with o.PKCS8 or for other
+// types, in PKCS #8.
 func (o KeyOptions) encodePEM(key crypto.Signer) ([]byte, error) {
 	var kind string
 	var der []byte

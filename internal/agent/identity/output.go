@@ -76,7 +76,8 @@ func WriteFiles(dir string, mode KeyMode, now time.Time, chain, key, roots []byt
 	return nil
 }
 
-// writeVersion writes the files into a new directory below dir and switches the links to it.
+// writeVersion writes the files into a new directory below dir and switches the links to it, after
+// all are written. It fails if the directory exists.
 func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte) error {
 	path := filepath.Join(dir, version)
 	if err := os.Mkdir(path, 0o700); err != nil {

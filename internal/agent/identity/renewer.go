@@ -96,7 +96,8 @@ type certificate struct {
 }
 
 // Run requests a certificate, and a new one each time GraceRatio of its lifetime remains, until ctx
-// ends. Failed requests are retried with backoff. It always returns nil.
+// ends. Failed requests are retried with backoff, and the last certificate stays in use. Changes of
+// the trust bundle update the store. It always returns nil.
 func (r *Renewer) Run(ctx context.Context) error {
 	var s certificate
 	failures := 0
@@ -141,8 +142,8 @@ func (r *Renewer) logFailure(ctx context.Context, s certificate, err error, wait
 	}
 }
 
-// requestCertificate generates a key and obtains a certificate for it. On failure it returns s with
-// an error.
+// requestCertificate generates a key and obtains a certificate for it. It calls OnSigned with the
+// duration and result of the request. On failure it returns s with an error.
 func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certificate, error) {
 	key, err := r.o.Keys.newKey()
 	if err != nil {
@@ -168,8 +169,8 @@ func (r *Renewer) requestCertificate(ctx context.Context, s certificate) (certif
 }
 
 // parseResponse validates the authority's response, because Envoy would reject an invalid one and
-// then have no certificate. The last element of chain holds the roots. It fails if the certificate
-// does not match the key or has expired.
+// then have no certificate. The last element of chain holds the roots. It fails without roots, or
+// if the certificate does not match the key or has expired.
 func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate, error) {
 	if len(chain) < 2 {
 		return certificate{}, fmt.Errorf("%d certificates, want at least a leaf and a root", len(chain))

@@ -16,7 +16,8 @@ type Interface struct {
 	Addresses []netip.Addr
 }
 
-// HostInterfaces returns the network interfaces of this network namespace with their addresses.
+// HostInterfaces returns the network interfaces of this network namespace with their addresses. It
+// fails if those of one cannot be listed.
 func HostInterfaces() ([]Interface, error) {
 	found, err := net.Interfaces()
 	if err != nil {

@@ -77,7 +77,8 @@ func interceptionMode(in Input) string {
 	return in.Config.GetInterceptionMode().String()
 }
 
-// mergeMetadata returns the complete metadata: the environment's, overridden by the typed fields.
+// mergeMetadata returns the complete metadata: the environment's, overridden by the typed fields
+// and by in's fields that have no typed one.
 func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	typed, err := json.Marshal(meta)
 	if err != nil {

@@ -58,7 +58,7 @@ type Node struct {
 }
 
 // Build returns the Node. It fails if POD_NAME or POD_NAMESPACE is not set, or the metadata or ID
-// is invalid.
+// is invalid. The domain defaults to NAMESPACE.svc.cluster.local.
 func Build(in Input) (Node, error) {
 	env := in.Environment
 	if err := errors.Join(

@@ -21,9 +21,9 @@ func insecureTLS() *tls.Config {
 
 func errNoAddress() error { return syscall.EADDRNOTAVAIL }
 
-// httpGet requests the probe's path and follows redirects within the same host. host is the Host
-// header; if empty, it is the probe's address. A redirect to another host is returned as the
-// response.
+// httpGet requests the probe's path and follows redirects within the same host, at most
+// maxRedirects. host is the Host header, unless headers has one; if empty, it is the probe's
+// address. A redirect to another host is returned as the response.
 func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
 	target, err := url.Parse("/" + strings.TrimPrefix(probe.Path, "/"))
 	if err != nil {

@@ -26,8 +26,8 @@ func probePaths() *regexp.Regexp {
 	return regexp.MustCompile(`^/app-(health|lifecycle)/[^/]+/(livez|readyz|startupz|prestopz|poststartz)$`)
 }
 
-// ParseKubernetes parses ISTIO_KUBE_APP_PROBERS: a JSON object of probes by path. All errors are
-// reported in one joined error.
+// ParseKubernetes parses ISTIO_KUBE_APP_PROBERS: a JSON object of probes by path, such as
+// /app-health/CONTAINER/readyz. All errors are reported in one joined error.
 func ParseKubernetes(text string) (map[string]Probe, error) {
 	var given map[string]kubernetesProbe
 	if err := json.Unmarshal([]byte(text), &given); err != nil {
@@ -49,6 +49,8 @@ func ParseKubernetes(text string) (map[string]Probe, error) {
 	return all, errors.Join(errs...)
 }
 
+// toProbe returns the probe, with a timeout of one second by default. It returns an error unless
+// there is exactly one kind, with a valid port.
 func (k kubernetesProbe) toProbe() (Probe, error) {
 	p := Probe{Timeout: secondsOr(k.TimeoutSeconds, time.Second)}
 	var err error

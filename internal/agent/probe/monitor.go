@@ -39,7 +39,8 @@ const (
 )
 
 // ParseReadinessProbe returns a Monitor for the readiness probe in ProxyConfig, which is a
-// WorkloadGroup's. The caller sets Prober, CheckProxy, OnChange and Log.
+// WorkloadGroup's. It fails without a method, or with an invalid port or an empty command. The
+// caller sets Prober, CheckProxy, OnChange and Log.
 func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 	m := Monitor{
 		Probe: Probe{Timeout: secondsOr(in.GetTimeoutSeconds(), defaultTimeout)},
@@ -79,7 +80,9 @@ func ParseReadinessProbe(in *networking.ReadinessProbe) (Monitor, error) {
 	return m, nil
 }
 
-// Run probes until ctx ends. It always returns nil.
+// Run probes periodically until ctx ends, and calls OnChange when the state changes, after
+// m.Successes or m.Failures equal results: with "" for healthy, else with the reason. It always
+// returns nil.
 func (m Monitor) Run(ctx context.Context) error {
 	timer := time.NewTimer(m.Delay)
 	defer timer.Stop()

@@ -80,7 +80,7 @@ func bypassAddress(application netip.Addr) net.IP {
 }
 
 // dialContext connects from bypassAddress to the workload's own address, and from the default
-// source address to all others.
+// source address to all others, or if bypassAddress does not exist.
 func (p *Prober) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -129,6 +129,7 @@ func (p *Prober) checkTCP(ctx context.Context, probe *TCP) error {
 	return nil
 }
 
+// checkGRPC queries gRPC's health service and returns an error unless the answer is SERVING.
 func (p *Prober) checkGRPC(ctx context.Context, probe *GRPC, userAgent string) error {
 	connection, err := grpc.NewClient("passthrough:///"+p.hostPort("", probe.Port),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithUserAgent(userAgent),

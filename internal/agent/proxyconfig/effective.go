@@ -94,7 +94,8 @@ func (l Layer) RetiredFields() []string {
 }
 
 // setField sets the field name, in JSON or protobuf spelling, to a JSON value. null leaves the
-// field unchanged. Retired fields are skipped; unknown ones are an error.
+// field unchanged; proxyMetadata is merged; a default value clears the field. Retired fields are
+// skipped; unknown ones and invalid values are an error.
 func setField(config *meshconfig.ProxyConfig, name string, value json.RawMessage) error {
 	fields := config.ProtoReflect().Descriptor().Fields()
 	field := fields.ByJSONName(name)

@@ -27,8 +27,8 @@ var (
 )
 
 // QueryDebug sends a debug request, such as ("istio.io/debug", "syncz"), to the control plane on
-// Envoy's newest stream, and returns the resources of the response. It fails if there is no stream
-// or the stream ends.
+// Envoy's newest stream, and returns the resources of the response. It fails if the type is no
+// debug type, there is no stream that has requested listeners, or the stream ends.
 func (r *Relay) QueryDebug(ctx context.Context, typeURL string, names ...string) ([]*discoveryv3.Resource, error) {
 	r.mu.Lock()
 	var s *session

@@ -30,7 +30,7 @@ const (
 
 // ServeDebug forwards debug requests of local clients to the control plane until ctx ends, and
 // closes the listener. Clients use HTTP (GET /debug/syncz), or ADS (istio.io/debug) as Istio's
-// command line does.
+// command line does. Streams have no timeout.
 func (r *Relay) ServeDebug(ctx context.Context, l net.Listener) error {
 	rpc := grpc.NewServer(serve.Interceptors(r.o.Recovery)...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(rpc, &debugService{relay: r})
@@ -57,7 +57,8 @@ func (r *Relay) ServeDebug(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// servePage serves a debug page of the control plane. It rejects cross-site requests of browsers.
+// servePage serves a debug page of the control plane. It rejects cross-site requests of browsers,
+// and responds 404 for an unknown page and 503 without a control plane.
 func (r *Relay) servePage(w http.ResponseWriter, q *http.Request) {
 	site := q.Header.Get("Sec-Fetch-Site")
 	if site != "" && site != "same-origin" && site != "none" || q.Header.Get("Origin") != "" {
@@ -89,7 +90,7 @@ type debugService struct {
 }
 
 // StreamAggregatedResources answers debug requests one by one. Other types are refused with
-// InvalidArgument.
+// InvalidArgument; ACKs are ignored. It returns Unavailable if the control plane does not answer.
 func (q *debugService) StreamAggregatedResources(
 	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
 ) error {

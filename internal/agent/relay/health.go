@@ -8,8 +8,9 @@ import (
 // healthType is Istio's resource type for reports of a workload's health (HealthInfoTypeURL).
 const healthType = "type.googleapis.com/istio.v1.HealthInformation"
 
-// SetHealth reports the workload's health to the control plane, now and after each reconnect. An
-// empty problem means healthy.
+// SetHealth reports the workload's health to the control plane, now on streams that have requested
+// listeners, and after each reconnect. An empty problem means healthy. A stream on which that fails
+// is ended.
 func (r *Relay) SetHealth(problem string) {
 	h := &health{}
 	if problem != "" {

@@ -120,7 +120,7 @@ func (delta) requestType(f frame) (string, error) { return f.stringField(deltaRe
 
 // mergeRequests merges the subscriptions of both. A name that is unsubscribed and subscribed again
 // remains a subscription, because the server must respond to it (xDS protocol, "Subscribing to
-// Resources"). Of two ACKs only the later one is sent.
+// Resources"). Of two ACKs only the later one is sent. It fails if one is malformed.
 func (delta) mergeRequests(older, newer frame) (frame, error) {
 	var a, b discoveryv3.DeltaDiscoveryRequest
 	if err := unmarshalBoth(older, &a, newer, &b); err != nil {

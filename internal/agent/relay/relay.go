@@ -112,8 +112,8 @@ func (r *Relay) serviceDesc() *grpc.ServiceDesc {
 	}
 }
 
-// serveStream forwards one stream until either side ends it. It returns Unavailable if the control
-// plane cannot be reached.
+// serveStream forwards one stream until either side ends it. It returns Unavailable, with a log
+// entry, if the control plane cannot be reached.
 func (r *Relay) serveStream(f protocol, down grpc.ServerStream) error {
 	number := r.nextStreamNumber()
 	ctx, end := context.WithCancelCause(down.Context())
@@ -169,7 +169,7 @@ func (r *Relay) removeSession(s *session) {
 }
 
 // openUpstream opens a stream to the first address that accepts one, starting with the address that
-// last worked.
+// last worked, which it updates. It returns all errors if none does.
 func (r *Relay) openUpstream(ctx context.Context, f protocol) (*grpc.ClientConn, grpc.ClientStream, error) {
 	r.mu.Lock()
 	first := r.lastGood
@@ -195,7 +195,8 @@ func (r *Relay) openUpstream(ctx context.Context, f protocol) (*grpc.ClientConn,
 
 var errSlow = errors.New("no connection within " + openTimeout.String())
 
-// openUpstreamAt opens a stream to one address within openTimeout.
+// openUpstreamAt opens a stream to one address within openTimeout. The caller must close the
+// connection.
 func (r *Relay) openUpstreamAt(
 	ctx context.Context, f protocol, address string,
 ) (*grpc.ClientConn, grpc.ClientStream, error) {

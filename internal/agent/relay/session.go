@@ -87,7 +87,8 @@ func streamStatus(cause error) error {
 	return status.Error(codes.Unavailable, cause.Error())
 }
 
-// recordEnd logs and counts the end of a stream by cause.
+// recordEnd logs the end of a stream and counts it by the side that ended it; ends by the agent are
+// only logged.
 func (r *Relay) recordEnd(cause error) {
 	how := "ended"
 	if code := status.Code(cause); code != codes.OK && code != codes.Unknown {
@@ -105,7 +106,8 @@ func (r *Relay) recordEnd(cause error) {
 	}
 }
 
-// readRequests reads Envoy's requests until its stream ends.
+// readRequests reads and handles Envoy's requests until its stream ends or one fails. It never
+// returns nil.
 func (s *session) readRequests() error {
 	for {
 		var f frame
@@ -158,7 +160,8 @@ func (s *session) sendSubscriptions() error {
 	return s.sendHealth(s.relay.currentHealth())
 }
 
-// sendRequests sends queued requests to the control plane until ctx ends.
+// sendRequests sends queued requests to the control plane, and counts them, until ctx ends or
+// sending fails. It never returns nil.
 func (s *session) sendRequests(ctx context.Context) error {
 	for {
 		r, ok := s.queue.pop()
@@ -178,7 +181,8 @@ func (s *session) sendRequests(ctx context.Context) error {
 	}
 }
 
-// readResponses reads and handles responses until the control plane's stream ends.
+// readResponses reads, counts and handles responses until the control plane's stream ends or one
+// fails. It never returns nil.
 func (s *session) readResponses(ctx context.Context) error {
 	for {
 		var f frame
@@ -193,7 +197,8 @@ func (s *session) readResponses(ctx context.Context) error {
 }
 
 // handleResponse forwards a response to Envoy. Responses to the agent's own subscriptions and debug
-// requests are handled here; extensions are converted first.
+// requests are handled here; extensions are queued for conversion, if there is one. A malformed
+// response is an error.
 func (s *session) handleResponse(ctx context.Context, f frame) error {
 	typeURL, err := f.stringField(responseType)
 	if err != nil {
@@ -277,7 +282,7 @@ func (s *session) convertResponses(ctx context.Context) error {
 }
 
 // convertResponse converts the extensions of a response and sends it to Envoy. If one fails, the
-// response is rejected (NACK) and Envoy keeps its current extensions.
+// response is rejected (NACK), logged, and Envoy keeps its current extensions.
 func (s *session) convertResponse(ctx context.Context, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -28,6 +28,8 @@ func versionHash(s secret.Secret) string {
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
+// newResource returns the SDS resource of a secret: a certificate if it has a chain, otherwise
+// roots with their revocation lists and trust domains.
 func newResource(name, version string, s secret.Secret) (*discoveryv3.Resource, error) {
 	out := &tlsv3.Secret{Name: name}
 	if s.Chain != nil {

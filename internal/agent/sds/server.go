@@ -87,7 +87,8 @@ type protocol[Q, R any] struct {
 }
 
 // serveStream serves a stream until its client closes it or ctx ends: it sends the subscribed
-// secrets, and each of them again when it changes.
+// secrets, and each of them again when it changes. It returns an error for invalid requests and
+// failures, and nil when ctx ends.
 func serveStream[Q, R any](s *Server, st stream[Q, R], f protocol[Q, R]) error {
 	ctx := st.Context()
 	requests, failed := receiveRequests(ctx, st.Recv, s.o.Recovery)
@@ -169,8 +170,8 @@ func (s *Server) subscribe(ctx context.Context, have subscription, name string) 
 	return nil
 }
 
-// collectChanged returns the subscribed secrets whose version differs from the one last sent, and
-// records them as sent. Names without a secret are skipped.
+// collectChanged returns the subscribed secrets whose version differs from the one last sent,
+// records them as sent and calls OnPush for each. Names without a secret are skipped.
 func (s *Server) collectChanged(have subscription) ([]*discoveryv3.Resource, error) {
 	var list []*discoveryv3.Resource
 	for _, name := range have.sortedNames() {

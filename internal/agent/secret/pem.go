@@ -40,7 +40,7 @@ func ParseRoots(roots []byte) (Secret, error) {
 }
 
 // ParseCertificates returns the certificates in PEM data. Other blocks and the text between blocks
-// are skipped.
+// are skipped; a certificate that cannot be parsed is an error.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	for {
@@ -61,7 +61,7 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 }
 
 // JoinCertificates concatenates certificates in PEM. Duplicates are dropped; the order is that of
-// first occurrence.
+// first occurrence. A certificate that cannot be parsed is an error.
 func JoinCertificates(texts ...[]byte) ([]byte, error) {
 	var out bytes.Buffer
 	seen := map[string]bool{}

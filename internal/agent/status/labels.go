@@ -61,7 +61,8 @@ func newLabeler(own node.Workload) *labeler {
 	}
 }
 
-// rewriteMetrics returns the text with all other metrics unchanged, followed by Istio's metrics.
+// rewriteMetrics returns the text with all other metrics unchanged, followed by Istio's metrics
+// with Istio's names and labels. A text without them is returned as it is.
 func (l *labeler) rewriteMetrics(text []byte) []byte {
 	if !bytes.Contains(text, []byte(envoyPrefix+istioPrefix)) {
 		return text
@@ -104,7 +105,8 @@ func (l *labeler) familyNamed(name, kind string) *metricFamily {
 	return f
 }
 
-// rewriteLine parses a line "NAME{LABELS} VALUE" and adds it to its metrics.
+// rewriteLine parses a line "NAME{LABELS} VALUE" and adds it to its metrics. A line without labels
+// stays as it is.
 func (l *labeler) rewriteLine(line []byte) {
 	begin, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')
 	if begin < 0 || end < begin {
@@ -149,7 +151,9 @@ func (l *labeler) expandLabels(labels []byte, connection bool) (expansion, []byt
 	return x, l.text[x.from:x.to]
 }
 
-// writeExpansion appends the expansion of labels to l.text.
+// writeExpansion appends the expansion of labels to l.text and returns its position: the standard
+// labels of the record in them, unless removed or set explicitly, and the others. Labels without a
+// record are appended unchanged.
 func (l *labeler) writeExpansion(text string, connection bool) expansion {
 	x := expansion{from: len(l.text)}
 	l.parsed = parseLabels(l.parsed[:0], text)

@@ -44,7 +44,9 @@ func (l *labeler) startMetric(text string) {
 	}
 }
 
-// addLine adds a line of Envoy's to the metrics to which it contributes.
+// addLine adds a line of Envoy's to the metrics to which it contributes: counts of connections to
+// opened or closed, and the count of durations also to the requests. A line that is not of the
+// declared metric is added under Istio's name.
 func (l *labeler) addLine(metric, labels, bucket, value []byte) {
 	x, known := l.expandLabels(labels, bytes.HasPrefix(metric, []byte(shortConnections)))
 	if string(metric) == shortConnections {

@@ -14,7 +14,8 @@ func labelPosition(list []label, name string) int {
 	return slices.IndexFunc(list, func(l label) bool { return l.name == name })
 }
 
-// parseLabels parses `a="b",c="d\"e"` and appends the labels to list.
+// parseLabels parses `a="b",c="d\"e"` and appends the labels to list, with values as they are
+// escaped. It stops at malformed text.
 func parseLabels(list []label, text string) []label {
 	for text != "" {
 		name, rest, ok := strings.Cut(text, `="`)
@@ -74,7 +75,8 @@ func parseRecord(text string) record {
 	return r
 }
 
-// setField sets a field by its short name. Unknown names are ignored.
+// setField sets a field by its short name. Any other name of a label with removedValue marks the
+// label as removed; unknown names are ignored.
 func (r *record) setField(name, value string) {
 	switch name {
 	case "r":

@@ -80,7 +80,8 @@ func newOwnLabels(w node.Workload) ownLabels {
 // set.
 type labelValues [labelCount]optional
 
-// setAll sets all values from a record of Envoy.
+// setAll sets all values from a record of Envoy and the proxy's own labels, and unsets the labels
+// that the record removes. connection is set for the metrics of TCP connections.
 func (v *labelValues) setAll(r *record, own *ownLabels, connection bool) {
 	*v = labelValues{}
 	mine, other, name := sourceSide, destinationSide, "source"

@@ -60,8 +60,9 @@ func (m *merger) listSources() []source {
 	return list
 }
 
-// ServeHTTP serves the metrics of all sources. A source that fails is left out as a whole and
-// counted, because a truncated line would invalidate the others.
+// ServeHTTP serves the metrics of all sources. A source that fails or takes longer than
+// scrapeTimeout is left out as a whole, logged and counted, because a truncated line would
+// invalidate the others.
 func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.Metrics.scrapes.Inc()
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
@@ -122,7 +123,8 @@ func (m *merger) readEnvoy(ctx context.Context, _ *http.Request) ([]byte, error)
 	return newLabeler(m.Workload).rewriteMetrics(text), nil
 }
 
-// serveEnvoy serves the proxy's metrics alone. Envoy's own Prometheus port is routed here.
+// serveEnvoy serves the proxy's metrics alone. Envoy's own Prometheus port is routed here. It
+// responds 404 without an Envoy and 503 if that fails.
 func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 	if m.Envoy == nil {
 		http.Error(w, "no envoy is running", http.StatusNotFound)
@@ -140,7 +142,8 @@ func (m *merger) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 }
 
 // readApplication returns the application's metrics, which must be in the text format of the merged
-// output.
+// output. It fails for another status than 200, a content type that cannot be merged, and more than
+// m.limit bytes.
 func (m *merger) readApplication(ctx context.Context, asked *http.Request) ([]byte, error) {
 	port := strconv.FormatUint(uint64(m.Application.Port), 10)
 	url := "http://" + net.JoinHostPort("localhost", port) + m.Application.Path

@@ -104,7 +104,8 @@ func (r *Readiness) Check(ctx context.Context) error {
 	return err
 }
 
-// checkNow returns nil if the proxy is ready, otherwise the reason.
+// checkNow returns nil if the proxy is ready, otherwise the reason: draining, the agent, or Envoy
+// without configuration or workers. Without an Envoy only the agent is checked.
 func (r *Readiness) checkNow(ctx context.Context) error {
 	if r.isDraining() {
 		return errors.New("draining")

@@ -48,7 +48,8 @@ type Options struct {
 // is routed to it.
 const EnvoyPath = "/stats/envoy"
 
-// New returns the handler of the port.
+// New returns the handler of the port: readiness, metrics, the name table, quit and drain for local
+// clients, and the application's probes, if there are any.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz/ready", func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +86,7 @@ func (o Options) guardMetrics(h http.Handler) http.Handler {
 }
 
 // serveNames serves the name table of the DNS proxy to local clients only, because it lists the
-// hosts of the mesh.
+// hosts of the mesh. Without one it responds 404.
 func (o Options) serveNames(w http.ResponseWriter, r *http.Request) {
 	if !requireLocalhost(w, r) {
 		return

@@ -150,8 +150,9 @@ func (c *Cache) lastFile(extension string, m Module) string {
 	return u.path
 }
 
-// FilePath returns the path of a module's file. It fetches the module if it is not cached.
-// Concurrent calls for the same module share one fetch.
+// FilePath returns the path of a module's file. It fetches the module if it is not cached, or is of
+// another version and must always be fetched. Concurrent calls for the same module share one fetch,
+// which continues if ctx ends. Hits and misses are counted.
 func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	key := m.cacheKey()
 	if path, ok := c.lookup(key, m); ok {
@@ -180,7 +181,8 @@ func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	}
 }
 
-// lookup returns the file of a cached module, and whether it may be used without a fetch.
+// lookup returns the file of a cached module, and whether it may be used without a fetch. It
+// forgets a module whose file was deleted.
 func (c *Cache) lookup(key string, m Module) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +198,8 @@ func (c *Cache) lookup(key string, m Module) (string, bool) {
 	return e.path, true
 }
 
-// fetchAndStore fetches a module, writes its file and adds it to the cache.
+// fetchAndStore fetches a module, writes its file and adds it to the cache, from which others may
+// be removed to stay within the limit. Results are counted.
 func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
 	b, err := c.fetchModule(ctx, m)
 	if err != nil {
@@ -240,7 +243,7 @@ func (c *Cache) fetchModule(ctx context.Context, m Module) ([]byte, error) {
 }
 
 // writeOnce atomically writes a file whose name contains the hash of its content. It does nothing
-// if the file exists.
+// if the file exists with the same size.
 func writeOnce(path string, b []byte) error {
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
 		return nil
@@ -315,7 +318,8 @@ func (c *Cache) Run(ctx context.Context) error {
 	}
 }
 
-// removeStaleFiles removes files that an earlier agent left in the directory.
+// removeStaleFiles removes modules and temporary files that an earlier agent left in the directory,
+// if they are older than staleAge. Failures are ignored.
 func (c *Cache) removeStaleFiles(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

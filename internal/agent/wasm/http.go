@@ -13,8 +13,8 @@ import (
 // minBackoff is the delay before the first retry. It doubles with each further one.
 const minBackoff = 250 * time.Millisecond
 
-// fetchHTTP fetches a module from a web server. Connection errors, 5xx and 429 are retried with
-// backoff.
+// fetchHTTP fetches a module from a web server and verifies its checksum. Connection errors, 5xx
+// and 429 are retried with backoff, f.retries times.
 func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 	client := &http.Client{Transport: f.transport}
 	wait := minBackoff
@@ -35,7 +35,8 @@ func (f *fetcher) fetchHTTP(ctx context.Context, what Module) ([]byte, error) {
 	}
 }
 
-// fetchOnce makes one attempt, and reports whether a failure is worth a retry.
+// fetchOnce makes one attempt, and reports whether a failure is worth a retry. It fails for another
+// status than 200 and for data that is too big or no module.
 func (f *fetcher) fetchOnce(
 	ctx context.Context, client *http.Client, url string,
 ) (b []byte, retryable bool, err error) {

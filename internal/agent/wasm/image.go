@@ -19,7 +19,8 @@ import (
 const contentLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
 // fetchImage fetches a module from a registry: an artifact that is the module, or an image with the
-// file plugin.wasm in its last layer. The checksum is that of the image's manifest.
+// file plugin.wasm in its last layer. The checksum is that of the image's manifest. It fails if the
+// layer or the module exceeds f.limit.
 func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	image, err := f.pullImage(ctx, what)
 	if err != nil {
@@ -53,7 +54,8 @@ func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	return extractModule(b, f.limit)
 }
 
-// pullImage returns the image with its manifest, and verifies the checksum.
+// pullImage returns the image with its manifest, and verifies the checksum if one is given. Hosts
+// in f.insecure may be reached without TLS.
 func (f *fetcher) pullImage(ctx context.Context, what Module) (v1.Image, error) {
 	var options []name.Option
 	text := strings.TrimPrefix(what.URL, "oci://")
@@ -89,7 +91,8 @@ type credentials map[string]authn.AuthConfig
 
 var _ authn.Keychain = credentials{}
 
-// parsePullSecret returns the credentials in a pull secret, none for an empty one.
+// parsePullSecret returns the credentials in a pull secret, none for an empty one. Its errors do
+// not contain the secret.
 func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	if len(secret) == 0 {
 		return authn.NewMultiKeychain(), nil

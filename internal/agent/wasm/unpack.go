@@ -37,7 +37,7 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 func isModule(b []byte) bool { return bytes.HasPrefix(b, []byte("\x00asm")) }
 
 // extractModule returns the module in fetched data: the data itself, its gzip content, or the file
-// plugin.wasm of a tar archive.
+// plugin.wasm of a tar archive. It fails if there is none or it exceeds limit.
 func extractModule(b []byte, limit int64) ([]byte, error) {
 	if bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(bytes.NewReader(b))
@@ -61,8 +61,9 @@ func extractModule(b []byte, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// extractFromTar returns the content of the regular file plugin.wasm in a tar archive. Nothing is
-// written to disk, and links are not followed.
+// extractFromTar returns the content of the regular file plugin.wasm in a tar archive. It fails if
+// the first maxEntries entries do not contain it or it exceeds limit. Nothing is written to disk,
+// and links are not followed.
 func extractFromTar(r io.Reader, limit int64) ([]byte, error) {
 	archive := tar.NewReader(r)
 	for range maxEntries {
