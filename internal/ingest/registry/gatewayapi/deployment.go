@@ -51,6 +51,30 @@ func ServiceName(gateway *config.Config, class string) string {
 	return gateway.Name + "-" + class
 }
 
+// maxName is the maximum length of names of Services and of values of labels.
+const maxName = 63
+
+// checkNames checks the names that a deployed gateway needs: that of its Service, and that of the
+// Gateway, which is the value of a label. Istio only logs what the API server refuses.
+func (g *gateway) checkNames(o Options) {
+	if !g.isDeployed(o) {
+		return
+	}
+	service := ServiceName(g.object, string(g.spec.GatewayClassName))
+	switch {
+	case len(g.Name) > maxName:
+		g.deployable = verdict{
+			string(gatewayv1.GatewayReasonInvalid),
+			fmt.Sprintf("The name of the Gateway has more than %d characters, so it cannot be a label of its proxies", maxName),
+		}
+	case len(service) > maxName:
+		g.deployable = verdict{
+			string(gatewayv1.GatewayReasonInvalid),
+			fmt.Sprintf("The name %q of its Service has more than %d characters: set the annotation %s", service, maxName, nameOverride),
+		}
+	}
+}
+
 // nameOverride is the annotation of a Gateway with the name of its Deployment and Service.
 const nameOverride = "gateway.istio.io/name-override"
 

@@ -85,6 +85,9 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	}
 	if !alike {
 		c.markRoutesOf(k)
+		if old.isDefault() || now.isDefault() {
+			c.markRoutesOf(defaultParent())
+		}
 		for s := range c.indexes.sets.Values(n) {
 			c.markRoutesOf(setKey(s))
 			c.dirty.lone[s] = struct{}{}
@@ -181,7 +184,7 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	}
 	c.pending.setStatus(k, c.gatewayStatus(g))
 	c.pending.deployments[k] = c.deployment(g)
-	out = c.emitted.problems.Emit(out, k, g.problems(k, g.object, g.accepted, g.backend, c.unusableAddress(g)))
+	out = c.emitted.problems.Emit(out, k, g.problems(k, g.object, g.accepted, g.deployable, g.backend, c.unusableAddress(g)))
 	for _, s := range g.sets {
 		c.pending.setStatus(s.object.Key, c.setStatus(g, s))
 		out = c.emitted.problems.Emit(out, s.object.Key, g.problems(s.object.Key, s.object, s.accepted))
@@ -247,7 +250,7 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 // deployment returns the Deployment of a Gateway, with the ports of its valid listeners, or nil if
 // it is not deployed here or not accepted.
 func (c *Converter) deployment(g *gateway) *Deployment {
-	if !g.isDeployed(c.options) || !g.accepted.ok() {
+	if !g.isDeployed(c.options) || !g.accepted.ok() || !g.deployable.ok() {
 		return nil
 	}
 	d := &Deployment{Gateway: g.object, Class: string(g.spec.GatewayClassName), ClassObject: g.class.object}

@@ -33,6 +33,8 @@ type gateway struct {
 	backend     verdict
 	certificate string
 	accepted    verdict
+	// deployable is the verdict about the name of the deployed objects.
+	deployable verdict
 	// references are the referenced objects, and outputs the objects that result from the conversion.
 	references, outputs []config.Key
 }
@@ -65,6 +67,7 @@ func (c *Converter) resolveGateway(n name) *gateway {
 	findConflicts(g.listeners)
 	c.setClientCertificate(g)
 	c.checkParameters(g)
+	g.checkNames(c.options)
 	return g
 }
 
@@ -164,7 +167,7 @@ func (g *gateway) routesAlike(o *gateway) bool {
 	if g == nil || o == nil {
 		return g == o
 	}
-	return len(g.sets) == 0 && len(o.sets) == 0 && g.certificate == o.certificate &&
+	return len(g.sets) == 0 && len(o.sets) == 0 && g.certificate == o.certificate && g.isDefault() == o.isDefault() &&
 		g.class.controller == o.class.controller && maps.Equal(g.selector, o.selector) &&
 		slices.EqualFunc(g.listeners, o.listeners, func(a, b *listener) bool {
 			return a.spec.Name == b.spec.Name && a.spec.Port == b.spec.Port && a.spec.Protocol == b.spec.Protocol &&

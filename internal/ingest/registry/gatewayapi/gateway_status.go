@@ -55,7 +55,8 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 
 // addProgrammed adds the condition Programmed of a Gateway.
 func (c *Converter) addProgrammed(list *conditionList, g *gateway, addresses verdict) {
-	v := addresses
+	v := g.deployable
+	v.worse(addresses)
 	switch {
 	case !g.accepted.ok():
 		v = verdict{string(gatewayv1.GatewayReasonInvalid), g.accepted.message}

@@ -58,7 +58,8 @@ func parentKey(own string, ref gatewayv1.ParentReference) (k config.Key, ok bool
 	return k, true
 }
 
-// routeParents returns the keys of all parents of a route, without duplicates. c may be nil.
+// routeParents returns the keys of all parents of a route, without duplicates, and defaultParent if it
+// uses default Gateways. c may be nil.
 func routeParents(c *config.Config) []config.Key {
 	if c == nil {
 		return nil
@@ -69,6 +70,9 @@ func routeParents(c *config.Config) []config.Key {
 		if k, ok := parentKey(c.Namespace, ref); ok && !slices.Contains(list, k) {
 			list = append(list, k)
 		}
+	}
+	if spec.UseDefaultGateways == gatewayv1.GatewayDefaultScopeAll {
+		list = append(list, defaultParent())
 	}
 	return list
 }

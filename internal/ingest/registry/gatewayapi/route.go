@@ -93,6 +93,11 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 			out.problems = append(out.problems, newProblem(object, parentField(i), config.Warning, verdict{message: fault}))
 		}
 	}
+	for _, ref := range c.defaultParents(object, spec) {
+		if a := c.attach(object, ref, hosts); a != nil && a.accepted.ok() {
+			out.attachments = append(out.attachments, a)
+		}
+	}
 	if len(out.attachments) == 0 {
 		return out
 	}
