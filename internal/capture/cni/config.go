@@ -56,7 +56,8 @@ type Kubernetes struct {
 	ExcludeNamespaces []string `json:"exclude_namespaces,omitempty"`
 }
 
-// ParseConfig parses a network configuration, including the result of the previous plugin.
+// ParseConfig parses a network configuration, including the result of the previous plugin. It
+// refuses ambient mode.
 func ParseConfig(text []byte) (*Config, error) {
 	c := new(Config)
 	if err := json.Unmarshal(text, c); err != nil {
@@ -101,7 +102,7 @@ type podName struct{ Namespace, Name, UID string }
 
 func (n podName) String() string { return n.Namespace + "/" + n.Name }
 
-// parsePodName returns the pod in CNI_ARGS, the zero podName if there is none.
+// parsePodName returns the pod in CNI_ARGS, the zero podName if its name or namespace is missing.
 func parsePodName(args *skel.CmdArgs) (podName, error) {
 	// Runtimes add unknown arguments even without IgnoreUnknown.
 	a := cniArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}

@@ -52,7 +52,8 @@ func captureVariables() []string {
 }
 
 // captureOptions returns the options for a pod by its annotations and proxy container. An error
-// names the invalid annotation.
+// names the invalid annotation, or that there is no proxy container. The agent's ports are excluded
+// inbound.
 func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 	proxy := findContainer(pod, proxyContainer)
 	if proxy == nil {

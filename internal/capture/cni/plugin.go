@@ -43,7 +43,7 @@ type Plugin struct {
 }
 
 // Add captures a pod's traffic, unless the pod is not to be captured, and prints the previous
-// plugin's result.
+// plugin's result. It prints nothing if it fails.
 func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -61,7 +61,8 @@ func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	return p.printResult(c)
 }
 
-// Check returns an error if a pod must be captured and its rules are missing or differ.
+// Check returns an error if a pod must be captured and its rules are missing or differ, or the
+// previous plugin's result is missing.
 func (p *Plugin) Check(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -100,8 +101,9 @@ func (p *Plugin) Status(_ context.Context, args *skel.CmdArgs) error {
 	return nil
 }
 
-// podOptions returns the capture options for the pod of a call, and whether it must be captured.
-// It fails for the plugin's own network namespace.
+// podOptions returns the capture options for the pod of a call, and whether it must be captured;
+// the reason why not is logged. It fails for the plugin's own network namespace, for invalid
+// annotations and if the Pod cannot be read.
 func (p *Plugin) podOptions(
 	ctx context.Context, c *Config, args *skel.CmdArgs,
 ) (o iptables.Options, wanted bool, err error) {
@@ -173,7 +175,8 @@ func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.
 	return pod, err
 }
 
-// getPod returns the Pod if its UID matches that of the call.
+// getPod returns the Pod. It fails if its UID is not the one of the call, except for a static pod
+// or a call without a UID.
 func getPod(ctx context.Context, client *kube.Client, name podName) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -71,6 +71,7 @@ func (n *native) remove(_ context.Context, _ Ruleset) error {
 }
 
 // openTables returns a connection and our existing tables, including Istio's tables of family inet.
+// Its errors mention missing permissions.
 func (n *native) openTables() (Netlink, []*nftables.Table, error) {
 	conn, err := n.open()
 	if err != nil {

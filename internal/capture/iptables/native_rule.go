@@ -165,6 +165,7 @@ func (e *expressions) states(states []ConnState) {
 	e.compare(true, zero)
 }
 
+// verdict adds the verdict of a rule. TProxyTo also sets the mark and accepts.
 func (e *expressions) verdict(v Verdict, f Family) {
 	switch v.Action {
 	case Return:

@@ -4,7 +4,8 @@ import (
 	"net/netip"
 )
 
-// Plan returns the rules for the options. It is pure. It fails if o.Validate does.
+// Plan returns the rules for the options: tables that have chains, for IPv4 and, with o.IPv6, IPv6,
+// and the routing for TPROXY. It is pure. It fails if o.Validate does.
 func Plan(o Options) (Ruleset, error) {
 	if err := o.Validate(); err != nil {
 		return Ruleset{}, err

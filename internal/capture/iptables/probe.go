@@ -41,7 +41,8 @@ func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Envir
 }
 
 // probeCapture returns nil once a connection to the probe port of address has arrived at a port of
-// Envoy.
+// Envoy. It retries until ctx ends, and returns an error then, at once for EPERM, or if it cannot
+// listen.
 func probeCapture(ctx context.Context, o Options, address netip.Addr) error {
 	want := netip.AddrPortFrom(address, o.ProbePort)
 	listeners, err := listenForProbe(ctx, o, address)
@@ -78,7 +79,7 @@ func probeCapture(ctx context.Context, o Options, address netip.Addr) error {
 }
 
 // listenForProbe listens on Envoy's ports at the loopback address to which REDIRECT sends local
-// connections.
+// connections. If one fails, it closes the others.
 func listenForProbe(ctx context.Context, o Options, address netip.Addr) ([]net.Listener, error) {
 	ip := "127.0.0.1"
 	if address.Is6() {
@@ -100,7 +101,7 @@ func listenForProbe(ctx context.Context, o Options, address netip.Addr) ([]net.L
 }
 
 // reportDestinations sends the original destinations of accepted connections until the listener is
-// closed.
+// closed, and drops them if the receiver is not ready. It closes the connections.
 func reportDestinations(l net.Listener, arrived chan<- netip.AddrPort) {
 	for {
 		conn, err := l.Accept()
@@ -117,7 +118,8 @@ func reportDestinations(l net.Listener, arrived chan<- netip.AddrPort) {
 	}
 }
 
-// dialAsProxy opens a connection that the rules identify as the proxy's, and closes it.
+// dialAsProxy opens a connection that the rules identify as the proxy's, by mark or else by uid,
+// and closes it.
 func dialAsProxy(ctx context.Context, o Options, to netip.AddrPort) error {
 	dialer := net.Dialer{Timeout: time.Second}
 	if o.ProxyMark != 0 {

@@ -24,7 +24,8 @@ func Render(rs Ruleset) string {
 	return b.String()
 }
 
-// RenderCommands returns rs as shell commands, one per chain and rule.
+// RenderCommands returns rs as shell commands: the routing, and then for each table its chains and
+// rules.
 func RenderCommands(rs Ruleset) string {
 	var b strings.Builder
 	for _, d := range rs.Diverts {

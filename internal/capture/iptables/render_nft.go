@@ -50,6 +50,8 @@ type hook struct {
 	number   nftables.ChainHook
 }
 
+// newHook returns the hook of a builtin chain: its type, number and priority. Chains other than
+// OUTPUT are in prerouting.
 func newHook(table, chain string) hook {
 	h := hook{kind: nftables.ChainTypeFilter, number: *nftables.ChainHookPrerouting}
 	if chain == chainOutput {
@@ -131,7 +133,7 @@ func (r Rule) nft(f Family) string {
 	return strings.Join(append(parts, "counter", r.Then.nft()), " ")
 }
 
-// nft returns the verdict in the syntax of nft.
+// nft returns the verdict in the syntax of nft. It panics for an unknown one.
 func (v Verdict) nft() string {
 	switch v.Action {
 	case Return:

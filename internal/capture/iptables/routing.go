@@ -43,7 +43,7 @@ func addDiverts(diverts []Divert, env Environment) (undo func(), err error) {
 }
 
 // removeDiverts removes the routing that a run with the same mark and table has added, except for
-// the families in wanted.
+// the families in wanted. It stops at the first error.
 func removeDiverts(o Options, wanted []Divert, env Environment) error {
 	if len(wanted) == 2 {
 		return nil
@@ -65,6 +65,8 @@ type systemRouting struct{}
 
 var _ Routing = systemRouting{}
 
+// Add adds a route and a routing rule, unless they exist. It reports whether it added one of them,
+// also with an error.
 func (systemRouting) Add(d Divert) (bool, error) {
 	route, err := d.route()
 	if err != nil {
@@ -87,6 +89,7 @@ func (systemRouting) Add(d Divert) (bool, error) {
 	return true, nil
 }
 
+// Remove removes all routing rules and the route. Missing ones are no error.
 func (systemRouting) Remove(d Divert) error {
 	route, err := d.route()
 	if err != nil {

@@ -37,7 +37,8 @@ func Run(ctx context.Context, o Options, env Environment) error {
 }
 
 // Check returns nil if the planned rules are applied, and an error that wraps ErrDrift if they are
-// not. It changes nothing. For rules applied over netlink it only checks the number of tables.
+// not, or rules of another backend exist. It changes nothing. For rules applied over netlink it
+// only checks the number of tables.
 func Check(ctx context.Context, o Options, env Environment) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -77,8 +78,8 @@ func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 	return o, addrs, err
 }
 
-// applyOrPrint applies the rules, or prints them in a dry run, and validates the capture if
-// requested.
+// applyOrPrint applies the rules, or only prints them in a dry run, and validates the capture if
+// requested. With SkipRuleApply nothing is applied.
 func applyOrPrint(ctx context.Context, o Options, env Environment) error {
 	o, addrs, err := resolveOptions(o, env)
 	if err != nil {
@@ -102,7 +103,8 @@ func applyOrPrint(ctx context.Context, o Options, env Environment) error {
 	return nil
 }
 
-// printRules writes the rules to env.Out in the requested format.
+// printRules writes the rules to env.Out: as nft, commands or, by default, input for
+// iptables-restore.
 func printRules(want Ruleset, o Options, env Environment) error {
 	render := Render
 	switch {
@@ -119,7 +121,9 @@ func printRules(want Ruleset, o Options, env Environment) error {
 }
 
 // applyRules applies the rules by the selected backend, and removes the rules of other backends. It
-// fails if there are different rules and neither Reconcile nor ForceApply is set.
+// fails if there are different rules and neither Reconcile nor ForceApply is set; if either is, it
+// also removes routing that is not wanted. If the backend fails, addresses and routing are
+// restored.
 func applyRules(ctx context.Context, want Ruleset, o Options, env Environment) error {
 	if err := checkMapped(o, env); err != nil {
 		return err
@@ -151,8 +155,8 @@ func applyRules(ctx context.Context, want Ruleset, o Options, env Environment) e
 	return nil
 }
 
-// prepareSystem adds the addresses and routing that the rules require. It returns a function that
-// undoes the change.
+// prepareSystem adds the addresses, for IPv6, and the routing that the rules require. It returns a
+// function that undoes the change. If it fails, nothing is changed.
 func prepareSystem(want Ruleset, o Options, env Environment) (undo func(), err error) {
 	forget := func() {}
 	if o.IPv6 {
@@ -184,7 +188,8 @@ func holdingRules(ctx context.Context, backends []backend, env Environment) []ba
 	return with
 }
 
-// cleanUp removes our rules from every backend, whichever applied them.
+// cleanUp removes our rules from every backend, whichever applied them, and routing and addresses.
+// In a dry run or with SkipRuleApply it only logs.
 func cleanUp(ctx context.Context, o Options, env Environment) error {
 	if o.DryRun || o.SkipRuleApply {
 		env.Log.Info("not removing rules (--dry-run or --skip-rule-apply)")

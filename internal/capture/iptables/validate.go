@@ -27,6 +27,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
+// checkMode validates the mode of inbound capture and, for TPROXY, its marks and routing table.
 func (o Options) checkMode() error {
 	switch o.InboundMode {
 	case Redirect:
@@ -55,6 +56,7 @@ const (
 	lastReservedTable  = 255
 )
 
+// checkPorts returns an error if a port is 0.
 func (o Options) checkPorts() error {
 	for _, f := range []struct {
 		flag string
@@ -102,6 +104,8 @@ func (o Options) checkOwnerGroups() error {
 	return nil
 }
 
+// checkInterfaces returns an error for an invalid name of an interface. A final + is allowed, but
+// not alone.
 func (o Options) checkInterfaces() error {
 	for _, f := range []struct {
 		flag  string
@@ -147,7 +151,8 @@ func (o Options) checkOutbound() error {
 	return nil
 }
 
-// checkApplyOptions validates the options about how rules are applied.
+// checkApplyOptions validates the options about how rules are applied: unknown variants and
+// conflicts.
 func (o Options) checkApplyOptions() error {
 	switch o.Variant {
 	case AnyVariant, LegacyVariant, NftVariant:

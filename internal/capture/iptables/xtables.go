@@ -64,7 +64,8 @@ func (x *xtables) readTables(ctx context.Context, f Family, want Ruleset) ([]cha
 	return tables, nil
 }
 
-// runTransaction runs one transaction. It does nothing if the transaction is empty.
+// runTransaction runs one transaction by iptables-restore. It does nothing if the transaction is
+// empty, and fails if the family's programs are not installed.
 func (x *xtables) runTransaction(ctx context.Context, f Family, transaction string, flags ...string) error {
 	if transaction == "" {
 		return nil
@@ -103,6 +104,9 @@ func (x *xtables) check(ctx context.Context, want Ruleset) error {
 	return nil
 }
 
+// replace changes the rules to want. It only logs if they are applied already, unless ForceApply is
+// set. It returns ErrDrift if there are different rules and neither Reconcile nor ForceApply is
+// set.
 func (x *xtables) replace(ctx context.Context, want Ruleset, o Options) error {
 	changes, err := x.readChanges(ctx, want)
 	if err != nil {

@@ -52,6 +52,8 @@ func joinErrors(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
+// openVariant finds the programs of a variant and whether they have rules. Missing programs for
+// IPv6 are an error only with o.IPv6. In CNIMode they lock per network namespace.
 func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*xtables, error) {
 	x := &xtables{variant: v, tools: env.Tools, log: env.Log}
 	var err error

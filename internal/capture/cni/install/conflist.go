@@ -39,7 +39,7 @@ func (c configuration) pluginList() ([]any, error) {
 	return list, nil
 }
 
-// parseConfiguration parses a configuration file. Numbers keep their spelling.
+// parseConfiguration parses a configuration file. Numbers keep their spelling. null is an error.
 func parseConfiguration(text []byte) (configuration, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // preserves the spelling of numbers
@@ -71,7 +71,8 @@ func removeEntry(plugins []any) ([]any, bool) {
 	return rest, len(rest) < len(plugins)
 }
 
-// withEntry returns a configuration with the plugin's entry as the last one.
+// withEntry returns a configuration as a list with the plugin's entry as the last one, in place of
+// an earlier entry.
 func withEntry(text []byte, entry configuration) ([]byte, error) {
 	c, err := parseConfiguration(text)
 	if err != nil {
@@ -87,7 +88,8 @@ func withEntry(text []byte, entry configuration) ([]byte, error) {
 	return c.encode()
 }
 
-// withoutEntry returns a configuration without the plugin's entry, and whether it had one.
+// withoutEntry returns a configuration without the plugin's entry, and whether it had one. If not,
+// the text is unchanged, as it is for a configuration that is no list.
 func withoutEntry(text []byte) ([]byte, bool, error) {
 	c, err := parseConfiguration(text)
 	if err != nil {
@@ -114,7 +116,7 @@ func (c configuration) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// pluginEntry returns the plugin's entry for a list.
+// pluginEntry returns the plugin's entry for a list: o.Entry with the plugin's name and RunDir.
 func (o Options) pluginEntry() (configuration, error) {
 	e := o.Entry
 	e.Name, e.Type, e.RunDir = cni.Name, cni.Name, o.RunDir
@@ -133,7 +135,8 @@ func (o Options) pluginEntry() (configuration, error) {
 }
 
 // configPath returns the path of the configuration for the plugin's entry: the one named by
-// ConfName, or the first one in NetDir. It returns errNoNetwork if there is none.
+// ConfName, or the first one in NetDir. It returns errNoNetwork if there is none. A standalone
+// configuration need not exist, and has a default name.
 func (o Options) configPath() (string, error) {
 	switch {
 	case o.Standalone && o.ConfName == "":

@@ -54,7 +54,8 @@ func sameContent(a, b string) (bool, error) {
 	return bytes.Equal(textA, textB), err
 }
 
-// replaceFile writes a temporary file in the same directory and renames it.
+// replaceFile writes a temporary file in the same directory and renames it. It creates the
+// directory if it is missing, and removes the temporary file if writing fails.
 func replaceFile(path string, text io.Reader, mode os.FileMode) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

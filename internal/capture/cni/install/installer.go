@@ -52,7 +52,8 @@ func (i *Installer) InstalledSince() (time.Time, bool) {
 }
 
 // Run keeps the plugin installed until ctx ends, and then removes it. Failed steps are logged and
-// retried, also while the node has no network configuration.
+// retried, also while the node has no network configuration. It returns an error if the node's
+// files cannot be watched or the plugin cannot be removed.
 func (i *Installer) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -77,8 +78,8 @@ func (i *Installer) Run(ctx context.Context) error {
 	}
 }
 
-// waitForChange waits for file events to settle or recheckInterval. It returns false if ctx has
-// ended.
+// waitForChange waits for file events to settle or recheckInterval. It returns at once if events
+// may have been lost, and false if ctx has ended. Temporary files and changes of modes are ignored.
 func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool {
 	timer := time.NewTimer(recheckInterval)
 	defer timer.Stop()
@@ -147,8 +148,9 @@ func (i *Installer) writeKubeconfig() error {
 	return err
 }
 
-// addEntry adds the plugin's entry to the network configuration. If another configuration has
-// become the first, it moves the entry there.
+// addEntry adds the plugin's entry to the network configuration, which becomes a list; standalone,
+// it writes a configuration of its own. If another configuration has become the first, it moves the
+// entry there, with a warning.
 func (i *Installer) addEntry() error {
 	path, err := i.options.configPath()
 	if err != nil {
@@ -224,8 +226,8 @@ func (i *Installer) uninstall() error {
 	return nil
 }
 
-// dropEntry removes the plugin's entry from the configuration. It does nothing if it has not added
-// one.
+// dropEntry removes the plugin's entry from the configuration, or the whole file if it is
+// standalone. It does nothing if it has not added one or the file is gone.
 func (i *Installer) dropEntry() error {
 	if i.configFile == "" {
 		return nil

@@ -55,8 +55,9 @@ type repairer struct {
 	pods           cache.Store
 }
 
-// Run repairs pods until ctx ends. installedSince returns since when the plugin is installed, and
-// whether it is. A pod that cannot be repaired is retried with backoff.
+// Run repairs pods of the node, selected by o.LabelSelector, until ctx ends. installedSince returns
+// since when the plugin is installed, and whether it is. A pod that cannot be repaired is logged
+// and retried with backoff.
 func Run(
 	ctx context.Context, o Options, client kubernetes.Interface,
 	installedSince func() (time.Time, bool), log *slog.Logger,
@@ -100,7 +101,8 @@ func Run(
 }
 
 // repairPod deletes or labels a pod if it is broken and older than the plugin's installation.
-// Otherwise it does nothing.
+// Otherwise it does nothing. A pod without a controller is not deleted but logged; a pod that no
+// longer exists is no error.
 func (r *repairer) repairPod(ctx context.Context, key string) error {
 	object, there, err := r.pods.GetByKey(key)
 	pod, ok := object.(*corev1.Pod)
@@ -147,7 +149,8 @@ func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// isBroken reports whether the pod's init container has detected that the pod is not captured.
+// isBroken reports whether the pod's init container has detected that the pod is not captured. It
+// returns false for pods without the annotation and for pods being deleted.
 func (r *repairer) isBroken(pod *corev1.Pod) bool {
 	if _, ours := pod.Annotations[r.Annotation]; !ours || pod.DeletionTimestamp != nil {
 		return false

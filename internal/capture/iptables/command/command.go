@@ -42,6 +42,8 @@ func NewClean(
 	}, options, lookup, users, open)
 }
 
+// newCommand makes cmd a command with the flags of options. It sets the others from the
+// environment, opens the environment of iptables and runs it.
 func newCommand(
 	cmd *cobra.Command, options iptables.Options,
 	lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error),
@@ -66,8 +68,8 @@ func newCommand(
 	return cmd
 }
 
-// Options returns the options of the command with those arguments and variables. It is for callers
-// without a command line.
+// Options returns the options of the command with those arguments and variables, and an error for
+// invalid or unknown ones. It is for callers without a command line.
 func Options(
 	args []string, lookup func(string) (string, bool), users Users,
 ) (iptables.Options, error) {

@@ -30,8 +30,8 @@ func variableNames(flag string) []string {
 	return names
 }
 
-// fillFromEnvironment sets the flags that are not on the command line. If several variables are
-// set, the last one wins.
+// fillFromEnvironment sets the flags that are not on the command line from their variables. If
+// several variables are set, the last one wins; empty ones are ignored. It returns the first error.
 func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var first error
 	fs.VisitAll(func(f *pflag.Flag) {
@@ -52,7 +52,8 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return first
 }
 
-// fillEnvironmentOnly sets the options that have no flag.
+// fillEnvironmentOnly sets the options that have no flag from their variables, unless these are
+// empty.
 func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
 	gid := func(s string) (uint32, error) { return parseID(s, users.GID) }
 	for _, v := range []struct {
@@ -82,7 +83,8 @@ func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (
 }
 
 // fillOwner sets the proxy's uid to that of its user, unless a flag or variable has set it, and its
-// gid to its uid likewise. It fails if the user of ENVOY_USER does not exist.
+// gid to its uid likewise. The user is ENVOY_USER or a default one; if the latter does not exist,
+// the default uid stays. It fails if the user of ENVOY_USER does not exist.
 func fillOwner(
 	fs *pflag.FlagSet, o *iptables.Options, users Users, lookup func(string) (string, bool),
 ) error {

@@ -45,6 +45,7 @@ func bindProxyFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 	}
 }
 
+// bindSelectionFlags binds the flags that select which traffic is captured to o.
 func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	bindValue(fs, &o.InboundMode, parseMode, "mode", "istio-inbound-interception-mode", "m",
 		"how inbound connections are redirected to Envoy: REDIRECT, or TPROXY, which preserves the client's address")
@@ -78,6 +79,7 @@ func bindFeatureFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	fs.BoolVar(&o.DualStack, "dual-stack", o.DualStack, "capture IPv6 too in a pod with addresses of both families")
 }
 
+// bindApplyFlags binds the flags about how the rules are applied and validated to o.
 func bindApplyFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	fs.BoolVarP(&o.DryRun, "dry-run", "n", o.DryRun, "print the rules and change nothing")
 	bindValue(fs, &o.AsCommands, parseNegated, "bool", "restore-format", "f",
@@ -150,8 +152,8 @@ func parseNegated(s string) (bool, error) {
 	return !b, nil
 }
 
-// parseVersion parses the output of `iptables --version`. A number without a variant selects
-// AnyVariant.
+// parseVersion parses the output of `iptables --version`. A number without a variant, or nothing,
+// selects AnyVariant; other texts are an error.
 func parseVersion(s string) (iptables.Variant, error) {
 	switch {
 	case strings.Contains(s, "nf_tables"):

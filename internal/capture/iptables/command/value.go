@@ -50,7 +50,8 @@ func valueError(got, want string) error {
 // wildcard selects everything.
 const wildcard = "*"
 
-// parseList parses a comma-separated list. Empty items are skipped.
+// parseList parses a comma-separated list. Empty items are skipped. It returns the first error of
+// parse.
 func parseList[T any](s string, parse func(string) (T, error)) ([]T, error) {
 	var list []T
 	for item := range strings.SplitSeq(s, ",") {
