@@ -33,7 +33,8 @@ func AddRetiredFlags(c *cobra.Command, list []retired.Flag, warnings io.Writer) 
 	}
 }
 
-// addRetiredFlag adds one flag to the set.
+// addRetiredFlag adds one hidden flag to the set. An alias sets the flag of its new name, which
+// must be in the set; others have no effect.
 func addRetiredFlag(fs *pflag.FlagSet, f retired.Flag) {
 	switch {
 	case f.Alias != "":

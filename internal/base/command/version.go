@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 )
 
-// Version returns the version command.
+// Version returns the version command, which prints the build information, as JSON or YAML with
+// --output, or with --short only the version.
 func Version() *cobra.Command {
 	var short bool
 	var output string

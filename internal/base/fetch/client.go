@@ -41,9 +41,10 @@ const (
 
 var errTooLarge = errors.New("response body exceeds the size limit")
 
-// NewClient returns an HTTP client with those limits. It uses no proxy, because the proxy would
-// decide which addresses are reached. Redirects are followed three times at most, and never from
-// https to http.
+// NewClient returns an HTTP client with those limits, by default defaultTimeout and
+// defaultMaxBytes. It connects only to addresses that o.Check allows. It uses no proxy, because the
+// proxy would decide which addresses are reached. Redirects are followed three times at most, and
+// never from https to http.
 func NewClient(o Options) *http.Client {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout

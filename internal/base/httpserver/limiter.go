@@ -97,7 +97,8 @@ func (l limitedListener) Accept() (net.Conn, error) {
 	return l.l.addConn(c), nil
 }
 
-// addConn tracks a connection, and closes another one if a limit is exceeded.
+// addConn tracks a connection, and closes another one if a limit is exceeded: of the same source,
+// or of the source with the most connections.
 func (l *limiter) addConn(inner net.Conn) *conn {
 	prefix := sourcePrefix(inner.RemoteAddr())
 	l.mu.Lock()
@@ -139,7 +140,8 @@ func (l *limiter) largestSource() (most *source) {
 }
 
 // evictionCandidate returns the connection of a source to close in favor of c, nil if c is its only
-// one.
+// one: the oldest that is fresh for longer than freshGrace, else the oldest idle, fresh or busy
+// one, in this order.
 func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	oldest := func(p phase) *conn {
 		if e := s.byPhase[p].Front(); e != nil && e.Value != c {
@@ -190,7 +192,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// addRequests adds delta to the connection's active requests, and updates its phase.
+// addRequests adds delta to the connection's active requests, and updates its phase, unless it has
+// been removed.
 func (c *conn) addRequests(delta int) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()

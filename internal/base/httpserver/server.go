@@ -48,8 +48,8 @@ const (
 	maxStreams = 100
 )
 
-// Serve serves on l until ctx ends, then lets active requests finish within Options.Shutdown. It
-// closes l. It returns nil if it ended because of ctx.
+// Serve serves on l until ctx ends, then lets active requests finish within Options.Shutdown and
+// aborts the others. It closes l. It returns nil if it ended because of ctx.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	s := newServer(o)
 	limited := limitedListener{l, newLimiter(o.Limits, time.Now)}
@@ -77,6 +77,8 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 	return nil
 }
 
+// newServer returns the server of the options, with defaults for timeouts that are zero, except
+// WriteTimeout.
 func newServer(o Options) *http.Server {
 	withDefault := func(d, usual time.Duration) time.Duration {
 		if d == 0 {

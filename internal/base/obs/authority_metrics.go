@@ -25,6 +25,8 @@ type AuthorityMetrics struct {
 // is called at each scrape; a zero time is exported as 0.
 func (a *AuthorityMetrics) Expiry(of func() (root, chain time.Time)) { a.expiry = of }
 
+// registerIn registers the metrics of the certificate authority. Expiries are 0 until a.expiry is
+// set.
 func (a *AuthorityMetrics) registerIn(t *metricTable) {
 	a.expiry = func() (root, chain time.Time) { return root, chain }
 	a.Requests = t.newCounter("citadel_server_csr_count", "Requests for certificates.")

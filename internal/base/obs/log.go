@@ -50,6 +50,8 @@ func NewLogs(o LogOptions) (*Logs, error) {
 	return l, nil
 }
 
+// parseScopeLevels parses "scope:level,…". A level without a scope, or of the scope all, is of
+// DefaultScope, which is info by default.
 func parseScopeLevels(text string) (map[string]slog.Level, error) {
 	levels := map[string]slog.Level{DefaultScope: slog.LevelInfo}
 	if text == "" {
@@ -110,7 +112,8 @@ func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	return v
 }
 
-// SetLevel changes the level of a scope at run time, or of all scopes if scope is DefaultScope.
+// SetLevel changes the level of a scope at run time, also of one that is created later, or of all
+// scopes if scope is DefaultScope. It returns an error for an unknown level.
 func (l *Logs) SetLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {

@@ -64,6 +64,8 @@ func (h *textHandler) WithGroup(name string) slog.Handler {
 	return &next
 }
 
+// Handle writes a record as one line: time, level, scope unless it is the default, message and
+// attributes.
 func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer
 	b.WriteString(r.Time.UTC().Format(timeLayout))

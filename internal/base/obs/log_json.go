@@ -62,7 +62,7 @@ func truncateJSON(v slog.Value) slog.Value {
 // such characters occur only inside of strings, apart from the line feed at the end.
 type escaper struct{ out io.Writer }
 
-// Write writes one line.
+// Write writes one line, in which characters that are not printable are escaped.
 func (e escaper) Write(line []byte) (int, error) {
 	body := line
 	if n := len(body); n > 0 && body[n-1] == '\n' {

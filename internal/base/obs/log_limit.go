@@ -70,7 +70,7 @@ type messageLimit struct {
 }
 
 // allow reports whether a record of the message may pass, and how many were dropped since a record
-// last passed.
+// last passed. Beyond maxLimited messages all others share a limit.
 func (l *messageLimits) allow(message string) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -241,7 +241,7 @@ func (m *Metrics) registerCost(t *metricTable) {
 		"Requested resources that were cached (hit), and that had to be generated (miss).", "type")
 }
 
-// registerBuild registers version and build information.
+// registerBuild registers version and build information, and the time since the start.
 func (m *Metrics) registerBuild(t *metricTable) {
 	b := ReadBuild()
 	start := time.Now()

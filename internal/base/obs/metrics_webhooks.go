@@ -18,6 +18,7 @@ type WebhookMetrics struct {
 	ConfigErrors                         *prometheus.CounterVec
 }
 
+// registerWebhooks registers the metrics of injection and validation in m.Webhooks.
 func (m *Metrics) registerWebhooks(t *metricTable) {
 	m.Webhooks = &WebhookMetrics{
 		Injections: t.newCounter("sidecar_injection_requests_total", "Injection requests of the API server."),

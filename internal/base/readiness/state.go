@@ -34,7 +34,8 @@ func (s *State) Explain(feed string, reason func() string) {
 	s.reasons[feed] = reason
 }
 
-// details returns the reasons of all feeds that are not in sync yet, one per line.
+// details returns the reasons of all feeds that are not in sync yet, sorted by feed, one per line.
+// Feeds without a reason are left out.
 func (s *State) details() string {
 	s.mu.Lock()
 	reasons := map[string]func() string{}

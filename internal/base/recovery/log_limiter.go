@@ -37,8 +37,9 @@ func newLogLimiter(now func() time.Time) *logLimiter {
 	return &logLimiter{now: now, sites: map[string]*siteLog{}}
 }
 
-// allow reports whether a panic at a site may be logged, and whether with its stack. suppressed is
-// how many were not logged in the site's previous period.
+// allow reports whether a panic at a site may be logged, at most maxLogged in logPeriod, and
+// whether with its stack, which only the first has. suppressed is how many were not logged in the
+// site's previous period. Beyond maxSites all others share a site.
 func (l *logLimiter) allow(site string) (stack bool, suppressed int, allowed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,7 +27,7 @@ type Recorder struct {
 	limiter *logLimiter
 }
 
-// New returns a Recorder.
+// New returns a Recorder. Without o.Log or o.Count it does not log or count.
 func New(o Options) *Recorder {
 	r := &Recorder{log: o.Log, count: o.Count, limiter: newLogLimiter(o.Now)}
 	if r.log == nil {

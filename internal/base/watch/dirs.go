@@ -86,7 +86,7 @@ func (d *Dirs) Set(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// Keep stops watching all directories except those in paths.
+// Keep stops watching all directories except those in paths. It adds none.
 func (d *Dirs) Keep(paths []string) {
 	if d == nil {
 		return
@@ -103,7 +103,7 @@ func (d *Dirs) Keep(paths []string) {
 }
 
 // Add starts watching a directory, also if a new directory has replaced one of the same name. A
-// missing directory is not an error.
+// missing directory, or another file, is not watched any longer and not an error.
 func (d *Dirs) Add(path string) error {
 	if d == nil {
 		return nil

@@ -43,8 +43,9 @@ func (o Options) withDefaults() Options {
 }
 
 // File calls f with the content of a file: at once if it can be read, and then each time the
-// content changes, until ctx ends. While the file is missing or unreadable, f is not called. All
-// calls come from the calling goroutine, one after the other. f may keep the content.
+// content changes, until ctx ends. While the file is missing or unreadable, f is not called, which
+// is logged once. Without events the file is polled. All calls come from the calling goroutine, one
+// after the other. f may keep the content.
 func File(ctx context.Context, path string, o Options, f func(content []byte)) {
 	o = o.withDefaults()
 	dirs, err := OpenDirs()

@@ -21,8 +21,9 @@ import (
 // errInternal is the error for clients: the details are in the log.
 var errInternal = status.Error(codes.Internal, "internal error: the call panicked; the server's log has the details")
 
-// Interceptors returns options for a gRPC server whose handlers may panic: the call then ends with
-// codes.Internal. They precede interceptors of later options. If r is nil, there are none.
+// Interceptors returns options for a gRPC server whose handlers may panic: the panic is recorded
+// and the call ends with codes.Internal. They precede interceptors of later options. If r is nil,
+// there are none.
 func Interceptors(r *recovery.Recorder) []grpc.ServerOption {
 	if r == nil {
 		return nil
