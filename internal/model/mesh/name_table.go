@@ -95,7 +95,7 @@ func (t NameTable) Encode() []byte {
 }
 
 // DecodeNameTable decodes a NameTable. Unknown fields are ignored. If a host occurs twice, the last
-// entry is used.
+// entry is used. It returns an error for malformed encoding.
 func DecodeNameTable(b []byte) (NameTable, error) {
 	t := NameTable{}
 	err := wireFields(b, func(field protowire.Number, value []byte) error {
@@ -122,6 +122,7 @@ func DecodeNameTable(b []byte) (NameTable, error) {
 	return t, nil
 }
 
+// decodeNameEntry decodes an entry of a NameTable. Unknown fields are ignored.
 func decodeNameEntry(b []byte) (NameEntry, error) {
 	var e NameEntry
 	err := wireFields(b, func(field protowire.Number, value []byte) error {
@@ -143,7 +144,8 @@ func decodeNameEntry(b []byte) (NameEntry, error) {
 	return e, err
 }
 
-// wireFields calls f for every length-delimited field of a message. Other fields are skipped.
+// wireFields calls f for every length-delimited field of a message, and returns its first error or
+// that of malformed encoding. Other fields are skipped.
 func wireFields(b []byte, f func(field protowire.Number, value []byte) error) error {
 	for len(b) > 0 {
 		field, kind, n := protowire.ConsumeTag(b)

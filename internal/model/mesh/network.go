@@ -47,7 +47,8 @@ type networkRange struct {
 }
 
 // NewNetworkPlan returns the plan for a cluster. The API forbids overlapping ranges and registries
-// in several networks; if they occur, the network whose name sorts first is used.
+// in several networks; if they occur, the network whose name sorts first is used. Invalid ranges
+// are ignored.
 func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan {
 	var p NetworkPlan
 	for network, of := range all.GetNetworks() {
@@ -72,7 +73,8 @@ func (p NetworkPlan) Equal(o NetworkPlan) bool {
 	return p.cluster == o.cluster && slices.Equal(p.ranges, o.ranges)
 }
 
-// Of returns the network of an address, or "" if none is assigned.
+// Of returns the network of an address, or "" if none is assigned. A network of the whole cluster
+// precedes ranges.
 func (p NetworkPlan) Of(address string) Network {
 	if p.cluster != "" || len(p.ranges) == 0 {
 		return p.cluster

@@ -86,8 +86,8 @@ type NodeMetadata struct {
 // that list as a string.
 type PortList []uint32
 
-// UnmarshalJSON decodes [{"containerPort": 8080}], also inside of a string. Any other value yields
-// an empty list.
+// UnmarshalJSON decodes [{"containerPort": 8080}], also inside of a string, and appends the ports.
+// Any other value yields an empty list, and invalid ports are left out, without an error.
 func (l *PortList) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -125,7 +125,8 @@ type StringList []string
 // MarshalJSON encodes "a,b".
 func (l StringList) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(l, ",")) }
 
-// UnmarshalJSON decodes "a,b" or ["a","b"].
+// UnmarshalJSON decodes "a,b" or ["a","b"]. An empty string leaves the list unchanged; any other
+// value is an error.
 func (l *StringList) UnmarshalJSON(b []byte) error {
 	var list []string
 	if json.Unmarshal(b, &list) == nil {
@@ -169,7 +170,8 @@ func (v *StringInt) UnmarshalJSON(b []byte) error {
 }
 
 // ParseNodeMetadata parses a metadata Struct in JSON form. Fields are decoded one by one, so that
-// an invalid value affects only its own field. It also returns the names of invalid fields.
+// an invalid value affects only its own field. It also returns the names of invalid fields. Text
+// that is no object yields empty metadata.
 func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	var fields map[string]json.RawMessage
 	var m NodeMetadata

@@ -95,7 +95,7 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 }
 
 // ParseMeshNetworks parses MeshNetworks in YAML. If several texts define a network, the last one is
-// used.
+// used. It returns an error if one text is invalid.
 func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	all := &meshconfig.MeshNetworks{}
 	for _, text := range texts {

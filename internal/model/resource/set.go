@@ -108,7 +108,7 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 	return next
 }
 
-// merged returns a set with sorted changes applied.
+// merged returns a new set with sorted changes applied; a change without a type is a removal.
 func (s *Set) merged(changes []*Resource) *Set {
 	var sum uint64
 	if s != nil {
@@ -195,7 +195,7 @@ type Diff struct {
 // Empty reports whether nothing differs.
 func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
-// Compare returns the difference from old to new. Either may be nil.
+// Compare returns the difference from old to new, by names and versions. Either may be nil.
 func Compare(old, new *Set) Diff {
 	switch {
 	case old == new:

@@ -78,6 +78,8 @@ func field(name string, t Type) Flag {
 	return Flag{Name: name, Type: t, Field: name, Successor: "set ProxyConfig." + name}
 }
 
+// agentFlagsWithoutEffect returns the retired flags of pilot-agent that have no effect, with their
+// successors.
 func agentFlagsWithoutEffect() []Flag {
 	const lightstep = "set MeshConfig.extensionProviders[].opentelemetry, and a Telemetry"
 	return []Flag{
