@@ -136,8 +136,9 @@ func (f *Files) updateCRLs(lists []byte) {
 	f.Store.SetCRLs(lists)
 }
 
-// watchKeyPair watches a certificate and its key. The two files are written one after the other, so
-// the last secret is kept until both match.
+// watchKeyPair watches a certificate and its key until ctx ends, and stores them. The two files are
+// written one after the other, so the last secret is kept until both match; a mismatch is reported
+// as a failure.
 func (f *Files) watchKeyPair(ctx context.Context, n FileSecret) {
 	f.watchFiles(ctx, n.Name, n.Chain, n.Key, func(chain, key []byte) (Secret, error) {
 		if key == nil {

@@ -152,8 +152,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.reloader.Run(ctx)
 }
 
-// open loads or creates the authority's certificate and key, and then the authenticators with the
-// key of workload tokens.
+// open loads or creates the authority's certificate and key, if it has its own, and then the
+// authenticators with the key of workload tokens.
 func (s *Server) open(ctx context.Context) error {
 	if s.reloader != nil {
 		if err := s.openReloader(ctx); err != nil {

@@ -97,7 +97,8 @@ func catalogKeyOf(k Key) catalogKey {
 	return catalogKey{preferenceOf(k), k.KnowsAllocatedAddresses, k.VIPCluster}
 }
 
-// catalogOf returns the cached catalog of k, or computes it.
+// catalogOf returns the catalog of k, which is cached in s: the visible services, and of these the
+// preferred one for each hostname.
 func catalogOf(s *snapshot.Snapshot, k catalogKey) *catalog {
 	return snapshot.Derive(s.Catalog, k, func() *catalog {
 		c := &catalog{visible: visibleServices(s, k), byHost: map[mesh.Hostname]*mesh.Service{}}

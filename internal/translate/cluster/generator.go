@@ -172,7 +172,7 @@ func (g *Generator) appendService(list []*resource.Resource, v *view.View, svc *
 
 // inputs returns the clusters of a service: for each port that is captured and imported, one of the
 // whole host and one of each subset. An alias has none: calls to it use the clusters of the service
-// that it refers to.
+// that it refers to. A dynamic service has no subsets, and only ports of HTTP and TLS.
 func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 	return func(yield func(OutboundInput) bool) {
 		if svc.Resolution == mesh.Alias {

@@ -24,8 +24,9 @@ type hostWork struct {
 	host   *routev3.VirtualHost
 }
 
-// patchHost applies the active patches of a list to an encoded VirtualHost; if active is nil, all.
-// The outcome has no body if it is removed. A VirtualHost that cannot be decoded is unchanged.
+// patchHost applies the active patches of a list to an encoded VirtualHost and its routes; if
+// active is nil, all. The outcome has no body if it is removed, and its tallies count the patches
+// that matched, had an effect or failed. A VirtualHost that cannot be decoded is unchanged.
 func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
 	if err := proto.Unmarshal(body, w.host); err != nil {

@@ -85,8 +85,8 @@ func filterOf(in input) proto.Message {
 	return &httpwasmv3.Wasm{Config: p}
 }
 
-// encodeConfig returns the configuration as JSON, in which plugins read it. Equal configurations
-// have equal texts.
+// encodeConfig returns fields as JSON, in which plugins read their configuration. Equal fields have
+// equal texts. c is only used in the message of a panic.
 func encodeConfig(c *config.Config, fields *structpb.Struct) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -19,8 +19,8 @@ type uses struct {
 	sources []*networking.HTTPMatchRequest
 }
 
-// usesOf returns the destinations' hosts of a VirtualService's HTTP routes, mirrors included, and
-// its matches with conditions on the caller.
+// usesOf returns the destinations' hosts of a VirtualService's HTTP routes, including mirrors and
+// authorizers, and its matches with conditions on the caller.
 func usesOf(vs *snapshot.VirtualService) *uses {
 	u := &uses{vs: vs}
 	note := func(d *networking.Destination) {
