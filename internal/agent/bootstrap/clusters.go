@@ -57,8 +57,8 @@ func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	return list, errors.Join(errs...)
 }
 
-// controlPlaneCluster returns the xDS cluster: the agent's socket if there is one, otherwise the
-// plaintext port of ProxyConfig.discoveryAddress. It returns an error if the configuration does not
+// controlPlaneCluster returns the xDS cluster: the agent's socket if there is one, otherwise
+// ProxyConfig.discoveryAddress in plaintext. It returns an error if the configuration does not
 // permit plaintext or the address is invalid.
 func controlPlaneCluster(in Input, f family) (*clusterv3.Cluster, error) {
 	if in.DiscoverySocket != "" {
@@ -133,7 +133,8 @@ func accessLogServiceCluster(in Input, f family) (*clusterv3.Cluster, error) {
 }
 
 // remoteServiceCluster returns the gRPC cluster of a RemoteService in ProxyConfig, nil if it has no
-// address. field is its field in ProxyConfig, for errors.
+// address. field is its field in ProxyConfig, for errors: an invalid address or TLS settings that
+// are not supported.
 func remoteServiceCluster(
 	field, name string, service *meshconfig.RemoteService, in Input, f family,
 ) (*clusterv3.Cluster, error) {
@@ -152,8 +153,8 @@ func remoteServiceCluster(
 	return c, configureTLS(c, in.SystemRoots, field+".tlsSettings", service.GetAddress(), settings, "h2")
 }
 
-// serviceCluster returns the cluster of an address in ProxyConfig. field is its field in
-// ProxyConfig, for errors.
+// serviceCluster returns the cluster of an address in ProxyConfig, without TLS, in which a
+// reference to the host's IP is replaced. field is its field in ProxyConfig, which errors name.
 func serviceCluster(field, name, address string, in Input, f family) (*clusterv3.Cluster, error) {
 	address, err := SubstituteHostIP(address, in.HostIP)
 	if err != nil {

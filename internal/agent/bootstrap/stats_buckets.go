@@ -68,7 +68,8 @@ func histogramBuckets(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 }
 
 // histogramBins parses the annotation with the initial number of bins of each histogram of the
-// mesh's metrics.
+// mesh's metrics. It returns nil without the annotation, and an error unless it is from 1 to
+// maxBins.
 func histogramBins(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	text := strings.TrimSpace(in.Node.Metadata.Annotations[binsAnnotation])
 	if text == "" {

@@ -22,7 +22,8 @@ type flushIntervals struct{ interval, eviction time.Duration }
 
 // statsFlush parses the annotations sidecar.istio.io/statsFlushInterval and statsEvictionInterval.
 // The eviction interval is rounded to a multiple of the flush interval, as the annotation documents
-// and Envoy requires.
+// and Envoy requires; it is 0 by default. Invalid intervals, and a flush interval from maxFlush on,
+// are errors.
 func statsFlush(in Input) (flushIntervals, error) {
 	interval, err := annotationDuration(in, "statsFlushInterval", defaultFlush)
 	if err != nil {

@@ -53,7 +53,7 @@ func newCache(now func() time.Time) *cache {
 }
 
 // lookup returns a copy of the cached answer to the query with its TTLs reduced by its age, and
-// whether there is one.
+// whether there is one that has not expired.
 func (c *cache) lookup(query *dns.Msg) (*dns.Msg, bool) {
 	now := c.now()
 	c.mu.Lock()
@@ -73,7 +73,7 @@ func (c *cache) lookup(query *dns.Msg) (*dns.Msg, bool) {
 }
 
 // store caches an answer. It does nothing if the answer must not be cached or is larger than
-// maxCachedSize.
+// maxCachedSize. A full cache evicts others first.
 func (c *cache) store(query, reply *dns.Msg) {
 	life := cacheTTL(reply)
 	if life <= 0 || reply.Len() > maxCachedSize {

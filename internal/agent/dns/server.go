@@ -94,7 +94,8 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// listenUDPAndTCP opens the same port for both protocols.
+// listenUDPAndTCP opens the same port for both protocols. It fails, and opens none, if one cannot
+// be opened.
 func listenUDPAndTCP(address string) (listener, error) {
 	udp, err := net.ListenPacket("udp", address)
 	if err != nil {
@@ -172,7 +173,8 @@ func (s *Server) CheckReady() error {
 	return nil
 }
 
-// Run answers queries until ctx ends, and closes the sockets.
+// Run answers queries until ctx ends or a server fails, and closes the sockets. It follows changes
+// of resolv.conf.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

@@ -2,7 +2,7 @@ package environment
 
 import "strings"
 
-// reportUnsupported warns about variables that are set but have no effect.
+// reportUnsupported adds a warning to e about variables that are set but have no effect.
 func (r *reader) reportUnsupported(e *Environment) {
 	// Pod templates set these whether or not they are needed.
 	var unused []string

@@ -138,7 +138,8 @@ func (r *reader) readOptionalPort(name string) uint32 {
 }
 
 // readCores parses a Kubernetes CPU quantity as the downward API writes it: whole cores, or
-// millicores ("1500m"), which are rounded up.
+// millicores ("1500m"), which are rounded up. It returns 0 without the variable, and for an invalid
+// one, which is added to r's errors.
 func (r *reader) readCores(name string) int {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -201,7 +202,7 @@ func (r *reader) readAddresses(names ...string) []netip.Addr {
 	return list
 }
 
-// readStringMap parses a JSON object of strings.
+// readStringMap parses a JSON object of strings. Invalid text is added to r's errors.
 func (r *reader) readStringMap(name string) map[string]string {
 	text, ok := r.lookupText(name)
 	if !ok {

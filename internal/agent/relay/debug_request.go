@@ -74,7 +74,8 @@ func (s *session) sendDebugRequest(r request) (<-chan *response, error) {
 	return answer, nil
 }
 
-// deliverDebugResponse delivers a response to the oldest pending debug request of its type.
+// deliverDebugResponse delivers a response to the oldest pending debug request of its type. Without
+// one it is dropped.
 func (s *session) deliverDebugResponse(typeURL string, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -130,7 +130,7 @@ func endError(which, how error) error {
 }
 
 // handleRequest queues a request of Envoy. After the first one for listeners it queues the agent's
-// own requests.
+// own requests. It returns an error if the request is malformed or cannot be queued.
 func (s *session) handleRequest(f frame) error {
 	typeURL, err := s.protocol.requestType(f)
 	if err != nil {
@@ -235,8 +235,8 @@ func (s *session) sendToEnvoy(f frame) error {
 	return nil
 }
 
-// applySubscription applies a response to the agent's own subscription, and sends an ACK or NACK.
-// An empty response is ignored.
+// applySubscription applies a response to the agent's own subscription, and sends an ACK, or a NACK
+// if it is rejected, which is logged. An empty response is ignored.
 func (s *session) applySubscription(own *Subscription, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

@@ -25,7 +25,8 @@ func (o *Subscription) knownVersions() map[string]string {
 	return o.applied
 }
 
-// apply applies a resource and records its version. Each of these types has only one resource.
+// apply applies a resource and records its version, unless it is rejected. Each of these types has
+// only one resource.
 func (o *Subscription) apply(r *discoveryv3.Resource) error {
 	if err := o.Apply(r.GetResource().GetValue()); err != nil {
 		return err

@@ -48,7 +48,8 @@ type source struct {
 	read func(context.Context, *http.Request) ([]byte, error)
 }
 
-// listSources returns the sources in output order.
+// listSources returns the sources in output order: the agent, and Envoy and the application if they
+// are configured.
 func (m *merger) listSources() []source {
 	list := []source{{"agent", m.readAgent}}
 	if m.Envoy != nil {

@@ -115,8 +115,8 @@ func requireLocalhost(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// localPost returns a handler that calls do for a POST from this host, and refuses all other
-// requests.
+// localPost returns a handler that responds to a POST from this host and then calls do. It refuses
+// all other requests.
 func localPost(log *slog.Logger, do func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !requireLocalhost(w, r) {
