@@ -240,7 +240,8 @@ func (c *Connection) Close() {
 	}
 }
 
-// SetHealth records the health of the application.
+// SetHealth records the health of the application with the time, and wakes the goroutine that
+// writes it. It does not wait for that.
 func (c *Connection) SetHealth(healthy bool, message string) {
 	w := c.w
 	w.mu.Lock()

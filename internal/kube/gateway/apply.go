@@ -55,7 +55,8 @@ type managedState struct {
 	fields uint64
 }
 
-// stateOf returns the state of an object that the API server returned.
+// stateOf returns the state of an object that the API server returned: its UID and the fields that
+// were applied by FieldManager.
 func stateOf(o metav1.Object) managedState {
 	s := managedState{uid: o.GetUID()}
 	for _, f := range o.GetManagedFields() {

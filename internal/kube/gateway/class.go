@@ -112,7 +112,7 @@ func (c *ClassCreator) watch(r schema.GroupVersionResource, name string, changed
 }
 
 // createMissing creates the classes that an informer does not have. It returns an error if the
-// informer does not sync in time.
+// informer does not sync in time, or one cannot be created.
 func (c *ClassCreator) createMissing(ctx context.Context, existing cache.SharedIndexInformer) error {
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

@@ -52,6 +52,7 @@ func annotationChecks() map[string]func(string) error {
 }
 
 // checkAnnotations returns the joined errors of all invalid annotations, each with its name.
+// Unknown annotations are not checked.
 func checkAnnotations(annotations map[string]string) error {
 	var errs []error
 	checks := annotationChecks()

@@ -214,7 +214,7 @@ func (j *injection) usesNativeSidecar() bool {
 }
 
 // templateNames returns the templates that the pod names, or the default ones, with aliases
-// resolved once.
+// resolved once. It does not check that they exist.
 func (j *injection) templateNames() []string {
 	names := j.Config.DefaultTemplates
 	if value, ok := j.pod.Annotations[annotation.InjectTemplates.Name]; ok {

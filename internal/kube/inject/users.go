@@ -76,7 +76,8 @@ func UserAnnotations(annotations map[string]string) map[string]string {
 }
 
 // NamespaceUsers returns the last user and group ID in OpenShift's ranges for a namespace, or zero
-// values without these annotations.
+// values without these annotations. Without one for groups, the range of users is used for both;
+// invalid ranges are ignored.
 func NamespaceUsers(annotations map[string]string) Users {
 	u := Users{}
 	if last, ok := rangeEnd(annotations[openShiftUsers]); ok {

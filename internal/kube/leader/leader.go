@@ -151,8 +151,8 @@ func releaseLease(ctx context.Context, lock resourcelock.Interface, log *slog.Lo
 	}
 }
 
-// runTask runs the task while this replica leads and ctx lasts. It does nothing if the term has
-// ended or the task was started before.
+// runTask runs the task while this replica leads and ctx lasts, and calls OnChange before and after
+// it. It does nothing if the term has ended or the task was started before.
 func (t *term) runTask(ctx, leading context.Context, log *slog.Logger) {
 	t.mu.Lock()
 	if t.ended || t.started {

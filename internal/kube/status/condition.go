@@ -81,7 +81,8 @@ func faultCondition(inUse bool, found, refused []config.Problem) (conditionState
 	return v, true
 }
 
-// appliedCondition returns the state of an applied object without errors.
+// appliedCondition returns the state of an applied object without errors: up to date if c is
+// complete, otherwise Unknown. Warnings are appended to the message.
 func appliedCondition(c Count, found, refused []config.Problem) conditionState {
 	v := conditionState{status: "True", reason: UpToDate, progress: c.String(), messages: messagesFor(found, refused)}
 	if !c.isComplete() {

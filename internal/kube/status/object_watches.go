@@ -125,7 +125,7 @@ func newObject(kind api.Kind, u *unstructured.Unstructured) *object {
 	}
 }
 
-// forEach calls f with every object of the kinds that have synced.
+// forEach calls f with every object of the kinds that have synced; others are skipped.
 func (w *objectWatches) forEach(f func(*object)) {
 	w.mu.Lock()
 	list := maps.Clone(w.informers)

@@ -123,8 +123,8 @@ func (s *Server) handleReview(
 	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: in.TypeMeta, Response: response})
 }
 
-// callWithRecovery calls review and returns a panic as an error, so that a defect affects one
-// request only.
+// callWithRecovery calls review. A panic is recorded and returned as an error, so that a defect
+// affects one request only.
 func (s *Server) callWithRecovery(
 	ctx context.Context,
 	path string,

@@ -208,7 +208,7 @@ func hasSameSpec(old, updated []byte) bool {
 	return okA && okB && bytes.Equal(a, b)
 }
 
-// formatProblems returns all problems in one line.
+// formatProblems returns all problems in one line, with their number if there are several.
 func formatProblems(faults []config.Problem) string {
 	lines := make([]string, len(faults))
 	for i, p := range faults {

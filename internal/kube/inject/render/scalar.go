@@ -146,7 +146,7 @@ func canBeginPlain(s string, flow bool) bool {
 	return canContinuePlain(s, flow)
 }
 
-// canContinuePlain reports whether s may be inside a plain scalar.
+// canContinuePlain reports whether s may be inside a plain scalar, in a flow collection or not.
 func canContinuePlain(s string, flow bool) bool {
 	if strings.HasPrefix(s, "#") || strings.HasSuffix(s, ":") || flow && strings.ContainsAny(s, "[]{},") {
 		return false
