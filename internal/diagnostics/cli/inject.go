@@ -227,7 +227,8 @@ func (x *injection) injectorData(ctx context.Context) (map[string]string, error)
 	return x.configData, err
 }
 
-// builtinInjector returns the default data of the ConfigMap istio-sidecar-injector in the chart.
+// builtinInjector returns the default data of the ConfigMap istio-sidecar-injector in the chart,
+// with the policy enabled.
 func builtinInjector() (map[string]string, error) {
 	templates, err := manifests.InjectionTemplates()
 	if err != nil {
@@ -261,7 +262,8 @@ func (x *injection) configMapData(ctx context.Context, name, files string) (map[
 	return m.Data, nil
 }
 
-// kubeClient returns the client of the cluster, and creates it on the first call.
+// kubeClient returns the client of the cluster, and creates it from the kubeconfig on the first
+// call. It sends no request.
 func (x *injection) kubeClient() (kubernetes.Interface, error) {
 	if x.client != nil {
 		return x.client, nil

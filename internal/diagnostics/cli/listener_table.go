@@ -103,7 +103,8 @@ func (c *filterChain) destinationText() string {
 	return "-"
 }
 
-// targetClusters returns the clusters of a route configuration, without duplicates.
+// targetClusters returns the clusters of a route configuration, comma-separated and without
+// duplicates. Weighted clusters are not included.
 func (r *routeConfig) targetClusters() string {
 	var names []string
 	for _, h := range r.VirtualHosts {

@@ -127,7 +127,8 @@ to read that. With Kubernetes the API server signs.`,
 	return c
 }
 
-// readGroup reads a WorkloadGroup from a file. namespace is used if the object has none.
+// readGroup reads a WorkloadGroup from a file. namespace is used if the object has none. It returns
+// an error if the file is missing or invalid.
 func readGroup(file, namespace string) (workload.Group, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

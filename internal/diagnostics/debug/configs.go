@@ -50,7 +50,8 @@ func shownVersion(k api.KindInfo) string {
 	return k.Versions[0]
 }
 
-// configz serves all config objects of istio.io kinds. ?kind= limits the list to one kind.
+// configz serves all config objects of istio.io kinds. ?kind= limits the list to one kind; for an
+// unknown one it is empty.
 func (p *Pages) configz(q question) (answer, error) {
 	s := p.Snapshot()
 	list := []object{}

@@ -120,7 +120,8 @@ func (p *Pages) indexPage(question) (answer, error) {
 	return answer{"text/html; charset=utf-8", b.Bytes()}, nil
 }
 
-// pageNames serves the names that istioctl x internal-debug accepts.
+// pageNames serves the names that istioctl x internal-debug accepts: all of the index except the
+// list itself and pprof.
 func (p *Pages) pageNames(q question) (answer, error) {
 	list := []string{}
 	for _, e := range p.indexEntries() {

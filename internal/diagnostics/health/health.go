@@ -105,7 +105,8 @@ func (g *Gauges) refresh(now time.Time) {
 	m.ProblemWarnings.Set(float64(x.Warnings))
 }
 
-// refreshSources updates the gauges of failing kinds and of their age, for each source.
+// refreshSources updates the gauges of failing kinds and of the age of the oldest failure, 0
+// without one, for each source.
 func (g *Gauges) refreshSources(now time.Time) {
 	m := g.o.Metrics.Sources
 	m.Errors.Reset()
