@@ -180,7 +180,8 @@ func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 	return append(objects, batch...)
 }
 
-// reportWaiting reports the feeds that are not in sync to Options.Waiting.
+// reportWaiting reports the feeds that are not in sync, in the order of Feeds, to Options.Waiting,
+// if that is set.
 func (p *pipeline) reportWaiting() {
 	if p.Waiting == nil {
 		return

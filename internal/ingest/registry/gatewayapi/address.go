@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// manualService returns the Service that an address of type Hostname names: the proxies of such a
-// Gateway are deployed by the user. A name without a dot is a Service of the Gateway's namespace.
+// manualService returns the Service that an address of type Hostname names, whether or not it
+// exists, and false if there is no such address: the proxies of such a Gateway are deployed by the
+// user. A name without a dot is a Service of the Gateway's namespace.
 func (c *Converter) manualService(g *gateway) (name, bool) {
 	host, found := hostnameAddress(g.spec.Addresses)
 	if !found {

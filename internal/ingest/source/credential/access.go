@@ -129,7 +129,7 @@ func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 }
 
 // applyReview applies an answer. It ignores a denial of a granted permission until it has been
-// repeated.
+// repeated, more often if the answer has an EvaluationError.
 func (r *permission) applyReview(answer authorizationv1.SubjectAccessReviewStatus) {
 	may, needed := answer.Allowed && !answer.Denied, denials
 	if answer.EvaluationError != "" {

@@ -97,7 +97,7 @@ func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 }
 
 // RemoveCluster stops reading a cluster and deletes its objects, if client is still its current
-// client.
+// client. It does not wait for the end.
 func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +194,8 @@ func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<
 	}
 }
 
-// deleteEvents returns the events that delete everything that was sent. Run must have returned.
+// deleteEvents returns the events that delete everything that was sent, and forgets that. Run must
+// have returned.
 func (s *Source) deleteEvents() mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

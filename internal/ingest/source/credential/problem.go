@@ -63,7 +63,8 @@ func (s *Source) problemEvents() mesh.Batch {
 	return batch
 }
 
-// problemReason returns the reason why proxies of the account get no private keys, or "".
+// problemReason returns the reason why proxies of the account get no private keys, or "" if they do
+// or the permission has not been reviewed yet.
 func (r *permission) problemReason() string {
 	switch {
 	case r.known && !r.allowed:

@@ -125,7 +125,7 @@ func (s *Source) SetClient(client *kube.Client) {
 	s.wakeRun()
 }
 
-// SetWant replaces the Want of a stream. The zero Want removes it.
+// SetWant replaces the Want of a stream, and wakes Run if it changed. The zero Want removes it.
 func (s *Source) SetWant(stream string, w Want) {
 	s.mu.Lock()
 	if old := s.wants[stream]; old.equal(w) {

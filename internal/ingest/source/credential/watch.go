@@ -138,7 +138,7 @@ var _ cache.ReflectorStore = (*watchStore)(nil)
 // Add stores an object.
 func (x *watchStore) Add(o any) error { return x.Update(o) }
 
-// Update stores an object.
+// Update stores an object. It returns an error if it has another type.
 func (x *watchStore) Update(o any) error {
 	c, err := x.s.newConfig(o)
 	if err != nil {
@@ -148,7 +148,7 @@ func (x *watchStore) Update(o any) error {
 	return nil
 }
 
-// Delete deletes an object.
+// Delete deletes an object. It returns an error if it has another type.
 func (x *watchStore) Delete(o any) error {
 	c, err := x.s.newConfig(o)
 	if err != nil {

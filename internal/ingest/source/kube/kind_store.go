@@ -206,9 +206,9 @@ func (s *kindStore) Replace(list []any, _ string) error {
 // the number of objects.
 const fewMissing = 10
 
-// dropMissing deletes the objects that are not in there. If more than half are missing, an API
-// server that lost its data is as likely as a deletion; then they are kept until a second list
-// after Options.Doubt confirms it. store.mu must be held.
+// dropMissing deletes the objects that are not in there. If more than half are missing, and more
+// than fewMissing, an API server that lost its data is as likely as a deletion; then they are kept
+// until a second list after Options.Doubt confirms it. store.mu must be held.
 func (s *kindStore) dropMissing(there map[types.NamespacedName]bool) {
 	var missing []types.NamespacedName
 	live := 0

@@ -68,7 +68,7 @@ func (f *reflectors) startAll() error {
 }
 
 // definitionChanged starts, replaces or stops the reflectors of a custom kind after a change of its
-// definition.
+// definition, and logs that. If the kind is not there any longer, its objects are deleted.
 func (f *reflectors) definitionChanged(kind api.KindInfo, d definition, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

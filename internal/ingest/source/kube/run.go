@@ -116,7 +116,7 @@ func (r *run) problemEvents(now time.Time) mesh.Batch {
 }
 
 // nextDue returns a channel that receives at the next time at which there is work without an event,
-// or nil.
+// or nil: the end of SyncTimeout, a deadline of the store or the next report of Problems.
 func (r *run) nextDue() <-chan time.Time {
 	now := r.o.Clock.Now()
 	var at []time.Time

@@ -42,6 +42,8 @@ func (r *run) sendReading(ctx context.Context, x reading) {
 	}
 }
 
+// applyAndSend applies texts and ConfigMaps and sends the resulting events, until ctx ends. It adds
+// Synced once the ConfigMaps are listed and no origin has only an invalid text.
 func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 	for {
 		if !r.synced && r.listed && len(r.bad) == 0 {

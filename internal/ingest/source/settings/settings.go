@@ -46,8 +46,8 @@ var _ source.Source = (*Source)(nil)
 // Name returns "settings".
 func (s *Source) Name() string { return "settings" }
 
-// Check returns an error if a file exists and cannot be parsed now. The control plane calls it
-// before it starts anything.
+// Check returns an error if a file exists and cannot be read or parsed now; ConfigMaps are not
+// checked. The control plane calls it before it starts anything.
 func (s *Source) Check() error {
 	for _, o := range s.origins() {
 		if o.configMap != "" {

@@ -37,7 +37,7 @@ func (s security) readRevocations() ([]*x509.RevocationList, error) {
 }
 
 // checkRevocation returns an error if a certificate of the chain, which begins with the leaf, is in
-// a revocation list of its issuer.
+// a revocation list that its issuer has signed. The last one is not checked.
 func checkRevocation(chain []*x509.Certificate, lists []*x509.RevocationList) error {
 	for i := range len(chain) - 1 {
 		cert, issuer := chain[i], chain[i+1]

@@ -72,6 +72,7 @@ func New(c *meshconfig.ConfigSource, o Options) (*Source, error) {
 	return s, nil
 }
 
+// withDefaults returns the options with defaults for all that are zero.
 func (o Options) withDefaults() Options {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
