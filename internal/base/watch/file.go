@@ -97,7 +97,8 @@ type fileWatch struct {
 	unwatched, unread string
 }
 
-// nextCheck returns when to check the file if no event arrives.
+// nextCheck returns when to check the file if no event arrives: the earliest of the next poll, the
+// end of a burst of events, and the end of Hold for an empty file.
 func (w *fileWatch) nextCheck() time.Time {
 	next := w.checked.Add(w.Poll)
 	if due, burst := w.burst.Due(); burst && due.Before(next) {

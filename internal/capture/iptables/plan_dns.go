@@ -52,8 +52,9 @@ func redirectDNSRules(o Options, f Family) []Rule {
 	return rules
 }
 
-// planRaw assigns DNS over UDP to conntrack zones. TCP needs none: the kernel never has two
-// connections with the same addresses and ports.
+// planRaw returns the rules that assign DNS over UDP to conntrack zones, and a table without chains
+// if DNS is not captured. TCP needs none: the kernel never has two connections with the same
+// addresses and ports.
 func planRaw(o Options, f Family) Table {
 	t := Table{Family: f, Name: tableRaw}
 	if !o.capturesDNS(f) {

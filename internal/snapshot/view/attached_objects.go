@@ -30,7 +30,8 @@ type AttachedObjects struct {
 	Plugins snapshot.PluginNames
 }
 
-// attachedObjects returns the objects that apply to a proxy, whose attributes are a.
+// attachedObjects returns the objects that apply to a proxy, whose attributes are a. Kinds that
+// only concern other types of proxies, or Envoy, are left out.
 func attachedObjects(s *snapshot.Snapshot, p *mesh.Proxy, a snapshot.ProxyAttributes) AttachedObjects {
 	var set proxySet
 	switch {

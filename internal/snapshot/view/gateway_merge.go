@@ -309,7 +309,7 @@ func (m *gatewayMerge) addSiblings(l *GatewayListener) {
 	}
 }
 
-// disableQUIC stops HTTP/3 on a UDP port that a UDP listener has.
+// disableQUIC stops HTTP/3 on a UDP port that a UDP listener has: of the listener and its routes.
 func (m *gatewayMerge) disableQUIC(at listenAddress) {
 	at.udp = false
 	l := m.listeners[at]

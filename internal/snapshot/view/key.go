@@ -153,8 +153,8 @@ const generatorGRPC = "grpc"
 // address.
 const maxPodPorts = 64
 
-// setProxyless sets the fields of a proxyless gRPC application and clears the
-// settings of Envoys.
+// setProxyless sets the fields of a proxyless gRPC application, such as its addresses and at most
+// maxPodPorts ports, and clears the settings of Envoys.
 func (k *Key) setProxyless(p *mesh.Proxy, labels map[string]string) {
 	k.Proxyless, k.CalledWithTLS = true, labels[label.SecurityTlsMode.Name] == "istio"
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService, k.MissingFeatures = "", "", false, 0

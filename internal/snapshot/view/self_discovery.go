@@ -29,9 +29,10 @@ const (
 	rolloutTemplateLabel = "rollouts-pod-template-hash"
 )
 
-// selfDiscovery returns the service port that identifies the proxy's own workload. Of several
-// services it selects the oldest, as Istio does, and the lowest of its ports. Services that select
-// a WorkloadEntry with the proxy's address have precedence over the services of its pod.
+// selfDiscovery returns the service port that identifies the proxy's own workload, and the zero
+// value if the proxy has not enabled that or has none. Of several services it selects the oldest,
+// as Istio does, and the lowest of its ports. Services that select a WorkloadEntry with the proxy's
+// address have precedence over the services of its pod.
 func selfDiscovery(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) SelfDiscovery {
 	if !p.Metadata.EnableSelfDiscovery {
 		return SelfDiscovery{}

@@ -76,8 +76,9 @@ func isHTTPProxy(l *networking.IstioEgressListener) bool {
 	return strings.EqualFold(l.GetPort().GetProtocol(), httpProxy)
 }
 
-// planHTTPProxyPort plans an egress listener that is an HTTP proxy, for services on any port.
-// Without services there is none.
+// planHTTPProxyPort plans an egress listener that is an HTTP proxy, for services on any port, at
+// the wildcard address unless another is set. Without services there is none, nor if its address is
+// taken.
 func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 	if len(p.egress.services) == 0 {
 		return

@@ -50,7 +50,8 @@ func (t *translation) authorizerCluster(a *config.Authorizer) string {
 // authorizerTimeout is the timeout of a check. A request whose check has no answer is refused.
 const authorizerTimeout = 10 * time.Second
 
-// authorizerConfig returns the filter that has requests checked by a cluster.
+// authorizerConfig returns the filter that has requests checked by a cluster, by gRPC or HTTP.
+// Without ResponseHeaders an HTTP authorizer adds all headers except notAdded.
 func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	out := &authzv3.ExtAuthz{TransportApiVersion: corev3.ApiVersion_V3, AllowedHeaders: headerNames(a.RequestHeaders)}
 	if a.MaxBody > 0 {

@@ -163,9 +163,9 @@ func (c *Client) reportAction(a stream.Action) {
 	}
 }
 
-// reportNack records a refusal, and reports it to the rollout if the proxy is a voter. If the
-// current ResourceSnapshot no longer contains the refused resources, the refusal ends at once,
-// because no later response of the type may follow that would end it.
+// reportNack records, logs and counts a refusal, and reports it to the rollout if the proxy is a
+// voter. If the current ResourceSnapshot no longer contains the refused resources, the refusal ends
+// at once, because no later response of the type may follow that would end it.
 func (c *Client) reportNack(a stream.Nack) {
 	env := c.env
 	n := Nack{

@@ -89,8 +89,8 @@ type class struct {
 	groups    []*stream.ResourceGroup
 }
 
-// hasNewestInbound reports whether the class's ResourceSnapshot has the newest resources that its
-// proxies serve.
+// hasNewestInbound reports whether the class's ResourceSnapshot has the newest resources of the
+// generators for inbound traffic, and none of them is being generated.
 func (cl *class) hasNewestInbound() bool {
 	for i, pr := range cl.producers {
 		if pr.gen.Inbound && (pr.busy || cl.groups[i] != pr.group) {

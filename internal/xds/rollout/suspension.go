@@ -218,9 +218,9 @@ func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledg
 	return list
 }
 
-// answerSuspension suspends an EnvoyFilter if no voter (by) has acknowledged a resource with it,
-// and places the members again. Otherwise it ends the observation of the EnvoyFilter for good. It
-// does nothing if the decision is outdated.
+// answerSuspension suspends an EnvoyFilter if no voter (by) has acknowledged a resource with it: it
+// emits QuarantineBegan and places the members again. Otherwise it ends the observation of the
+// EnvoyFilter for good. It does nothing if the decision is outdated.
 func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *Client) {
 	f := s.refused[d.Name]
 	switch {
