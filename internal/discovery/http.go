@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -58,21 +57,6 @@ func (s *server) handler() http.Handler {
 		_, _ = io.WriteString(w, obs.ReadBuild().String()) // the client went away
 	})
 	return serve.Handler(s.recovery, mux)
-}
-
-// controlZPort opens the ControlZ port. It returns nil if the port is disabled. It also returns
-// nil, with a warning, if the address is unavailable, because ControlZ is optional.
-func (s *server) controlZPort() net.Listener {
-	if s.options.ControlZPort == 0 {
-		return nil
-	}
-	address := net.JoinHostPort(s.options.ControlZHost, strconv.Itoa(int(s.options.ControlZPort)))
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		s.log.Warn("log levels cannot be changed while this runs: ControlZ is not served", "address", address, "err", err)
-		return nil
-	}
-	return l
 }
 
 // serveHTTP serves on a listener until ctx ends, then waits up to shutdown for requests to finish.

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"path/filepath"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
@@ -18,13 +17,9 @@ import (
 func (s *server) newIssuers() (err error) {
 	o, log := s.options.Issuers, s.logs.Scope("security")
 	s.issuers, err = jwks.NewRuleKeys(jwks.RuleKeysOptions{
-		Settings: o, SourcesOf: s.keySources, Cache: s.keyCache(), Log: log,
-		OnFetch: func(err error) {
-			if err != nil {
-				s.metrics.KeyFetchFailures.Inc()
-			} else {
-				s.metrics.KeyFetches.Inc()
-			}
+		Settings: o, Cache: s.keyCache(), Log: log, OnFetch: s.metrics.CountKeyFetch,
+		SourcesOf: func(c *config.Config) map[mesh.KeySource]time.Duration {
+			return authentication.Sources(c, s.options.Features.KeyFetching)
 		},
 	})
 	if err != nil {
@@ -40,23 +35,10 @@ const issuerKeys = "meshpilot-issuer-keys"
 
 // keyCache returns the persistent cache of keys, or nil if there is no place for one.
 func (s *server) keyCache() jwks.KeyCache {
-	switch dir := s.options.Authority.Dir; {
-	case s.client != nil:
+	if s.client != nil {
 		return jwks.ConfigMapCache{Client: s.client.Kubernetes, Namespace: s.options.Namespace, Name: issuerKeys}
-	case dir != "":
-		return jwks.FileCache{Path: filepath.Join(dir, issuerKeys+".json")}
-	default:
-		return nil
 	}
-}
-
-// keySources returns the sources of the keys that an object needs. It returns nil for kinds that
-// need none.
-func (s *server) keySources(c *config.Config) map[mesh.KeySource]time.Duration {
-	if c.Kind != api.RequestAuthentication {
-		return nil
-	}
-	return authentication.Sources(c, s.options.Features.KeyFetching)
+	return jwks.CacheInDir(s.options.Authority.Dir, issuerKeys)
 }
 
 // requestKeys requests the keys that the rules of a new snapshot need, and the bundles that its

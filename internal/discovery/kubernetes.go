@@ -49,21 +49,15 @@ func (s *server) settingsFeed() *settings.Source {
 	if s.client == nil {
 		return feed
 	}
-	name := "istio"
-	if o.Revision != "" && o.Revision != "default" {
-		name += "-" + o.Revision
-	}
-	names := []string{name}
-	if shared := o.Kubernetes.SharedMeshConfig; shared != "" && shared != name {
-		names = append(names, shared)
-	}
+	maps := settings.NewConfigMaps(o.Namespace, o.Revision, o.Kubernetes.SharedMeshConfig)
 	objects := kubesource.New(kubesource.Options{
-		Client: s.client, Name: "settings of " + o.ClusterFeedName(), Kinds: []api.Kind{api.ConfigMap}, Namespaces: []string{o.Namespace}, Names: names,
+		Client: s.client, Name: "settings of " + o.ClusterFeedName(), Kinds: []api.Kind{api.ConfigMap}, Namespaces: []string{o.Namespace}, Names: maps.Names(),
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
 	s.watched(objects)
 	s.ready.Explain(feed.Name(), objects.Waiting)
-	feed.ConfigMaps = settings.ConfigMaps{Objects: objects, Namespace: o.Namespace, Name: name, Shared: o.Kubernetes.SharedMeshConfig}
+	maps.Objects = objects
+	feed.ConfigMaps = maps
 	return feed
 }
 

@@ -123,7 +123,7 @@ func newServer(o Options) (*server, error) {
 		return nil, err
 	}
 	m := obs.NewMetrics()
-	panics := newRecovery(logs, m)
+	panics := recovery.New(recovery.Options{Log: logs.Scope(obs.DefaultScope), Count: m.CountPanic}) // ADR 33
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
 		metrics: m, xdsMetrics: xdsmetrics.New(m), recovery: panics,
@@ -258,7 +258,7 @@ func (s *server) run(ctx context.Context) error {
 		s.log.Info("serving HTTP", "address", l.Addr().String())
 		http.Go(func() error { return serveHTTP(serving, l, s.handler(), o.ShutdownDuration, s.log) })
 	}
-	if l := s.controlZPort(); l != nil {
+	if l := httpserver.ListenOptional("ControlZ", o.ControlZHost, o.ControlZPort, s.log); l != nil {
 		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration, s.log) })
 	}
 
@@ -337,16 +337,6 @@ func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	s.notify("pusher", func() { s.pusher.Publish(next, delta) })
 	s.notify("config feed", func() { s.feed.Publish(next) })
 	s.notify("analysis", func() { s.analysis.Publish(next, delta) })
-}
-
-// newRecovery returns the recorder of recovered panics in all parts. It logs them in the scope
-// "default" and increments the metrics pilot_total_xds_internal_errors and meshpilot_panics_total.
-// ADR 33 lists where panics are recovered and where they are not.
-func newRecovery(logs *obs.Logs, m *obs.Metrics) *recovery.Recorder {
-	return recovery.New(recovery.Options{Log: logs.Scope(obs.DefaultScope), Count: func(component string) {
-		m.InternalErrors.Inc()
-		m.Panics.WithLabelValues(component).Inc()
-	}})
 }
 
 // notify calls f and recovers its panics, so that one part cannot prevent the others from being

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -242,5 +243,25 @@ func list(t *testing.T) []pkg {
 			t.Fatal(err)
 		}
 		all = append(all, p)
+	}
+}
+
+// TestWiringStaysSmall holds discovery, which only wires parts together, to 1,500 lines: what it
+// computes belongs in the package that it is about.
+func TestWiringStaysSmall(t *testing.T) {
+	const limit = 1500
+	lines := 0
+	for _, f := range shipped(t) {
+		if path.Dir(f) != "internal/discovery" {
+			continue
+		}
+		text, err := os.ReadFile("../../" + f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += bytes.Count(text, []byte("\n"))
+	}
+	if lines == 0 || lines >= limit {
+		t.Errorf("internal/discovery has %d lines, want fewer than %d", lines, limit)
 	}
 }

@@ -2,7 +2,9 @@ package httpserver
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
+	"strconv"
 )
 
 // Address is an address to listen on, and the flag that sets it.
@@ -26,4 +28,19 @@ func ListenAll(addresses ...Address) ([]net.Listener, error) {
 		list = append(list, l)
 	}
 	return list, nil
+}
+
+// ListenOptional listens on the TCP port of an optional service. It returns nil if port is 0. It
+// also returns nil, with a warning that names the service, if the address is unavailable.
+func ListenOptional(service, host string, port uint16, log *slog.Logger) net.Listener {
+	if port == 0 {
+		return nil
+	}
+	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		log.Warn("optional port unavailable, "+service+" is not served", "address", address, "err", err)
+		return nil
+	}
+	return l
 }

@@ -252,3 +252,19 @@ func (m *Metrics) registerBuild(t *metricTable) {
 	t.newGaugeFunc("istiod_uptime_seconds", "Seconds since the start.",
 		func() float64 { return time.Since(start).Seconds() })
 }
+
+// CountPanic counts a recovered panic of a component, also as an internal error.
+func (m *Metrics) CountPanic(component string) {
+	m.InternalErrors.Inc()
+	m.Panics.WithLabelValues(component).Inc()
+}
+
+// CountKeyFetch counts an attempt to fetch the keys of a token issuer, which failed if err is not
+// nil.
+func (m *Metrics) CountKeyFetch(err error) {
+	if err != nil {
+		m.KeyFetchFailures.Inc()
+		return
+	}
+	m.KeyFetches.Inc()
+}

@@ -17,6 +17,14 @@ type FileCache struct{ Path string }
 
 var _ KeyCache = FileCache{}
 
+// CacheInDir returns the cache in the file NAME.json of a directory, or nil if dir is "".
+func CacheInDir(dir, name string) KeyCache {
+	if dir == "" {
+		return nil
+	}
+	return FileCache{Path: filepath.Join(dir, name+".json")}
+}
+
 // String returns the path for logs.
 func (f FileCache) String() string { return "file " + f.Path }
 

@@ -417,15 +417,15 @@ func TestTouched(t *testing.T) {
 		delta snapshot.Delta
 		want  bool
 	}{
-		"everything":              {snapshot.Delta{All: true}, true},
-		"endpoints seen":          {endpoints("a", "web"), true},
-		"endpoints hidden":        {endpoints("b", "hidden"), false},
-		"a rule":                  {configs(api.DestinationRule, "z"), true},
-		"a Sidecar elsewhere":     {configs(api.Sidecar, "z"), false},
-		"a kind of no effect":     {configs(api.WasmPlugin, "a"), false},
-		"a workload":              {snapshot.Delta{Workloads: map[netip.Addr]struct{}{netip.MustParseAddr("10.0.0.1"): {}}}, false},
-		"the attached Sidecar":    {configs(api.Sidecar, "istio-system"), true},
-		"another Sidecar":         {configs(api.Sidecar, "a"), false},
+		"everything":           {snapshot.Delta{All: true}, true},
+		"endpoints seen":       {endpoints("a", "web"), true},
+		"endpoints hidden":     {endpoints("b", "hidden"), false},
+		"a rule":               {configs(api.DestinationRule, "z"), true},
+		"a Sidecar elsewhere":  {configs(api.Sidecar, "z"), false},
+		"a kind of no effect":  {configs(api.WasmPlugin, "a"), false},
+		"a workload":           {snapshot.Delta{Workloads: map[netip.Addr]struct{}{netip.MustParseAddr("10.0.0.1"): {}}}, false},
+		"the attached Sidecar": {configs(api.Sidecar, "istio-system"), true},
+		"another Sidecar":      {configs(api.Sidecar, "a"), false},
 	} {
 		if got := v.IsAffectedBy(tt.delta); got != tt.want {
 			t.Errorf("%s: touched %v", name, got)

@@ -11,6 +11,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/identity/jwks/keyset"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -48,8 +49,11 @@ func sourceOf(r *security.JWTRule) mesh.KeySource {
 }
 
 // Sources returns where the control plane must fetch the keys for an object, with the timeout of
-// each source; 0 is the default timeout.
+// each source; 0 is the default timeout. It returns nil for kinds that need no keys.
 func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource]time.Duration {
+	if c.Kind != api.RequestAuthentication {
+		return nil
+	}
 	list := map[mesh.KeySource]time.Duration{}
 	for _, r := range config.Spec[*security.RequestAuthentication](c).GetJwtRules() {
 		if s := sourceOf(r); s != (mesh.KeySource{}) && (s.URI == "" || fetching != snapshot.FetchedByProxies) {

@@ -171,3 +171,16 @@ func TestNoConfigMap(t *testing.T) {
 		return e.Op == mesh.Synced
 	})
 }
+
+func TestConfigMapNames(t *testing.T) {
+	for _, c := range []struct{ revision, shared, want string }{
+		{"", "", "istio"},
+		{"default", "istio", "istio"},
+		{"canary", "", "istio-canary"},
+		{"canary", "istio", "istio-canary istio"},
+	} {
+		if got := strings.Join(NewConfigMaps("istio-system", c.revision, c.shared).Names(), " "); got != c.want {
+			t.Errorf("revision %q, shared %q: %s, want %s", c.revision, c.shared, got, c.want)
+		}
+	}
+}

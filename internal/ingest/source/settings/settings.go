@@ -41,6 +41,24 @@ type ConfigMaps struct {
 	Namespace, Name, Shared string
 }
 
+// NewConfigMaps returns the ConfigMaps of a revision's control plane, without their source. Without
+// a revision, or with "default", Name is "istio".
+func NewConfigMaps(namespace, revision, shared string) ConfigMaps {
+	name := "istio"
+	if revision != "" && revision != "default" {
+		name += "-" + revision
+	}
+	return ConfigMaps{Namespace: namespace, Name: name, Shared: shared}
+}
+
+// Names returns the names of the ConfigMaps, without duplicates.
+func (c ConfigMaps) Names() []string {
+	if c.Shared == "" || c.Shared == c.Name {
+		return []string{c.Name}
+	}
+	return []string{c.Name, c.Shared}
+}
+
 var _ source.Source = (*Source)(nil)
 
 // Name returns "settings".
