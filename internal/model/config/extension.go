@@ -75,7 +75,8 @@ type BackendFilters struct {
 	Authorizer *Authorizer `json:",omitempty"`
 }
 
-// Authorizers returns all authorizers of the rule.
+// Authorizers returns all authorizers of the rule: its own, and the ones of its backends.
+// Duplicates are kept.
 func (x *HTTPExtension) Authorizers() []*Authorizer {
 	var list []*Authorizer
 	if x.Authorizer != nil {

@@ -33,8 +33,8 @@ func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting,
 	r.checkFailover(at, failover, lb.GetFailoverPriority(), outlier)
 }
 
-// checkLocality checks a locality, which may end in "*". It reports an Error if an earlier one in
-// seen covers it. It returns seen with the locality appended.
+// checkLocality checks a locality, which may end in "*", and reports an Error for another form, or
+// if an earlier one in seen covers it. It returns seen with the locality appended in any case.
 func (r *report) checkLocality(at path, locality string, seen []string) []string {
 	parts := strings.Split(locality, "/")
 	switch star := slices.Index(parts, "*"); {

@@ -65,7 +65,7 @@ func (r *report) envoyFilterMatch(
 }
 
 // envoyRouteMatch checks a match on routes. The port and gateway names refer to the servers of a
-// gateway.
+// gateway, so it warns of them for other contexts.
 func (r *report) envoyRouteMatch(at path, match *filterMatch) {
 	routes := match.GetRouteConfiguration()
 	r.optionalPort(at.Child("portNumber"), routes.GetPortNumber())

@@ -60,8 +60,8 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 	r.checkDuration(at.Child("timeout"), rule.GetTimeout())
 }
 
-// tokenOutputs checks the headers to which tokens and claims are copied. It adds a Warning if two
-// outputs have the same header.
+// tokenOutputs checks the headers to which tokens and claims are copied, and that each has a claim.
+// It adds a Warning if two outputs have the same header.
 func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
 	taken := map[string]bool{}
 	output := func(here path, header string) {

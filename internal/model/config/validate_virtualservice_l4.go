@@ -120,8 +120,8 @@ func subsetFault(name string) string {
 	return ""
 }
 
-// checkWeights checks the weights of all destinations of a route. A single destination receives all
-// traffic, whatever its weight.
+// checkWeights reports negative weights of the destinations of a route, and sums that are 0 or too
+// large. A single destination receives all traffic, whatever its weight.
 func (r *report) checkWeights(at path, weights []int32) {
 	var sum int64
 	for i, weight := range weights {

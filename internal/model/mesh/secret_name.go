@@ -96,7 +96,8 @@ func (n SecretName) String() string {
 	return s
 }
 
-// Objects returns the possible names of the object. The first that exists is used.
+// Objects returns the possible names of the object. The first that exists is used: for roots from a
+// Secret, the one with the suffix of such Secrets precedes the name itself.
 func (n SecretName) Objects() []string {
 	if n.Trust && n.Store != ConfigMapSecret {
 		return []string{n.Object + trustSuffix, n.Object}

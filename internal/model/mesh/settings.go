@@ -127,8 +127,8 @@ func MeshConfigWarnings(text []byte) []config.Problem {
 	return warnings
 }
 
-// parse parses YAML as a message. The error joins all faults, each with its field. The warnings are
-// about retired fields, which are skipped.
+// parse parses YAML as a message; duplicate keys are errors. The error joins all faults, each with
+// its field. The warnings are about retired fields, which are skipped; they are nil with an error.
 func parse[M proto.Message](text []byte) (m M, warnings []config.Problem, err error) {
 	m, _ = m.ProtoReflect().Type().New().Interface().(M) // a new message of type M
 	asJSON, err := yaml.YAMLToJSONStrict(text)

@@ -14,7 +14,7 @@ type TrustAnchor struct {
 
 const domainsLine = "Trust-Domains: "
 
-// String returns the text form.
+// String returns the text form: the domains, if there are any, in a line before the PEM.
 func (a TrustAnchor) String() string {
 	if len(a.Domains) == 0 {
 		return a.PEM

@@ -140,7 +140,7 @@ func Annotations() []Annotation {
 	}
 }
 
-// KindOf returns the line of a retired kind.
+// KindOf returns the line of a retired kind, and whether it is one. A line may be of a whole group.
 func KindOf(group, kind string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if k.Group == group && (k.Kind == kind || k.Kind == "") {
@@ -161,7 +161,8 @@ func FieldOf(message, name string) (Field, bool) {
 	return Field{}, false
 }
 
-// AnnotationOf returns the line of a retired annotation.
+// AnnotationOf returns the line of a retired annotation, and whether it is one. A line may be of
+// all names with a prefix.
 func AnnotationOf(name string) (Annotation, bool) {
 	for _, a := range Annotations() {
 		if a.Name == name || a.Prefix && strings.HasPrefix(name, a.Name) {

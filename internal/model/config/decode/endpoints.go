@@ -114,8 +114,8 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 	return s
 }
 
-// endpointsIn returns the endpoints of an address family. A text that is not an IP address is
-// treated as IPv4; the registry reports it.
+// endpointsIn returns the endpoints of an address family, all with the condition ready. A text that
+// is not an IP address is treated as IPv4; the registry reports it.
 func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for _, a := range list {

@@ -78,7 +78,8 @@ func (d *Decoded) strictFaults(faults []error, severity func(field string) confi
 	}
 }
 
-// hardFault records the reason why an object cannot be decoded into its type.
+// hardFault adds the reason why an object cannot be decoded into its type as an Error, with the
+// field if the type is wrong.
 func (d *Decoded) hardFault(err error) {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
