@@ -23,7 +23,7 @@ type chainListing struct {
 // rules returns all lines, in order.
 func (c chainListing) rules() []string { return slices.Concat(c.first, c.lines) }
 
-// newListing returns the listing of a planned table.
+// newListing returns the listing of a planned table. Builtin chains without rules are left out.
 func newListing(t Table) listing {
 	var l listing
 	for _, c := range t.Chains {

@@ -88,7 +88,8 @@ func tproxyRules(o Options, f Family) []Rule {
 	}
 }
 
-// outputTProxyRules returns the rules of ISTIO_OUTPUT in mangle.
+// outputTProxyRules returns the rules of ISTIO_OUTPUT in mangle, for TPROXY. Traffic that is not
+// captured returns first.
 func outputTProxyRules(o Options, f Family) []Rule {
 	rules := []Rule{
 		// The application's replies on a connection that Envoy made with the client's address.

@@ -63,8 +63,8 @@ func Check(ctx context.Context, o Options, env Environment) error {
 	})
 }
 
-// resolveOptions sets the options that depend on the network namespace, and returns them with the
-// pod's addresses.
+// resolveOptions sets the options that depend on the network namespace, IPv6 and the name servers,
+// and returns them with the pod's addresses.
 func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 	addrs, err := env.Addresses()
 	if err != nil {

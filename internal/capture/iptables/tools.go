@@ -30,8 +30,8 @@ func (systemTools) Find(name string) (string, error) {
 	return "", fmt.Errorf("find %s: %w", name, exec.ErrNotFound)
 }
 
-// Run runs the program with call.Env added to the environment. An error that indicates missing
-// privileges wraps ErrNotPermitted.
+// Run runs the program with call.Env added to the environment and returns its standard output. An
+// error has the standard error, and wraps ErrNotPermitted if that indicates missing privileges.
 func (systemTools) Run(ctx context.Context, call Call) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, call.Path, call.Args...)

@@ -171,8 +171,8 @@ func existingConfig(path string) (string, error) {
 	return "", errNoNetwork
 }
 
-// isNetwork reports whether a file is a configuration that a runtime would use, apart from the
-// plugin's entry.
+// isNetwork reports whether a file is a configuration that a runtime would use: it is readable,
+// valid and has another plugin than this one.
 func isNetwork(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {

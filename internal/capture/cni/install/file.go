@@ -17,8 +17,8 @@ func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 	return true, replaceFile(path, bytes.NewReader(text), mode)
 }
 
-// copyProgram atomically copies a program unless the destination has the same content, and reports
-// whether it copied.
+// copyProgram atomically copies a program unless the destination has the same content and is
+// executable, and reports whether it copied, also if that failed.
 func copyProgram(from, to string) (bool, error) {
 	same, err := sameContent(from, to)
 	if err != nil || same {

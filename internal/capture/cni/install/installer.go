@@ -194,8 +194,8 @@ func (i *Installer) addEntry() error {
 	return i.writeConfig(path, to, text, info.Mode().Perm())
 }
 
-// writeConfig writes a configuration to a path, and removes the file it replaces if that has
-// another name.
+// writeConfig writes a configuration to a path, unless the file has it already, and removes the
+// file it replaces if that has another name. It records the path in i.configFile, also if it fails.
 func (i *Installer) writeConfig(from, to string, text []byte, mode os.FileMode) error {
 	i.configFile = to
 	wrote, err := writeIfChanged(to, text, mode)

@@ -88,7 +88,8 @@ func Options(
 	return options, nil
 }
 
-// setFromEnvironment sets the options that are not on the command line.
+// setFromEnvironment sets the options that are not on the command line, and the proxy's owner. It
+// returns the first error.
 func setFromEnvironment(fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, bool), users Users) error {
 	if err := fillFromEnvironment(fs, lookup); err != nil {
 		return err
