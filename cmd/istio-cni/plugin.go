@@ -54,8 +54,8 @@ func runPlugin(ctx context.Context) int {
 	return 1
 }
 
-// openLog returns a log with the level of a call's configuration. It writes to standard error and,
-// if its directory exists, to a file. end closes it.
+// openLog returns a log with the level of a call's configuration, or the default level if that is
+// invalid. It writes to standard error and, if its directory exists, to a file. end closes it.
 func openLog(configuration []byte) (log *slog.Logger, end func()) {
 	out, end, level := io.Writer(os.Stderr), func() {}, ""
 	if c, err := cni.ParseConfig(configuration); err == nil {

@@ -272,7 +272,9 @@ func (e *environment) setDuration(name string, to *time.Duration) {
 	*to = d
 }
 
-// setPrefix reads an address range. It must be of the same address family as the default in to.
+// setPrefix reads an address range. It must be of the same address family as the default in to, and
+// more than one address; any other is an error of e. An unset or empty variable leaves to
+// unchanged.
 func (e *environment) setPrefix(name string, to *netip.Prefix) {
 	v, ok := e.lookup(name)
 	if !ok || v == "" {
