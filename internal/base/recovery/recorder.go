@@ -83,7 +83,8 @@ func (r *Recorder) Record(value any, component string, about ...any) *Error {
 	return e
 }
 
-// Call calls f and returns its error, or an *Error if f panicked.
+// Call calls f and returns its error, or an *Error if f panicked, which is recorded with the
+// component and about. If r is nil, panics are not recovered.
 func (r *Recorder) Call(component string, f func() error, about ...any) (err error) {
 	if r == nil {
 		return f()

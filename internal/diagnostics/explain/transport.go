@@ -22,8 +22,9 @@ func isPeer(e *endpointv3.LbEndpoint) bool {
 	return e.GetMetadata().GetFilterMetadata()[transportMetadata].GetFields()[transportMode].GetStringValue() == peerMode
 }
 
-// setTransports sets the transport of each endpoint. If all endpoints have the same, it returns
-// that as the common transport and leaves the endpoints' empty.
+// setTransports returns the endpoints with the transport of each. If all have the same, it returns
+// that as the common transport and leaves the endpoints' empty; otherwise, and without endpoints,
+// the common one is byEndpoint.
 func (w *walk) setTransports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint, string) {
 	out := make([]Endpoint, len(list))
 	alike := true

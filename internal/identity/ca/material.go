@@ -82,8 +82,8 @@ func (f Files) Parse(now time.Time) (*Material, error) {
 	return m, nil
 }
 
-// parseRoots returns the distinct roots. Without a file of roots it returns the signing certificate
-// if that is self-signed, and otherwise an error.
+// parseRoots returns the distinct roots. It refuses certificates that must not sign. Without a file
+// of roots it returns the signing certificate if that is self-signed, and otherwise an error.
 func (f Files) parseRoots(signing *x509.Certificate) ([]*x509.Certificate, error) {
 	if len(bytes.TrimSpace(f.Roots)) == 0 {
 		// An intermediate must not become a trust anchor: the mesh would trust it but nothing else

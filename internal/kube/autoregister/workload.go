@@ -64,8 +64,8 @@ const (
 	maxRetryDelay = 30 * time.Second
 )
 
-// run reconciles the entry after each change and with a backoff after failures, until the workload
-// is gone and its entry is cleaned up.
+// run reconciles the entry after each change, at once after conflicts, and with a backoff after
+// failures, which are logged, until ctx ends or the workload is gone and its entry is cleaned up.
 func (w *workload) run(ctx context.Context) {
 	defer w.reportResult(nil)
 	retry := minRetryDelay

@@ -120,8 +120,8 @@ func rulesOf(policies []*config.Config, keys []keys) []Rule {
 	return list
 }
 
-// newRule returns the rule with its keys. Fault is set if they are invalid, not fetched yet or
-// cannot be fetched.
+// newRule returns the rule with its keys. Keys that proxies fetch themselves (k.cluster) are left
+// out. Fault is set if they are invalid, not fetched yet or cannot be fetched.
 func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	r := Rule{Policy: c, Index: index, Spec: spec, Cluster: k.cluster, field: "jwksUri"}
 	if spec.GetJwksUri() == "" {

@@ -137,7 +137,8 @@ func (c *Converter) selectProxies(g *gateway) {
 	}
 }
 
-// isDeployed reports whether a gateway must be deployed for g.
+// isDeployed reports whether a gateway must be deployed for g: if deployment is enabled, for its
+// class too, and no address of type Hostname names a Service.
 func (g *gateway) isDeployed(o Options) bool {
 	if !o.Deploys || !g.class.deploys {
 		return false

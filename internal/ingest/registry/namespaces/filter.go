@@ -113,7 +113,8 @@ func (f *Filter) setObject(out mesh.Batch, e mesh.Event, packed object) mesh.Bat
 }
 
 // setNamespace applies an event about a Namespace object, and appends the events of its selection
-// if that changes. The first and the last Namespace object may change the selection of all.
+// if that changes. Unless Options.Sources is set, the first and the last Namespace object may
+// change the selection of all.
 func (f *Filter) setNamespace(out mesh.Batch, op mesh.Op, c *config.Config) mesh.Batch {
 	n, before := f.namespaceState(c.Name), f.present
 	if n.labels != nil {
