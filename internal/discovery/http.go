@@ -20,8 +20,7 @@ import (
 // readHeaderTimeout limits how long a client of the HTTP ports may take to send its headers.
 const readHeaderTimeout = 10 * time.Second
 
-// debugPages returns the pages under /debug. Templates are shown only with injection, and streams
-// can be closed only with Debug.Admin.
+// debugPages returns the pages under /debug. Streams can be closed only with Debug.Admin.
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,

@@ -115,8 +115,7 @@ type server struct {
 	settingsChanged notify.Broadcast
 }
 
-// newServer creates the parts. It opens no port and starts no goroutine. It returns the error of
-// the first part that cannot be created.
+// newServer creates the parts. It stops at the first error, opens no port and starts no goroutine.
 func newServer(o Options) (*server, error) {
 	logs, err := obs.NewLogs(o.Logs)
 	if err != nil {
@@ -238,8 +237,7 @@ func (s *server) openSources() error {
 	return s.newSources(m)
 }
 
-// run opens the HTTP ports, starts all parts and blocks until ctx ends or a part fails, whose error
-// it returns. Probes and debug pages are served until all other parts have ended.
+// run opens the HTTP ports, starts all parts and blocks until ctx ends or a part fails.
 func (s *server) run(ctx context.Context) error {
 	ctx = recovery.NewContext(kubeclient.WithDebugLogging(ctx, s.logs.Scope("kube")), s.recovery)
 	o := s.options
