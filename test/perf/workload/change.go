@@ -75,7 +75,7 @@ func (m *Mesh) MakeChange(c Change, namespace string, n, number int) (Edit, erro
 		s.extra = endpointAddress(number)
 		o = s.entry.markChanged(s.serviceEntry())
 	case RouteEdit:
-		s.header = fmt.Sprintf("%s%0*d", headerPrefix, digitsOfMark, number)
+		s.header = HeaderValue(number)
 		o = s.virtual.markChanged(m.virtualService(s))
 	case RuleEdit:
 		if poolBase+number > poolMax {

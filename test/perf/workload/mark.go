@@ -29,6 +29,9 @@ const (
 	maxEndpoint  = perOctet * perOctet
 )
 
+// HeaderValue returns the header value of a route that carries the mark of a RouteEdit.
+func HeaderValue(number int) string { return fmt.Sprintf("%s%0*d", headerPrefix, digitsOfMark, number) }
+
 func endpointAddress(number int) string {
 	return fmt.Sprintf("%s%d.%d", endpointNet, 100+number/perOctet, 100+number%perOctet)
 }

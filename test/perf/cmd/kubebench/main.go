@@ -49,6 +49,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		RunE:          func(c *cobra.Command, _ []string) error { return o.runBench(c.Context()) },
 	}
+	c.AddCommand(gatewayRoutesCommand())
 	f := c.Flags()
 	f.IntVar(&o.size.Namespaces, "namespaces", o.size.Namespaces, "namespaces")
 	f.IntVar(&o.size.Services, "services", o.size.Services, "services")
