@@ -79,7 +79,11 @@ func upCommand(name *string) *cobra.Command {
 // flagsOf returns the flags of a command that were set, for another command that has the same.
 func flagsOf(cmd *cobra.Command) []string {
 	var args []string
-	cmd.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) {
+	inherited := cmd.InheritedFlags() // LocalFlags would return a copy that does not know which flags were set.
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if inherited.Lookup(f.Name) != nil {
+			return
+		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			for _, v := range list.GetSlice() {
 				args = append(args, "--"+f.Name+"="+v)
