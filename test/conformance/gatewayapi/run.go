@@ -96,7 +96,11 @@ func (e *Environment) Run(ctx context.Context, o RunOptions) (*Result, error) {
 		return nil, fmt.Errorf("run the conformance suite: %w\n%s", ran, lastLines(out.String()))
 	}
 	if o.Report != "" && o.Tests == "" {
-		if err := copyFile(report, o.Report); err != nil {
+		text, err := os.ReadFile(report)
+		if err == nil {
+			err = os.WriteFile(o.Report, result.annotate(text), 0o644)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("keep the report: %w", err)
 		}
 	}
@@ -145,14 +149,6 @@ func missingFields(channel cluster.GatewayAPI) []string {
 
 // version is meshpilot's, as in the charts.
 const version = "v0.6.0"
-
-func copyFile(from, to string) error {
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, content, 0o644)
-}
 
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")

@@ -87,3 +87,19 @@ func TestCompleteness(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreportedFailures: a report names the failed tests that the suite did not wait for.
+func TestUnreportedFailures(t *testing.T) {
+	r := &Result{
+		Tests:    []Test{{Name: "B", Outcome: Failed}, {Name: "A", Outcome: Failed}, {Name: "C", Outcome: Failed}, {Name: "D", Outcome: Passed}},
+		Profiles: []Profile{{Core: Part{FailedTests: []string{"C"}}}},
+	}
+	const want = "# These tests failed after the suite had written the report, which counts them as passed: A, B.\nkind: x\n"
+	if got := string(r.annotate([]byte("kind: x\n"))); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r.Tests = r.Tests[2:]
+	if got := string(r.annotate([]byte("kind: x\n"))); got != "kind: x\n" {
+		t.Errorf("%q without unreported failures", got)
+	}
+}
