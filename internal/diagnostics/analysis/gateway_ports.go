@@ -1,0 +1,71 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// gatewayServicePorts reports servers of Gateways with a port that no Service of the selected
+// proxies has, as service port or as target port: clients of these Services cannot reach it. It
+// skips Gateways whose proxies have no Service.
+func (a *analyzer) gatewayServicePorts() {
+	served := map[string][]*mesh.Service{} // by selector
+	for _, c := range a.s.Configs(api.Gateway) {
+		spec := config.Spec[*networking.Gateway](c)
+		if c.Extension != nil || len(spec.GetSelector()) == 0 {
+			continue
+		}
+		text := snapshot.SelectorText(spec.GetSelector())
+		services, known := served[text]
+		if !known {
+			services = a.servicesOfProxies(spec.GetSelector())
+			served[text] = services
+		}
+		for i, server := range spec.GetServers() {
+			n := server.GetPort().GetNumber()
+			if len(services) > 0 && server.GetBind() == "" && !slices.ContainsFunc(services, func(s *mesh.Service) bool {
+				return exposesPort(s, n)
+			}) {
+				a.warn(c, fmt.Sprintf("spec.servers[%d].port.number", i), fmt.Sprintf(
+					"no Service of the selected proxies has port %d: clients cannot reach it, for instance through Service %q",
+					n, services[0].Name,
+				))
+			}
+		}
+	}
+}
+
+// exposesPort reports whether a Service has the port, or forwards one to it. Named target ports may
+// be any number.
+func exposesPort(s *mesh.Service, number uint32) bool {
+	return slices.ContainsFunc(s.Ports, func(p mesh.Port) bool {
+		return p.Number == number || p.Target == number || p.TargetName != ""
+	})
+}
+
+// servicesOfProxies returns the Services that select a workload with the labels, without duplicates.
+func (a *analyzer) servicesOfProxies(selector map[string]string) []*mesh.Service {
+	var list []*mesh.Service
+	for _, w := range a.s.Workloads() {
+		if !snapshot.SelectorMatches(selector, w.Labels) {
+			continue
+		}
+		for _, svc := range a.s.ServicesWithSelector(w.Namespace) {
+			if snapshot.SelectorMatches(svc.Selector, w.Labels) && !slices.Contains(list, svc) {
+				list = append(list, svc)
+			}
+		}
+	}
+	slices.SortFunc(list, func(x, y *mesh.Service) int {
+		return cmp.Or(cmp.Compare(x.Host, y.Host), cmp.Compare(x.Namespace, y.Namespace))
+	})
+	return list
+}
