@@ -29,9 +29,9 @@ func New(kubeconfig ...string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "pilotctl", Short: "Inspect a meshpilot control plane", SilenceUsage: true, SilenceErrors: true,
 	}
-	c.PersistentFlags().StringVar(&a.server, serverFlag, "127.0.0.1:8080", "HTTP port of the control plane")
-	c.PersistentFlags().StringVarP(&a.output, outputFlag, "o", "table", "table, json or yaml")
-	c.PersistentFlags().StringVarP(&a.namespace, namespaceFlag, "n", "", "only of this namespace")
+	c.PersistentFlags().StringVar(&a.server, "server", "127.0.0.1:8080", "HTTP port of the control plane")
+	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
+	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
 	c.AddCommand(
 		followFlags(a.proxyStatus(), serverFlag, outputFlag, namespaceFlag),

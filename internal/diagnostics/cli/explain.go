@@ -19,12 +19,13 @@ func (a *pageClient) explainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain NAME[.NAMESPACE] URL",
 		Short: "Explain where a proxy sends a call, and which objects decide it",
-		Long: "Where a call of a proxy goes, step by step, by what that proxy was sent, and which objects decide each step.\n" +
+		Long: "explain follows a call through the configuration that a proxy was sent, and names the objects that decide each step.\n" +
 			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.\n\n" +
-			"With --inbound or --principal it is a call to the workload: who may make it, and which policy says so. Where Envoy answers\n" +
-			"\"RBAC: access denied\", its access log has a reason (%RESPONSE_CODE_DETAILS%), and this command ends with the same:\n" +
-			"rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop, which\n" +
-			"refuses the call, and [none] says that there are policies that allow calls, but not this one.",
+			"With --inbound or --principal it is a call to the workload: the verdict names the policy that allows or denies it. Where\n" +
+			"Envoy answers \"RBAC: access denied\", its access log has the details (%RESPONSE_CODE_DETAILS%) with which this command\n" +
+			"ends too: rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop,\n" +
+			"which denies the call; with [none], ALLOW policies exist and none of them matches.\n\n" +
+			"The response flags of a call that the proxy answers or closes are those of its access log (%RESPONSE_FLAGS%).",
 		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason' --both\n" +
 			"  pilotctl explain reviews-v1.default http://reviews:9080/reviews/0 --principal default/bookinfo-productpage\n" +
 			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers",
@@ -60,19 +61,19 @@ type callQuestion struct {
 // addFlags adds the flags that describe a call.
 func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
-	fs.BoolVar(&q.inbound, "inbound", false, "the call comes in to the proxy's workload")
-	fs.BoolVar(&q.both, "both", false, "say what becomes of the call at the workload that it goes to, too")
+	fs.BoolVar(&q.inbound, "inbound", false, "explain an inbound call to the proxy's workload")
+	fs.BoolVar(&q.both, "both", false, "also explain the call at the workload that receives it")
 	fs.StringArrayVar(
 		&q.claims,
 		"claim",
 		nil,
-		"a claim of a token that is taken for valid, name=value, name=value,value or outer.inner=value",
+		"a claim of a token that is assumed to be valid, name=value, name=value,value or outer.inner=value",
 	)
 	fs.StringVar(
 		&q.tokenFile,
 		"token",
 		"",
-		"the file of a token that the request carries; its signature and times are checked",
+		"file with the token of the request; its signature and times are checked",
 	)
 	q.said = map[string]*string{
 		"method":   fs.StringP("method", "X", "", "the method of the request (default GET)"),
@@ -80,18 +81,18 @@ func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 		"to": fs.String(
 			"to",
 			"",
-			"where the call is sent, address:port (default: what the URL's host means to the proxy)",
+			"destination, address:port (default: the address to which the proxy resolves the URL's host)",
 		),
 		"principal": fs.String(
 			"principal",
 			"",
-			"who calls, by mutual TLS: cluster.local/ns/NAMESPACE/sa/ACCOUNT, or NAMESPACE/ACCOUNT (implies --inbound)",
+			"identity of the caller, by mutual TLS: cluster.local/ns/NAMESPACE/sa/ACCOUNT, or NAMESPACE/ACCOUNT (implies --inbound)",
 		),
 		"from": fs.String("from", "", "the caller's address"),
 		"authorizer": fs.String(
 			"authorizer",
 			"",
-			"what external authorizers say that are asked: allow, deny, or fail for no answer (default allow)",
+			"answer of external authorizers: allow, deny, or fail for no answer (default allow)",
 		),
 	}
 }

@@ -43,7 +43,7 @@ func (f *meshFlags) addFlags(c *cobra.Command, kubeconfig string) {
 		&f.audiences,
 		"audience",
 		[]string{"istio-ca"},
-		"whom the token is for, for a mesh without Kubernetes",
+		"audience of the token, for a mesh without Kubernetes",
 	)
 	fs.StringVarP(&f.kubeconfig, "kubeconfig", "c", kubeconfig, "kubeconfig of the mesh's cluster")
 	fs.StringVarP(&f.namespace, "istioNamespace", "i", "istio-system", "namespace of the control plane")
@@ -62,7 +62,7 @@ func (f *meshFlags) selectedMesh() (workload.Mesh, error) {
 		}, nil
 	}
 	if f.kubeconfig == "" {
-		return nil, errors.New("which mesh is meant? give --caDir, or --kubeconfig")
+		return nil, errors.New("no mesh is selected: set --caDir or --kubeconfig")
 	}
 	config, err := kube.Options{Kubeconfig: f.kubeconfig, UserAgent: "pilotctl"}.RESTConfig()
 	if err != nil {
@@ -101,7 +101,7 @@ to read that. With Kubernetes the API server signs.`,
 			}
 			if namespace == "" || account == "" {
 				return errors.New(
-					"whose token is it to be? give --namespace and --service-account, or --file with a WorkloadGroup",
+					"no workload is named: set --namespace and --service-account, or --file with a WorkloadGroup",
 				)
 			}
 			m, err := flags.selectedMesh()
@@ -122,7 +122,7 @@ to read that. With Kubernetes the API server signs.`,
 	flags.addFlags(c, a.kubeconfig)
 	c.Flags().StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	c.Flags().StringVarP(&account, "service-account", "s", "", "service account of the workload")
-	c.Flags().DurationVar(&lifetime, "duration", 24*time.Hour, "how long the token is good")
+	c.Flags().DurationVar(&lifetime, "duration", 24*time.Hour, "lifetime of the token")
 	c.Flags().StringVar(&out, "out", "", "file to write it to, readable only by its owner (default: standard output)")
 	return c
 }
@@ -189,17 +189,17 @@ root-cert.pem, istio-token and hosts.`,
 	fs := c.Flags()
 	fs.StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	fs.StringVarP(&out, "output", "o", "", "directory for the files")
-	fs.Int64Var(&seconds, "tokenDuration", 3600, "how long the token is good, in seconds")
+	fs.Int64Var(&seconds, "tokenDuration", 3600, "lifetime of the token in seconds")
 	fs.StringVar(&o.Cluster, "clusterID", "",
-		"name of the cluster that the workload counts to (default: as sidecars are injected with)")
+		"cluster ID of the workload (default: as for injected sidecars)")
 	fs.StringVar(&o.IngressAddress, "ingressIP", "", "address at which the workload reaches the control plane")
 	fs.StringVar(&o.IngressService, "ingressService", "istio-eastwestgateway",
 		"Service at whose address the workload reaches the control plane, as NAME or NAME.NAMESPACE")
 	fs.StringVar(&o.InternalAddress, "internalIP", "", "address of the workload within its network")
 	fs.StringVar(&o.ExternalAddress, "externalIP", "", "address of the workload for others")
 	fs.BoolVar(&o.AutoRegister, "autoregister", false,
-		"have the control plane make a WorkloadEntry when the workload connects")
-	fs.BoolVar(&o.CaptureDNS, "capture-dns", true, "have the agent answer the names of services")
+		"the control plane creates a WorkloadEntry when the workload connects")
+	fs.BoolVar(&o.CaptureDNS, "capture-dns", true, "the agent resolves the names of services (DNS)")
 	return c
 }
 

@@ -9,7 +9,8 @@
 // string outside tests. The documents that list one kind of name completely have tests of their
 // own: ENVIRONMENT.md (cmd/pilot-discovery), ENVIRONMENT-AGENT.md (internal/agent/environment),
 // METRICS.md (internal/base/obs), METRICS-AGENT.md (internal/agent), RETIRED.md
-// (internal/model/retired) and api-coverage.md (test/conformance/apicoverage).
+// (internal/model/retired), PILOTCTL.md (internal/diagnostics/cli) and api-coverage.md
+// (test/conformance/apicoverage).
 //
 // Start with TestFlags.
 package documents

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// equivalent is the command that takes the place of a command of istioctl.
+type equivalent struct {
+	istioctl string
+	// pilotctl is the path of the command below pilotctl; "" if there is none.
+	pilotctl string
+	// note describes the difference, or what to use if there is no command.
+	note string
+}
+
+// equivalents returns the commands of istioctl, in its order.
+func equivalents() []equivalent {
+	return []equivalent{
+		{"admin log", "log", "flag `--ctrlz` names the port"},
+		{"analyze", "problems", "of the running control plane; the exit code for errors is the same"},
+		{"authz check", "explain", "with `--inbound` or `--principal`: the verdict on one call, with the rule"},
+		{"create-remote-secret", "", "create the Secret with istioctl"},
+		{"dashboard", "", "`/debug/` of the control plane"},
+		{"describe pod, describe service", "explain", "one call instead of all objects"},
+		{"kube-inject", "inject", ""},
+		{"proxy-config all", "proxy-config all", ""},
+		{"proxy-config bootstrap", "proxy-config bootstrap", "of Envoy's dump"},
+		{"proxy-config cluster", "proxy-config cluster", ""},
+		{"proxy-config ecds", "proxy-config ecds", ""},
+		{"proxy-config endpoint", "proxy-config endpoint", ""},
+		{"proxy-config listener", "proxy-config listener", ""},
+		{"proxy-config log", "", "`pilot-agent request POST /logging` in the proxy's container"},
+		{"proxy-config route", "proxy-config route", ""},
+		{"proxy-config secret", "proxy-config secret", "with `--file` of Envoy's dump for certificates of workloads"},
+		{"proxy-status", "proxy-status", "also shows resources in quarantine"},
+		{"remote-clusters", "remote-clusters", ""},
+		{"validate", "problems", "of the running control plane; the webhook validates before objects are stored"},
+		{"version", "version", ""},
+		{"x internal-debug", "request", ""},
+		{"x workload entry configure", "workload entry configure", ""},
+		{"x workload group create", "workload group create", ""},
+	}
+}
+
+// Reference returns docs/PILOTCTL.md for the command tree of pilotctl.
+func Reference(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString(`# pilotctl
+
+pilotctl shows what a control plane knows, what it has sent to proxies, and why. This page is written by
+` + "`go test ./internal/diagnostics/cli -update`" + `; ` + "`pilotctl COMMAND --help`" + ` has the same descriptions.
+
+Commands that read a control plane use its HTTP port (` + "`--server`" + `, by default 127.0.0.1:8080; on Kubernetes forward it with
+` + "`kubectl port-forward -n istio-system deploy/istiod 8080`" + `). A flag that has no effect on a command is an error.
+
+| exit code | meaning |
+|---|---|
+`)
+	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n", exitFailure)
+	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`), as with istioctl analyze |\n", exitProblems)
+	b.WriteString("\n## Flags of all commands\n\n")
+	writeFlags(&b, root.PersistentFlags())
+	b.WriteString("\n## Commands\n")
+	writeCommands(&b, root)
+	b.WriteString("\n## For users of istioctl\n\nReal istioctl works with this control plane too.\n\n| istioctl | pilotctl | |\n|---|---|---|\n")
+	for _, e := range equivalents() {
+		ours := "–"
+		if e.pilotctl != "" {
+			ours = "`pilotctl " + e.pilotctl + "`"
+		}
+		fmt.Fprintf(&b, "| `istioctl %s` | %s | %s |\n", e.istioctl, ours, e.note)
+	}
+	return b.String()
+}
+
+// writeCommands writes a section for each command below c that does something, sorted by path.
+func writeCommands(b *strings.Builder, c *cobra.Command) {
+	list := slices.Clone(c.Commands())
+	slices.SortFunc(list, func(x, y *cobra.Command) int { return strings.Compare(x.Name(), y.Name()) })
+	for _, sub := range list {
+		if sub.HasSubCommands() {
+			writeCommands(b, sub)
+			continue
+		}
+		fmt.Fprintf(b, "\n### %s\n\n", sub.CommandPath())
+		text := sub.Long
+		if text == "" {
+			text = sub.Short + "."
+		}
+		fmt.Fprintf(b, "%s\n\n```\n%s\n```\n", strings.TrimSpace(text), strings.TrimSuffix(sub.UseLine(), " [flags]"))
+		if sub.Example != "" {
+			fmt.Fprintf(b, "\n```\n%s\n```\n", sub.Example)
+		}
+		if sub.LocalNonPersistentFlags().HasAvailableFlags() {
+			b.WriteString("\n")
+			writeFlags(b, sub.LocalNonPersistentFlags())
+		}
+	}
+}
+
+// writeFlags writes a table of the flags that are not hidden.
+func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name += ", `-" + f.Shorthand + "`"
+		}
+		value := ""
+		if f.DefValue != "" && f.DefValue != "[]" {
+			value = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(f.Usage, "|", "\\|"))
+	})
+}
