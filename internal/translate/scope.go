@@ -139,9 +139,9 @@ func localScope(k view.Key) view.Key {
 }
 
 // routeScope returns the inputs of outbound routes: which services and rules a proxy sees, its
-// addresses, and its labels, which rules can match as source.
+// addresses, its labels, which rules can match as source, and whether its traffic is captured.
 func routeScope(k view.Key) view.Key {
-	return view.Key{
+	scope := view.Key{
 		AttachedObjects:         k.ObjectsFor(view.RouteReader),
 		Type:                    k.Type,
 		Gateway:                 k.Gateway,
@@ -154,4 +154,8 @@ func routeScope(k view.Key) view.Key {
 		VIPCluster:              k.VIPCluster,
 		ProxyConfigOverrides:    k.ProxyConfigOverrides,
 	}
+	if view.IsDirect(k) {
+		scope.Interception = k.Interception
+	}
+	return scope
 }

@@ -47,6 +47,7 @@ func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 		return []Ending{{Share: 1, Kind: Answered, Status: http.StatusBadRequest, Reason: "not HTTP", Flags: flagProtocolError}}
 	}
 	x := &exchange{walk: w, manager: m, request: w.call.Request.clone()}
+	x.mutateEarly()
 	if end := x.normalizeRequest(); end != nil {
 		return end
 	}

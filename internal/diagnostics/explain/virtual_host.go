@@ -56,14 +56,14 @@ func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending 
 		Stage: StageVirtualHost, Resource: vh.GetName(), Matched: fmt.Sprintf("host %s by domain %s", host, domain),
 		Decided: "takes the request", By: x.ownersOf(vh.GetName(), d.from),
 	})
-	if vh.GetMatcher() != nil {
-		return x.endUnsupported(vh.GetName(), "a matcher in place of routes is not supported")
-	}
 	if vh.GetRequireTls() == routev3.VirtualHost_ALL && x.request.Scheme != "https" {
 		return x.toTLS(vh)
 	}
 	if vh.GetRequireTls() == routev3.VirtualHost_EXTERNAL_ONLY {
 		return x.endUnsupported(vh.GetName(), "require_tls EXTERNAL_ONLY is not supported")
+	}
+	if m := vh.GetMatcher(); m != nil {
+		return x.matchVirtualHost(m)
 	}
 	return x.firstRoute(vh)
 }

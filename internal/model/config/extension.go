@@ -17,6 +17,10 @@ type Extension struct {
 	Precedes bool `json:",omitempty"`
 }
 
+// AppliesByAddress reports whether the HTTP routes of a VirtualService apply to all requests that are
+// sent to the addresses of its hosts, whatever host a request names. x may be nil.
+func (x *Extension) AppliesByAddress() bool { return x != nil && x.Precedes && len(x.HTTP) > 0 }
+
 // GatewayExtension extends a Gateway, which is one listener of the Gateway API.
 type GatewayExtension struct {
 	// OwnNamespace restricts the selector to proxies of the Gateway's namespace.

@@ -331,3 +331,7 @@ func (v *View) SourceMatches(labels map[string]string, namespace string) bool {
 	}
 	return false
 }
+
+// IsDirect reports whether the traffic of a Key's proxies is not captured: applications connect to
+// the proxy's listeners themselves (interception NONE).
+func IsDirect(k Key) bool { return k.Interception == "NONE" }

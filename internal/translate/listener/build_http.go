@@ -1,9 +1,11 @@
 package listener
 
 import (
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	uuidv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/request_id/uuid/v3"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -50,6 +52,9 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 	if b.settings.Features.HTTP10 {
 		http1Options(m).AcceptHttp_10 = true
 	}
+	if h.Destination {
+		m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{setDestination()}
+	}
 	if h.AbsoluteURL {
 		http1Options(m).AllowAbsoluteUrl = wrapperspb.Bool(true)
 	}
@@ -68,6 +73,20 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 		},
 	}}
 	return m
+}
+
+// setDestination returns an extension that sets mesh.DestinationHeader before the route lookup. It
+// replaces a value that the application sent.
+func setDestination() *corev3.TypedExtensionConfig {
+	return &corev3.TypedExtensionConfig{
+		Name: "envoy.http.early_header_mutation.header_mutation",
+		TypedConfig: resource.Pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
+			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
+				Header:       &corev3.HeaderValue{Key: mesh.DestinationHeader, Value: "%DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT%"},
+				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+			}},
+		}}}),
+	}
 }
 
 func http1Options(m *hcmv3.HttpConnectionManager) *corev3.Http1ProtocolOptions {

@@ -183,7 +183,7 @@ func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 
 // shapesListeners reports whether listeners of sidecars depend on a VirtualService. c may be nil.
 func shapesListeners(c *config.Config) bool {
-	return routesConnections(c) || c != nil && appliesByAddress(c)
+	return routesConnections(c) || c != nil && c.Extension.AppliesByAddress()
 }
 
 // routesConnections reports whether a VirtualService has TCP or TLS routes.

@@ -64,6 +64,7 @@ type planner struct {
 	at      binding
 	rules   l4Rules
 	aliases map[mesh.Hostname][]mesh.Hostname
+	owners  map[uint32]destination.AddressOwners // by port
 }
 
 func newPlanner(v *view.View, in *outboundInput) *planner {
@@ -166,7 +167,7 @@ func compareLocated(a, b located) int {
 // begin selects an egress listener as the current one, and reports whether it can be served. If its
 // bind address is invalid, it adds a Problem and returns false.
 func (p *planner) begin(e *egressInput) bool {
-	p.egress, p.here = e, listenAddress{}
+	p.egress, p.here, p.owners = e, listenAddress{}, nil
 	p.rules = newL4Rules(e.rules)
 	p.aliases = map[mesh.Hostname][]mesh.Hostname{}
 	for _, s := range e.services {

@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // planHTTP plans an HTTP port: all services with the port share the wildcard address, and requests
@@ -15,8 +15,7 @@ import (
 // are forwarded as TCP.
 func (p *planner) planHTTP(b servicePort) {
 	if !isReserved(p.in.settings, b.port.Number) {
-		p.addHTTP(b, p.family.wildcard[0])
-		p.addRoutedAddresses(b)
+		p.addRoutedAddresses(b, p.addHTTP(b, p.family.wildcard[0]))
 		return
 	}
 	addresses, _ := p.addresses(b.service)
@@ -32,25 +31,55 @@ func (p *planner) planHTTP(b servicePort) {
 }
 
 // addRoutedAddresses adds a listener for each address of a service to which routes of the Gateway API
-// apply: they apply to all requests that are sent to the address, whatever their host is.
-func (p *planner) addRoutedAddresses(b servicePort) {
-	routed := func(vs *snapshot.VirtualService) bool { return appliesByAddress(vs.Config) }
-	if p.in.class.direct || !slices.ContainsFunc(p.rules.rulesFor(b.service.Host), routed) {
+// apply: they apply to all requests that are sent to the address, whatever their host is. Requests at
+// the shared wildcard address that name the service are routed by their address, if it is that of
+// another service. So the shared listener, which may be nil, sets mesh.DestinationHeader. An address
+// that several services of the port share identifies none of them.
+func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
+	routed := func(vs *snapshot.VirtualService) bool { return vs.Config.Extension.AppliesByAddress() }
+	if p.in.class.direct || !slices.ContainsFunc(p.rules.list, routed) {
 		return // Without traffic capture, applications do not call addresses of services.
 	}
 	addresses, _ := p.addresses(b.service)
+	if p.visited != nil {
+		for _, a := range addresses {
+			p.draftAt(b, a) // Another service may share the address.
+		}
+		return
+	}
+	if !slices.ContainsFunc(p.rules.rulesFor(b.service.Host), routed) {
+		return
+	}
+	owners := p.ownersOf(b.port.Number)
 	for _, a := range addresses {
+		if !owners.Owns(b.service, a) {
+			continue
+		}
 		if d := p.draftAt(b, a); d != nil && d.http == nil {
 			p.addHTTP(b, a)
 			d.http.Route = string(b.service.Host) + ":" + formatNumber(b.port.Number)
 		}
+		if shared != nil && !shared.bind {
+			shared.http.Destination = true
+		}
 	}
 }
 
-// appliesByAddress reports whether a VirtualService has HTTP routes that apply to the addresses of
-// its hosts.
-func appliesByAddress(c *config.Config) bool {
-	return c.Extension != nil && c.Extension.Precedes && len(c.Extension.HTTP) > 0
+// ownersOf returns the owners of the addresses of the current egress listener's services on a port.
+func (p *planner) ownersOf(port uint32) destination.AddressOwners {
+	if p.owners == nil {
+		p.owners = map[uint32]destination.AddressOwners{}
+	}
+	if p.owners[port] == nil {
+		p.owners[port] = destination.OwnersOf(func(yield func(*mesh.Service) bool) {
+			for _, s := range p.egress.services {
+				if !yield(s.service) {
+					return
+				}
+			}
+		}, port)
+	}
+	return p.owners[port]
 }
 
 // planAddresses plans the service's own addresses and ranges, or else the wildcard address. A

@@ -53,7 +53,7 @@ func classOf(k view.Key) class {
 		ipv6:      k.IPv6,
 		allocated: k.KnowsAllocatedAddresses,
 		home:      k.VIPCluster,
-		direct:    k.Interception == noInterception,
+		direct:    view.IsDirect(k),
 		inline:    k.EnvoyFilterPatches.Listeners != "",
 		telemetry: k.Telemetry, logService: k.LogService, peers: k.ClientCredentials != mesh.Credentials{},
 		plugins: k.Plugins,
@@ -157,7 +157,7 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 			if len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0 {
 				x.rules = append(x.rules, vs)
 				in.addTargets(v, vs, seen)
-			} else if appliesByAddress(vs.Config) {
+			} else if vs.Config.Extension.AppliesByAddress() {
 				x.rules = append(x.rules, vs)
 			}
 		}

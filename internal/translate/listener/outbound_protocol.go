@@ -7,13 +7,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// addHTTP makes the listener of an address handle HTTP, for all services planned there. Except at
-// the captured wildcard address, all its connections are assumed to carry HTTP. It does nothing if
-// the address has no draft (see draftAt).
-func (p *planner) addHTTP(b servicePort, address string) {
+// addHTTP makes the listener of an address handle HTTP, for all services planned there, and returns
+// its draft. Except at the captured wildcard address, all its connections are assumed to carry HTTP.
+// It does nothing and returns nil if the address has no draft (see draftAt).
+func (p *planner) addHTTP(b servicePort, address string) *draft {
 	d := p.draftAt(b, address)
 	if d == nil {
-		return
+		return nil
 	}
 	if d.http != nil {
 		d.http.GRPCWeb = d.http.GRPCWeb || b.protocol == mesh.GRPCWeb
@@ -21,7 +21,7 @@ func (p *planner) addHTTP(b servicePort, address string) {
 			d.http.Lookup = l
 			d.from = b.service.AppendObjects(d.from)
 		}
-		return
+		return d
 	}
 	d.http = &HTTP{
 		StatPrefix: statPrefix(mesh.Outbound, d.address, d.port),
@@ -34,6 +34,7 @@ func (p *planner) addHTTP(b servicePort, address string) {
 	}
 	d.httpOnly = d.address != p.family.wildcard[0] || d.bind
 	d.from = b.service.AppendObjects(d.from)
+	return d
 }
 
 // addAuto adds a port without a declared protocol: HTTP is routed, the rest forwarded. At an

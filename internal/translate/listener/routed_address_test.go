@@ -1,8 +1,12 @@
 package listener
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
@@ -54,4 +58,68 @@ spec: {parentRefs: [{group: "", kind: Service, name: web}], rules: [{backendRefs
 	if named()["10.0.0.1_80"] {
 		t.Error("the listener stays without its route")
 	}
+}
+
+// TestDestinationHeader: the shared listener of a port sets the destination header only while a
+// service of the port has routes and an address that no other service of the port has.
+func TestDestinationHeader(t *testing.T) {
+	m := fixture.New(t, []byte(`
+kind: Service
+metadata: {name: web}
+spec: {clusterIP: 10.0.0.1, ports: [{name: http, port: 80}, {name: http-other, port: 81}]}
+---
+kind: Service
+metadata: {name: unrelated}
+spec: {clusterIP: 10.0.0.2, ports: [{name: http, port: 82}]}
+`), nil)
+	g := NewGenerator()
+	check := func(when string, want bool) {
+		t.Helper()
+		v := m.View(fixture.Proxy(t, nil))
+		for name, port := range map[string]bool{"0.0.0.0_80": want, "0.0.0.0_82": false} {
+			if got := setsDestination(g.Outbound(v), name); got != port {
+				t.Errorf("%s: %s sets the header: %v, want %v", when, name, got, port)
+			}
+		}
+		// Listeners that were derived from previous ones equal those that are planned from scratch.
+		if derived, fresh := resourceNames(g.Outbound(v)), resourceNames(NewGenerator().Outbound(v)); !slices.Equal(derived, fresh) {
+			t.Errorf("%s: derived listeners %v, want %v", when, derived, fresh)
+		}
+	}
+	check("without routes", false)
+	const route = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web}
+spec: {parentRefs: [{group: "", kind: Service, name: web}], rules: [{backendRefs: [{name: web, port: 80}]}]}
+`
+	m.Apply(t, route)
+	check("with a route", true)
+	const twin = `
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: twin}
+spec: {hosts: [twin.example.org], addresses: [10.0.0.1], ports: [{name: http, number: 80, protocol: HTTP}], resolution: STATIC}
+`
+	m.Apply(t, twin)
+	check("with a shared address", false)
+	m.Delete(t, twin)
+	check("with an address of its own again", true)
+	m.Delete(t, route)
+	check("without routes again", false)
+}
+
+func resourceNames(list []*resource.Resource) []string {
+	var out []string
+	for _, r := range list {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+// setsDestination reports whether the listener of a name sets mesh.DestinationHeader.
+func setsDestination(list []*resource.Resource, name string) bool {
+	return slices.ContainsFunc(list, func(r *resource.Resource) bool {
+		return r.Name == name && bytes.Contains(r.Body, []byte(mesh.DestinationHeader))
+	})
 }

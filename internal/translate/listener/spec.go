@@ -99,6 +99,8 @@ type HTTP struct {
 	GRPCWeb bool
 	// Lookup resolves the hosts of requests.
 	Lookup Lookup
+	// Destination sets mesh.DestinationHeader in requests, because routes match it.
+	Destination bool
 	// AbsoluteURL accepts "GET http://host/path": clients use the listener as their HTTP proxy.
 	AbsoluteURL bool
 	// Gateway is set at the edge of the mesh.

@@ -103,6 +103,7 @@ func (h *HTTP) appendText(b []byte) []byte {
 	}
 	b = appendFlag(b, ", grpc-web", h.GRPCWeb)
 	b = h.Lookup.appendText(b)
+	b = appendFlag(b, ", destination header", h.Destination)
 	b = appendFlag(b, ", absolute URLs", h.AbsoluteURL)
 	if h.Gateway != nil {
 		b = h.Gateway.appendText(b)

@@ -78,8 +78,12 @@ func (w *hostWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 }
 
 // patchRoutes applies HTTP_ROUTE. Merges and removals come first, so that added routes are not
-// modified. Failures are recorded.
+// modified. A virtual host with a matcher has no routes, and Envoy refuses one with both. Failures
+// are recorded.
 func (w *hostWork) patchRoutes() {
+	if w.host.GetMatcher() != nil {
+		return
+	}
 	for i, p := range w.patchesOf(networking.EnvoyFilter_HTTP_ROUTE) {
 		w.reach(i, matchedResource)
 		if !p.matchesHost(w.host) {

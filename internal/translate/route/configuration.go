@@ -36,11 +36,15 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 	return c
 }
 
-// finish appends the fields that follow the virtual hosts.
-func (c *configuration) finish(ignorePort bool) {
+// finish appends the fields that follow the virtual hosts. If destination is set, requests are
+// forwarded without mesh.DestinationHeader.
+func (c *configuration) finish(ignorePort, destination bool) {
 	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // after the last retry
 	// BoolValue false: a route may be sent before its cluster.
 	c.body = appendMessage(c.body, configValidateField, nil)
+	if destination {
+		c.body = appendString(c.body, configRemoveRequestField, mesh.DestinationHeader)
+	}
 	limit := protowire.AppendVarint(
 		protowire.AppendTag(nil, uint32ValueField, protowire.VarintType),
 		maxDirectResponseBytes,

@@ -49,7 +49,7 @@ func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.R
 	if len(made.hosts) == 0 {
 		c.body = appendHost(c.body, operation("blackhole", r.Servers[0].Port()), []string{"*"}, new(routes), false)
 	}
-	c.finish(true)
+	c.finish(true, false)
 	res := resource.FromBytes(r.Name, api.RouteType, c.body, p.from...)
 	res.Parts, res.Refers = made, made.clusters
 	return res

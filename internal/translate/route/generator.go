@@ -50,6 +50,7 @@ type configurationKey struct {
 	of                              *Generator
 	name, namespace, domain, labels string
 	own                             string
+	direct                          bool
 	sidecar                         config.Key
 	rules                           snapshot.RuleNames
 	ipv4, ipv6, allocated           bool
@@ -78,6 +79,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	return configurationKey{
 		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.SourceSelectors, own: v.Key.ProxyConfigOverrides,
+		direct:    view.IsDirect(v.Key),
 		sidecar:   v.Key.Sidecar,
 		rules:     v.Key.DestinationRules,
 		ipv4:      v.Key.IPv4,
@@ -116,11 +118,11 @@ func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resour
 		made = p.plan(r, g.plans.Get(k))
 		g.plans.Set(k, made)
 	}
-	c := newConfiguration(r.name, made.encoded)
+	c := newConfiguration(r.name, made.virtualHosts())
 	if r.host == "" && !made.takesAll() {
 		c.addCatchAll(destination.UnknownRequests(v), sendsAttempts(v))
 	}
-	c.finish(r.port != 0)
+	c.finish(r.port != 0, made.removesDestination)
 	res := resource.FromBytes(r.name, api.RouteType, c.body)
 	res.From = made.from
 	if v.Sidecar != nil {

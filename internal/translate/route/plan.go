@@ -24,6 +24,11 @@ type planned struct {
 	// unused are empty routes. They are referenced so that they stay cached.
 	unused []*routes
 	bound  []*boundRoutes
+	// service is nil for a host without one.
+	service *mesh.Service
+	// appliesByAddress is set if routes of the Gateway API apply to the addresses of the service on
+	// this port, namedByAddress if any do on other ports.
+	appliesByAddress, namedByAddress bool
 }
 
 // planner plans the virtual hosts of one RouteConfiguration.
@@ -115,6 +120,7 @@ func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 		in.aliases = memo.ListOf(aliases)
 	}
 	h := hostInput{routes: p.extendedRoutes(svc.Host, port)}
+	applies := h.routes != nil
 	if h.routes == nil {
 		for vs := range p.scope.rulesFor(svc.Host) {
 			if h.routes = p.routes(vs, port); h.routes != nil {
@@ -129,7 +135,10 @@ func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 			p.from = append(p.from, rule.From...)
 		}
 	}
-	return p.newPlanned(h, in)
+	one := p.newPlanned(h, in)
+	one.service, one.appliesByAddress = svc, applies
+	one.namedByAddress = applies || p.scope.hasRoutesByAddress(svc.Host)
+	return one
 }
 
 // planUnknown plans the virtual host of a host without a service. It returns nil if a service of

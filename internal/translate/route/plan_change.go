@@ -21,6 +21,10 @@ type plan struct {
 	// encoded are the virtual hosts by their index in hosts; nil for one without any domain.
 	encoded []*virtualHost
 	from    []config.Key // all objects of hosts, sorted
+	// byAddress, if not nil, replaces some of the virtual hosts.
+	byAddress *byAddress
+	// removesDestination is set if listeners may set mesh.DestinationHeader.
+	removesDestination bool
 	// clusters are the clusters that requests may be routed to, sorted.
 	clusters []string
 }
@@ -37,6 +41,7 @@ func (p *planner) plan(r request, old *plan) *plan {
 	if old == nil || !next.follows(old) {
 		next.hosts = p.planAll(r)
 		next.encode(p.g)
+		next.applyByAddress(p, old.addressTable())
 		return next
 	}
 	gone, come := changedRules(old.scope.tried, p.scope.tried)
@@ -45,7 +50,30 @@ func (p *planner) plan(r request, old *plan) *plan {
 		changes = append(changes, change{name: operation(string(at.host), at.port), now: p.planHost(at.port, at.host)})
 	}
 	next.applyChanges(p.g, old, changes)
+	next.applyByAddress(p, old.addressTable())
 	return next
+}
+
+// addressTable returns n.byAddress; n may be nil.
+func (n *plan) addressTable() *byAddress {
+	if n == nil {
+		return nil
+	}
+	return n.byAddress
+}
+
+// virtualHosts returns the encoded virtual hosts. Elements may be nil.
+func (n *plan) virtualHosts() []*virtualHost {
+	if n.byAddress == nil {
+		return n.encoded
+	}
+	list := make([]*virtualHost, 0, len(n.encoded)+1)
+	for i, h := range n.encoded {
+		if !n.byAddress.replaced[i] {
+			list = append(list, h)
+		}
+	}
+	return append(list, n.byAddress.host)
 }
 
 // follows reports whether a plan differs from an older one only by VirtualServices.

@@ -118,6 +118,16 @@ func (c *callees) hasService(port uint32, host mesh.Hostname) bool {
 	return slices.ContainsFunc(c.services[port], func(svc *mesh.Service) bool { return host.Covers(svc.Host) })
 }
 
+// hasRoutesByAddress reports whether routes of the Gateway API apply to any port of a service.
+func (s *scope) hasRoutesByAddress(host mesh.Hostname) bool {
+	for vs := range s.rulesFor(host) {
+		if vs.Config.Extension.AppliesByAddress() {
+			return true
+		}
+	}
+	return false
+}
+
 // concerns reports whether a VirtualService applies to any service of the port.
 func (c *callees) concerns(vs *snapshot.VirtualService, port uint32) bool {
 	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool { return c.hasService(port, h) })

@@ -42,12 +42,14 @@ const (
 	hostRoutesField   protowire.Number = 3
 	hostAttemptsField protowire.Number = 14
 
-	configNameField       protowire.Number = 1
-	configHostsField      protowire.Number = 2
-	configRemoveField     protowire.Number = 5
-	configValidateField   protowire.Number = 7
-	configBodyLimitField  protowire.Number = 11
-	configIgnorePortField protowire.Number = 14
+	configNameField     protowire.Number = 1
+	configHostsField    protowire.Number = 2
+	configRemoveField   protowire.Number = 5
+	configValidateField protowire.Number = 7
+	// configRemoveRequestField is RouteConfiguration.request_headers_to_remove.
+	configRemoveRequestField protowire.Number = 8
+	configBodyLimitField     protowire.Number = 11
+	configIgnorePortField    protowire.Number = 14
 
 	uint32ValueField protowire.Number = 1
 )

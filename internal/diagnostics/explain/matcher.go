@@ -1,0 +1,105 @@
+package explain
+
+import (
+	"fmt"
+
+	xdsmatcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
+	typematcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// mutateEarly applies the header mutations that precede the route lookup. A format command other
+// than that of the destination address remains in the value.
+func (x *exchange) mutateEarly() {
+	for _, extension := range x.manager.GetEarlyHeaderMutationExtensions() {
+		m := new(earlyv3.HeaderMutation)
+		if extension.GetTypedConfig().UnmarshalTo(m) != nil {
+			x.addNote(StageUnsupported, extension.GetName(), "this early header mutation is not supported")
+			continue
+		}
+		for _, change := range m.GetMutations() {
+			value := change.GetAppend().GetHeader().GetValue()
+			if value == "%DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT%" {
+				value = x.call.To.Addr().Unmap().String()
+			}
+			x.request.setHeader(change.GetAppend().GetHeader().GetKey(), value)
+		}
+	}
+}
+
+// matchVirtualHost looks the route of the request up by the matcher of a virtual host, whose actions
+// are lists of routes. Without a match the router answers 404.
+func (x *exchange) matchVirtualHost(m *xdsmatcherv3.Matcher) []Ending {
+	name, action, err := x.evalMatcher(m)
+	if err != nil {
+		return x.endUnsupported(x.routed.host.GetName(), "%v", err)
+	}
+	if action == nil {
+		x.addNote(StageRoute, x.routed.host.GetName(), "its matcher does not match, so the response is 404")
+		return nil
+	}
+	list := new(routev3.RouteList)
+	if err := action.UnmarshalTo(list); err != nil {
+		return x.endUnsupported(name, "the action %s of a matcher is not supported", action.GetTypeUrl())
+	}
+	// The route belongs to the virtual host that the action is named after.
+	x.routed.host = &routev3.VirtualHost{Name: name, Routes: list.GetRoutes()}
+	return x.firstRoute(x.routed.host)
+}
+
+// evalMatcher returns the name and the action of a matcher, or a nil action if it does not match. It
+// supports exact matches of a request header, and lists of regular expressions for one.
+func (x *exchange) evalMatcher(m *xdsmatcherv3.Matcher) (name string, action *anypb.Any, err error) {
+	if tree := m.GetMatcherTree(); tree != nil {
+		value, header, err := x.matcherInput(tree.GetInput().GetTypedConfig())
+		if err != nil {
+			return "", nil, err
+		}
+		if found := tree.GetExactMatchMap().GetMap()[value]; found != nil {
+			if header == mesh.DestinationHeader {
+				x.addNote(StageVirtualHost, found.GetAction().GetName(), "the request was sent to the address %s, which decides", value)
+			}
+			return x.evalOnMatch(found)
+		}
+		return x.evalOnMatch(m.GetOnNoMatch())
+	}
+	for _, f := range m.GetMatcherList().GetMatchers() {
+		p := f.GetPredicate().GetSinglePredicate()
+		value, _, err := x.matcherInput(p.GetInput().GetTypedConfig())
+		if err != nil {
+			return "", nil, err
+		}
+		matches, err := matchesWhole(p.GetValueMatch().GetSafeRegex().GetRegex(), value)
+		if err != nil {
+			return "", nil, err
+		}
+		if matches {
+			return x.evalOnMatch(f.GetOnMatch())
+		}
+	}
+	return x.evalOnMatch(m.GetOnNoMatch())
+}
+
+func (x *exchange) evalOnMatch(o *xdsmatcherv3.Matcher_OnMatch) (string, *anypb.Any, error) {
+	if next := o.GetMatcher(); next != nil {
+		return x.evalMatcher(next)
+	}
+	return o.GetAction().GetName(), o.GetAction().GetTypedConfig(), nil
+}
+
+// matcherInput returns the value of a request header that a matcher reads, and the header's name.
+func (x *exchange) matcherInput(input *anypb.Any) (value, header string, err error) {
+	m := new(typematcherv3.HttpRequestHeaderMatchInput)
+	if err := input.UnmarshalTo(m); err != nil {
+		return "", "", fmt.Errorf("the input %s of a matcher is not supported", input.GetTypeUrl())
+	}
+	if m.GetHeaderName() == ":authority" {
+		return x.request.Authority, m.GetHeaderName(), nil
+	}
+	value, _ = x.request.headerValue(m.GetHeaderName())
+	return value, m.GetHeaderName(), nil
+}

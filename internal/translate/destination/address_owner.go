@@ -1,0 +1,51 @@
+package destination
+
+import (
+	"iter"
+	"net/netip"
+
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// AddressOwners maps the addresses of services to the service that they identify on one port. An
+// address that several services of the port share maps to nil.
+type AddressOwners map[netip.Addr]*mesh.Service
+
+// OwnersOf returns the owners of all single addresses of the services that have the port. It ignores
+// ranges, invalid and unspecified addresses.
+func OwnersOf(services iter.Seq[*mesh.Service], port uint32) AddressOwners {
+	owners := AddressOwners{}
+	for svc := range services {
+		if !hasPort(svc, port) {
+			continue
+		}
+		for _, text := range svc.Addresses {
+			a, err := netip.ParseAddr(text)
+			if err != nil || a.IsUnspecified() {
+				continue
+			}
+			a = a.Unmap().WithZone("")
+			if owner, found := owners[a]; found && owner != svc {
+				owners[a] = nil
+				continue
+			}
+			owners[a] = svc
+		}
+	}
+	return owners
+}
+
+func hasPort(svc *mesh.Service, port uint32) bool {
+	for i := range svc.Ports {
+		if svc.Ports[i].Number == port {
+			return true
+		}
+	}
+	return false
+}
+
+// Owns reports whether the address, in canonical form, identifies svc.
+func (o AddressOwners) Owns(svc *mesh.Service, address string) bool {
+	a, err := netip.ParseAddr(address)
+	return err == nil && o[a.Unmap().WithZone("")] == svc
+}
