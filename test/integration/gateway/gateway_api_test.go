@@ -98,7 +98,7 @@ kind: BackendTLSPolicy
 metadata: {name: good, namespace: default}
 spec:
   targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: secure}]
-  validation: {hostname: pass.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: authority}]}
+  validation: {hostname: pass.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: other}, {group: "", kind: ConfigMap, name: authority}]}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: BackendTLSPolicy
@@ -133,6 +133,13 @@ metadata: {name: authority, namespace: default}
 data:
   ca.crt: |
     %[7]s
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other, namespace: default}
+data:
+  ca.crt: |
+    %[8]s
 `
 
 // TestGatewayAPI calls a gateway that Gateway API objects in a folder configure, with real requests.
@@ -146,9 +153,11 @@ func TestGatewayAPI(t *testing.T) {
 	web, wild, behind := newPair(1, "web.example.com"), newPair(2, "*.example.com"), newPair(3, "pass.example.com")
 	ended, client := newPair(4, "a.wild.example.com"), newPair(5, "client")
 	e.Write("certs.yaml", web.secret("web-cert")+"---\n"+wild.secret("wild-cert")+"---\n"+ended.secret("ended-cert")+"---\n"+client.secret("client-cert"))
-	authority := strings.ReplaceAll(strings.TrimSpace(string(behind.CertificatePEM())), "\n", "\n    ")
+	indented := func(p pair) string {
+		return strings.ReplaceAll(strings.TrimSpace(string(p.CertificatePEM())), "\n", "\n    ")
+	}
 	e.Write("gateway.yaml", fmt.Sprintf(
-		gatewayAPIText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), certifiedBackend(t, behind), authority,
+		gatewayAPIText, ports[0], ports[1], ports[2], ports[3], httpBackend(t, "web"), certifiedBackend(t, behind), indented(behind), indented(wild),
 	))
 	plain := caller{port: ports[0]}
 	gatewayenv.Eventually(t, "HTTP", func() error {

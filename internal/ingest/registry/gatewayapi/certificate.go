@@ -84,7 +84,7 @@ func (c *Converter) certificateFault(k config.Key) string {
 }
 
 // clientValidation resolves how the HTTPS listeners of a port validate client certificates. A
-// setting for the port overrides the default. The first usable authority is used; the verdict fails
+// setting for the port overrides the default. All usable authorities are used; the verdict fails
 // only if none is.
 func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if g.spec.TLS == nil || g.spec.TLS.Frontend == nil {
@@ -100,16 +100,27 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 		return clientValidation{}
 	}
 	out, usable := clientValidation{optional: v.Mode == gatewayv1.AllowInsecureFallback}, false
+	var authorities []config.Key
 	for i, ref := range v.CACertificateRefs {
-		name, fault := c.authority(g, ref)
+		k, permitted, fault := c.authority(g, ref)
 		if !fault.ok() {
 			fault.message = fmt.Sprintf("%s.validation.caCertificateRefs[%d]: %s", field, i, fault.message)
 			out.verdict.worse(fault)
-		} else if !usable {
-			out.authority, usable = name, true
 		}
-		if out.authority == "" {
-			out.authority = name
+		if permitted {
+			authorities = append(authorities, k)
+		}
+		usable = usable || fault.ok()
+	}
+	switch len(authorities) {
+	case 0:
+	case 1:
+		out.authority = authorityName(authorities[0])
+	default:
+		key := bundleKey(g.Namespace, fmt.Sprintf("%s~%d", g.Name, port))
+		out.authority = authorityName(key)
+		if bundle := c.newBundle(key, g.object, authorities); bundle != nil {
+			g.bundles[key] = bundle
 		}
 	}
 	if usable {
@@ -119,11 +130,10 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 }
 
 // authority resolves a reference of a Gateway to CA certificates: a ConfigMap or Secret with the
-// key ca.crt. It returns the SDS name, also if the object does not exist, but not for another kind
-// or without a ReferenceGrant. The verdict fails in all these cases. The object is added to
-// g.references.
-func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (string, verdict) {
-	k := config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: string(ref.Name)}
+// key ca.crt. permitted is false for another kind or without a ReferenceGrant. The verdict fails in
+// these cases, and if the object is not usable. The object is added to g.references.
+func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k config.Key, permitted bool, v verdict) {
+	k = config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {
 		k.Namespace = string(*ref.Namespace)
 	}
@@ -131,23 +141,23 @@ func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (string
 	case ref.Group == "" && ref.Kind == "Secret":
 		k.Kind = api.Secret
 	case ref.Group != "" || ref.Kind != "ConfigMap":
-		return "", verdict{
+		return k, false, verdict{
 			string(gatewayv1.ListenerReasonInvalidCACertificateKind), fmt.Sprintf("kind %q is neither ConfigMap nor Secret", ref.Kind),
 		}
 	}
 	g.references = append(g.references, k)
 	if !c.isGranted(gatewayKey(g.name), k) {
-		return "", verdict{
+		return k, false, verdict{
 			string(gatewayv1.ListenerReasonRefNotPermitted),
 			fmt.Sprintf("no ReferenceGrant in %s allows the reference to %s %s", k.Namespace, k.Kind, k.Name),
 		}
 	}
 	if fault := c.authorityFault(k); fault != "" {
-		return authorityName(k), verdict{
+		return k, true, verdict{
 			string(gatewayv1.ListenerReasonInvalidCACertificateRef), fmt.Sprintf("%s %s/%s %s", k.Kind, k.Namespace, k.Name, fault),
 		}
 	}
-	return authorityName(k), verdict{}
+	return k, true, verdict{}
 }
 
 // authorityName returns the SDS name of the CA certificates in a ConfigMap or Secret.

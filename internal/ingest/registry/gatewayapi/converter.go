@@ -53,7 +53,7 @@ type Converter struct {
 	objects  objects
 	gateways map[name]*gateway      // of this controller
 	routes   map[config.Key]*routed // of all kinds
-	// rules are the DestinationRules of each target of policies, and policyRefs the objects that each
+	// rules are the DestinationRules of each target of policies and the bundles of each policy, and policyRefs the objects that each
 	// policy refers to.
 	rules, policyRefs map[config.Key][]config.Key
 

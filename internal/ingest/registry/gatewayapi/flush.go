@@ -57,6 +57,9 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 				objects = append(objects, now.newGateway(l))
 			}
 		}
+		for _, k := range sortedKeys(now.bundles) {
+			objects = append(objects, now.bundles[k])
+		}
 	})
 	if !converted {
 		return out

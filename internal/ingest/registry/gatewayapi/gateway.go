@@ -35,6 +35,8 @@ type gateway struct {
 	accepted    verdict
 	// deployable is the verdict about the name of the deployed objects.
 	deployable verdict
+	// bundles are the joined CA certificates of its listeners.
+	bundles map[config.Key]*config.Config
 	// references are the referenced objects, and outputs the objects that result from the conversion.
 	references, outputs []config.Key
 }
@@ -58,7 +60,7 @@ func (c *Converter) resolveGateway(n name) *gateway {
 	if !ours {
 		return nil
 	}
-	g := &gateway{name: n, object: object, spec: spec, class: class}
+	g := &gateway{name: n, object: object, spec: spec, class: class, bundles: map[config.Key]*config.Config{}}
 	c.selectProxies(g)
 	for i, l := range spec.Listeners {
 		g.listeners = append(g.listeners, c.newListener(g, object.Key, fmt.Sprintf("spec.listeners[%d]", i), l))

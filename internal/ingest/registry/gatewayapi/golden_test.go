@@ -61,7 +61,10 @@ func (s *state) text(t testing.TB, statuses *gatewayapi.Statuses) (objects, stat
 	var o, st, p bytes.Buffer
 	for _, k := range slices.SortedFunc(maps.Keys(s.objects), config.Key.Compare) {
 		c := s.objects[k]
-		spec, err := protojson.Marshal(c.Spec.(proto.Message))
+		spec, err := json.Marshal(c.Spec)
+		if m, ok := c.Spec.(proto.Message); ok {
+			spec, err = protojson.Marshal(m)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

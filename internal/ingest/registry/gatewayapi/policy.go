@@ -80,8 +80,8 @@ type resolvedPolicy struct {
 	refs               []config.Key
 }
 
-// resolvePolicy resolves the CA certificates of a BackendTLSPolicy: the first valid ones, or else
-// the first that may be valid once they have been read. Faulty references fail resolved; if all are
+// resolvePolicy resolves the CA certificates of a BackendTLSPolicy: one object, or the bundle of
+// several. They may be valid only once they have been read. Faulty references fail resolved; if all are
 // faulty, or the well-known set is unknown, accepted fails.
 func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 	var out resolvedPolicy
@@ -106,10 +106,14 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 				string(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef), fmt.Sprintf("%s: %s %s %s", at, k.Kind, k.Name, fault),
 			})
 		}
-		if out.credential == "" || fault == "" && !usable {
-			out.credential = authorityName(k)
-		}
 		usable = usable || fault == ""
+	}
+	switch len(out.refs) {
+	case 0:
+	case 1:
+		out.credential = authorityName(out.refs[0])
+	default:
+		out.credential = authorityName(bundleKey(object.Namespace, object.Name))
 	}
 	if !usable && len(v.CACertificateRefs) > 0 {
 		out.accepted = verdict{string(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate), out.resolved.message}
@@ -328,6 +332,7 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	if c.policyRefs[k] = now.refs; len(now.refs) == 0 {
 		delete(c.policyRefs, k)
 	}
+	out = c.flushBundle(out, k, object, now.refs)
 	if object == nil {
 		c.pending.setStatus(k, nil)
 		return c.emitted.problems.Emit(out, k, nil)
@@ -342,6 +347,21 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 		}
 	}
 	return c.emitted.problems.Emit(out, k, problems)
+}
+
+// flushBundle emits the bundle of a policy's CA certificates, if it has several.
+func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Config, refs []config.Key) mesh.Batch {
+	var objects []*config.Config
+	if object != nil && len(refs) > 1 {
+		if bundle := c.newBundle(bundleKey(k.Namespace, k.Name), object, refs); bundle != nil {
+			objects = append(objects, bundle)
+		}
+	}
+	out, keys := c.emitObjects(out, c.rules[k], objects)
+	if c.rules[k] = keys; len(keys) == 0 {
+		delete(c.rules, k)
+	}
+	return out
 }
 
 // policyConflict returns a failed verdict if an older policy targets the same port, or if no target

@@ -255,7 +255,7 @@ func (c *Converter) meshVirtualService(object *config.Config, a *attachment, r *
 
 // newObject returns an object that an object of the Gateway API was converted to. It has the
 // creation time of from, and an Origin that names it.
-func newObject(key config.Key, from *config.Config, spec proto.Message, x *config.Extension) *config.Config {
+func newObject(key config.Key, from *config.Config, spec any, x *config.Extension) *config.Config {
 	origin := from.Key.String()
 	if from.Origin != "" {
 		origin += ", " + from.Origin
