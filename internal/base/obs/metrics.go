@@ -77,6 +77,7 @@ type Metrics struct {
 	KeyFetches, KeyFetchFailures prometheus.Counter
 
 	Clusters ClusterMetrics
+	Consul   ConsulMetrics
 	Sources  SourceMetrics
 	Writes   WriteMetrics
 
@@ -128,6 +129,7 @@ func NewMetrics() *Metrics {
 	m.KeyFetchFailures = m.table.newCounter("pilot_jwks_resolver_network_fetch_fail_total",
 		"Failed fetches of the keys of a token issuer.")
 	m.Clusters.registerIn(&m.table)
+	m.Consul.registerIn(&m.table)
 	m.Sources.registerIn(&m.table)
 	m.Writes.registerIn(&m.table)
 	m.Authority.registerIn(&m.table)

@@ -1,0 +1,189 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Settings are the user's settings of a Source.
+type Settings struct {
+	// URL is the address of a Consul agent or server, "http://host:port" or "https://host:port"
+	// (--consulserverURL).
+	URL string
+	// Interval is the minimum time between two reads of the list of all services (default 2s;
+	// --consulserverInterval). Changes of a known service do not wait for it.
+	Interval time.Duration
+	// TokenFile contains the ACL token. It is read again when it changes (--consulTokenFile).
+	TokenFile string
+	// CAFile contains the roots that the server's certificate is verified against. If empty, the
+	// system's are used (--consulCAFile). CertFile and KeyFile are the client's certificate, read
+	// again for each connection (--consulCertFile, --consulKeyFile).
+	CAFile, CertFile, KeyFile string
+	// Datacenter, Namespace and Partition select what is read. If empty, they are those of the agent
+	// and the token (--consulDatacenter, --consulNamespace, --consulPartition).
+	Datacenter, Namespace, Partition string
+	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
+	Domain string
+	// Queries limits the number of blocking queries of services at one time (default 128;
+	// --consulQueries). With more services, the queries take turns.
+	Queries int
+}
+
+// DefaultSettings returns the settings without flags.
+func DefaultSettings() Settings {
+	return Settings{Interval: 2 * time.Second, Domain: DefaultDomain, Queries: 128}
+}
+
+// Validate returns an error that names each invalid flag. It opens no connection.
+func (s Settings) Validate() error {
+	var errs []error
+	if _, err := s.parseURL(); err != nil {
+		errs = append(errs, fmt.Errorf("--consulserverURL %q: %w", s.URL, err))
+	}
+	if s.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("--consulserverInterval %v: must be positive", s.Interval))
+	}
+	if s.Queries <= 0 {
+		errs = append(errs, fmt.Errorf("--consulQueries %d: must be positive", s.Queries))
+	}
+	if !isHostname(s.Domain) {
+		errs = append(errs, fmt.Errorf("--consulDomain %q: want a DNS name in lower case", s.Domain))
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		errs = append(errs, errors.New("--consulCertFile, --consulKeyFile: one needs the other"))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Settings) parseURL() (*url.URL, error) {
+	text := s.URL
+	if !strings.Contains(text, "://") {
+		text = "http://" + text // as in Istio, whose flag takes host:port too
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("is not a URL")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("want http://host:port or https://host:port")
+	}
+	return u, nil
+}
+
+// reservedConnections are those of the catalog query, the query of the servers, and the checks
+// before a removal.
+const reservedConnections = 3
+
+// maxAnswer limits the size of one answer. A service with 100,000 instances stays below it.
+const maxAnswer = 256 << 20
+
+// newClient returns a client that opens at most Queries+reservedConnections connections. It opens
+// none yet.
+func (s Settings) newClient() (*api.Client, error) {
+	u, err := s.parseURL()
+	if err != nil {
+		return nil, err
+	}
+	security, err := api.SetupTLSConfig(&api.TLSConfig{Address: u.Host, CAFile: s.CAFile})
+	if err != nil {
+		return nil, err
+	}
+	if s.CertFile != "" {
+		security.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+			return &c, err
+		}
+	}
+	// A blocking query is silent for minutes, so TCP must detect that the server has disappeared.
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: security, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		MaxConnsPerHost: s.Queries + reservedConnections, MaxIdleConnsPerHost: s.Queries + reservedConnections,
+	}
+	return api.NewClient(&api.Config{
+		Address: u.Host, Scheme: u.Scheme, PathPrefix: strings.TrimSuffix(u.Path, "/"),
+		Datacenter: s.Datacenter, Namespace: s.Namespace, Partition: s.Partition,
+		HttpClient: &http.Client{Transport: limitedTransport{transport}},
+	})
+}
+
+// limitedTransport fails answers that are larger than maxAnswer.
+type limitedTransport struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(r)
+	if err == nil {
+		resp.Body = &limitedBody{resp.Body, maxAnswer}
+	}
+	return resp, err
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read returns an error after maxAnswer bytes.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	}
+	return n, err
+}
+
+// failure is the class of a failed query: a label of the metric.
+type failure string
+
+const (
+	failedACL         failure = "acl"         // the token is invalid, expired, or lacks a right
+	failedServer      failure = "server"      // an error of the server, such as no leader
+	failedRate        failure = "rate_limit"  // the server limits requests
+	failedUnreachable failure = "unreachable" // no answer
+)
+
+func classify(err error) failure {
+	var status api.StatusError
+	switch {
+	case !errors.As(err, &status):
+		return failedUnreachable
+	case status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized:
+		return failedACL
+	case status.Code == http.StatusTooManyRequests:
+		return failedRate
+	default:
+		return failedServer
+	}
+}
+
+// errorText returns a text for a Problem: one that is the same for repeated failures with one cause,
+// so without ports of connections.
+func errorText(err error) string {
+	var status api.StatusError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &status):
+		body := strings.ToValidUTF8(strings.TrimSpace(status.Body), "?")
+		return fmt.Sprintf("status %d: %s", status.Code, body[:min(len(body), 200)])
+	case errors.As(err, &op):
+		return op.Op + ": " + op.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	default:
+		return err.Error()
+	}
+}

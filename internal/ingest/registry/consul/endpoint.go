@@ -1,0 +1,212 @@
+package consul
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+	corev1 "k8s.io/api/core/v1"
+
+	"istio.io/api/label"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/spiffe"
+)
+
+// endpoint is an endpoint with the parts of its instance that the service needs.
+type endpoint struct {
+	mesh.Endpoint
+	instance *Instance
+	// called is the port that callers use: that of the tagged address "virtual", else the endpoint's
+	// own.
+	called   uint32
+	protocol mesh.Protocol
+	named    bool              // the address is a DNS name
+	external bool              // outside of the mesh
+	own      map[string]string // labels that the instance declares
+}
+
+// field returns the path of a field of an instance, for Problems.
+func (i *Instance) field(name string) string { return "instances[" + i.ID + "]." + name }
+
+func (e *endpoint) field(name string) string { return e.instance.field(name) }
+
+// endpoints converts the instances, one endpoint per port. Invalid ones are left out with a Problem.
+func (r *reader) endpoints(instances []Instance) []endpoint {
+	list := make([]endpoint, 0, len(instances))
+	for n := range instances {
+		list = r.appendEndpoints(list, &instances[n])
+	}
+	return list
+}
+
+func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
+	e := endpoint{instance: i, protocol: r.protocolOf(i), own: ownLabels(i)}
+	address := strings.ToLower(strings.TrimSuffix(i.Address, "."))
+	ip, err := netip.ParseAddr(address)
+	e.named = err != nil
+	switch {
+	case err == nil && ip.Zone() == "" && !ip.IsUnspecified():
+		address = ip.Unmap().String()
+	case err != nil && isHostname(address):
+	default:
+		r.addProblem(config.Error, i.field("Address"), "%q is neither an IP address nor a DNS name; the instance is left out", i.Address)
+		return list
+	}
+	e.external = i.Meta[metaExternal] == "true" || i.NodeMeta[nodeExternal] == "true"
+	e.Endpoint = r.newEndpoint(i, address, e.own)
+	for _, port := range i.Ports {
+		if port < 1 || port > 65535 {
+			r.addProblem(config.Warning, i.field("Port"), "%d is not a port number; the instance is left out", port)
+			continue
+		}
+		one := e
+		one.Port, one.called = uint32(port), uint32(port)
+		if virtual := i.Tagged[addressVirtual].Port; len(i.Ports) == 1 && virtual > 0 && virtual <= 65535 {
+			one.called = uint32(virtual)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// newEndpoint converts the parts of an instance that do not depend on the port.
+func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {
+	locality := mesh.Locality{Region: i.Region, Zone: i.Zone}
+	if i.Region != "" {
+		locality.SubZone = i.NodeMeta["subzone"]
+	}
+	network := mesh.Network(cmp.Or(i.Meta[metaNetwork], i.NodeMeta[metaNetwork], string(r.networks.Of(address))))
+	account := ""
+	if name := i.Meta[metaAccount]; name != "" {
+		account = spiffe.Account{TrustDomain: r.trustDomain, Namespace: r.object.Namespace, Name: name}.String()
+	}
+	e := mesh.Endpoint{
+		Address:   address,
+		Labels:    r.allLabels(own, locality, network),
+		Account:   account,
+		Workload:  i.ID,
+		Owner:     r.object.Name,
+		Namespace: r.object.Namespace,
+		Node:      i.Node,
+		Locality:  locality,
+		Network:   network,
+		Cluster:   r.options.Cluster,
+		Health:    r.options.Labels.HealthOf(own),
+		TLS:       own[label.SecurityTlsMode.Name] == "istio",
+	}
+	if _, declared := own[label.SecurityTlsMode.Name]; !declared {
+		e.TLS = account != ""
+	}
+	setHealth(&e, i)
+	return e
+}
+
+// setHealth sets the health and the weight. As in Consul's DNS interface, warning receives traffic,
+// with its own weight. Maintenance receives no new sessions.
+func setHealth(e *mesh.Endpoint, i *Instance) {
+	weight := i.Weights.Passing
+	switch i.Health {
+	case api.HealthPassing:
+	case api.HealthWarning:
+		if weight = i.Weights.Warning; weight == 0 && i.Weights.Passing != 0 {
+			e.Health = mesh.Unhealthy
+		}
+	case api.HealthMaint:
+		e.Health = mesh.Draining
+	default:
+		e.Health = mesh.Unhealthy
+	}
+	const most = 65535 // as Consul's DNS interface limits it
+	if weight > 1 {
+		e.Weight = uint32(min(weight, most))
+	}
+}
+
+// protocolOf returns the protocol that the instance's meta declares. An unknown one is a Problem, and
+// is detected.
+func (r *reader) protocolOf(i *Instance) mesh.Protocol {
+	name := i.Meta[metaProtocol]
+	if name == "" {
+		return mesh.Auto
+	}
+	p, known := mesh.ParseProtocol(name)
+	if !known {
+		r.addProblem(config.Warning, i.field("Meta.protocol"), "%q is not a protocol; proxies detect it", name)
+	}
+	return p
+}
+
+// ownLabels returns the labels that an instance declares: its meta, and its tags of the form
+// key|value, which take precedence.
+func ownLabels(i *Instance) map[string]string {
+	labels := make(map[string]string, len(i.Meta))
+	for k, v := range i.Meta {
+		switch k {
+		case metaProtocol, metaExternal, metaAccount, metaNetwork:
+		default:
+			labels[k] = v
+		}
+	}
+	for _, tag := range i.Tags {
+		if k, v, found := strings.Cut(tag, "|"); found && k != "" {
+			labels[k] = v
+		}
+	}
+	return labels
+}
+
+// allLabels returns the labels of an endpoint, with labels for its locality, cluster and network
+// added, which subsets can select.
+func (r *reader) allLabels(own map[string]string, at mesh.Locality, network mesh.Network) map[string]string {
+	all := make(map[string]string, len(own)+5)
+	for k, v := range own {
+		all[k] = v
+	}
+	for _, l := range [...]struct{ key, value string }{
+		{corev1.LabelTopologyRegion, at.Region},
+		{corev1.LabelTopologyZone, at.Zone},
+		{label.TopologySubzone.Name, at.SubZone},
+		{label.TopologyCluster.Name, string(r.options.Cluster)},
+		{label.TopologyNetwork.Name, string(network)},
+	} {
+		if l.value != "" {
+			all[l.key] = l.value
+		}
+	}
+	return all
+}
+
+// withPorts sets the name of the service port of each endpoint. It leaves out the endpoints of ports
+// that the service does not have.
+func withPorts(endpoints []endpoint, ports []mesh.Port) []endpoint {
+	names := make(map[uint32]string, len(ports))
+	for _, p := range ports {
+		names[p.Number] = p.Name
+	}
+	kept := endpoints[:0]
+	for _, e := range endpoints {
+		if e.ServicePort = names[e.called]; e.ServicePort != "" {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// isHostname reports whether text is a DNS name in lower case. A name whose last label is a number
+// is refused, because it is a mistyped IP address.
+func isHostname(text string) bool {
+	if len(text) > 253 {
+		return false
+	}
+	labels := strings.Split(text, ".")
+	for _, l := range labels {
+		if !isHostLabel(l) {
+			return false
+		}
+	}
+	last := labels[len(labels)-1]
+	return strings.Trim(last, "0123456789") != ""
+}

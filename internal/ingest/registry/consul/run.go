@@ -1,0 +1,361 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/consul/api"
+	"golang.org/x/time/rate"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Options configure a Source.
+type Options struct {
+	Settings
+	Logger  *slog.Logger       // if nil, nothing is logged
+	Metrics *obs.ConsulMetrics // must be set
+}
+
+// Source watches the services of Consul. It emits an object of Kind for each service with instances.
+type Source struct {
+	options Options
+	client  *api.Client
+}
+
+var _ registry.Registry = (*Source)(nil)
+
+// New returns a Source. It returns an error if the settings are invalid or the CA file cannot be
+// read. It opens no connection.
+func New(o Options) (*Source, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	client, err := o.newClient()
+	if err != nil {
+		return nil, fmt.Errorf("--consulserverURL: %w", err)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Source{options: o, client: client}, nil
+}
+
+// Name returns the name of the source: "consul/ADDRESS".
+func (s *Source) Name() string {
+	u, err := s.options.parseURL()
+	if err != nil {
+		return "consul"
+	}
+	return "consul/" + u.Host
+}
+
+// queryRate and queryBurst limit all queries together.
+const (
+	queryRate  = 200
+	queryBurst = 400
+)
+
+// Run watches Consul until the context ends, and then returns nil. It sends the services that exist
+// at the start, then Synced, then changes. While Consul does not answer, it sends only Problems.
+func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &run{
+		Source: s, settings: s.options.Settings, metrics: s.options.Metrics, results: make(chan *result),
+		slots: make(chan struct{}, s.options.Queries), limiter: rate.NewLimiter(queryRate, queryBurst),
+		services: map[string]*watched{}, failures: map[string]string{},
+		problems: registry.NewProblemEmitter(s.Name(), func(scope string) string { return s.Name() + " " + scope }),
+	}
+	defer r.running.Wait()
+	defer cancel()
+	r.startSession(ctx)
+	if r.settings.TokenFile == "" {
+		r.startWatches(ctx)
+	} else {
+		r.running.Go(func() {
+			_ = recovery.Loop(ctx, "consul token", func(ctx context.Context) error { r.followToken(ctx); return nil })
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case x := <-r.results:
+			var batch mesh.Batch
+			d := proceed // after a panic, until the next change
+			_ = recovery.Call(ctx, "task", func() error {
+				batch, d = r.handle(ctx, x)
+				return nil
+			}, "task", "consul", "query", x.name)
+			if len(batch) > 0 {
+				select {
+				case out <- batch:
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			x.reply <- d
+		}
+	}
+}
+
+// run is the state of one Run. The fields after results belong to the goroutine of Run.
+type run struct {
+	*Source
+	settings  Settings
+	metrics   *obs.ConsulMetrics
+	running   sync.WaitGroup
+	slots     chan struct{} // one per query of a service
+	limiter   *rate.Limiter
+	verifying sync.Mutex // one check of the servers at a time
+	watches   atomic.Int64
+	secret    atomic.Pointer[string] // the ACL token
+	// current is the session: its context ends when a new token or a new generation makes running
+	// queries useless.
+	current atomic.Pointer[session]
+	results chan *result
+
+	identity serverIdentity
+	listed   map[string][]string // the services of the last list; nil before the first
+	services map[string]*watched
+	failures map[string]string // the error of each query that fails now, by name
+	problems *registry.ProblemEmitter[string]
+	started  bool
+	held     int // instances that are kept although Consul does not list them
+	synced   bool
+}
+
+// watched is a service with a running watch.
+type watched struct {
+	serviceState
+	answered bool // by Consul, or refused by an ACL
+	// interrupt is that of the watcher.
+	interrupt atomic.Pointer[context.CancelFunc]
+	heldNow   int
+}
+
+// startWatches starts the watches of the servers and of the list of services. With a token file it is
+// called after the token was read: an anonymous query may show fewer services without an error.
+func (r *run) startWatches(ctx context.Context) {
+	r.started = true
+	r.startWatch(ctx, serverService)
+	r.startWatch(ctx, "")
+}
+
+// startWatch starts the watch of a service, or of the list of services if name is "".
+func (r *run) startWatch(ctx context.Context, name string) {
+	interrupt := new(atomic.Pointer[context.CancelFunc])
+	if name != "" && name != serverService {
+		r.services[name] = &watched{}
+		interrupt = &r.services[name].interrupt
+		r.watches.Add(1)
+	}
+	r.running.Go(func() {
+		if name != "" && name != serverService {
+			defer r.watches.Add(-1)
+		}
+		w := watcher{run: r, name: name, interrupt: interrupt}
+		_ = recovery.Loop(ctx, "consul", func(ctx context.Context) error { w.watch(ctx); return nil })
+	})
+}
+
+// handle applies a result. It returns the events to send and the decision for the watcher.
+func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
+	if x.name == tokenChanged {
+		if !r.started {
+			r.startWatches(ctx)
+		} else {
+			r.startSession(ctx)
+		}
+		return nil, proceed
+	}
+	if x.err != nil {
+		return r.handleFailure(x)
+	}
+	if x.generation != r.identity.generation {
+		return nil, restart
+	}
+	if x.regressed || r.identity.update(x.serverIDs) {
+		r.beginGeneration(ctx, x)
+		return nil, restart
+	}
+	var batch mesh.Batch
+	d := proceed
+	switch x.name {
+	case serverService:
+	case "":
+		batch = r.handleList(ctx, x)
+	default:
+		batch, d = r.handleService(x)
+	}
+	if d != verify {
+		batch = r.clearFailure(batch, x.name)
+	}
+	return r.appendSynced(batch), d
+}
+
+// beginGeneration starts a new generation: the servers lost the data that earlier answers were made
+// of. Known instances are held until the new servers list them.
+func (r *run) beginGeneration(ctx context.Context, x *result) {
+	if x.generation == r.identity.generation {
+		r.identity.generation++ // an index went backwards, but the servers are the same
+	}
+	r.metrics.Resets.Inc()
+	r.options.Logger.Warn("Consul servers lost their data; keeping all known instances until they are registered again",
+		"source", r.Name(), "query", x.name, "index", x.meta.LastIndex)
+	r.startSession(ctx)
+}
+
+// handleList starts the watches of new services. It removes nothing: a service is removed when the
+// query of its instances shows that it has none. The queries of services that are no longer listed
+// begin again, because one that streams does not notice that the token lost a right.
+func (r *run) handleList(ctx context.Context, x *result) mesh.Batch {
+	for name := range r.listed {
+		if _, listed := x.services[name]; listed || r.services[name] == nil {
+			continue
+		}
+		if cancel := r.services[name].interrupt.Load(); cancel != nil {
+			(*cancel)()
+		}
+	}
+	r.listed = x.services
+	for _, name := range slices.Sorted(maps.Keys(x.services)) {
+		if name != serverService && name != "" && name != tokenChanged && r.services[name] == nil {
+			r.startWatch(ctx, name)
+		}
+	}
+	return nil
+}
+
+// handleService applies the instances of a service.
+func (r *run) handleService(x *result) (mesh.Batch, decision) {
+	w := r.services[x.name]
+	if w == nil {
+		return nil, stop
+	}
+	a := answer{instances: x.instances, filtered: x.meta.ResultsFilteredByACLs, generation: x.generation}
+	if !x.verified && w.removals(a) > 0 {
+		return nil, verify
+	}
+	before := len(w.instances)
+	held := w.serviceState.held(a)
+	w.apply(a)
+	w.answered = true
+	r.held += held - w.heldNow
+	w.heldNow = held
+	r.metrics.Held.Set(float64(r.held))
+	batch := r.problems.Emit(nil, "service "+x.name, r.heldProblem(x.name, a, held))
+	if len(w.instances) > 0 {
+		object, err := newObject(r.namespace(), x.name, w.sorted())
+		if err == nil {
+			batch = append(batch, mesh.Event{Source: r.Name(), Config: object})
+		}
+		return batch, proceed
+	}
+	if before > 0 {
+		batch = append(batch, mesh.Event{Op: mesh.Delete, Source: r.Name(), Config: &config.Config{Meta: config.Meta{Key: r.key(x.name)}}})
+	}
+	if _, listed := r.listed[x.name]; !listed {
+		delete(r.services, x.name)
+		return r.clearFailure(batch, x.name), stop
+	}
+	return batch, proceed
+}
+
+// handleFailure records a failed query. The state stays as it is.
+func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
+	text, class := errorText(x.err), classify(x.err)
+	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class", string(class))
+	if r.failures[x.name] == "" || class == failedACL {
+		r.failures[x.name] = text
+	}
+	r.metrics.Failing.Set(float64(len(r.failures)))
+	batch := r.emitFailure(nil)
+	if w := r.services[x.name]; w != nil && class == failedACL {
+		w.answered = true // others must not wait for a service that the token may not read
+		batch = r.problems.Emit(batch, "service "+x.name, []config.Problem{
+			r.problem(x.name, "cannot be read: "+text+"; its last known instances stay in use"),
+		})
+	}
+	return r.appendSynced(batch), proceed
+}
+
+// clearFailure records that a query succeeded.
+func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
+	if _, failed := r.failures[name]; !failed {
+		return batch
+	}
+	delete(r.failures, name)
+	r.metrics.Failing.Set(float64(len(r.failures)))
+	return r.emitFailure(batch)
+}
+
+// emitFailure appends the Problem of the whole source, if it changed: the error of the list of
+// services, else that of the first service that cannot be read.
+func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
+	var list []config.Problem
+	if text, failed := r.failures[""]; failed {
+		list = append(list, r.problem("", "Consul cannot be read: "+text+"; the last known state stays in use"))
+	} else if text, failed := r.failures[serverService]; failed {
+		list = append(list, r.problem("", "the servers cannot be read: "+text))
+	} else if len(r.failures) > 0 {
+		name := slices.Min(slices.Collect(maps.Keys(r.failures)))
+		list = append(list, r.problem(name, "cannot be read: "+r.failures[name]+"; its last known instances stay in use"))
+	}
+	return r.problems.Emit(batch, "queries", list)
+}
+
+// heldProblem returns the Problem of instances that are kept although Consul does not list them.
+func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
+	switch {
+	case a.filtered && held > 0:
+		return []config.Problem{r.problem(name, fmt.Sprintf(
+			"the ACL token may no longer read %d of the instances; they stay in use", held))}
+	case a.filtered && len(a.instances) == 0:
+		return []config.Problem{r.problem(name, "the ACL token may not read the instances")}
+	case held > 0:
+		return []config.Problem{r.problem(name, fmt.Sprintf(
+			"the Consul servers lost their data and do not list %d of the instances; they stay in use until they are registered again", held))}
+	default:
+		return nil
+	}
+}
+
+func (r *run) problem(name, reason string) config.Problem {
+	return config.Problem{Key: r.key(name), Origin: r.Name(), Reason: reason, Severity: config.Warning}
+}
+
+// namespace returns the namespace of the services: that of Consul, or "default".
+func (r *run) namespace() string {
+	if r.settings.Namespace != "" {
+		return r.settings.Namespace
+	}
+	return "default"
+}
+
+func (r *run) key(name string) config.Key {
+	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: name}
+}
+
+// appendSynced appends Synced once the list of services and each service in it was answered.
+func (r *run) appendSynced(batch mesh.Batch) mesh.Batch {
+	if r.synced || r.listed == nil {
+		return batch
+	}
+	for name := range r.listed {
+		if w := r.services[name]; w != nil && !w.answered {
+			return batch
+		}
+	}
+	r.synced = true
+	return append(batch, mesh.Event{Op: mesh.Synced, Source: r.Name()})
+}

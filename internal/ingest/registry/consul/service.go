@@ -1,0 +1,227 @@
+package consul
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// DefaultDomain is Consul's default DNS domain.
+const DefaultDomain = "consul"
+
+// The keys of a service's meta that configure the mesh. All other keys are labels.
+const (
+	metaProtocol = "protocol"
+	metaExternal = "external"
+	metaAccount  = "service-account"
+	metaNetwork  = "network" // of a node too
+)
+
+// nodeExternal is the key in a node's meta that marks nodes outside of Consul's cluster. Consul's
+// External Service Monitor uses it.
+const nodeExternal = "external-node"
+
+// The tagged addresses that are virtual addresses of a service.
+const (
+	addressVirtual       = "virtual"
+	addressConsulVirtual = "consul-virtual"
+)
+
+const (
+	// maxPorts and maxTagHosts limit what one service adds to the configuration of every proxy.
+	maxPorts    = 64
+	maxTagHosts = 32
+)
+
+// convertService converts a service: SERVICE.service.DOMAIN, an alias SERVICE.service.DC.DOMAIN for
+// each datacenter of its instances, and TAG.SERVICE.service.DOMAIN with the instances of each tag
+// that is a DNS label.
+func (r *reader) convertService(instances []Instance) {
+	name := strings.ToLower(r.object.Name)
+	if !isHostLabel(name) {
+		r.addProblem(config.Error, "name", "%q is not a DNS label, so the service has no host", r.object.Name)
+		return
+	}
+	endpoints := r.endpoints(instances)
+	if len(endpoints) == 0 {
+		return // its Problems name the reasons
+	}
+	base := mesh.Service{
+		Provider:     mesh.Consul,
+		Cluster:      r.options.Cluster,
+		Name:         r.object.Name,
+		Ports:        r.ports(endpoints),
+		Resolution:   resolutionOf(endpoints),
+		MeshExternal: isExternal(endpoints),
+		Labels:       commonLabels(endpoints),
+		From:         r.object.Key,
+	}
+	base.Session = r.options.Labels.SessionOf(base.Labels)
+	endpoints = withPorts(endpoints, base.Ports)
+	host := name + ".service." + r.options.Domain
+	main := base
+	main.Addresses = r.virtualAddresses(instances)
+	r.addService(main, host, endpoints)
+	r.addDatacenters(base, name, host, instances)
+	r.addTags(base, host, endpoints)
+	slices.SortFunc(r.now.services, func(a, b *mesh.Service) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(r.now.shards, func(a, b *mesh.Shard) int { return cmp.Compare(a.Service.Host, b.Service.Host) })
+}
+
+// addService adds a service and, unless it is an alias, its shard.
+func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
+	s.ServiceKey = mesh.ServiceKey{Namespace: r.object.Namespace, Host: mesh.Hostname(host)}
+	r.now.services = append(r.now.services, s.Sealed())
+	if s.Resolution == mesh.Alias {
+		return
+	}
+	shard := mesh.Shard{
+		Service: s.ServiceKey,
+		Key:     mesh.ShardKey{Provider: mesh.Consul, Cluster: r.options.Cluster, Object: r.object.Key},
+	}
+	for i := range endpoints {
+		shard.Endpoints = append(shard.Endpoints, &endpoints[i].Endpoint)
+	}
+	r.now.shards = append(r.now.shards, shard.Sealed())
+}
+
+// addDatacenters adds the alias SERVICE.service.DC.DOMAIN of each datacenter.
+func (r *reader) addDatacenters(base mesh.Service, name, host string, instances []Instance) {
+	seen := map[string]bool{}
+	for _, i := range instances {
+		dc := strings.ToLower(i.Datacenter)
+		if seen[dc] || !isHostLabel(dc) {
+			continue
+		}
+		seen[dc] = true
+		alias := base
+		alias.Resolution, alias.AliasOf, alias.MeshExternal = mesh.Alias, mesh.Hostname(host), true
+		r.addService(alias, name+".service."+dc+"."+r.options.Domain, nil)
+	}
+}
+
+// addTags adds TAG.SERVICE.service.DOMAIN with the endpoints of the instances that have the tag, as
+// Consul's DNS interface answers such names. Tags that are no DNS labels, for instance key|value,
+// have no host.
+func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
+	byTag := map[string][]endpoint{}
+	for _, e := range endpoints {
+		seen := map[string]bool{}
+		for _, tag := range e.instance.Tags {
+			if tag = strings.ToLower(tag); isHostLabel(tag) && !seen[tag] {
+				seen[tag] = true
+				byTag[tag] = append(byTag[tag], e)
+			}
+		}
+	}
+	tags := slices.Sorted(maps.Keys(byTag))
+	if len(tags) > maxTagHosts {
+		r.addProblem(config.Warning, "tags", "%d different tags: only the first %d, in alphabetical order, have a host",
+			len(tags), maxTagHosts)
+		tags = tags[:maxTagHosts]
+	}
+	for _, tag := range tags {
+		s := base
+		s.Resolution = resolutionOf(byTag[tag])
+		r.addService(s, tag+"."+host, byTag[tag])
+	}
+}
+
+// ports returns the ports of the service: the different ports on which callers call its endpoints.
+// The protocol is that of the first instance with the port that declares one.
+func (r *reader) ports(endpoints []endpoint) []mesh.Port {
+	protocols := map[uint32]mesh.Protocol{}
+	for _, e := range endpoints {
+		p, seen := protocols[e.called]
+		switch {
+		case !seen || p == mesh.Auto:
+			protocols[e.called] = e.protocol
+		case e.protocol != mesh.Auto && e.protocol != p:
+			r.addProblem(config.Warning, e.field("Meta.protocol"),
+				"%s differs from %s, which another instance declares for port %d and which is used", e.protocol, p, e.called)
+		}
+	}
+	numbers := slices.Sorted(maps.Keys(protocols))
+	if len(numbers) > maxPorts {
+		r.addProblem(config.Error, "Port",
+			"the instances have %d different ports: only the lowest %d are used; register a tagged address \"virtual\" with one port",
+			len(numbers), maxPorts)
+		numbers = numbers[:maxPorts]
+	}
+	list := make([]mesh.Port, 0, len(numbers))
+	for _, n := range numbers {
+		list = append(list, mesh.Port{Name: portName(protocols[n], n), Number: n, Protocol: protocols[n]})
+	}
+	return list
+}
+
+func portName(p mesh.Protocol, number uint32) string {
+	n := strconv.FormatUint(uint64(number), 10)
+	if p == mesh.Auto {
+		return n
+	}
+	return strings.ToLower(string(p)) + "-" + n
+}
+
+// virtualAddresses returns the virtual addresses that the instances declare, sorted.
+func (r *reader) virtualAddresses(instances []Instance) []string {
+	seen := map[string]bool{}
+	for _, i := range instances {
+		for _, tag := range []string{addressVirtual, addressConsulVirtual} {
+			a, given := i.Tagged[tag]
+			if !given || a.Address == "" {
+				continue
+			}
+			if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Zone() == "" {
+				seen[ip.Unmap().String()] = true
+			} else {
+				r.addProblem(config.Error, i.field("TaggedAddresses."+tag), "%q is not an IP address; it is left out", a.Address)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// resolutionOf returns DNS if proxies must resolve the address of an endpoint, and Static otherwise.
+func resolutionOf(endpoints []endpoint) mesh.Resolution {
+	for _, e := range endpoints {
+		if e.named {
+			return mesh.DNS
+		}
+	}
+	return mesh.Static
+}
+
+// isExternal reports whether all endpoints are outside of the mesh.
+func isExternal(endpoints []endpoint) bool {
+	return !slices.ContainsFunc(endpoints, func(e endpoint) bool { return !e.external })
+}
+
+// commonLabels returns the labels that all endpoints have with the same value.
+func commonLabels(endpoints []endpoint) map[string]string {
+	common := maps.Clone(endpoints[0].own)
+	for _, e := range endpoints[1:] {
+		maps.DeleteFunc(common, func(k, v string) bool { return e.own[k] != v })
+	}
+	return common
+}
+
+// isHostLabel reports whether text is one label of a DNS name, in lower case. Underscores are
+// allowed, because Consul allows them in names of services.
+func isHostLabel(text string) bool {
+	if text == "" || len(text) > 63 || text[0] == '-' || text[len(text)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}

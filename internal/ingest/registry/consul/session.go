@@ -1,0 +1,54 @@
+package consul
+
+import (
+	"context"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/base/watch"
+)
+
+// session is a period in which neither the token nor the generation of the servers changes. Its
+// context ends with it, and with the context all running queries.
+type session struct {
+	context.Context
+	cancel     context.CancelFunc
+	generation uint64
+}
+
+// session returns the current session and the generation of the servers.
+func (r *run) session() (context.Context, uint64) {
+	s := r.current.Load()
+	return s.Context, s.generation
+}
+
+// startSession ends the running queries, which begin again without an index.
+func (r *run) startSession(ctx context.Context) {
+	next := &session{generation: r.identity.generation}
+	next.Context, next.cancel = context.WithCancel(ctx)
+	if old := r.current.Swap(next); old != nil {
+		old.cancel()
+	}
+}
+
+func (r *run) token() string {
+	if t := r.secret.Load(); t != nil {
+		return *t
+	}
+	return ""
+}
+
+// followToken reads the token file, and again whenever it changes. A new token interrupts all
+// queries, so that failed ones are repeated at once.
+func (r *run) followToken(ctx context.Context) {
+	watch.File(ctx, r.settings.TokenFile, watch.Options{Logger: r.options.Logger}, func(content []byte) {
+		token := strings.TrimSpace(string(content))
+		r.secret.Store(&token)
+		select {
+		case r.results <- &result{name: tokenChanged, reply: make(chan decision, 1)}:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// tokenChanged is the name of a result that reports a new token. No service has it.
+const tokenChanged = "\x00token"

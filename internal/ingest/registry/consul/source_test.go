@@ -1,0 +1,223 @@
+package consul
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/conform"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// fakeServer answers as a Consul server does. test/integration/consul repeats these cases with real
+// servers; the fake one also has faults that those do not have on request.
+type fakeServer struct {
+	mu       sync.Mutex
+	index    uint64
+	node     string              // the ID of the server's node
+	services map[string][]string // addresses of instances
+	denied   map[string]bool     // services that answer 403
+	down     int                 // a status for all requests
+	changed  chan struct{}
+}
+
+func newFakeServer(t *testing.T) (*fakeServer, string) {
+	f := &fakeServer{index: 100, node: "a", services: map[string][]string{}, denied: map[string]bool{}, changed: make(chan struct{})}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	return f, server.URL
+}
+
+// edit changes the data and wakes all queries.
+func (f *fakeServer) edit(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.index++
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
+	f.mu.Lock()
+	if changed := f.changed; since > 0 && since == f.index && f.down == 0 {
+		f.mu.Unlock()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+		f.mu.Lock()
+	}
+	defer f.mu.Unlock()
+	name, ofService := strings.CutPrefix(r.URL.Path, "/v1/health/service/")
+	switch {
+	case f.down != 0:
+		http.Error(w, "No cluster leader", f.down)
+		return
+	case f.denied[name]:
+		http.Error(w, "Permission denied", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("X-Consul-Index", fmt.Sprint(f.index))
+	if !ofService {
+		list := map[string][]string{"consul": {}}
+		for s, addresses := range f.services {
+			if len(addresses) > 0 {
+				list[s] = []string{}
+			}
+		}
+		_ = json.NewEncoder(w).Encode(list)
+		return
+	}
+	addresses := f.services[name]
+	if name == "consul" {
+		addresses = []string{"127.0.0.1"}
+	}
+	entries := []any{}
+	for _, a := range addresses {
+		entries = append(entries, map[string]any{
+			"Node":    map[string]any{"ID": f.node, "Node": "node-" + a, "Address": a},
+			"Service": map[string]any{"ID": name, "Service": name, "Port": 80},
+		})
+	}
+	_ = json.NewEncoder(w).Encode(entries)
+}
+
+// read runs a Source until the test ends. It returns a function that waits until the addresses of all
+// services and the Problems are as wanted: a Problem for each text, and no other.
+func read(t *testing.T, url string) func(addresses string, problems ...string) {
+	settings := DefaultSettings()
+	settings.URL, settings.Interval = url, 10*time.Millisecond
+	source, err := New(Options{Settings: settings, Metrics: &obs.NewMetrics().Consul})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan mesh.Batch, 1000), make(chan error, 1)
+	go func() { done <- source.Run(ctx, out) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	state, converter := conform.NewState(), NewConverter(ConverterOptions{})
+	return func(addresses string, problems ...string) {
+		t.Helper()
+		deadline := time.After(30 * time.Second)
+		for {
+			got := describe(state)
+			if state.Synced && got == addresses && hasProblems(state, problems) {
+				return
+			}
+			select {
+			case batch := <-out:
+				if err := state.Apply(converter.Convert(batch)); err != nil {
+					t.Fatal(err)
+				}
+			case <-deadline:
+				t.Fatalf("%q, problems %v, synced %v; want %q with %q", got, state.Problems, state.Synced, addresses, problems)
+			}
+		}
+	}
+}
+
+func describe(state *conform.State) string {
+	var list []string
+	for _, s := range state.Shards {
+		for _, e := range s.Endpoints {
+			list = append(list, e.Address)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+func hasProblems(state *conform.State, texts []string) bool {
+	var reasons []string
+	for _, list := range state.Problems {
+		for _, p := range list {
+			reasons = append(reasons, p.Reason)
+		}
+	}
+	all := strings.Join(reasons, "\n")
+	return (len(texts) > 0) == (len(reasons) > 0) &&
+		!slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(all, text) })
+}
+
+func TestSource(t *testing.T) {
+	f, url := newFakeServer(t)
+	f.services = map[string][]string{"web": {"192.0.2.1", "192.0.2.2"}, "api": {"192.0.2.3"}, "secret": {"192.0.2.4"}}
+	f.denied["secret"] = true
+	await := read(t, url)
+	await("192.0.2.1 192.0.2.2 192.0.2.3", "cannot be read: status 403")
+	f.edit(func() { delete(f.denied, "secret") })
+	await("192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4")
+	f.edit(func() { f.services["web"], f.services["api"] = []string{"192.0.2.2"}, nil })
+	await("192.0.2.2 192.0.2.4")
+	f.edit(func() { f.services["api"] = []string{"192.0.2.5"} })
+	await("192.0.2.2 192.0.2.4 192.0.2.5")
+	f.edit(func() { f.down = http.StatusInternalServerError })
+	await("192.0.2.2 192.0.2.4 192.0.2.5", "No cluster leader")
+	f.edit(func() { f.down, f.services["secret"] = 0, nil }) // deregistered during the outage
+	await("192.0.2.2 192.0.2.5")
+}
+
+// TestSourceHoldsInstancesOfLostData has servers that lost their data: with a lower index, and with a
+// higher one but another node ID, without any failed query.
+func TestSourceHoldsInstancesOfLostData(t *testing.T) {
+	for name, lose := range map[string]func(*fakeServer){
+		"lower index":     func(f *fakeServer) { f.index = 7 },
+		"another node ID": func(f *fakeServer) { f.node = "b" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, url := newFakeServer(t)
+			f.services["web"] = []string{"192.0.2.1", "192.0.2.2"}
+			await := read(t, url)
+			await("192.0.2.1 192.0.2.2")
+			f.edit(func() { lose(f); f.services["web"] = nil })
+			await("192.0.2.1 192.0.2.2", "lost their data and do not list 2 of the instances")
+			f.edit(func() { f.services["web"] = []string{"192.0.2.2"} })
+			await("192.0.2.1 192.0.2.2", "do not list 1 of the instances")
+			f.edit(func() { f.services["web"] = []string{"192.0.2.1"} }) // 192.0.2.2 is deregistered
+			await("192.0.2.1")
+		})
+	}
+}
+
+func TestSettingsValidate(t *testing.T) {
+	for _, test := range []struct {
+		edit func(*Settings)
+		want string // "" if valid
+	}{
+		{func(s *Settings) {}, ""},
+		{func(s *Settings) { s.URL = "127.0.0.1:8500" }, ""},
+		{func(s *Settings) { s.URL = "https://consul.example.com/prefix" }, ""},
+		{func(s *Settings) { s.URL = "" }, "--consulserverURL"},
+		{func(s *Settings) { s.URL = "ftp://a" }, "--consulserverURL"},
+		{func(s *Settings) { s.URL = "http://user:secret@a" }, "--consulserverURL"},
+		{func(s *Settings) { s.Interval = 0 }, "--consulserverInterval"},
+		{func(s *Settings) { s.Queries = 0 }, "--consulQueries"},
+		{func(s *Settings) { s.Domain = "Consul" }, "--consulDomain"},
+		{func(s *Settings) { s.CertFile = "cert.pem" }, "--consulKeyFile"},
+	} {
+		s := DefaultSettings()
+		s.URL = "http://127.0.0.1:8500"
+		test.edit(&s)
+		err := s.Validate()
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v, want %q", s, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package consul
+
+import (
+	"maps"
+	"slices"
+)
+
+// serviceState is the last known state of one service. It decides which instances exist after an
+// answer of Consul.
+type serviceState struct {
+	instances map[string]knownInstance
+	// readable is set once an answer was not filtered by ACLs. From then on, a filtered answer hides
+	// instances that the token could read before.
+	readable bool
+}
+
+// knownInstance is an instance and the generation of the servers that listed it last.
+type knownInstance struct {
+	Instance
+	generation uint64
+}
+
+// answer is what Consul answered about the instances of a service.
+type answer struct {
+	instances []Instance
+	// filtered reports whether Consul left out instances that the token may not read.
+	filtered bool
+	// generation is the generation of the servers that gave the answer (serverIdentity).
+	generation uint64
+}
+
+// removals returns the number of instances that apply would remove.
+func (s *serviceState) removals(a answer) int {
+	return s.missing(a, func(k knownInstance) bool { return !s.isHeld(k, a) })
+}
+
+// held returns the number of instances that the answer does not contain and that apply keeps.
+func (s *serviceState) held(a answer) int {
+	return s.missing(a, func(k knownInstance) bool { return s.isHeld(k, a) })
+}
+
+// missing returns the number of known instances that the answer does not contain and for which
+// matches returns true.
+func (s *serviceState) missing(a answer, matches func(knownInstance) bool) int {
+	listed := make(map[string]bool, len(a.instances))
+	for _, i := range a.instances {
+		listed[i.ID] = true
+	}
+	n := 0
+	for id, k := range s.instances {
+		if !listed[id] && matches(k) {
+			n++
+		}
+	}
+	return n
+}
+
+// isHeld reports whether an instance that the answer does not contain may still exist. That is so if
+// the token may no longer read it, or if other servers, whose data was lost, have listed it.
+func (s *serviceState) isHeld(k knownInstance, a answer) bool {
+	if k.generation != a.generation {
+		return true
+	}
+	return a.filtered && (s.readable || len(a.instances) == 0)
+}
+
+// apply stores the instances of an answer and removes the others, except held ones.
+func (s *serviceState) apply(a answer) {
+	next := make(map[string]knownInstance, len(a.instances))
+	for _, i := range a.instances {
+		next[i.ID] = knownInstance{i, a.generation}
+	}
+	for id, k := range s.instances {
+		if _, listed := next[id]; !listed && s.isHeld(k, a) {
+			next[id] = k
+		}
+	}
+	s.instances = next
+	s.readable = s.readable || !a.filtered
+}
+
+// sorted returns the instances, sorted by ID.
+func (s *serviceState) sorted() []Instance {
+	list := make([]Instance, 0, len(s.instances))
+	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
+		list = append(list, s.instances[id].Instance)
+	}
+	return list
+}
+
+// serverIdentity detects servers that do not have the data of the servers before them. Their
+// answers begin a new generation.
+type serverIdentity struct {
+	generation uint64
+	// ids identify the servers, each by its node ID and the index at which it was registered. It is
+	// empty if the token may not read them.
+	ids map[string]bool
+}
+
+// update records the servers that an answer names, and reports whether they are all others than
+// before. An empty list changes nothing. Servers that are replaced one at a time are not all others.
+func (s *serverIdentity) update(ids []string) (replaced bool) {
+	if len(ids) == 0 {
+		return false
+	}
+	next := map[string]bool{}
+	replaced = len(s.ids) > 0
+	for _, id := range ids {
+		next[id] = true
+		replaced = replaced && !s.ids[id]
+	}
+	s.ids = next
+	if replaced {
+		s.generation++
+	}
+	return replaced
+}

@@ -1,0 +1,253 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+const (
+	// maxWait is the longest time that a query blocks. Consul adds up to 1/16 to it.
+	maxWait = 5 * time.Minute
+	// answerTime is the time that an answer may take beyond the wait.
+	answerTime = 30 * time.Second
+	// minPause is the minimum time between two queries of the same service, so that a service that
+	// changes all the time costs at most ten queries a second.
+	minPause = 100 * time.Millisecond
+	// firstBackoff and maxBackoff are the pauses after the first and after many failures.
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 30 * time.Second
+)
+
+// serverService is the service that the servers register for themselves.
+const serverService = "consul"
+
+// result is the result of one query.
+type result struct {
+	name      string // of the service; "" for the list of all services
+	services  map[string][]string
+	instances []Instance
+	serverIDs []string // if name is serverService
+	meta      api.QueryMeta
+	err       error
+	// generation is the generation of the servers at the time of the query.
+	generation uint64
+	// regressed is set if the index is lower than that of the answer before.
+	regressed bool
+	// verified is set if the identity of the servers was checked after the answer.
+	verified bool
+	reply    chan decision
+}
+
+// decision is the reply of the Source's goroutine to a result.
+type decision uint8
+
+const (
+	proceed decision = iota // wait for the next change
+	verify                  // check the identity of the servers, and send the same result again
+	restart                 // discard the result, and query without an index
+	stop                    // end the watch
+)
+
+// watcher runs the blocking queries of one service, or of the list of services if name is "".
+type watcher struct {
+	*run
+	name string
+	// interrupt ends the running query, if there is one, so that it begins again without an index.
+	interrupt *atomic.Pointer[context.CancelFunc]
+}
+
+// watch queries until the context ends or the Source's goroutine stops it.
+func (w watcher) watch(ctx context.Context) {
+	var index, last, lastGeneration uint64
+	backoff := firstBackoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		session, generation := w.session()
+		if generation != lastGeneration {
+			index, last, lastGeneration = 0, 0, generation // indexes of other servers cannot be compared
+		}
+		running, cancel := context.WithCancel(session)
+		w.interrupt.Store(&cancel)
+		r, err := w.query(ctx, running, index)
+		interrupted := running.Err() != nil
+		cancel()
+		if err != nil && interrupted {
+			index = 0 // by a new token, a new generation, or handleList
+			continue
+		}
+		r.generation, r.err = generation, err
+		if err == nil && !r.streamed() {
+			r.regressed, last = r.meta.LastIndex < last, r.meta.LastIndex
+		}
+		d := w.submit(ctx, r)
+		if d == verify {
+			if d, err = w.verifyServers(ctx, r); err != nil {
+				r.err = err
+				d = w.submit(ctx, r)
+			}
+		}
+		pause := minPause - time.Since(began)
+		switch {
+		case d == stop:
+			return
+		case r.err != nil:
+			// The servers may be others afterwards, which an index of theirs would not show.
+			index = 0
+			pause = jitter(backoff)
+			backoff = min(2*backoff, maxBackoff)
+		case d == restart:
+			index, last = 0, 0
+		default:
+			index = r.meta.LastIndex
+			backoff = firstBackoff
+			if w.name == "" {
+				pause = w.settings.Interval - time.Since(began)
+			}
+		}
+		w.sleep(ctx, pause)
+	}
+}
+
+// jitter returns a random duration between half of d and d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// sleep waits. It returns early if the context ends, or if a new token or a new generation makes an
+// immediate query useful.
+func (w watcher) sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	session, _ := w.session()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-session.Done():
+	case <-ctx.Done():
+	}
+}
+
+// submit passes a result to the Source's goroutine and returns its decision.
+func (w watcher) submit(ctx context.Context, r *result) decision {
+	r.reply = make(chan decision, 1)
+	select {
+	case w.results <- r:
+	case <-ctx.Done():
+		return stop
+	}
+	select {
+	case d := <-r.reply:
+		return d
+	case <-ctx.Done():
+		return stop
+	}
+}
+
+// query runs one query, which blocks until something changes after index. With index 0 it returns
+// the current state at once.
+func (w watcher) query(ctx, session context.Context, index uint64) (*result, error) {
+	r := &result{name: w.name}
+	wait := maxWait
+	if w.name != "" && w.name != serverService {
+		select {
+		case w.slots <- struct{}{}:
+			defer func() { <-w.slots }()
+		case <-session.Done():
+			return r, session.Err()
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+		if w.watches.Load() > int64(cap(w.slots)) {
+			wait = w.settings.Interval // the queries of all services take turns
+		}
+	}
+	if err := w.limiter.Wait(session); err != nil {
+		return r, err
+	}
+	err := w.call(session, r, index, wait)
+	return r, err
+}
+
+// call sends the query. After a failure or a restart, when index is 0, it requires a consistent
+// answer: a server that has just become the leader may not have applied all of its log.
+func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+answerTime)
+	defer cancel()
+	o := (&api.QueryOptions{
+		WaitIndex: index, WaitTime: wait, RequireConsistent: index == 0, Token: w.token(),
+	}).WithContext(ctx)
+	w.metrics.Queries.Inc()
+	var meta *api.QueryMeta
+	var err error
+	if r.name == "" {
+		r.services, meta, err = w.client.Catalog().Services(o)
+	} else {
+		var entries []*api.ServiceEntry
+		if entries, meta, err = w.client.Health().Service(r.name, "", false, o); err == nil {
+			r.instances = parseInstances(entries)
+			if r.name == serverService {
+				r.serverIDs = serverIDs(entries)
+			}
+		}
+	}
+	if err == nil && meta.LastIndex == 0 {
+		err = errors.New("the answer has no X-Consul-Index, so it is not Consul's")
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			w.metrics.Failures.WithLabelValues(string(classify(err))).Inc()
+		}
+		return err
+	}
+	r.meta = *meta
+	return nil
+}
+
+// streamed reports whether an agent answered from its own copy of the servers' data. Such an answer
+// does not show whether it is filtered, and its index cannot be compared with others.
+func (r *result) streamed() bool { return r.meta.QueryBackend == api.QueryBackendStreaming }
+
+// verifyServers queries the identity of the servers and the service again, directly and after r was
+// received, and submits both. It returns the decision about the second answer, which replaces r.
+func (w watcher) verifyServers(ctx context.Context, r *result) (decision, error) {
+	w.verifying.Lock()
+	defer w.verifying.Unlock()
+	session, generation := w.session()
+	servers := &result{name: serverService, generation: generation}
+	if err := w.call(session, servers, 0, answerTime); err != nil {
+		if session.Err() != nil {
+			return restart, nil
+		}
+		return restart, fmt.Errorf("check the identity of the servers: %w", err)
+	}
+	if d := w.submit(ctx, servers); d != proceed {
+		return d, nil
+	}
+	before := r.meta.LastIndex
+	streamed := r.streamed()
+	if err := w.call(session, r, 0, answerTime); err != nil {
+		if session.Err() != nil {
+			return restart, nil
+		}
+		return restart, fmt.Errorf("read the service again: %w", err)
+	}
+	r.verified, r.regressed = true, !streamed && r.meta.LastIndex < before
+	return w.submit(ctx, r), nil
+}
+
+// serverIDs returns an identifier of each server. A server whose data directory was lost has another.
+func serverIDs(entries []*api.ServiceEntry) []string {
+	var ids []string
+	for _, e := range entries {
+		if e != nil && e.Node != nil {
+			ids = append(ids, fmt.Sprintf("%s@%d", e.Node.ID, e.Node.CreateIndex))
+		}
+	}
+	return ids
+}
