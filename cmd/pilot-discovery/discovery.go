@@ -70,7 +70,8 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 		"who is fed config over xDS without TLS: loopback or anyone (default: nobody)")
 	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "",
 		"which gateways are sent private keys without TLS: loopback or anyone (default: none)")
-	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Mock)")
+	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Consul, Mock)")
+	addConsulFlags(fs, &o.Consul)
 	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")
 	fs.Float32Var(&o.Kubernetes.QPS, "kubernetesApiQPS", 80, "requests a second to the API server")

@@ -86,9 +86,12 @@ func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	if s.options.ServicesFromCluster() && !fromCluster {
 		config = append(config, s.clusterFeed(true, false))
 	}
+	if config, err = s.options.AppendRegistryFeeds(config, s.logs, s.metrics); err != nil {
+		return err
+	}
 	if len(config) == 0 && slices.Contains(s.options.Registries, "Kubernetes") {
 		return errors.New("there is nothing to read: give --kubeconfig, or run in a pod, to read an API server; " +
-			"--configDir to read files, which may hold Kubernetes objects too; or configSources in the file of --meshConfig")
+			"--configDir to read files, which may hold Kubernetes objects too; or configSources in the file of --meshConfig; or --registries Consul")
 	}
 	s.sources = append([]ingest.Feed{s.settings}, config...)
 	return nil

@@ -42,7 +42,7 @@ func (s *server) converters() []registry.Converter {
 	if !s.options.GatewayAPI.Off {
 		list = append(list, s.gateways)
 	}
-	return append(list,
+	return append(s.options.AppendRegistryConverters(list, s.recovery),
 		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels, Recovery: s.recovery}),
 		services,
 	)

@@ -7,6 +7,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/tlspolicy"
 	"github.com/meshpilot/meshpilot/internal/identity/authority"
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/consul"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/kube/admission"
@@ -59,8 +60,10 @@ type Options struct {
 	Allocation snapshot.Allocation
 	// Features are the settings that Istio's control plane reads from environment variables.
 	Features snapshot.Features
-	// Registries are the platforms from which services are read: Kubernetes, Mock.
+	// Registries are the platforms from which services are read: Kubernetes, Consul, Mock.
 	Registries []string
+	// Consul configures how services are read from Consul, if Registries contains it.
+	Consul consul.Settings
 	// Kubernetes selects the API server that is read. With ConfigDir, config objects are read from
 	// files and services from the API server.
 	Kubernetes Kubernetes
@@ -175,6 +178,7 @@ func Defaults() Options {
 		ShutdownDuration: 10 * time.Second, Profile: true,
 		Allocation: snapshot.DefaultAllocation(),
 		Remote:     remote.DefaultSettings(),
+		Consul:     consul.DefaultSettings(),
 		Authority:  authority.DefaultSettings(),
 		Webhooks:   admission.Settings{Inject: true},
 		Status:     status.Settings{Conditions: true},

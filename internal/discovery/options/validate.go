@@ -75,8 +75,12 @@ func (o Options) validateSources() []error {
 	for _, r := range o.Registries {
 		switch r {
 		case "Mock", "Kubernetes":
+		case registryConsul:
+			if err := o.Consul.Validate(); err != nil {
+				errs = append(errs, err)
+			}
 		default:
-			errs = append(errs, fmt.Errorf("--registries %q: want Kubernetes or Mock", r))
+			errs = append(errs, fmt.Errorf("--registries %q: want Kubernetes, Consul or Mock", r))
 		}
 	}
 	if o.ConfigDir != "" {
