@@ -123,6 +123,10 @@ skew: envoys ## every supported version of Envoy: all golden cases, and a mesh t
 networks: envoy ## two clusters on two networks: gateways between them, remote and external control planes (root; 3 minutes)
 	MESHPILOT_LONG=true $(GO) test ./test/integration/networks -v -count=1 -timeout 20m
 
+.PHONY: platforms
+platforms: ## test registries on real servers: Consul, which is built the first time (5 minutes of two cores, then 1)
+	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/consul -v -count=1 -timeout 30m
+
 .PHONY: compat
 compat: envoy programs ## run Istio's pilot-agent, istiod and istioctl together with ours; builds them the first time (root; 10 minutes, then 3)
 	MESHPILOT_LONG=true $(GO) test ./test/conformance/compat -v -count=1 -timeout 40m -args -peers

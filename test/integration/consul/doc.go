@@ -1,0 +1,4 @@
+// Package consul tests the Consul registry with real Consul servers: what it reads while services and
+// their health change, and what stays in use while servers are down, have lost their data, or refuse
+// a token.
+package consul

@@ -1,0 +1,168 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/meshpilot/meshpilot/test/support/program"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// ManagementToken is the ACL token with all rights of a server with Options.ACL.
+const ManagementToken = "11111111-2222-3333-4444-555555555555"
+
+// patience limits how long a server may take to elect itself.
+const patience = 2 * time.Minute
+
+// Options configure a Server.
+type Options struct {
+	// ACL enables access control with the policy "deny".
+	ACL bool
+}
+
+// Server is a Consul server that is also its own agent.
+type Server struct {
+	// URL is the address of its HTTP interface. It does not change when the server restarts.
+	URL string
+
+	t       testing.TB
+	options Options
+	binary  string
+	dir     string // of its data
+	ports   []int
+	log     serving.Log
+	process *exec.Cmd // nil while it does not run
+}
+
+// Binary returns the path of the program. It builds it into the user's cache if it is missing.
+func Binary(ctx context.Context, building func()) (string, error) {
+	root, err := program.Root()
+	if err != nil {
+		return "", err
+	}
+	m := program.Module{Dir: filepath.Join(root, "test", "support", "consul", "programs", "consul"), Name: "consul"}
+	return m.Build(ctx, "consul", "github.com/hashicorp/consul", "-s -w", building)
+}
+
+// Start starts a server and waits until it is the leader. It is killed when the test ends.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	binary, err := Binary(t.Context(), func() { t.Log("building Consul: once, several minutes") })
+	if err != nil {
+		t.Fatalf("build Consul: %v", err)
+	}
+	s := &Server{t: t, options: o, binary: binary, dir: filepath.Join(t.TempDir(), "data"), ports: serving.FreePorts(t, 4)}
+	s.URL = fmt.Sprintf("http://127.0.0.1:%d", s.ports[0])
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("the log of Consul:\n%s", s.log.String())
+		}
+	})
+	s.Launch()
+	return s
+}
+
+// Launch starts the process if it does not run, and waits until it is the leader.
+func (s *Server) Launch() {
+	s.t.Helper()
+	if s.process != nil {
+		return
+	}
+	acl := ""
+	if s.options.ACL {
+		acl = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
+	}
+	port := func(i int) string { return fmt.Sprint(s.ports[i]) }
+	s.process = exec.Command(s.binary, "agent", "-server", "-bootstrap-expect=1", "-node=server", "-datacenter=dc1",
+		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir="+s.dir, "-log-level=warn", "-http-port="+port(0), "-server-port="+port(1),
+		"-serf-lan-port="+port(2), "-serf-wan-port="+port(3), "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
+		"-hcl", "performance { raft_multiplier = 1 }", "-hcl", "disable_update_check = true", "-hcl", "connect { enabled = false }",
+		"-hcl", "peering { enabled = false }", "-hcl", acl)
+	s.process.Stdout, s.process.Stderr = &s.log, &s.log
+	s.process.Env = append(os.Environ(), "GOMEMLIMIT=512MiB", "GOMAXPROCS=2")
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	client := s.Client()
+	serving.Eventually(s.t, patience, "Consul has a leader", func() error {
+		leader, err := client.Status().Leader()
+		if err == nil && leader == "" {
+			err = errors.New("no leader")
+		}
+		if err == nil { // it has also registered itself
+			var list []*api.ServiceEntry
+			if list, _, err = client.Health().Service("consul", "", false, nil); err == nil && len(list) == 0 {
+				err = errors.New("the server has not registered itself")
+			}
+		}
+		return err
+	})
+}
+
+// Kill ends the process without a chance to leave the cluster. It does nothing if it does not run.
+func (s *Server) Kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Kill() // it may have ended
+	_ = s.process.Wait()
+	s.process = nil
+}
+
+// DeleteData deletes the data of a server that does not run.
+func (s *Server) DeleteData() {
+	s.t.Helper()
+	if s.process != nil {
+		s.t.Fatal("the server runs")
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Client returns a client of the server with all rights.
+func (s *Server) Client() *api.Client {
+	s.t.Helper()
+	o := &api.Config{Address: s.URL}
+	if s.options.ACL {
+		o.Token = ManagementToken
+	}
+	client, err := api.NewClient(o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return client
+}
+
+// Register registers an instance on a node of its own, with the state of its check.
+func (s *Server) Register(service, id, address string, port int, health string, edit func(*api.CatalogRegistration)) {
+	s.t.Helper()
+	r := &api.CatalogRegistration{
+		Node: "node-" + id, Address: address, NodeMeta: map[string]string{"external-probe": "true"},
+		Service: &api.AgentService{ID: id, Service: service, Address: address, Port: port, Meta: map[string]string{"protocol": "http"}},
+		Checks:  api.HealthChecks{{Node: "node-" + id, CheckID: "check-" + id, Name: "check", Status: health, ServiceID: id, ServiceName: service}},
+	}
+	if edit != nil {
+		edit(r)
+	}
+	if _, err := s.Client().Catalog().Register(r, nil); err != nil {
+		s.t.Fatalf("register %s: %v", id, err)
+	}
+}
+
+// Deregister removes an instance that Register added, with its node.
+func (s *Server) Deregister(id string) {
+	s.t.Helper()
+	if _, err := s.Client().Catalog().Deregister(&api.CatalogDeregistration{Node: "node-" + id}, nil); err != nil {
+		s.t.Fatalf("deregister %s: %v", id, err)
+	}
+}
