@@ -28,7 +28,7 @@ const (
 
 // DiscoveryFlags returns the retired flags of "pilot-discovery discovery".
 func DiscoveryFlags() []Flag {
-	const builtIn, consul = "networking plugins are built in; change proxies with EnvoyFilter, WasmPlugin or TrafficExtension",
+	const builtIn, entries = "networking plugins are built in; change proxies with EnvoyFilter, WasmPlugin or TrafficExtension",
 		"describe services outside Kubernetes with ServiceEntry and WorkloadEntry"
 	return []Flag{
 		{Name: "secureGrpcAddr", Alias: "secureGRPCAddr", Successor: "use --secureGRPCAddr"},
@@ -43,9 +43,7 @@ func DiscoveryFlags() []Flag {
 		{Name: "mcpMaxMsgSize", Successor: "set MeshConfig.configSources, which are served over xDS"},
 		{Name: "mcpInitialWindowSize", Successor: "set MeshConfig.configSources, which are served over xDS"},
 		{Name: "mcpInitialConnWindowSize", Successor: "set MeshConfig.configSources, which are served over xDS"},
-		{Name: "consulserverURL", Successor: consul},
-		{Name: "consulserverInterval", Type: Duration, Successor: consul},
-		{Name: "cfConfig", Successor: consul},
+		{Name: "cfConfig", Successor: entries},
 		{Name: "trust-domain", Successor: "set MeshConfig.trustDomain"},
 	}
 }
