@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -219,7 +220,7 @@ func runTasks(t *testing.T, o Options, condition func() bool) {
 // hasClass reports whether a GatewayClass exists.
 func hasClass(t *testing.T, client *kube.Client, name string) bool {
 	t.Helper()
-	resource := gatewayv1.SchemeGroupVersion.WithResource("gatewayclasses")
+	resource := schema.GroupVersion(gatewayv1.GroupVersion).WithResource("gatewayclasses")
 	_, err := client.Dynamic.Resource(resource).Get(t.Context(), name, metav1.GetOptions{})
 	return err == nil
 }
