@@ -193,7 +193,7 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	switch x.name {
 	case serverService:
 	case "":
-		batch = r.handleList(ctx, x)
+		r.handleList(ctx, x)
 	default:
 		batch, d = r.handleService(x)
 	}
@@ -218,7 +218,7 @@ func (r *run) beginGeneration(ctx context.Context, x *result) {
 // handleList starts the watches of new services. It removes nothing: a service is removed when the
 // query of its instances shows that it has none. The queries of services that are no longer listed
 // begin again, because one that streams does not notice that the token lost a right.
-func (r *run) handleList(ctx context.Context, x *result) mesh.Batch {
+func (r *run) handleList(ctx context.Context, x *result) {
 	for name := range r.listed {
 		if _, listed := x.services[name]; listed || r.services[name] == nil {
 			continue
@@ -233,7 +233,6 @@ func (r *run) handleList(ctx context.Context, x *result) mesh.Batch {
 			r.startWatch(ctx, name)
 		}
 	}
-	return nil
 }
 
 // handleService applies the instances of a service.
