@@ -218,6 +218,18 @@ func (e *edited) text(t *testing.T) string {
 	return b.String()
 }
 
+// createdAt returns an object with another creation time, which its hash includes.
+func createdAt(t *testing.T, c *config.Config, created time.Time) *config.Config {
+	t.Helper()
+	meta := c.Meta
+	meta.Created = created
+	out, err := config.New(meta, c.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestRandomEdits changes, adds and deletes objects of all kinds at random, one or several in a
 // batch. After each batch, a new Converter that reads all objects at once must have the same objects,
 // statuses, Problems, deployments and references. Objects that are sent again cause no events.
@@ -236,7 +248,7 @@ func TestRandomEdits(t *testing.T) {
 				i := random.IntN(len(templates))
 				text := randomVersion(random, templates[i])
 				event := inputs(t, []byte(text))[0]
-				event.Config.Created = time.Unix(1000+random.Int64N(3), 0)
+				event.Config = createdAt(t, event.Config, time.Unix(1000+random.Int64N(3), 0))
 				if _, exists := current[i]; exists && random.IntN(3) == 0 {
 					event.Op = mesh.Delete
 					delete(current, i)
