@@ -52,6 +52,13 @@ func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1bet
 	return a.GetSelector().GetMatchLabels(), refs
 }
 
+// TargetRefs returns the references of a policy to the objects that it applies to. It panics for a
+// kind that is not a policy.
+func TargetRefs(c *config.Config) []*typev1beta1.PolicyTargetReference {
+	_, refs := policyTarget(c)
+	return refs
+}
+
 // matchLabels returns the labels of a policy's selector.
 func matchLabels(c *config.Config) map[string]string {
 	labels, _ := policyTarget(c)

@@ -42,6 +42,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a.zoneAwareRouting()
 	a.checkSidecars()
 	a.workloadSelectors()
+	a.targetRefs()
 	a.checkNetworks()
 	a.peerAuthentications()
 	a.authorizationPolicies()

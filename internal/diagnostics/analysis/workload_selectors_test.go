@@ -86,6 +86,22 @@ spec: {workloadSelector: {labels: {app: wbe}}}`,
 				"Sidecar/default/x: spec.workloadSelector: no known workload has the labels app=wbe: the object applies to nothing",
 				"Telemetry/default/x: spec.selector: no known workload has the labels app=wbe: the object applies to nothing",
 			}},
+		"references to services": {`
+kind: AuthorizationPolicy
+metadata: {name: x}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw}], rules: [{}]}
+---
+kind: AuthorizationPolicy
+metadata: {name: w}
+spec: {targetRefs: [{group: "", kind: Service, name: web}], rules: [{}]}
+---
+kind: Telemetry
+metadata: {name: x}
+spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: web}]}`,
+			[]string{
+				"AuthorizationPolicy/default/w: spec.targetRefs[0]: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
+				"Telemetry/default/x: spec.targetRefs[0]: policies of a ServiceEntry apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
+			}},
 		"two Sidecars for a workload": {`
 kind: Sidecar
 metadata: {name: older, creationTimestamp: "2020-01-01T00:00:00Z"}

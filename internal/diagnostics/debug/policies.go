@@ -109,32 +109,30 @@ func (p *Pages) telemetryz(q question) (answer, error) {
 }
 
 // proxyTelemetry contains the Telemetry objects that apply to a proxy. Root is the object of the
-// root namespace, Proxy that of the proxy's namespace, and Workload the object whose selector
-// matches the workload.
+// root namespace, Proxy that of the proxy's namespace, and Workload the object that selects the
+// workload by its selector or a targetRef.
 type proxyTelemetry struct {
 	Root, Proxy, Namespace, Workload namespacedName
 	Metrics, Logging, Tracing        []json.RawMessage
 }
 
-// telemetryOf returns the Telemetry objects that apply to the proxy. Namespace is never set: in
-// istiod it is the object of the namespace of a service that a waypoint serves, and its page leaves
-// it empty too.
+// telemetryOf returns the Telemetry objects that apply to the proxy, and their settings from the
+// mesh's to the workload's. Namespace is never set: in istiod it is the object of the namespace of a
+// service that a waypoint serves, and its page leaves it empty too.
 func telemetryOf(s *snapshot.Snapshot, proxy *mesh.Proxy) proxyTelemetry {
-	out := proxyTelemetry{Metrics: []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{}}
-	labels := view.WorkloadLabels(s, proxy)
-	for _, c := range s.Configs(api.Telemetry) {
-		spec := config.Spec[*telemetry.Telemetry](c)
-		selector, key := spec.GetSelector().GetMatchLabels(), namespacedName{c.Namespace, c.Name}
-		switch {
-		case len(selector) == 0 && c.Namespace == s.Settings.RootNamespace:
-			out.Root = key
-		case len(selector) == 0 && c.Namespace == proxy.Namespace:
-			out.Proxy = key
-		case c.Namespace == proxy.Namespace && snapshot.SelectorMatches(selector, labels):
-			out.Workload = key
-		default:
+	keys := view.KeyFor(s, proxy).Telemetry
+	nameOf := func(k config.Key) namespacedName { return namespacedName{k.Namespace, k.Name} }
+	out := proxyTelemetry{
+		Root:     nameOf(keys.Mesh),
+		Proxy:    nameOf(keys.Namespace),
+		Workload: nameOf(keys.Workload),
+		Metrics:  []json.RawMessage{}, Logging: []json.RawMessage{}, Tracing: []json.RawMessage{},
+	}
+	for _, c := range s.Telemetries(keys) {
+		if c == nil {
 			continue
 		}
+		spec := config.Spec[*telemetry.Telemetry](c)
 		for _, x := range spec.Metrics {
 			out.Metrics = append(out.Metrics, protoJSON(x))
 		}

@@ -1,0 +1,34 @@
+package analysis
+
+import (
+	"fmt"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// targetRefs reports references of policies to a Service or ServiceEntry. Istio applies these
+// policies at waypoints only, and this control plane has none: it would be dangerous to take such an
+// AuthorizationPolicy for one that is in force.
+func (a *analyzer) targetRefs() {
+	for _, kind := range []api.Kind{
+		api.AuthorizationPolicy,
+		api.RequestAuthentication,
+		api.Telemetry,
+		api.WasmPlugin,
+		api.TrafficExtension,
+	} {
+		for _, c := range a.s.Configs(kind) {
+			if c.Extension != nil {
+				continue
+			}
+			for i, ref := range snapshot.TargetRefs(c) {
+				if k := api.Kind(ref.GetKind()); k == api.Service || k == api.ServiceEntry {
+					a.warn(c, fmt.Sprintf("spec.targetRefs[%d]", i), fmt.Sprintf(
+						"policies of a %s apply at waypoints only, which do not exist here: the reference has no effect; "+
+							"select workloads with spec.selector", k))
+				}
+			}
+		}
+	}
+}
