@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	xdscreds "google.golang.org/grpc/credentials/xds"
@@ -37,14 +39,22 @@ func (s service) UnaryCall(ctx context.Context, _ *testpb.SimpleRequest) (*testp
 	return &testpb.SimpleResponse{ServerId: s.name, Username: caller}, nil
 }
 
-// serve runs a server at the application's address.
-func (a *application) serve(t *testing.T, port int) {
+// serve runs a server at the application's address. The returned channel is closed once the server has
+// its configuration and accepts connections.
+func (a *application) serve(t *testing.T, port int) (serving <-chan struct{}) {
 	t.Helper()
 	creds, err := xdscreds.NewServerCredentials(xdscreds.ServerOptions{FallbackCreds: insecure.NewCredentials()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := xds.NewGRPCServer(grpc.Creds(creds), xds.BootstrapContentsForTesting(a.bootstrap))
+	accepts := make(chan struct{})
+	var once sync.Once
+	server, err := xds.NewGRPCServer(grpc.Creds(creds), xds.BootstrapContentsForTesting(a.bootstrap),
+		xds.ServingModeCallback(func(_ net.Addr, args xds.ServingModeChangeArgs) {
+			if args.Mode == connectivity.ServingModeServing {
+				once.Do(func() { close(accepts) })
+			}
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,6 +71,7 @@ func (a *application) serve(t *testing.T, port int) {
 			t.Error(err)
 		}
 	})
+	return accepts
 }
 
 // caller calls a target.

@@ -143,8 +143,13 @@ func TestNoCallIsLost(t *testing.T) {
 	m.start()
 	m.apply("services", echo+pods("v1", "v2", "client"))
 	v1, v2, client := m.join("v1", "echo", v1Address), m.join("v2", "echo", v2Address), m.join("client", "client", clientAddress)
-	v1.serve(t, port)
-	v2.serve(t, port)
+	for _, serving := range []<-chan struct{}{v1.serve(t, port), v2.serve(t, port)} {
+		select {
+		case <-serving: // before that, the server resets connections
+		case <-time.After(patience):
+			t.Fatal("a server has not received its configuration")
+		}
+	}
 	// Retries would hide what is lost.
 	s := &stream{lost: map[string]int{}, caller: client.dial(t, target, grpc.WithDisableRetry())}
 	s.eventuallyAnswer([]string{"v1", "v2"})
