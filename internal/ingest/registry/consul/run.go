@@ -125,13 +125,16 @@ type run struct {
 	results chan *result
 
 	identity serverIdentity
-	listed   map[string][]string // the services of the last list; nil before the first
-	services map[string]*watched
-	failures map[string]string // the error of each query that fails now, by name
-	problems *registry.ProblemEmitter[string]
-	started  bool
-	held     int // instances that are kept although Consul does not list them
-	synced   bool
+	// identified is set once the servers were named, or may not be read. Servers that are replaced
+	// before that cannot be recognized, so Synced waits for it.
+	identified bool
+	listed     map[string][]string // the services of the last list; nil before the first
+	services   map[string]*watched
+	failures   map[string]string // the error of each query that fails now, by name
+	problems   *registry.ProblemEmitter[string]
+	started    bool
+	held       int // instances that are kept although Consul does not list them
+	synced     bool
 }
 
 // watched is a service with a running watch.
@@ -192,6 +195,7 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	d := proceed
 	switch x.name {
 	case serverService:
+		r.identified = true
 	case "":
 		r.handleList(ctx, x)
 	default:
@@ -279,6 +283,9 @@ func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
 	}
 	r.metrics.Failing.Set(float64(len(r.failures)))
 	batch := r.emitFailure(nil)
+	if x.name == serverService && class == failedACL {
+		r.identified = true
+	}
 	if w := r.services[x.name]; w != nil && class == failedACL {
 		w.answered = true // others must not wait for a service that the token may not read
 		batch = r.problems.Emit(batch, "service "+x.name, []config.Problem{
@@ -345,9 +352,10 @@ func (r *run) key(name string) config.Key {
 	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: name}
 }
 
-// appendSynced appends Synced once the list of services and each service in it was answered.
+// appendSynced appends Synced once the servers, the list of services and each service in it were
+// answered.
 func (r *run) appendSynced(batch mesh.Batch) mesh.Batch {
-	if r.synced || r.listed == nil {
+	if r.synced || r.listed == nil || !r.identified {
 		return batch
 	}
 	for name := range r.listed {

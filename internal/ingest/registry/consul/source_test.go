@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type fakeServer struct {
 	services map[string][]string // addresses of instances
 	denied   map[string]bool     // services that answer 403
 	down     int                 // a status for all requests
+	hold     chan struct{}       // if not nil, queries of the servers are answered when it is closed
+	lists    int                 // answered queries of the list of services
 	changed  chan struct{}
 }
 
@@ -61,6 +64,11 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer f.mu.Unlock()
 	name, ofService := strings.CutPrefix(r.URL.Path, "/v1/health/service/")
+	if hold := f.hold; hold != nil && name == serverService {
+		f.mu.Unlock()
+		<-hold
+		f.mu.Lock()
+	}
 	switch {
 	case f.down != 0:
 		http.Error(w, "No cluster leader", f.down)
@@ -71,6 +79,7 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Consul-Index", fmt.Sprint(f.index))
 	if !ofService {
+		f.lists++
 		list := map[string][]string{"consul": {}}
 		for s, addresses := range f.services {
 			if len(addresses) > 0 {
@@ -193,6 +202,27 @@ func TestSourceHoldsInstancesOfLostData(t *testing.T) {
 			f.edit(func() { f.services["web"] = []string{"192.0.2.1"} }) // 192.0.2.2 is deregistered
 			await("192.0.2.1")
 		})
+	}
+}
+
+// TestSourceSyncsWithKnownServers: without the identity of the servers, their replacement could not be
+// recognized, and instances would be removed with their data. So Synced waits for it.
+func TestSourceSyncsWithKnownServers(t *testing.T) {
+	f, url := newFakeServer(t)
+	f.services["web"], f.hold = []string{"192.0.2.1"}, make(chan struct{})
+	await := read(t, url)
+	var released atomic.Bool
+	go func() {
+		for lists := 0; lists < 3 && t.Context().Err() == nil; { // the first answers were handled
+			f.edit(func() { lists = f.lists })
+			time.Sleep(5 * time.Millisecond)
+		}
+		released.Store(true)
+		close(f.hold)
+	}()
+	await("192.0.2.1")
+	if !released.Load() {
+		t.Error("the source is in sync before the servers are known")
 	}
 }
 
