@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -86,12 +87,10 @@ func (a *pageClient) checkFlags(c *cobra.Command) error {
 			return fmt.Errorf("--%s has no effect on %q", name, c.CommandPath())
 		}
 	}
-	switch a.output {
-	case "table", "short", "json", "yaml":
-		return nil
-	default:
+	if !slices.Contains([]string{"table", "short", "json", "yaml"}, a.output) {
 		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
 	}
+	return nil
 }
 
 // groupCommand makes c a command that only has subcommands: without arguments it prints its help,
@@ -124,17 +123,10 @@ type answer struct {
 	none string
 }
 
-// printAnswer prints an answer in the format of --output. An empty table prints x.none, if it is
-// set. It returns an error for an unknown format.
+// printAnswer prints an answer in the format of --output, which checkFlags has checked.
 func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {
-	case "table", "short":
-		if len(x.rows) == 0 && x.none != "" {
-			_, err := fmt.Fprintln(out, x.none)
-			return err
-		}
-		return writeTable(out, x.header, x.rows)
 	case "json":
 		b, err := json.MarshalIndent(x.whole, "", "    ")
 		if err != nil {
@@ -149,8 +141,12 @@ func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 		}
 		_, err = out.Write(b)
 		return err
-	default: // checkFlags has refused other formats
-		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
+	default:
+		if len(x.rows) == 0 && x.none != "" {
+			_, err := fmt.Fprintln(out, x.none)
+			return err
+		}
+		return writeTable(out, x.header, x.rows)
 	}
 }
 

@@ -22,17 +22,11 @@ type hostStatus struct {
 	} `json:"healthStatus"`
 }
 
-// assignmentsOf returns the endpoints in Envoy's /clusters?format=json, whose field names must be
-// in camel case. It keeps the JSON of each cluster.
-func assignmentsOf(document []byte) ([]assignment, error) {
-	var top struct {
-		ClusterStatuses []json.RawMessage `json:"clusterStatuses"`
-	}
-	if err := json.Unmarshal(document, &top); err != nil {
-		return nil, fmt.Errorf("read the clusters: %w", err)
-	}
+// assignmentsOf returns the endpoints of the clusters in Envoy's /clusters?format=json, whose field
+// names are in camel case. It keeps the JSON of each cluster.
+func assignmentsOf(clusters []json.RawMessage) ([]assignment, error) {
 	var list []assignment
-	for _, raw := range top.ClusterStatuses {
+	for _, raw := range clusters {
 		var c clusterStatus
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return nil, fmt.Errorf("read the clusters: %w", err)

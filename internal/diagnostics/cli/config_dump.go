@@ -165,7 +165,7 @@ func readDump(body []byte) (*dump, error) {
 	}
 	var top struct {
 		Configs         []map[string]json.RawMessage `json:"configs"`
-		ClusterStatuses []clusterStatus              `json:"clusterStatuses"`
+		ClusterStatuses []json.RawMessage            `json:"clusterStatuses"`
 	}
 	if err := json.Unmarshal(named, &top); err != nil {
 		return nil, fmt.Errorf("read the config dump: %w", err)
@@ -174,7 +174,7 @@ func readDump(body []byte) (*dump, error) {
 	switch {
 	case top.ClusterStatuses != nil:
 		d.hasEndpoints = true
-		d.Endpoints, err = assignmentsOf(named)
+		d.Endpoints, err = assignmentsOf(top.ClusterStatuses)
 		return d, err
 	case top.Configs == nil:
 		return nil, errors.New("read the config dump: want the output of /config_dump?include_eds or /clusters?format=json")

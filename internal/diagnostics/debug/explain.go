@@ -102,8 +102,7 @@ func (p *Pages) parseCall(q question, proxy *mesh.Proxy) (explain.Call, error) {
 			"no call is given: ?url=http://host:port/path, tcp://host:port or tls://server-name:port",
 		)
 	}
-	authority, _, _ := strings.Cut(rest, "/")
-	authority, _, _ = strings.Cut(authority, "?")
+	authority := authorityOf(rest)
 	switch scheme {
 	case "http", "https":
 		method := q.Get("method")
@@ -170,6 +169,13 @@ func (p *Pages) callDestination(to, scheme, authority string, proxy *mesh.Proxy)
 	return netip.AddrPortFrom(p.addressOf(hostOf(authority), proxy), uint16(number)), nil
 }
 
+// authorityOf returns the host and port of a URL without its scheme.
+func authorityOf(url string) string {
+	authority, _, _ := strings.Cut(url, "/")
+	authority, _, _ = strings.Cut(authority, "?")
+	return authority
+}
+
 // hostOf returns the host of an authority, without port or brackets.
 func hostOf(authority string) string {
 	if h, _, err := net.SplitHostPort(authority); err == nil {
@@ -196,9 +202,7 @@ func serviceOf(v *view.View, host string, proxy *mesh.Proxy) *mesh.Service {
 // if the caller has chosen the destination.
 func (p *Pages) hostNotes(q question, call explain.Call, proxy *mesh.Proxy) []string {
 	_, rest, _ := strings.Cut(q.Get("url"), "://")
-	authority, _, _ := strings.Cut(rest, "/")
-	authority, _, _ = strings.Cut(authority, "?")
-	host := hostOf(authority)
+	host := hostOf(authorityOf(rest))
 	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || q.Get("to") != "" {
 		return nil
 	}
