@@ -1,0 +1,80 @@
+package registry
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// The following functions append the events for the difference between two conversions of one
+// object. Lists are sorted by host, without duplicates.
+
+// AppendShards appends the events for the difference between two lists of shards.
+func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Batch {
+	diffByHost(old, now,
+		func(s *mesh.Shard) mesh.Hostname { return s.Service.Host },
+		func(a, b *mesh.Shard) bool { return a.Hash == b.Hash },
+		func(op mesh.Op, s *mesh.Shard) {
+			if op == mesh.Delete {
+				s = &mesh.Shard{Service: s.Service, Key: s.Key}
+			}
+			out = append(out, mesh.Event{Op: op, Source: source, Shard: s})
+		})
+	return out
+}
+
+// AppendServices appends the events for the difference between two lists of services.
+func AppendServices(out mesh.Batch, source string, old, now []*mesh.Service) mesh.Batch {
+	diffByHost(old, now,
+		func(s *mesh.Service) mesh.Hostname { return s.Host },
+		func(a, b *mesh.Service) bool { return a.Hash == b.Hash },
+		func(op mesh.Op, s *mesh.Service) {
+			if op == mesh.Delete {
+				s = &mesh.Service{
+					ServiceKey: s.ServiceKey,
+					Provider:   s.Provider,
+					Cluster:    s.Cluster,
+					Name:       s.Name,
+					From:       s.From,
+				}
+			}
+			out = append(out, mesh.Event{Op: op, Source: source, Service: s})
+		})
+	return out
+}
+
+// AppendProblems appends an event with the Problems of a scope if they differ from the old ones.
+func AppendProblems(out mesh.Batch, source, scope string, old, now []config.Problem) mesh.Batch {
+	if slices.Equal(old, now) {
+		return out
+	}
+	problems := &mesh.Problems{Scope: scope, List: now}
+	return append(out, mesh.Event{Op: mesh.Upsert, Source: source, Problems: problems})
+}
+
+// diffByHost calls emit with Delete for each element that is only in old, and with Upsert for each
+// new or changed one.
+func diffByHost[T any](
+	old, now []*T,
+	host func(*T) mesh.Hostname,
+	equal func(a, b *T) bool,
+	emit func(mesh.Op, *T),
+) {
+	for len(old) > 0 || len(now) > 0 {
+		switch {
+		case len(now) == 0 || len(old) > 0 && cmp.Less(host(old[0]), host(now[0])):
+			emit(mesh.Delete, old[0])
+			old = old[1:]
+		case len(old) == 0 || cmp.Less(host(now[0]), host(old[0])):
+			emit(mesh.Upsert, now[0])
+			now = now[1:]
+		default:
+			if !equal(old[0], now[0]) {
+				emit(mesh.Upsert, now[0])
+			}
+			old, now = old[1:], now[1:]
+		}
+	}
+}
