@@ -150,8 +150,8 @@ func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	return list
 }
 
-// rebuildIndex returns a new index of all EnvoyFilters, with those of the root namespace first in
-// each namespace's list. It reuses the rows of unchanged objects. It returns nil for an empty list;
+// rebuildIndex returns a new index of all EnvoyFilters. The list of each namespace begins with the
+// EnvoyFilters of the root namespace. It reuses the rows of unchanged objects. It returns nil for an empty list;
 // f may be nil.
 func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *envoyFilters {
 	if len(list) == 0 {

@@ -130,8 +130,8 @@ func templateEdit(r *rand.Rand, kind api.Kind, meta string) string {
 	return ""
 }
 
-// editedKinds returns the kinds of the edits of one mesh, in random order: every kind of api.Kinds, and again those that affect
-// the most proxies.
+// editedKinds returns the kinds of the edits of one mesh in random order. It contains every kind of
+// api.Kinds, and the kinds that affect the most proxies several times.
 func editedKinds(r *rand.Rand) []api.Kind {
 	kinds := []api.Kind{
 		api.VirtualService, api.Gateway, api.DestinationRule, api.DestinationRule, api.Service, api.ServiceEntry, api.ServiceEntry,

@@ -112,8 +112,8 @@ func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	return v
 }
 
-// SetLevel changes the level of a scope at run time, also of one that is created later, or of all
-// scopes if scope is DefaultScope. It returns an error for an unknown level.
+// SetLevel changes the level of a scope at run time, or of all scopes if scope is DefaultScope. The
+// scope may be created later. SetLevel returns an error for an unknown level.
 func (l *Logs) SetLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {

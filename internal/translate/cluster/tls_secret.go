@@ -50,7 +50,7 @@ func (t transport) secretNames() (own, trust string) {
 	}
 }
 
-// separateTrust returns the SDS name of authorities that differ from those of the client's
+// separateTrust returns the SDS name of the authorities if they do not belong to the client's
 // credential, or "". Settings that were converted from the Gateway API name them in caCertificates.
 func (t transport) separateTrust() string {
 	switch roots := t.tls.GetCaCertificates(); {

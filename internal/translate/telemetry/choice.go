@@ -60,8 +60,8 @@ type named struct {
 }
 
 // entries returns the entries of all layers for which holds returns true. An entry without
-// providers has those of the preceding one, at first defaults. counting has the names of the
-// providers in effect: of the innermost object that names any, or else the defaults.
+// providers has the providers of the preceding entry, and the first one has defaults. counting has
+// the names of the providers in effect: of the innermost object that names any, or else the defaults.
 func entries[T interface {
 	GetProviders() []*telemetry.ProviderRef
 }](layers []layer, field string, list func(*telemetry.Telemetry) []T, holds func(T) bool, defaults []named) (all []entry[T], counting map[string]bool) {

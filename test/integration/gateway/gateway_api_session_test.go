@@ -89,7 +89,7 @@ func TestRouteSessions(t *testing.T) {
 	}
 }
 
-// withCookies calls with the cookies of a client, and keeps those of the response.
+// withCookies sends a call with the cookies in jar, and stores the cookies of the response there.
 func (s *sessions) withCookies(jar http.CookieJar) (by string) {
 	header := http.Header{}
 	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/shop", s.port), http.NoBody)

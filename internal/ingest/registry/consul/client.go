@@ -29,8 +29,8 @@ type Settings struct {
 	// system's are used (--consulCAFile). CertFile and KeyFile are the client's certificate, read
 	// again for each connection (--consulCertFile, --consulKeyFile).
 	CAFile, CertFile, KeyFile string
-	// Datacenter, Namespace and Partition select what is read. If empty, they are those of the agent
-	// and the token (--consulDatacenter, --consulNamespace, --consulPartition).
+	// Datacenter, Namespace and Partition select the services to read. If empty, Consul uses the
+	// values of the agent and the token (--consulDatacenter, --consulNamespace, --consulPartition).
 	Datacenter, Namespace, Partition string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string

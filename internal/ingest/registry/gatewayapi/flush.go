@@ -41,9 +41,9 @@ func sortedNames(set map[name]struct{}) []name {
 	return slices.SortedFunc(maps.Keys(set), compareNames)
 }
 
-// flushGateway resolves a Gateway again and emits an object for each served listener. It marks its
-// status, and its routes and those of its ListenerSets if they may be converted differently. If the
-// conversion panics, only the Problem is emitted.
+// flushGateway resolves a Gateway again and emits an object for each served listener. It marks the
+// Gateway's status. It also marks the routes of the Gateway and of its ListenerSets if their
+// conversion may differ. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	var now *gateway
 	var objects []*config.Config

@@ -268,8 +268,8 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// newWorkload returns the workload of a pod. Locality and network are those of its labels, else of
-// its node and address.
+// newWorkload returns the workload of a pod. The pod's labels determine its locality and network;
+// without them, its node and its address do.
 func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 	address := ""
 	if len(p.ips) > 0 {
