@@ -49,6 +49,7 @@ func notRecovered() map[string]int {
 		"internal/kube/gateway/watches.go":                             1,
 		"internal/kube/status/writer.go":                               4,
 		"internal/kube/status/object_watches.go":                       1,
+		"internal/kube/status/revision_tags.go":                        1,
 		"internal/kube/status/write_loop.go":                           1,
 		"internal/kube/webhook/configurations.go":                      1,
 		"internal/xds/push/owner.go":                                   2,

@@ -35,25 +35,33 @@ type DesiredStatuses struct {
 	IsOwn func(controller string) bool
 }
 
-// LeadGatewayAPI writes the status of objects of the Gateway API without a revision until ctx ends,
-// and of all revisions' objects if this is the default revision. Only the leader of all revisions'
-// replicas calls it.
+// LeadGatewayAPI writes the status of objects of the Gateway API without a revision until ctx ends.
+// If this is the default revision, it also writes the status of objects that select it or one of
+// its tags. Only the leader of all revisions' replicas calls it.
 func (w *Writer) LeadGatewayAPI(ctx context.Context, desired DesiredStatuses) {
 	w.writeGatewayAPI(ctx, desired, func(revision string) bool { return revision == "" || w.isDefault() })
 }
 
-// LeadGatewayAPIRevision writes the status of objects of the Gateway API that select a revision
-// until ctx ends. It writes none for the default revision. Only the leader of that revision's
-// replicas calls it.
+// LeadGatewayAPIRevision writes the status of objects of the Gateway API that select the revision
+// or one of its tags until ctx ends. It writes none for the default revision. Only the leader of
+// that revision's replicas calls it.
 func (w *Writer) LeadGatewayAPIRevision(ctx context.Context, desired DesiredStatuses) {
 	w.writeGatewayAPI(ctx, desired, func(revision string) bool { return revision != "" && !w.isDefault() })
 }
 
+// writeGatewayAPI writes desired statuses until ctx ends. Gateways are read whatever their revision
+// is, so objects of other revisions are left out here. Without a revision, all objects are written.
 func (w *Writer) writeGatewayAPI(ctx context.Context, desired DesiredStatuses, mine func(revision string) bool) {
 	news, end := w.Applied.subscribe()
 	defer end()
+	tags := newRevisionTags(w.Dynamic, w.Applied.Notify)
+	stop := tags.run(ctx)
+	defer stop()
+	selects := func(revision string) bool {
+		return mine(revision) && (w.Revision == "" || revision == "" || revision == w.Revision || tags.has(revision, w.Revision))
+	}
 	newWriteLoop(&gatewayAPIEvaluator{
-		DesiredStatuses: desired, selectsRevision: mine, now: w.Now, log: w.logInvalidStatus,
+		DesiredStatuses: desired, selectsRevision: selects, now: w.Now, log: w.logInvalidStatus,
 	}, w.Options).run(ctx, news)
 }
 

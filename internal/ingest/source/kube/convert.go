@@ -39,7 +39,7 @@ func convertObject(kind api.KindInfo, revision string, object metav1.Object) *re
 		Generation: object.GetGeneration(),
 	}}
 	raw, custom := object.(*rawObject)
-	if kind.Custom && !isInRevision(object.GetLabels(), revision) {
+	if isForeign(kind, object.GetLabels(), revision) {
 		a.foreign = true
 		return a
 	}
@@ -92,9 +92,13 @@ func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
 	}
 }
 
-// isInRevision reports whether the control plane of a revision reads an object. Objects without the
-// label are read by all.
-func isInRevision(labels map[string]string, revision string) bool {
+// isForeign reports whether the control plane of a revision ignores an object, because its label
+// istio.io/rev has another value. Gateways of the Gateway API are read by all: the label may be a
+// tag of the revision, and proxies keep their listeners while the label of their Gateway changes.
+func isForeign(kind api.KindInfo, labels map[string]string, revision string) bool {
+	if !kind.Custom || kind.Kind == api.KubernetesGateway || revision == "" {
+		return false
+	}
 	of, labelled := labels[label.IoIstioRev.Name]
-	return !labelled || revision == "" || of == revision
+	return labelled && of != revision
 }

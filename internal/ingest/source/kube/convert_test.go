@@ -26,3 +26,29 @@ func TestRetiredAnnotation(t *testing.T) {
 		t.Errorf("%s: %s", p.Severity, p)
 	}
 }
+
+// TestForeignObjects: objects of another revision are ignored, except Gateways of the Gateway API,
+// whose label may be a tag.
+func TestForeignObjects(t *testing.T) {
+	for _, tc := range []struct {
+		kind            api.Kind
+		label, revision string
+		want            bool
+	}{
+		{api.VirtualService, "stable", "canary", true},
+		{api.VirtualService, "canary", "canary", false},
+		{api.VirtualService, "stable", "", false},
+		{api.HTTPRoute, "stable", "canary", true},
+		{api.KubernetesGateway, "prod", "canary", false},
+		{api.Service, "stable", "canary", false},
+	} {
+		kind, _ := api.Info(tc.kind)
+		if got := isForeign(kind, map[string]string{"istio.io/rev": tc.label}, tc.revision); got != tc.want {
+			t.Errorf("%s with label %q, revision %q: %v", tc.kind, tc.label, tc.revision, got)
+		}
+	}
+	kind, _ := api.Info(api.DestinationRule)
+	if isForeign(kind, nil, "canary") {
+		t.Error("an object without the label is foreign")
+	}
+}

@@ -26,8 +26,8 @@ type Options struct {
 	// Names limits the objects to these names (default all).
 	Names []string
 	// Revision is the revision of the control plane. Objects of Istio or of the Gateway API whose
-	// label istio.io/rev has another value are ignored; objects without the label are read. If
-	// empty, all objects are read.
+	// label istio.io/rev has another value are ignored; objects without the label and Gateways of
+	// the Gateway API are read. If empty, all objects are read.
 	Revision string
 	// SyncTimeout is how long Synced waits for kinds without which a control plane can start
 	// (default 20 s). It waits for all other kinds without limit.

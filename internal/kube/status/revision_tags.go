@@ -1,0 +1,69 @@
+package status
+
+import (
+	"context"
+	"slices"
+
+	"istio.io/api/label"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// revisionTags watches the tags of revisions: MutatingWebhookConfigurations with the label
+// istio.io/tag, whose label istio.io/rev is the tagged revision.
+type revisionTags struct {
+	informer cache.SharedIndexInformer
+}
+
+// newRevisionTags returns tags that call changed after each change. It sends no request.
+func newRevisionTags(client dynamic.Interface, changed func()) revisionTags {
+	resource := schema.GroupVersionResource{
+		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, nil,
+		func(o *metav1.ListOptions) { o.LabelSelector = label.IoIstioTag.Name }).Informer()
+	// None of these fails before the informer has started. It retries failed watches.
+	_ = informer.SetTransform(trimTag)
+	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
+	return revisionTags{informer}
+}
+
+// run starts the watch. The returned function blocks until it has ended after ctx.
+func (t revisionTags) run(ctx context.Context) (wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.informer.RunWithContext(ctx)
+	}()
+	return func() { <-done }
+}
+
+// has reports whether tag is a tag of a revision. It is false until the tags have been read.
+func (t revisionTags) has(tag, revision string) bool {
+	return slices.ContainsFunc(t.informer.GetStore().List(), func(o any) bool {
+		u, ok := o.(*unstructured.Unstructured)
+		return ok && u.GetLabels()[label.IoIstioTag.Name] == tag && u.GetLabels()[label.IoIstioRev.Name] == revision
+	})
+}
+
+// trimTag removes everything but the identity and the labels of a webhook configuration.
+func trimTag(o any) (any, error) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return o, nil
+	}
+	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
+	trimmed.SetGroupVersionKind(u.GroupVersionKind())
+	trimmed.SetName(u.GetName())
+	trimmed.SetUID(u.GetUID())
+	trimmed.SetResourceVersion(u.GetResourceVersion())
+	trimmed.SetLabels(u.GetLabels())
+	return trimmed, nil
+}
