@@ -192,7 +192,11 @@ func (r *Renewer) parseResponse(key crypto.Signer, chain []string) (certificate,
 	if _, err := secret.ParseRoots(issuer); err != nil {
 		return certificate{}, fmt.Errorf("root: %w", err)
 	}
-	return certificate{chain: leaf, key: encoded, expires: pair.Expires, id: spiffeIDOf(leaf), issuer: issuer}, nil
+	presented, err := appendRoot(leaf, issuer)
+	if err != nil {
+		return certificate{}, err
+	}
+	return certificate{chain: presented, key: encoded, expires: pair.Expires, id: spiffeIDOf(leaf), issuer: issuer}, nil
 }
 
 // spiffeIDOf returns the SPIFFE ID of a certificate in PEM, "" if it has none. The authority

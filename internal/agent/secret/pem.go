@@ -73,11 +73,16 @@ func JoinCertificates(texts ...[]byte) ([]byte, error) {
 		for _, c := range list {
 			if !seen[string(c.Raw)] {
 				seen[string(c.Raw)] = true
-				out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+				out.Write(EncodeCertificate(c))
 			}
 		}
 	}
 	return out.Bytes(), nil
+}
+
+// EncodeCertificate returns a certificate in PEM.
+func EncodeCertificate(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
 // validateCRLs checks that text consists of certificate revocation lists in PEM. Empty text is
