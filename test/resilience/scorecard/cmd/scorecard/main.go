@@ -70,20 +70,15 @@ func (r run) runChecks(ctx context.Context) error {
 	if len(unknown) > 0 {
 		return fmt.Errorf("there are no checks %v", unknown)
 	}
-	document, err := r.readDocument()
-	if err != nil {
-		return err
-	}
 	if r.list {
-		return r.writeDocument(document, all)
+		return r.updateDocument(all, func(scorecard.Document) {})
 	}
 	stamp := scorecard.Stamp{Time: time.Now(), Commit: r.newestCommit(ctx), Size: r.Size, Load: loadAverage()}
 	own, peer := r.Options, r.Options
 	own.Peer = ""
 	if !r.peerOnly {
 		if err := scorecard.Run(ctx, own, scorecard.OwnTests(checks), func(o scorecard.Outcomes) error {
-			document.Update(checks, o, stamp)
-			return r.writeDocument(document, all)
+			return r.updateDocument(all, func(d scorecard.Document) { d.Update(checks, o, stamp) })
 		}); err != nil {
 			return err
 		}
@@ -92,9 +87,19 @@ func (r run) runChecks(ctx context.Context) error {
 		return nil
 	}
 	return scorecard.Run(ctx, peer, scorecard.PeerTests(checks), func(o scorecard.Outcomes) error {
-		document.UpdatePeer(checks, o, stamp)
-		return r.writeDocument(document, all)
+		return r.updateDocument(all, func(d scorecard.Document) { d.UpdatePeer(checks, o, stamp) })
 	})
+}
+
+// updateDocument reads the document, applies change and writes it. It reads again for each change so
+// that rows which another run of the command has written meanwhile are kept.
+func (r run) updateDocument(all []scorecard.Check, change func(scorecard.Document)) error {
+	document, err := r.readDocument()
+	if err != nil {
+		return err
+	}
+	change(document)
+	return r.writeDocument(document, all)
 }
 
 func (r run) readDocument() (scorecard.Document, error) {
