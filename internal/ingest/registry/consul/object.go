@@ -40,6 +40,8 @@ type Instance struct {
 	// Health is the aggregated state of all checks: passing, warning, critical or maintenance.
 	Health  string
 	Weights api.AgentWeights
+	// CreateIndex is the index of Consul at which the instance was registered.
+	CreateIndex uint64
 }
 
 // parseInstances converts an answer of Consul. It leaves out entries without a node or service, and
@@ -68,6 +70,8 @@ func parseInstance(e *api.ServiceEntry) Instance {
 		NodeMeta:   e.Node.Meta,
 		Health:     aggregatedHealth(e.Checks),
 		Weights:    e.Service.Weights,
+
+		CreateIndex: e.Service.CreateIndex,
 	}
 	for _, p := range e.Service.Ports {
 		i.Ports = append(i.Ports, p.Port)

@@ -181,6 +181,9 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 		}
 		return nil, proceed
 	}
+	if x.err == nil && x.name == serverService && r.identity.isImplausible(x) {
+		x.err = errNoServers
+	}
 	if x.err != nil {
 		return r.handleFailure(x)
 	}
@@ -191,6 +194,9 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 		r.beginGeneration(ctx, x)
 		return nil, restart
 	}
+	if x.early && (x.name == "" || x.name == serverService) {
+		r.startSession(ctx) // every query compares the index of now with the one before
+	}
 	var batch mesh.Batch
 	d := proceed
 	switch x.name {
@@ -199,7 +205,7 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	case "":
 		r.handleList(ctx, x)
 	default:
-		batch, d = r.handleService(x)
+		batch, d = r.handleService(ctx, x)
 	}
 	if d != verify {
 		batch = r.clearFailure(batch, x.name)
@@ -240,7 +246,7 @@ func (r *run) handleList(ctx context.Context, x *result) {
 }
 
 // handleService applies the instances of a service.
-func (r *run) handleService(x *result) (mesh.Batch, decision) {
+func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decision) {
 	w := r.services[x.name]
 	if w == nil {
 		return nil, stop
@@ -248,6 +254,13 @@ func (r *run) handleService(x *result) (mesh.Batch, decision) {
 	a := answer{instances: x.instances, filtered: x.meta.ResultsFilteredByACLs, generation: x.generation}
 	if !x.verified && w.removals(a) > 0 {
 		return nil, verify
+	}
+	if !x.verified && x.streamed() && w.listsHeld(a) { // perhaps from a copy of the data that were lost
+		return nil, verify
+	}
+	if !x.streamed() && w.isOlder(a, x.meta.LastIndex) {
+		r.beginGeneration(ctx, x)
+		return nil, restart
 	}
 	before := len(w.instances)
 	held := w.serviceState.held(a)

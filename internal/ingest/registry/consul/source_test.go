@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -28,9 +29,16 @@ type fakeServer struct {
 	services map[string][]string // addresses of instances
 	denied   map[string]bool     // services that answer 403
 	down     int                 // a status for all requests
+	empty    bool                // all lists are empty, that of the servers too
 	hold     chan struct{}       // if not nil, queries of the servers are answered when it is closed
 	lists    int                 // answered queries of the list of services
-	changed  chan struct{}
+	restores int                 // of snapshots
+	blocked  int                 // queries that wait for a change
+	// streaming has queries of instances that block answered as an agent does, from a copy: after
+	// restore with the restored data and a higher index. Those of the list go on blocking.
+	streaming bool
+	created   map[string]uint64 // the indexes at which addresses were registered
+	changed   chan struct{}
 }
 
 func newFakeServer(t *testing.T) (*fakeServer, string) {
@@ -50,19 +58,57 @@ func (f *fakeServer) edit(change func()) {
 	f.changed = make(chan struct{})
 }
 
-func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	since, _ := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
-	f.mu.Lock()
-	if changed := f.changed; since > 0 && since == f.index && f.down == 0 {
-		f.mu.Unlock()
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		}
+// restore replaces the data by those of a snapshot, with its index, when this number of queries blocks.
+// They end with the answer that they had before, and later ones with a higher index wait until that is
+// reached, as in Consul.
+func (f *fakeServer) restore(blocked int, index uint64, services map[string][]string) {
+	for ready := false; !ready; time.Sleep(5 * time.Millisecond) {
 		f.mu.Lock()
+		ready = f.blocked == blocked
+		f.mu.Unlock()
 	}
+	f.edit(func() {
+		f.restores++
+		f.index, f.services = index, services
+	})
+}
+
+// await waits for a change if the query asks for it, and returns the data to answer with. f.mu is locked.
+func (f *fakeServer) await(w http.ResponseWriter, r *http.Request) (index uint64, services map[string][]string) {
+	since, _ := strconv.ParseUint(r.URL.Query().Get("index"), 10, 64)
+	if since == 0 || since < f.index || since > f.index && f.restores == 0 || f.down != 0 {
+		return f.index, f.services
+	}
+	index, services, restores := f.index, maps.Clone(f.services), f.restores
+	f.block(r, f.changed)
+	switch isList := r.URL.Path == "/v1/catalog/services"; {
+	case f.restores == restores:
+		return f.index, f.services
+	case f.streaming && isList:
+		f.block(r, nil)
+	case f.streaming:
+		w.Header().Set("X-Consul-Query-Backend", "streaming")
+		return index + 5, f.services
+	}
+	return index, services
+}
+
+// block unlocks f.mu until the channel is closed or the client is gone.
+func (f *fakeServer) block(r *http.Request, until chan struct{}) {
+	f.blocked++
+	f.mu.Unlock()
+	select {
+	case <-until:
+	case <-r.Context().Done():
+	}
+	f.mu.Lock()
+	f.blocked--
+}
+
+func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
 	defer f.mu.Unlock()
+	index, services := f.await(w, r)
 	name, ofService := strings.CutPrefix(r.URL.Path, "/v1/health/service/")
 	if hold := f.hold; hold != nil && name == serverService {
 		f.mu.Unlock()
@@ -77,11 +123,15 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Permission denied", http.StatusForbidden)
 		return
 	}
-	w.Header().Set("X-Consul-Index", fmt.Sprint(f.index))
+	w.Header().Set("X-Consul-Index", fmt.Sprint(index))
+	if f.empty {
+		_, _ = w.Write([]byte(map[bool]string{true: "[]", false: "{}"}[ofService]))
+		return
+	}
 	if !ofService {
 		f.lists++
 		list := map[string][]string{"consul": {}}
-		for s, addresses := range f.services {
+		for s, addresses := range services {
 			if len(addresses) > 0 {
 				list[s] = []string{}
 			}
@@ -89,7 +139,7 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(list)
 		return
 	}
-	addresses := f.services[name]
+	addresses := services[name]
 	if name == "consul" {
 		addresses = []string{"127.0.0.1"}
 	}
@@ -97,7 +147,7 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, a := range addresses {
 		entries = append(entries, map[string]any{
 			"Node":    map[string]any{"ID": f.node, "Node": "node-" + a, "Address": a},
-			"Service": map[string]any{"ID": name, "Service": name, "Port": 80},
+			"Service": map[string]any{"ID": name, "Service": name, "Port": 80, "CreateIndex": f.created[a]},
 		})
 	}
 	_ = json.NewEncoder(w).Encode(entries)
@@ -203,6 +253,50 @@ func TestSourceHoldsInstancesOfLostData(t *testing.T) {
 			await("192.0.2.1")
 		})
 	}
+}
+
+// TestSourceHoldsInstancesOfRestoredSnapshot restores a snapshot without the newest instance, and then
+// writes, so that the index is soon higher than ever. Only the query that ended early showed it.
+func TestSourceHoldsInstancesOfRestoredSnapshot(t *testing.T) {
+	f, url := newFakeServer(t)
+	f.services["web"] = []string{"192.0.2.1"}
+	await := read(t, url)
+	await("192.0.2.1")
+	f.edit(func() { f.services["web"] = []string{"192.0.2.1", "192.0.2.2"} })
+	await("192.0.2.1 192.0.2.2")
+	f.restore(3, 100, map[string][]string{"web": {"192.0.2.1"}})
+	await("192.0.2.1 192.0.2.2", "do not list 1 of the instances")
+	f.edit(func() { f.index, f.services["web"] = 200, []string{"192.0.2.3"} }) // 192.0.2.1 is deregistered
+	await("192.0.2.2 192.0.2.3", "do not list 1 of the instances")
+	f.edit(func() { f.services["web"] = []string{"192.0.2.2", "192.0.2.3"} })
+	await("192.0.2.2 192.0.2.3")
+}
+
+// TestSourceHoldsInstancesNewerThanTheServers restores a snapshot that only an answer from an agent's
+// copy shows, with an index that cannot be compared.
+func TestSourceHoldsInstancesNewerThanTheServers(t *testing.T) {
+	f, url := newFakeServer(t)
+	f.services["web"] = []string{"192.0.2.1"}
+	f.streaming, f.created = true, map[string]uint64{"192.0.2.1": 90, "192.0.2.2": 101}
+	await := read(t, url)
+	await("192.0.2.1")
+	f.edit(func() { f.services["web"] = []string{"192.0.2.1", "192.0.2.2"} })
+	await("192.0.2.1 192.0.2.2")
+	f.restore(3, 100, map[string][]string{"web": {"192.0.2.1"}})
+	await("192.0.2.1 192.0.2.2", "do not list 1 of the instances")
+}
+
+// TestSourceHoldsInstancesOfEmptyAnswers has a front answer every query with an empty list, as it also
+// looks if the anonymous token loses all rights. Running servers always list themselves.
+func TestSourceHoldsInstancesOfEmptyAnswers(t *testing.T) {
+	f, url := newFakeServer(t)
+	f.services["web"], f.services["api"] = []string{"192.0.2.1", "192.0.2.2"}, []string{"192.0.2.3"}
+	await := read(t, url)
+	await("192.0.2.1 192.0.2.2 192.0.2.3")
+	f.edit(func() { f.empty = true })
+	await("192.0.2.1 192.0.2.2 192.0.2.3", "lists no servers")
+	f.edit(func() { f.empty, f.services["web"] = false, []string{"192.0.2.2"} })
+	await("192.0.2.2 192.0.2.3")
 }
 
 // TestSourceSyncsWithKnownServers: without the identity of the servers, their replacement could not be

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"errors"
 	"maps"
 	"slices"
 )
@@ -64,6 +65,21 @@ func (s *serviceState) isHeld(k knownInstance, a answer) bool {
 	return a.filtered && (s.readable || len(a.instances) == 0)
 }
 
+// listsHeld reports whether the answer lists an instance of an earlier generation.
+func (s *serviceState) listsHeld(a answer) bool {
+	return slices.ContainsFunc(a.instances, func(i Instance) bool {
+		k, known := s.instances[i.ID]
+		return known && k.generation != a.generation
+	})
+}
+
+// isOlder reports whether the servers answered from data that are older than an instance which the
+// answer does not contain: its index, which a deregistration raises, is lower than that of the
+// registration. That is so after a snapshot was restored.
+func (s *serviceState) isOlder(a answer, index uint64) bool {
+	return s.missing(a, func(k knownInstance) bool { return k.generation == a.generation && k.CreateIndex > index }) > 0
+}
+
 // apply stores the instances of an answer and removes the others, except held ones.
 func (s *serviceState) apply(a answer) {
 	next := make(map[string]knownInstance, len(a.instances))
@@ -95,6 +111,16 @@ type serverIdentity struct {
 	// ids identify the servers, each by its node ID and the index at which it was registered. It is
 	// empty if the token may not read them.
 	ids map[string]bool
+}
+
+// errNoServers is the error of an answer that isImplausible.
+var errNoServers = errors.New("the answer lists no servers, so its lists are not Consul's")
+
+// isImplausible reports whether an answer lists no servers although servers were known and no ACL
+// hides them. Running servers list themselves, so a front or an anonymous token without rights has
+// emptied the answer, and other empty answers prove no removal either.
+func (s *serverIdentity) isImplausible(x *result) bool {
+	return len(s.ids) > 0 && len(x.serverIDs) == 0 && !x.meta.ResultsFilteredByACLs
 }
 
 // update records the servers that an answer names, and reports whether they are all others than

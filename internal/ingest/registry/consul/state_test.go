@@ -80,3 +80,24 @@ func TestServerIdentity(t *testing.T) {
 		t.Errorf("generation %d", s.generation)
 	}
 }
+
+// TestHeldInstancesNeedDirectAnswers: an instance of an earlier generation is held until an answer
+// lists it, and its index is what a restored snapshot is recognized by.
+func TestHeldInstancesNeedDirectAnswers(t *testing.T) {
+	s := serviceState{}
+	s.apply(answer{instances: []Instance{{ID: "n/1", CreateIndex: 10}, {ID: "n/2", CreateIndex: 20}}})
+	without := answer{instances: []Instance{{ID: "n/1", CreateIndex: 10}}}
+	if s.isOlder(without, 20) || !s.isOlder(without, 19) {
+		t.Error("data of index 20 have the instance of index 20, and those of index 19 do not")
+	}
+	with := answer{generation: 1, instances: []Instance{{ID: "n/2", CreateIndex: 20}}}
+	if !s.listsHeld(with) {
+		t.Error("the instance is of an earlier generation")
+	}
+	if s.apply(with); s.listsHeld(with) {
+		t.Error("the instance is of this generation")
+	}
+	if s.isOlder(answer{generation: 1}, 5) != true || s.isOlder(answer{generation: 2}, 5) {
+		t.Error("indexes are compared within a generation only")
+	}
+}

@@ -39,6 +39,9 @@ type result struct {
 	generation uint64
 	// regressed is set if the index is lower than that of the answer before.
 	regressed bool
+	// early is set if the index is the one that the query waited to exceed, although its wait was not
+	// over. Consul ends queries in this way when a snapshot is restored.
+	early bool
 	// verified is set if the identity of the servers was checked after the answer.
 	verified bool
 	reply    chan decision
@@ -104,14 +107,29 @@ func (w watcher) watch(ctx context.Context) {
 		case d == restart:
 			index, last = 0, 0
 		default:
-			index = r.meta.LastIndex
 			backoff = firstBackoff
-			if w.name == "" {
-				pause = w.settings.Interval - time.Since(began)
-			}
+			index, pause = w.next(r, index, began)
 		}
 		w.sleep(ctx, pause)
 	}
+}
+
+// next returns the index that the query after the answer r waits to exceed, and the pause before it.
+// The query of r waited to exceed asked. After a pause of the list, and after an early answer, the
+// query is direct (index 0), and its index is compared with the one before: if a snapshot was restored
+// meanwhile, Consul would wait for an index from the future.
+func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, pause time.Duration) {
+	pause = minPause - time.Since(began)
+	if w.name == "" {
+		pause = 0 // after a direct query
+		if asked > 0 {
+			pause = w.settings.Interval - time.Since(began)
+		}
+	}
+	if r.early || w.name == "" && pause > 0 {
+		return 0, pause
+	}
+	return r.meta.LastIndex, pause
 }
 
 // jitter returns a random duration between half of d and d.
@@ -183,6 +201,7 @@ func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Du
 		WaitIndex: index, WaitTime: wait, RequireConsistent: index == 0, Token: w.token(),
 	}).WithContext(ctx)
 	w.metrics.Queries.Inc()
+	began := time.Now()
 	var meta *api.QueryMeta
 	var err error
 	if r.name == "" {
@@ -206,6 +225,7 @@ func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Du
 		return err
 	}
 	r.meta = *meta
+	r.early = index > 0 && meta.LastIndex == index && time.Since(began) < wait && !r.streamed()
 	return nil
 }
 
@@ -228,6 +248,9 @@ func (w watcher) verifyServers(ctx context.Context, r *result) (decision, error)
 	}
 	if d := w.submit(ctx, servers); d != proceed {
 		return d, nil
+	}
+	if servers.err != nil {
+		return restart, fmt.Errorf("check the identity of the servers: %w", servers.err)
 	}
 	before := r.meta.LastIndex
 	streamed := r.streamed()
