@@ -22,6 +22,9 @@ import (
 // patience limits every wait for the registry.
 const patience = 90 * time.Second
 
+// interval is the minimum time between two reads of a changed list of services.
+const interval = 200 * time.Millisecond
+
 // follower runs a Source and a Converter, and keeps the state after all events.
 type follower struct {
 	t       testing.TB
@@ -37,7 +40,7 @@ type follower struct {
 func follow(t testing.TB, s *consul.Server, edit func(*registry.Settings)) *follower {
 	t.Helper()
 	settings := registry.DefaultSettings()
-	settings.URL, settings.Interval = s.URL, 200*time.Millisecond
+	settings.URL, settings.Interval = s.URL, interval
 	if edit != nil {
 		edit(&settings)
 	}
@@ -114,6 +117,13 @@ func (f *follower) await(want string) {
 		}
 		return nil
 	})
+}
+
+// states returns the descriptions of all states so far.
+func (f *follower) states() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.seen)
 }
 
 // awaitProblem waits until a Problem contains the text, or with "" until there is none.

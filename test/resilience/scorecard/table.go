@@ -198,10 +198,12 @@ func faultChecks() []Check {
 			Limits: "each fault lasts seconds; watches that lie are not played",
 		},
 		{
-			Number:        24,
-			Title:         "Chaos at Consul",
-			Requirement:   "restart, index reset, 500, empty answers for 1 h: as check 23",
-			NotApplicable: "there is no Consul registry in this project",
+			Number:      24,
+			Title:       "Chaos at Consul",
+			Requirement: "restart, index reset, 500, empty answers for 1 h: as check 23",
+			Tests:       testsIn("test/integration/consul", "TestChaos"),
+			Limits: "events of the registry, no proxies. An empty answer for one service alone looks as a deregistration does, and is not " +
+				"played; nor are partitions between servers, ACLs and TLS",
 		},
 		{
 			Number:      25,

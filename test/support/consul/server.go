@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,10 +37,13 @@ type Server struct {
 	t       testing.TB
 	options Options
 	binary  string
+	node    string // its name
+	peers   []*Server
 	dir     string // of its data
 	ports   []int
 	log     serving.Log
 	process *exec.Cmd // nil while it does not run
+	paused  bool
 }
 
 // Binary returns the path of the program. It builds it into the user's cache if it is missing.
@@ -59,20 +63,35 @@ func Start(t testing.TB, o Options) *Server {
 	if err != nil {
 		t.Fatalf("build Consul: %v", err)
 	}
-	s := &Server{t: t, options: o, binary: binary, dir: filepath.Join(t.TempDir(), "data"), ports: serving.FreePorts(t, 4)}
-	s.URL = fmt.Sprintf("http://127.0.0.1:%d", s.ports[0])
-	t.Cleanup(func() {
-		s.Kill()
-		if t.Failed() {
-			t.Logf("the log of Consul:\n%s", s.log.String())
-		}
-	})
+	s := newServer(t, binary, "server", o)
 	s.Launch()
 	return s
 }
 
-// Launch starts the process if it does not run, and waits until it is the leader.
+// newServer returns a server that does not run yet.
+func newServer(t testing.TB, binary, node string, o Options) *Server {
+	t.Helper()
+	s := &Server{t: t, options: o, binary: binary, node: node, dir: filepath.Join(t.TempDir(), "data"), ports: serving.FreePorts(t, 4)}
+	s.URL = fmt.Sprintf("http://127.0.0.1:%d", s.ports[0])
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("the log of Consul's %s:\n%s", node, s.log.String())
+		}
+	})
+	return s
+}
+
+// Launch starts the process if it does not run, and waits until there is a leader and the server has
+// registered itself.
 func (s *Server) Launch() {
+	s.t.Helper()
+	s.start()
+	s.awaitLeader()
+}
+
+// start starts the process if it does not run.
+func (s *Server) start() {
 	s.t.Helper()
 	if s.process != nil {
 		return
@@ -82,16 +101,27 @@ func (s *Server) Launch() {
 		acl = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
 	}
 	port := func(i int) string { return fmt.Sprint(s.ports[i]) }
-	s.process = exec.Command(s.binary, "agent", "-server", "-bootstrap-expect=1", "-node=server", "-datacenter=dc1",
-		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir="+s.dir, "-log-level=warn", "-http-port="+port(0), "-server-port="+port(1),
-		"-serf-lan-port="+port(2), "-serf-wan-port="+port(3), "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
+	args := []string{
+		"agent", "-server", fmt.Sprintf("-bootstrap-expect=%d", 1+len(s.peers)), "-node=" + s.node, "-datacenter=dc1",
+		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir=" + s.dir, "-log-level=warn", "-http-port=" + port(0), "-server-port=" + port(1),
+		"-serf-lan-port=" + port(2), "-serf-wan-port=" + port(3), "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
 		"-hcl", "performance { raft_multiplier = 1 }", "-hcl", "disable_update_check = true", "-hcl", "connect { enabled = false }",
-		"-hcl", "peering { enabled = false }", "-hcl", acl)
+		"-hcl", "peering { enabled = false }", "-hcl", acl,
+	}
+	for _, peer := range s.peers {
+		args = append(args, fmt.Sprintf("-retry-join=127.0.0.1:%d", peer.ports[2]), "-retry-interval=1s")
+	}
+	s.process = exec.Command(s.binary, args...)
 	s.process.Stdout, s.process.Stderr = &s.log, &s.log
 	s.process.Env = append(os.Environ(), "GOMEMLIMIT=512MiB", "GOMAXPROCS=2")
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// awaitLeader waits until the server knows a leader and is a member of the service "consul".
+func (s *Server) awaitLeader() {
+	s.t.Helper()
 	client := s.Client()
 	serving.Eventually(s.t, patience, "Consul has a leader", func() error {
 		leader, err := client.Status().Leader()
@@ -100,12 +130,17 @@ func (s *Server) Launch() {
 		}
 		if err == nil { // it has also registered itself
 			var list []*api.ServiceEntry
-			if list, _, err = client.Health().Service("consul", "", false, nil); err == nil && len(list) == 0 {
+			if list, _, err = client.Health().Service("consul", "", false, nil); err == nil && !s.isIn(list) {
 				err = errors.New("the server has not registered itself")
 			}
 		}
 		return err
 	})
+}
+
+// isIn reports whether the server is one of the instances.
+func (s *Server) isIn(list []*api.ServiceEntry) bool {
+	return slices.ContainsFunc(list, func(e *api.ServiceEntry) bool { return e.Node != nil && e.Node.Node == s.node })
 }
 
 // Kill ends the process without a chance to leave the cluster. It does nothing if it does not run.
@@ -115,7 +150,7 @@ func (s *Server) Kill() {
 	}
 	_ = s.process.Process.Kill() // it may have ended
 	_ = s.process.Wait()
-	s.process = nil
+	s.process, s.paused = nil, false
 }
 
 // DeleteData deletes the data of a server that does not run.
@@ -143,14 +178,20 @@ func (s *Server) Client() *api.Client {
 	return client
 }
 
-// Register registers an instance on a node of its own, with the state of its check.
-func (s *Server) Register(service, id, address string, port int, health string, edit func(*api.CatalogRegistration)) {
-	s.t.Helper()
-	r := &api.CatalogRegistration{
+// Registration returns the request that registers an HTTP instance on a node of its own, with the state
+// of its check.
+func Registration(service, id, address string, port int, health string) *api.CatalogRegistration {
+	return &api.CatalogRegistration{
 		Node: "node-" + id, Address: address, NodeMeta: map[string]string{"external-probe": "true"},
 		Service: &api.AgentService{ID: id, Service: service, Address: address, Port: port, Meta: map[string]string{"protocol": "http"}},
 		Checks:  api.HealthChecks{{Node: "node-" + id, CheckID: "check-" + id, Name: "check", Status: health, ServiceID: id, ServiceName: service}},
 	}
+}
+
+// Register registers an instance on a node of its own, with the state of its check.
+func (s *Server) Register(service, id, address string, port int, health string, edit func(*api.CatalogRegistration)) {
+	s.t.Helper()
+	r := Registration(service, id, address, port, health)
 	if edit != nil {
 		edit(r)
 	}
