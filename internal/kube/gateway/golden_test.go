@@ -13,9 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/golden"
 )
 
-// TestManifests renders the objects of a Gateway. Sections: gateway is the object; settings (optional) has the
-// revision and whether metadata is copied; overlays (optional) is a list of ConfigMaps' data. Output is either
-// manifests or error.
+// TestManifests renders the objects of a Gateway, with the labels and annotations of its infrastructure. Sections: gateway
+// is the object; settings (optional) has the revision and whether metadata is copied; overlays (optional) is a list of
+// ConfigMaps' data. Output is either manifests or error.
 func TestManifests(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
 		var gateway gatewayv1.Gateway

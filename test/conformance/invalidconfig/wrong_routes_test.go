@@ -68,7 +68,7 @@ func wrongRoutes() []wrong {
 		{"port that the backend does not have", backendOf("{name: web, port: 99}"), notFound, backend + ".port"},
 		{"Hostname that no service has", backendOf("{group: networking.istio.io, kind: Hostname, name: none.example.com, port: 80}"), notFound, backend},
 		{"unknown filter", filtersOf("{type: Cache}"), unsupported, filter},
-		{"extension that does not exist", filtersOf("{type: ExtensionRef, extensionRef: {group: example.com, kind: Filter, name: a}}"), "ResolvedRefs=False/InvalidKind", filter},
+		{"extension that does not exist", filtersOf("{type: ExtensionRef, extensionRef: {group: example.com, kind: Filter, name: a}}"), "ResolvedRefs=False/InvalidKind", filter + ".extensionRef"},
 		{"filter without its configuration", filtersOf("{type: RequestHeaderModifier}"), unsupported, filter},
 		{"filter that is repeated", filtersOf("{type: RequestHeaderModifier, requestHeaderModifier: {remove: [a]}}, {type: RequestHeaderModifier, requestHeaderModifier: {remove: [b]}}"), unsupported, "spec.rules[0].filters[1]"},
 		{"redirect and rewrite", filtersOf("{type: RequestRedirect, requestRedirect: {hostname: a.example.com}}, {type: URLRewrite, urlRewrite: {hostname: a.example.com}}"), "Accepted=False/IncompatibleFilters", "spec.rules[0].filters"},

@@ -38,6 +38,9 @@ func secretRef(own string, ref gatewayv1.SecretObjectReference) (k config.Key, o
 // is invalid or missing, because it may become valid.
 func (c *Converter) setCertificates(g *gateway, l *listener) {
 	const invalid = string(gatewayv1.ListenerReasonInvalidCertificateRef)
+	if l.usesWorkloadCertificate() {
+		return
+	}
 	if l.spec.TLS == nil || len(l.spec.TLS.CertificateRefs) == 0 {
 		l.resolved.worse(verdict{invalid, "tls.certificateRefs: is missing"})
 		return

@@ -217,7 +217,12 @@ func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 		c.pending.setStatus(setKey(n), nil)
 		var problems []config.Problem
 		if set := specOf[*gatewayv1.ListenerSet](c.objects.all[setKey(n)]); set != nil {
-			if parent := parentGateway(set); c.objects.all[gatewayKey(parent)] == nil {
+			parent := parentGateway(set)
+			switch {
+			case parent == name{}:
+				problems = append(problems, newProblem(c.objects.all[setKey(n)], "", config.Warning,
+					verdict{message: "spec.parentRef: only Gateways are parents of ListenerSets"}))
+			case c.objects.all[gatewayKey(parent)] == nil:
 				problems = append(problems, newProblem(c.objects.all[setKey(n)], "", config.Warning,
 					verdict{message: "spec.parentRef: Gateway " + parent.String() + " does not exist"}))
 			}
@@ -245,6 +250,9 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 			add(l.field, l.accepted)
 			add(l.field, l.conflict)
 			add(l.field, l.resolved)
+			for _, v := range l.unsupportedOptions() {
+				list = append(list, newProblem(object, l.field, config.Warning, v))
+			}
 		}
 	}
 	return list

@@ -71,9 +71,9 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 	case f.Type == gatewayv1.HTTPRouteFilterExtensionRef && f.ExtensionRef != nil:
 		out.resolved.worse(verdict{
 			string(gatewayv1.RouteReasonInvalidKind),
-			fmt.Sprintf("%s: kind %q of group %q is not a filter", at, f.ExtensionRef.Kind, f.ExtensionRef.Group),
+			fmt.Sprintf("%s.extensionRef: kind %q of group %q is not a filter", at, f.ExtensionRef.Kind, f.ExtensionRef.Group),
 		})
-		out.supported.worse(unsupported("%s: filter %s %q is not supported", at, f.ExtensionRef.Kind, f.ExtensionRef.Name))
+		out.supported.worse(unsupported("%s.type: filter %s (%s %q) is not supported", at, f.Type, f.ExtensionRef.Kind, f.ExtensionRef.Name))
 	default:
 		out.supported.worse(unsupported("%s: filter %q is not supported", at, f.Type))
 	}

@@ -44,7 +44,7 @@ type listener struct {
 // concern: they may not have been read yet, as after a restart, and proxies refuse connections until
 // they have them.
 func (l *listener) isServed() bool {
-	return l.accepted.ok() && l.conflict.ok() && (!l.usesCertificates() || len(l.certificates) > 0) &&
+	return l.accepted.ok() && l.conflict.ok() && (!l.usesCertificates() || l.usesWorkloadCertificate() || len(l.certificates) > 0) &&
 		(l.clients.verdict.ok() || l.clients.authority != "")
 }
 
@@ -104,6 +104,9 @@ func (c *Converter) newListener(g *gateway, in config.Key, field string, spec ga
 	l.setKinds(kinds)
 	l.namespaces = c.namespaceSelector(in.Namespace, spec.AllowedRoutes)
 	l.accepted.worse(checkSelector(spec.AllowedRoutes))
+	if spec.Protocol == gatewayv1.HTTPSProtocolType && spec.TLS != nil && spec.TLS.Mode != nil && *spec.TLS.Mode == gatewayv1.TLSModePassthrough {
+		l.accepted.worse(verdict{string(gatewayv1.ListenerReasonUnsupportedValue), "tls.mode: Passthrough is not supported with protocol HTTPS"})
+	}
 	if l.usesCertificates() {
 		c.setCertificates(g, l)
 		if l.spec.Protocol == gatewayv1.HTTPSProtocolType {

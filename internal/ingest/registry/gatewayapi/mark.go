@@ -56,8 +56,13 @@ func (c *Converter) markSet(n name, was, is *gatewayv1.ListenerSet) {
 	}
 }
 
-// parentGateway returns the Gateway of a ListenerSet.
+// parentGateway returns the Gateway of a ListenerSet. For a parent of another kind it returns the
+// empty name, which no Gateway has.
 func parentGateway(s *gatewayv1.ListenerSet) name {
+	ref := s.Spec.ParentRef
+	if ref.Group != nil && *ref.Group != gatewayGroup || ref.Kind != nil && *ref.Kind != "Gateway" {
+		return name{}
+	}
 	n := name{Namespace: s.Namespace, Name: string(s.Spec.ParentRef.Name)}
 	if ns := s.Spec.ParentRef.Namespace; ns != nil && *ns != "" {
 		n.Namespace = string(*ns)

@@ -340,7 +340,7 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	v := now.accepted
 	v.worse(c.policyConflict(object))
 	c.pending.setStatus(k, c.policyStatus(object, v, now.resolved))
-	var problems []config.Problem
+	problems := policyOptionProblems(object)
 	for _, x := range []verdict{v, now.resolved} {
 		if !x.ok() {
 			problems = append(problems, newProblem(object, "", config.Error, x))

@@ -37,6 +37,7 @@ func (g *gateway) newGateway(l *listener) *config.Config {
 				server.Tls.InsecureSkipVerify = wrapperspb.Bool(true)
 			}
 		}
+		l.applyOptions(server.Tls)
 	}
 	spec := &networking.Gateway{Selector: g.selector, Servers: []*networking.Server{server}}
 	return newObject(l.internal, g.object, spec, &config.Extension{Source: l.parent, Gateway: x})
