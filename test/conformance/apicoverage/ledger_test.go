@@ -26,6 +26,10 @@ func TestEveryFieldIsAccountedFor(t *testing.T) {
 	for _, s := range Subjects() {
 		t.Run(s.Name, func(t *testing.T) { accounts = append(accounts, check(t, s)) })
 	}
+	gateways := newGatewayLedger(t)
+	for _, s := range gatewaySubjects() {
+		t.Run(s.Name, func(t *testing.T) { accounts = append(accounts, gateways.check(t, s)) })
+	}
 	path := filepath.Join(root, "docs", "api-coverage.md")
 	page := Page(accounts)
 	if updating() {

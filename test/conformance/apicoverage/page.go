@@ -24,10 +24,14 @@ Written by the test of test/conformance/apicoverage from its lines; do not edit 
   only checked to be there and to mention the field.
 - **default**: the value makes what is made without it; other values make something else.
 - **rejected**: it has no effect, and a Problem on that very field says so, in the log and at /debug/problemz: it is quoted here.
-- **obsolete**: it means nothing any more, here or in Istio.
+- **obsolete**: it means nothing, here or in Istio, for the reason stated.
 - **as** another: all below it is as below the other, which has the same type.
 
-The messages are those of networking v1, v1beta1 and v1alpha3, which are one, of security, telemetry and extensions, and of mesh
+The kinds of the Gateway API are those of the experimental channel; KubernetesGateway is their Gateway. "gatewayapi/http" is
+internal/ingest/registry/gatewayapi/testdata/http.txtar. Without a field that is done, the configuration of some proxy differs. HTTP
+methods and status codes are used as they are and have no lines. What is rejected has the same reason on the object's status.
+
+The messages of Istio are those of networking v1, v1beta1 and v1alpha3, which are one, of security, telemetry and extensions, and of mesh
 v1alpha1. ` + "`field=VALUE`" + ` is one value of an enum. Below a map stand the fields of its values.
 
 | message | done | default | rejected | obsolete |
