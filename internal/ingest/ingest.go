@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,6 +44,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Recovery confines panics to the event that causes them (recover.go). If nil, they propagate.
 	Recovery *recovery.Recorder
+	// Clock is for TimedConverters.
+	Clock Clock
 }
 
 // batchQueue is the capacity of the channel of batches. A feed blocks while it is full.
@@ -93,6 +96,12 @@ type pipeline struct {
 }
 
 func newPipeline(o Options) *pipeline {
+	if o.Clock.Now == nil {
+		o.Clock.Now = time.Now
+	}
+	if o.Clock.After == nil {
+		o.Clock.After = time.After
+	}
 	return &pipeline{
 		Options: o, waiting: map[string]bool{}, precedence: newPrecedence(o.Feeds),
 		guards: map[registry.Converter]*registry.Guard{}, resolution: registry.Guard{Recovery: o.Recovery, Source: "precedence"},
@@ -100,7 +109,8 @@ func newPipeline(o Options) *pipeline {
 }
 
 // applyBatches applies batches until the context ends, and returns the context's error. Batches
-// that are already waiting are applied as one. It first reports the feeds that are not in sync.
+// that are already waiting are applied as one. An empty batch is applied when a TimedConverter has to
+// convert again. It first reports the feeds that are not in sync.
 func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error {
 	p.reportWaiting()
 	for {
@@ -109,6 +119,7 @@ func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error
 		case <-ctx.Done():
 			return ctx.Err()
 		case batch = <-in:
+		case <-p.nextWake():
 		}
 		batch = mergeWaiting(batch, in)
 		p.applyBatch(batch)
@@ -132,7 +143,7 @@ func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 // Until all sources are in sync it publishes nothing; then the first snapshot is published as a
 // change of everything.
 func (p *pipeline) applyBatch(batch mesh.Batch) {
-	if p.Observe != nil {
+	if p.Observe != nil && len(batch) > 0 {
 		p.callGuarded("observe", func() { p.Observe(batch) })
 	}
 	wasWaiting := len(p.waiting)

@@ -26,8 +26,8 @@ type Options struct {
 	MeshSessions bool
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
-	// Now is the clock that the expiry of certificates is compared with, at each batch. If nil, expiry
-	// is not checked.
+	// Now is the clock that the expiry of certificates is compared with, at each batch and when
+	// NextChange has passed. If nil, expiry is not checked.
 	Now func() time.Time
 	// OnStatusesChanged is called with the keys whose Status changed or was deleted, if it is set:
 	// after each batch, from the first Synced of the source on, when Statuses returns the new ones.

@@ -29,6 +29,10 @@ func (e *expiries) fault(secret config.Key, until time.Time) string {
 	return ""
 }
 
+// NextChange returns a time after which a certificate may have expired, or the zero time. Convert
+// updates the status then, also with an empty batch.
+func (c *Converter) NextChange() time.Time { return c.expiries.next }
+
 // expired returns the Secrets whose certificates have expired since the last call. It costs nothing
 // before the first of them expires.
 func (e *expiries) expired() (secrets []config.Key) {
