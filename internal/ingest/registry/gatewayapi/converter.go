@@ -109,7 +109,7 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	}
 	for _, e := range batch {
 		switch {
-		case e.Config != nil && isInput(e.Config.Kind):
+		case e.Config != nil && c.isInput(e.Config.Kind):
 			out, _ = c.guard.Try(
 				out,
 				registry.Read,

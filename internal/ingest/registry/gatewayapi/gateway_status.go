@@ -57,6 +57,7 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 func (c *Converter) addProgrammed(list *conditionList, g *gateway, addresses verdict) {
 	v := g.deployable
 	v.worse(addresses)
+	v.worse(c.proxiesReady(g))
 	switch {
 	case !g.accepted.ok():
 		v = verdict{string(gatewayv1.GatewayReasonInvalid), g.accepted.message}

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -25,9 +26,12 @@ func isRoute(kind api.Kind) bool {
 	}
 }
 
-// isInput reports whether the Converter reads objects of a kind.
-func isInput(kind api.Kind) bool {
+// isInput reports whether the Converter reads objects of a kind. It reads EndpointSlices only if
+// gateways are deployed.
+func (c *Converter) isInput(kind api.Kind) bool {
 	switch kind {
+	case api.EndpointSlice:
+		return c.options.Deploys
 	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy,
 		api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
 		return true
@@ -43,6 +47,8 @@ type objects struct {
 	grants map[string]map[string]*config.Config
 	// hosts are the ServiceEntries by each of their hosts.
 	hosts registry.Index[mesh.Hostname, config.Key]
+	// slices are the EndpointSlices by Service.
+	slices registry.Index[config.Key, config.Key]
 	// policies are the BackendTLSPolicies by the objects that they target.
 	policies registry.Index[config.Key, config.Key]
 }
@@ -138,6 +144,9 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	case api.BackendTLSPolicy:
 		was, is := targetsOf(old), targetsOf(now)
 		return func() { c.markPolicy(k, was, is) }
+	case api.EndpointSlice:
+		was, is := specOf[*discoveryv1.EndpointSlice](old), specOf[*discoveryv1.EndpointSlice](now)
+		return func() { c.markSlice(k, was, is) }
 	case api.Service:
 		_ = specOf[*corev1.Service](now)
 	case api.ServiceImport:
