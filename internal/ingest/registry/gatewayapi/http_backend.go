@@ -18,10 +18,10 @@ func (r *routeReader) destinations(
 	for i, b := range x.backends {
 		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
 		to, v := r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
-		r.resolved.worse(v)
+		r.resolve(v)
 		weight := weightOf(b.Weight)
 		f := r.convertFilters(at, b.Filters)
-		r.resolved.worse(f.resolved)
+		r.resolve(f.resolved)
 		if to != nil && len(x.backends) == 1 {
 			x.filters.addBackend(at, &f)
 		} else {

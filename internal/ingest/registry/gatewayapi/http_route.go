@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,11 +27,21 @@ type routeReader struct {
 	// supported, and supported the first of them.
 	resolved, supported verdict
 	wrong               int
+	// unresolved are all failed references.
+	unresolved []verdict
 
 	http  []*networking.HTTPRoute
 	extra []config.HTTPExtension
 	tcp   []*networking.TCPRoute
 	tls   []*networking.TLSRoute
+}
+
+// resolve adds the verdict about a reference.
+func (r *routeReader) resolve(v verdict) {
+	r.resolved.worse(v)
+	if !v.ok() && !slices.Contains(r.unresolved, v) {
+		r.unresolved = append(r.unresolved, v)
+	}
 }
 
 // httpRule is a rule of an HTTPRoute or GRPCRoute.
@@ -75,7 +86,7 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 // answers its requests with x.failure, and is left out where its match itself is not supported.
 // Both fail r.supported.
 func (r *routeReader) addRule(x httpRule) {
-	r.resolved.worse(x.filters.resolved)
+	r.resolve(x.filters.resolved)
 	matchable := x.verdict
 	x.verdict.worse(x.filters.supported)
 	destinations, backends, invalid := r.destinations(&x)

@@ -23,7 +23,7 @@ func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef
 	var invalid, valid uint32
 	for i, b := range refs {
 		to, v := r.converter.backend(r.object.Key, r.inMesh, fmt.Sprintf("%s.backendRefs[%d]", field, i), b.BackendObjectReference, &r.refs)
-		r.resolved.worse(v)
+		r.resolve(v)
 		weight := weightOf(b.Weight)
 		switch {
 		case weight == 0:

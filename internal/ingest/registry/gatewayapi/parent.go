@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -141,7 +142,7 @@ func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname
 		}
 	}
 	if len(named) == 0 {
-		a.accepted = verdict{string(gatewayv1.RouteReasonNoMatchingParent), "No listener matches sectionName and port of the parentRef"}
+		a.accepted = verdict{string(gatewayv1.RouteReasonNoMatchingParent), a.noListener()}
 		return
 	}
 	for _, l := range named {
@@ -163,10 +164,46 @@ func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname
 	}
 	if len(a.listeners) == 0 {
 		a.accepted = verdict{
-			string(gatewayv1.RouteReasonNoMatchingListenerHostname), "No hostname of the route matches the hostname of a listener",
+			string(gatewayv1.RouteReasonNoMatchingListenerHostname), noHostname(hosts, allowed),
 		}
 	}
 }
+
+// noListener returns the message about a parentRef that selects no listener.
+func (a *attachment) noListener() string {
+	var wanted, have []string
+	if a.ref.SectionName != nil && *a.ref.SectionName != "" {
+		wanted = append(wanted, fmt.Sprintf("the name %q (sectionName)", *a.ref.SectionName))
+	}
+	if a.ref.Port != nil {
+		wanted = append(wanted, fmt.Sprintf("port %d", *a.ref.Port))
+	}
+	for _, l := range a.gateway.listeners {
+		if l.parent == a.parent && len(have) < maxNamed {
+			have = append(have, fmt.Sprintf("%q (port %d)", l.spec.Name, l.spec.Port))
+		}
+	}
+	parent := fmt.Sprintf("%s %s/%s", a.parent.Kind.Name(), a.parent.Namespace, a.parent.Name)
+	if len(have) == 0 {
+		return parent + " has no listeners, or its Gateway does not allow it"
+	}
+	return fmt.Sprintf("No listener of %s has %s; listeners: %s", parent, strings.Join(wanted, " and "), strings.Join(have, ", "))
+}
+
+// noHostname returns the message about a route whose hostnames match those of no listener.
+func noHostname(hosts []mesh.Hostname, listeners []*listener) string {
+	var of, have []string
+	for _, h := range hosts[:min(len(hosts), maxNamed)] {
+		of = append(of, fmt.Sprintf("%q", h))
+	}
+	for _, l := range listeners[:min(len(listeners), maxNamed)] {
+		have = append(have, fmt.Sprintf("%q", l.host))
+	}
+	return fmt.Sprintf("No hostname of the route (%s) matches the hostname of a listener (%s)", strings.Join(of, ", "), strings.Join(have, ", "))
+}
+
+// maxNamed limits the number of hostnames and listeners that a message names.
+const maxNamed = 8
 
 // attachToMesh attaches a route to a Service or ServiceEntry.
 func (c *Converter) attachToMesh(route *config.Config, a *attachment) *attachment {

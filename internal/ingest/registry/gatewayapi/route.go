@@ -111,7 +111,7 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 
 func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
-// addProblems adds a Problem for each failed condition: of each parent, of references, and of
+// addProblems adds a Problem for each parent that does not accept the route, for each failed reference, and for
 // unsupported values unless that is the same.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
@@ -119,8 +119,8 @@ func (o *converted) addProblems(object *config.Config, r *routeReader) {
 			o.problems = append(o.problems, newProblem(object, parentField(a.index), config.Error, a.accepted))
 		}
 	}
-	if !r.resolved.ok() {
-		o.problems = append(o.problems, newProblem(object, "", config.Error, r.resolved))
+	for _, v := range r.unresolved {
+		o.problems = append(o.problems, newProblem(object, "", config.Error, v))
 	}
 	if !r.supported.ok() && r.supported != r.resolved {
 		o.problems = append(o.problems, newProblem(object, "", config.Error, r.supported))
