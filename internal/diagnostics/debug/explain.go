@@ -50,7 +50,7 @@ func (p *Pages) explainPage(q question) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	path.Notes = p.hostNotes(q, call, c.Proxy)
+	path.Notes = append(p.hostNotes(q, call, c.Proxy), p.routeNotes(call, path)...)
 	if q.Has("both") {
 		if path.Callee, err = p.explainCallee(q, c.Proxy, path); err != nil {
 			return answer{}, err

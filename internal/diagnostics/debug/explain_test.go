@@ -38,6 +38,28 @@ spec:
     directResponse: {status: 418}
   - route: [{destination: {host: reviews}}]
 ---
+kind: Service
+metadata: {name: orders, namespace: shop}
+spec: {clusterIP: 10.96.0.2, ports: [{name: http, port: 9080}]}
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: orders, namespace: shop}
+spec:
+  parentRefs: [{group: "", kind: Service, name: orders}]
+  rules:
+  - {name: create, matches: [{path: {value: /orders}, method: POST}], backendRefs: [{name: orders, port: 9080}]}
+  - {name: gone, matches: [{path: {value: /gone}}], backendRefs: [{name: missing, port: 9080}]}
+  - {name: port, matches: [{path: {value: /port}}], backendRefs: [{name: orders, port: 9081}]}
+  - {name: rest, backendRefs: [{name: orders, port: 9080}]}
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: stray, namespace: shop}
+spec:
+  parentRefs: [{group: "", kind: Service, name: ordres}]
+  rules: [{matches: [{path: {value: /stray}}], backendRefs: [{name: orders, port: 9080}]}]
+---
 kind: AuthorizationPolicy
 metadata: {name: readers, namespace: shop}
 spec:
@@ -65,7 +87,7 @@ func explainedPages(t *testing.T) *Pages {
 			continue
 		}
 		for _, name := range map[string][]string{
-			api.RouteType:     {"80", "9080"},
+			api.RouteType:     {"80", "9080", "orders.shop.svc.cluster.local:9080"},
 			api.EndpointType:  {"outbound|9080||reviews.shop.svc.cluster.local", "outbound|5432||reviews.shop.svc.cluster.local"},
 			api.ExtensionType: {listener.PoliciesExtension},
 		}[g.TypeURL] {
@@ -102,6 +124,11 @@ func TestExplain(t *testing.T) {
 		{"url=tcp://reviews:5432", "forwards bytes to outbound|5432||reviews.shop.svc.cluster.local"},
 		{"url=http://out.example.com/", "outbound|80||out.example.com"},
 		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
+		{"url=http://orders:9080/orders", "not HTTPRoute/shop/orders spec.rules[0]: :method is POST"},
+		{"url=http://orders:9080/gone", "[HTTPRoute/shop/orders spec.rules[1]]"},
+		{"url=http://orders:9080/gone", "spec.rules[1].backendRefs[0]: BackendNotFound: Service shop/missing does not exist"},
+		{"url=http://orders:9080/port", "spec.rules[2].backendRefs[0].port: BackendNotFound: Service shop/orders has no port 9081"},
+		{"url=http://orders:9080/stray/1", "note: not attached: HTTPRoute/shop/stray"},
 		{"url=http://reviews:9081/", "note: service reviews.shop.svc.cluster.local has no port 9081, so none of its configuration applies; its ports are "},
 		{"url=http://reviws:9080/", "note: the proxy has no service \"reviws\""},
 		{"url=http://nobody.example.com/&to=10.2.0.1:80", "PassthroughCluster at 10.2.0.1:80"},

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
 	httpauthzv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	jwtauthnv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
 	httprbacv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	setmetadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_metadata/v3"
+	sessionv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/stateful_session/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
@@ -172,6 +174,9 @@ func (x *exchange) runFilters() []Ending {
 		case known:
 			continue
 		}
+		if x.isInert(f) {
+			continue
+		}
 		switch kind := filterKind(f.GetName()); kind {
 		case "router":
 			return append(out, x.runRouter(open)...)
@@ -196,6 +201,19 @@ func (x *exchange) runFilters() []Ending {
 		}
 	}
 	return append(out, singleEnding(Closed, "the connection manager has no router")...)
+}
+
+// isInert reports whether a filter does nothing unless the route configures it, and the route does not: the filters
+// for session persistence and for filters of a route.
+func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
+	if x.perRoute(f.GetName()) != nil {
+		return false
+	}
+	if session, ok := unpackAny(f.GetTypedConfig(), new(sessionv3.StatefulSession)); ok {
+		return session.GetSessionState() == nil
+	}
+	matched, ok := unpackAny(f.GetTypedConfig(), new(matchingv3.ExtensionWithMatcher))
+	return ok && matched.GetXdsMatcher() == nil && matched.GetMatcher() == nil //nolint:staticcheck // deprecated, and still evaluated
 }
 
 // combineBranches returns the endings for each open branch, with shares multiplied and delays

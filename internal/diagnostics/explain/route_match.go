@@ -61,6 +61,13 @@ func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string
 	return true, matched, strings.Join(reasons, ", "), nil
 }
 
+// pathOnly reports whether a RouteMatch accepts the path of the request.
+func (x *exchange) pathOnly(m *routev3.RouteMatch) bool {
+	path, _ := x.request.splitPath()
+	ok, _, _, err := pathMatches(m, x.request, path)
+	return err == nil && ok
+}
+
 // pathMatches compares the path without the query, regardless of case if the RouteMatch is not
 // case-sensitive. Its results are those of matchRoute; matched and why are set on a mismatch too.
 func pathMatches(m *routev3.RouteMatch, r *Request, path string) (ok bool, matched, why string, err error) {

@@ -93,10 +93,10 @@ func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 }
 
 // firstRoute selects the first route of a virtual host that matches, stores it in x.routed and adds
-// a step. It returns nil, also without a match. It returns endings only for an unsupported matcher
+// a step, which also names earlier routes for the path whose other conditions failed. It returns nil, also without a match. It returns endings only for an unsupported matcher
 // or a route for a fraction of the requests.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
-	var missed []string
+	var missed, near []string
 	for i, r := range vh.GetRoutes() {
 		ok, matched, why, err := x.matchesRoute(r.GetMatch())
 		if err != nil {
@@ -104,6 +104,9 @@ func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 		}
 		if !ok {
 			missed = append(missed, x.missedRoute(r, i, why))
+			if x.pathOnly(r.GetMatch()) && len(near) < maxMissedRoutes {
+				near = append(near, missed[len(missed)-1])
+			}
 			continue
 		}
 		if f := r.GetMatch().GetRuntimeFraction(); f != nil && fractionOf(f.GetDefaultValue()) < 1 {
@@ -121,6 +124,7 @@ func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 				Matched:  why,
 				Decided:  fmt.Sprintf("route matched, %s of %d", ordinal(i+1), len(vh.GetRoutes())),
 				By:       x.routeObjects(r),
+				Missed:   near,
 			},
 		)
 		return nil
@@ -137,7 +141,7 @@ func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	return nil
 }
 
-// maxMissedRoutes limits the number of routes that a 404 names.
+// maxMissedRoutes limits the number of routes that a step names as missed.
 const maxMissedRoutes = 5
 
 // missedRoute describes a route that does not match, with its source objects and the condition that
