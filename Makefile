@@ -100,9 +100,9 @@ bench: build ## measure the control plane with a fleet of proxies (SIZE=large; B
 	$(BIN)/meshbench run --plane $(BIN)/pilot-discovery --size $(SIZE) --json $(BIN)/bench.json $(BENCH)
 
 .PHONY: bench-kube
-bench-kube: build ## measure what the control plane takes to read and hold a large API server (BENCH='--plane istiod=/path/to/istiod')
+bench-kube: build ## measure what the control plane takes to read and hold a large API server, or to follow an edited HTTPRoute of many (ROUTES=2000; BENCH='--plane istiod=/path/to/istiod')
 	$(GO) build -o $(BIN)/ ./test/perf/cmd/kubebench
-	$(BIN)/kubebench --plane meshpilot=$(BIN)/pilot-discovery $(BENCH)
+	$(BIN)/kubebench $(if $(ROUTES),gateway-routes --routes $(ROUTES)) --plane meshpilot=$(BIN)/pilot-discovery $(BENCH)
 
 .PHONY: bench-go
 bench-go: ## run the Go benchmarks, and hold 10,000 proxies in memory
