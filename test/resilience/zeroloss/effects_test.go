@@ -137,6 +137,23 @@ func hostsSeen(n int) func(context.Context, *stage, time.Time) error {
 	})
 }
 
+// meshRoutesSeen waits until the client has listeners for the addresses of kube, or none: routes of the mesh
+// apply to the addresses of their Service.
+func meshRoutesSeen(ctx context.Context, s *stage, _ time.Time) error {
+	return eventually(ctx, func() error {
+		text, err := admin(ctx, s.Workload("client").Node, "/listeners")
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{"10.96.1.3_8080", "10.96.1.3_8082"} {
+			if strings.Contains(text, name+"::") != s.state.MeshRoutes {
+				return fmt.Errorf("listener %s, want %t:\n%s", name, s.state.MeshRoutes, text)
+			}
+		}
+		return nil
+	})
+}
+
 // policySeen waits until a connection that was there before has the path denied that the policy says, and no other.
 func policySeen(ctx context.Context, s *stage, _ time.Time) error {
 	for _, version := range []string{"v1", "v2"} {

@@ -23,6 +23,7 @@ type state struct {
 	TLS            bool // of dual.mesh
 	Broken         string
 	Peers          string // what echo.mesh takes of its peers; "": the default, PERMISSIVE
+	MeshRoutes     bool   // HTTPRoutes apply to kube
 	Denied         string // a path at echo.mesh that an AuthorizationPolicy denies; "": there is none
 	Generation     int    // in the answers' headers
 }
