@@ -95,7 +95,7 @@ func (f *installFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ServiceAccount, "service-account", o.ServiceAccount, "directory of this pod's service account")
 	fs.StringVar(&o.CAFile, "kube-ca-file", "",
 		"CA of the API server for the kubeconfig (default: that of the service account)")
-	fs.BoolVar(&o.SkipTLSVerify, "skip-tls-verify", false,
+	fs.BoolVar(&o.AcceptAnyCertificate, "skip-tls-verify", false,
 		"disable verification of the API server's certificate in the plugin")
 	fs.StringVar(&f.excluded, "exclude-namespaces", "", "namespaces whose pods are not captured, comma-separated")
 	fs.StringVar(&o.Entry.PodNamespace, "pod-namespace", "", "namespace of this pod")

@@ -213,11 +213,12 @@ func plaintextPort(o *discovery.Options, set bool) {
 // applyWrites reads which objects are written to an API server, and the rate limits of writes.
 func (e *environment) applyWrites(o *discovery.Options) {
 	o.Status.Conditions = e.boolOr("PILOT_ENABLE_STATUS", true)
-	o.GatewayAPI.Off = !e.boolOr("PILOT_ENABLE_GATEWAY_API", true)
-	o.GatewayAPI.NoStatus = !e.boolOr("PILOT_ENABLE_GATEWAY_API_STATUS", true)
-	o.GatewayAPI.NoDeployments = !e.boolOr("PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER", true)
-	o.GatewayAPI.NoClasses = !e.boolOr("PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER", true)
-	o.GatewayAPI.NoCopiedMetadata = !e.boolOr("PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS", true)
+	g := &o.GatewayAPI
+	g.Enabled = e.boolOr("PILOT_ENABLE_GATEWAY_API", g.Enabled)
+	g.WriteStatus = e.boolOr("PILOT_ENABLE_GATEWAY_API_STATUS", g.WriteStatus)
+	g.Deploy = e.boolOr("PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER", g.Deploy)
+	g.CreateClasses = e.boolOr("PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER", g.CreateClasses)
+	g.CopyMetadata = e.boolOr("PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS", g.CopyMetadata)
 	qps, burst, workers := 0.0, 0.0, 0.0
 	e.setFloat("PILOT_STATUS_QPS", &qps)
 	e.setFloat("PILOT_STATUS_BURST", &burst)

@@ -12,21 +12,24 @@ import (
 func TestGatewayAPIEnvironment(t *testing.T) {
 	read := func(variable string) options.GatewayAPI {
 		e := environment{lookup: func(name string) (string, bool) { return "false", name == variable }}
-		var o options.Options
+		o := options.Defaults()
 		e.applyWrites(&o)
 		if e.err != nil {
 			t.Error(e.err)
 		}
 		return o.GatewayAPI
 	}
-	for variable, want := range map[string]options.GatewayAPI{
-		"":                                {},
-		"PILOT_ENABLE_GATEWAY_API":        {Off: true},
-		"PILOT_ENABLE_GATEWAY_API_STATUS": {NoStatus: true},
-		"PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER":   {NoDeployments: true},
-		"PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER": {NoClasses: true},
-		"PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS": {NoCopiedMetadata: true},
+	all := options.GatewayAPI{Enabled: true, WriteStatus: true, Deploy: true, CreateClasses: true, CopyMetadata: true}
+	for variable, disable := range map[string]func(*options.GatewayAPI){
+		"":                                func(*options.GatewayAPI) {},
+		"PILOT_ENABLE_GATEWAY_API":        func(o *options.GatewayAPI) { o.Enabled = false },
+		"PILOT_ENABLE_GATEWAY_API_STATUS": func(o *options.GatewayAPI) { o.WriteStatus = false },
+		"PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER":   func(o *options.GatewayAPI) { o.Deploy = false },
+		"PILOT_ENABLE_GATEWAY_API_GATEWAYCLASS_CONTROLLER": func(o *options.GatewayAPI) { o.CreateClasses = false },
+		"PILOT_ENABLE_GATEWAY_API_COPY_LABELS_ANNOTATIONS": func(o *options.GatewayAPI) { o.CopyMetadata = false },
 	} {
+		want := all
+		disable(&want)
 		if diff := cmp.Diff(want, read(variable)); diff != "" {
 			t.Errorf("%s=false: -want +got:\n%s", variable, diff)
 		}

@@ -14,7 +14,7 @@ func (e *environment) applyIssuers(o *jwks.Settings, f *snapshot.Features) {
 	if o.Refresh < 0 {
 		e.addError("PILOT_JWT_PUB_KEY_REFRESH_INTERVAL", o.Refresh.String(), "want a duration that is not negative")
 	}
-	o.Unverified = e.boolOr("JWKS_RESOLVER_INSECURE_SKIP_VERIFY", false)
+	o.AcceptAnyCertificate = e.boolOr("JWKS_RESOLVER_INSECURE_SKIP_VERIFY", false)
 	o.Loopback = e.boolOr("MESHPILOT_JWKS_LOOPBACK", false)
 	var blocked []string
 	e.setList("BLOCKED_CIDRS_IN_JWKS_URIS", &blocked)

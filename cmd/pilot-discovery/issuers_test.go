@@ -36,7 +36,7 @@ func TestIssuersOfTheEnvironment(t *testing.T) {
 		"BLOCKED_CIDRS_IN_JWKS_URIS":         "10.0.0.1/8, 2001:db8::/32",
 	})
 	blocked := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}
-	if err != nil || o.Refresh != 3*time.Minute || !o.Unverified || !o.Loopback || !slices.Equal(o.Blocked, blocked) {
+	if err != nil || o.Refresh != 3*time.Minute || !o.AcceptAnyCertificate || !o.Loopback || !slices.Equal(o.Blocked, blocked) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for name, value := range map[string]string{

@@ -14,13 +14,13 @@ func (e *environment) applyRegistry(o *options.Registry) {
 	e.setLabel("PILOT_PERSISTENT_SESSION_HEADER_LABEL", &o.Labels.SessionHeader)
 	e.setLabel("PILOT_DRAINING_LABEL", &o.Labels.Draining)
 	o.DualStack = e.boolOr("ISTIO_DUAL_STACK", false)
-	o.IgnoreWorkloadEntries = !e.boolOr("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", true)
-	o.IgnoreGateways = !e.boolOr("PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API", true)
+	o.SelectWorkloadEntries = e.boolOr("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", o.SelectWorkloadEntries)
+	o.DiscoverGateways = e.boolOr("PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API", o.DiscoverGateways)
 	o.Export = e.boolOr("ENABLE_MCS_AUTO_EXPORT", false)
 	o.ClusterSet.Exports = e.boolOr("ENABLE_MCS_SERVICE_DISCOVERY", false)
 	o.ClusterSet.Hosts = e.boolOr("ENABLE_MCS_HOST", false)
 	o.ClusterSet.Local = e.boolOr("ENABLE_MCS_CLUSTER_LOCAL", false)
-	o.IgnorePods = !e.boolOr("PILOT_ENABLE_SERVICEENTRY_SELECT_PODS", true)
+	o.SelectPods = e.boolOr("PILOT_ENABLE_SERVICEENTRY_SELECT_PODS", o.SelectPods)
 }
 
 // setLabel reads the name of a label. An empty value disables the feature that uses the label.

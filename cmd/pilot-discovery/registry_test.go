@@ -13,7 +13,8 @@ import (
 // TestRegistryEnvironment: Istio's variables for how services are made of objects, and their
 // defaults.
 func TestRegistryEnvironment(t *testing.T) {
-	read := func(variables map[string]string) (o options.Registry) {
+	read := func(variables map[string]string) options.Registry {
+		o := options.DefaultRegistry()
 		e := environment{lookup: func(name string) (string, bool) { v, ok := variables[name]; return v, ok }}
 		e.applyRegistry(&o)
 		if e.err != nil {
@@ -21,18 +22,15 @@ func TestRegistryEnvironment(t *testing.T) {
 		}
 		return o
 	}
-	if diff := cmp.Diff(options.Registry{}, read(nil)); diff != "" {
+	if diff := cmp.Diff(options.DefaultRegistry(), read(nil)); diff != "" {
 		t.Errorf("defaults: -want +got:\n%s", diff)
 	}
 	want := options.Registry{
-		IngressNamespace:      "edge",
-		ReadyOnly:             true,
-		DualStack:             true,
-		IgnoreWorkloadEntries: true,
-		IgnorePods:            true,
-		Export:                true,
-		IgnoreGateways:        true,
-		ClusterSet:            kube.ClusterSet{Exports: true, Hosts: true, Local: true},
+		IngressNamespace: "edge",
+		ReadyOnly:        true,
+		DualStack:        true,
+		Export:           true,
+		ClusterSet:       kube.ClusterSet{Exports: true, Hosts: true, Local: true},
 		Labels: mesh.Labels{
 			Session:       "example.com/session",
 			SessionHeader: mesh.NoLabel,

@@ -92,7 +92,7 @@ type agent struct {
 
 // Run starts Envoy and serves the status port until ctx ends or Envoy exits. When ctx ends, Envoy
 // is drained and stopped, and the error is nil. If Envoy exits by itself, the error is an
-// *envoy.ExitError. With DisableEnvoy no Envoy is started. If the port or a part cannot be opened,
+// *envoy.ExitError. Unless RunEnvoy is set no Envoy is started. If the port or a part cannot be opened,
 // nothing is started.
 func Run(ctx context.Context, o Options) error {
 	begin := time.Now()
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) error {
 	defer stop()
 	group, serving := errgroup.WithContext(serving)
 	p.startAll(serving, group)
-	if !o.Environment.DisableEnvoy {
+	if o.Environment.RunEnvoy {
 		if err := a.startEnvoy(ctx); err != nil {
 			stop()
 			return errors.Join(err, listener.Close(), group.Wait())
@@ -144,7 +144,7 @@ func newAgent(o Options) *agent {
 
 // adminClient returns the Envoy that the status port queries, nil if there is none.
 func (a *agent) adminClient() status.Envoy {
-	if a.Environment.DisableEnvoy {
+	if !a.Environment.RunEnvoy {
 		return nil
 	}
 	return a.admin

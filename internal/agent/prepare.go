@@ -37,7 +37,7 @@ func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 		Path: o.Config.GetBinaryPath(),
 		Args: envoy.BuildArgs(envoy.Settings{
 			ConfigFile: path, Override: override, Config: o.Config, Levels: o.Levels, Addresses: o.Node.Addresses,
-			SkipDeprecatedLogs: o.Environment.SkipDeprecatedLogs, HotRestart: hotRestart,
+			LogDeprecations: o.Environment.LogDeprecations, HotRestart: hotRestart,
 		}),
 		Env: addWorkloadVariables(o.Environ, o.Node), Stdout: o.Stdout, Stderr: o.Stderr,
 	}, nil

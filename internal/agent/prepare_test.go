@@ -31,7 +31,7 @@ func options(t *testing.T, config string, vars ...string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Build(node.Input{Type: mesh.SidecarProxy, Environment: env, Config: c})
+	n, err := node.Build(node.Input{Type: mesh.SidecarProxy, Environment: env, Config: c, HasIdentity: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestTrustBundles(t *testing.T) {
 	}
 	c := startWith(t, map[string]string{".mesh": fmt.Sprintf("caCertificates: [{spiffeBundleUrl: '%s'}, {spiffeBundleUrl: '%s'}]\n",
 		strings.Replace(good.URL, "https://", "https://user:hidden@", 1), bad.URL)}, func(o *Options) {
-		o.Issuers.RootsFile, o.Issuers.Unverified = trusted, true // which is for token issuers
+		o.Issuers.RootsFile, o.Issuers.AcceptAnyCertificate = trusted, true // which is for token issuers
 	})
 	x := sidecar.Connect(t, c.grpc, sidecar.Node("web", "default", "10.0.0.1", nil))
 	x.Subscribe(api.ProxyConfigType)

@@ -49,10 +49,10 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
 	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
-	if o.Remote.ReadWorkloadEntries && !o.Registry.IgnoreWorkloadEntries {
+	if o.Remote.ReadWorkloadEntries && o.Registry.SelectWorkloadEntries {
 		kinds = append(kinds, api.WorkloadEntry)
 	}
-	if !o.Registry.IgnoreGateways {
+	if o.Registry.DiscoverGateways {
 		kinds = append(kinds, api.KubernetesGateway)
 	}
 	source := kubesource.New(kubesource.Options{
@@ -64,8 +64,8 @@ func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Part
 		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels, Recovery: s.recovery}),
 		s.clusterSets.Add(id, kuberegistry.New(kuberegistry.Options{
 			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
-			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, IgnoreWorkloadEntries: o.Registry.IgnoreWorkloadEntries,
-			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, IgnoreGateways: o.Registry.IgnoreGateways, Remote: true, Recovery: s.recovery,
+			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, SelectWorkloadEntries: o.Registry.SelectWorkloadEntries,
+			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, DiscoverGateways: o.Registry.DiscoverGateways, Remote: true, Recovery: s.recovery,
 		})),
 	}}
 }

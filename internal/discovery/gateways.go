@@ -44,12 +44,12 @@ func (s *server) notifyGatewayDeployments(changed []config.Key) {
 // config objects are not read from an API server.
 func (s *server) newGatewayController() (*controller.Controller, error) {
 	o := s.options
-	if s.client == nil || !o.ConfigFromCluster() || o.GatewayAPI.Off {
+	if s.client == nil || !o.ConfigFromCluster() || !o.GatewayAPI.Enabled {
 		return nil, nil
 	}
 	return controller.New(controller.Options{
-		WriteStatus: !o.GatewayAPI.NoStatus, Deploy: !o.GatewayAPI.NoDeployments, CreateClasses: !o.GatewayAPI.NoClasses,
-		CopyMetadata: !o.GatewayAPI.NoCopiedMetadata, Namespace: o.Namespace, Revision: o.Revision,
+		WriteStatus: o.GatewayAPI.WriteStatus, Deploy: o.GatewayAPI.Deploy, CreateClasses: o.GatewayAPI.CreateClasses,
+		CopyMetadata: o.GatewayAPI.CopyMetadata, Namespace: o.Namespace, Revision: o.Revision,
 		Client: s.client, Elections: s.elections, Converter: s.gateways, Status: s.status,
 		Recovery: s.recovery, Log: s.logs.Scope("gateway"),
 	})

@@ -9,6 +9,6 @@ import (
 )
 
 // shared is the API server of this package's tests, started for the first that asks for it.
-var shared = cluster.NewShared(cluster.Options{}) //nolint:gochecknoglobals // started once for all tests
+var shared = cluster.NewShared(cluster.Options{IstioKinds: true}) //nolint:gochecknoglobals // started once for all tests
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

@@ -33,17 +33,17 @@ func (s *server) converters() []registry.Converter {
 		// No controller creates EndpointSlices for pods that are read from files, so the converter
 		// does. An API server has a controller for that.
 		EndpointsFromPods: !s.options.ServicesFromCluster(),
-		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, IgnoreWorkloadEntries: o.IgnoreWorkloadEntries,
-		ClusterSet: o.ClusterSet, Labels: o.Labels, IgnoreGateways: o.IgnoreGateways, Recovery: s.recovery,
+		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, SelectWorkloadEntries: o.SelectWorkloadEntries,
+		ClusterSet: o.ClusterSet, Labels: o.Labels, DiscoverGateways: o.DiscoverGateways, Recovery: s.recovery,
 	})
 	s.health.AddPendingEndpoints(services.PendingEndpoints)
 	s.clusterSets.Add(id, services)
 	list := []registry.Converter{s.ingresses}
-	if !s.options.GatewayAPI.Off {
+	if s.options.GatewayAPI.Enabled {
 		list = append(list, s.gateways)
 	}
 	return append(s.options.AppendRegistryConverters(list, s.recovery),
-		serviceentry.New(serviceentry.Options{Cluster: id, IgnorePods: o.IgnorePods, Labels: o.Labels, Recovery: s.recovery}),
+		serviceentry.New(serviceentry.Options{Cluster: id, SelectPods: o.SelectPods, Labels: o.Labels, Recovery: s.recovery}),
 		services,
 	)
 }

@@ -126,7 +126,7 @@ func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (a
 		Type: proxyType, Environment: env, Config: config,
 		Labels: labels, Annotations: annotations, Interfaces: interfaces,
 		Domain: f.domain, IstioLevel: obs.IstioLevel, Version: obs.Version, OutlierLogPath: f.outlierLogPath,
-		NoIdentity: !agent.HasIdentity(config, env), SeparateFileServer: agent.HasSeparateFileServer(env),
+		HasIdentity: agent.HasIdentity(config, env), SeparateFileServer: agent.HasSeparateFileServer(env),
 	}
 	n, err := node.Build(in)
 	if err != nil {

@@ -23,17 +23,17 @@ type Environment struct {
 	// BootstrapTemplate is a file that replaces the built-in bootstrap (ISTIO_BOOTSTRAP).
 	// BootstrapOverride is a file that Envoy merges over it (ISTIO_BOOTSTRAP_OVERRIDE).
 	BootstrapTemplate, BootstrapOverride string
-	// DisableEnvoy runs the agent without Envoy (DISABLE_ENVOY, default false).
-	DisableEnvoy bool
+	// RunEnvoy runs an Envoy beside the agent (default true; DISABLE_ENVOY=true disables it).
+	RunEnvoy bool
 	// DeltaXDS selects the delta protocol for xDS instead of SotW (ISTIO_DELTA_XDS, default true).
 	DeltaXDS bool
 	// HotRestart replaces Envoy by a new process without losing a request when the agent receives
 	// SIGHUP or the user's bootstrap files change (MESHPILOT_HOT_RESTART, default false). Istio's
 	// agent supported this up to 1.6.
 	HotRestart bool
-	// SkipDeprecatedLogs suppresses Envoy's warnings about deprecated fields
-	// (ENVOY_SKIP_DEPRECATED_LOGS, default true).
-	SkipDeprecatedLogs bool
+	// LogDeprecations lets Envoy log warnings about deprecated fields (default false;
+	// ENVOY_SKIP_DEPRECATED_LOGS=false enables it).
+	LogDeprecations bool
 
 	// ExitOnZeroActiveConnections ends draining when the last connection is closed, but not before
 	// MinimumDrainDuration (EXIT_ON_ZERO_ACTIVE_CONNECTIONS, default false; MINIMUM_DRAIN_DURATION,
@@ -100,10 +100,10 @@ func Parse(vars Variables) (Environment, error) {
 		HostIP:      r.readAddressText("HOST_IP"),
 
 		BootstrapTemplate: vars["ISTIO_BOOTSTRAP"], BootstrapOverride: vars["ISTIO_BOOTSTRAP_OVERRIDE"],
-		DisableEnvoy:       r.readBool("DISABLE_ENVOY", false),
-		DeltaXDS:           r.readBool("ISTIO_DELTA_XDS", true),
-		HotRestart:         r.readBool("MESHPILOT_HOT_RESTART", false),
-		SkipDeprecatedLogs: r.readBool("ENVOY_SKIP_DEPRECATED_LOGS", true),
+		RunEnvoy:        !r.readBool("DISABLE_ENVOY", false),
+		DeltaXDS:        r.readBool("ISTIO_DELTA_XDS", true),
+		HotRestart:      r.readBool("MESHPILOT_HOT_RESTART", false),
+		LogDeprecations: !r.readBool("ENVOY_SKIP_DEPRECATED_LOGS", true),
 
 		ExitOnZeroActiveConnections: r.readBool("EXIT_ON_ZERO_ACTIVE_CONNECTIONS", false),
 		MinimumDrainDuration:        r.readDuration("MINIMUM_DRAIN_DURATION", 5*time.Second),

@@ -12,7 +12,7 @@ import (
 // defaults returns the Environment of no variables.
 func defaults() Environment {
 	return Environment{
-		DeltaXDS: true, SkipDeprecatedLogs: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
+		DeltaXDS: true, RunEnvoy: true, MinimumDrainDuration: 5 * time.Second, TerminationDrainDuration: -1,
 		EnvoyStatusPort: 15021, EnvoyPrometheusPort: 15090, Metadata: map[string]any{},
 		Security: Security{
 			CertProvider: "istiod", MeshRoots: "./var/run/secrets/istio/root-cert.pem", Token: "./var/run/secrets/tokens/istio-token", TokenForCSR: true,
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		}},
 		{"switches", []string{"DISABLE_ENVOY=1", "ENVOY_SKIP_DEPRECATED_LOGS=false", "ISTIO_DELTA_XDS=false", "MESHPILOT_HOT_RESTART=true"}, func(e *Environment) {
 			e.HotRestart = true
-			e.DisableEnvoy, e.SkipDeprecatedLogs, e.DeltaXDS = true, false, false
+			e.RunEnvoy, e.LogDeprecations, e.DeltaXDS = false, true, false
 		}},
 		{"bootstrap", []string{"ISTIO_BOOTSTRAP=/t", "ISTIO_BOOTSTRAP_OVERRIDE=/o"}, func(e *Environment) { e.BootstrapTemplate, e.BootstrapOverride = "/t", "/o" }},
 		{"whole cores", []string{"ISTIO_CPU_LIMIT=2"}, func(e *Environment) { e.CPULimit = 2 }},

@@ -18,8 +18,9 @@ type Settings struct {
 	Config               *meshconfig.ProxyConfig
 	Levels               Levels
 	// Addresses are the proxy's own addresses.
-	Addresses          []netip.Addr
-	SkipDeprecatedLogs bool
+	Addresses []netip.Addr
+	// LogDeprecations lets Envoy log warnings about deprecated fields.
+	LogDeprecations bool
 	// HotRestart configures hot restart. If nil, it is disabled.
 	HotRestart *HotRestart
 }
@@ -73,7 +74,7 @@ func BuildArgs(s Settings) []string {
 	if len(s.Levels.Components) > 0 {
 		args = append(args, "--component-log-level", strings.Join(s.Levels.Components, ","))
 	}
-	if s.SkipDeprecatedLogs {
+	if !s.LogDeprecations {
 		args = append(args, "--skip-deprecated-logs")
 	}
 	// Without the argument, as with 0, Envoy starts one worker per hardware thread.

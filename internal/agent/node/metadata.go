@@ -100,7 +100,7 @@ func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	if in.SeparateFileServer {
 		all["file-credential"] = "true" // spelled as in Istio's agent
 	}
-	if in.NoIdentity {
+	if !in.HasIdentity {
 		// A key of meshpilot. Without it the control plane assumes that the agent's SDS server has
 		// "default" and "ROOTCA".
 		all["MESHPILOT_IDENTITY"] = "none"

@@ -34,8 +34,8 @@ type Input struct {
 	Version string
 	// OutlierLogPath is the file to which Envoy logs ejected hosts. If empty, none is written.
 	OutlierLogPath string
-	// NoIdentity is set if the workload has no certificate of the mesh.
-	NoIdentity bool
+	// HasIdentity is set if the workload has a certificate of the mesh.
+	HasIdentity bool
 	// SeparateFileServer is set if another SDS server has the workload's identity and the agent
 	// serves only secrets from files.
 	SeparateFileServer bool

@@ -20,7 +20,7 @@ func from(t *testing.T, vars ...string) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Type: mesh.SidecarProxy, Environment: env, Config: proxyconfig.DefaultConfig(), IstioLevel: "1.2.3", Version: "0.1.2"}
+	return Input{Type: mesh.SidecarProxy, Environment: env, Config: proxyconfig.DefaultConfig(), IstioLevel: "1.2.3", Version: "0.1.2", HasIdentity: true}
 }
 
 func build(t *testing.T, in Input) Node {
@@ -275,11 +275,11 @@ func TestScrapeTarget(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	in := from(t)
-	in.Environment.EnvoySecureMetricsPort, in.NoIdentity = 15091, true
+	in.Environment.EnvoySecureMetricsPort, in.HasIdentity = 15091, false
 	if got := Warnings(build(t, in)); len(got) != 1 || !strings.Contains(got[0], "ENVOY_SECURE_METRICS_PORT has no effect") {
 		t.Errorf("without a certificate: got %v", got)
 	}
-	in.NoIdentity = false
+	in.HasIdentity = true
 	if got := Warnings(build(t, in)); got != nil {
 		t.Errorf("with a certificate: got %v, want none", got)
 	}

@@ -29,8 +29,8 @@ type Options struct {
 	Blocked []netip.Prefix
 	// Roots are the trusted root certificates. If nil, the system's are used.
 	Roots *x509.CertPool
-	// Unverified disables certificate verification (default false).
-	Unverified bool
+	// AcceptAnyCertificate accepts any server certificate (default false).
+	AcceptAnyCertificate bool
 }
 
 const (
@@ -63,7 +63,7 @@ func NewClient(o Options) *http.Client {
 		Transport: limitedTransport{&http.Transport{
 			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{
 				MinVersion: tls.VersionTLS12, RootCAs: o.Roots,
-				InsecureSkipVerify: o.Unverified, //nolint:gosec // an operator's explicit choice
+				InsecureSkipVerify: o.AcceptAnyCertificate, //nolint:gosec // an operator's explicit choice
 			},
 			TLSHandshakeTimeout: o.Timeout, ResponseHeaderTimeout: o.Timeout, MaxResponseHeaderBytes: 64 << 10,
 			MaxIdleConnsPerHost: 1, IdleConnTimeout: o.Timeout, ForceAttemptHTTP2: true,

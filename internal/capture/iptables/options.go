@@ -78,7 +78,7 @@ type Options struct {
 
 	DryRun           bool   // -n: print the rules, change nothing
 	AsCommands       bool   // --restore-format=false: print them as commands
-	SkipRuleApply    bool   // --skip-rule-apply: change nothing; for a container that only validates
+	ApplyRules       bool   // add or remove rules (default true); --skip-rule-apply: only validate
 	RunValidation    bool   // --run-validation: verify that a connection is captured
 	CleanupOnly      bool   // --cleanup-only: remove the rules
 	Reconcile        bool   // --reconcile: replace different rules of an earlier run
@@ -107,6 +107,7 @@ func DefaultOptions() Options {
 		TProxyRouteTable:   133,
 		OwnerGroups:        Selection[uint32]{All: true},
 		LoopbackCIDR:       netip.MustParsePrefix("127.0.0.1/32"),
+		ApplyRules:         true,
 		ProbePort:          15002,
 		ProbeTimeout:       5 * time.Second,
 	}
@@ -141,7 +142,7 @@ func (o Options) LogValue() slog.Value {
 		slog.Bool("dual-stack", o.DualStack),
 		slog.Bool("dry-run", o.DryRun),
 		slog.Bool("restore-format", !o.AsCommands),
-		slog.Bool("skip-rule-apply", o.SkipRuleApply),
+		slog.Bool("skip-rule-apply", !o.ApplyRules),
 		slog.Bool("run-validation", o.RunValidation),
 		slog.Bool("cleanup-only", o.CleanupOnly),
 		slog.Bool("reconcile", o.Reconcile),

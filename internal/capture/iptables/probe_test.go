@@ -20,7 +20,7 @@ func TestValidationAfterwards(t *testing.T) {
 				options.ProxyMark = otherMark
 			}
 			mustRun(t, pod, options)
-			options.SkipRuleApply, options.RunValidation = true, true
+			options.ApplyRules, options.RunValidation = false, true
 			mustRun(t, pod, options)
 		})
 	}
@@ -36,7 +36,7 @@ func TestValidation(t *testing.T) {
 				options.ProxyMark = proxyMark
 			}
 			before := options
-			before.SkipRuleApply, before.ProbeTimeout = true, 150*time.Millisecond
+			before.ApplyRules, before.ProbeTimeout = false, 150*time.Millisecond
 			if err := run(t, pod, before); !errors.Is(err, iptables.ErrValidation) {
 				t.Errorf("without rules: got error %v, want ErrValidation", err)
 			}

@@ -79,7 +79,7 @@ func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 }
 
 // applyOrPrint applies the rules, or only prints them in a dry run, and validates the capture if
-// requested. With SkipRuleApply nothing is applied.
+// requested. Unless ApplyRules is set nothing is applied.
 func applyOrPrint(ctx context.Context, o Options, env Environment) error {
 	o, addrs, err := resolveOptions(o, env)
 	if err != nil {
@@ -92,7 +92,7 @@ func applyOrPrint(ctx context.Context, o Options, env Environment) error {
 	if o.DryRun {
 		return printRules(want, o, env)
 	}
-	if o.SkipRuleApply {
+	if !o.ApplyRules {
 		env.Log.Info("not applying rules (--skip-rule-apply)")
 	} else if err := applyRules(ctx, want, o, env); err != nil {
 		return err
@@ -189,9 +189,9 @@ func holdingRules(ctx context.Context, backends []backend, env Environment) []ba
 }
 
 // cleanUp removes our rules from every backend, whichever applied them, and routing and addresses.
-// In a dry run or with SkipRuleApply it only logs.
+// In a dry run, or unless ApplyRules is set, it only logs.
 func cleanUp(ctx context.Context, o Options, env Environment) error {
-	if o.DryRun || o.SkipRuleApply {
+	if o.DryRun || !o.ApplyRules {
 		env.Log.Info("not removing rules (--dry-run or --skip-rule-apply)")
 		return nil
 	}

@@ -183,6 +183,8 @@ func Defaults() Options {
 		Webhooks:   admission.Settings{Inject: true},
 		Status:     status.Settings{Conditions: true},
 		Workloads:  autoregister.DefaultSettings(),
+		Registry:   DefaultRegistry(),
+		GatewayAPI: DefaultGatewayAPI(),
 		Issuers:    jwks.DefaultSettings(),
 		Push:       Push{DebounceMax: 10 * time.Second},
 	}

@@ -16,9 +16,9 @@ type Settings struct {
 	// Loopback allows keys to be fetched from the control plane's own machine, as in a mesh on a
 	// laptop (default false; MESHPILOT_JWKS_LOOPBACK).
 	Loopback bool
-	// Unverified accepts any server certificate (default false;
+	// AcceptAnyCertificate accepts any server certificate (default false;
 	// JWKS_RESOLVER_INSECURE_SKIP_VERIFY).
-	Unverified bool
+	AcceptAnyCertificate bool
 	// RootsFile is a file with roots that are trusted besides the system's. A missing file is
 	// ignored.
 	RootsFile string

@@ -24,7 +24,7 @@ import (
 
 // shared is the API server of this package's tests.
 var shared = cluster.NewShared(
-	cluster.Options{NoIstioKinds: true},
+	cluster.Options{},
 ) //nolint:gochecknoglobals // started once for all tests
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

@@ -25,7 +25,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, NoIstioKinds: true})
+var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 

@@ -27,7 +27,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard})
+var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, IstioKinds: true})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 

@@ -37,7 +37,7 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 		Proxy_100Continue: !b.settings.Features.AnswerExpectContinue,
 		UpgradeConfigs:    []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
 	}
-	if b.side().IgnoreRequestID {
+	if !b.side().SamplesByRequestID {
 		m.RequestIdExtension = &hcmv3.RequestIDExtension{TypedConfig: resource.Pack(&uuidv3.UuidRequestIdConfig{
 			UseRequestIdForTraceSampling: wrapperspb.Bool(false),
 		})}
@@ -126,7 +126,7 @@ func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 			MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0),
 		},
 	}
-	if !r.NoRetry {
+	if r.Retries {
 		// The application may close an idle connection while a request is sent on it. It has not
 		// read that request.
 		action.RetryPolicy = &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)}

@@ -147,7 +147,7 @@ func (p inboundPort) chains(address string) (http, tcp *Chain) {
 		Inbound: &InboundRoute{
 			Cluster: p.cluster(), VirtualHost: "inbound|http|" + formatNumber(p.hostPort),
 			Operation: p.service + ":" + formatNumber(p.servicePort) + "/*",
-			NoRetry:   p.protocol.IsHTTP2(), // Streams may stay open for hours.
+			Retries:   !p.protocol.IsHTTP2(), // Its streams may stay open for hours.
 		},
 	}}
 	tcp = &Chain{Name: n, TCP: forwardTo(p.cluster())}

@@ -114,9 +114,9 @@ type InboundRoute struct {
 	VirtualHost string
 	// Operation is the name in traces: "reviews.default.svc.cluster.local:9080/*".
 	Operation string
-	// NoRetry omits the retry policy. With one, Envoy keeps the body of every open stream up to its
+	// Retries adds a retry policy. With one, Envoy keeps the body of every open stream up to its
 	// buffer limit (1 MiB).
-	NoRetry bool
+	Retries bool
 }
 
 // TCP is a TCP proxy.

@@ -99,7 +99,7 @@ func (h *HTTP) appendText(b []byte) []byte {
 		b = appendWord(append(b, " => "...), r.Cluster)
 		b = appendWord(append(b, ", host "...), r.VirtualHost)
 		b = appendWord(append(b, ", operation "...), r.Operation)
-		b = appendFlag(b, ", no retry", r.NoRetry)
+		b = appendFlag(b, ", no retry", !r.Retries)
 	}
 	b = appendFlag(b, ", grpc-web", h.GRPCWeb)
 	b = h.Lookup.appendText(b)

@@ -72,7 +72,7 @@ func sideText(t testing.TB, s *Side) []byte {
 	if s.Tracing != nil {
 		fmt.Fprintf(&b, "# spans\n%s", golden.YAML(t, s.Tracing))
 	}
-	if s.IgnoreRequestID {
+	if !s.SamplesByRequestID {
 		b.WriteString("# sampled whatever the request's id says\n")
 	}
 	if b.Len() == 0 {

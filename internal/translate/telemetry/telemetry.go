@@ -42,8 +42,9 @@ type Side struct {
 	LogConnected bool
 	// Tracing is nil if tracing is disabled.
 	Tracing *hcmv3.HttpConnectionManager_Tracing
-	// IgnoreRequestID neither reads the sampling decision from the request ID nor writes it there.
-	IgnoreRequestID bool
+	// SamplesByRequestID reads the sampling decision from the request ID and writes it there. It is
+	// true unless a Telemetry object disables it.
+	SamplesByRequestID bool
 }
 
 // Table generates Telemetries and caches each distinct one. It is safe for concurrent use.

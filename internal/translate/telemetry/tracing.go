@@ -37,6 +37,7 @@ type traceChoice struct {
 // MeshConfig.enableTracing and ProxyConfig.tracing apply. Nothing is set if it is disabled or the
 // provider cannot be used, which is a Problem.
 func (m *builder) addTracing(s side, out *Side) {
+	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
 	switch {
 	case !any && !m.settings.Mesh.GetEnableTracing(), c.disabled:
@@ -55,7 +56,7 @@ func (m *builder) addTracing(s side, out *Side) {
 	default:
 		t.NoContextPropagation = c.noContext
 	}
-	out.Tracing, out.IgnoreRequestID = t, c.sampledByRequestID != nil && !*c.sampledByRequestID
+	out.Tracing, out.SamplesByRequestID = t, c.sampledByRequestID == nil || *c.sampledByRequestID
 }
 
 // chooseTracing merges the entries of all objects that apply to the side; later ones override. any

@@ -20,14 +20,15 @@ import (
 type Options struct {
 	// Binaries is the directory of pilot-discovery, pilot-agent, istio-iptables, pilotctl and bookinfo. Required.
 	Binaries string
-	// Envoy is the path of an Envoy. Required, unless WithoutSidecars.
+	// Envoy is the path of an Envoy. Required with Sidecars.
 	Envoy string
 	// Dir is where everything is kept: config/ that the control plane reads, and logs by node. It must exist.
 	Dir string
 	// Manifests hold the pods and services, see bookinfo.Platform.
 	Manifests fs.FS
-	// WithoutSidecars runs the apps alone: no control plane, no capture, and a service's name means one of its pods.
-	WithoutSidecars bool
+	// Sidecars runs a control plane, and a captured sidecar beside each app (default false). Without them a service's
+	// name resolves to one of its pods.
+	Sidecars bool
 	// Hosts are more names that every pod resolves, besides those of services.
 	Hosts map[string]netip.Addr
 	// Replicas is how many control planes there are, to which the pods are dealt out in turn; 0 is 1.
@@ -90,7 +91,7 @@ func absolute(opts *Options) (err error) {
 		}
 	}
 	programs := []string{filepath.Join(opts.Binaries, appImage)}
-	if !opts.WithoutSidecars {
+	if opts.Sidecars {
 		for _, name := range []string{"pilot-discovery", "pilot-agent", "istio-iptables", "pilotctl"} {
 			programs = append(programs, filepath.Join(opts.Binaries, name))
 		}
@@ -117,7 +118,7 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 	if err := m.each(ctx, func(ctx context.Context, w *Workload) error { return w.startApp(ctx, opts.Binaries) }); err != nil {
 		return err
 	}
-	if opts.WithoutSidecars {
+	if !opts.Sidecars {
 		return nil
 	}
 	ca := authority{dir: filepath.Join(opts.Dir, "ca"), pilotctl: filepath.Join(opts.Binaries, "pilotctl")}
@@ -190,7 +191,7 @@ func newSidecar(o Options, ca authority) (*sidecar, error) {
 
 func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 	address := clusterIP
-	if opts.WithoutSidecars {
+	if !opts.Sidecars {
 		address = platform.firstEndpoint
 	}
 	for i, pod := range platform.pods {

@@ -29,7 +29,7 @@ func TestAppsWithoutSidecars(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	m, err := Start(ctx, Options{
-		Binaries: buildApp(t), Dir: t.TempDir(), Manifests: bookinfo.Platform(), WithoutSidecars: true, Progress: t.Logf,
+		Binaries: buildApp(t), Dir: t.TempDir(), Manifests: bookinfo.Platform(), Progress: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func TestStartNamesWhatIsMissing(t *testing.T) {
 	pods := fstest.MapFS{"p.yaml": {Data: []byte("kind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n")}}
 	for want, opts := range map[string]Options{
 		"hold no pod":     {Manifests: fstest.MapFS{}},
-		"pilot-discovery": {Manifests: pods, Binaries: buildApp(t), Envoy: "/bin/true"},
-		"bookinfo":        {Manifests: pods, Binaries: t.TempDir(), WithoutSidecars: true},
+		"pilot-discovery": {Manifests: pods, Binaries: buildApp(t), Envoy: "/bin/true", Sidecars: true},
+		"bookinfo":        {Manifests: pods, Binaries: t.TempDir()},
 		"q.yaml, document 2": {Manifests: fstest.MapFS{
 			"q.yaml": {Data: []byte("kind: Node\n---\nkind: Pod\nspec: {contaners: []}\n")},
 		}},

@@ -241,7 +241,7 @@ func telemetryProduct(t testing.TB, c *Case) string {
 		if section := []string{"client", "server"}[i]; c.input(section) == nil {
 			continue
 		}
-		fmt.Fprintln(&b, i, side.LogConnected, side.IgnoreRequestID)
+		fmt.Fprintln(&b, i, side.LogConnected, side.SamplesByRequestID)
 		for _, logs := range [][]*accesslogv3.AccessLog{side.HTTPLogs, side.TCPLogs} {
 			b.WriteString(messages(t, logs) + "\n")
 		}

@@ -74,7 +74,7 @@ func TestOurAgentWithIstiod(t *testing.T) {
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
 
 	// istiod does not start without an API server (it panics). That also reviews the agent's token.
-	c := cluster.Start(t, cluster.Options{})
+	c := cluster.Start(t, cluster.Options{IstioKinds: true})
 	client := c.Client(t)
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

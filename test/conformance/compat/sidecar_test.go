@@ -150,7 +150,7 @@ func newShop(t *testing.T) *shop {
 		},
 	}}, images...)
 	s := &shop{T: t, istioctl: peer(t, "istioctl")}
-	s.cluster = cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images})
+	s.cluster = cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
 	if err := mesh.InstallCharts(t.Context(), s.cluster.Programs(), s.cluster.Kubeconfig(), mesh.Charts()[:2]...); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ const (
 func TestSameAsIstiod(t *testing.T) {
 	check := scorecard.Check(t, 19, scorecard.Size("proxies", len(proxies())), scorecard.Size("objects", objects(t)))
 	scorecard.Heavy(t) // it builds istiod
-	kubeconfig := cluster.Start(t, cluster.Options{}).Kubeconfig()
+	kubeconfig := cluster.Start(t, cluster.Options{IstioKinds: true}).Kubeconfig()
 	ours := serve(t, target.Plane{Kind: target.Meshpilot, Binary: ourProgram(t)}, "")
 	theirs := serve(t, target.Plane{Kind: target.Istiod, Binary: istiod(t)}, kubeconfig)
 	compared, unlisted := 0, 0

@@ -59,7 +59,7 @@ func (e *Environment) start(ctx context.Context) (err error) {
 		return err
 	}
 	e.Cluster, err = cluster.Up(ctx, cluster.Options{
-		Tier: cluster.Node, GatewayAPI: e.options.Channel, NoIstioKinds: true, // A chart installs those.
+		Tier: cluster.Node, GatewayAPI: e.options.Channel, // A chart installs those.
 		Images: slices.Concat(images, more), Dir: e.options.Dir, Output: e.options.Output,
 	})
 	if err != nil {

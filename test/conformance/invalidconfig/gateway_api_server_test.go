@@ -82,7 +82,7 @@ func (s server) conditions(u *unstructured.Unstructured) ([]string, error) {
 // mistake. The statuses of the good objects stay.
 func TestWrongGatewayAPIObjectsOnAServer(t *testing.T) {
 	longtest.Test(t)
-	c := cluster.Start(t, cluster.Options{Tier: cluster.API, GatewayAPI: cluster.Experimental})
+	c := cluster.Start(t, cluster.Options{Tier: cluster.API, IstioKinds: true, GatewayAPI: cluster.Experimental})
 	client, err := kube.NewClient(c.Config())
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func startWorld(t *testing.T, s *scene) *world {
 	}
 	w.writeMeshConfig(t)
 	w.mesh = meshtest.Start(t, mesh.Options{
-		Binaries: bin, Envoy: proxy, Dir: w.dir, Manifests: w.manifests(t), Hosts: s.table.Hosts, Progress: t.Logf,
+		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: w.dir, Manifests: w.manifests(t), Hosts: s.table.Hosts, Progress: t.Logf,
 		ControlPlaneArgs: []string{"--secretsPlainText=anyone"}, // gateways have no certificates of their own to ask for others with
 	})
 	w.startBackends(t)

@@ -72,7 +72,7 @@ func startWorld(t *testing.T, bin string, version internalmesh.EnvoyVersion) *wo
 	proxy := envoy.RequireRelease(t, version)
 	t.Chdir(w.dir)
 	w.Mesh = meshtest.Start(t, mesh.Options{
-		Binaries: bin, Envoy: proxy, Dir: w.dir, Progress: t.Logf, Manifests: fstest.MapFS{"pods.yaml": {Data: pods}},
+		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: w.dir, Progress: t.Logf, Manifests: fstest.MapFS{"pods.yaml": {Data: pods}},
 	})
 	for name := range serverAddresses() {
 		w.serve(t, name)

@@ -51,7 +51,9 @@ func without(rules []rbacv1.PolicyRule, g grant) (out []rbacv1.PolicyRule) {
 func TestEachDroppedPermissionIsNoticed(t *testing.T) {
 	longtest.Test(t)
 	flags, log := auditing(t)
-	c := cluster.Start(t, cluster.Options{GatewayAPI: cluster.Standard, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags})
+	c := cluster.Start(t, cluster.Options{
+		GatewayAPI: cluster.Standard, IstioKinds: true, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags,
+	})
 	h := newHelm(t, c.Kubeconfig())
 	values := []string{"autoscaleEnabled=false", "gatewaySecrets.namespaces={shop}"}
 	createNamespace(t, c, "shop")

@@ -69,7 +69,7 @@ func bookinfoMesh(t *testing.T) *mesh.Mesh {
 		ctx, cancel := context.WithTimeout(context.Background(), startTime)
 		defer cancel()
 		shared.mesh, shared.err = mesh.Start(ctx, mesh.Options{
-			Binaries: bin, Envoy: proxy, Dir: shared.dir, Manifests: bookinfo.Platform(), Progress: t.Logf,
+			Binaries: bin, Envoy: proxy, Sidecars: true, Dir: shared.dir, Manifests: bookinfo.Platform(), Progress: t.Logf,
 		})
 	})
 	if shared.err != nil {

@@ -50,7 +50,7 @@ func newShop(t *testing.T) *shopOnCluster {
 	images = append(images, image.Image{
 		Match: "greeter:*", Entrypoint: []string{path}, Files: map[string]string{path: greeter}, User: clustermesh.ApplicationUser,
 	})
-	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images})
+	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
 	// No gateway: nobody calls from outside.
 	if err := clustermesh.InstallCharts(t.Context(), c.Programs(), c.Kubeconfig(), clustermesh.Charts()[:2]...); err != nil {
 		t.Fatal(err)

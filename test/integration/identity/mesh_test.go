@@ -68,7 +68,7 @@ func startWorld(t *testing.T) *world {
 	}
 	pods, services := read(t, "pods.yaml"), read(t, "services.yaml")
 	w.Mesh = meshtest.Start(t, mesh.Options{
-		Binaries: bin, Envoy: proxy, Dir: w.dir, Progress: t.Logf,
+		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: w.dir, Progress: t.Logf,
 		Manifests:        fstest.MapFS{"pods.yaml": {Data: pods}, "services.yaml": {Data: services}},
 		ControlPlaneArgs: []string{"--meshConfig", filepath.Join(w.dir, settingsFile)},
 		ControlPlaneEnv:  []string{"SSL_CERT_FILE=" + filepath.Join(w.dir, "web.pem")},

@@ -21,7 +21,7 @@ func TestStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images})
+	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
 	stage, err := story.NewStage(c, audience{t})
 	if err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 )
 
 // shared is the cluster that config is read from.
-var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard})
+var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, IstioKinds: true})
 
 // other is one that is read from there.
-var other = cluster.NewShared(cluster.Options{NoIstioKinds: true})
+var other = cluster.NewShared(cluster.Options{IstioKinds: true})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(other.Around(m))) }
 

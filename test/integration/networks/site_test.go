@@ -48,7 +48,7 @@ func startSites(t *testing.T, names ...string) []site {
 	}
 	var sites []site
 	for i, name := range names {
-		c := cluster.Start(t, cluster.Options{Tier: cluster.Node, NoIstioKinds: true, Images: images, Index: i})
+		c := cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images, Index: i})
 		sites = append(sites, site{c, t, name, i, c.Client(t)})
 	}
 	for i, s := range sites {

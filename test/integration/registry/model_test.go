@@ -24,7 +24,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-var shared = cluster.NewShared(cluster.Options{Tier: cluster.Controllers})
+var shared = cluster.NewShared(cluster.Options{Tier: cluster.Controllers, IstioKinds: true})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
@@ -78,7 +78,9 @@ func start(t *testing.T, c *cluster.Cluster) *model {
 			Feeds:   []ingest.Feed{settingsFeed(m.settings), source},
 			Filters: []registry.Converter{namespaces.New(namespaces.Options{Sources: []string{source.Name()}})},
 			Converters: []registry.Converter{
-				ingress.New(ingress.Options{}), serviceentry.New(serviceentry.Options{Cluster: "c1"}), kuberegistry.New(kuberegistry.Options{Cluster: "c1"}),
+				ingress.New(ingress.Options{}),
+				serviceentry.New(serviceentry.Options{Cluster: "c1", SelectPods: true}),
+				kuberegistry.New(kuberegistry.Options{Cluster: "c1", SelectWorkloadEntries: true, DiscoverGateways: true}),
 			},
 			Builder: snapshot.NewBuilder(snapshot.Options{Cluster: "c1"}), Log: slog.New(slog.DiscardHandler), Publish: m.publish,
 		})

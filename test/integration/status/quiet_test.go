@@ -14,7 +14,7 @@ import (
 
 // That a ServiceEntry is told which addresses its hosts were given alters nothing that proxies see.
 func TestToldAddressesAreNoChange(t *testing.T) {
-	converter := serviceentry.New(serviceentry.Options{Cluster: "Kubernetes"})
+	converter := serviceentry.New(serviceentry.Options{Cluster: "Kubernetes", SelectPods: true})
 	builder := snapshot.NewBuilder(snapshot.Options{Allocation: snapshot.DefaultAllocation()})
 	apply := func(status *config.Status) (*snapshot.Snapshot, snapshot.Delta) {
 		c, err := config.New(config.Meta{Key: config.Key{Kind: api.ServiceEntry, Namespace: "shop", Name: "db"}, Status: status}, &networking.ServiceEntry{

@@ -106,7 +106,7 @@ func filePlane(t *testing.T, network *netns.Network) *plane {
 
 // kubernetesPlane is a mesh with an API server.
 func kubernetesPlane(t *testing.T, network *netns.Network) *plane {
-	c := cluster.Start(t, cluster.Options{})
+	c := cluster.Start(t, cluster.Options{IstioKinds: true})
 	p := newPlane(t, network, "--kubeconfig", c.Kubeconfig())
 	lead(t, p.node, c.Config())
 	client := c.Client(t)

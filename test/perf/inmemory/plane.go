@@ -50,9 +50,12 @@ func New(m *workload.Mesh) (*Plane, error) {
 		Table: translate.NewTable(translate.Options{}),
 		converters: []registry.Converter{
 			serviceentry.New(
-				serviceentry.Options{Cluster: cluster},
+				serviceentry.Options{Cluster: cluster, SelectPods: true},
 			),
-			kube.New(kube.Options{Cluster: cluster, EndpointsFromPods: true}),
+			kube.New(kube.Options{
+				Cluster: cluster, EndpointsFromPods: true,
+				SelectWorkloadEntries: true, DiscoverGateways: true,
+			}),
 		},
 		expected: map[string]*expectation{},
 		encoded:  map[string]int{},

@@ -241,7 +241,7 @@ func TestRightsAreLost(t *testing.T) {
 func TestDefinitionIsRemoved(t *testing.T) {
 	scorecard.Check(t, 23)
 	longtest.Test(t)
-	own := cluster.Start(t, cluster.Options{})
+	own := cluster.Start(t, cluster.Options{IstioKinds: true})
 	m := newMesh(t, own)
 	m.service("stays", "10.1.0.1")
 	m.must(m.rule("stays", "1s"))

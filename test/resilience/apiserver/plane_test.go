@@ -16,7 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/controlplane"
 )
 
-var shared = cluster.NewShared(cluster.Options{})
+var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 

@@ -27,7 +27,7 @@ const patience = 2 * time.Minute
 func controlPlane(t *testing.T) (p target.Plane, kubeconfig string) {
 	t.Helper()
 	if peer := scorecard.Peer(); peer != "" {
-		return target.Plane{Kind: target.Istiod, Binary: peer}, cluster.Start(t, cluster.Options{}).Kubeconfig()
+		return target.Plane{Kind: target.Istiod, Binary: peer}, cluster.Start(t, cluster.Options{IstioKinds: true}).Kubeconfig()
 	}
 	binary, err := program.Build(t.Context(), "cmd/pilot-discovery")
 	if err != nil {

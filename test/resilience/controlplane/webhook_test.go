@@ -35,7 +35,7 @@ func TestWebhookLatency(t *testing.T) {
 	const workers = 4
 	check := scorecard.Check(t, 41, scorecard.Size("reviews", reviews), scorecard.Size("at a time", workers))
 	longtest.Test(t)
-	c := cluster.Start(t, cluster.Options{})
+	c := cluster.Start(t, cluster.Options{IstioKinds: true})
 	url := startWebhooks(t, c)
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		MaxIdleConnsPerHost: workers,

@@ -131,7 +131,7 @@ func group(account string) string {
 
 func startScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{t: t, cluster: cluster.Start(t, cluster.Options{}), identities: map[string]identity{}}
+	s := &scene{t: t, cluster: cluster.Start(t, cluster.Options{IstioKinds: true}), identities: map[string]identity{}}
 	text := objects + group(honestAccount) + group(removedAccount)
 	for _, account := range threeIdentities {
 		text += group(account)

@@ -24,7 +24,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-var shared = NewShared(Options{})
+var shared = NewShared(Options{IstioKinds: true})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
@@ -169,7 +169,7 @@ func running(t *testing.T) []string {
 
 func TestControllers(t *testing.T) {
 	longtest.Test(t)
-	c := Start(t, Options{Tier: Controllers, NoIstioKinds: true})
+	c := Start(t, Options{Tier: Controllers})
 	ns := c.Namespace(t, "controlled", nil)
 	serving.Eventually(t, 10*time.Second, "the roots of a namespace", func() error {
 		_, err := c.Client(t).CoreV1().ConfigMaps(ns).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
@@ -200,7 +200,7 @@ func TestConnectedClusters(t *testing.T) {
 	}
 	var both [2]*Cluster
 	for i := range both {
-		both[i] = Start(t, Options{Tier: Node, NoIstioKinds: true, DualStack: hasIPv6, Index: i, Images: image.Map{
+		both[i] = Start(t, Options{Tier: Node, DualStack: hasIPv6, Index: i, Images: image.Map{
 			{Match: "web", Entrypoint: []string{"python3", "-m", "http.server", "--bind", all, "--directory", "/var/empty", "8080"}},
 		}})
 		err := both[i].Apply(t.Context(), `

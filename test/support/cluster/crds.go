@@ -30,7 +30,7 @@ func crdFiles(ctx context.Context, o Options) ([]string, error) {
 		return nil, err
 	}
 	files := o.CRDs
-	if !o.NoIstioKinds {
+	if o.IstioKinds {
 		dir, err := program.Module{Dir: root}.SourceOf(ctx, "istio.io/api")
 		if err != nil {
 			return nil, err

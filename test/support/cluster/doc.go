@@ -6,7 +6,7 @@
 // paused and started again.
 //
 //	func TestSomething(t *testing.T) {
-//		c := cluster.Start(t, cluster.Options{})
+//		c := cluster.Start(t, cluster.Options{IstioKinds: true})
 //		client, err := kube.NewClient(c.Config())
 //
 // One API server serves all tests of a package, each in a namespace of its own; see [Shared].

@@ -29,13 +29,13 @@ const (
 	Experimental GatewayAPI = "experimental"
 )
 
-// Options configure a cluster. The zero value is an API server with Istio's kinds.
+// Options configure a cluster. The zero value is an API server alone.
 type Options struct {
 	Tier Tier
 	// GatewayAPI are the kinds of Gateway API to be installed.
 	GatewayAPI GatewayAPI
-	// NoIstioKinds leaves Istio's kinds out, for tests of their absence.
-	NoIstioKinds bool
+	// IstioKinds installs Istio's kinds (default false).
+	IstioKinds bool
 	// CRDs are more files or directories with CustomResourceDefinitions.
 	CRDs []string
 	// Images are the images of Pods in the tier Node, besides [BaseImages].
@@ -52,7 +52,7 @@ type Options struct {
 	Dir string
 	// APIServerArgs are more flags of kube-apiserver.
 	APIServerArgs []string
-	// Output receives progress messages; nil: nobody.
+	// Output receives progress messages. If nil, there are none.
 	Output func(format string, args ...any)
 }
 

@@ -11,7 +11,7 @@ import (
 // Shared is one cluster for all tests of a package: it comes up when the first of them asks, and
 // goes down after the last.
 //
-//	var shared = cluster.NewShared(cluster.Options{})
+//	var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
 //
 //	func TestMain(m *testing.M) { os.Exit(shared.Around(m).Run()) } // or goleak.VerifyTestMain(shared.Around(m))
 //

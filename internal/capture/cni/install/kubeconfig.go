@@ -14,8 +14,8 @@ import (
 // kubeconfig returns a kubeconfig of the installer's own service account with its current token. It
 // cannot refer to the token's file, because the plugin runs outside of the pod.
 func (o Options) kubeconfig() ([]byte, error) {
-	cluster := &clientcmdapi.Cluster{Server: o.Server, InsecureSkipTLSVerify: o.SkipTLSVerify}
-	if !o.SkipTLSVerify {
+	cluster := &clientcmdapi.Cluster{Server: o.Server, InsecureSkipTLSVerify: o.AcceptAnyCertificate}
+	if !o.AcceptAnyCertificate {
 		file := o.CAFile
 		if file == "" {
 			file = filepath.Join(o.ServiceAccount, "ca.crt")

@@ -33,9 +33,9 @@ type Options struct {
 	ServiceAccount string
 	// CAFile is the API server's CA (--kube-ca-file). If empty, it is that of the service account.
 	CAFile string
-	// SkipTLSVerify disables verification of the API server's certificate (--skip-tls-verify,
-	// default false).
-	SkipTLSVerify bool
+	// AcceptAnyCertificate lets the plugin accept any certificate of the API server (default false;
+	// --skip-tls-verify, SKIP_TLS_VERIFY).
+	AcceptAnyCertificate bool
 	// Entry is the plugin's configuration.
 	Entry cni.Config
 }

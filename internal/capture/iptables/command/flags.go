@@ -86,7 +86,9 @@ func bindApplyFlags(fs *pflag.FlagSet, o *iptables.Options) {
 		"print the rules of a dry run as input for iptables-restore instead of commands; "+
 			"an option of earlier releases of Istio")
 	fs.Lookup("restore-format").NoOptDefVal, fs.Lookup("restore-format").DefValue = "true", "true"
-	fs.BoolVar(&o.SkipRuleApply, "skip-rule-apply", o.SkipRuleApply, "change nothing, for use with --run-validation")
+	bindValue(fs, &o.ApplyRules, parseNegated, "bool", "skip-rule-apply", "",
+		"change nothing, for use with --run-validation")
+	fs.Lookup("skip-rule-apply").NoOptDefVal, fs.Lookup("skip-rule-apply").DefValue = "true", "false"
 	fs.BoolVar(&o.RunValidation, "run-validation", o.RunValidation,
 		"verify that connections are captured; exit status 126 if not")
 	bindValue(fs, &o.ProbePort, parsePort, "port", "iptables-probe-port", "",

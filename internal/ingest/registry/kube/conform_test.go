@@ -50,8 +50,8 @@ func TestConformance(t *testing.T) {
 		name    string
 		options kube.Options
 	}{
-		{"cluster", kube.Options{Cluster: "c1"}},
-		{"files", kube.Options{EndpointsFromPods: true}},
+		{"cluster", kube.Options{Cluster: "c1", SelectWorkloadEntries: true, DiscoverGateways: true}},
+		{"files", kube.Options{EndpointsFromPods: true, SelectWorkloadEntries: true, DiscoverGateways: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conform.Run(t, conform.Fixture{
@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 func TestPoisonedObjects(t *testing.T) {
 	for _, o := range []kube.Options{{Cluster: "c1"}, {EndpointsFromPods: true, ReadyOnly: true}} {
 		conform.RunPoisoned(t, func(r *recovery.Recorder) registry.Converter {
-			o.Recovery = r
+			o.Recovery, o.SelectWorkloadEntries, o.DiscoverGateways = r, true, true
 			return kube.New(o)
 		}, objects(t, reviewsService, reviewsSlice, reviewsPod, node1, manualSlice))
 	}

@@ -39,13 +39,14 @@ type Options struct {
 	// DualStack merges a pod's IPv4 and IPv6 addresses into one endpoint if the Service has both
 	// families (default false; ISTIO_DUAL_STACK). Otherwise they are two endpoints.
 	DualStack bool
-	// IgnoreWorkloadEntries excludes WorkloadEntries from the selectors of Services
-	// (PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES=false).
-	IgnoreWorkloadEntries bool
-	// Remote is set if config is read from another cluster. IgnoreGateways disables network
-	// gateways that Gateways of the Gateway API define
-	// (PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API=false).
-	Remote, IgnoreGateways bool
+	// SelectWorkloadEntries lets Services select WorkloadEntries (the control plane's default is
+	// true; PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES).
+	SelectWorkloadEntries bool
+	// DiscoverGateways uses Gateways of the Gateway API as network gateways (the control plane's
+	// default is true; PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API).
+	DiscoverGateways bool
+	// Remote is set if config is read from another cluster.
+	Remote bool
 	// ClusterSet selects the supported parts of the Multi-Cluster Services API.
 	ClusterSet ClusterSet
 	// Recovery confines panics to the object that causes them. If nil, they propagate.

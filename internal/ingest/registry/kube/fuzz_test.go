@@ -53,7 +53,10 @@ func FuzzConvert(f *testing.F) {
 				batch = append(batch, mesh.Event{Config: o})
 			}
 		}
-		o := kube.Options{EndpointsFromPods: files, ReadyOnly: files, DualStack: !files}
+		o := kube.Options{
+			EndpointsFromPods: files, ReadyOnly: files, DualStack: !files,
+			SelectWorkloadEntries: true, DiscoverGateways: true,
+		}
 		together, single, backwards := conform.NewState(), conform.NewState(), conform.NewState()
 		c := kube.New(o)
 		if err := together.Apply(c.Convert(batch)); err != nil {

@@ -45,7 +45,7 @@ func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Conf
 	var wrong problems
 	key := last.Key
 	out, converted := c.guard.Try(out, registry.Convert, key, last.Origin, func() {
-		if object == nil || c.options.IgnoreGateways {
+		if object == nil || !c.options.DiscoverGateways {
 			return
 		}
 		wrong = problemsOf(object)

@@ -48,6 +48,7 @@ func TestGatewaysOfGatewayAPI(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		options      kube.Options
+		disabled     bool
 		labels, spec string
 		want         string
 		wrong        []string
@@ -68,10 +69,10 @@ func TestGatewaysOfGatewayAPI(t *testing.T) {
 		"elsewhere, where config is":    {labels: far, spec: elsewhere + one + usual, want: "far 198.51.100.1 15443"},
 		"elsewhere, in another cluster": {options: kube.Options{Remote: true}, labels: far, spec: elsewhere + one + usual},
 		"another cluster's own":         {options: kube.Options{Remote: true}, labels: far, spec: class + one + usual, want: "far 198.51.100.1 15443"},
-		"not followed":                  {options: kube.Options{IgnoreGateways: true}, labels: far, spec: class + one + usual},
+		"not followed":                  {disabled: true, labels: far, spec: class + one + usual},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.options.Cluster = "c1"
+			test.options.Cluster, test.options.DiscoverGateways = "c1", !test.disabled
 			object := kubernetesGateway(t, test.labels, test.spec)
 			var got, wrong []string
 			passed := false

@@ -56,10 +56,12 @@ func gone(c *config.Config) mesh.Event {
 	return mesh.Event{Op: mesh.Delete, Config: &config.Config{Meta: config.Meta{Key: c.Key}}}
 }
 
-// converted returns what a new Converter makes of the manifests.
+// converted returns what a new Converter makes of the manifests. Services select WorkloadEntries, as
+// by default.
 func converted(t testing.TB, o kube.Options, manifests ...string) *conform.State {
 	t.Helper()
 	state := conform.NewState()
+	o.SelectWorkloadEntries = true
 	if err := state.Apply(kube.New(o).Convert(objects(t, manifests...))); err != nil {
 		t.Fatal(err)
 	}

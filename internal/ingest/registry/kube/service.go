@@ -111,7 +111,7 @@ func (c *Converter) newService(k name, object *config.Config, wrong *problems) *
 	}
 	if len(spec.Selector) > 0 {
 		s.Selector = spec.Selector
-		s.SelectsWorkloadEntries = !c.options.IgnoreWorkloadEntries
+		s.SelectsWorkloadEntries = c.options.SelectWorkloadEntries
 		s.SelectsPods = c.options.EndpointsFromPods && !c.slicesOf.Has(k)
 	}
 	addresses := spec.ClusterIPs

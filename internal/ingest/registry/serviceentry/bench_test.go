@@ -32,14 +32,14 @@ func BenchmarkConvertAll(b *testing.B) {
 	world := benchWorld(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if out := serviceentry.New(serviceentry.Options{}).Convert(world); len(out) != 3000 {
+		if out := serviceentry.New(serviceentry.Options{SelectPods: true}).Convert(world); len(out) != 3000 {
 			b.Fatalf("%d events", len(out))
 		}
 	}
 }
 
 func BenchmarkWorkloadEntry(b *testing.B) {
-	c := serviceentry.New(serviceentry.Options{})
+	c := serviceentry.New(serviceentry.Options{SelectPods: true})
 	c.Convert(benchWorld(b))
 	one := object(b, workloadEntry)
 	two := withSpec(b, one, func(w *networking.WorkloadEntry) { w.Address = "192.0.2.9" })

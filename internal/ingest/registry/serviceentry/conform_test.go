@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 		return mesh.Event{Config: object(t, edit(t, text, oldNew...))}
 	}
 	conform.Run(t, conform.Fixture{
-		Start:         conform.Converter(func() registry.Converter { return serviceentry.New(serviceentry.Options{}) }),
+		Start:         conform.Converter(func() registry.Converter { return serviceentry.New(serviceentry.Options{SelectPods: true}) }),
 		PassesThrough: true,
 		Objects:       mesh.Batch{one(staticEntry), one(dnsEntry), one(selectingEntry), one(workloadEntry), one(passthroughEntry)},
 		Changed: mesh.Batch{
@@ -68,6 +68,6 @@ func TestPoisonedObjects(t *testing.T) {
 		batch = append(batch, mesh.Event{Source: "test", Config: object(t, text)})
 	}
 	conform.RunPoisoned(t, func(r *recovery.Recorder) registry.Converter {
-		return serviceentry.New(serviceentry.Options{Recovery: r})
+		return serviceentry.New(serviceentry.Options{SelectPods: true, Recovery: r})
 	}, batch)
 }

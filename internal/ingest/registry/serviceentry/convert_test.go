@@ -111,7 +111,7 @@ func TestSelector(t *testing.T) {
 
 // TestIgnorePods are selected as WorkloadEntries are, unless that is turned off.
 func TestIgnorePods(t *testing.T) {
-	state := conform.Fold(serviceentry.New(serviceentry.Options{IgnorePods: true}).Convert(mesh.Batch{{Config: object(t, selectingEntry)}}))
+	state := conform.Fold(serviceentry.New(serviceentry.Options{}).Convert(mesh.Batch{{Config: object(t, selectingEntry)}}))
 	if s := service(t, state, "vms.example.com"); s.SelectsPods || !s.SelectsWorkloadEntries {
 		t.Errorf("pods %t, workload entries %t", s.SelectsPods, s.SelectsWorkloadEntries)
 	}

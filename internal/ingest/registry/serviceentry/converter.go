@@ -34,9 +34,9 @@ type Options struct {
 	SystemNamespace string
 	// Labels are the names of the labels for persistent sessions and for draining workloads.
 	Labels mesh.Labels
-	// IgnorePods excludes pods from the selectors of ServiceEntries
-	// (PILOT_ENABLE_SERVICEENTRY_SELECT_PODS=false).
-	IgnorePods bool
+	// SelectPods lets ServiceEntries select pods (the control plane's default is true;
+	// PILOT_ENABLE_SERVICEENTRY_SELECT_PODS).
+	SelectPods bool
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder
 }

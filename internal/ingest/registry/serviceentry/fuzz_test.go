@@ -28,7 +28,7 @@ func FuzzConvert(f *testing.F) {
 		if entry {
 			kind = api.ServiceEntry
 		}
-		converter, state := serviceentry.New(serviceentry.Options{}), conform.NewState()
+		converter, state := serviceentry.New(serviceentry.Options{SelectPods: true}), conform.NewState()
 		tell := func(e mesh.Event) {
 			if err := state.Apply(converter.Convert(mesh.Batch{e})); err != nil {
 				t.Fatal(err)

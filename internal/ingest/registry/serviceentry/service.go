@@ -50,7 +50,7 @@ func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
 		if len(spec.GetEndpoints()) > 0 {
 			r.addProblem(config.Error, "spec.endpoints", "cannot be used together with workloadSelector, which takes precedence")
 		}
-		base.SelectsPods, base.SelectsWorkloadEntries = !r.options.IgnorePods, true
+		base.SelectsPods, base.SelectsWorkloadEntries = r.options.SelectPods, true
 		if base.Selector = selector.GetLabels(); base.Selector == nil {
 			base.Selector = map[string]string{} // selects all workloads of the namespace
 		}

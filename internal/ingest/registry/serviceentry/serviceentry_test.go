@@ -85,7 +85,7 @@ func upserts(objects ...*config.Config) mesh.Batch {
 func converted(t testing.TB, objects ...*config.Config) *conform.State {
 	t.Helper()
 	state := conform.NewState()
-	if err := state.Apply(serviceentry.New(serviceentry.Options{Cluster: "c1", TrustDomain: "td"}).Convert(upserts(objects...))); err != nil {
+	if err := state.Apply(serviceentry.New(serviceentry.Options{Cluster: "c1", TrustDomain: "td", SelectPods: true}).Convert(upserts(objects...))); err != nil {
 		t.Fatal(err)
 	}
 	return state

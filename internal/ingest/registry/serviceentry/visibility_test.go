@@ -36,7 +36,7 @@ func TestVisibility(t *testing.T) {
 	entry := func(exportTo string) mesh.Event {
 		return mesh.Event{Config: object(t, passthroughEntry+"\n  exportTo: ["+exportTo+"]")}
 	}
-	c, state := serviceentry.New(serviceentry.Options{}), conform.NewState()
+	c, state := serviceentry.New(serviceentry.Options{SelectPods: true}), conform.NewState()
 	for i, step := range []struct {
 		event    mesh.Event
 		want     []string

@@ -79,7 +79,7 @@ func startWorld(t *testing.T) *world {
 	t.Chdir(w.dir)
 	t.Cleanup(func() { w.tail(t) })
 	w.Mesh = meshtest.Start(t, mesh.Options{
-		Binaries: bin, Envoy: proxy, Dir: w.dir, Progress: t.Logf,
+		Binaries: bin, Envoy: proxy, Sidecars: true, Dir: w.dir, Progress: t.Logf,
 		Manifests: fstest.MapFS{"pods.yaml": {Data: []byte(pods)}, "services.yaml": {Data: []byte(services)}},
 		AgentEnv:  []string{"WASM_INSECURE_REGISTRIES=" + images},
 	})

@@ -57,7 +57,7 @@ func gatewayRoutesCommand() *cobra.Command {
 
 func (o gatewayRoutes) run(ctx context.Context) error {
 	c, err := cluster.Up(ctx, cluster.Options{
-		Tier: cluster.API, GatewayAPI: cluster.Standard,
+		Tier: cluster.API, GatewayAPI: cluster.Standard, IstioKinds: true,
 		Output: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	})
 	if err != nil {

@@ -71,7 +71,9 @@ func (o options) runBench(ctx context.Context) error {
 	}
 	c, err := cluster.Up(
 		ctx,
-		cluster.Options{Output: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }},
+		cluster.Options{IstioKinds: true, Output: func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, format+"\n", args...)
+		}},
 	)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-var shared = cluster.NewShared(cluster.Options{Tier: cluster.Node, NoIstioKinds: true})
+var shared = cluster.NewShared(cluster.Options{Tier: cluster.Node})
 
 func TestMain(m *testing.M) { os.Exit(shared.Around(m).Run()) }
 

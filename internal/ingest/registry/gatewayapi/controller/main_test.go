@@ -8,6 +8,6 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, NoIstioKinds: true})
+var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }

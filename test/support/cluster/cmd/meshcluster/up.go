@@ -45,9 +45,9 @@ func (s *settings) clusterOptions() (cluster.Options, error) {
 		return cluster.Options{}, errors.New("--mesh needs --tier node")
 	}
 	return cluster.Options{
-		Tier: cluster.Tier(tier), GatewayAPI: cluster.GatewayAPI(s.gatewayAPI), // A chart installs them.
-		NoIstioKinds: cluster.Tier(tier) == cluster.Node,
-		DualStack:    s.dualStack, Index: s.index,
+		Tier: cluster.Tier(tier), GatewayAPI: cluster.GatewayAPI(s.gatewayAPI),
+		IstioKinds: cluster.Tier(tier) != cluster.Node, // There a chart installs them.
+		DualStack:  s.dualStack, Index: s.index,
 		Output: printProgress,
 	}, nil
 }
