@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	extensions "istio.io/api/extensions/v1alpha1"
@@ -27,24 +28,28 @@ type trafficExtension struct{ *extensions.TrafficExtension }
 // GetTargetRef returns nil.
 func (trafficExtension) GetTargetRef() *typev1beta1.PolicyTargetReference { return nil }
 
-// policyTarget returns the label selector and the references of a policy. Both are empty if it
-// applies to all workloads of its namespace. It panics for a kind that is not a policy.
-func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1beta1.PolicyTargetReference) {
-	var a targetedSpec
+// specOfPolicy returns the spec of a policy. It panics for a kind that is not a policy.
+func specOfPolicy(c *config.Config) targetedSpec {
 	switch c.Kind {
 	case api.Telemetry:
-		a = config.Spec[*telemetry.Telemetry](c)
+		return config.Spec[*telemetry.Telemetry](c)
 	case api.AuthorizationPolicy:
-		a = config.Spec[*security.AuthorizationPolicy](c)
+		return config.Spec[*security.AuthorizationPolicy](c)
 	case api.RequestAuthentication:
-		a = config.Spec[*security.RequestAuthentication](c)
+		return config.Spec[*security.RequestAuthentication](c)
 	case api.WasmPlugin:
-		a = config.Spec[*extensions.WasmPlugin](c)
+		return config.Spec[*extensions.WasmPlugin](c)
 	case api.TrafficExtension:
-		a = trafficExtension{config.Spec[*extensions.TrafficExtension](c)}
+		return trafficExtension{config.Spec[*extensions.TrafficExtension](c)}
 	default:
 		panic(fmt.Sprintf("snapshot: %s is not attached to anything", c.Key)) // a programming error
 	}
+}
+
+// policyTarget returns the label selector and the references of a policy. Both are empty if it
+// applies to all workloads of its namespace. It panics for a kind that is not a policy.
+func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1beta1.PolicyTargetReference) {
+	a := specOfPolicy(c)
 	refs = a.GetTargetRefs()
 	if ref := a.GetTargetRef(); ref != nil {
 		refs = append([]*typev1beta1.PolicyTargetReference{ref}, refs...)
@@ -52,11 +57,21 @@ func policyTarget(c *config.Config) (labels map[string]string, refs []*typev1bet
 	return a.GetSelector().GetMatchLabels(), refs
 }
 
-// TargetRefs returns the references of a policy to the objects that it applies to. It panics for a
-// kind that is not a policy.
-func TargetRefs(c *config.Config) []*typev1beta1.PolicyTargetReference {
-	_, refs := policyTarget(c)
-	return refs
+// TargetRefs returns the references of a policy to the objects that it applies to, each with its
+// field: spec.targetRef, which is deprecated, or spec.targetRefs[i]. It panics for a kind that is
+// not a policy.
+func TargetRefs(c *config.Config) iter.Seq2[string, *typev1beta1.PolicyTargetReference] {
+	a := specOfPolicy(c)
+	return func(yield func(string, *typev1beta1.PolicyTargetReference) bool) {
+		if ref := a.GetTargetRef(); ref != nil && !yield("spec.targetRef", ref) {
+			return
+		}
+		for i, ref := range a.GetTargetRefs() {
+			if !yield(fmt.Sprintf("spec.targetRefs[%d]", i), ref) {
+				return
+			}
+		}
+	}
 }
 
 // matchLabels returns the labels of a policy's selector.

@@ -22,9 +22,9 @@ func (a *analyzer) targetRefs() {
 			if c.Extension != nil {
 				continue
 			}
-			for i, ref := range snapshot.TargetRefs(c) {
+			for field, ref := range snapshot.TargetRefs(c) {
 				if k := api.Kind(ref.GetKind()); k == api.Service || k == api.ServiceEntry {
-					a.warn(c, fmt.Sprintf("spec.targetRefs[%d]", i), fmt.Sprintf(
+					a.warn(c, field, fmt.Sprintf(
 						"policies of a %s apply at waypoints only, which do not exist here: the reference has no effect; "+
 							"select workloads with spec.selector", k))
 				}
