@@ -23,6 +23,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/node"
 	"github.com/meshpilot/meshpilot/internal/agent/probe"
 	"github.com/meshpilot/meshpilot/internal/agent/status"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 )
@@ -85,7 +86,7 @@ type agent struct {
 	// dnsServer is the DNS proxy, nil if it is disabled.
 	dnsServer *dns.Server
 	// Requests: drainNow and quitNow by the status port, restartNow to replace Envoy.
-	drainNow, quitNow, restartNow chan struct{}
+	drainNow, quitNow, restartNow notify.Wake
 	draining                      bool
 	drainBegan                    time.Time
 }
@@ -130,10 +131,10 @@ func newAgent(o Options) *agent {
 		Options:  o,
 		admin:    envoy.NewAdmin(netip.AddrPortFrom(bootstrap.Localhost(o.Node.Addresses), port)),
 		metrics:  status.NewMetrics(),
-		drainNow: make(chan struct{}, 1),
-		quitNow:  make(chan struct{}, 1),
+		drainNow: notify.NewWake(),
+		quitNow:  notify.NewWake(),
 
-		restartNow: make(chan struct{}, 1),
+		restartNow: notify.NewWake(),
 		exited:     make(chan *envoyRun, maxAttempts*maxAttempts),
 		handovers:  make(chan handover),
 	}
@@ -166,7 +167,7 @@ func (a *agent) serveAndWatch(
 		Envoy: a.adminClient(), Readiness: a.readiness, Metrics: a.metrics,
 		Application: a.Application, Workload: a.Node.Workload(), Log: a.Log,
 		MetricsLocalhostOnly: a.Environment.MetricsLocalhostOnly,
-		Quit:                 signaller(a.quitNow), Drain: signaller(a.drainNow),
+		Quit:                 a.quitNow.Notify, Drain: a.drainNow.Notify,
 		Names:  a.dumpNameTable,
 		Probes: &probe.Handler{Prober: a.newProber(), Probes: a.Probes, Log: a.Log},
 	})
@@ -184,17 +185,6 @@ func (o Options) scopeLogger(name string) *slog.Logger {
 		return o.Log
 	}
 	return o.Scope(name)
-}
-
-// signaller returns a function that sends to a channel without blocking. If the buffer is full, a
-// request is pending already and nothing is sent.
-func signaller(to chan<- struct{}) func() {
-	return func() {
-		select {
-		case to <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // startPoll is how often the agent checks at startup whether the proxy is ready.

@@ -27,6 +27,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 	"github.com/meshpilot/meshpilot/internal/agent/socket"
 	"github.com/meshpilot/meshpilot/internal/agent/wasm"
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/watch"
 )
 
@@ -217,7 +218,7 @@ func (a *agent) newRenewer(target controlplane.Target, store *secret.Store) *ide
 		ID:       identity.SPIFFEID(s.TrustDomain, m.Namespace, m.ServiceAccount),
 		Keys:     identity.KeyOptions{RSABits: s.RSABits, Curve: s.Curve, PKCS8: s.PKCS8},
 		Lifetime: s.Lifetime, GraceRatio: s.GraceRatio, GraceJitter: s.GraceJitter,
-		Sign: authority.Sign, Store: store, Clock: watch.SystemClock{}, Random: rand.Float64,
+		Sign: authority.Sign, Store: store, Clock: clock.System{}, Random: rand.Float64,
 		OnSigned: a.metrics.RecordRequest, Log: a.scopeLogger("cache"),
 	}
 	if s.OutputDir != "" {

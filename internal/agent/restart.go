@@ -175,7 +175,7 @@ func (a *agent) handleExit(g *envoyRun) error {
 		a.Log.Error("hot restart: new envoy "+g.process.Exit().String()+", the current one stays active",
 			"epoch", g.epoch, "attempts", a.failures)
 		if a.failures < maxAttempts {
-			time.AfterFunc(minBackoff<<(a.failures-1), signaller(a.restartNow))
+			time.AfterFunc(minBackoff<<(a.failures-1), a.restartNow.Notify)
 		}
 	default:
 		for i, o := range a.older {
@@ -216,7 +216,7 @@ func (a *agent) watchBootstrapFiles(p *parts) error {
 			watch.File(ctx, path, o, func([]byte) {
 				if !first {
 					a.Log.Info("bootstrap file has changed, replacing envoy", "file", path)
-					signaller(a.restartNow)()
+					a.restartNow.Notify()
 				}
 				first = false
 			})

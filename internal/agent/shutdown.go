@@ -33,7 +33,7 @@ func (a *agent) handleEvents(ctx context.Context) error {
 			}
 		case h := <-a.handovers:
 			a.completeHandover(ctx, h)
-		case <-a.restartNow:
+		case <-a.restartNow.C():
 			a.startReplacement(ctx)
 		case <-a.Hangup:
 			if !a.Environment.HotRestart || a.current == nil {
@@ -41,9 +41,9 @@ func (a *agent) handleEvents(ctx context.Context) error {
 			}
 			a.failures = 0
 			a.startReplacement(ctx)
-		case <-a.drainNow:
+		case <-a.drainNow.C():
 			a.startDraining(ctx)
-		case <-a.quitNow:
+		case <-a.quitNow.C():
 			a.Log.Info("ending without draining")
 			return a.stopEnvoy()
 		case <-ctx.Done():
@@ -120,7 +120,7 @@ func (a *agent) waitDrained(ctx context.Context, before bool) {
 	case <-idle:
 		a.Log.Info("drained: all connections are closed")
 	case <-a.current.process.Exited():
-	case <-a.quitNow:
+	case <-a.quitNow.C():
 		a.Log.Info("draining aborted by quitquitquit")
 	case <-a.Abort:
 		a.Log.Info("draining aborted by a second signal")

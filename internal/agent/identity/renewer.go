@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 // Bounds of the exponential backoff between failed attempts.
@@ -22,13 +24,6 @@ const (
 	minBackoff = 250 * time.Millisecond
 	maxBackoff = 30 * time.Second
 )
-
-// Clock provides the time and timers.
-type Clock interface {
-	Now() time.Time
-	// After returns a channel that receives the time once, after d.
-	After(d time.Duration) <-chan time.Time
-}
 
 // Options configure a Renewer.
 type Options struct {
@@ -45,7 +40,7 @@ type Options struct {
 	Store *secret.Store
 	// OnUpdate is called with every new certificate or roots. It may be nil.
 	OnUpdate func(chain, key, roots []byte)
-	Clock    Clock
+	Clock    clock.Clock
 	// Random returns a number in [0, 1), for jitter.
 	Random func() float64
 	// OnSigned is called with duration and result of each signing request. It may be nil.
@@ -60,11 +55,11 @@ type Renewer struct {
 	mu      sync.Mutex
 	bundle  []byte
 	domains []secret.TrustDomain
-	changed chan struct{} // has an element while a new bundle is not yet in the store
+	changed notify.Wake // wakes Run after SetTrustBundle
 }
 
 // NewRenewer returns a Renewer.
-func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: make(chan struct{}, 1)} }
+func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: notify.NewWake()} }
 
 // SetTrustBundle sets additional roots of the mesh, in PEM, and the roots per trust domain. Without
 // domains every root may sign for every trust domain. The change takes effect without a new
@@ -73,10 +68,7 @@ func (r *Renewer) SetTrustBundle(bundle []byte, domains ...secret.TrustDomain) {
 	r.mu.Lock()
 	r.bundle, r.domains = bundle, domains
 	r.mu.Unlock()
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
+	r.changed.Notify()
 }
 
 func (r *Renewer) trustBundle() ([]byte, []secret.TrustDomain) {
@@ -106,7 +98,7 @@ func (r *Renewer) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.changed:
+		case <-r.changed.C():
 			r.updateStore(s)
 		case <-due:
 			next, err := r.requestCertificate(ctx, s)

@@ -26,8 +26,8 @@ import (
 // waitTimeout bounds every wait.
 const patience = 20 * time.Second
 
-// clock advances only by next: Run waits on it, and a test moves it to the end of that wait.
-type clock struct {
+// fakeClock advances only by next: Run waits on it, and a test moves it to the end of that wait.
+type fakeClock struct {
 	mu    sync.Mutex
 	now   time.Time
 	waits chan wait
@@ -38,15 +38,15 @@ type wait struct {
 	fire  chan time.Time
 }
 
-func newClock() *clock { return &clock{now: time.Now(), waits: make(chan wait, 1)} }
+func newClock() *fakeClock { return &fakeClock{now: time.Now(), waits: make(chan wait, 1)} }
 
-func (c *clock) Now() time.Time {
+func (c *fakeClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *clock) After(d time.Duration) <-chan time.Time {
+func (c *fakeClock) After(d time.Duration) <-chan time.Time {
 	w := wait{until: c.Now().Add(d), fire: make(chan time.Time, 1)}
 	select {
 	case <-c.waits: // the previous wait of Run is obsolete
@@ -57,7 +57,7 @@ func (c *clock) After(d time.Duration) <-chan time.Time {
 }
 
 // next moves the clock to the end of Run's current wait, and returns its duration.
-func (c *clock) next(t *testing.T) time.Duration {
+func (c *fakeClock) next(t *testing.T) time.Duration {
 	t.Helper()
 	select {
 	case w := <-c.waits:
@@ -76,7 +76,7 @@ func (c *clock) next(t *testing.T) time.Duration {
 // world is a Renewer with an authority whose responses the test provides.
 type world struct {
 	*Renewer
-	clock *clock
+	clock *fakeClock
 	store *secret.Store
 	root  *pki.Pair
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 const (
@@ -27,11 +29,11 @@ type queue struct {
 	mu     sync.Mutex
 	list   []request
 	counts map[string]int
-	ready  chan struct{} // has an element if the list is not empty
+	ready  notify.Wake // wakes sendRequests after push
 }
 
 func newQueue(f protocol) *queue {
-	return &queue{protocol: f, counts: map[string]int{}, ready: make(chan struct{}, 1)}
+	return &queue{protocol: f, counts: map[string]int{}, ready: notify.NewWake()}
 }
 
 // push appends a request, or merges it into the last one of its type if maxQueued are queued. It
@@ -47,10 +49,7 @@ func (q *queue) push(r request) error {
 	}
 	q.list = append(q.list, r)
 	q.counts[r.typeURL]++
-	select {
-	case q.ready <- struct{}{}:
-	default:
-	}
+	q.ready.Notify()
 	return nil
 }
 

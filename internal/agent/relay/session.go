@@ -167,7 +167,7 @@ func (s *session) sendRequests(ctx context.Context) error {
 		r, ok := s.queue.pop()
 		if !ok {
 			select {
-			case <-s.queue.ready:
+			case <-s.queue.ready.C():
 				continue
 			case <-ctx.Done():
 				return ctx.Err()

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 // SDS names of the workload's own identity, as in Istio.
@@ -57,13 +59,13 @@ type Store struct {
 	mu      sync.Mutex
 	secrets map[string]Versioned
 	crls    []byte
-	changed chan struct{}
+	changed notify.Broadcast
 	version uint64
 }
 
 // NewStore returns an empty Store.
 func NewStore() *Store {
-	return &Store{secrets: map[string]Versioned{}, changed: make(chan struct{})}
+	return &Store{secrets: map[string]Versioned{}}
 }
 
 // Set stores the secret of a name, replacing the previous one. It does nothing if the two are
@@ -94,8 +96,7 @@ func (s *Store) setLocked(name string, secret Secret) {
 	}
 	s.version++
 	s.secrets[name] = Versioned{Secret: secret, Version: s.version}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Notify()
 }
 
 // Get returns the secret of a name, and whether there is one.
@@ -111,7 +112,7 @@ func (s *Store) Get(name string) (Versioned, bool) {
 func (s *Store) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed
+	return s.changed.Changed()
 }
 
 // Expiries returns when each secret expires, by name. Secrets that do not expire are left out.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 )
 
 // Options configure how a file is watched.
@@ -19,7 +21,7 @@ type Options struct {
 	// (default 5 s): with "command > file" it is empty until the command writes output.
 	Hold time.Duration
 	// Clock is the clock. If nil, it is the system's.
-	Clock Clock
+	Clock clock.Clock
 	// Logger receives warnings. If nil, they are dropped.
 	Logger *slog.Logger
 }
@@ -34,7 +36,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Poll, 10*time.Second)
 	setDefault(&o.Hold, 5*time.Second)
 	if o.Clock == nil {
-		o.Clock = SystemClock{}
+		o.Clock = clock.System{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

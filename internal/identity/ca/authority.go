@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
@@ -58,7 +59,7 @@ type Authority struct {
 
 	mu       sync.Mutex
 	material *Material // nil until ReplaceMaterial succeeds
-	changed  chan struct{}
+	changed  notify.Broadcast
 }
 
 var _ Issuer = (*Authority)(nil)
@@ -74,7 +75,7 @@ type AuthorityOptions struct {
 // NewAuthority returns an Authority without material: Issue returns CauseNotReady until
 // ReplaceMaterial succeeds.
 func NewAuthority(o AuthorityOptions) *Authority {
-	a := &Authority{lifetimes: o.Lifetimes, now: o.Now, random: o.Random, log: o.Log, changed: make(chan struct{})}
+	a := &Authority{lifetimes: o.Lifetimes, now: o.Now, random: o.Random, log: o.Log}
 	if a.lifetimes == (Lifetimes{}) {
 		a.lifetimes = DefaultLifetimes()
 	}
@@ -103,8 +104,7 @@ func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
 		return false, nil
 	}
 	a.material = m
-	close(a.changed)
-	a.changed = make(chan struct{})
+	a.changed.Notify()
 	a.log.Info(
 		"certificate authority uses new signing certificate",
 		"subject", m.Certificate.Subject.String(),
@@ -119,7 +119,7 @@ func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
 func (a *Authority) Material() (*Material, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.material, a.changed
+	return a.material, a.changed.Changed()
 }
 
 // Roots returns the trust anchors, and a channel that is closed when they may have changed.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
 )
 
@@ -26,7 +27,7 @@ type Registration struct {
 
 	mu      sync.Mutex
 	roots   []*x509.Certificate
-	changed chan struct{}
+	changed notify.Broadcast
 }
 
 var _ Issuer = (*Registration)(nil)
@@ -58,7 +59,7 @@ func NewRegistration(o RegistrationOptions) *Registration {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Registration{o: o, changed: make(chan struct{})}
+	return &Registration{o: o}
 }
 
 // SetRoots replaces the default roots by the PEM certificates in text. It returns an error, and
@@ -79,8 +80,7 @@ func (r *Registration) SetRoots(text []byte) error {
 		return nil
 	}
 	r.roots = list
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.changed.Notify()
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (r *Registration) SetRoots(text []byte) error {
 func (r *Registration) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.roots, r.changed
+	return r.roots, r.changed.Changed()
 }
 
 // Issue has a certificate signed. It refuses CSRs that contain anything but the identity q.ID,

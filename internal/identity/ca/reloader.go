@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 // Rotation configures the renewal of a self-signed root before it expires.
@@ -122,14 +124,11 @@ func (m *Material) isSelfSigned() bool {
 // Run reloads the files on each change of Store and rotates the root, until ctx ends. It returns an
 // error if the watch fails. LoadOrCreate must have succeeded.
 func (k *Reloader) Run(ctx context.Context) error {
-	changes := make(chan struct{}, 1)
+	changes := notify.NewWake()
 	watching := make(chan error, 1)
 	go func() {
 		watching <- k.Store.Watch(ctx, func() {
-			select {
-			case changes <- struct{}{}:
-			default: // a reload is pending already
-			}
+			changes.Notify()
 		})
 	}()
 	check := time.NewTimer(k.firstCheckDelay())
@@ -143,7 +142,7 @@ func (k *Reloader) Run(ctx context.Context) error {
 				return nil
 			}
 			return fmt.Errorf("watch the authority in %s: %w", k.Store, err)
-		case <-changes:
+		case <-changes.C():
 			k.reload(ctx)
 		case <-check.C:
 			k.rotateIfDue(ctx)

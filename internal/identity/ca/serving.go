@@ -13,6 +13,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 // ServingCertificate provides the TLS certificate of the control plane's servers and the roots that
@@ -25,7 +27,7 @@ type ServingCertificate struct {
 	mu            sync.Mutex
 	current       *tls.Certificate // nil before the first renewal
 	bundle        []byte
-	changed       chan struct{}
+	changed       notify.Broadcast
 	sourceChanged <-chan struct{} // closed by the source
 }
 
@@ -45,7 +47,7 @@ func NewServingCertificate(source CertificateSource, log *slog.Logger) *ServingC
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &ServingCertificate{source: source, log: log, now: time.Now, changed: make(chan struct{})}
+	return &ServingCertificate{source: source, log: log, now: time.Now}
 }
 
 // renewalRetry is the backoff after a failed renewal, and the minimum time between renewals.
@@ -114,8 +116,7 @@ func (s *ServingCertificate) Renew(ctx context.Context) error {
 	rootsChanged := string(bundle) != string(s.bundle)
 	s.current, s.bundle = next, bundle
 	if rootsChanged {
-		close(s.changed)
-		s.changed = make(chan struct{})
+		s.changed.Notify()
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (s *ServingCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certific
 func (s *ServingCertificate) CABundle() ([]byte, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bundle, s.changed
+	return s.bundle, s.changed.Changed()
 }
 
 // AuthoritySource is a CertificateSource that has an Authority sign the certificate.

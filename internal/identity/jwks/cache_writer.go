@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -27,7 +28,7 @@ const (
 type cacheWriter struct {
 	cache KeyCache // if nil, nothing is cached
 	log   *slog.Logger
-	wake  chan struct{} // holds one token if keys are pending
+	wake  notify.Wake // wakes run when keys are pending
 
 	mu       sync.Mutex
 	pending  map[mesh.KeySource]cachedKeys
@@ -40,7 +41,7 @@ func newCacheWriter(m KeyCache, log *slog.Logger) *cacheWriter {
 	return &cacheWriter{
 		cache:    m,
 		log:      log,
-		wake:     make(chan struct{}, 1),
+		wake:     notify.NewWake(),
 		pending:  map[mesh.KeySource]cachedKeys{},
 		recorded: map[mesh.KeySource]cachedKeys{},
 	}
@@ -83,10 +84,7 @@ func (k *cacheWriter) recordFetched(source mesh.KeySource, text string, at time.
 		return
 	}
 	k.recorded[source], k.pending[source] = cachedKeys{text, at}, cachedKeys{text, at}
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	k.wake.Notify()
 }
 
 // forgetSource drops the state of an unused source. Its cached keys expire by their age.
@@ -107,7 +105,7 @@ func (k *cacheWriter) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.wake:
+		case <-k.wake.C():
 		}
 		for pause := writeDelay; pause > 0; {
 			select {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/identity/jwks/keyset"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -60,7 +61,7 @@ const (
 // Source fetches the keys of all wanted sources and emits them as events.
 type Source struct {
 	o           Options
-	wake        chan struct{} // holds one token after SetWanted
+	wake        notify.Wake // wakes Run after SetWanted
 	results     chan result
 	slots       chan struct{} // one token per running fetch
 	cacheWriter *cacheWriter
@@ -68,7 +69,7 @@ type Source struct {
 	mu              sync.Mutex
 	wanted          map[mesh.KeySource]time.Duration
 	reported        map[mesh.KeySource]*mesh.KeySet // last emitted key sets
-	reportedChanged chan struct{}                   // closed when reported changes
+	reportedChanged notify.Broadcast                // notified when reported changes
 }
 
 // result is the outcome of one fetch.
@@ -96,13 +97,12 @@ func New(o Options) *Source {
 		o.OnFetch = func(error) {}
 	}
 	return &Source{
-		o:               o,
-		wake:            make(chan struct{}, 1),
-		results:         make(chan result),
-		slots:           make(chan struct{}, maxConcurrentFetches),
-		reported:        map[mesh.KeySource]*mesh.KeySet{},
-		reportedChanged: make(chan struct{}),
-		cacheWriter:     newCacheWriter(o.Cache, o.Log),
+		o:           o,
+		wake:        notify.NewWake(),
+		results:     make(chan result),
+		slots:       make(chan struct{}, maxConcurrentFetches),
+		reported:    map[mesh.KeySource]*mesh.KeySet{},
+		cacheWriter: newCacheWriter(o.Cache, o.Log),
 	}
 }
 
@@ -115,10 +115,7 @@ func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 	s.mu.Lock()
 	s.wanted = wanted
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Notify()
 }
 
 // Run fetches the wanted sources and emits their keys until ctx ends. It emits Synced at once,
@@ -145,7 +142,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.wake:
+		case <-s.wake.C():
 			batch = f.startFetchers(ctx)
 		case r := <-s.results:
 			batch = f.applyResult(r)
@@ -168,8 +165,7 @@ func (s *Source) recordReported(batch mesh.Batch) {
 			s.reported[e.KeySet.Source] = e.KeySet
 		}
 	}
-	close(s.reportedChanged)
-	s.reportedChanged = make(chan struct{})
+	s.reportedChanged.Notify()
 }
 
 // KeySets returns a copy of the last emitted key set of each source.
@@ -184,7 +180,7 @@ func (s *Source) KeySets() map[mesh.KeySource]*mesh.KeySet {
 func (s *Source) WaitFor(ctx context.Context, sources []mesh.KeySource) {
 	for {
 		s.mu.Lock()
-		changed := s.reportedChanged
+		changed := s.reportedChanged.Changed()
 		missing := slices.ContainsFunc(sources, func(p mesh.KeySource) bool { return s.reported[p] == nil })
 		s.mu.Unlock()
 		if !missing {

@@ -23,7 +23,7 @@ func (r *Registrar) CleanUpAbandoned(
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.after(cleanUpInterval * r.grace):
+		case <-r.clock.After(cleanUpInterval * r.grace):
 		}
 		known := map[string]bool{}
 		for _, c := range r.entries() {
@@ -40,10 +40,10 @@ func (r *Registrar) CleanUpAbandoned(
 			case there:
 				delete(missing, controller)
 			case !noticed:
-				missing[controller] = r.now()
+				missing[controller] = r.clock.Now()
 			}
 			since, gone := missing[controller]
-			if err := r.cleanUpEntry(ctx, c, gone && r.now().Sub(since) >= r.grace); err != nil && ctx.Err() == nil &&
+			if err := r.cleanUpEntry(ctx, c, gone && r.clock.Now().Sub(since) >= r.grace); err != nil && ctx.Err() == nil &&
 				!errors.Is(err, ErrConflict) {
 				r.metrics.EntryError()
 				r.log.Warn(
@@ -90,9 +90,9 @@ func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandone
 	}
 	switch at := e.annotationTime(disconnectedAnnotation); {
 	case e.Annotations[disconnectedAnnotation] == "" && abandoned:
-		return r.store.Annotate(ctx, e, disconnectedAnnotations(r.now())) // starts the grace period
+		return r.store.Annotate(ctx, e, disconnectedAnnotations(r.clock.Now())) // starts the grace period
 	// its own replica removes it
-	case e.Annotations[disconnectedAnnotation] == "" || r.now().Sub(at) < 2*r.grace:
+	case e.Annotations[disconnectedAnnotation] == "" || r.clock.Now().Sub(at) < 2*r.grace:
 		return nil
 	}
 	return r.cleanUp(ctx, e)
@@ -104,7 +104,7 @@ func (r *Registrar) markUnreturned(ctx context.Context, began time.Time) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-r.after(r.grace):
+	case <-r.clock.After(r.grace):
 	}
 	for _, c := range r.entries() {
 		r.mu.Lock()
@@ -117,7 +117,7 @@ func (r *Registrar) markUnreturned(ctx context.Context, began time.Time) {
 		e, err := r.store.Get(ctx, c.Namespace, c.Name)
 		if err == nil && e != nil && e.Annotations[controllerAnnotation] == r.instance &&
 			e.annotationTime(connectedAnnotation).Before(began) {
-			err = r.store.Annotate(ctx, e, disconnectedAnnotations(r.now()))
+			err = r.store.Annotate(ctx, e, disconnectedAnnotations(r.clock.Now()))
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrConflict) {
 			r.log.Warn(

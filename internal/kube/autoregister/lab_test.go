@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -133,6 +134,19 @@ type replica struct {
 	skew   time.Duration
 }
 
+// skewedClock is the clock of a replica, which differs from the system's by its skew.
+type skewedClock struct {
+	clock.System
+	of *replica
+}
+
+// Now returns the time with the skew.
+func (c skewedClock) Now() time.Time {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	return c.System.Now().Add(c.of.skew)
+}
+
 const grace = 300 * time.Millisecond
 
 func (l *lab) replica(name string) *replica {
@@ -148,7 +162,7 @@ func (l *lab) replica(name string) *replica {
 			return x.groups[name]
 		},
 		Entries: l.entries,
-		Now:     func() time.Time { x.mu.Lock(); defer x.mu.Unlock(); return time.Now().Add(x.skew) },
+		Clock:   skewedClock{of: x},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

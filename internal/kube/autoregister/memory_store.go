@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -28,7 +29,7 @@ type MemoryStore struct {
 	entries map[entryKey]*memoryEntry
 	// changed contains the entries with events to emit.
 	changed map[entryKey]struct{}
-	wake    chan struct{} // holds one token
+	wake    notify.Wake // wakes Run
 }
 
 type memoryEntry struct {
@@ -44,7 +45,7 @@ func NewMemoryStore() *MemoryStore {
 		now:     time.Now,
 		entries: map[entryKey]*memoryEntry{},
 		changed: map[entryKey]struct{}{},
-		wake:    make(chan struct{}, 1),
+		wake:    notify.NewWake(),
 	}
 }
 
@@ -69,7 +70,7 @@ func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.wake:
+		case <-m.wake.C():
 		}
 		if batch, err = m.drainChanges(); err != nil {
 			return err
@@ -124,10 +125,7 @@ func (m *MemoryStore) setEntry(k entryKey, e *memoryEntry) {
 		m.entries[k] = e
 	}
 	m.changed[k] = struct{}{}
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	m.wake.Notify()
 }
 
 // Get returns a copy of an entry, or nil if there is none.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -21,11 +23,10 @@ type Options struct {
 	Group func(namespace, name string) *config.Config
 	// Entries returns all known WorkloadEntries; they may be slightly outdated.
 	Entries func() []*config.Config
-	// Metrics and Log may be nil. Now and After default to the system's clock.
+	// Metrics and Log may be nil. Clock defaults to the system's.
 	Metrics Metrics
 	Log     *slog.Logger
-	Now     func() time.Time
-	After   func(time.Duration) <-chan time.Time
+	Clock   clock.Clock
 }
 
 // Metrics counts entries that were created, claimed, marked as disconnected and deleted, and
@@ -48,8 +49,7 @@ type Registrar struct {
 	register, healthChecks, allowAnyIdentity bool
 	metrics                                  Metrics
 	log                                      *slog.Logger
-	now                                      func() time.Time
-	after                                    func(time.Duration) <-chan time.Time
+	clock                                    clock.Clock
 
 	workers   sync.WaitGroup
 	mu        sync.Mutex
@@ -83,8 +83,7 @@ func New(o Options) *Registrar {
 		allowAnyIdentity: o.AllowAnyIdentity,
 		metrics:          o.Metrics,
 		log:              o.Log,
-		now:              o.Now,
-		after:            o.After,
+		clock:            o.Clock,
 		workloads:        map[entryKey]*workload{},
 	}
 	if r.grace <= 0 {
@@ -96,11 +95,8 @@ func New(o Options) *Registrar {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if r.now == nil {
-		r.now = time.Now
-	}
-	if r.after == nil {
-		r.after = time.After
+	if r.clock == nil {
+		r.clock = clock.System{}
 	}
 	return r
 }
@@ -119,7 +115,7 @@ func (r *Registrar) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx = ctx
 	r.mu.Unlock()
-	r.markUnreturned(ctx, r.now())
+	r.markUnreturned(ctx, r.clock.Now())
 	<-ctx.Done()
 	r.mu.Lock()
 	r.ctx = nil
@@ -152,7 +148,7 @@ func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, er
 	}
 	select {
 	case <-c.registered:
-	case <-r.after(connectTimeout):
+	case <-r.clock.After(connectTimeout):
 	case <-ctx.Done():
 		c.Close()
 		return nil, ctx.Err()
@@ -212,19 +208,19 @@ func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 			r:         r,
 			namespace: k.namespace,
 			name:      k.name,
-			wake:      make(chan struct{}, 1),
+			wake:      notify.NewWake(),
 			streams:   map[*Connection]struct{}{},
 		}
 		r.workloads[k] = w
 		ctx := r.ctx
 		defer r.workers.Go(func() { w.run(ctx) })
 	}
-	c := &Connection{w: w, since: r.now(), registered: make(chan struct{})}
+	c := &Connection{w: w, since: r.clock.Now(), registered: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.streams[c] = struct{}{}
 	w.proxy, w.since, w.disconnectedAt = p, c.since, time.Time{}
-	w.notify()
+	w.wake.Notify()
 	return c
 }
 
@@ -235,8 +231,8 @@ func (c *Connection) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if delete(w.streams, c); len(w.streams) == 0 && w.disconnectedAt.IsZero() {
-		w.disconnectedAt, w.health = w.r.now(), nil
-		w.notify()
+		w.disconnectedAt, w.health = w.r.clock.Now(), nil
+		w.wake.Notify()
 	}
 }
 
@@ -246,8 +242,8 @@ func (c *Connection) SetHealth(healthy bool, message string) {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.health = &Health{Healthy: healthy, Message: message, At: w.r.now()}
-	w.notify()
+	w.health = &Health{Healthy: healthy, Message: message, At: w.r.clock.Now()}
+	w.wake.Notify()
 }
 
 // HandleEvents wakes up connected workloads whose entry was deleted, claimed by another replica, or
@@ -266,7 +262,7 @@ func (r *Registrar) HandleEvents(batch mesh.Batch) {
 		if w != nil &&
 			(e.Op == mesh.Delete || e.Config.Annotations[controllerAnnotation] != r.instance ||
 				e.Config.Annotations[disconnectedAnnotation] != "") {
-			w.notify()
+			w.wake.Notify()
 		}
 	}
 }

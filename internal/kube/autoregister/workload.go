@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -16,7 +17,7 @@ type workload struct {
 	r               *Registrar
 	namespace, name string
 
-	wake chan struct{} // holds one token
+	wake notify.Wake // wakes run
 
 	mu sync.Mutex
 	// streams are the open streams of the proxy: two while one replaces the other.
@@ -48,14 +49,6 @@ func (w *workload) desiredState() desired {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return desired{w.proxy, w.since, w.disconnectedAt, w.health}
-}
-
-// notify wakes up the workload's goroutine.
-func (w *workload) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 const (
@@ -97,11 +90,11 @@ func (w *workload) run(ctx context.Context) {
 		}
 		var timer <-chan time.Time
 		if again > 0 {
-			timer = w.r.after(again)
+			timer = w.r.clock.After(again)
 		}
 		select {
 		case <-ctx.Done():
-		case <-w.wake:
+		case <-w.wake.C():
 		case <-timer:
 		}
 	}
@@ -208,7 +201,7 @@ func (w *workload) claimEntry(ctx context.Context, want desired, e *Entry) error
 	}
 	w.claimedSince, w.claimTime = want.since, claim
 	w.r.metrics.EntryUpdated()
-	w.notify() // the health is written at the next version
+	w.wake.Notify() // the health is written at the next version
 	return nil
 }
 
@@ -237,7 +230,7 @@ func (w *workload) createEntry(ctx context.Context, want desired) error {
 	w.claimedSince, w.claimTime = want.since, want.since
 	r.metrics.EntryRegistered()
 	r.log.Info("registered a workload", "namespace", w.namespace, "name", w.name, "group", name)
-	w.notify() // write the health next
+	w.wake.Notify() // write the health next
 	return nil
 }
 
@@ -256,7 +249,7 @@ func (w *workload) reconcileDisconnected(ctx context.Context, want desired, e *E
 		}
 		r.metrics.EntryUnregistered()
 	}
-	if left := want.disconnectedAt.Add(r.grace).Sub(r.now()); left > 0 {
+	if left := want.disconnectedAt.Add(r.grace).Sub(r.clock.Now()); left > 0 {
 		return left, nil
 	}
 	return 0, r.cleanUp(ctx, e)

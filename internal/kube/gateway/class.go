@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
@@ -50,16 +51,10 @@ func classResource() schema.GroupVersionResource {
 // Run creates missing classes whenever the kind GatewayClass is installed or a class is deleted,
 // until ctx ends. It does not change existing classes. Failures are retried.
 func (c *ClassCreator) Run(ctx context.Context) {
-	changes := make(chan struct{}, 1)
-	notify := func() {
-		select {
-		case changes <- struct{}{}:
-		default:
-		}
-	}
+	changes := notify.NewWake()
 	definitions := c.watch(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	}, "gatewayclasses."+gatewayv1.GroupName, notify)
+	}, "gatewayclasses."+gatewayv1.GroupName, changes)
 	ended := make(chan struct{})
 	go func() { defer close(ended); definitions.RunWithContext(ctx) }()
 	defer func() { <-ended }()
@@ -74,7 +69,7 @@ func (c *ClassCreator) Run(ctx context.Context) {
 		var retry <-chan time.Time
 		if installed := len(definitions.GetStore().List()) > 0; installed {
 			if classes == nil {
-				classes = c.watch(classResource(), "", notify)
+				classes = c.watch(classResource(), "", changes)
 				go func() { defer close(classesEnded); classes.RunWithContext(ctx) }()
 			}
 			if err := c.createMissing(ctx, classes); err != nil && ctx.Err() == nil {
@@ -85,14 +80,14 @@ func (c *ClassCreator) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-changes:
+		case <-changes.C():
 		case <-retry:
 		}
 	}
 }
 
 // watch returns an informer of the metadata of a resource, of one object if a name is set.
-func (c *ClassCreator) watch(r schema.GroupVersionResource, name string, changed func()) cache.SharedIndexInformer {
+func (c *ClassCreator) watch(r schema.GroupVersionResource, name string, changed notify.Wake) cache.SharedIndexInformer {
 	informer := metadatainformer.NewFilteredMetadataInformer(
 		c.Client.Metadata, r, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) {
@@ -103,7 +98,7 @@ func (c *ClassCreator) watch(r schema.GroupVersionResource, name string, changed
 	).Informer()
 	// These fail only after the start.
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
+		AddFunc: func(any) { changed.Notify() }, DeleteFunc: func(any) { changed.Notify() },
 	})
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		c.Log.Debug("watching GatewayClasses failed, retrying", "resource", r.Resource, "error", err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -23,7 +24,7 @@ type AppliedObjects struct {
 	// newestSnapshot is the version of the newest snapshot that differs for proxies, or 0 before
 	// the first one.
 	newestSnapshot uint64
-	listeners      map[chan struct{}]struct{} // each holds one token
+	listeners      map[notify.Wake]struct{} // of subscribe
 }
 
 // appliedObject is the last known generation of one object.
@@ -50,7 +51,7 @@ func NewAppliedObjects(source string, now func() time.Time) *AppliedObjects {
 		now:         now,
 		objects:     map[config.Key]appliedObject{},
 		unpublished: map[config.Key]struct{}{},
-		listeners:   map[chan struct{}]struct{}{},
+		listeners:   map[notify.Wake]struct{}{},
 	}
 }
 
@@ -136,14 +137,14 @@ const (
 	Everything
 )
 
-// subscribe returns a channel that holds a token after a notification, and a function that ends the
+// subscribe returns a channel that receives after a notification, and a function that ends the
 // subscription.
 func (b *AppliedObjects) subscribe() (news <-chan struct{}, end func()) {
-	c := make(chan struct{}, 1)
+	c := notify.NewWake()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.listeners[c] = struct{}{}
-	return c, func() {
+	return c.C(), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.listeners, c)
@@ -167,10 +168,7 @@ func (b *AppliedObjects) markPublished() (some bool) {
 // notifyListeners wakes up all subscribers. mu is held.
 func (b *AppliedObjects) notifyListeners() {
 	for c := range b.listeners {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		c.Notify()
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
@@ -103,13 +104,8 @@ type recentWrite struct{ from, to *object }
 // run evaluates and writes until ctx ends: after changes, when the evaluator asks for it, and while
 // edits remain, at most every limits.Interval.
 func (w *writeLoop) run(ctx context.Context, changed <-chan struct{}) {
-	wake := make(chan struct{}, 1)
-	w.watches = newObjectWatches(ctx, w.client, func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	})
+	wake := notify.NewWake()
+	w.watches = newObjectWatches(ctx, w.client, wake.Notify)
 	defer w.watches.wait()
 	for ctx.Err() == nil {
 		for kind := range w.evaluator.watchedKinds() {
@@ -129,7 +125,7 @@ func (w *writeLoop) run(ctx context.Context, changed <-chan struct{}) {
 		sleepContext(ctx, w.limits.Interval)
 		select {
 		case <-ctx.Done():
-		case <-wake:
+		case <-wake.C():
 		case <-changed:
 		case <-timer:
 		}

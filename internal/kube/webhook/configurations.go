@@ -22,6 +22,7 @@ import (
 
 	"istio.io/api/label"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 )
@@ -74,7 +75,7 @@ func (c *Configurations) Run(ctx context.Context) error {
 			o.LabelSelector = label.IoIstioRev.Name + "=" + c.Revision
 		}),
 	)
-	changed := make(chan struct{}, 1)
+	changed := notify.NewWake()
 	var mutating, validating cache.SharedIndexInformer
 	if c.Injection {
 		mutating = factory.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
@@ -110,12 +111,12 @@ func (c *Configurations) Run(ctx context.Context) error {
 // watchErrorInterval is the minimum time between logs of the same error.
 const watchErrorInterval = 10 * time.Minute
 
-// watchConfigurations sends on changed when a configuration is added or updated, and logs watch
+// watchConfigurations notifies changed when a configuration is added or updated, and logs watch
 // errors. The informer retries by itself; until it succeeds the configurations are not maintained.
 func (c *Configurations) watchConfigurations(
 	informer cache.SharedIndexInformer,
 	resource string,
-	changed chan<- struct{},
+	changed notify.Wake,
 ) error {
 	var last string
 	var logged time.Time
@@ -133,7 +134,7 @@ func (c *Configurations) watchConfigurations(
 		return fmt.Errorf("watch %s: %w", resource, err)
 	}
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { notify(changed) }, UpdateFunc: func(any, any) { notify(changed) },
+		AddFunc: func(any) { changed.Notify() }, UpdateFunc: func(any, any) { changed.Notify() },
 	})
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", resource, err)
@@ -141,20 +142,12 @@ func (c *Configurations) watchConfigurations(
 	return nil
 }
 
-// notify sends on c without blocking.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // a notification is pending already
-	}
-}
-
 // reconcileLoop reconciles all configurations when one changes, when the roots change, when the
 // rate limit allows a delayed write, and after errors with a backoff. Without a CA bundle it only
 // waits.
 func (c *Configurations) reconcileLoop(
 	ctx context.Context,
-	changed <-chan struct{},
+	changed notify.Wake,
 	mutating, validating cache.SharedIndexInformer,
 ) {
 	retry := minRetryDelay
@@ -179,7 +172,7 @@ func (c *Configurations) reconcileLoop(
 			}
 		}
 		select {
-		case <-changed:
+		case <-changed.C():
 		case <-bundleChanged:
 		case <-wait:
 		case <-ctx.Done():

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/server"
@@ -20,7 +22,7 @@ type Options struct {
 	Access  Access
 	Logger  *slog.Logger // if nil, nothing is logged
 	Metrics Metrics      // if nil, nothing is measured
-	Clock   Clock        // if nil, the system clock is used
+	Clock   clock.Clock  // if nil, the system clock is used
 	// Recovery confines a panic over one client to its stream. If nil, panics are not recovered.
 	Recovery *recovery.Recorder
 }
@@ -34,25 +36,18 @@ type Metrics interface {
 	Received(bytes int)
 }
 
-// Clock returns the time and creates timers.
-type Clock interface {
-	Now() time.Time
-	// After returns a channel that receives the time once, when d has passed.
-	After(d time.Duration) <-chan time.Time
-}
-
 // Feed serves configuration objects to other control planes.
 type Feed struct {
 	access   Access
 	log      *slog.Logger
 	metrics  Metrics
-	clock    Clock
+	clock    clock.Clock
 	recovery *recovery.Recorder
 	types    *stream.Types
 
 	mu      sync.Mutex
 	newest  *snapshot.Snapshot
-	changed chan struct{} // closed when newest is replaced
+	changed notify.Broadcast // notified when newest is replaced
 	clients int
 	library *library // nil while no client is connected
 }
@@ -69,7 +64,6 @@ func New(o Options) *Feed {
 		clock:    o.Clock,
 		recovery: o.Recovery,
 		types:    newTypes(),
-		changed:  make(chan struct{}),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -78,7 +72,7 @@ func New(o Options) *Feed {
 		f.metrics = noMetrics{}
 	}
 	if f.clock == nil {
-		f.clock = systemClock{}
+		f.clock = clock.System{}
 	}
 	return f
 }
@@ -89,8 +83,7 @@ func (f *Feed) Publish(s *snapshot.Snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.newest = s
-	close(f.changed)
-	f.changed = make(chan struct{})
+	f.changed.Notify()
 }
 
 // currentResources returns the ResourceSnapshot of the newest snapshot, and a channel that is
@@ -100,12 +93,12 @@ func (f *Feed) currentResources() (*stream.ResourceSnapshot, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.newest == nil {
-		return nil, f.changed
+		return nil, f.changed.Changed()
 	}
 	if f.library == nil {
 		f.library = newLibrary(f.types, f.log)
 	}
-	return f.library.resourcesOf(f.newest), f.changed
+	return f.library.resourcesOf(f.newest), f.changed.Changed()
 }
 
 func (f *Feed) addClients(n int) {
@@ -160,8 +153,3 @@ type noMetrics struct{}
 
 func (noMetrics) Sent(string, int, int, time.Duration) {}
 func (noMetrics) Received(int)                         {}
-
-type systemClock struct{}
-
-func (systemClock) Now() time.Time                         { return time.Now() }
-func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

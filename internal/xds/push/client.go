@@ -46,7 +46,7 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-c.wake:
+		case <-c.wake.C():
 		}
 	}
 }

@@ -3,6 +3,7 @@ package push
 import (
 	"log/slog"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
@@ -12,7 +13,7 @@ import (
 type environment struct {
 	log      *slog.Logger
 	metrics  Metrics
-	clock    Clock
+	clock    clock.Clock
 	recovery *recovery.Recorder // if nil, panics are not recovered
 	limits   stream.NameLimits
 	names    *nameTable

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
 )
@@ -14,7 +15,7 @@ const maxSpareEvents = 1 << 14
 // eventQueue contains the events that the owner of the rollout has not processed yet. Snapshots are
 // merged: only the newest of the unprocessed ones remains, with the merged Delta.
 type eventQueue struct {
-	ready chan struct{} // holds one token while there may be events
+	ready notify.Wake // wakes the owner when there may be events
 
 	mu        sync.Mutex
 	events    []rollout.Event
@@ -22,7 +23,7 @@ type eventQueue struct {
 	published rollout.Published
 }
 
-func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
+func newEventQueue() *eventQueue { return &eventQueue{ready: notify.NewWake()} }
 
 // add appends events and wakes the owner. It never blocks.
 func (q *eventQueue) add(events ...rollout.Event) {
@@ -32,7 +33,7 @@ func (q *eventQueue) add(events ...rollout.Event) {
 	q.mu.Lock()
 	q.events = append(q.events, events...)
 	q.mu.Unlock()
-	q.wakeOwner()
+	q.ready.Notify()
 }
 
 // publish stores a snapshot. If another one is not processed yet, it is replaced and the Deltas are
@@ -45,14 +46,7 @@ func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Ti
 	q.published.Snapshot, q.published.Last = s, now
 	q.published.Delta.Merge(d)
 	q.mu.Unlock()
-	q.wakeOwner()
-}
-
-func (q *eventQueue) wakeOwner() {
-	select {
-	case q.ready <- struct{}{}:
-	default:
-	}
+	q.ready.Notify()
 }
 
 // drainEvents removes and returns all events. A published snapshot is the last of them. The list is

@@ -42,7 +42,7 @@ func (p *Pusher) runOwner(ctx context.Context, r *rollout.Rollout) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.events.ready:
+		case <-p.events.ready.C():
 		case <-due:
 			at = time.Time{}
 		case q := <-p.queries:

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -32,7 +34,7 @@ type Options struct {
 	// Metrics receives measurements. If nil, nothing is measured.
 	Metrics Metrics
 	// Clock returns the time. If nil, the system clock is used.
-	Clock Clock
+	Clock clock.Clock
 	// Debounce configures how long changes are collected before they are pushed.
 	Debounce Debounce
 	// Quarantine configures how long refusals are collected and how long quarantines last. Zero
@@ -93,7 +95,7 @@ func New(o Options) *Pusher {
 	}
 	p.nacks.metrics = p.metrics
 	if p.clock == nil {
-		p.clock = SystemClock{}
+		p.clock = clock.System{}
 	}
 	if p.workers <= 0 {
 		p.workers = runtime.GOMAXPROCS(0)
@@ -138,7 +140,7 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 			env:  &p.environment,
 			node: proxy,
 			mode: mode,
-			wake: make(chan struct{}, 1),
+			wake: notify.NewWake(),
 			id:   proxy.Name + "." + proxy.Namespace + "-" + strconv.FormatUint(p.clients.nextID(), 10),
 			machine: stream.New(
 				stream.Options{Mode: mode, Intern: p.names.internNames, Names: p.limits, Drain: drainEvents(proxy)},

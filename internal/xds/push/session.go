@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/xds/rollout"
@@ -37,7 +38,7 @@ type session struct {
 	mode stream.Mode
 
 	mailbox atomic.Pointer[offer] // the newest ResourceSnapshot that the stream has not taken
-	wake    chan struct{}         // holds one token when Next may have something to return
+	wake    notify.Wake           // wakes Next when it may have something to return
 
 	mu        sync.Mutex
 	machine   *stream.Machine
@@ -84,14 +85,7 @@ func (s *session) setOffer(o *offer) {
 	if old != nil && !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
 		s.mailbox.CompareAndSwap(o, &offer{resources: o.resources, changed: old.changed, made: old.made})
 	}
-	s.wakeClient()
-}
-
-func (s *session) wakeClient() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Notify()
 }
 
 // endSession makes Next return err, closes the machine and discards the ResourceSnapshot and the
@@ -104,7 +98,7 @@ func (s *session) endSession(err error) {
 	s.ended, s.out, s.resources, s.offered = err, nil, nil, nil
 	s.mu.Unlock()
 	s.mailbox.Store(nil)
-	s.wakeClient()
+	s.wake.Notify()
 }
 
 // stepMachine calls Machine.Step. If that panics, the stream ends with ErrInternal, and a closed
@@ -134,7 +128,7 @@ func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []
 			s.machine.Step(stream.Close{})
 			s.ended, s.out, s.resources, s.offered = ErrInternal, nil, nil, nil
 			actions = nil
-			s.wakeClient()
+			s.wake.Notify()
 		}
 	}()
 	if r, ok := e.(stream.Request); ok {

@@ -56,7 +56,7 @@ func (c *Client) applyEvent(e stream.Event) {
 	c.mu.Unlock()
 
 	if p.sent {
-		c.wakeClient()
+		c.wake.Notify()
 	}
 	if p.subscribed {
 		c.env.events.add(rollout.Subscribed{Client: &c.handle, TypeURL: r.TypeURL, Names: p.names})

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 )
 
 // admission limits how many streams are opened at the same time, by their cost. Opening a stream is
@@ -29,7 +29,7 @@ import (
 // a silent client has none. It is released while a proxy does not read its response. Plain text and
 // TLS have an admission each.
 type admission struct {
-	clock   push.Clock
+	clock   clock.Clock
 	limiter *rateLimiter // nil if no rate is configured
 	reading *gate
 	opening *gate
@@ -52,13 +52,13 @@ const (
 
 func cpus() int { return runtime.GOMAXPROCS(0) }
 
-func newAdmission(openings int, perSecond float64, clock push.Clock) *admission {
+func newAdmission(openings int, perSecond float64, c clock.Clock) *admission {
 	if openings <= 0 {
 		openings = openingsPerCPU * cpus()
 	}
 	return &admission{
-		clock:   clock,
-		limiter: newRateLimiter(perSecond, clock),
+		clock:   c,
+		limiter: newRateLimiter(perSecond, c),
 		reading: newGate(
 			readingsPerCPU*cpus(),
 			maxWaiting,

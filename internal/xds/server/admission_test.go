@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 func TestFixedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(0, 10, push.SystemClock{})
+		a := newAdmission(0, 10, clock.System{})
 		began := time.Now()
 		var at []time.Duration
 		for range 13 {
@@ -39,7 +39,7 @@ func TestFixedRate(t *testing.T) {
 
 func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(0, 1, push.SystemClock{})
+		a := newAdmission(0, 1, clock.System{})
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 100)
 		for range 100 {
@@ -70,7 +70,7 @@ func TestFixedRateRefusesWhatCannotBeServed(t *testing.T) {
 // are, the order is that of coming, and ten thousand that cost nothing need no time.
 func TestAdmissionIsByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(2, 0, push.SystemClock{})
+		a := newAdmission(2, 0, clock.System{})
 		var order []int
 		for i, cost := range []time.Duration{100 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
 			go func() {
@@ -107,7 +107,7 @@ func TestAdmissionIsByCost(t *testing.T) {
 
 func TestAPlaceIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(1, 0, push.SystemClock{})
+		a := newAdmission(1, 0, clock.System{})
 		for i := range 5 { // none of them leaves
 			began := time.Now()
 			if _, err := a.acquirePlace(t.Context(), a.opening, openingLimit); err != nil {
@@ -130,7 +130,7 @@ func TestAPlaceIsNotKept(t *testing.T) {
 // waited for maxWait.
 func TestAdmissionHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAdmission(1, 0, push.SystemClock{})
+		a := newAdmission(1, 0, clock.System{})
 		began := time.Now()
 		var mu sync.Mutex
 		var refused []time.Duration
@@ -206,7 +206,7 @@ func TestGateIsBounded(t *testing.T) {
 }
 
 func TestPlacesGoWithTheMachine(t *testing.T) {
-	a := newAdmission(0, 0, push.SystemClock{})
+	a := newAdmission(0, 0, clock.System{})
 	n := openingsPerCPU * runtime.GOMAXPROCS(0)
 	for range n {
 		if !a.opening.tryAcquire() {

@@ -4,13 +4,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 )
 
 // rateLimiter is a rate limiter with a burst of one second's worth. Further callers are spaced
 // evenly, in the order of their calls.
 type rateLimiter struct {
-	clock    push.Clock
+	clock    clock.Clock
 	interval time.Duration
 
 	mu   sync.Mutex
@@ -18,11 +18,11 @@ type rateLimiter struct {
 }
 
 // newRateLimiter returns a rate limiter, or nil if perSecond is 0, which means no limit.
-func newRateLimiter(perSecond float64, clock push.Clock) *rateLimiter {
+func newRateLimiter(perSecond float64, c clock.Clock) *rateLimiter {
 	if perSecond <= 0 {
 		return nil
 	}
-	return &rateLimiter{clock: clock, interval: time.Duration(float64(time.Second) / perSecond)}
+	return &rateLimiter{clock: c, interval: time.Duration(float64(time.Second) / perSecond)}
 }
 
 // reserve reserves the next call and returns how long the caller must wait for it. If that is

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -27,7 +28,7 @@ type Options struct {
 	// is used.
 	Logger  *slog.Logger
 	Metrics push.Metrics
-	Clock   push.Clock
+	Clock   clock.Clock
 	// Openings bounds how many streams are opened at the same time, separately for plain text and
 	// TLS (default: four for each CPU). Further streams wait for a place; see admission.go.
 	Openings int
@@ -78,7 +79,7 @@ type Server struct {
 	pusher      *push.Pusher
 	log         *slog.Logger
 	metrics     push.Metrics
-	clock       push.Clock
+	clock       clock.Clock
 	plaintext   *admission // of streams without TLS
 	secure      *admission
 	writers     *semaphore.Weighted // if nil, there is no bound
@@ -138,7 +139,7 @@ func New(o Options) *Server {
 		s.metrics = push.NoMetrics{}
 	}
 	if s.clock == nil {
-		s.clock = push.SystemClock{}
+		s.clock = clock.System{}
 	}
 	if s.sendTimeout <= 0 {
 		s.sendTimeout = 30 * time.Second

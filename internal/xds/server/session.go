@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
@@ -34,14 +35,14 @@ type session struct {
 	pending  *pendingEntry
 	workload Workload // nil unless the proxy belongs to a registered workload
 
-	asked   atomic.Bool   // a request has arrived
-	writing sync.Mutex    // one response at a time
-	written chan struct{} // receives a token when gRPC has written the response
-	busy    atomic.Bool   // a response is being written
+	asked   atomic.Bool // a request has arrived
+	writing sync.Mutex  // one response at a time
+	written notify.Wake // receives a token when gRPC has written the response
+	busy    atomic.Bool // a response is being written
 }
 
 func newSession(s *Server, st grpc.ServerStream, mode stream.Mode) *session {
-	x := &session{s: s, st: st, mode: mode, link: linkOf(st.Context()), written: make(chan struct{}, 1)}
+	x := &session{s: s, st: st, mode: mode, link: linkOf(st.Context()), written: notify.NewWake()}
 	x.ctx, x.end = context.WithCancelCause(st.Context())
 	return x
 }

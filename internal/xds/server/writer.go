@@ -36,10 +36,7 @@ func (x *session) Put(b *[]byte) {
 	if cap(*b) <= maxPooled {
 		x.s.envelopes.Put(b)
 	}
-	select {
-	case x.written <- struct{}{}:
-	default: // the stream has ended
-	}
+	x.written.Notify()
 }
 
 var _ mem.BufferPool = (*session)(nil)
@@ -81,7 +78,7 @@ func (x *session) writeEncoded(r *response) error {
 	end, enough := x.s.clock.After(x.s.maxSendTime), int64(x.s.sendTimeout.Seconds()*slowest)
 	for read := x.link.written.Load(); ; {
 		select {
-		case <-x.written:
+		case <-x.written.C():
 			return nil
 		case <-x.ctx.Done():
 			return x.ctx.Err()

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -66,7 +67,7 @@ type Clusters struct {
 	statuses map[mesh.ClusterID]Status
 	readers  map[mesh.ClusterID]any
 	clients  map[mesh.ClusterID]*kube.Client
-	changed  chan struct{} // closed when clients change
+	changed  notify.Broadcast // notified when clients change
 }
 
 // sourceName is the name of the feed.
@@ -83,11 +84,10 @@ func New(o Options) *Clusters {
 		o.Metrics = noMetrics{}
 	}
 	return &Clusters{
-		o: o, secrets: newSecretStore(), settings: newSettings(), memberEvents: make(chan memberEvent),
+		o: o, secrets: newSecretStore(), settings: new(settings), memberEvents: make(chan memberEvent),
 		members: map[mesh.ClusterID]*member{}, next: map[mesh.ClusterID]*member{}, failed: map[mesh.ClusterID]string{},
 		problems: map[config.Key][]config.Problem{},
 		statuses: map[mesh.ClusterID]Status{}, readers: map[mesh.ClusterID]any{}, clients: map[mesh.ClusterID]*kube.Client{},
-		changed: make(chan struct{}),
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 			return nil
 		case <-timeout:
 			batch = c.endWait()
-		case <-c.secrets.wake:
+		case <-c.secrets.wake.C():
 			batch = c.reconcile(ctx)
 		case u := <-c.memberEvents:
 			batch = c.applyMemberEvent(u)
@@ -382,8 +382,7 @@ func (c *Clusters) updateStatus() {
 		c.statuses[id], states[id] = s, s.State
 	}
 	if !maps.Equal(before, c.clients) {
-		close(c.changed)
-		c.changed = make(chan struct{})
+		c.changed.Notify()
 	}
 	c.mu.Unlock()
 	c.o.Metrics.Remote(states)

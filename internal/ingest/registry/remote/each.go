@@ -23,7 +23,7 @@ func (c *Clusters) Each(ctx context.Context, f func(ctx context.Context, id mesh
 	visits := map[mesh.ClusterID]visit{}
 	for {
 		c.mu.Lock()
-		changed := c.changed
+		changed := c.changed.Changed()
 		for id, v := range visits {
 			if c.clients[id] != v.client {
 				v.stop()

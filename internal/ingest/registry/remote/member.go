@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -45,10 +46,8 @@ type memberEvent struct {
 type settings struct {
 	mu      sync.Mutex
 	now     mesh.Settings
-	changed chan struct{} // closed when now changes
+	changed notify.Broadcast // notified when now changes
 }
-
-func newSettings() *settings { return &settings{changed: make(chan struct{})} }
 
 // update merges the settings of an event and signals changed. Fields that next does not set stay.
 func (s *settings) update(next *mesh.Settings) {
@@ -60,8 +59,7 @@ func (s *settings) update(next *mesh.Settings) {
 	if next.Networks != nil {
 		s.now.Networks = next.Networks
 	}
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Notify()
 }
 
 // current returns the settings as a batch, and a channel that is closed when they change.
@@ -69,7 +67,7 @@ func (s *settings) current() (mesh.Batch, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now
-	return mesh.Batch{{Source: sourceName, Settings: &now}}, s.changed
+	return mesh.Batch{{Source: sourceName, Settings: &now}}, s.changed.Changed()
 }
 
 // run reads and converts the cluster until the context ends, and sends the results to out. Changed

@@ -16,6 +16,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -33,7 +34,7 @@ type entry struct {
 
 // secretStore holds the Secrets that a reflector reads.
 type secretStore struct {
-	wake chan struct{}
+	wake notify.Wake // wakes Clusters.Run
 
 	mu      sync.Mutex
 	synced  bool
@@ -44,7 +45,7 @@ type secretStore struct {
 var _ cache.ReflectorStore = (*secretStore)(nil)
 
 func newSecretStore() *secretStore {
-	return &secretStore{wake: make(chan struct{}, 1), secrets: map[string]*corev1.Secret{}}
+	return &secretStore{wake: notify.NewWake(), secrets: map[string]*corev1.Secret{}}
 }
 
 // Add stores a Secret.
@@ -74,7 +75,7 @@ func (s *secretStore) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	s.secrets, s.synced, s.failure = all, true, nil
 	s.mu.Unlock()
-	s.wakeRun()
+	s.wake.Notify()
 	return nil
 }
 
@@ -89,15 +90,8 @@ func (s *secretStore) updateSecrets(o any, f func(*corev1.Secret)) error {
 	s.mu.Lock()
 	f(x)
 	s.mu.Unlock()
-	s.wakeRun()
+	s.wake.Notify()
 	return nil
-}
-
-func (s *secretStore) wakeRun() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 // isForbidden reports whether the control plane lacks the permission to read the Secrets. Then the
@@ -119,7 +113,7 @@ func (s *secretStore) recordFailure(ctx context.Context, err error) {
 	s.failure = err
 	s.mu.Unlock()
 	if differs {
-		s.wakeRun()
+		s.wake.Notify()
 	}
 }
 

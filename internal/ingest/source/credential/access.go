@@ -67,7 +67,7 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {
-		return nil, s.progress, s.o.Recheck
+		return nil, s.progress.Changed(), s.o.Recheck
 	}
 	now, every := s.o.Now(), max(s.o.Recheck, time.Duration(len(s.permissions))*reviewSpacing)
 	pause = every
@@ -83,7 +83,7 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 		r.asked = now
 		due = append(due, a)
 	}
-	return due, s.progress, pause
+	return due, s.progress.Changed(), pause
 }
 
 // reviewAccount sends a SubjectAccessReview for listing Secrets in the account's namespace, as
@@ -115,7 +115,7 @@ func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 		return
 	}
 	s.mu.Lock()
-	defer s.wakeRun()
+	defer s.wake.Notify()
 	defer s.mu.Unlock()
 	r := s.permissions[a]
 	if r == nil {

@@ -15,11 +15,11 @@ func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	s.mu.Lock()
 	s.expected = append(s.expected, expectation{w, s.o.Now().Add(s.o.Linger)})
 	s.mu.Unlock()
-	s.wakeRun()
+	s.wake.Notify()
 	for {
 		s.mu.Lock()
 		there, settled := s.settledObjects(w)
-		progress := s.progress
+		progress := s.progress.Changed()
 		s.mu.Unlock()
 		if settled {
 			return there

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -14,7 +15,7 @@ import (
 // runs one Source per cluster and merges them into one feed.
 type Clusters struct {
 	o    Options
-	wake chan struct{} // holds one token when members changed
+	wake notify.Wake // wakes Run when members changed
 
 	mu      sync.Mutex
 	members map[mesh.ClusterID]*member
@@ -42,7 +43,7 @@ var _ source.Source = (*Clusters)(nil)
 // Cluster.
 func NewClusters(o Options) *Clusters {
 	return &Clusters{
-		o: o, wake: make(chan struct{}, 1), members: map[mesh.ClusterID]*member{}, leaving: map[mesh.ClusterID]*member{},
+		o: o, wake: notify.NewWake(), members: map[mesh.ClusterID]*member{}, leaving: map[mesh.ClusterID]*member{},
 		wants: map[string]clusterWant{},
 	}
 }
@@ -90,7 +91,7 @@ func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 				m.Source.SetWant(stream, w.want)
 			}
 		}
-		c.wakeRun()
+		c.wake.Notify()
 	}
 	m.client = client
 	m.SetClient(client)
@@ -107,13 +108,6 @@ func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 			m.stop()
 			c.leaving[id] = m
 		}
-	}
-}
-
-func (c *Clusters) wakeRun() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -135,7 +129,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		}
 		select {
 		case batch = <-news:
-		case <-c.wake:
+		case <-c.wake.C():
 			batch = nil
 			c.startMembers(ctx, news, &running)
 		case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -52,7 +53,7 @@ type Options struct {
 // Source reads the objects that proxies request.
 type Source struct {
 	o    Options
-	wake chan struct{} // holds one token when there may be work
+	wake notify.Wake // wakes Run when there may be work
 
 	mu          sync.Mutex
 	client      *kube.Client
@@ -63,7 +64,7 @@ type Source struct {
 	watches     map[watchScope]*watch
 	permissions map[mesh.Account]*permission
 	sent        sentState
-	progress    chan struct{} // closed when events have been sent
+	progress    notify.Broadcast // notified when events have been sent
 }
 
 // sentState contains the last state that was sent.
@@ -102,7 +103,7 @@ func New(o Options) *Source {
 		o.Failed = func() {}
 	}
 	return &Source{
-		o: o, client: o.Client, wake: make(chan struct{}, 1), progress: make(chan struct{}),
+		o: o, client: o.Client, wake: notify.NewWake(),
 		wants: map[string]Want{}, kept: map[config.Key]interest{}, watches: map[watchScope]*watch{}, permissions: map[mesh.Account]*permission{},
 		sent: sentState{
 			objects:     map[config.Key]*config.Config{},
@@ -122,7 +123,7 @@ func (s *Source) SetClient(client *kube.Client) {
 	s.outdated = s.client != nil && s.client != client
 	s.client = client
 	s.mu.Unlock()
-	s.wakeRun()
+	s.wake.Notify()
 }
 
 // SetWant replaces the Want of a stream, and wakes Run if it changed. The zero Want removes it.
@@ -138,14 +139,7 @@ func (s *Source) SetWant(stream string, w Want) {
 		s.wants[stream] = w
 	}
 	s.mu.Unlock()
-	s.wakeRun()
-}
-
-func (s *Source) wakeRun() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.Notify()
 }
 
 // Run reads the requested objects until the context ends. It sends Synced at once, because nothing
@@ -167,7 +161,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.wake:
+		case <-s.wake.C():
 		case <-time.After(s.o.Linger):
 		}
 		batch = s.updateWatches(ctx, &running)
@@ -178,8 +172,7 @@ func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 func (s *Source) signalProgress() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.progress)
-	s.progress = make(chan struct{})
+	s.progress.Notify()
 }
 
 // updateWatches starts and stops watches and permission reviews by the present requests, and

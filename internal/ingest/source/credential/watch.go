@@ -123,7 +123,7 @@ func (s *Source) recordFailure(ctx context.Context, w *watch, err error) {
 	w.failure = err
 	s.mu.Unlock()
 	if differs {
-		s.wakeRun()
+		s.wake.Notify()
 	}
 }
 
@@ -184,7 +184,7 @@ func (x *watchStore) update(f func()) {
 	x.s.mu.Lock()
 	f()
 	x.s.mu.Unlock()
-	x.s.wakeRun()
+	x.s.wake.Notify()
 }
 
 // newConfig returns the Config of a Secret or ConfigMap, without metadata that is not needed. A

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/base/watch"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
@@ -33,7 +34,7 @@ type Options struct {
 	Poll time.Duration
 	// PollOnly disables file system events, for file systems without them (such as NFS).
 	PollOnly bool
-	Clock    watch.Clock  // default: the system clock
+	Clock    clock.Clock  // default: the system clock
 	Logger   *slog.Logger // if nil, nothing is logged
 	// Recovery confines a panic while a file is decoded to that file, whose objects stay unchanged.
 	// If nil, the panic propagates.
@@ -57,7 +58,7 @@ func New(o Options) *Source {
 	def(&o.Hold, 500*time.Millisecond)
 	def(&o.Poll, 10*time.Second)
 	if o.Clock == nil {
-		o.Clock = watch.SystemClock{}
+		o.Clock = clock.System{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

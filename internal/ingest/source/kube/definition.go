@@ -135,7 +135,7 @@ func (d *definitions) Replace(list []any, _ string) error {
 	d.mu.Lock()
 	d.listed = true
 	d.mu.Unlock()
-	d.wakeRun()
+	d.wake.Notify()
 	return nil
 }
 

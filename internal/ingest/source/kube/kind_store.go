@@ -198,7 +198,7 @@ func (s *kindStore) Replace(list []any, _ string) error {
 	}
 	s.dropMissing(there)
 	s.listed = true
-	s.wakeRun()
+	s.wake.Notify()
 	return nil
 }
 
@@ -306,7 +306,7 @@ func (s *kindStore) deleteAll() {
 		s.deleteObject(name, e)
 	}
 	s.installed, s.listed, s.err, s.shrinkDeadline, s.relistDue = false, false, nil, time.Time{}, false
-	s.wakeRun()
+	s.wake.Notify()
 }
 
 // isNotNewer reports whether resource version a is known to be older than or equal to b.

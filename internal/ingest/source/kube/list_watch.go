@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 )
@@ -117,7 +118,7 @@ type observed struct {
 	tell func(err error)
 	// pause is the minimum interval between two such watches.
 	pause time.Duration
-	clock Clock
+	clock clock.Clock
 	last  time.Time
 }
 

@@ -61,7 +61,7 @@ func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 			return
 		case to <- batch:
 			batch = nil
-		case <-r.store.changed:
+		case <-r.store.wake.C():
 		case <-r.nextDue():
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/kube"
@@ -47,8 +48,8 @@ type Options struct {
 	// Recovery confines a panic while an object is decoded or validated to that object. If nil, the
 	// panic propagates.
 	Recovery *recovery.Recorder
-	Metrics  Metrics // if nil, nothing is measured
-	Clock    Clock   // default: the system clock
+	Metrics  Metrics     // if nil, nothing is measured
+	Clock    clock.Clock // default: the system clock
 }
 
 // Metrics receives events of the source. It must be safe for concurrent use.
@@ -58,13 +59,6 @@ type Metrics interface {
 	Event(kind api.Kind, event string)
 	// Failed is called for each failed list or watch.
 	Failed(kind api.Kind)
-}
-
-// Clock provides the time.
-type Clock interface {
-	Now() time.Time
-	// After returns a channel that receives once, after d has passed.
-	After(d time.Duration) <-chan time.Time
 }
 
 // Source reads the objects of an API server.
@@ -95,7 +89,7 @@ func New(o Options) *Source {
 		o.Metrics = noMetrics{}
 	}
 	if o.Clock == nil {
-		o.Clock = systemClock{}
+		o.Clock = clock.System{}
 	}
 	return &Source{o: o, store: newStore(o)}
 }
@@ -117,8 +111,3 @@ type noMetrics struct{}
 
 func (noMetrics) Event(api.Kind, string) {}
 func (noMetrics) Failed(api.Kind)        {}
-
-type systemClock struct{}
-
-func (systemClock) Now() time.Time                         { return time.Now() }
-func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

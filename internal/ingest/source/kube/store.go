@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -22,7 +24,7 @@ type store struct {
 	revision           string
 	shrinkConfirmation time.Duration
 	metrics            Metrics
-	clock              Clock
+	clock              clock.Clock
 	log                *slog.Logger
 	recovery           *recovery.Recorder
 	// optionalKinds are the kinds in Options.Dispensable.
@@ -34,8 +36,8 @@ type store struct {
 	// kind is read.
 	definitions *kindStore
 	dirty       map[place]bool
-	// changed holds one token when there may be work.
-	changed chan struct{}
+	// wake wakes the goroutine that sends when there may be work.
+	wake notify.Wake
 }
 
 // place identifies an object.
@@ -49,7 +51,7 @@ type place struct {
 func newStore(o Options) *store {
 	s := &store{
 		name: o.Name, revision: o.Revision, shrinkConfirmation: o.ShrinkConfirmation, metrics: o.Metrics, clock: o.Clock, log: o.Logger, recovery: o.Recovery, optionalKinds: o.OptionalKinds,
-		dirty: map[place]bool{}, changed: make(chan struct{}, 1),
+		dirty: map[place]bool{}, wake: notify.NewWake(),
 	}
 	all := func(list []string) []string {
 		if len(list) == 0 {
@@ -96,18 +98,10 @@ func (s *store) newShard(kind api.KindInfo, namespace string) *kindStore {
 	}
 }
 
-// wakeRun wakes the goroutine that sends.
-func (s *store) wakeRun() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
-
 // markDirty marks an object that may differ from what was sent. s.mu must be held.
 func (s *store) markDirty(of *kindStore, name types.NamespacedName) {
 	s.dirty[place{of, name}] = true
-	s.wakeRun()
+	s.wake.Notify()
 }
 
 // drainEvents returns the events for all differences to the sent state, and records them as sent.
@@ -208,5 +202,5 @@ func (s *kindStore) recordResult(err error) {
 		}
 		s.err = err
 	}
-	s.wakeRun()
+	s.wake.Notify()
 }

@@ -11,6 +11,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -29,7 +30,7 @@ type Options struct {
 	// Patience is how long a connected server may leave a type unanswered before that is a Problem
 	// (default 10 s). The source keeps waiting.
 	Patience time.Duration
-	Clock    Clock          // default: the system clock
+	Clock    clock.Clock    // default: the system clock
 	Random   func() float64 // in [0,1); default: math/rand
 	Logger   *slog.Logger   // if nil, nothing is logged
 	// Recovery confines a panic while an object is decoded to that object. If nil, the panic
@@ -83,7 +84,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxBackoff, 15*time.Second)
 	def(&o.Patience, 10*time.Second)
 	if o.Clock == nil {
-		o.Clock = systemClock{}
+		o.Clock = clock.System{}
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64
@@ -137,15 +138,3 @@ func (s *Source) backoffPause(failures int) time.Duration {
 	}
 	return d/2 + time.Duration(s.o.Random()*float64(d/2))
 }
-
-// Clock provides the time.
-type Clock interface {
-	Now() time.Time
-	// After returns a channel that receives once, after d has passed.
-	After(d time.Duration) <-chan time.Time
-}
-
-type systemClock struct{}
-
-func (systemClock) Now() time.Time                         { return time.Now() }
-func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
