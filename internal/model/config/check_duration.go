@@ -17,12 +17,12 @@ func (r *report) checkDuration(at path, d *durationpb.Duration) {
 		r.errorf(at, "must be at least 1ms")
 		return
 	}
-	r.durationOrZero(at, d)
+	r.checkDurationOrZero(at, d)
 }
 
-// durationOrZero reports an error unless d is a whole number of milliseconds. Unlike checkDuration
-// it allows 0s, which disables a timeout, for instance. nil is not set and valid.
-func (r *report) durationOrZero(at path, d *durationpb.Duration) {
+// checkDurationOrZero reports an error unless d is a whole number of milliseconds. Unlike
+// checkDuration it allows 0s, which disables a timeout, for instance. nil is not set and valid.
+func (r *report) checkDurationOrZero(at path, d *durationpb.Duration) {
 	if d == nil {
 		return
 	}

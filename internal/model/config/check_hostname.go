@@ -104,11 +104,11 @@ func hostCovers(outer, inner string) bool {
 	return strings.HasSuffix(strings.TrimPrefix(inner, "*"), rest)
 }
 
-// namespacedHost checks the parts of "namespace/dnsName", the form of Gateway.servers[].hosts and
-// Sidecar.egress[].hosts. The caller has split the text. special contains the values that the
+// checkNamespacedHost checks the parts of "namespace/dnsName", the form of Gateway.servers[].hosts
+// and Sidecar.egress[].hosts. The caller has split the text. special contains the values that the
 // namespace may have besides a name. The host may begin with a wildcard, but must not be a short
 // name.
-func (r *report) namespacedHost(at path, namespace, host string, special ...string) {
+func (r *report) checkNamespacedHost(at path, namespace, host string, special ...string) {
 	if !slices.Contains(special, namespace) && len(validation.IsDNS1123Label(namespace)) > 0 {
 		r.errorf(at, "namespace %q must be a namespace's name or one of %q", namespace, special)
 	}
@@ -120,10 +120,10 @@ func (r *report) namespacedHost(at path, namespace, host string, special ...stri
 	r.addFault(at, fault)
 }
 
-// exportTo reports errors in the namespaces to which an object is exported (exportTo of the
+// checkExportTo reports errors in the namespaces to which an object is exported (exportTo of the
 // networking kinds): invalid names, duplicates, and "*" or "~" beside others. nowhere allows "~",
 // which is valid only for services.
-func (r *report) exportTo(at path, list []string, nowhere bool) {
+func (r *report) checkExportTo(at path, list []string, nowhere bool) {
 	seen := map[string]bool{}
 	for i, value := range list {
 		namespace := value

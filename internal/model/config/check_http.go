@@ -28,13 +28,13 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// httpMethods returns the HTTP methods of RFC 9110 and RFC 5789.
+// checkHTTPMethods returns the HTTP methods of RFC 9110 and RFC 5789.
 func httpMethods() []string {
 	return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 }
 
-// httpStatus checks the status code of a response that a proxy generates.
-func (r *report) httpStatus(at path, status int64) {
+// checkHTTPStatus checks the status code of a response that a proxy generates.
+func (r *report) checkHTTPStatus(at path, status int64) {
 	if status < 200 || status > 599 {
 		r.errorf(at, "HTTP status %d is not in the range 200..599", status)
 	}
@@ -105,15 +105,15 @@ func commandLength(text string) int {
 	return 0
 }
 
-// headerNames reports the items of a list that are not header names.
-func (r *report) headerNames(at path, names []string) {
+// checkHeaderNames reports the items of a list that are not header names.
+func (r *report) checkHeaderNames(at path, names []string) {
 	for i, name := range names {
 		r.addFault(at.Index(i), headerNameFault(name))
 	}
 }
 
-// httpMethods reports the items of a list that are not HTTP methods. "*" matches all methods.
-func (r *report) httpMethods(at path, list []string) {
+// checkHTTPMethods reports the items of a list that are not HTTP methods. "*" matches all methods.
+func (r *report) checkHTTPMethods(at path, list []string) {
 	for i, method := range list {
 		if method != "*" && !slices.Contains(httpMethods(), method) {
 			r.errorf(

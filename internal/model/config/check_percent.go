@@ -13,8 +13,8 @@ func (r *report) checkPercent(at path, value float64) {
 	}
 }
 
-// nonNegative reports a negative count. 0 selects the default.
-func (r *report) nonNegative(at path, value int32) {
+// checkNonNegative reports a negative count. 0 selects the default.
+func (r *report) checkNonNegative(at path, value int32) {
 	if value < 0 {
 		r.errorf(at, "%d is negative", value)
 	}

@@ -29,17 +29,17 @@ func portProtocols() []string {
 	}
 }
 
-// portNumber checks a required port.
-func (r *report) portNumber(at path, number uint32) {
+// checkPortNumber checks a required port.
+func (r *report) checkPortNumber(at path, number uint32) {
 	if number < 1 || number > maxPort {
 		r.errorf(at, "port %d is not in the range 1..%d", number, maxPort)
 	}
 }
 
-// optionalPort checks an optional port. 0 means that there is none.
-func (r *report) optionalPort(at path, number uint32) {
+// checkOptionalPort checks an optional port. 0 means that there is none.
+func (r *report) checkOptionalPort(at path, number uint32) {
 	if number != 0 {
-		r.portNumber(at, number)
+		r.checkPortNumber(at, number)
 	}
 }
 
@@ -65,8 +65,8 @@ func isHTTP(protocol string) bool {
 	)
 }
 
-// portName reports a name that a service's port cannot have.
-func (r *report) portName(at path, name string) {
+// checkPortName reports a name that a service's port cannot have.
+func (r *report) checkPortName(at path, name string) {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		r.errorf(
 			at,

@@ -34,10 +34,10 @@ func (r *report) checkLabels(at path, labels map[string]string) {
 	}
 }
 
-// matchLabels checks labels that select workloads. Empty keys and wildcards are Errors. there is
-// set if the selector is present. A selector without labels is a Warning, because it selects every
-// workload, which is rarely intended.
-func (r *report) matchLabels(at path, labels map[string]string, there bool) {
+// checkMatchLabels checks labels that select workloads. Empty keys and wildcards are Errors. there
+// is set if the selector is present. A selector without labels is a Warning, because it selects
+// every workload, which is rarely intended.
+func (r *report) checkMatchLabels(at path, labels map[string]string, there bool) {
 	if there && len(labels) == 0 {
 		r.warnf(at, "the selector has no labels and selects all workloads")
 	}
@@ -69,10 +69,10 @@ type attachment struct {
 	targetRefs []*v1beta1.PolicyTargetReference
 }
 
-// attachedTo reports errors in the selector and target references of a policy, and more than one of
-// them. at is the path of its spec.
-func (r *report) attachedTo(at path, a attachment) {
-	r.matchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
+// checkAttachment reports errors in the selector and target references of a policy, and more than
+// one of them. at is the path of its spec.
+func (r *report) checkAttachment(at path, a attachment) {
+	r.checkMatchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
 	ways := 0
 	for _, there := range []bool{a.selector != nil, a.targetRef != nil, len(a.targetRefs) > 0} {
 		if there {
@@ -83,21 +83,21 @@ func (r *report) attachedTo(at path, a attachment) {
 		r.errorf(at, "only one of selector, targetRef and targetRefs may be set")
 	}
 	if a.targetRef != nil {
-		r.targetRef(at.Child("targetRef"), a.targetRef)
+		r.checkTargetRef(at.Child("targetRef"), a.targetRef)
 	}
-	r.targetRefs(at.Child("targetRefs"), a.targetRefs)
+	r.checkTargetRefs(at.Child("targetRefs"), a.targetRefs)
 }
 
-func (r *report) targetRefs(at path, refs []*v1beta1.PolicyTargetReference) {
-	r.maxItems(at, len(refs), 16)
+func (r *report) checkTargetRefs(at path, refs []*v1beta1.PolicyTargetReference) {
+	r.checkMaxItems(at, len(refs), 16)
 	for i, ref := range refs {
-		r.targetRef(at.Index(i), ref)
+		r.checkTargetRef(at.Index(i), ref)
 	}
 }
 
-// targetRef reports an error for a policy's target reference that has no name, has a namespace, or
-// is of a kind to which policies cannot be attached.
-func (r *report) targetRef(at path, ref *v1beta1.PolicyTargetReference) {
+// checkTargetRef reports an error for a policy's target reference that has no name, has a
+// namespace, or is of a kind to which policies cannot be attached.
+func (r *report) checkTargetRef(at path, ref *v1beta1.PolicyTargetReference) {
 	r.requireValue(at.Child("name"), ref.GetName())
 	if ref.GetNamespace() != "" {
 		r.errorf(at.Child("namespace"), "must not be set: references to other namespaces are not supported")

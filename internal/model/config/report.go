@@ -52,8 +52,8 @@ func (r *report) requireValue(at path, value string) {
 	}
 }
 
-// maxItems reports a list that is longer than the API's limit.
-func (r *report) maxItems(at path, length, limit int) {
+// checkMaxItems reports a list that is longer than the API's limit.
+func (r *report) checkMaxItems(at path, length, limit int) {
 	if length > limit {
 		r.errorf(at, "has %d items, at most %d are allowed", length, limit)
 	}

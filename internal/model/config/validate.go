@@ -26,35 +26,35 @@ func Validate(c *Config) []Problem {
 	at := field.NewPath("spec")
 	switch spec := c.Spec.(type) {
 	case *networking.VirtualService:
-		r.virtualService(at, spec)
+		r.checkVirtualService(at, spec)
 	case *networking.DestinationRule:
-		r.destinationRule(at, spec)
+		r.checkDestinationRule(at, spec)
 	case *networking.Gateway:
 		r.checkGateway(at, spec)
 	case *networking.ServiceEntry:
-		r.serviceEntry(at, spec)
+		r.checkServiceEntry(at, spec)
 	case *networking.WorkloadEntry:
-		r.workloadEntry(at, spec)
+		r.checkWorkloadEntry(at, spec)
 	case *networking.WorkloadGroup:
-		r.workloadGroup(at, spec)
+		r.checkWorkloadGroup(at, spec)
 	case *networking.Sidecar:
 		r.checkSidecar(at, spec)
 	case *networking.EnvoyFilter:
-		r.envoyFilter(at, spec)
+		r.checkEnvoyFilter(at, spec)
 	case *networkingv1beta1.ProxyConfig:
-		r.proxyConfig(at, spec)
+		r.checkProxyConfig(at, spec)
 	case *security.AuthorizationPolicy:
-		r.authorizationPolicy(at, spec)
+		r.checkAuthorizationPolicy(at, spec)
 	case *security.PeerAuthentication:
-		r.peerAuthentication(at, spec)
+		r.checkPeerAuthentication(at, spec)
 	case *security.RequestAuthentication:
-		r.requestAuthentication(at, spec)
+		r.checkRequestAuthentication(at, spec)
 	case *telemetry.Telemetry:
 		r.checkTelemetry(at, spec)
 	case *extensions.WasmPlugin:
-		r.wasmPlugin(at, spec)
+		r.checkWasmPlugin(at, spec)
 	case *extensions.TrafficExtension:
-		r.trafficExtension(at, spec)
+		r.checkTrafficExtension(at, spec)
 	}
 	return r.problems
 }

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// authorizationPolicy reports errors in an AuthorizationPolicy, such as a provider without action
-// CUSTOM, and rules that never apply. An invalid dry-run annotation is a Warning.
-func (r *report) authorizationPolicy(at path, policy *security.AuthorizationPolicy) {
+// checkAuthorizationPolicy reports errors in an AuthorizationPolicy, such as a provider without
+// action CUSTOM, and rules that never apply. An invalid dry-run annotation is a Warning.
+func (r *report) checkAuthorizationPolicy(at path, policy *security.AuthorizationPolicy) {
 	if _, err := DryRun(r.object); err != nil {
 		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
 	}
-	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
+	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	action := policy.GetAction()
 	custom := action == security.AuthorizationPolicy_CUSTOM
 	switch {
@@ -32,22 +32,22 @@ func (r *report) authorizationPolicy(at path, policy *security.AuthorizationPoli
 			action,
 		)
 	}
-	r.maxItems(at.Child("rules"), len(policy.GetRules()), 512)
+	r.checkMaxItems(at.Child("rules"), len(policy.GetRules()), 512)
 	for i, rule := range policy.GetRules() {
-		r.authorizationRule(at.Child("rules").Index(i), rule, custom)
+		r.checkAuthorizationRule(at.Child("rules").Index(i), rule, custom)
 	}
 }
 
-func (r *report) authorizationRule(at path, rule *security.Rule, custom bool) {
-	r.maxItems(at.Child("from"), len(rule.GetFrom()), 512)
+func (r *report) checkAuthorizationRule(at path, rule *security.Rule, custom bool) {
+	r.checkMaxItems(at.Child("from"), len(rule.GetFrom()), 512)
 	for i, from := range rule.GetFrom() {
-		r.ruleSource(at.Child("from").Index(i).Child("source"), from.GetSource(), custom)
+		r.checkRuleSource(at.Child("from").Index(i).Child("source"), from.GetSource(), custom)
 	}
 	for i, to := range rule.GetTo() {
-		r.ruleOperation(at.Child("to").Index(i).Child("operation"), to.GetOperation())
+		r.checkRuleOperation(at.Child("to").Index(i).Child("operation"), to.GetOperation())
 	}
 	for i, condition := range rule.GetWhen() {
-		r.ruleCondition(at.Child("when").Index(i), condition, custom)
+		r.checkRuleCondition(at.Child("when").Index(i), condition, custom)
 	}
 }
 
@@ -57,8 +57,8 @@ type namedValues struct {
 	values []string
 }
 
-// valueLists reports empty values in lists of patterns, and an Error if all lists are empty.
-func (r *report) valueLists(at path, lists []namedValues) {
+// checkValueLists reports empty values in lists of patterns, and an Error if all lists are empty.
+func (r *report) checkValueLists(at path, lists []namedValues) {
 	empty := true
 	for _, list := range lists {
 		for i, value := range list.values {
@@ -71,10 +71,10 @@ func (r *report) valueLists(at path, lists []namedValues) {
 	}
 }
 
-// ruleSource checks a source of an AuthorizationPolicy rule: its lists, address blocks and service
-// accounts. If custom is set, it rejects matches of the caller's identity.
-func (r *report) ruleSource(at path, source *security.Source, custom bool) {
-	r.valueLists(at, []namedValues{
+// checkRuleSource checks a source of an AuthorizationPolicy rule: its lists, address blocks and
+// service accounts. If custom is set, it rejects matches of the caller's identity.
+func (r *report) checkRuleSource(at path, source *security.Source, custom bool) {
+	r.checkValueLists(at, []namedValues{
 		{"principals", source.GetPrincipals()},
 		{"notPrincipals", source.GetNotPrincipals()},
 		{
@@ -97,9 +97,9 @@ func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 		{"ipBlocks", source.GetIpBlocks()}, {"notIpBlocks", source.GetNotIpBlocks()},
 		{"remoteIpBlocks", source.GetRemoteIpBlocks()}, {"notRemoteIpBlocks", source.GetNotRemoteIpBlocks()},
 	} {
-		r.valuesAre(at.Child(blocks.name), blocks.values, subnetFault)
+		r.checkValues(at.Child(blocks.name), blocks.values, subnetFault)
 	}
-	r.serviceAccounts(at, source)
+	r.checkServiceAccounts(at, source)
 	if custom {
 		// The external service is called before the caller's identity is known.
 		for _, list := range []namedValues{
@@ -114,9 +114,9 @@ func (r *report) ruleSource(at path, source *security.Source, custom bool) {
 	}
 }
 
-// valuesAre reports every value for which fault returns a reason. It ignores empty values, which
+// checkValues reports every value for which fault returns a reason. It ignores empty values, which
 // are reported elsewhere.
-func (r *report) valuesAre(at path, values []string, fault func(string) string) {
+func (r *report) checkValues(at path, values []string, fault func(string) string) {
 	for i, value := range values {
 		if value != "" {
 			r.addFault(at.Index(i), fault(value))
@@ -124,9 +124,9 @@ func (r *report) valuesAre(at path, values []string, fault func(string) string) 
 	}
 }
 
-// serviceAccounts reports errors in the serviceAccounts and notServiceAccounts of a source: their
-// form, and their use beside principals or namespaces.
-func (r *report) serviceAccounts(at path, source *security.Source) {
+// checkServiceAccounts reports errors in the serviceAccounts and notServiceAccounts of a source:
+// their form, and their use beside principals or namespaces.
+func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	lists := []namedValues{
 		{"serviceAccounts", source.GetServiceAccounts()},
 		{"notServiceAccounts", source.GetNotServiceAccounts()},
@@ -144,8 +144,8 @@ func (r *report) serviceAccounts(at path, source *security.Source) {
 		if len(list.values) > 0 && others > 0 {
 			r.errorf(at.Child(list.name), "must not be set together with principals or namespaces")
 		}
-		r.maxItems(at.Child(list.name), len(list.values), 16)
-		r.valuesAre(at.Child(list.name), list.values, func(account string) string {
+		r.checkMaxItems(at.Child(list.name), len(list.values), 16)
+		r.checkValues(at.Child(list.name), list.values, func(account string) string {
 			namespace, name, qualified := strings.Cut(account, "/")
 			switch {
 			case len(account) > 320:
@@ -161,19 +161,19 @@ func (r *report) serviceAccounts(at path, source *security.Source) {
 	}
 }
 
-func (r *report) ruleOperation(at path, operation *security.Operation) {
+func (r *report) checkRuleOperation(at path, operation *security.Operation) {
 	paths := []namedValues{{"paths", operation.GetPaths()}, {"notPaths", operation.GetNotPaths()}}
 	ports := []namedValues{{"ports", operation.GetPorts()}, {"notPorts", operation.GetNotPorts()}}
 	lists := []namedValues{
 		{"hosts", operation.GetHosts()}, {"notHosts", operation.GetNotHosts()},
 		{"methods", operation.GetMethods()}, {"notMethods", operation.GetNotMethods()},
 	}
-	r.valueLists(at, append(append(lists, paths...), ports...))
+	r.checkValueLists(at, append(append(lists, paths...), ports...))
 	for _, list := range ports {
-		r.valuesAre(at.Child(list.name), list.values, portFault)
+		r.checkValues(at.Child(list.name), list.values, portFault)
 	}
 	for _, list := range paths {
-		r.valuesAre(at.Child(list.name), list.values, pathTemplateFault)
+		r.checkValues(at.Child(list.name), list.values, pathTemplateFault)
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// ruleCondition reports errors in a condition of a rule: an unknown key, no values, or values that
-// are invalid for the attribute. Attributes of the caller's identity are refused for action CUSTOM.
-func (r *report) ruleCondition(at path, condition *security.Condition, custom bool) {
+// checkRuleCondition reports errors in a condition of a rule: an unknown key, no values, or values
+// that are invalid for the attribute. Attributes of the caller's identity are refused for action
+// CUSTOM.
+func (r *report) checkRuleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {
 		r.errorf(at.Child("key"), "is required")
@@ -29,9 +30,9 @@ func (r *report) ruleCondition(at path, condition *security.Condition, custom bo
 		}
 		switch key {
 		case "source.ip", "remote.ip", "destination.ip":
-			r.valuesAre(at.Child(list.name), list.values, subnetFault)
+			r.checkValues(at.Child(list.name), list.values, subnetFault)
 		case "destination.port":
-			r.valuesAre(at.Child(list.name), list.values, portFault)
+			r.checkValues(at.Child(list.name), list.values, portFault)
 		}
 	}
 	if custom &&

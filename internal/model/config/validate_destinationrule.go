@@ -5,11 +5,11 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
-// destinationRule reports errors in a DestinationRule. With a workloadSelector it must be exported
-// to its own namespace only.
-func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
+// checkDestinationRule reports errors in a DestinationRule. With a workloadSelector it must be
+// exported to its own namespace only.
+func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule) {
 	r.addFault(at.Child("host"), wildcardFault(rule.GetHost()))
-	r.trafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
+	r.checkTrafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
 	seen := map[string]bool{}
 	for i, subset := range rule.GetSubsets() {
 		here := at.Child("subsets").Index(i)
@@ -19,10 +19,10 @@ func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
 		}
 		seen[subset.GetName()] = true
 		r.checkLabels(here.Child("labels"), subset.GetLabels())
-		r.trafficPolicy(here.Child("trafficPolicy"), subset.GetTrafficPolicy())
+		r.checkTrafficPolicy(here.Child("trafficPolicy"), subset.GetTrafficPolicy())
 	}
-	r.exportTo(at.Child("exportTo"), rule.GetExportTo(), false)
-	r.policySelector(at.Child("workloadSelector"), rule.GetWorkloadSelector())
+	r.checkExportTo(at.Child("exportTo"), rule.GetExportTo(), false)
+	r.checkPolicySelector(at.Child("workloadSelector"), rule.GetWorkloadSelector())
 	if rule.GetWorkloadSelector() != nil {
 		for i, namespace := range rule.GetExportTo() {
 			if namespace != "." && namespace != r.object.Namespace {
@@ -36,12 +36,12 @@ func (r *report) destinationRule(at path, rule *networking.DestinationRule) {
 	}
 }
 
-// policySelector checks a selector with matchLabels.
-func (r *report) policySelector(at path, selector *v1beta1.WorkloadSelector) {
-	r.matchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
+// checkPolicySelector checks a selector with matchLabels.
+func (r *report) checkPolicySelector(at path, selector *v1beta1.WorkloadSelector) {
+	r.checkMatchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
 }
 
-func (r *report) trafficPolicy(at path, policy *networking.TrafficPolicy) {
+func (r *report) checkTrafficPolicy(at path, policy *networking.TrafficPolicy) {
 	if policy == nil {
 		return
 	}
@@ -50,13 +50,13 @@ func (r *report) trafficPolicy(at path, policy *networking.TrafficPolicy) {
 		policy.GetProxyProtocol() == nil && policy.GetRetryBudget() == nil {
 		r.errorf(at, "is empty, at least one field is required")
 	}
-	r.portPolicy(at, policy)
-	r.portLevelSettings(at.Child("portLevelSettings"), policy.GetPortLevelSettings())
+	r.checkPortPolicy(at, policy)
+	r.checkPortLevelSettings(at.Child("portLevelSettings"), policy.GetPortLevelSettings())
 	r.checkTunnel(at.Child("tunnel"), policy.GetTunnel())
 	if policy.GetTunnel() != nil && policy.GetProxyProtocol() != nil {
 		r.errorf(at.Child("proxyProtocol"), "must not be set together with tunnel")
 	}
-	r.retryBudget(at.Child("retryBudget"), policy.GetRetryBudget())
+	r.checkRetryBudget(at.Child("retryBudget"), policy.GetRetryBudget())
 }
 
 // portPolicyFields is the interface that the policies for a service and for one of its ports share.
@@ -67,24 +67,24 @@ type portPolicyFields interface {
 	GetTls() *networking.ClientTLSSettings
 }
 
-func (r *report) portPolicy(at path, policy portPolicyFields) {
-	r.loadBalancer(at.Child("loadBalancer"), policy.GetLoadBalancer(), policy.GetOutlierDetection() != nil)
-	r.connectionPool(at.Child("connectionPool"), policy.GetConnectionPool())
-	r.outlierDetection(at.Child("outlierDetection"), policy.GetOutlierDetection())
-	r.clientTLS(at.Child("tls"), policy.GetTls())
+func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
+	r.checkLoadBalancer(at.Child("loadBalancer"), policy.GetLoadBalancer(), policy.GetOutlierDetection() != nil)
+	r.checkConnectionPool(at.Child("connectionPool"), policy.GetConnectionPool())
+	r.checkOutlierDetection(at.Child("outlierDetection"), policy.GetOutlierDetection())
+	r.checkClientTLS(at.Child("tls"), policy.GetTls())
 }
 
-// portLevelSettings reports errors in settings of ports, which need a port and another field. A
-// port with earlier settings is a Warning.
-func (r *report) portLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
-	r.maxItems(at, len(settings), 4096)
+// checkPortLevelSettings reports errors in settings of ports, which need a port and another field.
+// A port with earlier settings is a Warning.
+func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
+	r.checkMaxItems(at, len(settings), 4096)
 	seen := map[uint32]bool{}
 	for i, policy := range settings {
 		here := at.Index(i)
 		if policy.GetPort() == nil {
 			r.errorf(here.Child("port"), "is required")
 		} else {
-			r.portNumber(here.Child("port", "number"), policy.GetPort().GetNumber())
+			r.checkPortNumber(here.Child("port", "number"), policy.GetPort().GetNumber())
 		}
 		if number := policy.GetPort().GetNumber(); seen[number] && number != 0 {
 			r.warnf(here.Child("port", "number"), "port %d has earlier settings, which take precedence", number)
@@ -95,7 +95,7 @@ func (r *report) portLevelSettings(at path, settings []*networking.TrafficPolicy
 			policy.GetTls() == nil {
 			r.errorf(here, "at least one field besides port is required")
 		}
-		r.portPolicy(here, policy)
+		r.checkPortPolicy(here, policy)
 	}
 }
 
@@ -107,12 +107,12 @@ func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSet
 		r.errorf(at.Child("protocol"), "%q must be \"CONNECT\" or \"POST\"", p)
 	}
 	r.addFault(at.Child("targetHost"), hostOrIPFault(tunnel.GetTargetHost()))
-	r.portNumber(at.Child("targetPort"), tunnel.GetTargetPort())
+	r.checkPortNumber(at.Child("targetPort"), tunnel.GetTargetPort())
 }
 
-func (r *report) retryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
+func (r *report) checkRetryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
 	if budget.GetPercent() != nil {
 		r.checkPercent(at.Child("percent"), budget.GetPercent().GetValue())
 	}
-	r.durationOrZero(at.Child("budgetInterval"), budget.GetBudgetInterval())
+	r.checkDurationOrZero(at.Child("budgetInterval"), budget.GetBudgetInterval())
 }

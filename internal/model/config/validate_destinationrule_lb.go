@@ -13,25 +13,25 @@ const (
 	maxRingSize    = 8 << 20
 )
 
-// loadBalancer reports errors in load balancer settings, which may be nil. outlier is set if
+// checkLoadBalancer reports errors in load balancer settings, which may be nil. outlier is set if
 // outlier detection is configured too. Without it, no endpoint is considered unhealthy and there is
 // no failover, which is a Warning.
-func (r *report) loadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
+func (r *report) checkLoadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
 	if lb == nil {
 		return
 	}
 	if lb.GetConsistentHash() != nil {
-		r.consistentHash(at.Child("consistentHash"), lb.GetConsistentHash())
+		r.checkConsistentHash(at.Child("consistentHash"), lb.GetConsistentHash())
 	}
 	if seconds := lb.GetWarmupDurationSecs(); seconds != nil {
-		r.durationOrZero(at.Child("warmupDurationSecs"), seconds)
+		r.checkDurationOrZero(at.Child("warmupDurationSecs"), seconds)
 		if lb.GetWarmup() != nil {
 			r.errorf(at.Child("warmupDurationSecs"), "must not be set together with warmup, which replaces it")
 		}
 	}
 	r.checkWarmup(at.Child("warmup"), lb)
-	r.localityLB(at.Child("localityLbSetting"), lb.GetLocalityLbSetting(), outlier)
-	r.zoneAwareLB(at.Child("zoneAwareLbSetting"), lb.GetZoneAwareLbSetting(), outlier)
+	r.checkLocalityLB(at.Child("localityLbSetting"), lb.GetLocalityLbSetting(), outlier)
+	r.checkZoneAwareLB(at.Child("zoneAwareLbSetting"), lb.GetZoneAwareLbSetting(), outlier)
 	if lb.GetLocalityLbSetting() != nil && lb.GetZoneAwareLbSetting() != nil {
 		r.errorf(at.Child("zoneAwareLbSetting"), "must not be set together with localityLbSetting")
 	}
@@ -61,9 +61,9 @@ func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	}
 }
 
-// consistentHash reports errors in a consistent hash, and warns of a missing key and of the
+// checkConsistentHash reports errors in a consistent hash, and warns of a missing key and of the
 // deprecated ring size.
-func (r *report) consistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
+func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	switch key := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
 		r.addFault(at.Child("httpHeaderName"), headerNameFault(key.HttpHeaderName))
@@ -72,7 +72,7 @@ func (r *report) consistentHash(at path, hash *networking.LoadBalancerSettings_C
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpCookie:
 		cookie := at.Child("httpCookie")
 		r.requireValue(cookie.Child("name"), key.HttpCookie.GetName())
-		r.durationOrZero(cookie.Child("ttl"), key.HttpCookie.GetTtl()) // 0s makes a session cookie
+		r.checkDurationOrZero(cookie.Child("ttl"), key.HttpCookie.GetTtl()) // 0s makes a session cookie
 		for i, attribute := range key.HttpCookie.GetAttributes() {
 			r.requireValue(cookie.Child("attributes").Index(i).Child("name"), attribute.GetName())
 		}
@@ -87,26 +87,26 @@ func (r *report) consistentHash(at path, hash *networking.LoadBalancerSettings_C
 	ring := hash.GetMinimumRingSize()
 	if ring != 0 {
 		r.warnf(at.Child("minimumRingSize"), "is deprecated, use ringHash.minimumRingSize")
-		r.ringSize(at.Child("minimumRingSize"), ring)
+		r.checkRingSize(at.Child("minimumRingSize"), ring)
 	}
 	switch algorithm := hash.GetHashAlgorithm().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_RingHash_:
-		r.ringSize(at.Child("ringHash", "minimumRingSize"), algorithm.RingHash.GetMinimumRingSize())
+		r.checkRingSize(at.Child("ringHash", "minimumRingSize"), algorithm.RingHash.GetMinimumRingSize())
 	case *networking.LoadBalancerSettings_ConsistentHashLB_Maglev:
-		r.maglevTable(at.Child("maglev", "tableSize"), algorithm.Maglev.GetTableSize())
+		r.checkMaglevTable(at.Child("maglev", "tableSize"), algorithm.Maglev.GetTableSize())
 	}
 	if ring != 0 && hash.GetHashAlgorithm() != nil {
 		r.errorf(at.Child("minimumRingSize"), "must not be set together with ringHash or maglev")
 	}
 }
 
-func (r *report) ringSize(at path, size uint64) {
+func (r *report) checkRingSize(at path, size uint64) {
 	if size > maxRingSize {
 		r.errorf(at, "%d is more than %d", size, maxRingSize)
 	}
 }
 
-func (r *report) maglevTable(at path, size uint64) {
+func (r *report) checkMaglevTable(at path, size uint64) {
 	switch {
 	case size > maxMaglevTable:
 		r.errorf(at, "%d is more than %d", size, maxMaglevTable)

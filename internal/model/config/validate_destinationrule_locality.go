@@ -7,10 +7,10 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// localityLB reports errors in how traffic is distributed over localities, or fails over between
-// them. lb may be nil. A locality is "region/zone/subzone". outlier is set if outlier detection is
-// configured.
-func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
+// checkLocalityLB reports errors in how traffic is distributed over localities, or fails over
+// between them. lb may be nil. A locality is "region/zone/subzone". outlier is set if outlier
+// detection is configured.
+func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
 	}
@@ -24,7 +24,7 @@ func (r *report) localityLB(at path, lb *networking.LocalityLoadBalancerSetting,
 	for i, distribute := range lb.GetDistribute() {
 		here := at.Child("distribute").Index(i)
 		sources = r.checkLocality(here.Child("from"), distribute.GetFrom(), sources)
-		r.localityWeights(here.Child("to"), distribute.GetTo())
+		r.checkLocalityWeights(here.Child("to"), distribute.GetTo())
 	}
 	var failover []regionPair
 	for _, f := range lb.GetFailover() {
@@ -58,7 +58,7 @@ func localityCovers(outer, inner string) bool {
 	return prefix == "" && outer != "" || inner == prefix || strings.HasPrefix(inner, prefix+"/")
 }
 
-func (r *report) localityWeights(at path, to map[string]uint32) {
+func (r *report) checkLocalityWeights(at path, to map[string]uint32) {
 	var sum uint64
 	var seen []string
 	for _, locality := range sortedKeys(to) {
@@ -110,9 +110,9 @@ func (r *report) checkFailover(at path, pairs []regionPair, priority []string, o
 	}
 }
 
-// zoneAwareLB reports errors in zone-aware settings, which may be nil. Topology labels must not be
-// in failoverPriority.
-func (r *report) zoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
+// checkZoneAwareLB reports errors in zone-aware settings, which may be nil. Topology labels must
+// not be in failoverPriority.
+func (r *report) checkZoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
 	}

@@ -4,9 +4,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// connectionPool reports errors in the connection limits of a DestinationRule or Sidecar. nil is
-// valid, an empty pool is not.
-func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings) {
+// checkConnectionPool reports errors in the connection limits of a DestinationRule or Sidecar. nil
+// is valid, an empty pool is not.
+func (r *report) checkConnectionPool(at path, pool *networking.ConnectionPoolSettings) {
 	if pool == nil {
 		return
 	}
@@ -15,26 +15,26 @@ func (r *report) connectionPool(at path, pool *networking.ConnectionPoolSettings
 	}
 	if tcp := pool.GetTcp(); tcp != nil {
 		at := at.Child("tcp")
-		r.nonNegative(at.Child("maxConnections"), tcp.GetMaxConnections())
+		r.checkNonNegative(at.Child("maxConnections"), tcp.GetMaxConnections())
 		r.checkDuration(at.Child("connectTimeout"), tcp.GetConnectTimeout())
 		r.checkDuration(at.Child("maxConnectionDuration"), tcp.GetMaxConnectionDuration())
-		r.durationOrZero(at.Child("idleTimeout"), tcp.GetIdleTimeout()) // 0s disables it
+		r.checkDurationOrZero(at.Child("idleTimeout"), tcp.GetIdleTimeout()) // 0s disables it
 		r.checkDuration(at.Child("tcpKeepalive", "time"), tcp.GetTcpKeepalive().GetTime())
 		r.checkDuration(at.Child("tcpKeepalive", "interval"), tcp.GetTcpKeepalive().GetInterval())
 	}
 	if http := pool.GetHttp(); http != nil {
-		r.httpPool(at.Child("http"), http)
+		r.checkHTTPPool(at.Child("http"), http)
 	}
 }
 
-// httpPool reports errors in the HTTP limits of a connection pool: negative numbers, durations, and
-// fields that exclude each other.
-func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPSettings) {
-	r.nonNegative(at.Child("http1MaxPendingRequests"), http.GetHttp1MaxPendingRequests())
-	r.nonNegative(at.Child("http2MaxRequests"), http.GetHttp2MaxRequests())
-	r.nonNegative(at.Child("maxRequestsPerConnection"), http.GetMaxRequestsPerConnection())
-	r.nonNegative(at.Child("maxRetries"), http.GetMaxRetries())
-	r.nonNegative(at.Child("maxConcurrentStreams"), http.GetMaxConcurrentStreams())
+// checkHTTPPool reports errors in the HTTP limits of a connection pool: negative numbers,
+// durations, and fields that exclude each other.
+func (r *report) checkHTTPPool(at path, http *networking.ConnectionPoolSettings_HTTPSettings) {
+	r.checkNonNegative(at.Child("http1MaxPendingRequests"), http.GetHttp1MaxPendingRequests())
+	r.checkNonNegative(at.Child("http2MaxRequests"), http.GetHttp2MaxRequests())
+	r.checkNonNegative(at.Child("maxRequestsPerConnection"), http.GetMaxRequestsPerConnection())
+	r.checkNonNegative(at.Child("maxRetries"), http.GetMaxRetries())
+	r.checkNonNegative(at.Child("maxConcurrentStreams"), http.GetMaxConcurrentStreams())
 	r.checkDuration(at.Child("idleTimeout"), http.GetIdleTimeout())
 	if http.GetUseClientProtocol() &&
 		http.GetH2UpgradePolicy() == networking.ConnectionPoolSettings_HTTPSettings_UPGRADE {
@@ -53,9 +53,9 @@ func (r *report) httpPool(at path, http *networking.ConnectionPoolSettings_HTTPS
 	}
 }
 
-// outlierDetection reports errors in outlier detection, which may be nil, and warns of the
+// checkOutlierDetection reports errors in outlier detection, which may be nil, and warns of the
 // deprecated consecutiveErrors.
-func (r *report) outlierDetection(at path, outlier *networking.OutlierDetection) {
+func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetection) {
 	if outlier == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (r *report) outlierDetection(at path, outlier *networking.OutlierDetection)
 	if outlier.GetConsecutiveErrors() != 0 {
 		r.warnf(at.Child("consecutiveErrors"), "is deprecated, use consecutiveGatewayErrors or consecutive5xxErrors")
 		//nolint:staticcheck // as above
-		r.nonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
+		r.checkNonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
 	}
 	if !outlier.GetSplitExternalLocalOriginErrors() && outlier.GetConsecutiveLocalOriginFailures().GetValue() > 0 {
 		r.errorf(

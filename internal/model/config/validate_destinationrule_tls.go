@@ -6,10 +6,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// clientTLS reports errors in the TLS settings of connections to a service, which may be nil, and
-// warns of fields that the mode ignores. Certificates are read from files or from a Secret
+// checkClientTLS reports errors in the TLS settings of connections to a service, which may be nil,
+// and warns of fields that the mode ignores. Certificates are read from files or from a Secret
 // (credentialName), never from both.
-func (r *report) clientTLS(at path, tls *networking.ClientTLSSettings) {
+func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {
 		return
 	}

@@ -11,27 +11,27 @@ type (
 	filterPatch = networking.EnvoyFilter_EnvoyConfigObjectPatch
 )
 
-// envoyFilter checks the parts of patches that do not depend on Envoy's own types. The translation
-// checks whether a value is valid for the patched object.
-func (r *report) envoyFilter(at path, filter *networking.EnvoyFilter) {
+// checkEnvoyFilter checks the parts of patches that do not depend on Envoy's own types. The
+// translation checks whether a value is valid for the patched object.
+func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 	if selector := filter.GetWorkloadSelector(); selector != nil {
-		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
+		r.checkMatchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
 		if len(filter.GetTargetRefs()) > 0 {
 			r.errorf(at.Child("targetRefs"), "must not be set together with workloadSelector")
 		}
 	}
-	r.targetRefs(at.Child("targetRefs"), filter.GetTargetRefs())
+	r.checkTargetRefs(at.Child("targetRefs"), filter.GetTargetRefs())
 	if len(filter.GetConfigPatches()) == 0 {
 		r.warnf(at.Child("configPatches"), "is empty, so nothing is changed")
 	}
 	for i, patch := range filter.GetConfigPatches() {
-		r.envoyPatch(at.Child("configPatches").Index(i), patch)
+		r.checkEnvoyPatch(at.Child("configPatches").Index(i), patch)
 	}
 }
 
-// envoyPatch reports errors in a patch of an EnvoyFilter: missing fields and an impossible match.
-// Operations and filter classes without effect are Warnings.
-func (r *report) envoyPatch(at path, patch *filterPatch) {
+// checkEnvoyPatch reports errors in a patch of an EnvoyFilter: missing fields and an impossible
+// match. Operations and filter classes without effect are Warnings.
+func (r *report) checkEnvoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
 	if _, known := networking.EnvoyFilter_ApplyTo_name[int32(applyTo)]; !known ||
 		applyTo == networking.EnvoyFilter_INVALID {
@@ -39,7 +39,7 @@ func (r *report) envoyPatch(at path, patch *filterPatch) {
 		return
 	}
 	if match := patch.GetMatch(); match != nil {
-		r.envoyMatch(at.Child("match"), applyTo, match)
+		r.checkEnvoyMatch(at.Child("match"), applyTo, match)
 	}
 	here := at.Child("patch")
 	if patch.GetPatch() == nil {
@@ -123,9 +123,9 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 	}
 }
 
-// envoyMatch checks a patch's match. It reports a match on another class of objects than the patch
-// applies to: as an Error, or as a Warning if applyTo ignores such matches.
-func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
+// checkEnvoyMatch checks a patch's match. It reports a match on another class of objects than the
+// patch applies to: as an Error, or as a Warning if applyTo ignores such matches.
+func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
 		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)
 	}
@@ -143,13 +143,13 @@ func (r *report) envoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, mat
 	case found != wanted:
 		r.errorf(at.Child(found), "cannot be matched for applyTo %s, only %s", applyTo, wanted)
 	}
-	r.optionalPort(at.Child("cluster", "portNumber"), match.GetCluster().GetPortNumber())
+	r.checkOptionalPort(at.Child("cluster", "portNumber"), match.GetCluster().GetPortNumber())
 	if c := match.GetCluster(); c.GetName() != "" &&
 		(c.GetPortNumber() != 0 || c.GetService() != "" || c.GetSubset() != "") {
 		r.warnf(at.Child("cluster"), "beside name, the other fields are ignored")
 	}
-	r.envoyListenerMatch(at.Child("listener"), applyTo, match.GetListener())
-	r.envoyRouteMatch(at.Child("routeConfiguration"), match)
+	r.checkEnvoyListenerMatch(at.Child("listener"), applyTo, match.GetListener())
+	r.checkEnvoyRouteMatch(at.Child("routeConfiguration"), match)
 }
 
 // matchedClass returns the field that match sets, or "" if it sets none.

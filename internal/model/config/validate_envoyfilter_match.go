@@ -9,9 +9,9 @@ import (
 // connectionManagerName is the name of the network filter that contains the HTTP filters.
 const connectionManagerName = "envoy.filters.network.http_connection_manager"
 
-// envoyListenerMatch reports errors in a match on a listener, which may be nil, and warns of fields
-// without effect.
-func (r *report) envoyListenerMatch(
+// checkEnvoyListenerMatch reports errors in a match on a listener, which may be nil, and warns of
+// fields without effect.
+func (r *report) checkEnvoyListenerMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,
 	match *networking.EnvoyFilter_ListenerMatch,
@@ -19,24 +19,24 @@ func (r *report) envoyListenerMatch(
 	if match == nil {
 		return
 	}
-	r.optionalPort(at.Child("portNumber"), match.GetPortNumber())
+	r.checkOptionalPort(at.Child("portNumber"), match.GetPortNumber())
 	if match.GetPortName() != "" {
 		r.warnf(at.Child("portName"), "is not looked at: use portNumber")
 	}
 	if match.GetListenerFilter() != "" && applyTo != networking.EnvoyFilter_LISTENER_FILTER {
 		r.warnf(at.Child("listenerFilter"), "has an effect for applyTo LISTENER_FILTER only")
 	}
-	r.filterName(at.Child("listenerFilter"), match.GetListenerFilter())
+	r.warnFilterName(at.Child("listenerFilter"), match.GetListenerFilter())
 	chain := match.GetFilterChain()
-	r.optionalPort(at.Child("filterChain", "destinationPort"), chain.GetDestinationPort())
+	r.checkOptionalPort(at.Child("filterChain", "destinationPort"), chain.GetDestinationPort())
 	if chain.GetFilter() != nil {
-		r.envoyFilterMatch(at.Child("filterChain", "filter"), applyTo, chain.GetFilter())
+		r.checkEnvoyFilterMatch(at.Child("filterChain", "filter"), applyTo, chain.GetFilter())
 	}
 }
 
-// envoyFilterMatch reports errors in a match on a filter of a chain, and on a filter inside it,
-// which only HTTP_FILTER can match. It warns if applyTo ignores it.
-func (r *report) envoyFilterMatch(
+// checkEnvoyFilterMatch reports errors in a match on a filter of a chain, and on a filter inside
+// it, which only HTTP_FILTER can match. It warns if applyTo ignores it.
+func (r *report) checkEnvoyFilterMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,
 	match *networking.EnvoyFilter_ListenerMatch_FilterMatch,
@@ -47,7 +47,7 @@ func (r *report) envoyFilterMatch(
 		r.warnf(at, "has no effect for applyTo %s", applyTo)
 	}
 	r.requireValue(at.Child("name"), match.GetName())
-	r.filterName(at.Child("name"), match.GetName())
+	r.warnFilterName(at.Child("name"), match.GetName())
 	sub := match.GetSubFilter()
 	if sub == nil {
 		return
@@ -60,15 +60,15 @@ func (r *report) envoyFilterMatch(
 		r.errorf(at, "only %q has filters inside", connectionManagerName)
 	default:
 		r.requireValue(at.Child("name"), sub.GetName())
-		r.filterName(at.Child("name"), sub.GetName())
+		r.warnFilterName(at.Child("name"), sub.GetName())
 	}
 }
 
-// envoyRouteMatch checks a match on routes. The port and gateway names refer to the servers of a
-// gateway, so it warns of them for other contexts.
-func (r *report) envoyRouteMatch(at path, match *filterMatch) {
+// checkEnvoyRouteMatch checks a match on routes. The port and gateway names refer to the servers of
+// a gateway, so it warns of them for other contexts.
+func (r *report) checkEnvoyRouteMatch(at path, match *filterMatch) {
 	routes := match.GetRouteConfiguration()
-	r.optionalPort(at.Child("portNumber"), routes.GetPortNumber())
+	r.checkOptionalPort(at.Child("portNumber"), routes.GetPortNumber())
 	if match.GetContext() == networking.EnvoyFilter_GATEWAY || match.GetContext() == networking.EnvoyFilter_ANY {
 		return
 	}
@@ -80,9 +80,9 @@ func (r *report) envoyRouteMatch(at path, match *filterMatch) {
 	}
 }
 
-// filterName adds a Warning for a filter name from before Envoy 1.14, because no generated filter
-// has it.
-func (r *report) filterName(at path, name string) {
+// warnFilterName adds a Warning for a filter name from before Envoy 1.14, because no generated
+// filter has it.
+func (r *report) warnFilterName(at path, name string) {
 	if now := renamedFilter(name); now != "" {
 		r.warnf(at, "%q is now called %q, so nothing matches", name, now)
 	}

@@ -31,13 +31,13 @@ func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 			r.warnf(here.Child("name"), "server name %q is there twice", name)
 		}
 		serverNames[server.GetName()] = true
-		r.sharedPort(here.Child("port", "number"), server, listeners)
+		r.warnSharedPort(here.Child("port", "number"), server, listeners)
 	}
 }
 
-// sharedPort adds a Warning for a server if an earlier server has the same address and port with
-// another protocol family. The later server is not served.
-func (r *report) sharedPort(at path, server *networking.Server, listeners map[string]string) {
+// warnSharedPort adds a Warning for a server if an earlier server has the same address and port
+// with another protocol family. The later server is not served.
+func (r *report) warnSharedPort(at path, server *networking.Server, listeners map[string]string) {
 	protocol := server.GetPort().GetProtocol()
 	family := "TCP"
 	if isHTTP(protocol) {
@@ -67,7 +67,7 @@ func (r *report) checkServer(at path, server *networking.Server) {
 		r.errorf(hosts, "at least one host is required")
 	}
 	for i, host := range server.GetHosts() {
-		r.serverHost(hosts.Index(i), host)
+		r.checkServerHost(hosts.Index(i), host)
 		if slices.Contains(server.GetHosts()[:i], host) {
 			r.warnf(hosts.Index(i), "host %q is there twice", host)
 		}
@@ -81,24 +81,24 @@ func (r *report) checkServer(at path, server *networking.Server) {
 	} else if bind != "" {
 		r.addFault(at.Child("bind"), ipFault(bind))
 	}
-	r.serverPort(at.Child("port"), server.GetPort(), unix)
+	r.checkServerPort(at.Child("port"), server.GetPort(), unix)
 	if server.GetTls() != nil {
-		r.serverTLS(at.Child("tls"), server.GetTls())
+		r.checkServerTLS(at.Child("tls"), server.GetTls())
 	}
-	r.tlsFitsProtocol(at, server)
+	r.checkTLSForProtocol(at, server)
 }
 
-func (r *report) serverHost(at path, host string) {
+func (r *report) checkServerHost(at path, host string) {
 	namespace, name, qualified := strings.Cut(host, "/")
 	if !qualified {
 		namespace, name = "*", host
 	}
-	r.namespacedHost(at, namespace, name, "*", ".")
+	r.checkNamespacedHost(at, namespace, name, "*", ".")
 }
 
-// serverPort reports errors in the port of a server. unix is set for a Unix domain socket, whose
-// number must be 0. targetPort is a Warning.
-func (r *report) serverPort(at path, port *networking.Port, unix bool) {
+// checkServerPort reports errors in the port of a server. unix is set for a Unix domain socket,
+// whose number must be 0. targetPort is a Warning.
+func (r *report) checkServerPort(at path, port *networking.Port, unix bool) {
 	if port == nil {
 		r.errorf(at, "is required")
 		return
@@ -108,7 +108,7 @@ func (r *report) serverPort(at path, port *networking.Port, unix bool) {
 	r.checkProtocol(at.Child("protocol"), port.GetProtocol())
 	switch {
 	case !unix:
-		r.portNumber(at.Child("number"), port.GetNumber())
+		r.checkPortNumber(at.Child("number"), port.GetNumber())
 	case port.GetNumber() != 0:
 		r.errorf(at.Child("number"), "must be 0 when bind is a Unix domain socket")
 	}
@@ -118,9 +118,9 @@ func (r *report) serverPort(at path, port *networking.Port, unix bool) {
 	}
 }
 
-// tlsFitsProtocol reports an error unless a server has TLS settings if, and only if, its protocol
-// is TLS. Plain HTTP may have only httpsRedirect.
-func (r *report) tlsFitsProtocol(at path, server *networking.Server) {
+// checkTLSForProtocol reports an error unless a server has TLS settings if, and only if, its
+// protocol is TLS. Plain HTTP may have only httpsRedirect.
+func (r *report) checkTLSForProtocol(at path, server *networking.Server) {
 	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
 	if protocol == "" {
 		return

@@ -57,9 +57,9 @@ func KnownCipherSuites(names []string) []string {
 	return known
 }
 
-// serverTLS reports errors in the TLS settings of a server of a Gateway or of an ingress listener
-// of a Sidecar, and warns of fields without effect in the mode.
-func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
+// checkServerTLS reports errors in the TLS settings of a server of a Gateway or of an ingress
+// listener of a Sidecar, and warns of fields without effect in the mode.
+func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
 		r.errorf(
@@ -67,31 +67,31 @@ func (r *report) serverTLS(at path, tls *networking.ServerTLSSettings) {
 			"only one of serverCertificate with privateKey, tlsCertificates, credentialName and credentialNames may be set",
 		)
 	}
-	r.maxItems(at.Child("credentialNames"), len(tls.GetCredentialNames()), 2)
-	r.maxItems(at.Child("tlsCertificates"), len(tls.GetTlsCertificates()), 2)
+	r.checkMaxItems(at.Child("credentialNames"), len(tls.GetCredentialNames()), 2)
+	r.checkMaxItems(at.Child("tlsCertificates"), len(tls.GetTlsCertificates()), 2)
 	for i, name := range tls.GetCredentialNames() {
 		r.requireValue(at.Child("credentialNames").Index(i), name)
 	}
 	switch tls.GetMode() {
-	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH: // see idleTLS
+	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH: // see warnIdleTLS
 	case networking.ServerTLSSettings_ISTIO_MUTUAL:
 		if sources.any() || tls.GetCaCertificates() != "" {
 			r.errorf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: no other may be set")
 		}
 	case networking.ServerTLSSettings_SIMPLE:
-		r.terminatingTLS(at, tls, sources, false)
+		r.checkTerminatingTLS(at, tls, sources, false)
 	case networking.ServerTLSSettings_MUTUAL, networking.ServerTLSSettings_OPTIONAL_MUTUAL:
-		r.terminatingTLS(at, tls, sources, true)
+		r.checkTerminatingTLS(at, tls, sources, true)
 	default:
 		r.errorf(at.Child("mode"), "unknown mode %d", tls.GetMode())
 	}
-	r.idleTLS(at, tls)
-	r.tlsVersions(at, tls)
-	r.certificateHashes(at, tls)
+	r.warnIdleTLS(at, tls)
+	r.checkTLSVersions(at, tls)
+	r.checkCertificateHashes(at, tls)
 }
 
-// idleTLS adds Warnings for fields that have no effect in the mode.
-func (r *report) idleTLS(at path, tls *networking.ServerTLSSettings) {
+// warnIdleTLS adds Warnings for fields that have no effect in the mode.
+func (r *report) warnIdleTLS(at path, tls *networking.ServerTLSSettings) {
 	clients := []tlsField{
 		{
 			"caCertificates",
@@ -149,10 +149,10 @@ func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 	}
 }
 
-// terminatingTLS reports an error for a missing serverCertificate or privateKey, in each entry of
-// tlsCertificates if sources.list. With mutual, it also reports missing CA certificates. It checks
-// nothing if credentialName or credentialNames is set, because it cannot read Secrets.
-func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
+// checkTerminatingTLS reports an error for a missing serverCertificate or privateKey, in each entry
+// of tlsCertificates if sources.list. With mutual, it also reports missing CA certificates. It
+// checks nothing if credentialName or credentialNames is set, because it cannot read Secrets.
+func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
 	if sources.credential || sources.credentials {
 		return
 	}
@@ -178,9 +178,9 @@ func (r *report) terminatingTLS(at path, tls *networking.ServerTLSSettings, sour
 	}
 }
 
-// tlsVersions warns of TLS versions with which no client can connect, and of unknown or duplicate
-// cipher suites.
-func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
+// checkTLSVersions warns of TLS versions with which no client can connect, and of unknown or
+// duplicate cipher suites.
+func (r *report) checkTLSVersions(at path, tls *networking.ServerTLSSettings) {
 	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
 	if lowest != 0 && highest != 0 && lowest > highest {
 		r.warnf(
@@ -210,9 +210,9 @@ func (r *report) tlsVersions(at path, tls *networking.ServerTLSSettings) {
 	}
 }
 
-// certificateHashes reports errors in the SHA-256 hashes that pin client certificates: of keys in
-// base64, of certificates in hexadecimal.
-func (r *report) certificateHashes(at path, tls *networking.ServerTLSSettings) {
+// checkCertificateHashes reports errors in the SHA-256 hashes that pin client certificates: of keys
+// in base64, of certificates in hexadecimal.
+func (r *report) checkCertificateHashes(at path, tls *networking.ServerTLSSettings) {
 	for i, text := range tls.GetVerifyCertificateSpki() {
 		if sum, err := base64.StdEncoding.DecodeString(text); err != nil || len(sum) != 32 {
 			r.errorf(at.Child("verifyCertificateSpki").Index(i), "%q is not a SHA-256 hash in base64", text)

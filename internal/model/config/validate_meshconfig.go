@@ -15,40 +15,40 @@ import (
 func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	r := &report{object: &Config{}}
 	at := func(name string) path { return field.NewPath(name) }
-	r.signedPort(at("proxyListenPort"), m.GetProxyListenPort(), false)
-	r.signedPort(at("proxyInboundListenPort"), m.GetProxyInboundListenPort(), false)
-	r.signedPort(at("proxyHttpPort"), m.GetProxyHttpPort(), true)
+	r.checkSignedPort(at("proxyListenPort"), m.GetProxyListenPort(), false)
+	r.checkSignedPort(at("proxyInboundListenPort"), m.GetProxyInboundListenPort(), false)
+	r.checkSignedPort(at("proxyHttpPort"), m.GetProxyHttpPort(), true)
 	r.checkDuration(at("connectTimeout"), m.GetConnectTimeout())
 	r.checkDuration(at("dnsRefreshRate"), m.GetDnsRefreshRate())
-	r.durationOrZero(at("protocolDetectionTimeout"), m.GetProtocolDetectionTimeout())
+	r.checkDurationOrZero(at("protocolDetectionTimeout"), m.GetProtocolDetectionTimeout())
 	r.addFault(at("trustDomain"), trustDomainFault(m.GetTrustDomain()))
 	for i, alias := range m.GetTrustDomainAliases() {
 		r.addFault(at("trustDomainAliases").Index(i), trustDomainFault(alias))
 	}
-	r.localityLB(at("localityLbSetting"), m.GetLocalityLbSetting(), true)
+	r.checkLocalityLB(at("localityLbSetting"), m.GetLocalityLbSetting(), true)
 	for i, settings := range m.GetServiceSettings() {
 		for j, host := range settings.GetHosts() {
 			r.addFault(at("serviceSettings").Index(i).Child("hosts").Index(j), wildcardFault(host))
 		}
 	}
-	r.proxyDefaults(at("defaultConfig"), m.GetDefaultConfig())
+	r.checkProxyDefaults(at("defaultConfig"), m.GetDefaultConfig())
 	return errorsOf(r.problems)
 }
 
-// proxyDefaults checks the proxy settings that the control plane itself uses.
-func (r *report) proxyDefaults(at path, c *meshconfig.ProxyConfig) {
-	r.signedPort(at.Child("proxyAdminPort"), c.GetProxyAdminPort(), false)
-	r.signedPort(at.Child("statusPort"), c.GetStatusPort(), true)
+// checkProxyDefaults checks the proxy settings that the control plane itself uses.
+func (r *report) checkProxyDefaults(at path, c *meshconfig.ProxyConfig) {
+	r.checkSignedPort(at.Child("proxyAdminPort"), c.GetProxyAdminPort(), false)
+	r.checkSignedPort(at.Child("statusPort"), c.GetStatusPort(), true)
 	if n := c.GetConcurrency(); n.GetValue() < 0 {
 		r.errorf(at.Child("concurrency"), "%d is negative", n.GetValue())
 	}
-	r.durationOrZero(at.Child("drainDuration"), c.GetDrainDuration())
-	r.durationOrZero(at.Child("terminationDrainDuration"), c.GetTerminationDrainDuration())
+	r.checkDurationOrZero(at.Child("drainDuration"), c.GetDrainDuration())
+	r.checkDurationOrZero(at.Child("terminationDrainDuration"), c.GetTerminationDrainDuration())
 }
 
-// signedPort checks a port that the API defines as a signed number. If optional is set, 0 is
+// checkSignedPort checks a port that the API defines as a signed number. If optional is set, 0 is
 // allowed and means that there is no port.
-func (r *report) signedPort(at path, number int32, optional bool) {
+func (r *report) checkSignedPort(at path, number int32, optional bool) {
 	if number == 0 && optional {
 		return
 	}

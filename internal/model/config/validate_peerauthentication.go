@@ -6,13 +6,13 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-func (r *report) peerAuthentication(at path, policy *security.PeerAuthentication) {
-	r.policySelector(at.Child("selector"), policy.GetSelector())
+func (r *report) checkPeerAuthentication(at path, policy *security.PeerAuthentication) {
+	r.checkPolicySelector(at.Child("selector"), policy.GetSelector())
 	ports := at.Child("portLevelMtls")
 	if len(policy.GetPortLevelMtls()) > 0 && len(policy.GetSelector().GetMatchLabels()) == 0 {
 		r.errorf(ports, "needs a selector with labels: the ports are those of certain workloads")
 	}
 	for _, port := range sortedKeys(policy.GetPortLevelMtls()) {
-		r.portNumber(ports.Key(strconv.FormatUint(uint64(port), 10)), port)
+		r.checkPortNumber(ports.Key(strconv.FormatUint(uint64(port), 10)), port)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
 )
 
-func (r *report) proxyConfig(at path, config *networkingv1beta1.ProxyConfig) {
-	r.policySelector(at.Child("selector"), config.GetSelector())
-	r.nonNegative(at.Child("concurrency"), config.GetConcurrency().GetValue())
+func (r *report) checkProxyConfig(at path, config *networkingv1beta1.ProxyConfig) {
+	r.checkPolicySelector(at.Child("selector"), config.GetSelector())
+	r.checkNonNegative(at.Child("concurrency"), config.GetConcurrency().GetValue())
 	for _, name := range sortedKeys(config.GetEnvironmentVariables()) {
 		here := at.Child("environmentVariables").Key(name)
 		if name == "" {

@@ -10,17 +10,17 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-func (r *report) requestAuthentication(at path, policy *security.RequestAuthentication) {
-	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
-	r.maxItems(at.Child("jwtRules"), len(policy.GetJwtRules()), 4096)
+func (r *report) checkRequestAuthentication(at path, policy *security.RequestAuthentication) {
+	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
+	r.checkMaxItems(at.Child("jwtRules"), len(policy.GetJwtRules()), 4096)
 	for i, rule := range policy.GetJwtRules() {
-		r.jwtRule(at.Child("jwtRules").Index(i), rule)
+		r.checkJWTRule(at.Child("jwtRules").Index(i), rule)
 	}
 }
 
-// jwtRule reports errors in a rule of a RequestAuthentication: issuer, keys and where tokens are. A
-// private key in jwks is a Warning.
-func (r *report) jwtRule(at path, rule *security.JWTRule) {
+// checkJWTRule reports errors in a rule of a RequestAuthentication: issuer, keys and where tokens
+// are. A private key in jwks is a Warning.
+func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()}, {"fromCookies", rule.GetFromCookies()},
 		{"spaceDelimitedClaims", rule.GetSpaceDelimitedClaims()},
@@ -29,7 +29,7 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 			r.requireValue(at.Child(list.name).Index(i), value)
 		}
 	}
-	r.maxItems(at.Child("spaceDelimitedClaims"), len(rule.GetSpaceDelimitedClaims()), 64)
+	r.checkMaxItems(at.Child("spaceDelimitedClaims"), len(rule.GetSpaceDelimitedClaims()), 64)
 	if rule.GetIssuer() == "" && rule.GetJwksUri() == "" {
 		r.errorf(at.Child("issuer"), "is required, unless jwksUri is set")
 	}
@@ -56,13 +56,13 @@ func (r *report) jwtRule(at path, rule *security.JWTRule) {
 			r.errorf(here.Child("prefix"), "is not a valid prefix of a header")
 		}
 	}
-	r.tokenOutputs(at, rule)
+	r.checkTokenOutputs(at, rule)
 	r.checkDuration(at.Child("timeout"), rule.GetTimeout())
 }
 
-// tokenOutputs checks the headers to which tokens and claims are copied, and that each has a claim.
-// It adds a Warning if two outputs have the same header.
-func (r *report) tokenOutputs(at path, rule *security.JWTRule) {
+// checkTokenOutputs checks the headers to which tokens and claims are copied, and that each has a
+// claim. It adds a Warning if two outputs have the same header.
+func (r *report) checkTokenOutputs(at path, rule *security.JWTRule) {
 	taken := map[string]bool{}
 	output := func(here path, header string) {
 		r.addFault(here, fieldNameFault(header))

@@ -8,14 +8,14 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// serviceEntry reports errors in a ServiceEntry: hosts, addresses, ports, and endpoints that its
-// resolution does not permit.
-func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
+// checkServiceEntry reports errors in a ServiceEntry: hosts, addresses, ports, and endpoints that
+// its resolution does not permit.
+func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	hosts := at.Child("hosts")
 	if len(entry.GetHosts()) == 0 {
 		r.errorf(hosts, "at least one host is required")
 	}
-	r.maxItems(hosts, len(entry.GetHosts()), 256)
+	r.checkMaxItems(hosts, len(entry.GetHosts()), 256)
 	for i, host := range entry.GetHosts() {
 		fault := wildcardFault(host)
 		if host == "*" {
@@ -23,11 +23,11 @@ func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
 		}
 		r.addFault(hosts.Index(i), fault)
 	}
-	r.serviceAddresses(at.Child("addresses"), entry)
-	ports := r.servicePorts(at.Child("ports"), entry)
-	r.maxItems(at.Child("endpoints"), len(entry.GetEndpoints()), 4096)
+	r.checkServiceAddresses(at.Child("addresses"), entry)
+	ports := r.checkServicePorts(at.Child("ports"), entry)
+	r.checkMaxItems(at.Child("endpoints"), len(entry.GetEndpoints()), 4096)
 	if selector := entry.GetWorkloadSelector(); selector != nil {
-		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
+		r.checkMatchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
 		if len(entry.GetEndpoints()) > 0 {
 			r.errorf(at.Child("workloadSelector"), "must not be set together with endpoints")
 		}
@@ -41,11 +41,11 @@ func (r *report) serviceEntry(at path, entry *networking.ServiceEntry) {
 			r.warnf(at.Child("subjectAltNames").Index(i), "the empty name matches no certificate")
 		}
 	}
-	r.exportTo(at.Child("exportTo"), entry.GetExportTo(), true)
+	r.checkExportTo(at.Child("exportTo"), entry.GetExportTo(), true)
 }
 
-func (r *report) serviceAddresses(at path, entry *networking.ServiceEntry) {
-	r.maxItems(at, len(entry.GetAddresses()), 256)
+func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) {
+	r.checkMaxItems(at, len(entry.GetAddresses()), 256)
 	resolution := entry.GetResolution()
 	blocks := resolution == networking.ServiceEntry_NONE || resolution == networking.ServiceEntry_STATIC
 	for i, address := range entry.GetAddresses() {
@@ -57,20 +57,20 @@ func (r *report) serviceAddresses(at path, entry *networking.ServiceEntry) {
 	}
 }
 
-// servicePorts reports errors in the ports and returns the set of their names, to which endpoints
-// refer. No ports, and a targetPort without effect, are Warnings.
-func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
+// checkServicePorts reports errors in the ports and returns the set of their names, to which
+// endpoints refer. No ports, and a targetPort without effect, are Warnings.
+func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
-	r.maxItems(at, len(entry.GetPorts()), 256)
+	r.checkMaxItems(at, len(entry.GetPorts()), 256)
 	if len(entry.GetPorts()) == 0 {
 		r.warnf(at, "is empty, so nothing is routed to the service")
 	}
 	for i, port := range entry.GetPorts() {
 		here := at.Index(i)
-		r.portNumber(here.Child("number"), port.GetNumber())
+		r.checkPortNumber(here.Child("number"), port.GetNumber())
 		r.checkProtocol(here.Child("protocol"), port.GetProtocol())
-		r.portName(here.Child("name"), port.GetName())
-		r.optionalPort(here.Child("targetPort"), port.GetTargetPort())
+		r.checkPortName(here.Child("name"), port.GetName())
+		r.checkOptionalPort(here.Child("targetPort"), port.GetTargetPort())
 		if port.GetTargetPort() != 0 && entry.GetResolution() == networking.ServiceEntry_DYNAMIC_DNS &&
 			isHTTP(port.GetProtocol()) {
 			r.warnf(
@@ -85,15 +85,15 @@ func (r *report) servicePorts(at path, entry *networking.ServiceEntry) map[strin
 			r.errorf(here.Child("number"), "port %d is there twice", port.GetNumber())
 		}
 		names[port.GetName()], numbers[port.GetNumber()] = true, true
-		r.tcpWithoutAddress(here, entry, port)
+		r.warnTCPWithoutAddress(here, entry, port)
 	}
 	return names
 }
 
-// tcpWithoutAddress adds a Warning for a TCP port that matches the connections of other
+// warnTCPWithoutAddress adds a Warning for a TCP port that matches the connections of other
 // destinations. Without an address, and with none allocated, proxies identify its connections only
 // by the port number.
-func (r *report) tcpWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
+func (r *report) warnTCPWithoutAddress(at path, entry *networking.ServiceEntry, port *networking.ServicePort) {
 	tcp := port.GetProtocol() == "" || strings.EqualFold(port.GetProtocol(), "TCP")
 	refused := strings.EqualFold(r.object.Labels[label.NetworkingEnableAutoallocateIp.Name], "false")
 	switch {
@@ -123,20 +123,20 @@ func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports 
 			r.errorf(endpoints, "must not be set with resolution NONE, which uses the address that the caller chose")
 		}
 	case networking.ServiceEntry_STATIC:
-		r.staticEndpoints(endpoints, entry, ports)
+		r.checkStaticEndpoints(endpoints, entry, ports)
 	case networking.ServiceEntry_DNS, networking.ServiceEntry_DNS_ROUND_ROBIN:
-		r.dnsEndpoints(at, entry, ports)
+		r.checkDNSEndpoints(at, entry, ports)
 	case networking.ServiceEntry_DYNAMIC_DNS:
-		r.dynamicDNS(at, entry)
+		r.checkDynamicDNS(at, entry)
 	default:
 		r.errorf(at.Child("resolution"), "unknown resolution %d", entry.GetResolution())
 	}
 }
 
-// staticEndpoints reports errors in the endpoints of resolution STATIC, whose addresses must be IP
-// addresses or sockets. No endpoints and no selector is a Warning. ports are the names of the
+// checkStaticEndpoints reports errors in the endpoints of resolution STATIC, whose addresses must
+// be IP addresses or sockets. No endpoints and no selector is a Warning. ports are the names of the
 // service's ports.
-func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
+func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
 		r.warnf(at, "resolution STATIC without endpoints or workloadSelector: the service has nowhere to send requests")
 	}
@@ -144,8 +144,8 @@ func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports 
 	for i, endpoint := range entry.GetEndpoints() {
 		here := at.Index(i)
 		address := endpoint.GetAddress()
-		r.endpointDetails(here, endpoint)
-		r.endpointPorts(here.Child("ports"), endpoint, ports)
+		r.checkEndpointDetails(here, endpoint)
+		r.checkEndpointPorts(here.Child("ports"), endpoint, ports)
 		if isUnix(address) {
 			unix = true
 		} else if address != "" && ipFault(address) != "" {
@@ -161,10 +161,10 @@ func (r *report) staticEndpoints(at path, entry *networking.ServiceEntry, ports 
 	}
 }
 
-// dnsEndpoints reports errors in the hosts and endpoints of a resolution by DNS: wildcards without
-// endpoints, sockets, and several endpoints for round robin. ports are the names of the service's
-// ports.
-func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
+// checkDNSEndpoints reports errors in the hosts and endpoints of a resolution by DNS: wildcards
+// without endpoints, sockets, and several endpoints for round robin. ports are the names of the
+// service's ports.
+func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	resolution := entry.GetResolution().String()
 	endpoints := at.Child("endpoints")
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
@@ -188,8 +188,8 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 			r.errorf(here.Child("address"), "Unix domain sockets are not allowed with resolution %s", resolution)
 			continue
 		}
-		r.endpointDetails(here, endpoint)
-		r.endpointPorts(here.Child("ports"), endpoint, ports)
+		r.checkEndpointDetails(here, endpoint)
+		r.checkEndpointPorts(here.Child("ports"), endpoint, ports)
 		if address := endpoint.GetAddress(); address != "" {
 			r.addFault(here.Child("address"), hostOrIPFault(address))
 		} else if endpoint.GetNetwork() != "" {
@@ -200,12 +200,12 @@ func (r *report) dnsEndpoints(at path, entry *networking.ServiceEntry, ports map
 			)
 		}
 	}
-	r.hostsOfOneAddress(at, entry)
+	r.warnHostsOfOneAddress(at, entry)
 }
 
-// hostsOfOneAddress adds a Warning if several hosts share addresses on a TCP port, because proxies
-// cannot distinguish their connections.
-func (r *report) hostsOfOneAddress(at path, entry *networking.ServiceEntry) {
+// warnHostsOfOneAddress adds a Warning if several hosts share addresses on a TCP port, because
+// proxies cannot distinguish their connections.
+func (r *report) warnHostsOfOneAddress(at path, entry *networking.ServiceEntry) {
 	tcp := func(p *networking.ServicePort) bool {
 		return p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP")
 	}
@@ -217,10 +217,10 @@ func (r *report) hostsOfOneAddress(at path, entry *networking.ServiceEntry) {
 	}
 }
 
-// dynamicDNS checks an entry with resolution DYNAMIC_DNS, where proxies resolve the host of each
-// request. Its hosts must be wildcards, and it must not have addresses or endpoints. Its ports must
-// be HTTP or TLS.
-func (r *report) dynamicDNS(at path, entry *networking.ServiceEntry) {
+// checkDynamicDNS checks an entry with resolution DYNAMIC_DNS, where proxies resolve the host of
+// each request. Its hosts must be wildcards, and it must not have addresses or endpoints. Its ports
+// must be HTTP or TLS.
+func (r *report) checkDynamicDNS(at path, entry *networking.ServiceEntry) {
 	const name = "resolution DYNAMIC_DNS"
 	for i, host := range entry.GetHosts() {
 		if !strings.HasPrefix(host, "*") {

@@ -15,47 +15,48 @@ func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 		r.errorf(at, "is empty, one of ingress, egress, outboundTrafficPolicy and inboundConnectionPool is required")
 	}
 	if selector := sidecar.GetWorkloadSelector(); selector != nil {
-		r.matchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
+		r.checkMatchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
 	}
-	r.ingressListeners(at.Child("ingress"), sidecar.GetIngress())
-	r.egressListeners(at.Child("egress"), sidecar.GetEgress())
-	r.connectionPool(at.Child("inboundConnectionPool"), sidecar.GetInboundConnectionPool())
-	r.egressProxy(at.Child("outboundTrafficPolicy"), sidecar.GetOutboundTrafficPolicy())
+	r.checkIngressListeners(at.Child("ingress"), sidecar.GetIngress())
+	r.checkEgressListeners(at.Child("egress"), sidecar.GetEgress())
+	r.checkConnectionPool(at.Child("inboundConnectionPool"), sidecar.GetInboundConnectionPool())
+	r.checkEgressProxy(at.Child("outboundTrafficPolicy"), sidecar.GetOutboundTrafficPolicy())
 }
 
-// ingressListeners reports errors in the ingress listeners of a Sidecar, which need distinct ports.
-func (r *report) ingressListeners(at path, listeners []*networking.IstioIngressListener) {
+// checkIngressListeners reports errors in the ingress listeners of a Sidecar, which need distinct
+// ports.
+func (r *report) checkIngressListeners(at path, listeners []*networking.IstioIngressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
 		here := at.Index(i)
 		if listener.GetPort() == nil {
 			r.errorf(here.Child("port"), "is required")
 		} else {
-			r.sidecarPort(here.Child("port"), listener.GetPort())
-			r.portNumber(here.Child("port", "number"), listener.GetPort().GetNumber())
-			r.uniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
+			r.checkSidecarPort(here.Child("port"), listener.GetPort())
+			r.checkPortNumber(here.Child("port", "number"), listener.GetPort().GetNumber())
+			r.checkUniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
 		}
 		if bind := listener.GetBind(); bind != "" {
 			r.addFault(here.Child("bind"), ipFault(bind)) // sockets are for egress only
 		}
 		if endpoint := listener.GetDefaultEndpoint(); endpoint != "" {
-			r.ingressEndpoint(here.Child("defaultEndpoint"), endpoint)
+			r.checkIngressEndpoint(here.Child("defaultEndpoint"), endpoint)
 		}
-		r.ingressTLS(here.Child("tls"), listener)
-		r.connectionPool(here.Child("connectionPool"), listener.GetConnectionPool())
+		r.checkIngressTLS(here.Child("tls"), listener)
+		r.checkConnectionPool(here.Child("connectionPool"), listener.GetConnectionPool())
 	}
 }
 
-// uniquePort reports a port that another listener already has, even on a different bind address. It
-// adds the port to seen.
-func (r *report) uniquePort(at path, number uint32, seen map[uint32]bool) {
+// checkUniquePort reports a port that another listener already has, even on a different bind
+// address. It adds the port to seen.
+func (r *report) checkUniquePort(at path, number uint32, seen map[uint32]bool) {
 	if seen[number] && number != 0 {
 		r.errorf(at, "port %d is there twice", number)
 	}
 	seen[number] = true
 }
 
-func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
+func (r *report) checkSidecarPort(at path, port *networking.SidecarPort) {
 	r.checkProtocol(at.Child("protocol"), port.GetProtocol())
 	//nolint:staticcheck // the deprecated field is still read
 	if port.GetTargetPort() != 0 {
@@ -63,10 +64,10 @@ func (r *report) sidecarPort(at path, port *networking.SidecarPort) {
 	}
 }
 
-// ingressEndpoint checks the destination of inbound requests: a port of this workload, or a socket.
-// ":PORT" is accepted because Istio treats it as no endpoint: requests then keep their original
-// address and port.
-func (r *report) ingressEndpoint(at path, endpoint string) {
+// checkIngressEndpoint checks the destination of inbound requests: a port of this workload, or a
+// socket. ":PORT" is accepted because Istio treats it as no endpoint: requests then keep their
+// original address and port.
+func (r *report) checkIngressEndpoint(at path, endpoint string) {
 	if isUnix(endpoint) {
 		r.addFault(at, unixFault(endpoint))
 		return
@@ -81,7 +82,7 @@ func (r *report) ingressEndpoint(at path, endpoint string) {
 	}
 }
 
-func (r *report) ingressTLS(at path, listener *networking.IstioIngressListener) {
+func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListener) {
 	tls := listener.GetTls()
 	if tls == nil {
 		return
@@ -96,12 +97,12 @@ func (r *report) ingressTLS(at path, listener *networking.IstioIngressListener) 
 	if protocol := listener.GetPort().GetProtocol(); !isTLS(protocol) {
 		r.errorf(at, "must not be set for protocol %q, only for HTTPS and TLS", protocol)
 	}
-	r.serverTLS(at, tls)
+	r.checkServerTLS(at, tls)
 }
 
-// egressListeners reports errors in the egress listeners of a Sidecar. Only the last one may have
-// no port.
-func (r *report) egressListeners(at path, listeners []*networking.IstioEgressListener) {
+// checkEgressListeners reports errors in the egress listeners of a Sidecar. Only the last one may
+// have no port.
+func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgressListener) {
 	ports := map[uint32]bool{}
 	for i, listener := range listeners {
 		here := at.Index(i)
@@ -113,21 +114,21 @@ func (r *report) egressListeners(at path, listeners []*networking.IstioEgressLis
 				r.warnf(here.Child("bind"), "has no effect without port")
 			}
 		} else {
-			r.egressPort(here, listener)
-			r.uniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
+			r.checkEgressPort(here, listener)
+			r.checkUniquePort(here.Child("port", "number"), listener.GetPort().GetNumber(), ports)
 		}
-		r.egressHosts(here.Child("hosts"), listener.GetHosts())
+		r.checkEgressHosts(here.Child("hosts"), listener.GetHosts())
 	}
 }
 
-// egressPort reports errors in the port and bind address of an egress listener. Number 0 is valid
-// only for a Unix domain socket.
-func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
-	r.sidecarPort(at.Child("port"), listener.GetPort())
+// checkEgressPort reports errors in the port and bind address of an egress listener. Number 0 is
+// valid only for a Unix domain socket.
+func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListener) {
+	r.checkSidecarPort(at.Child("port"), listener.GetPort())
 	bind, number := listener.GetBind(), listener.GetPort().GetNumber()
 	switch {
 	case number != 0:
-		r.portNumber(at.Child("port", "number"), number)
+		r.checkPortNumber(at.Child("port", "number"), number)
 		if bind != "" {
 			r.addFault(at.Child("bind"), ipFault(bind))
 		}
@@ -141,10 +142,10 @@ func (r *report) egressPort(at path, listener *networking.IstioEgressListener) {
 	}
 }
 
-// egressHosts reports errors in hosts of the form "namespace/dnsName", and warns of hosts without
-// effect. A "~" before the namespace excludes the host. The namespace "~" alone excludes it in all
-// namespaces.
-func (r *report) egressHosts(at path, hosts []string) {
+// checkEgressHosts reports errors in hosts of the form "namespace/dnsName", and warns of hosts
+// without effect. A "~" before the namespace excludes the host. The namespace "~" alone excludes it
+// in all namespaces.
+func (r *report) checkEgressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")
 	}
@@ -161,9 +162,9 @@ func (r *report) egressHosts(at path, hosts []string) {
 		case !qualified:
 			r.errorf(here, "%q must be namespace/dnsName", host)
 		case namespace == "~":
-			r.namespacedHost(here, "*", name, "*")
+			r.checkNamespacedHost(here, "*", name, "*")
 		default:
-			r.namespacedHost(here, strings.TrimPrefix(namespace, "~"), name, "*", ".")
+			r.checkNamespacedHost(here, strings.TrimPrefix(namespace, "~"), name, "*", ".")
 		}
 		if seen[host] {
 			r.warnf(here, "%q is there twice", host)
@@ -174,7 +175,7 @@ func (r *report) egressHosts(at path, hosts []string) {
 	}
 }
 
-func (r *report) egressProxy(at path, policy *networking.OutboundTrafficPolicy) {
+func (r *report) checkEgressProxy(at path, policy *networking.OutboundTrafficPolicy) {
 	proxy := policy.GetEgressProxy()
 	if proxy == nil {
 		return

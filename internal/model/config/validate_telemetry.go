@@ -7,7 +7,7 @@ import (
 )
 
 func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
-	r.attachedTo(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
+	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	for i, tracing := range policy.GetTracing() {
 		r.checkTracing(at.Child("tracing").Index(i), tracing)
 	}
@@ -15,11 +15,11 @@ func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
 		r.checkMetrics(at.Child("metrics").Index(i), metrics)
 	}
 	for i, logging := range policy.GetAccessLogging() {
-		r.accessLogging(at.Child("accessLogging").Index(i), logging)
+		r.checkAccessLogging(at.Child("accessLogging").Index(i), logging)
 	}
 }
 
-func (r *report) accessLogging(at path, logging *telemetry.AccessLogging) {
+func (r *report) checkAccessLogging(at path, logging *telemetry.AccessLogging) {
 	r.checkProviders(at.Child("providers"), logging.GetProviders())
 	filter := logging.GetFilter()
 	switch {
@@ -47,12 +47,12 @@ func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
 		r.errorf(at.Child("randomSamplingPercentage"), "%g is not in the range 0..100", share.GetValue())
 	}
 	for _, name := range sortedKeys(tracing.GetCustomTags()) {
-		r.customTag(at.Child("customTags").Key(name), name, tracing.GetCustomTags()[name])
+		r.checkCustomTag(at.Child("customTags").Key(name), name, tracing.GetCustomTags()[name])
 	}
 }
 
-// customTag reports errors in a tag of spans, and warns of a tag without a value.
-func (r *report) customTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
+// checkCustomTag reports errors in a tag of spans, and warns of a tag without a value.
+func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
 	if name == "" {
 		r.errorf(at, "a tag name is required")
 	}
@@ -80,12 +80,12 @@ func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 			r.requireValue(here.Child("match", "customMetric"), custom.CustomMetric)
 		}
 		for _, tag := range sortedKeys(override.GetTagOverrides()) {
-			r.tagOverride(here.Child("tagOverrides").Key(tag), tag, override.GetTagOverrides()[tag])
+			r.checkTagOverride(here.Child("tagOverrides").Key(tag), tag, override.GetTagOverrides()[tag])
 		}
 	}
 }
 
-func (r *report) tagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
+func (r *report) checkTagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
 	if !labelName.MatchString(tag) {
 		r.errorf(at, "%q cannot be the name of a label: want letters, digits and underscores, and no digit first", tag)
 	}

@@ -4,13 +4,13 @@ import (
 	extensions "istio.io/api/extensions/v1alpha1"
 )
 
-// trafficExtension reports errors in a TrafficExtension: exactly Wasm or Lua, whose code is
+// checkTrafficExtension reports errors in a TrafficExtension: exactly Wasm or Lua, whose code is
 // checked, and ports.
-func (r *report) trafficExtension(at path, extension *extensions.TrafficExtension) {
-	r.attachedTo(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
+func (r *report) checkTrafficExtension(at path, extension *extensions.TrafficExtension) {
+	r.checkAttachment(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
 	switch filter := extension.GetFilterConfig().(type) {
 	case *extensions.TrafficExtension_Wasm:
-		r.wasmCode(at.Child("wasm"), filter.Wasm)
+		r.checkWasmCode(at.Child("wasm"), filter.Wasm)
 	case *extensions.TrafficExtension_Lua:
 		const maxCode = 64 << 10
 		code := at.Child("lua", "inlineCode")
@@ -24,7 +24,7 @@ func (r *report) trafficExtension(at path, extension *extensions.TrafficExtensio
 		r.errorf(at, "one of wasm and lua is required")
 	}
 	for i, match := range extension.GetMatch() {
-		r.portSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
+		r.checkPortSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
 	}
 }
 

@@ -10,40 +10,40 @@ import (
 // meshGateway is the reserved gateway name that selects all sidecars.
 const meshGateway = "mesh"
 
-// virtualService reports errors in a VirtualService, and warns of unreachable routes. One without
-// hosts is a delegate (VirtualService http[].delegate): its routes are used by other
+// checkVirtualService reports errors in a VirtualService, and warns of unreachable routes. One
+// without hosts is a delegate (VirtualService http[].delegate): its routes are used by other
 // VirtualServices, and fewer fields are allowed.
-func (r *report) virtualService(at path, vs *networking.VirtualService) {
+func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	delegate := len(vs.GetHosts()) == 0
 	toMesh := len(vs.GetGateways()) == 0
 	for _, gateway := range vs.GetGateways() {
 		toMesh = toMesh || gateway == meshGateway
 	}
-	r.virtualServiceHosts(at.Child("hosts"), vs.GetHosts(), toMesh)
-	r.gatewayNames(at.Child("gateways"), vs.GetGateways())
+	r.checkVirtualServiceHosts(at.Child("hosts"), vs.GetHosts(), toMesh)
+	r.checkGatewayNames(at.Child("gateways"), vs.GetGateways())
 	if delegate {
-		r.delegateOnly(at, vs)
+		r.checkDelegateFields(at, vs)
 	}
 	if len(vs.GetHttp())+len(vs.GetTls())+len(vs.GetTcp()) == 0 {
 		r.errorf(at, "one of http, tls and tcp is required")
 	}
 	for i, route := range vs.GetHttp() {
-		r.httpRoute(at.Child("http").Index(i), route, delegate)
+		r.checkHTTPRoute(at.Child("http").Index(i), route, delegate)
 	}
-	r.unreachableHTTP(at.Child("http"), vs.GetHttp())
+	r.warnUnreachableHTTP(at.Child("http"), vs.GetHttp())
 	for i, route := range vs.GetTls() {
-		r.tlsRoute(at.Child("tls").Index(i), route, vs.GetHosts())
+		r.checkTLSRoute(at.Child("tls").Index(i), route, vs.GetHosts())
 	}
 	for i, route := range vs.GetTcp() {
-		r.tcpRoute(at.Child("tcp").Index(i), route)
+		r.checkTCPRoute(at.Child("tcp").Index(i), route)
 	}
-	r.unreachableTCP(at.Child("tcp"), vs.GetTcp())
-	r.exportTo(at.Child("exportTo"), vs.GetExportTo(), false)
+	r.warnUnreachableTCP(at.Child("tcp"), vs.GetTcp())
+	r.checkExportTo(at.Child("exportTo"), vs.GetExportTo(), false)
 }
 
-// delegateOnly reports the fields that a delegate must leave to the VirtualService that refers to
-// it.
-func (r *report) delegateOnly(at path, vs *networking.VirtualService) {
+// checkDelegateFields reports the fields that a delegate must leave to the VirtualService that
+// refers to it.
+func (r *report) checkDelegateFields(at path, vs *networking.VirtualService) {
 	const reason = "must not be set without hosts: a VirtualService without hosts is a delegate and has HTTP routes only"
 	if len(vs.GetGateways()) > 0 {
 		r.errorf(at.Child("gateways"), reason)
@@ -56,9 +56,9 @@ func (r *report) delegateOnly(at path, vs *networking.VirtualService) {
 	}
 }
 
-// virtualServiceHosts reports errors in hosts, and if all are valid, hosts that overlap. toMesh is
-// set if the VirtualService applies to the mesh, for which "*" is invalid.
-func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
+// checkVirtualServiceHosts reports errors in hosts, and if all are valid, hosts that overlap.
+// toMesh is set if the VirtualService applies to the mesh, for which "*" is invalid.
+func (r *report) checkVirtualServiceHosts(at path, hosts []string, toMesh bool) {
 	allValid := true
 	for i, host := range hosts {
 		fault := wildcardFault(host)
@@ -83,9 +83,9 @@ func (r *report) virtualServiceHosts(at path, hosts []string, toMesh bool) {
 	}
 }
 
-// gatewayNames reports errors in references to gateways: "name" or "namespace/name". It adds a
+// checkGatewayNames reports errors in references to gateways: "name" or "namespace/name". It adds a
 // Warning for the old form with dots.
-func (r *report) gatewayNames(at path, names []string) {
+func (r *report) checkGatewayNames(at path, names []string) {
 	for i, name := range names {
 		namespace, gateway, qualified := strings.Cut(name, "/")
 		if !qualified {

@@ -15,35 +15,35 @@ const (
 	maxBody   = 1 << 20
 )
 
-// httpRoute reports errors in all fields of an HTTP route. inDelegate is set for a VirtualService
-// without hosts.
-func (r *report) httpRoute(at path, route *networking.HTTPRoute, inDelegate bool) {
-	r.httpAction(at, route, inDelegate)
+// checkHTTPRoute reports errors in all fields of an HTTP route. inDelegate is set for a
+// VirtualService without hosts.
+func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate bool) {
+	r.checkHTTPAction(at, route, inDelegate)
 	for i, match := range route.GetMatch() {
-		r.httpMatch(at.Child("match").Index(i), match)
+		r.checkHTTPMatch(at.Child("match").Index(i), match)
 	}
-	r.httpDestinations(at.Child("route"), route.GetRoute())
+	r.checkHTTPDestinations(at.Child("route"), route.GetRoute())
 	if redirect := route.GetRedirect(); redirect != nil {
 		r.checkRedirect(at.Child("redirect"), redirect)
 	}
 	if response := route.GetDirectResponse(); response != nil {
-		r.directResponse(at.Child("directResponse"), response)
+		r.checkDirectResponse(at.Child("directResponse"), response)
 	}
 	if rewrite := route.GetRewrite(); rewrite != nil {
 		r.checkRewrite(at.Child("rewrite"), rewrite)
 	}
 	r.checkDuration(at.Child("timeout"), route.GetTimeout())
 	r.checkRetries(at.Child("retries"), route)
-	r.faultInjection(at.Child("fault"), route.GetFault())
+	r.checkFaultInjection(at.Child("fault"), route.GetFault())
 	r.checkMirrors(at, route)
 	r.checkCORS(at.Child("corsPolicy"), route.GetCorsPolicy())
 	r.checkHeaders(at.Child("headers"), route.GetHeaders())
 }
 
-// httpAction reports an error unless a route has exactly one action: forward, redirect, respond
-// directly, or delegate. It also reports fields that exclude the action, and a delegate in a
-// delegate.
-func (r *report) httpAction(at path, route *networking.HTTPRoute, inDelegate bool) {
+// checkHTTPAction reports an error unless a route has exactly one action: forward, redirect,
+// respond directly, or delegate. It also reports fields that exclude the action, and a delegate in
+// a delegate.
+func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {
 		name  string
@@ -109,7 +109,7 @@ func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 		r.errorf(at.Child("scheme"), "%q must be \"http\" or \"https\"", s)
 	}
 	if port, ok := redirect.GetRedirectPort().(*networking.HTTPRedirect_Port); ok {
-		r.portNumber(at.Child("port"), port.Port)
+		r.checkPortNumber(at.Child("port"), port.Port)
 	}
 	// The codes of Envoy's RedirectAction.
 	if code := redirect.GetRedirectCode(); !slices.Contains([]uint32{0, 301, 302, 303, 307, 308}, code) {
@@ -117,8 +117,8 @@ func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 	}
 }
 
-func (r *report) directResponse(at path, response *networking.HTTPDirectResponse) {
-	r.httpStatus(at.Child("status"), int64(response.GetStatus()))
+func (r *report) checkDirectResponse(at path, response *networking.HTTPDirectResponse) {
+	r.checkHTTPStatus(at.Child("status"), int64(response.GetStatus()))
 	at = at.Child("body")
 	if response.GetBody() != nil && response.GetBody().GetSpecifier() == nil {
 		r.warnf(at, "has neither string nor bytes, the answer has no body")
@@ -153,7 +153,7 @@ func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	}
 }
 
-func (r *report) httpDestinations(at path, routes []*networking.HTTPRouteDestination) {
+func (r *report) checkHTTPDestinations(at path, routes []*networking.HTTPRouteDestination) {
 	weights := make([]int32, len(routes))
 	for i, route := range routes {
 		r.checkDestination(at.Index(i).Child("destination"), route.GetDestination())
@@ -163,10 +163,10 @@ func (r *report) httpDestinations(at path, routes []*networking.HTTPRouteDestina
 	r.checkWeights(at, weights)
 }
 
-// unreachableHTTP adds a Warning for each route or match that no request can reach, because an
+// warnUnreachableHTTP adds a Warning for each route or match that no request can reach, because an
 // earlier route matches all its requests. A route with a delegate hides no later route, because it
 // handles only the requests that its delegate matches.
-func (r *report) unreachableHTTP(at path, routes []*networking.HTTPRoute) {
+func (r *report) warnUnreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	earlier := earlierMatches{equal: map[string]int{}, byPath: map[string][]matchOfRoute{}}
 	catchAll := -1
 	for i, route := range routes {

@@ -8,25 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func (r *report) tlsRoute(at path, route *networking.TLSRoute, hosts []string) {
+func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string) {
 	if len(route.GetMatch()) == 0 {
 		r.errorf(at.Child("match"), "is required: TLS is routed by the server name that the client asks for")
 	}
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)
-		r.sniHosts(here.Child("sniHosts"), match.GetSniHosts(), hosts)
+		r.checkSNIHosts(here.Child("sniHosts"), match.GetSniHosts(), hosts)
 		r.checkSubnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
-		r.optionalPort(here.Child("port"), match.GetPort())
+		r.checkOptionalPort(here.Child("port"), match.GetPort())
 		r.checkLabels(here.Child("sourceLabels"), match.GetSourceLabels())
-		r.gatewayNames(here.Child("gateways"), match.GetGateways())
-		r.sourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
+		r.checkGatewayNames(here.Child("gateways"), match.GetGateways())
+		r.checkSourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
 	}
-	r.routeDestinations(at.Child("route"), route.GetRoute())
+	r.checkRouteDestinations(at.Child("route"), route.GetRoute())
 }
 
-// sniHosts reports an error for each server name of a match that is invalid, or neither equal to a
-// host of the VirtualService nor covered by one. Without hosts all are covered.
-func (r *report) sniHosts(at path, names, hosts []string) {
+// checkSNIHosts reports an error for each server name of a match that is invalid, or neither equal
+// to a host of the VirtualService nor covered by one. Without hosts all are covered.
+func (r *report) checkSNIHosts(at path, names, hosts []string) {
 	if len(names) == 0 {
 		r.errorf(at, "is required")
 	}
@@ -45,24 +45,24 @@ func (r *report) sniHosts(at path, names, hosts []string) {
 	}
 }
 
-func (r *report) tcpRoute(at path, route *networking.TCPRoute) {
+func (r *report) checkTCPRoute(at path, route *networking.TCPRoute) {
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)
 		r.checkSubnets(here.Child("destinationSubnets"), match.GetDestinationSubnets())
-		r.optionalPort(here.Child("port"), match.GetPort())
+		r.checkOptionalPort(here.Child("port"), match.GetPort())
 		if subnet := match.GetSourceSubnet(); subnet != "" {
 			r.addFault(here.Child("sourceSubnet"), subnetFault(subnet))
 		}
 		r.checkLabels(here.Child("sourceLabels"), match.GetSourceLabels())
-		r.gatewayNames(here.Child("gateways"), match.GetGateways())
-		r.sourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
+		r.checkGatewayNames(here.Child("gateways"), match.GetGateways())
+		r.checkSourceNamespace(here.Child("sourceNamespace"), match.GetSourceNamespace())
 	}
-	r.routeDestinations(at.Child("route"), route.GetRoute())
+	r.checkRouteDestinations(at.Child("route"), route.GetRoute())
 }
 
-// unreachableTCP adds a Warning for each route after a route without a match, which accepts every
-// connection.
-func (r *report) unreachableTCP(at path, routes []*networking.TCPRoute) {
+// warnUnreachableTCP adds a Warning for each route after a route without a match, which accepts
+// every connection.
+func (r *report) warnUnreachableTCP(at path, routes []*networking.TCPRoute) {
 	for i, route := range routes {
 		if len(route.GetMatch()) > 0 {
 			continue
@@ -74,7 +74,7 @@ func (r *report) unreachableTCP(at path, routes []*networking.TCPRoute) {
 	}
 }
 
-func (r *report) routeDestinations(at path, routes []*networking.RouteDestination) {
+func (r *report) checkRouteDestinations(at path, routes []*networking.RouteDestination) {
 	if len(routes) == 0 {
 		r.errorf(at, "is required")
 	}
@@ -102,7 +102,7 @@ func (r *report) checkDestination(at path, destination *networking.Destination) 
 		r.addFault(at.Child("subset"), subsetFault(subset))
 	}
 	if destination.GetPort() != nil {
-		r.portNumber(at.Child("port", "number"), destination.GetPort().GetNumber())
+		r.checkPortNumber(at.Child("port", "number"), destination.GetPort().GetNumber())
 	}
 }
 
@@ -125,7 +125,7 @@ func subsetFault(name string) string {
 func (r *report) checkWeights(at path, weights []int32) {
 	var sum int64
 	for i, weight := range weights {
-		r.nonNegative(at.Index(i).Child("weight"), weight)
+		r.checkNonNegative(at.Index(i).Child("weight"), weight)
 		sum += int64(weight)
 	}
 	switch {

@@ -15,9 +15,9 @@ const claimsPrefix = "@request.auth.claims"
 // QueryParameterMatcher).
 const maxParameter = 1 << 10
 
-// httpMatch reports errors in a match of an HTTP route, and warns of a match that covers
+// checkHTTPMatch reports errors in a match of an HTTP route, and warns of a match that covers
 // everything.
-func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
+func (r *report) checkHTTPMatch(at path, match *networking.HTTPMatchRequest) {
 	for _, part := range []struct {
 		name  string
 		match *networking.StringMatch
@@ -30,10 +30,10 @@ func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 		if part.match.GetMatchType() == nil {
 			r.warnf(at.Child(part.name), "has neither exact, prefix nor regex and matches everything")
 		}
-		r.stringMatch(at.Child(part.name), part.match, true)
+		r.checkStringMatch(at.Child(part.name), part.match, true)
 	}
-	r.headerMatches(at.Child("headers"), match.GetHeaders(), false)
-	r.headerMatches(at.Child("withoutHeaders"), match.GetWithoutHeaders(), true)
+	r.checkHeaderMatches(at.Child("headers"), match.GetHeaders(), false)
+	r.checkHeaderMatches(at.Child("withoutHeaders"), match.GetWithoutHeaders(), true)
 	for _, name := range sortedKeys(match.GetQueryParams()) {
 		if name == "" {
 			r.errorf(at.Child("queryParams").Key(name), "a parameter name is required")
@@ -46,24 +46,24 @@ func (r *report) httpMatch(at path, match *networking.HTTPMatchRequest) {
 				maxParameter,
 			)
 		}
-		r.stringMatch(at.Child("queryParams").Key(name), match.GetQueryParams()[name], false)
+		r.checkStringMatch(at.Child("queryParams").Key(name), match.GetQueryParams()[name], false)
 	}
-	r.optionalPort(at.Child("port"), match.GetPort())
+	r.checkOptionalPort(at.Child("port"), match.GetPort())
 	r.checkLabels(at.Child("sourceLabels"), match.GetSourceLabels())
-	r.gatewayNames(at.Child("gateways"), match.GetGateways())
-	r.sourceNamespace(at.Child("sourceNamespace"), match.GetSourceNamespace())
+	r.checkGatewayNames(at.Child("gateways"), match.GetGateways())
+	r.checkSourceNamespace(at.Child("sourceNamespace"), match.GetSourceNamespace())
 }
 
-func (r *report) sourceNamespace(at path, namespace string) {
+func (r *report) checkSourceNamespace(at path, namespace string) {
 	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		r.errorf(at, "%q is not a namespace's name", namespace)
 	}
 }
 
-// headerMatches reports errors for malformed claims, header names and values, and warns of names
-// that are fields of the match. without is set if matching requests are excluded (withoutHeaders);
-// the regular expression "*" is then accepted.
-func (r *report) headerMatches(at path, matches map[string]*networking.StringMatch, without bool) {
+// checkHeaderMatches reports errors for malformed claims, header names and values, and warns of
+// names that are fields of the match. without is set if matching requests are excluded
+// (withoutHeaders); the regular expression "*" is then accepted.
+func (r *report) checkHeaderMatches(at path, matches map[string]*networking.StringMatch, without bool) {
 	for _, name := range sortedKeys(matches) {
 		here := at.Key(name)
 		switch {
@@ -79,13 +79,13 @@ func (r *report) headerMatches(at path, matches map[string]*networking.StringMat
 		if matches[name].GetRegex() == "*" && without {
 			continue // not RE2, but Istio has always accepted it as any value
 		}
-		r.stringMatch(here, matches[name], false) // without a kind of match the header must be present
+		r.checkStringMatch(here, matches[name], false) // without a kind of match the header must be present
 	}
 }
 
-// stringMatch checks a match of a text. An empty prefix matches everything, so it is refused unless
-// emptyPrefix is set, as for paths.
-func (r *report) stringMatch(at path, match *networking.StringMatch, emptyPrefix bool) {
+// checkStringMatch checks a match of a text. An empty prefix matches everything, so it is refused
+// unless emptyPrefix is set, as for paths.
+func (r *report) checkStringMatch(at path, match *networking.StringMatch, emptyPrefix bool) {
 	switch m := match.GetMatchType().(type) {
 	case *networking.StringMatch_Prefix:
 		if m.Prefix == "" && !emptyPrefix {

@@ -39,7 +39,7 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	if retries == nil {
 		return
 	}
-	r.nonNegative(at.Child("attempts"), retries.GetAttempts())
+	r.checkNonNegative(at.Child("attempts"), retries.GetAttempts())
 	if retries.GetAttempts() == 0 && (retries.GetPerTryTimeout() != nil || retries.GetRetryOn() != "" ||
 		retries.GetRetryRemoteLocalities() != nil || retries.GetRetryIgnorePreviousHosts() != nil || retries.GetBackoff() != nil) {
 		r.errorf(at.Child("attempts"), "0 disables retries, so no other field of the policy may be set")
@@ -68,7 +68,7 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	}
 }
 
-func (r *report) faultInjection(at path, fault *networking.HTTPFaultInjection) {
+func (r *report) checkFaultInjection(at path, fault *networking.HTTPFaultInjection) {
 	if fault == nil {
 		return
 	}
@@ -76,14 +76,14 @@ func (r *report) faultInjection(at path, fault *networking.HTTPFaultInjection) {
 		r.errorf(at, "one of delay and abort is required")
 	}
 	if delay := fault.GetDelay(); delay != nil {
-		r.faultDelay(at.Child("delay"), delay)
+		r.checkFaultDelay(at.Child("delay"), delay)
 	}
 	if abort := fault.GetAbort(); abort != nil {
-		r.faultAbort(at.Child("abort"), abort)
+		r.checkFaultAbort(at.Child("abort"), abort)
 	}
 }
 
-func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay) {
+func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_Delay) {
 	switch kind := delay.GetHttpDelayType().(type) {
 	case *networking.HTTPFaultInjection_Delay_FixedDelay:
 		r.checkDuration(at.Child("fixedDelay"), kind.FixedDelay)
@@ -98,15 +98,15 @@ func (r *report) faultDelay(at path, delay *networking.HTTPFaultInjection_Delay)
 		r.warnf(at.Child("percent"), "is deprecated, use percentage")
 		r.checkPercent(at.Child("percent"), float64(percent))
 	}
-	r.faultPercentage(at, delay.GetPercentage(), percent != 0)
+	r.checkFaultPercentage(at, delay.GetPercentage(), percent != 0)
 }
 
-// faultAbort reports errors in an injected error: its status and percentage. One without a status
-// is a Warning.
-func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
+// checkFaultAbort reports errors in an injected error: its status and percentage. One without a
+// status is a Warning.
+func (r *report) checkFaultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
 	switch kind := abort.GetErrorType().(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
-		r.httpStatus(at.Child("httpStatus"), int64(kind.HttpStatus))
+		r.checkHTTPStatus(at.Child("httpStatus"), int64(kind.HttpStatus))
 	case *networking.HTTPFaultInjection_Abort_GrpcStatus:
 		if !slices.Contains(grpcStatuses(), kind.GrpcStatus) {
 			r.errorf(
@@ -121,10 +121,10 @@ func (r *report) faultAbort(at path, abort *networking.HTTPFaultInjection_Abort)
 	default:
 		r.warnf(at, "has neither httpStatus nor grpcStatus and has no effect")
 	}
-	r.faultPercentage(at, abort.GetPercentage(), false)
+	r.checkFaultPercentage(at, abort.GetPercentage(), false)
 }
 
-func (r *report) faultPercentage(at path, percentage *networking.Percent, otherwise bool) {
+func (r *report) checkFaultPercentage(at path, percentage *networking.Percent, otherwise bool) {
 	switch {
 	case percentage != nil:
 		r.checkPercent(at.Child("percentage", "value"), percentage.GetValue())
@@ -186,11 +186,11 @@ func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 		if origin.GetMatchType() == nil {
 			r.errorf(here, "one of exact, prefix and regex is required")
 		}
-		r.stringMatch(here, origin, false)
+		r.checkStringMatch(here, origin, false)
 	}
-	r.httpMethods(at.Child("allowMethods"), cors.GetAllowMethods())
-	r.headerNames(at.Child("allowHeaders"), cors.GetAllowHeaders())
-	r.headerNames(at.Child("exposeHeaders"), cors.GetExposeHeaders())
+	r.checkHTTPMethods(at.Child("allowMethods"), cors.GetAllowMethods())
+	r.checkHeaderNames(at.Child("allowHeaders"), cors.GetAllowHeaders())
+	r.checkHeaderNames(at.Child("exposeHeaders"), cors.GetExposeHeaders())
 	r.checkDuration(at.Child("maxAge"), cors.GetMaxAge())
 	if cors.GetMaxAge().AsDuration()%time.Second != 0 {
 		r.errorf(at.Child("maxAge"), "must be whole seconds, as Access-Control-Max-Age is")
@@ -198,13 +198,13 @@ func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 }
 
 func (r *report) checkHeaders(at path, headers *networking.Headers) {
-	r.headerOperations(at.Child("request"), headers.GetRequest(), true)
-	r.headerOperations(at.Child("response"), headers.GetResponse(), false)
+	r.checkHeaderOperations(at.Child("request"), headers.GetRequest(), true)
+	r.checkHeaderOperations(at.Child("response"), headers.GetResponse(), false)
 }
 
-// headerOperations reports errors in changes of headers. request is set for headers of requests,
-// whose host may be set, once.
-func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
+// checkHeaderOperations reports errors in changes of headers. request is set for headers of
+// requests, whose host may be set, once.
+func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
 	for _, name := range sortedKeys(ops.GetSet()) {
 		// Setting the authority of a request is treated as a rewrite of the host.
@@ -213,22 +213,22 @@ func (r *report) headerOperations(at path, ops *networking.Headers_HeaderOperati
 				r.errorf(at.Child("set").Key(name), "the host is set twice, under different names")
 			}
 		} else {
-			r.changedHeader(at.Child("set").Key(name), name)
+			r.checkChangedHeader(at.Child("set").Key(name), name)
 		}
 		r.addFault(at.Child("set").Key(name), headerValueFault(ops.GetSet()[name]))
 	}
 	for _, name := range sortedKeys(ops.GetAdd()) {
-		r.changedHeader(at.Child("add").Key(name), name)
+		r.checkChangedHeader(at.Child("add").Key(name), name)
 		r.addFault(at.Child("add").Key(name), headerValueFault(ops.GetAdd()[name]))
 	}
 	for i, name := range ops.GetRemove() {
-		r.changedHeader(at.Child("remove").Index(i), name)
+		r.checkChangedHeader(at.Child("remove").Index(i), name)
 	}
 }
 
-// changedHeader reports errors in the name of a header that proxies change. Envoy does not change
-// pseudo-headers and Host. A name that HTTP does not allow is a Warning.
-func (r *report) changedHeader(at path, name string) {
+// checkChangedHeader reports errors in the name of a header that proxies change. Envoy does not
+// change pseudo-headers and Host. A name that HTTP does not allow is a Warning.
+func (r *report) checkChangedHeader(at path, name string) {
 	switch {
 	case name == "":
 		r.errorf(at, "a header name is required")

@@ -10,11 +10,11 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
-func (r *report) wasmPlugin(at path, plugin *extensions.WasmPlugin) {
-	r.attachedTo(at, attachment{plugin.GetSelector(), plugin.GetTargetRef(), plugin.GetTargetRefs()})
-	r.wasmCode(at, plugin)
+func (r *report) checkWasmPlugin(at path, plugin *extensions.WasmPlugin) {
+	r.checkAttachment(at, attachment{plugin.GetSelector(), plugin.GetTargetRef(), plugin.GetTargetRefs()})
+	r.checkWasmCode(at, plugin)
 	for i, match := range plugin.GetMatch() {
-		r.portSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
+		r.checkPortSelectors(at.Child("match").Index(i).Child("ports"), match.GetPorts())
 	}
 }
 
@@ -28,10 +28,10 @@ type wasmSource interface {
 	GetVmConfig() *extensions.VmConfig
 }
 
-// wasmCode reports errors in the module of a plugin: its URL, checksum and environment, and texts
-// that are too long.
-func (r *report) wasmCode(at path, code wasmSource) {
-	r.wasmURL(at.Child("url"), code.GetUrl())
+// checkWasmCode reports errors in the module of a plugin: its URL, checksum and environment, and
+// texts that are too long.
+func (r *report) checkWasmCode(at path, code wasmSource) {
+	r.checkWasmURL(at.Child("url"), code.GetUrl())
 	if sum := code.GetSha256(); sum != "" {
 		if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 || strings.ToLower(sum) != sum {
 			r.errorf(at.Child("sha256"), "%q must be 64 lower-case hexadecimal digits", sum)
@@ -46,7 +46,7 @@ func (r *report) wasmCode(at path, code wasmSource) {
 		}
 	}
 	env := at.Child("vmConfig", "env")
-	r.maxItems(env, len(code.GetVmConfig().GetEnv()), 256)
+	r.checkMaxItems(env, len(code.GetVmConfig().GetEnv()), 256)
 	seen := map[string]bool{}
 	for i, variable := range code.GetVmConfig().GetEnv() {
 		here := env.Index(i)
@@ -64,9 +64,9 @@ func (r *report) wasmCode(at path, code wasmSource) {
 	}
 }
 
-// wasmURL checks the URL of a module. A URL without a scheme is the name of an image. Such a name
-// must not have a port, because the text before a colon is parsed as a scheme.
-func (r *report) wasmURL(at path, text string) {
+// checkWasmURL checks the URL of a module. A URL without a scheme is the name of an image. Such a
+// name must not have a port, because the text before a colon is parsed as a scheme.
+func (r *report) checkWasmURL(at path, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
@@ -78,8 +78,8 @@ func (r *report) wasmURL(at path, text string) {
 	}
 }
 
-func (r *report) portSelectors(at path, ports []*v1beta1.PortSelector) {
+func (r *report) checkPortSelectors(at path, ports []*v1beta1.PortSelector) {
 	for i, port := range ports {
-		r.portNumber(at.Index(i).Child("number"), port.GetNumber())
+		r.checkPortNumber(at.Index(i).Child("number"), port.GetNumber())
 	}
 }

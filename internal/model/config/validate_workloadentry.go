@@ -4,18 +4,18 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func (r *report) workloadEntry(at path, entry *networking.WorkloadEntry) {
-	r.endpointDetails(at, entry)
+func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
+	r.checkEndpointDetails(at, entry)
 	if address := entry.GetAddress(); address != "" && !isUnix(address) {
 		r.addFault(at.Child("address"), hostOrIPFault(address))
 	}
-	r.endpointPorts(at.Child("ports"), entry, nil)
+	r.checkEndpointPorts(at.Child("ports"), entry, nil)
 }
 
-// endpointDetails reports errors in the fields that WorkloadEntry and the endpoints of a
+// checkEndpointDetails reports errors in the fields that WorkloadEntry and the endpoints of a
 // ServiceEntry share. Of the address, it checks only a socket's form; the caller checks IP
 // addresses and host names. No address is an error without a network, otherwise a Warning.
-func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
+func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) {
 	address := entry.GetAddress()
 	switch {
 	case address == "" && entry.GetNetwork() == "":
@@ -46,16 +46,16 @@ func (r *report) endpointDetails(at path, entry *networking.WorkloadEntry) {
 	}
 }
 
-// endpointPorts checks the map of port names to numbers. known contains the port names of the
+// checkEndpointPorts checks the map of port names to numbers. known contains the port names of the
 // service. If nil, any valid port name is allowed.
-func (r *report) endpointPorts(at path, entry *networking.WorkloadEntry, known map[string]bool) {
-	r.maxItems(at, len(entry.GetPorts()), 128)
+func (r *report) checkEndpointPorts(at path, entry *networking.WorkloadEntry, known map[string]bool) {
+	r.checkMaxItems(at, len(entry.GetPorts()), 128)
 	for _, name := range sortedKeys(entry.GetPorts()) {
 		if !isHostLabel(name) {
 			r.errorf(at.Key(name), "%q is not a port name", name)
 		} else if known != nil && !known[name] {
 			r.errorf(at.Key(name), "%q is not the name of a port in spec.ports", name)
 		}
-		r.portNumber(at.Key(name), entry.GetPorts()[name])
+		r.checkPortNumber(at.Key(name), entry.GetPorts()[name])
 	}
 }

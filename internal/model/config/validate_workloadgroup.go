@@ -4,7 +4,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-func (r *report) workloadGroup(at path, group *networking.WorkloadGroup) {
+func (r *report) checkWorkloadGroup(at path, group *networking.WorkloadGroup) {
 	r.checkLabels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
 	template := at.Child("template")
 	if group.GetTemplate() == nil {
@@ -12,28 +12,28 @@ func (r *report) workloadGroup(at path, group *networking.WorkloadGroup) {
 	} else {
 		// The address of each workload is set when it connects.
 		r.checkLabels(template.Child("labels"), group.GetTemplate().GetLabels())
-		r.endpointPorts(template.Child("ports"), group.GetTemplate(), nil)
+		r.checkEndpointPorts(template.Child("ports"), group.GetTemplate(), nil)
 		if group.GetTemplate().GetAddress() != "" {
 			r.warnf(template.Child("address"), "is ignored: each workload has its own")
 		}
 	}
 	if group.GetProbe() != nil {
-		r.readinessProbe(at.Child("probe"), group.GetProbe())
+		r.checkReadinessProbe(at.Child("probe"), group.GetProbe())
 	}
 }
 
-// readinessProbe reports errors in the readiness probe of a WorkloadGroup, which needs exactly one
-// kind of check.
-func (r *report) readinessProbe(at path, probe *networking.ReadinessProbe) {
-	r.nonNegative(at.Child("initialDelaySeconds"), probe.GetInitialDelaySeconds())
-	r.nonNegative(at.Child("timeoutSeconds"), probe.GetTimeoutSeconds())
-	r.nonNegative(at.Child("periodSeconds"), probe.GetPeriodSeconds())
-	r.nonNegative(at.Child("successThreshold"), probe.GetSuccessThreshold())
-	r.nonNegative(at.Child("failureThreshold"), probe.GetFailureThreshold())
+// checkReadinessProbe reports errors in the readiness probe of a WorkloadGroup, which needs exactly
+// one kind of check.
+func (r *report) checkReadinessProbe(at path, probe *networking.ReadinessProbe) {
+	r.checkNonNegative(at.Child("initialDelaySeconds"), probe.GetInitialDelaySeconds())
+	r.checkNonNegative(at.Child("timeoutSeconds"), probe.GetTimeoutSeconds())
+	r.checkNonNegative(at.Child("periodSeconds"), probe.GetPeriodSeconds())
+	r.checkNonNegative(at.Child("successThreshold"), probe.GetSuccessThreshold())
+	r.checkNonNegative(at.Child("failureThreshold"), probe.GetFailureThreshold())
 	switch check := probe.GetHealthCheckMethod().(type) {
 	case *networking.ReadinessProbe_HttpGet:
 		at := at.Child("httpGet")
-		r.portNumber(at.Child("port"), check.HttpGet.GetPort())
+		r.checkPortNumber(at.Child("port"), check.HttpGet.GetPort())
 		if s := check.HttpGet.GetScheme(); s != "" && s != "HTTP" && s != "HTTPS" {
 			r.errorf(at.Child("scheme"), "%q must be \"HTTP\" or \"HTTPS\"", s)
 		}
@@ -41,9 +41,9 @@ func (r *report) readinessProbe(at path, probe *networking.ReadinessProbe) {
 			r.addFault(at.Child("httpHeaders").Index(i).Child("name"), headerNameFault(header.GetName()))
 		}
 	case *networking.ReadinessProbe_TcpSocket:
-		r.portNumber(at.Child("tcpSocket", "port"), check.TcpSocket.GetPort())
+		r.checkPortNumber(at.Child("tcpSocket", "port"), check.TcpSocket.GetPort())
 	case *networking.ReadinessProbe_Grpc:
-		r.optionalPort(at.Child("grpc", "port"), check.Grpc.GetPort())
+		r.checkOptionalPort(at.Child("grpc", "port"), check.Grpc.GetPort())
 	case *networking.ReadinessProbe_Exec:
 		if len(check.Exec.GetCommand()) == 0 {
 			r.errorf(at.Child("exec", "command"), "is required")
