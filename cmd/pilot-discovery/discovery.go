@@ -42,7 +42,7 @@ func discoveryCommand(lookup func(string) (string, bool)) *cobra.Command {
 	addFlags(c.Flags(), &o)
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		env.applyCluster(&o)
-		plaintextPort(&o, c.Flags().Changed("grpcAddr"))
+		setPlaintextPort(&o, c.Flags().Changed("grpcAddr"))
 		return env.err
 	}
 	command.AddRetiredFlags(c, retired.DiscoveryFlags(), os.Stderr)
@@ -158,7 +158,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 	if v, _ := e.lookup("PILOT_HTTP10"); v == "1" || v == "true" {
 		o.Features.HTTP10 = true
 	}
-	e.proxySettings(&o.Features)
+	e.applyProxySettings(&o.Features)
 	e.setDuration("PILOT_DEBOUNCE_AFTER", &o.Push.DebounceAfter)
 	e.setDuration("PILOT_DEBOUNCE_MAX", &o.Push.DebounceMax)
 	o.Push.EndpointsAtOnce = !e.boolOr("PILOT_ENABLE_EDS_DEBOUNCE", true)
@@ -202,9 +202,9 @@ func (e *environment) applyCluster(o *discovery.Options) {
 	}
 }
 
-// plaintextPort sets GRPCAddr to PodGRPCAddr in a pod, unless set reports that a flag configures
+// setPlaintextPort sets GRPCAddr to PodGRPCAddr in a pod, unless set reports that a flag configures
 // it. The control plane's Service forwards other pods to that port.
-func plaintextPort(o *discovery.Options, set bool) {
+func setPlaintextPort(o *discovery.Options, set bool) {
 	if o.Kubernetes.InCluster && !set {
 		o.GRPCAddr = options.PodGRPCAddr
 	}

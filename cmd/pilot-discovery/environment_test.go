@@ -57,7 +57,7 @@ func TestPlaintextPort(t *testing.T) {
 		if test.flag != "" {
 			o.GRPCAddr = test.flag
 		}
-		if plaintextPort(&o, test.flag != ""); o.GRPCAddr != test.want {
+		if setPlaintextPort(&o, test.flag != ""); o.GRPCAddr != test.want {
 			t.Errorf("%s: %s, want %s", test.about, o.GRPCAddr, test.want)
 		}
 	}

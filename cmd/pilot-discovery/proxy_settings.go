@@ -7,10 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// proxySettings reads settings of listeners and clusters; invalid ones are errors of e. In Features
-// the zero value is the default, so a value of 0, which means no limit or no jitter, is stored as
-// -1.
-func (e *environment) proxySettings(f *snapshot.Features) {
+// applyProxySettings reads settings of listeners and clusters; invalid ones are errors of e. In
+// Features the zero value is the default, so a value of 0, which means no limit or no jitter, is
+// stored as -1.
+func (e *environment) applyProxySettings(f *snapshot.Features) {
 	const name = "MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP"
 	f.AcceptsPerEvent = snapshot.DefaultAcceptsPerEvent
 	switch e.setInt(name, &f.AcceptsPerEvent); {

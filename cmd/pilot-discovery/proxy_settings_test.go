@@ -27,7 +27,7 @@ func TestProxySettings(t *testing.T) {
 	} {
 		env := environment{lookup: func(name string) (string, bool) { return test.value, name == test.name }}
 		var got snapshot.Features
-		env.proxySettings(&got)
+		env.applyProxySettings(&got)
 		if test.change == nil {
 			if env.err == nil {
 				t.Errorf("%s=%s is taken", test.name, test.value)

@@ -28,15 +28,15 @@ func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 		Client: s.client, Name: o.ClusterFeedName(), Kinds: kinds, Namespaces: o.AppNamespaces(), Revision: o.Revision,
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
-	s.watched(f)
+	s.registerSource(f)
 	if o.Kubernetes.AppNamespace != "" {
 		s.log.Info("one namespace is read", "appNamespace", o.Kubernetes.AppNamespace)
 	}
 	return f
 }
 
-// watched adds a source of an API server to readiness and health metrics.
-func (s *server) watched(f *kubesource.Source) {
+// registerSource adds a source of an API server to readiness and health metrics.
+func (s *server) registerSource(f *kubesource.Source) {
 	s.ready.Explain(f.Name(), f.Waiting)
 	s.health.AddSource(f)
 }
@@ -54,7 +54,7 @@ func (s *server) settingsFeed() *settings.Source {
 		Client: s.client, Name: "settings of " + o.ClusterFeedName(), Kinds: []api.Kind{api.ConfigMap}, Namespaces: []string{o.Namespace}, Names: maps.Names(),
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
-	s.watched(objects)
+	s.registerSource(objects)
 	s.ready.Explain(feed.Name(), objects.Waiting)
 	maps.Objects = objects
 	feed.ConfigMaps = maps

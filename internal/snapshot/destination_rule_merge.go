@@ -95,7 +95,7 @@ func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*Destinati
 		for i, p := range seen {
 			parts[i] = p.object
 		}
-		if r := m.row(parts, to, false); !slices.Contains(rows, r) {
+		if r := m.findOrMerge(parts, to, false); !slices.Contains(rows, r) {
 			rows = append(rows, r)
 		}
 	}
@@ -120,14 +120,14 @@ func (m *ruleMerger) mergeSelected(parts []*config.Config) []*DestinationRule {
 	}
 	var rows []*DestinationRule
 	for _, text := range order {
-		rows = append(rows, m.row(groups[text], []string{m.group.namespace}, true))
+		rows = append(rows, m.findOrMerge(groups[text], []string{m.group.namespace}, true))
 	}
 	return rows
 }
 
-// row returns the row that is merged from exactly these objects, with the same exportTo and
+// findOrMerge returns the row that is merged from exactly these objects, with the same exportTo and
 // selected. It reuses a row of m.existing, or creates one and adds it there.
-func (m *ruleMerger) row(parts []*config.Config, exportTo []string, selected bool) *DestinationRule {
+func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, selected bool) *DestinationRule {
 	for _, r := range m.existing {
 		if r.Selects == selected && slices.Equal(r.parts, parts) && slices.Equal(r.exportTo, exportTo) {
 			return r

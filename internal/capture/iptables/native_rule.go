@@ -30,19 +30,19 @@ const redirToPort = 2
 // then the verdict. nft compiles the text of Rule.nft to the same expressions.
 func (r Rule) expressions(f Family) []expr.Any {
 	var e expressions
-	e.meta(expr.MetaKeyIIFNAME, false, interfaceName(r.In))
-	e.meta(expr.MetaKeyOIFNAME, false, interfaceName(r.Out))
+	e.addMeta(expr.MetaKeyIIFNAME, false, interfaceName(r.In))
+	e.addMeta(expr.MetaKeyOIFNAME, false, interfaceName(r.Out))
 	if f == IPv6 {
-		e.address(ipv6SourceOffset, r.Src)
-		e.address(ipv6DestOffset, r.Dst)
+		e.addAddress(ipv6SourceOffset, r.Src)
+		e.addAddress(ipv6DestOffset, r.Dst)
 	} else {
-		e.address(ipv4SourceOffset, r.Src)
-		e.address(ipv4DestOffset, r.Dst)
+		e.addAddress(ipv4SourceOffset, r.Src)
+		e.addAddress(ipv4DestOffset, r.Dst)
 	}
-	e.transport(r)
-	e.states(r.States)
+	e.addTransport(r)
+	e.addStates(r.States)
 	if r.Mark.Value != 0 {
-		e.meta(expr.MetaKeyMARK, r.Mark.Not, binaryutil.NativeEndian.PutUint32(r.Mark.Value))
+		e.addMeta(expr.MetaKeyMARK, r.Mark.Not, binaryutil.NativeEndian.PutUint32(r.Mark.Value))
 	}
 	if r.ConnMark.Value != 0 {
 		e.add(&expr.Ct{Key: expr.CtKeyMARK, Register: register})
@@ -53,11 +53,11 @@ func (r Rule) expressions(f Family) []expr.Any {
 		if o.By == GID {
 			key = expr.MetaKeySKGID
 		}
-		e.meta(key, o.Not, binaryutil.NativeEndian.PutUint32(o.ID))
+		e.addMeta(key, o.Not, binaryutil.NativeEndian.PutUint32(o.ID))
 	}
 	// Every rule has a counter, to show which one matched a packet.
 	e.add(&expr.Counter{})
-	e.verdict(r.Then, f)
+	e.addVerdict(r.Then, f)
 	return e
 }
 
@@ -74,8 +74,8 @@ func (e *expressions) compare(not bool, value []byte) {
 	e.add(&expr.Cmp{Op: op, Register: register, Data: value})
 }
 
-// meta adds a condition on packet metadata. It does nothing if value is nil.
-func (e *expressions) meta(key expr.MetaKey, not bool, value []byte) {
+// addMeta adds a condition on packet metadata. It does nothing if value is nil.
+func (e *expressions) addMeta(key expr.MetaKey, not bool, value []byte) {
 	if value == nil {
 		return
 	}
@@ -83,10 +83,10 @@ func (e *expressions) meta(key expr.MetaKey, not bool, value []byte) {
 	e.compare(not, value)
 }
 
-// address adds a condition on an address in the same way as nft: it compares the leading bytes of a
-// prefix that ends at a byte boundary, otherwise the masked address. It does nothing if n matches
-// all addresses.
-func (e *expressions) address(offset uint32, n Net) {
+// addAddress adds a condition on an address in the same way as nft: it compares the leading bytes
+// of a prefix that ends at a byte boundary, otherwise the masked address. It does nothing if n
+// matches all addresses.
+func (e *expressions) addAddress(offset uint32, n Net) {
 	bits := n.Prefix.Bits()
 	if !n.Prefix.IsValid() || bits == 0 {
 		return
@@ -116,31 +116,31 @@ func mask(bits, length int) []byte {
 	return m
 }
 
-func (e *expressions) transport(r Rule) {
+func (e *expressions) addTransport(r Rule) {
 	switch r.Proto {
 	case TCP:
-		e.meta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_TCP})
+		e.addMeta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_TCP})
 	case UDP:
-		e.meta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_UDP})
+		e.addMeta(expr.MetaKeyL4PROTO, false, []byte{unix.IPPROTO_UDP})
 	}
 	if r.SPort != 0 {
-		e.port(sourcePortOffset, false, r.SPort)
+		e.addPort(sourcePortOffset, false, r.SPort)
 	}
 	for _, number := range r.DPort.Numbers {
-		e.port(destPortOffset, r.DPort.Not, number)
+		e.addPort(destPortOffset, r.DPort.Not, number)
 	}
 }
 
-func (e *expressions) port(offset uint32, not bool, number uint16) {
+func (e *expressions) addPort(offset uint32, not bool, number uint16) {
 	e.add(&expr.Payload{
 		DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength,
 	})
 	e.compare(not, binaryutil.BigEndian.PutUint16(number))
 }
 
-// states adds a condition that the packet's conntrack state is one of states. It does nothing if
+// addStates adds a condition that the packet's conntrack state is one of states. It does nothing if
 // there are none.
-func (e *expressions) states(states []ConnState) {
+func (e *expressions) addStates(states []ConnState) {
 	if len(states) == 0 {
 		return
 	}
@@ -165,8 +165,8 @@ func (e *expressions) states(states []ConnState) {
 	e.compare(true, zero)
 }
 
-// verdict adds the verdict of a rule. TProxyTo also sets the mark and accepts.
-func (e *expressions) verdict(v Verdict, f Family) {
+// addVerdict adds the verdict of a rule. TProxyTo also sets the mark and accepts.
+func (e *expressions) addVerdict(v Verdict, f Family) {
 	switch v.Action {
 	case Return:
 		e.add(&expr.Verdict{Kind: expr.VerdictReturn})

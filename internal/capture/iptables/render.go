@@ -83,66 +83,66 @@ func (d Divert) commands() []string {
 // iptables returns the rule as iptables-save prints it, without the chain.
 func (r Rule) iptables(f Family) string {
 	var w ruleWriter
-	w.address("-s", r.Src)
-	w.address("-d", r.Dst)
-	w.option("-i", r.In)
-	w.option("-o", r.Out)
-	w.option("-p", string(r.Proto))
-	w.ports(r)
+	w.addAddress("-s", r.Src)
+	w.addAddress("-d", r.Dst)
+	w.addOption("-i", r.In)
+	w.addOption("-o", r.Out)
+	w.addOption("-p", string(r.Proto))
+	w.addPorts(r)
 	if len(r.States) > 0 {
-		w.option("-m", "conntrack")
-		w.option("--ctstate", joinComma(r.States))
+		w.addOption("-m", "conntrack")
+		w.addOption("--ctstate", joinComma(r.States))
 	}
 	w.mark("mark", r.Mark)
 	w.mark("connmark", r.ConnMark)
 	for _, o := range r.Owners {
-		w.option("-m", "owner")
-		w.not(o.Not)
-		w.option("--"+string(o.By)+"-owner", strconv.FormatUint(uint64(o.ID), 10))
+		w.addOption("-m", "owner")
+		w.addNot(o.Not)
+		w.addOption("--"+string(o.By)+"-owner", strconv.FormatUint(uint64(o.ID), 10))
 	}
-	w.verdict(r.Then, f)
+	w.addVerdict(r.Then, f)
 	return strings.Join(w, " ")
 }
 
 // ruleWriter collects the words of a rule's text.
 type ruleWriter []string
 
-// option adds a name and its value. It adds nothing if the value is empty.
-func (w *ruleWriter) option(name, value string) {
+// addOption adds a name and its value. It adds nothing if the value is empty.
+func (w *ruleWriter) addOption(name, value string) {
 	if value != "" {
 		*w = append(*w, name, value)
 	}
 }
 
-// ports adds the port conditions. They repeat the protocol, as iptables-save does.
-func (w *ruleWriter) ports(r Rule) {
+// addPorts adds the port conditions. They repeat the protocol, as iptables-save does.
+func (w *ruleWriter) addPorts(r Rule) {
 	if r.SPort != 0 {
-		w.option("-m", string(r.Proto))
-		w.option("--sport", strconv.Itoa(int(r.SPort)))
+		w.addOption("-m", string(r.Proto))
+		w.addOption("--sport", strconv.Itoa(int(r.SPort)))
 	}
 	switch len(r.DPort.Numbers) {
 	case 0:
 	case 1:
-		w.option("-m", string(r.Proto))
-		w.not(r.DPort.Not)
-		w.option("--dport", joinComma(r.DPort.Numbers))
+		w.addOption("-m", string(r.Proto))
+		w.addNot(r.DPort.Not)
+		w.addOption("--dport", joinComma(r.DPort.Numbers))
 	default:
-		w.option("-m", "multiport")
-		w.not(r.DPort.Not)
-		w.option("--dports", joinComma(r.DPort.Numbers))
+		w.addOption("-m", "multiport")
+		w.addNot(r.DPort.Not)
+		w.addOption("--dports", joinComma(r.DPort.Numbers))
 	}
 }
 
 func (w *ruleWriter) mark(match string, m Mark) {
 	if m.Value != 0 {
-		w.option("-m", match)
-		w.not(m.Not)
-		w.option("--mark", fmt.Sprintf("%#x", m.Value))
+		w.addOption("-m", match)
+		w.addNot(m.Not)
+		w.addOption("--mark", fmt.Sprintf("%#x", m.Value))
 	}
 }
 
-// verdict adds the verdict with all parameters that iptables-save prints.
-func (w *ruleWriter) verdict(v Verdict, f Family) {
+// addVerdict adds the verdict with all parameters that iptables-save prints.
+func (w *ruleWriter) addVerdict(v Verdict, f Family) {
 	const allBits = " --nfmask 0xffffffff --ctmask 0xffffffff"
 	text := "RETURN"
 	switch v.Action {
@@ -171,20 +171,21 @@ func (w *ruleWriter) verdict(v Verdict, f Family) {
 	case SetZone:
 		text = fmt.Sprintf("CT --zone %d", v.Zone)
 	}
-	w.option("-j", text)
+	w.addOption("-j", text)
 }
 
-func (w *ruleWriter) not(negated bool) {
+func (w *ruleWriter) addNot(negated bool) {
 	if negated {
 		*w = append(*w, "!")
 	}
 }
 
-// address adds an address condition. Like iptables-save, it leaves out the range of all addresses.
-func (w *ruleWriter) address(name string, n Net) {
+// addAddress adds an address condition. Like iptables-save, it leaves out the range of all
+// addresses.
+func (w *ruleWriter) addAddress(name string, n Net) {
 	if n.Prefix.IsValid() && n.Prefix.Bits() > 0 {
-		w.not(n.Not)
-		w.option(name, n.Prefix.String())
+		w.addNot(n.Not)
+		w.addOption(name, n.Prefix.String())
 	}
 }
 

@@ -31,22 +31,22 @@ func New(u Unhonoured) *Analyzer { return &Analyzer{unhonoured: u} }
 // without duplicates.
 func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a := &analyzer{s: s, known: z.known}
-	a.virtualServices()
+	a.reportVirtualServices()
 	a.checkDelegation()
 	a.checkGateways()
-	a.gatewaySelectors()
-	a.gatewayServicePorts()
+	a.reportGatewaySelectors()
+	a.reportGatewayServicePorts()
 	a.checkShadowed()
-	a.destinationRules()
-	a.subsetEndpoints()
-	a.zoneAwareRouting()
+	a.reportDestinationRules()
+	a.reportSubsetEndpoints()
+	a.reportZoneAwareRouting()
 	a.checkSidecars()
-	a.workloadSelectors()
-	a.targetRefs()
+	a.reportWorkloadSelectors()
+	a.reportTargetRefs()
 	a.checkNetworks()
-	a.peerAuthentications()
-	a.authorizationPolicies()
-	a.policyPorts()
+	a.reportPeerAuthentications()
+	a.reportAuthorizationPolicies()
+	a.reportPolicyPorts()
 	a.reportIgnored(z.unhonoured.Object)
 	z.known = a.known
 	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {

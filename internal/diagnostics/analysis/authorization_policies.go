@@ -15,10 +15,10 @@ const (
 	misses = "does not refuse callers without mutual TLS, who have no identity: have PeerAuthentication be STRICT here, or refuse notPrincipals: [\"*\"] too"
 )
 
-// authorizationPolicies reports rules about identities that plain text callers bypass. A caller
-// without mutual TLS has no identity. So a DENY of named identities does not match it, and neither
-// do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004).
-func (a *analyzer) authorizationPolicies() {
+// reportAuthorizationPolicies reports rules about identities that plain text callers bypass. A
+// caller without mutual TLS has no identity. So a DENY of named identities does not match it, and
+// neither do the exceptions of an ALLOW (ISTIO-SECURITY-2021-004).
+func (a *analyzer) reportAuthorizationPolicies() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
 		if spec.GetTargetRef() != nil || len(spec.GetTargetRefs()) > 0 {
@@ -35,9 +35,9 @@ func (a *analyzer) authorizationPolicies() {
 		for i, r := range spec.GetRules() {
 			rule := fmt.Sprintf("spec.rules[%d]", i)
 			if allow {
-				a.letsInTheClear(c, rule, r)
+				a.reportAllowWithoutIdentity(c, rule, r)
 			} else {
-				a.missesTheClear(c, rule, r)
+				a.reportDenyOfIdentities(c, rule, r)
 			}
 		}
 	}
@@ -85,9 +85,9 @@ func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	return "", false
 }
 
-// letsInTheClear reports an ALLOW rule that excludes identities without requiring any, for each
-// such source or condition.
-func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rule) {
+// reportAllowWithoutIdentity reports an ALLOW rule that excludes identities without requiring any,
+// for each such source or condition.
+func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *security.Rule) {
 	if _, asks := identityCondition(r, false); asks {
 		return
 	}
@@ -106,8 +106,8 @@ func (a *analyzer) letsInTheClear(c *config.Config, rule string, r *security.Rul
 	}
 }
 
-// missesTheClear reports a DENY rule that matches identities.
-func (a *analyzer) missesTheClear(c *config.Config, rule string, r *security.Rule) {
+// reportDenyOfIdentities reports a DENY rule that matches identities.
+func (a *analyzer) reportDenyOfIdentities(c *config.Config, rule string, r *security.Rule) {
 	if field, names := identityCondition(r, false); names {
 		a.warn(c, rule+field, misses)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// destinationRules reports rules for hosts without a service, and settings that an older rule for
-// the same host overrides.
-func (a *analyzer) destinationRules() {
+// reportDestinationRules reports rules for hosts without a service, and settings that an older rule
+// for the same host overrides.
+func (a *analyzer) reportDestinationRules() {
 	older := map[sharedHost][]*config.Config{}
 	rules := slices.SortedStableFunc(slices.Values(a.s.Configs(api.DestinationRule)), config.CompareAge)
 	for _, c := range rules {
@@ -25,7 +25,7 @@ func (a *analyzer) destinationRules() {
 		}
 		shared := sharedHost{namespace: c.Namespace, host: host, selects: spec.WorkloadSelector != nil}
 		shared.selector = snapshot.SelectorText(spec.GetWorkloadSelector().GetMatchLabels())
-		a.besideOlder(c, older[shared])
+		a.reportOverriddenSettings(c, older[shared])
 		older[shared] = append(older[shared], c)
 	}
 }
@@ -38,9 +38,9 @@ type sharedHost struct {
 	selector  string
 }
 
-// besideOlder reports the traffic policy and the subsets of c that an older rule for the same
-// clients overrides.
-func (a *analyzer) besideOlder(c *config.Config, older []*config.Config) {
+// reportOverriddenSettings reports the traffic policy and the subsets of c that an older rule for
+// the same clients overrides.
+func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Config) {
 	spec := config.Spec[*networking.DestinationRule](c)
 	for _, o := range older {
 		first := config.Spec[*networking.DestinationRule](o)

@@ -13,10 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// gatewayServicePorts reports servers of Gateways with a port that no Service of the selected
+// reportGatewayServicePorts reports servers of Gateways with a port that no Service of the selected
 // proxies has, as service port or as target port: clients of these Services cannot reach it. It
 // skips Gateways whose proxies have no Service.
-func (a *analyzer) gatewayServicePorts() {
+func (a *analyzer) reportGatewayServicePorts() {
 	served := map[string][]*mesh.Service{} // by selector
 	for _, c := range a.s.Configs(api.Gateway) {
 		spec := config.Spec[*networking.Gateway](c)
@@ -51,7 +51,8 @@ func exposesPort(s *mesh.Service, number uint32) bool {
 	})
 }
 
-// servicesOfProxies returns the Services that select a workload with the labels, without duplicates.
+// servicesOfProxies returns the Services that select a workload with the labels, without
+// duplicates.
 func (a *analyzer) servicesOfProxies(selector map[string]string) []*mesh.Service {
 	var list []*mesh.Service
 	for _, w := range a.s.Workloads() {

@@ -8,9 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// gatewaySelectors reports Gateways that select no known workload. If no workload is known at all,
-// as with manually started proxies, it reports nothing. Gateways without a selector are skipped.
-func (a *analyzer) gatewaySelectors() {
+// reportGatewaySelectors reports Gateways that select no known workload. If no workload is known at
+// all, as with manually started proxies, it reports nothing. Gateways without a selector are
+// skipped.
+func (a *analyzer) reportGatewaySelectors() {
 	found := map[string]bool{}
 	for _, c := range a.s.Configs(api.Gateway) {
 		labels := config.Spec[*networking.Gateway](c).GetSelector()

@@ -38,14 +38,14 @@ func (a *analyzer) checkNetworks() {
 				}
 			}
 			if text := e.GetFromCidr(); text != "" {
-				a.networkRange(at+".fromCidr", name, text, ranges)
+				a.reportNetworkRange(at+".fromCidr", name, text, ranges)
 			}
 		}
 		for i, g := range all[name].GetGateways() {
-			a.networkGateway(fmt.Sprintf("%s.gateways[%d]", field, i), all[name], g)
+			a.reportNetworkGateway(fmt.Sprintf("%s.gateways[%d]", field, i), all[name], g)
 		}
 	}
-	a.labelledGateways()
+	a.reportLabelledGateways()
 }
 
 func (a *analyzer) warnNetwork(field, reason string) {
@@ -55,7 +55,7 @@ func (a *analyzer) warnNetwork(field, reason string) {
 	)
 }
 
-func (a *analyzer) networkRange(field, network, text string, ranges map[netip.Prefix]string) {
+func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[netip.Prefix]string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
 		a.warnNetwork(field, fmt.Sprintf("%q is not a range of addresses: want one such as 192.168.0.0/16", text))
@@ -73,9 +73,9 @@ func (a *analyzer) networkRange(field, network, text string, ranges map[netip.Pr
 	ranges[prefix] = network
 }
 
-// networkGateway reports settings without effect of a gateway in MeshNetworks: its port, its
+// reportNetworkGateway reports settings without effect of a gateway in MeshNetworks: its port, its
 // locality and its address or service. of is its network.
-func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshconfig.Network_IstioNetworkGateway) {
+func (a *analyzer) reportNetworkGateway(field string, of *meshconfig.Network, g *meshconfig.Network_IstioNetworkGateway) {
 	if g.GetPort() == 0 || g.GetPort() > 65535 {
 		a.warnNetwork(field+".port", fmt.Sprintf("%d is not a port number: the gateway is not used", g.GetPort()))
 	}
@@ -87,23 +87,23 @@ func (a *analyzer) networkGateway(field string, of *meshconfig.Network, g *meshc
 	}
 	switch address, host := g.GetAddress(), mesh.Hostname(g.GetRegistryServiceName()); {
 	case address != "":
-		a.gatewayAddress(field+".address", address)
+		a.reportGatewayAddress(field+".address", address)
 	case host == "":
 		a.warnNetwork(field, "says neither an address nor the name of a service: the gateway is not used")
 	default:
-		a.gatewayService(field+".registryServiceName", of, host)
+		a.reportGatewayService(field+".registryServiceName", of, host)
 	}
 }
 
-func (a *analyzer) gatewayAddress(field, address string) {
+func (a *analyzer) reportGatewayAddress(field, address string) {
 	if _, err := netip.ParseAddr(address); err != nil && !config.IsHostname(address) {
 		a.warnNetwork(field, fmt.Sprintf("%q is neither an IP address nor a name: the gateway is not used", address))
 	}
 }
 
-// gatewayService reports why the service of a network's gateway is not used: it does not exist, has
-// no external address, has the label of a network, or is in another registry.
-func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
+// reportGatewayService reports why the service of a network's gateway is not used: it does not
+// exist, has no external address, has the label of a network, or is in another registry.
+func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
 	var found *mesh.Service
 	for _, s := range a.s.Services() {
 		if s.Host == host {
@@ -137,10 +137,10 @@ func (a *analyzer) gatewayService(field string, of *meshconfig.Network, host mes
 	}
 }
 
-// labelledGateways reports Services with the label of a network gateway that cannot serve as one:
-// an invalid or missing port, or no resolved address. Services without an external address are
+// reportLabelledGateways reports Services with the label of a network gateway that cannot serve as
+// one: an invalid or missing port, or no resolved address. Services without an external address are
 // skipped.
-func (a *analyzer) labelledGateways() {
+func (a *analyzer) reportLabelledGateways() {
 	for _, s := range a.s.Services() {
 		network := s.Labels[label.TopologyNetwork.Name]
 		if network == "" || len(s.External) == 0 {

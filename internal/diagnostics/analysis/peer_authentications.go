@@ -11,9 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// peerAuthentications reports policies without effect: with a selector in the root namespace, or
-// for the same workloads as an older policy.
-func (a *analyzer) peerAuthentications() {
+// reportPeerAuthentications reports policies without effect: with a selector in the root namespace,
+// or for the same workloads as an older policy.
+func (a *analyzer) reportPeerAuthentications() {
 	list := slices.SortedFunc(slices.Values(a.s.Configs(api.PeerAuthentication)), config.CompareAge)
 	for i, c := range list {
 		labels := config.Spec[*security.PeerAuthentication](c).GetSelector().GetMatchLabels()

@@ -12,10 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// policyPorts reports rules for ports at which the selected gateways do not listen. Often these are
-// Service ports with another target port (ISTIO-SECURITY-2021-002). It skips policies for proxies
-// that are not known to be gateways, because those accept any port.
-func (a *analyzer) policyPorts() {
+// reportPolicyPorts reports rules for ports at which the selected gateways do not listen. Often
+// these are Service ports with another target port (ISTIO-SECURITY-2021-002). It skips policies for
+// proxies that are not known to be gateways, because those accept any port.
+func (a *analyzer) reportPolicyPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)
 		labels := spec.GetSelector().GetMatchLabels()

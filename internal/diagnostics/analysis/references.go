@@ -11,10 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// virtualServices reports destinations that do not exist, of all routes and mirrors. Routes of a
-// delegate are checked with the delegate. Converted VirtualServices are skipped, because their
+// reportVirtualServices reports destinations that do not exist, of all routes and mirrors. Routes
+// of a delegate are checked with the delegate. Converted VirtualServices are skipped, because their
 // backends have been checked.
-func (a *analyzer) virtualServices() {
+func (a *analyzer) reportVirtualServices() {
 	for _, vs := range a.s.VirtualServices() {
 		if vs.Config.Extension != nil {
 			continue // The converter has checked the backends.

@@ -31,12 +31,13 @@ func (a *analyzer) checkSidecars() {
 				general[c.Namespace] = c
 			}
 		}
-		a.egressProxy(c, spec.GetOutboundTrafficPolicy().GetEgressProxy())
+		a.reportEgressProxy(c, spec.GetOutboundTrafficPolicy().GetEgressProxy())
 	}
 }
 
-// egressProxy reports a missing host or subset of the destination for traffic without a route.
-func (a *analyzer) egressProxy(c *config.Config, d *networking.Destination) {
+// reportEgressProxy reports a missing host or subset of the destination for traffic without a
+// route.
+func (a *analyzer) reportEgressProxy(c *config.Config, d *networking.Destination) {
 	const field = "spec.outboundTrafficPolicy.egressProxy"
 	if d.GetHost() == "" {
 		return

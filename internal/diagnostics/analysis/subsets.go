@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// subsetEndpoints reports subsets that select none of the endpoints of their services. It skips
-// services without any endpoint, and services whose endpoints DNS resolves.
-func (a *analyzer) subsetEndpoints() {
+// reportSubsetEndpoints reports subsets that select none of the endpoints of their services. It
+// skips services without any endpoint, and services whose endpoints DNS resolves.
+func (a *analyzer) reportSubsetEndpoints() {
 	for _, c := range a.s.Configs(api.DestinationRule) {
 		spec := config.Spec[*networking.DestinationRule](c)
 		if c.Extension != nil || len(spec.Subsets) == 0 {

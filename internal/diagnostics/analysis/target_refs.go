@@ -7,10 +7,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// targetRefs reports references of policies to a Service or ServiceEntry. Istio applies these
-// policies at waypoints only, and this control plane has none: it would be dangerous to take such an
-// AuthorizationPolicy for one that is in force.
-func (a *analyzer) targetRefs() {
+// reportTargetRefs reports references of policies to a Service or ServiceEntry. Istio applies these
+// policies at waypoints only, and this control plane has none: it would be dangerous to take such
+// an AuthorizationPolicy for one that is in force.
+func (a *analyzer) reportTargetRefs() {
 	for _, kind := range []api.Kind{
 		api.AuthorizationPolicy,
 		api.RequestAuthentication,

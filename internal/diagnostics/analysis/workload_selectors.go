@@ -71,10 +71,10 @@ func selectorField(c *config.Config) (field string, selector map[string]string) 
 	}
 }
 
-// workloadSelectors reports objects that select no known workload, and Sidecars whose workloads an
-// older Sidecar selects. If no workload is known at all, as with manually started proxies, it
-// reports nothing.
-func (a *analyzer) workloadSelectors() {
+// reportWorkloadSelectors reports objects that select no known workload, and Sidecars whose
+// workloads an older Sidecar selects. If no workload is known at all, as with manually started
+// proxies, it reports nothing.
+func (a *analyzer) reportWorkloadSelectors() {
 	sets := collectLabelSets(a.s)
 	if len(sets) == 0 {
 		return
@@ -107,11 +107,11 @@ func (a *analyzer) workloadSelectors() {
 			}
 		}
 	}
-	a.sidecarSelectors(sets)
+	a.reportSidecarSelectors(sets)
 }
 
-// sidecarSelectors reports Sidecars with a selector that matches workloads of an older one.
-func (a *analyzer) sidecarSelectors(sets labelSets) {
+// reportSidecarSelectors reports Sidecars with a selector that matches workloads of an older one.
+func (a *analyzer) reportSidecarSelectors(sets labelSets) {
 	older := map[string][]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {
 		field, selector := selectorField(c)

@@ -13,10 +13,10 @@ import (
 // selfDiscoveryVariable is the proxy metadata that Envoy's zone-aware routing requires.
 const selfDiscoveryVariable = "ISTIO_META_ENABLE_SELF_DISCOVERY"
 
-// zoneAwareRouting reports settings of zone-aware routing if proxies of the mesh do not discover
-// the proxies of their own workload. Envoy then uses all zones of a region alike. It is a warning,
-// because single pods may set the variable by annotation.
-func (a *analyzer) zoneAwareRouting() {
+// reportZoneAwareRouting reports settings of zone-aware routing if proxies of the mesh do not
+// discover the proxies of their own workload. Envoy then uses all zones of a region alike. It is a
+// warning, because single pods may set the variable by annotation.
+func (a *analyzer) reportZoneAwareRouting() {
 	metadata := a.s.Settings.Mesh.GetDefaultConfig().GetProxyMetadata()
 	if on, _ := strconv.ParseBool(metadata[selfDiscoveryVariable]); on {
 		return
@@ -30,13 +30,13 @@ func (a *analyzer) zoneAwareRouting() {
 	}
 	for _, c := range a.s.Configs(api.DestinationRule) {
 		for field, p := range config.TrafficPolicies(config.Spec[*networking.DestinationRule](c)) {
-			a.zonesOf(c, field, p, reason)
+			a.reportZoneSettings(c, field, p, reason)
 		}
 	}
 }
 
-// zonesOf reports the settings of one traffic policy and of its ports.
-func (a *analyzer) zonesOf(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
+// reportZoneSettings reports the settings of one traffic policy and of its ports.
+func (a *analyzer) reportZoneSettings(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
 	if isEnabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
 		a.warn(c, field+setting, reason)

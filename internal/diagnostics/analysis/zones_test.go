@@ -32,7 +32,7 @@ spec:
 		{"with it", "zoneAwareLbSetting: {enabled: true}\n" + `defaultConfig: {proxyMetadata: {ISTIO_META_ENABLE_SELF_DISCOVERY: "true"}}`, nil},
 	} {
 		a := &analyzer{s: fixture.New(t, []byte(rule), []byte(c.mesh)).Snapshot()}
-		a.zoneAwareRouting()
+		a.reportZoneAwareRouting()
 		var got []string
 		for _, p := range a.found {
 			got = append(got, p.Field)

@@ -39,18 +39,18 @@ func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	preflight = preflight && wanted != "" && x.request.Method == http.MethodOptions
 	switch {
 	case preflight && (allowed || !p.GetForwardNotMatchingPreflights().GetValue() && p.GetForwardNotMatchingPreflights() != nil):
-		x.corsStep(f.GetName(), origin, allowed, "answers the preflight")
+		x.addCORSStep(f.GetName(), origin, allowed, "answers the preflight")
 		return x.preflightEnding(p, origin, allowed)
 	case allowed:
-		x.corsStep(f.GetName(), origin, allowed, "says so in the response")
+		x.addCORSStep(f.GetName(), origin, allowed, "says so in the response")
 		x.cors = corsChanges(p, origin)
 	default:
-		x.corsStep(f.GetName(), origin, allowed, "lets the request pass")
+		x.addCORSStep(f.GetName(), origin, allowed, "lets the request pass")
 	}
 	return nil
 }
 
-func (x *exchange) corsStep(name, origin string, allowed bool, decided string) {
+func (x *exchange) addCORSStep(name, origin string, allowed bool, decided string) {
 	text := "origin " + origin + " is not allowed"
 	if allowed {
 		text = "origin " + origin + " is allowed"

@@ -33,9 +33,9 @@ func (w *walk) dynamicEndpoints(c *clusterv3.Cluster) []Endpoint {
 	return []Endpoint{{Address: address, Share: 1}}
 }
 
-// dynamicByHost records the host of the request for the DNS lookup. The per-route configuration
+// recordDynamicHost records the host of the request for the DNS lookup. The per-route configuration
 // overrides it with a literal or a header.
-func (x *exchange) dynamicByHost(filter string) {
+func (x *exchange) recordDynamicHost(filter string) {
 	x.dynamic = x.request.Authority
 	if p, ok := unpackAny(x.perRoute(filter), new(httpdfpv3.PerRouteConfig)); ok {
 		switch {
@@ -47,9 +47,9 @@ func (x *exchange) dynamicByHost(filter string) {
 	}
 }
 
-// dynamicByServerName records the server name of a TLS connection, with the filter's port, for the
-// DNS lookup.
-func (w *walk) dynamicByServerName(f *snidfpv3.FilterConfig) {
+// recordDynamicServerName records the server name of a TLS connection, with the filter's port, for
+// the DNS lookup.
+func (w *walk) recordDynamicServerName(f *snidfpv3.FilterConfig) {
 	if w.call.ServerName != "" {
 		w.dynamic = net.JoinHostPort(w.call.ServerName, strconv.FormatUint(uint64(f.GetPortValue()), 10))
 	}

@@ -20,7 +20,7 @@ func Explain(r *Resources, call Call) (*Path, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	w.path.Endings = mergeEndings(endings)
+	w.path.Endings = removeEmptyEndings(endings)
 	for filter, s := range w.metadata {
 		if w.path.Metadata == nil {
 			w.path.Metadata = map[string]map[string]any{}
@@ -130,8 +130,8 @@ func scaleShares(endings []Ending, by float64) []Ending {
 	return out
 }
 
-// mergeEndings removes the endings with share 0. It reuses the slice.
-func mergeEndings(endings []Ending) []Ending {
+// removeEmptyEndings removes the endings with share 0. It reuses the slice.
+func removeEmptyEndings(endings []Ending) []Ending {
 	out := endings[:0]
 	for _, e := range endings {
 		if e.Share > 0 {

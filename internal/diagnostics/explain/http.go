@@ -69,7 +69,7 @@ func (w *walk) handleHTTP(m *hcmv3.HttpConnectionManager) []Ending {
 func (x *exchange) normalizeRequest() []Ending {
 	r := x.request
 	x.setScheme()
-	x.originalAddress(x.manager)
+	x.setOriginalAddress(x.manager)
 	if x.manager.GetStripAnyHostPort() {
 		r.Authority = withoutPort(r.Authority)
 	}
@@ -188,9 +188,9 @@ func (x *exchange) runFilters() []Ending {
 				return append(out, combineBranches([]Ending{*answer}, open)...)
 			}
 		case "grpc_web":
-			x.grpcWeb()
+			x.convertGRPCWeb()
 		case "dynamic_forward_proxy":
-			x.dynamicByHost(f.GetName())
+			x.recordDynamicHost(f.GetName())
 		case "grpc_stats", "set_filter_state", "stats", "alpn", "metadata_exchange", "peer_metadata":
 		default:
 			x.addNote(
@@ -273,8 +273,8 @@ func (x *exchange) runRouter(open []branch) []Ending {
 	return out
 }
 
-// grpcWeb converts a gRPC-Web request to a gRPC request, as Envoy's filter does.
-func (x *exchange) grpcWeb() {
+// convertGRPCWeb converts a gRPC-Web request to a gRPC request, as Envoy's filter does.
+func (x *exchange) convertGRPCWeb() {
 	t, _ := x.request.headerValue("content-type")
 	if !strings.HasPrefix(t, "application/grpc-web") {
 		return

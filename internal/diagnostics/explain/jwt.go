@@ -279,7 +279,7 @@ func (a *authentication) applyTokens() {
 			}
 		}
 		if !p.GetForward() {
-			a.takeOut(p)
+			a.removeTokens(p)
 		}
 	}
 }

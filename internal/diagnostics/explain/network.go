@@ -66,7 +66,7 @@ func (w *walk) runNetworkFilters(chain *listenerv3.FilterChain) []Ending {
 			w.known = w.known || setsDestination(m)
 			continue
 		case *snidfpv3.FilterConfig:
-			w.dynamicByServerName(m)
+			w.recordDynamicServerName(m)
 			continue
 		case *tcprbacv3.RBAC:
 			if end := w.connectionAccess(f.GetName(), m); end != nil {

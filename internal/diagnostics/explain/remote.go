@@ -36,8 +36,9 @@ func forwardedFor(r *Request, skip int) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// originalAddress sets x.remote, and adds a step if it differs from the address of the connection.
-func (x *exchange) originalAddress(m *hcmv3.HttpConnectionManager) {
+// setOriginalAddress sets x.remote, and adds a step if it differs from the address of the
+// connection.
+func (x *exchange) setOriginalAddress(m *hcmv3.HttpConnectionManager) {
 	if len(m.GetOriginalIpDetectionExtensions()) > 0 {
 		x.addNote(
 			StageUnsupported,

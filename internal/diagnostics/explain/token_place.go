@@ -76,9 +76,9 @@ func trimTokenPrefix(value, prefix string) (string, bool) {
 	return text, text != ""
 }
 
-// takeOut removes a provider's headers and query parameters from the request, to hide tokens from
-// the application. Cookies stay.
-func (x *exchange) takeOut(p *jwtauthnv3.JwtProvider) {
+// removeTokens removes a provider's headers and query parameters from the request, to hide tokens
+// from the application. Cookies stay.
+func (x *exchange) removeTokens(p *jwtauthnv3.JwtProvider) {
 	headers, params, _ := tokenLocations(p)
 	for _, h := range headers {
 		x.request.removeHeader(h.GetName())

@@ -8,44 +8,44 @@ import (
 // Page returns docs/RETIRED.md.
 func Page() string {
 	var p page
-	p.text("# Flags, kinds, fields and annotations that Istio has removed",
+	p.writeText("# Flags, kinds, fields and annotations that Istio has removed",
 		"This is the table of `internal/model/retired`, written by `go test ./internal/model/retired -update`. What is still used is accepted where that",
 		"is safe, and always reported with its successor: flags in a warning at start; kinds, fields and annotations as a Problem",
 		"(`/debug/problemz`, `pilotctl problems`, conditions) and by the validation webhook.")
-	p.text("## Flags of pilot-discovery",
+	p.writeText("## Flags of pilot-discovery",
 		"They have no effect, except that an alias sets the flag of its new name.")
-	p.flags(DiscoveryFlags())
-	p.text("## Flags of pilot-agent proxy",
+	p.writeFlags(DiscoveryFlags())
+	p.writeText("## Flags of pilot-agent proxy",
 		"A flag with a field of ProxyConfig still sets it. An explicit flag takes precedence over the mesh configuration, `PROXY_CONFIG` and the",
 		"annotation `proxy.istio.io/config`: in Istio 1.0 to 1.4 the command line was the only source of these fields, and in later versions it",
 		"was applied last. `--discoveryAddress` keeps its host, as it did in Istio 1.0. A port that control planes before Istio 1.6 served (8080,",
 		"15003, 15005, 15007, 15010, 15011) becomes 15010 if controlPlaneAuthPolicy is NONE, else 15012.")
-	p.flags(AgentFlags())
-	p.text("## Kinds", "An object of a retired kind is not used. In a folder that is an error; the webhook answers with a warning.")
-	p.header("group", "kind", "successor")
+	p.writeFlags(AgentFlags())
+	p.writeText("## Kinds", "An object of a retired kind is not used. In a folder that is an error; the webhook answers with a warning.")
+	p.writeHeader("group", "kind", "successor")
 	for _, k := range Kinds() {
 		kind := "all others"
 		if k.Kind != "" {
 			kind = code(k.Kind)
 		}
-		p.row(code(k.Group), kind, k.Successor)
+		p.writeRow(code(k.Group), kind, k.Successor)
 	}
-	p.text("## Fields",
+	p.writeText("## Fields",
 		"A retired field is an error of the object, as any unknown field is: the object is not used, because without the field it would mean",
 		"something else. An object that an API server has accepted is used without it, with a warning. Retired fields of MeshConfig and",
 		"ProxyConfig are left out, with a warning.")
-	p.header("message", "field", "successor")
+	p.writeHeader("message", "field", "successor")
 	for _, f := range Fields() {
-		p.row(code(f.Message), code(f.Name), f.Successor)
+		p.writeRow(code(f.Message), code(f.Name), f.Successor)
 	}
-	p.text("## Annotations", "A retired annotation is a warning of the object, with the effect that it no longer has.")
-	p.header("annotation", "no longer done", "successor")
+	p.writeText("## Annotations", "A retired annotation is a warning of the object, with the effect that it no longer has.")
+	p.writeHeader("annotation", "no longer done", "successor")
 	for _, a := range Annotations() {
 		name := a.Name
 		if a.Prefix {
 			name += "…"
 		}
-		p.row(code(name), a.Lost, a.Successor)
+		p.writeRow(code(name), a.Lost, a.Successor)
 	}
 	return p.String()
 }
@@ -53,23 +53,23 @@ func Page() string {
 // page collects Markdown.
 type page struct{ strings.Builder }
 
-func (p *page) text(title string, lines ...string) {
+func (p *page) writeText(title string, lines ...string) {
 	if p.Len() > 0 {
 		p.WriteString("\n")
 	}
 	p.WriteString(title + "\n\n" + strings.Join(lines, "\n") + "\n")
 }
 
-func (p *page) header(columns ...string) {
+func (p *page) writeHeader(columns ...string) {
 	p.WriteString("\n")
-	p.row(columns...)
+	p.writeRow(columns...)
 	p.WriteString(strings.Repeat("|---", len(columns)) + "|\n")
 }
 
-func (p *page) row(cells ...string) { fmt.Fprintf(p, "| %s |\n", strings.Join(cells, " | ")) }
+func (p *page) writeRow(cells ...string) { fmt.Fprintf(p, "| %s |\n", strings.Join(cells, " | ")) }
 
-func (p *page) flags(list []Flag) {
-	p.header("flag", "sets", "successor")
+func (p *page) writeFlags(list []Flag) {
+	p.writeHeader("flag", "sets", "successor")
 	for _, f := range list {
 		sets := ""
 		switch {
@@ -78,7 +78,7 @@ func (p *page) flags(list []Flag) {
 		case f.Alias != "":
 			sets = code("--" + f.Alias)
 		}
-		p.row(code("--"+f.Name), sets, f.Successor)
+		p.writeRow(code("--"+f.Name), sets, f.Successor)
 	}
 }
 

@@ -29,7 +29,7 @@ func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listen
 				w.fail(i, errNoChains)
 				continue
 			}
-			w.did(i, 1)
+			w.recordEffects(i, 1)
 			return nil
 		}
 		value, ok := p.value.(*listenerv3.FilterChain)
@@ -42,7 +42,7 @@ func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listen
 			continue
 		}
 		c = next
-		w.did(i, 1)
+		w.recordEffects(i, 1)
 	}
 	c.Filters = w.networkFilters(c)
 	return c

@@ -26,7 +26,7 @@ func patchCluster(k task) *outcome {
 	l, t := k.patches, make(tallies, len(k.patches.patches))
 	for i, p := range l.patches {
 		if p.removes() {
-			t.did(i, 1)
+			t.recordEffects(i, 1)
 			return &outcome{tallies: t}
 		}
 	}
@@ -41,7 +41,7 @@ func patchCluster(k task) *outcome {
 			t.fail(i, err)
 			continue
 		}
-		t.did(i, 1)
+		t.recordEffects(i, 1)
 		c = next
 	}
 	if err := alignALPN(before, c); err != nil {

@@ -43,7 +43,7 @@ func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 			continue
 		}
 		filters, changed = next, changed || n > 0
-		l.work.did(i, n)
+		l.work.recordEffects(i, n)
 	}
 	for i, p := range l.work.patchesOf(l.applyTo) {
 		if !p.merges() || !l.matches(i, p) {
@@ -54,7 +54,7 @@ func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 			l.work.fail(i, err)
 		}
 		filters, changed = next, changed || n > 0
-		l.work.did(i, n)
+		l.work.recordEffects(i, n)
 	}
 	return filters, changed
 }

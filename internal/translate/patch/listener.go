@@ -43,7 +43,7 @@ func patchListener(k task) *outcome {
 	}
 	for i, p := range w.patchesOf(networking.EnvoyFilter_LISTENER) {
 		if p.removes() {
-			w.did(i, 1)
+			w.recordEffects(i, 1)
 			return &outcome{tallies: w.tallies}
 		}
 	}
@@ -58,7 +58,7 @@ func patchListener(k task) *outcome {
 			continue
 		}
 		w.listener = next
-		w.did(i, 1)
+		w.recordEffects(i, 1)
 	}
 	w.patchListenerFilters()
 	w.patchChains()
@@ -117,7 +117,7 @@ func (w *listenerWork) patchChains() {
 			continue
 		}
 		l.FilterChains = append(l.FilterChains, value)
-		w.did(i, 1)
+		w.recordEffects(i, 1)
 	}
 }
 

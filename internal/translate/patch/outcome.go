@@ -47,8 +47,8 @@ const (
 // tallies are the results of a list's patches, in their order.
 type tallies []tally
 
-// did records n effects of patch i.
-func (t tallies) did(i, n int) { t[i].applied += n }
+// recordEffects records n effects of patch i.
+func (t tallies) recordEffects(i, n int) { t[i].applied += n }
 
 // reach records that the match of patch i succeeded as far as d.
 func (t tallies) reach(i int, d depth) { t[i].depth = max(t[i].depth, d) }

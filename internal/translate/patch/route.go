@@ -121,7 +121,7 @@ func (w *routesWork) apply(body []byte) []byte {
 			w.fail(i, err)
 			continue
 		}
-		w.did(i, 1)
+		w.recordEffects(i, 1)
 		for _, h := range hosts {
 			added = append(added, addedHost{i, h})
 		}
@@ -247,7 +247,7 @@ func (w *routesWork) addHosts(list []addedHost) {
 		}
 		w.hosts = append(w.hosts, body)
 		if w.list.patches[a.patch].adds() {
-			w.did(a.patch, 1)
+			w.recordEffects(a.patch, 1)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 		case p.adds() || !p.matchesHost(w.host):
 			continue
 		case p.removes():
-			w.did(i, 1)
+			w.recordEffects(i, 1)
 			return &hostOutcome{tallies: w.tallies}
 		case value == nil:
 			continue
@@ -53,7 +53,7 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 		default: // REPLACE
 			w.host = proto.CloneOf(value)
 		}
-		w.did(i, 1)
+		w.recordEffects(i, 1)
 	}
 	w.patchRoutes()
 	if !w.hasEffect() {
@@ -94,7 +94,7 @@ func (w *hostWork) patchRoutes() {
 		case p.removes():
 			var n int
 			w.host.Routes, n = editList(w.host.Routes, p, p.matchesRoute)
-			w.did(i, n)
+			w.recordEffects(i, n)
 		case p.merges():
 			w.mergeRoutes(i, p)
 		}
@@ -105,7 +105,7 @@ func (w *hostWork) patchRoutes() {
 		}
 		var n int
 		w.host.Routes, n = editList(w.host.Routes, p, p.matchesRoute)
-		w.did(i, n)
+		w.recordEffects(i, n)
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *hostWork) mergeRoutes(i int, p *patch) {
 			continue
 		}
 		w.host.Routes[at] = next
-		w.did(i, 1)
+		w.recordEffects(i, 1)
 	}
 }
 

@@ -136,9 +136,9 @@ func (l *listener) conditions(generation int64, parent verdict) []metav1.Conditi
 	return list.list
 }
 
-// setStatus returns the status of a ListenerSet with its listeners. It is accepted only if its
-// Gateway is and at least one of its listeners is programmed.
-func (c *Converter) setStatus(g *gateway, s *listenerSet) *Status {
+// listenerSetStatus returns the status of a ListenerSet with its listeners. It is accepted only if
+// its Gateway is and at least one of its listeners is programmed.
+func (c *Converter) listenerSetStatus(g *gateway, s *listenerSet) *Status {
 	generation := s.object.Generation
 	out := &gatewayv1.ListenerSetStatus{}
 	valid, total := 0, 0

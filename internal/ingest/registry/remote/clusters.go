@@ -42,8 +42,8 @@ type Options struct {
 
 // Metrics receives the states of the remote clusters.
 type Metrics interface {
-	// Remote is called with the states of all remote clusters each time one of them changes.
-	Remote(states map[mesh.ClusterID]string)
+	// SetStates is called with the states of all remote clusters each time one of them changes.
+	SetStates(states map[mesh.ClusterID]string)
 	// TimedOut is called for a cluster that delayed the start for longer than Options.Timeout.
 	TimedOut(id mesh.ClusterID)
 }
@@ -385,7 +385,7 @@ func (c *Clusters) updateStatus() {
 		c.changed.Notify()
 	}
 	c.mu.Unlock()
-	c.o.Metrics.Remote(states)
+	c.o.Metrics.SetStates(states)
 }
 
 func (c *Clusters) stateOf(m *member) string {
@@ -408,5 +408,5 @@ func (c *Clusters) isLate(began time.Time) bool {
 
 type noMetrics struct{}
 
-func (noMetrics) Remote(map[mesh.ClusterID]string) {}
-func (noMetrics) TimedOut(mesh.ClusterID)          {}
+func (noMetrics) SetStates(map[mesh.ClusterID]string) {}
+func (noMetrics) TimedOut(mesh.ClusterID)             {}

@@ -14,8 +14,8 @@ func NewMetrics(m *obs.ClusterMetrics) Metrics {
 
 type clusterMetrics struct{ m *obs.ClusterMetrics }
 
-// Remote sets the gauges of remote clusters by sync state.
-func (x clusterMetrics) Remote(states map[mesh.ClusterID]string) {
+// SetStates sets the gauges of remote clusters by sync state.
+func (x clusterMetrics) SetStates(states map[mesh.ClusterID]string) {
 	x.m.Managed.WithLabelValues("remote").Set(float64(len(states)))
 	x.m.RemoteSync.Reset()
 	for id, state := range states {

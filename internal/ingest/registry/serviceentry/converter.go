@@ -159,7 +159,7 @@ func (c *Converter) convert(object *config.Config) *converted {
 	now := &converted{object: object}
 	r := reader{Converter: c, object: object}
 	if object.Kind == api.ServiceEntry {
-		r.serviceEntry(config.Spec[*networking.ServiceEntry](object), now)
+		r.convertServiceEntry(config.Spec[*networking.ServiceEntry](object), now)
 	} else {
 		now.workload = r.workloadEntry(config.Spec[*networking.WorkloadEntry](object))
 	}

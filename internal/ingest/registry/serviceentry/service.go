@@ -26,10 +26,10 @@ func (r *reader) addProblem(severity config.Severity, field, format string, args
 	})
 }
 
-// serviceEntry converts a ServiceEntry into services and shards of into. Each host becomes a
+// convertServiceEntry converts a ServiceEntry into services and shards of into. Each host becomes a
 // service, and all of them have the same addresses, ports and endpoints. Endpoints beside a
 // workloadSelector are ignored with a Problem.
-func (r *reader) serviceEntry(spec *networking.ServiceEntry, into *converted) {
+func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *converted) {
 	base := mesh.Service{
 		Provider:            mesh.External,
 		Cluster:             r.options.Cluster,

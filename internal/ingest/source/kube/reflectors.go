@@ -62,14 +62,14 @@ func (f *reflectors) startAll() error {
 	if d := f.store.definitions; d != nil {
 		k := d.kind
 		lw := f.reach.discoveryFallback(f.reach.custom(k.Group, k.Versions[0], k.Plural, "", ""), custom, f.o.Logger)
-		f.startReflector(d, lw, newDefinitions(d, custom, f.definitionChanged))
+		f.startReflector(d, lw, newDefinitions(d, custom, f.applyDefinitionChange))
 	}
 	return nil
 }
 
-// definitionChanged starts, replaces or stops the reflectors of a custom kind after a change of its
-// definition, and logs that. If the kind is not there any longer, its objects are deleted.
-func (f *reflectors) definitionChanged(kind api.KindInfo, d definition, there bool) {
+// applyDefinitionChange starts, replaces or stops the reflectors of a custom kind after a change of
+// its definition, and logs that. If the kind is not there any longer, its objects are deleted.
+func (f *reflectors) applyDefinitionChange(kind api.KindInfo, d definition, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.store.shards {

@@ -35,7 +35,7 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 	strict, err := kjson.UnmarshalStrict(body, &object)
 	if err != nil {
 		var d Decoded
-		d.hardFault(err)
+		d.addHardFault(err)
 		for i := range d.Problems {
 			p := &d.Problems[i]
 			p.Key = config.Key{Kind: endpointsKind, Namespace: object.Namespace, Name: object.Name}
@@ -55,7 +55,7 @@ func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.P
 		out = append(out, m.decodeObject(text, within, faults))
 	}
 	var unknown Decoded
-	unknown.strictFaults(strict, func(string) config.Severity { return config.Warning })
+	unknown.addStrictFaults(strict, func(string) config.Severity { return config.Warning })
 	for _, p := range unknown.Problems {
 		p.Key, p.Origin = out[0].Key, formatOrigin(m.file, m.document, m.lines.lineOf(within, p.Field))
 		out[0].Problems = append(out[0].Problems, p)

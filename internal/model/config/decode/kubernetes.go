@@ -19,9 +19,9 @@ import (
 func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	object := info.NewObject()
 	strict, err := kjson.UnmarshalStrict(body, object)
-	d.strictFaults(strict, func(string) config.Severity { return config.Warning })
+	d.addStrictFaults(strict, func(string) config.Severity { return config.Warning })
 	if err != nil {
-		d.hardFault(err)
+		d.addHardFault(err)
 		return
 	}
 	object.SetNamespace(d.Key.Namespace)
@@ -29,14 +29,14 @@ func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	case *corev1.Secret:
 		mergeStringData(object)
 	case *corev1.Namespace:
-		labelWithName(object)
+		setNameLabel(object)
 	}
 	d.setConfig(object, object, nil)
 }
 
-// labelWithName sets the label that the API server sets on every Namespace, and overrides any value
+// setNameLabel sets the label that the API server sets on every Namespace, and overrides any value
 // that its author wrote.
-func labelWithName(namespace *corev1.Namespace) {
+func setNameLabel(namespace *corev1.Namespace) {
 	namespace.Labels = withLabel(namespace.Labels, corev1.LabelMetadataName, namespace.Name)
 }
 
@@ -64,9 +64,9 @@ func mergeStringData(secret *corev1.Secret) {
 	secret.Data, secret.StringData = data, nil
 }
 
-// strictFaults records fields that are unknown or duplicated. Errors of sigs.k8s.io/json name them
-// as `unknown field "spec.foo"`.
-func (d *Decoded) strictFaults(faults []error, severity func(field string) config.Severity) {
+// addStrictFaults records fields that are unknown or duplicated. Errors of sigs.k8s.io/json name
+// them as `unknown field "spec.foo"`.
+func (d *Decoded) addStrictFaults(faults []error, severity func(field string) config.Severity) {
 	for _, err := range faults {
 		reason, quoted, _ := strings.Cut(err.Error(), " \"")
 		field := strings.TrimSuffix(quoted, "\"")
@@ -78,9 +78,9 @@ func (d *Decoded) strictFaults(faults []error, severity func(field string) confi
 	}
 }
 
-// hardFault adds the reason why an object cannot be decoded into its type as an Error, with the
+// addHardFault adds the reason why an object cannot be decoded into its type as an Error, with the
 // field if the type is wrong.
-func (d *Decoded) hardFault(err error) {
+func (d *Decoded) addHardFault(err error) {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		field := mismatch.Field

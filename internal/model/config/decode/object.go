@@ -128,14 +128,14 @@ type envelope struct {
 func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	var e envelope
 	strict, err := kjson.UnmarshalStrict(body, &e)
-	d.strictFaults(strict, func(field string) config.Severity {
+	d.addStrictFaults(strict, func(field string) config.Severity {
 		if stored || strings.HasPrefix(field, "metadata.") {
 			return config.Warning
 		}
 		return config.Error
 	})
 	if err != nil {
-		d.hardFault(err)
+		d.addHardFault(err)
 	}
 	spec, problems := readSpec(info, e.Spec, stored)
 	for _, p := range problems {
