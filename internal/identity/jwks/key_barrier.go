@@ -2,9 +2,9 @@ package jwks
 
 import (
 	"maps"
-	"slices"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/hold"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -16,9 +16,8 @@ import (
 type KeyBarrier struct {
 	sourcesOf func(*config.Config) map[mesh.KeySource]time.Duration
 	onWanted  func(map[mesh.KeySource]time.Duration)
-	passAll   bool
 	reported  map[mesh.KeySource]bool
-	held      map[config.Key]mesh.Event
+	rules     *hold.Until
 }
 
 // NewKeyBarrier returns a KeyBarrier that passes all rules until StartHolding. sourcesOf returns
@@ -28,50 +27,34 @@ func NewKeyBarrier(
 	sourcesOf func(*config.Config) map[mesh.KeySource]time.Duration,
 	onWanted func(map[mesh.KeySource]time.Duration),
 ) *KeyBarrier {
-	return &KeyBarrier{
-		sourcesOf: sourcesOf,
-		onWanted:  onWanted,
-		passAll:   true,
-		reported:  map[mesh.KeySource]bool{},
-		held:      map[config.Key]mesh.Event{},
-	}
+	h := &KeyBarrier{sourcesOf: sourcesOf, onWanted: onWanted, reported: map[mesh.KeySource]bool{}}
+	h.rules = hold.NewUntil(h.isReady)
+	return h
 }
 
 // StartHolding makes Convert hold rules from now on. During the initial sync all rules pass:
 // connected proxies have them already and must not lose them.
-func (h *KeyBarrier) StartHolding() { h.passAll = false }
+func (h *KeyBarrier) StartHolding() { h.rules.Start() }
 
 // Convert returns the batch without the rules that must wait, followed by the held rules that are
 // ready now. A newer version or a deletion replaces a held rule.
 func (h *KeyBarrier) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
-	changed := false
+	before := h.wantedSources()
 	for _, e := range batch {
 		switch {
 		case e.KeySet != nil && e.Op == mesh.Delete:
 			delete(h.reported, e.KeySet.Source)
 		case e.KeySet != nil:
 			h.reported[e.KeySet.Source] = true
-		case e.Config != nil:
-			_, was := h.held[e.Config.Key]
-			delete(h.held, e.Config.Key) // the event replaces it
-			changed = changed || was
-			if e.Op == mesh.Upsert && !h.passAll && !h.isReady(e.Config) {
-				h.held[e.Config.Key], changed = e, true
-				continue
-			}
+		case e.Config != nil && h.rules.Hold(e):
+			continue
 		}
 		out = append(out, e)
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(h.held), config.Key.Compare) {
-		if h.isReady(h.held[k].Config) {
-			out = append(out, h.held[k])
-			delete(h.held, k)
-			changed = true
-		}
-	}
-	if changed {
-		h.onWanted(h.wantedSources())
+	out = h.rules.Release(out)
+	if now := h.wantedSources(); !maps.Equal(before, now) {
+		h.onWanted(now)
 	}
 	return out
 }
@@ -89,8 +72,8 @@ func (h *KeyBarrier) isReady(c *config.Config) bool {
 // wantedSources returns the key sources of all held rules, each with its longest timeout.
 func (h *KeyBarrier) wantedSources() map[mesh.KeySource]time.Duration {
 	wants := map[mesh.KeySource]time.Duration{}
-	for _, e := range h.held {
-		for source, timeout := range h.sourcesOf(e.Config) {
+	for c := range h.rules.Objects() {
+		for source, timeout := range h.sourcesOf(c) {
 			wants[source] = max(wants[source], timeout)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -80,21 +79,7 @@ func clusterSetKey(k name) mesh.ServiceKey {
 // conversion panics keeps its last result.
 func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyImports.drain() {
-		var now *mesh.Service
-		var wrong problems
-		key, object := config.Key{Kind: api.ServiceImport, Namespace: k.Namespace, Name: k.Name}, c.imports[k]
-		var converted bool
-		out, converted = c.guard.Try(out, registry.Convert, key, registry.OriginOf(object), func() {
-			if object != nil {
-				wrong = problemsOf(object)
-				now = c.importedService(k, object, &wrong)
-			}
-		})
-		if !converted {
-			continue
-		}
-		out = c.emitService(out, c.emitted.imports, k, now)
-		out = c.emitted.problems.Emit(out, key, wrong.list)
+		out, _ = c.flushObject(out, api.ServiceImport, k, c.imports[k], c.emitted.imports, c.importedService)
 	}
 	return out
 }

@@ -47,26 +47,40 @@ func (c *Converter) setService(k name, now *config.Config) {
 // ServiceImports of the same name. One whose conversion panics keeps its last result.
 func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyServices.drain() {
-		var now *mesh.Service
-		var wrong problems
-		key, object := config.Key{Kind: api.Service, Namespace: k.Namespace, Name: k.Name}, c.services[k]
 		var converted bool
-		out, converted = c.guard.Try(out, registry.Convert, key, registry.OriginOf(object), func() {
-			if object != nil {
-				wrong = problemsOf(object)
-				now = c.newService(k, object, &wrong)
-			}
-		})
-		if !converted {
-			continue
-		}
-		out = c.emitService(out, c.emitted.services, k, now)
-		if c.imports[k] != nil {
+		out, converted = c.flushObject(out, api.Service, k, c.services[k], c.emitted.services, c.newService)
+		if converted && c.imports[k] != nil {
 			c.dirtyImports.add(k)
 		}
-		out = c.emitted.problems.Emit(out, key, wrong.list)
 	}
 	return out
+}
+
+// flushObject converts a Service or ServiceImport, and appends the changes of its service and its
+// Problems. If the object is nil, they are deleted. If the conversion panics, flushObject returns
+// false and appends only that Problem.
+func (c *Converter) flushObject(
+	out mesh.Batch,
+	kind api.Kind,
+	k name,
+	object *config.Config,
+	emitter *registry.Emitter[name, *mesh.Service],
+	convert func(name, *config.Config, *problems) *mesh.Service,
+) (mesh.Batch, bool) {
+	var now *mesh.Service
+	var wrong problems
+	key := config.Key{Kind: kind, Namespace: k.Namespace, Name: k.Name}
+	out, converted := c.guard.Try(out, registry.Convert, key, registry.OriginOf(object), func() {
+		if object != nil {
+			wrong = problemsOf(object)
+			now = convert(k, object, &wrong)
+		}
+	})
+	if converted {
+		out = c.emitService(out, emitter, k, now)
+		out = c.emitted.problems.Emit(out, key, wrong.list)
+	}
+	return out, converted
 }
 
 // serviceKey returns the key of a Service: the hostname is name.namespace.svc.domain.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/hold"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -13,12 +14,11 @@ import (
 // been read, or is known to be unavailable. Otherwise proxies would briefly be configured as if the
 // Secret did not exist. It must be used by the goroutine of the pipeline.
 type SecretHold struct {
-	secret func(*config.Config) (config.Key, bool)
-	want   func([]config.Key)
-	open   bool                      // nothing is held
-	named  map[config.Key]config.Key // by object, including held ones
-	known  map[config.Key]bool       // Secrets that are settled
-	held   map[config.Key]mesh.Event
+	secret  func(*config.Config) (config.Key, bool)
+	want    func([]config.Key)
+	named   map[config.Key]config.Key // by object, including held ones
+	known   map[config.Key]bool       // Secrets that are settled
+	objects *hold.Until
 }
 
 // settledSource is the source of the events that Settled returns.
@@ -33,19 +33,17 @@ func SecretSettled(secret config.Key) mesh.Event {
 // object names. want is called with all named Secrets, sorted, each time they change. The caller
 // must ensure that Settled is sent for each of them.
 func NewSecretHold(secret func(*config.Config) (config.Key, bool), want func([]config.Key)) *SecretHold {
-	return &SecretHold{
-		secret: secret,
-		want:   want,
-		open:   true,
-		named:  map[config.Key]config.Key{},
-		known:  map[config.Key]bool{},
-		held:   map[config.Key]mesh.Event{},
-	}
+	h := &SecretHold{secret: secret, want: want, named: map[config.Key]config.Key{}, known: map[config.Key]bool{}}
+	h.objects = hold.NewUntil(func(c *config.Config) bool {
+		secret, ok := h.named[c.Key]
+		return !ok || h.known[secret]
+	})
+	return h
 }
 
 // StartHolding starts holding objects. Before that nothing is held, because proxies are not served
 // yet.
-func (h *SecretHold) StartHolding() { h.open = false }
+func (h *SecretHold) StartHolding() { h.objects.Start() }
 
 // Convert removes objects that must wait for their Secret from the batch, and adds the ones whose
 // wait has ended. Events of the end of a wait are removed too. It requests changed Secrets by
@@ -60,8 +58,11 @@ func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 			continue
 		case e.Config != nil && e.Config.Kind == api.Secret && e.Op == mesh.Upsert:
 			h.markSettled(e.Config.Key.String())
-		case e.Config != nil && h.mustHold(e):
-			continue
+		case e.Config != nil:
+			h.recordSecret(e)
+			if h.objects.Hold(e) {
+				continue
+			}
 		}
 		out = append(out, e)
 	}
@@ -70,12 +71,7 @@ func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 		_, wanted := slices.BinarySearchFunc(now, k, config.Key.Compare)
 		return !wanted
 	})
-	for _, k := range slices.SortedFunc(maps.Keys(h.held), config.Key.Compare) {
-		if h.known[h.named[k]] {
-			out = append(out, h.held[k])
-			delete(h.held, k)
-		}
-	}
+	out = h.objects.Release(out)
 	if !slices.Equal(before, now) {
 		h.want(now)
 	}
@@ -90,27 +86,16 @@ func (h *SecretHold) markSettled(scope string) {
 	}
 }
 
-// mustHold records the Secret of an object and reports whether the object must wait, in which case
-// it is held. A deletion, an object without a Secret and one whose Secret is settled need not wait,
-// nor any object once the hold is open.
-func (h *SecretHold) mustHold(e mesh.Event) bool {
-	k := e.Config.Key
-	delete(h.held, k) // the event is newer than the held one
-	if e.Op == mesh.Delete {
-		delete(h.named, k)
-		return false
+// recordSecret records the Secret that the object of an event names, if it names one and is not
+// deleted.
+func (h *SecretHold) recordSecret(e mesh.Event) {
+	if e.Op != mesh.Delete {
+		if secret, ok := h.secret(e.Config); ok {
+			h.named[e.Config.Key] = secret
+			return
+		}
 	}
-	secret, ok := h.secret(e.Config)
-	if !ok {
-		delete(h.named, k)
-		return false
-	}
-	h.named[k] = secret
-	if h.open || h.known[secret] {
-		return false
-	}
-	h.held[k] = e
-	return true
+	delete(h.named, e.Config.Key)
 }
 
 // namedSecrets returns all named Secrets, sorted.
