@@ -85,18 +85,18 @@ func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	losers := after[min(1, len(after)):]
 	for _, c := range before {
 		if !slices.ContainsFunc(losers, func(l candidate) bool { return l.feed == c.feed }) {
-			out = append(out, overridden(c, key, nil))
+			out = append(out, overriddenEvent(c, key, nil))
 		}
 	}
 	for _, c := range losers {
-		out = append(out, overridden(c, key, &after[0]))
+		out = append(out, overriddenEvent(c, key, &after[0]))
 	}
 	return out
 }
 
-// overridden returns an event that sets the Problem of an object that another one overrides. With a
-// nil counts it clears the Problem.
-func overridden(c candidate, key config.Key, counts *candidate) mesh.Event {
+// overriddenEvent returns an event that sets the Problem of an object that another one overrides.
+// With a nil counts it clears the Problem.
+func overriddenEvent(c candidate, key config.Key, counts *candidate) mesh.Event {
 	problems := &mesh.Problems{Scope: "precedence of " + key.String()}
 	if counts != nil {
 		problems.List = []config.Problem{{

@@ -219,7 +219,7 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	e.next.allocated = e.allocated.Done()
 	e.next.endpoints = e.endpoints.Done()
 	e.next.shards = e.shards.Done()
-	e.next.clusterAddresses = e.clusterAddresses.done()
+	e.next.clusterAddresses = e.clusterAddresses.result()
 	e.next.byAddress = e.addresses.Done()
 	e.indexConfigs()
 	if e.problems {

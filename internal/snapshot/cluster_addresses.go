@@ -39,7 +39,7 @@ func (h clusterAddresses) edit() clusterAddressesEdit {
 	return clusterAddressesEdit{rows: h.rows.Edit(), counts: h.counts}
 }
 
-func (e *clusterAddressesEdit) done() clusterAddresses {
+func (e *clusterAddressesEdit) result() clusterAddresses {
 	return clusterAddresses{e.rows.Done(), e.counts}
 }
 

@@ -27,13 +27,13 @@ const (
 	owners
 )
 
-// admits reports whether the audience includes the caller.
-func (a audience) admits(c Caller) bool {
+// includes reports whether the audience includes the caller.
+func (a audience) includes(c Caller) bool {
 	return a == operators && c.Namespace == "" || a == owners
 }
 
-// sees reports whether the caller may read the state of proxies in the namespace.
-func (c Caller) sees(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
+// canRead reports whether the caller may read the state of proxies in the namespace.
+func (c Caller) canRead(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
 
 // Access controls who may read the pages over a network. Requests over the loopback interface can
 // read all pages, because they need access to the machine or the right to forward one of its ports.

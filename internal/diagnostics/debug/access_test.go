@@ -16,8 +16,8 @@ import (
 // asker is somebody who asks over HTTP.
 type asker struct{ name, from, host, namespace string }
 
-// ownPages are the pages that a workload may read, about proxies of its own namespace. A page that is added is not among
-// them unless somebody writes it here.
+// ownPages are the pages that a workload may read, about proxies of its own namespace. A page that
+// is added is not among them unless somebody writes it here.
 func ownPages() map[string]bool {
 	return map[string]bool{"config_dump": true, "edsz": true, "explain": true, "ndsz": true}
 }
@@ -87,8 +87,8 @@ func TestWhoMayReadWhat(t *testing.T) {
 	}
 }
 
-// TestAccessSettings: without a way to authenticate nobody is let in from outside; with namespaces' rights off every
-// identity sees everything.
+// TestAccessSettings: without a way to authenticate nobody is let in from outside; with namespaces'
+// rights off every identity sees everything.
 func TestAccessSettings(t *testing.T) {
 	outside := asker{"", "10.0.0.1:9", "10.0.0.2:8080", "shop"}
 	o := guarded(t).Options
@@ -157,8 +157,8 @@ func method(path string) string {
 	return http.MethodGet
 }
 
-// TestChangesNeedPOST: a GET, as an image of a web site or a link asks, changes nothing, nor does a POST of another site. Programs, and pages
-// of this very address, may.
+// TestChangesNeedPOST: a GET, as an image of a web site or a link asks, changes nothing, nor does a
+// POST of another site. Programs, and pages of this very address, may.
 func TestChangesNeedPOST(t *testing.T) {
 	o := guarded(t).Options
 	pushes, ended := 0, 0
@@ -227,12 +227,13 @@ func TestPageWithoutHTTP(t *testing.T) {
 }
 
 func TestPageNeedsAnAudience(t *testing.T) {
-	if (audience(0)).admits(Caller{}) {
+	if (audience(0)).includes(Caller{}) {
 		t.Error("a page that does not say who may see it is shown to operators")
 	}
 }
 
-// TestACallerIsAskedForOnce: a token that is good at the first look and not at the second opens nothing that it should not.
+// TestACallerIsAskedForOnce: a token that is good at the first look and not at the second opens
+// nothing that it should not.
 func TestACallerIsAskedForOnce(t *testing.T) {
 	o := guarded(t).Options
 	looks := 0
@@ -253,8 +254,8 @@ func TestACallerIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestPagesTakeAnyParameters: whatever is asked of a page, and whatever is left out, it is an answer, and no fault of the control plane's
-// (CVE-2019-25014).
+// TestPagesTakeAnyParameters: whatever is asked of a page, and whatever is left out, it is an
+// answer, and no fault of the control plane's (CVE-2019-25014).
 func TestPagesTakeAnyParameters(t *testing.T) {
 	p := guarded(t)
 	names := []string{

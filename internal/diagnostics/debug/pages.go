@@ -117,7 +117,7 @@ func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.H
 		switch {
 		case refused != 0:
 			http.Error(w, "debug pages are for the machine itself and for authenticated callers", refused)
-		case !a.admits(c):
+		case !a.includes(c):
 			http.Error(w, fmt.Sprintf("namespace %q may not read %s", c.Namespace, r.URL.Path), http.StatusForbidden)
 		case changes != nil && changes(r.URL.Query()):
 			if r.Method != http.MethodPost {
@@ -179,7 +179,7 @@ func (p *Pages) Page(resource string, c Caller) ([]byte, error) {
 		if x.name != name {
 			continue
 		}
-		if !x.audience.admits(c) {
+		if !x.audience.includes(c) {
 			return nil, Refusal{http.StatusForbidden, fmt.Sprintf("namespace %q may not read %s", c.Namespace, name)}
 		}
 		a, err := x.answer(question{u.Query(), c})

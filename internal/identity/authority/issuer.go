@@ -96,9 +96,9 @@ func (s *Server) pollExternalRoots(ctx context.Context, r *ca.Registration) {
 	}
 }
 
-// impersonation returns the check that lets node proxies request certificates of pods on their node
-// (TrustedNodes). It returns nil if none may, or if there is no API server.
-func (s *Server) impersonation() ca.Impersonation {
+// newImpersonation returns the check that lets node proxies request certificates of pods on their
+// node (TrustedNodes). It returns nil if none may, or if there is no API server.
+func (s *Server) newImpersonation() ca.Impersonation {
 	if len(s.o.Settings.TrustedNodes) == 0 || s.o.Client == nil {
 		return nil
 	}

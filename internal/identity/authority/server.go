@@ -36,8 +36,8 @@ type Options struct {
 	// Elections elect the replica that publishes the roots. If nil, they are not published.
 	Elections *leader.Elections
 
-	// Snapshot returns the newest snapshot. Synced is closed when it has the content of all sources,
-	// and SettingsChanged returns a channel that is closed when its mesh settings change.
+	// Snapshot returns the newest snapshot. Synced is closed when it has the content of all
+	// sources, and SettingsChanged returns a channel that is closed when its mesh settings change.
 	Snapshot        func() *snapshot.Snapshot
 	Synced          <-chan struct{}
 	SettingsChanged func() <-chan struct{}
@@ -89,7 +89,7 @@ func New(o Options) (*Server, error) {
 	if s.issuer != nil {
 		s.service = ca.NewService(ca.ServiceOptions{
 			Authenticators: authenticate.Chain{s}, Issuer: s.issuer, TrustDomain: func() string { return s.TrustDomains()[0] },
-			CheckMember: s.membership.Check, Impersonation: s.impersonation(), Metrics: serviceMetrics{o.Metrics}, Log: s.log,
+			CheckMember: s.membership.Check, Impersonation: s.newImpersonation(), Metrics: serviceMetrics{o.Metrics}, Log: s.log,
 		})
 	}
 	return s, nil
@@ -165,9 +165,9 @@ func (s *Server) open(ctx context.Context) error {
 	return err
 }
 
-// obtainServing obtains the certificate of the TLS ports and starts its renewal. It returns an error
-// if the first attempt fails, unless an external signer issues the certificate. In that case it logs
-// a warning, and TLS handshakes fail until the certificate arrives.
+// obtainServing obtains the certificate of the TLS ports and starts its renewal. It returns an
+// error if the first attempt fails, unless an external signer issues the certificate. In that case
+// it logs a warning, and TLS handshakes fail until the certificate arrives.
 func (s *Server) obtainServing(ctx context.Context, parts *sync.WaitGroup) error {
 	if s.serving == nil {
 		if s.issuer != nil {

@@ -126,7 +126,7 @@ func (r *report) checkTLSForProtocol(at path, server *networking.Server) {
 		return
 	}
 	redirectOnly := tls.GetHttpsRedirect() && tls.GetMode() == networking.ServerTLSSettings_PASSTHROUGH &&
-		!serverCertificates(tls).any()
+		!serverCertificates(tls).isSet()
 	switch {
 	case isTLS(protocol):
 		if tls == nil {

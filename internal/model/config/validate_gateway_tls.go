@@ -23,7 +23,7 @@ func serverCertificates(tls *networking.ServerTLSSettings) certificateSources {
 	}
 }
 
-func (c certificateSources) any() bool { return c != certificateSources{} }
+func (c certificateSources) isSet() bool { return c != certificateSources{} }
 
 func (c certificateSources) count() int {
 	n := 0
@@ -75,7 +75,7 @@ func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	switch tls.GetMode() {
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH: // see warnIdleTLS
 	case networking.ServerTLSSettings_ISTIO_MUTUAL:
-		if sources.any() || tls.GetCaCertificates() != "" {
+		if sources.isSet() || tls.GetCaCertificates() != "" {
 			r.errorf(at, "mode ISTIO_MUTUAL uses the workload's own certificate: no other may be set")
 		}
 	case networking.ServerTLSSettings_SIMPLE:
@@ -119,7 +119,7 @@ func (r *report) warnIdleTLS(at path, tls *networking.ServerTLSSettings) {
 	case networking.ServerTLSSettings_SIMPLE:
 		r.warnIdle(at, clients, "mode SIMPLE asks clients for no certificate")
 	case networking.ServerTLSSettings_PASSTHROUGH, networking.ServerTLSSettings_AUTO_PASSTHROUGH:
-		certificates := []tlsField{{"the certificates", serverCertificates(tls).any()}}
+		certificates := []tlsField{{"the certificates", serverCertificates(tls).isSet()}}
 		r.warnIdle(
 			at,
 			slices.Concat(certificates, clients, handshake),

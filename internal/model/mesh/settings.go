@@ -84,8 +84,8 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 		}
 		proxy, providers := m.DefaultConfig, m.DefaultProviders
 		replace(m, given, said)
-		within(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
-		within(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
+		replaceFieldsBelow(said, proxy, given.DefaultConfig, "defaultConfig", "default_config")
+		replaceFieldsBelow(said, providers, given.DefaultProviders, "defaultProviders", "default_providers")
 		m.DefaultConfig, m.DefaultProviders = proxy, providers
 	}
 	if err := faults(config.ValidateMesh(m)); err != nil {
@@ -156,8 +156,8 @@ func faults(problems []config.Problem) error {
 	return errors.Join(list...)
 }
 
-// within calls replace with the fields below the first-level field of one of the names.
-func within(said map[string]any, dst, src proto.Message, names ...string) {
+// replaceFieldsBelow calls replace with the fields below the first-level field of one of the names.
+func replaceFieldsBelow(said map[string]any, dst, src proto.Message, names ...string) {
 	for _, name := range names {
 		if fields, ok := said[name].(map[string]any); ok {
 			replace(dst, src, fields)

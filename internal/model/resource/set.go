@@ -93,7 +93,7 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 		return s
 	}
 	slices.SortFunc(changes, func(a, b *Resource) int { return cmp.Compare(a.Name, b.Name) })
-	next := s.merged(changes)
+	next := s.withChanges(changes)
 	if s == nil {
 		return next
 	}
@@ -108,8 +108,8 @@ func (s *Set) With(updated []*Resource, removed []string) *Set {
 	return next
 }
 
-// merged returns a new set with sorted changes applied; a change without a type is a removal.
-func (s *Set) merged(changes []*Resource) *Set {
+// withChanges returns a new set with sorted changes applied; a change without a type is a removal.
+func (s *Set) withChanges(changes []*Resource) *Set {
 	var sum uint64
 	if s != nil {
 		sum = s.sum

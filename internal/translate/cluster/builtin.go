@@ -30,7 +30,7 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{Name: in.Name, Metadata: builtinMetadata(in.Name)}
 	if in.Name == mesh.BlackHoleCluster {
 		applyType(c, clusterv3.Cluster_STATIC)
-		c.ConnectTimeout = positive(in.Settings.Mesh.GetConnectTimeout())
+		c.ConnectTimeout = positiveOrNil(in.Settings.Mesh.GetConnectTimeout())
 		return c
 	}
 	pool := in.Settings.Mesh.GetDefaultTrafficPolicy().GetConnectionPool()

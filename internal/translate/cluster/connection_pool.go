@@ -22,8 +22,8 @@ func applyConnectionPool(
 	budget *networking.TrafficPolicy_RetryBudget,
 ) {
 	mesh := settings.Mesh
-	c.ConnectTimeout = positive(mesh.GetConnectTimeout())
-	if own := positive(pool.GetTcp().GetConnectTimeout()); own != nil {
+	c.ConnectTimeout = positiveOrNil(mesh.GetConnectTimeout())
+	if own := positiveOrNil(pool.GetTcp().GetConnectTimeout()); own != nil {
 		c.ConnectTimeout = own
 	}
 	limits := &clusterv3.CircuitBreakers_Thresholds{
@@ -72,7 +72,7 @@ func newRetryBudget(b *networking.TrafficPolicy_RetryBudget) *clusterv3.CircuitB
 	}
 	return &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
 		BudgetPercent:       &typev3.Percent{Value: percent},
-		BudgetInterval:      positive(b.BudgetInterval),
+		BudgetInterval:      positiveOrNil(b.BudgetInterval),
 		MinRetryConcurrency: wrapperspb.UInt32(least),
 	}
 }

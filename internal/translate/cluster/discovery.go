@@ -62,8 +62,8 @@ func applyEDS(c *clusterv3.Cluster) {
 	}
 }
 
-// positive returns d, or nil if it is not positive. Envoy refuses such values in many fields.
-func positive(d *durationpb.Duration) *durationpb.Duration {
+// positiveOrNil returns d, or nil if it is not positive. Envoy refuses such values in many fields.
+func positiveOrNil(d *durationpb.Duration) *durationpb.Duration {
 	if d.AsDuration() <= 0 {
 		return nil
 	}

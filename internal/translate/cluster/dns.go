@@ -36,9 +36,9 @@ func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	}
 	c.DnsLookupFamily = destination.LookupFamily(in.Proxy.IPv4, in.Proxy.IPv6)
 	//nolint:staticcheck // the extension that replaces these two is not known to the tools that read config dumps
-	c.DnsRefreshRate = positive(in.Settings.Mesh.GetDnsRefreshRate())
+	c.DnsRefreshRate = positiveOrNil(in.Settings.Mesh.GetDnsRefreshRate())
 	//nolint:staticcheck // as above
-	c.DnsJitter = positive(durationpb.New(cmp.Or(in.Settings.Features.DNSJitter, snapshot.DefaultDNSJitter)))
+	c.DnsJitter = positiveOrNil(durationpb.New(cmp.Or(in.Settings.Features.DNSJitter, snapshot.DefaultDNSJitter)))
 	c.RespectDnsTtl = true //nolint:staticcheck // as above
 	c.TypedDnsResolverConfig = &corev3.TypedExtensionConfig{
 		Name:        "envoy.network.dns_resolver.cares",

@@ -146,7 +146,7 @@ func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettin
 		h.http2.MaxConcurrentStreams = wrapperspb.UInt32(uint32(n))
 	}
 	// Envoy requires both or none.
-	if k := http.GetHttp2KeepAlive(); positive(k.GetInterval()) != nil && positive(k.GetTimeout()) != nil {
+	if k := http.GetHttp2KeepAlive(); positiveOrNil(k.GetInterval()) != nil && positiveOrNil(k.GetTimeout()) != nil {
 		h.http2.ConnectionKeepalive = &corev3.KeepaliveSettings{Interval: k.Interval, Timeout: k.Timeout}
 	}
 }

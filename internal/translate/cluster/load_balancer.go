@@ -86,7 +86,7 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	w := lb.GetWarmup()
 	if w == nil {
-		if window := positive(lb.GetWarmupDurationSecs()); window != nil {
+		if window := positiveOrNil(lb.GetWarmupDurationSecs()); window != nil {
 			return &clusterv3.Cluster_SlowStartConfig{SlowStartWindow: window}
 		}
 		return nil
@@ -99,7 +99,7 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 		least = w.MinimumPercent.GetValue()
 	}
 	return &clusterv3.Cluster_SlowStartConfig{
-		SlowStartWindow: positive(w.Duration),
+		SlowStartWindow: positiveOrNil(w.Duration),
 		// Envoy requires a runtime key, which is never set.
 		Aggression:       &corev3.RuntimeDouble{DefaultValue: aggression, RuntimeKey: "meshpilot.warmup.aggression"},
 		MinWeightPercent: &typev3.Percent{Value: least},

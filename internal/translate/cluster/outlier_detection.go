@@ -25,8 +25,8 @@ func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection,
 	}
 	out := &clusterv3.OutlierDetection{
 		EnforcingSuccessRate: wrapperspb.UInt32(0),
-		Interval:             positive(o.Interval),
-		BaseEjectionTime:     positive(o.BaseEjectionTime),
+		Interval:             positiveOrNil(o.Interval),
+		BaseEjectionTime:     positiveOrNil(o.BaseEjectionTime),
 	}
 	out.Consecutive_5Xx, out.EnforcingConsecutive_5Xx = consecutive(o.Consecutive_5XxErrors)
 	out.ConsecutiveGatewayFailure, out.EnforcingConsecutiveGatewayFailure = consecutive(o.ConsecutiveGatewayErrors)

@@ -52,7 +52,7 @@ func planGateway(v *view.View) *gatewayPlan {
 	for _, l := range merged.Listeners {
 		out.specs = append(out.specs, p.planListener(l)...)
 	}
-	out.problems = slices.Concat(merged.Problems, p.plan.found())
+	out.problems = slices.Concat(merged.Problems, p.plan.configProblems())
 	slices.SortFunc(out.problems, config.Problem.Compare)
 	out.problems = slices.Compact(out.problems)
 	return out

@@ -64,7 +64,7 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 		service: v.Sidecar.Name + "." + v.Sidecar.Namespace, from: v.Sidecar.Key,
 	}
 	if tls := l.GetTls(); tls != nil {
-		port.protocol, port.tls = terminated(protocol), newTLS(tls, nil)
+		port.protocol, port.tls = protocolInTLS(protocol), newTLS(tls, nil)
 		if port.protocol.IsHTTP() {
 			port.tls.Protocols = []string{"h2", "http/1.1"}
 		}
@@ -75,8 +75,8 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	return withLimits(v, port)
 }
 
-// terminated returns the protocol inside the TLS of a port.
-func terminated(p mesh.Protocol) mesh.Protocol {
+// protocolInTLS returns the protocol inside the TLS of a port.
+func protocolInTLS(p mesh.Protocol) mesh.Protocol {
 	if p == mesh.HTTPS {
 		return mesh.HTTP
 	}

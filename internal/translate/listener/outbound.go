@@ -28,8 +28,8 @@ type located struct {
 	config.Problem
 }
 
-// found returns the Problems of a plan.
-func (p *outboundPlan) found() []config.Problem { return withoutPlaces(p.problems) }
+// configProblems returns the Problems of a plan.
+func (p *outboundPlan) configProblems() []config.Problem { return withoutPlaces(p.problems) }
 
 func withoutPlaces(list []located) []config.Problem {
 	out := make([]config.Problem, len(list))

@@ -70,7 +70,7 @@ func (in accessInput) key() accessKey {
 	}
 	k := accessKey{accessInput: accessInput{split: in.split}}
 	if list := in.policies.connections(); len(list) > 0 {
-		k.connections, k.from = textOf(list), fmt.Sprint(in.policies.from(), in.policies.clusters())
+		k.connections, k.from = textOf(list), fmt.Sprint(in.policies.contributors(), in.policies.clusters())
 	}
 	return k
 }
@@ -146,7 +146,7 @@ func (p policySet) connections() []*listenerv3.Filter {
 	return p.authorization.TCP
 }
 
-func (p policySet) from() (list []config.Key) {
+func (p policySet) contributors() (list []config.Key) {
 	if p.authentication != nil {
 		list = append(list, p.authentication.From...)
 	}
@@ -180,13 +180,13 @@ func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFi
 func newAccessFilters(in accessInput) *accessFilters {
 	p := in.policies
 	if in.inside {
-		who, what := p.halves()
+		who, what := p.split()
 		return &accessFilters{
 			callers:     who.filters(),
 			requests:    what.filters(),
 			connections: p.connections(),
 			clusters:    p.clusters(),
-			from:        p.from(),
+			from:        p.contributors(),
 		}
 	}
 	out := &accessFilters{requests: []*hcmv3.HttpFilter{discoveredPolicies(PoliciesExtension)}}
@@ -195,7 +195,7 @@ func newAccessFilters(in accessInput) *accessFilters {
 		out.requests = []*hcmv3.HttpFilter{discoveredPolicies(authorizationExtension)}
 	}
 	if list := p.connections(); len(list) > 0 {
-		out.connections, out.clusters, out.from = list, p.clusters(), p.from()
+		out.connections, out.clusters, out.from = list, p.clusters(), p.contributors()
 	}
 	return out
 }
@@ -229,8 +229,8 @@ func discoveredPolicies(name string) *hcmv3.HttpFilter {
 		}}}
 }
 
-// halves returns authentication and authorization apart.
-func (p policySet) halves() (who, what policySet) {
+// split returns authentication and authorization apart.
+func (p policySet) split() (who, what policySet) {
 	return policySet{authentication: p.authentication}, policySet{authorization: p.authorization}
 }
 
@@ -248,9 +248,9 @@ func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	case PoliciesExtension:
 		in.policies = g.policies(v)
 	case authenticationExtension:
-		in.policies, _ = g.policies(v).halves()
+		in.policies, _ = g.policies(v).split()
 	case authorizationExtension:
-		_, in.policies = g.policies(v).halves()
+		_, in.policies = g.policies(v).split()
 	default:
 		return nil
 	}
@@ -281,7 +281,7 @@ func encodePolicies(in policyExtension) *resource.Resource {
 		in.name,
 		api.ExtensionType,
 		&corev3.TypedExtensionConfig{Name: in.name, TypedConfig: resource.Pack(chain)},
-		p.from()...,
+		p.contributors()...,
 	)
 	if err != nil {
 		panic(fmt.Sprintf("extension %q: %v", in.name, err)) // Generated messages always encode.

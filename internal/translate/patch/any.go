@@ -33,11 +33,11 @@ func pack(m proto.Message) (*anypb.Any, error) {
 func mergeTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	to, err := dst.UnmarshalNew()
 	if err != nil {
-		return nil, fmt.Errorf("the existing value cannot be decoded: %w", plain(err))
+		return nil, fmt.Errorf("the existing value cannot be decoded: %w", stableError(err))
 	}
 	from, err := src.UnmarshalNew()
 	if err != nil {
-		return nil, fmt.Errorf("the value cannot be read: %w", plain(err))
+		return nil, fmt.Errorf("the value cannot be read: %w", stableError(err))
 	}
 	if t, ok := from.(typedStruct); ok && t.GetTypeUrl() == dst.GetTypeUrl() {
 		if from, err = unwrap(t, to); err != nil {
@@ -72,7 +72,7 @@ func unwrap(t typedStruct, like proto.Message) (proto.Message, error) {
 		return nil, err
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(js, m); err != nil {
-		return nil, plain(err)
+		return nil, stableError(err)
 	}
 	return m, nil
 }
@@ -105,7 +105,7 @@ func shortType(a *anypb.Any) string {
 func check(m proto.Message) error {
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
 		if err := v.ValidateAll(); err != nil {
-			return plain(err)
+			return stableError(err)
 		}
 	}
 	return checkPacked(m.ProtoReflect())
@@ -120,7 +120,7 @@ func checkPacked(m protoreflect.Message) error {
 		}
 		inside, err := a.UnmarshalNew()
 		if err != nil {
-			return fmt.Errorf("%s: %w", a.GetTypeUrl(), plain(err))
+			return fmt.Errorf("%s: %w", a.GetTypeUrl(), stableError(err))
 		}
 		return check(resolveTyped(inside))
 	}
@@ -162,9 +162,9 @@ func checkEntries(f protoreflect.FieldDescriptor, entries protoreflect.Map) erro
 	return nil
 }
 
-// plain returns an error of the protobuf library with a stable text. The library varies its spaces
-// from build to build on purpose, and starts with a position in generated JSON.
-func plain(err error) error {
+// stableError returns an error of the protobuf library with a stable text. The library varies its
+// spaces from build to build on purpose, and starts with a position in generated JSON.
+func stableError(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	text = strings.TrimPrefix(text, "proto: ")
 	if rest, ok := strings.CutPrefix(text, "(line "); ok {

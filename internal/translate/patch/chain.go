@@ -20,7 +20,7 @@ func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listen
 		if p.adds() {
 			continue
 		}
-		w.reach(i, matchedResource)
+		w.recordDepth(i, matchedResource)
 		if !p.matchesChain(w.listener.GetName(), c) {
 			continue
 		}
@@ -101,11 +101,11 @@ func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.F
 	f := filterList[*listenerv3.Filter]{
 		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,
 		matches: func(i int, p *patch) bool {
-			w.reach(i, matchedResource)
+			w.recordDepth(i, matchedResource)
 			if !p.matchesChain(w.listener.GetName(), c) {
 				return false
 			}
-			w.reach(i, matchedChain)
+			w.recordDepth(i, matchedChain)
 			return true
 		},
 	}

@@ -48,7 +48,7 @@ func (w *listenerWork) patchConnectionManager(
 ) (*listenerv3.Filter, error) {
 	m := new(hcmv3.HttpConnectionManager)
 	if err := f.GetTypedConfig().UnmarshalTo(m); err != nil {
-		return nil, fmt.Errorf("decode %q: %w", f.GetName(), plain(err))
+		return nil, fmt.Errorf("decode %q: %w", f.GetName(), stableError(err))
 	}
 	var changed bool
 	m.HttpFilters, changed = w.httpFilters(c, f.GetName(), m.GetHttpFilters())
@@ -80,15 +80,15 @@ func (w *listenerWork) httpFilters(
 	f := filterList[*hcmv3.HttpFilter]{
 		work: w, applyTo: networking.EnvoyFilter_HTTP_FILTER, classes: httpClasses(), terminal: isRouter,
 		matches: func(i int, p *patch) bool {
-			w.reach(i, matchedResource)
+			w.recordDepth(i, matchedResource)
 			if !p.matchesChain(w.listener.GetName(), c) {
 				return false
 			}
-			w.reach(i, matchedChain)
+			w.recordDepth(i, matchedChain)
 			if n := p.networkFilter(); n != "" && n != manager {
 				return false
 			}
-			w.reach(i, matchedNetworkFilter)
+			w.recordDepth(i, matchedNetworkFilter)
 			return true
 		},
 	}

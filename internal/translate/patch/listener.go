@@ -51,7 +51,7 @@ func patchListener(k task) *outcome {
 		return w.unreadable(k.resource, l, err)
 	}
 	for i, p := range w.patchesOf(networking.EnvoyFilter_LISTENER) {
-		w.reach(i, matchedResource)
+		w.recordDepth(i, matchedResource)
 		next, err := mergeListener(w.listener, p)
 		if err != nil {
 			w.fail(i, err)
@@ -82,7 +82,7 @@ func (w *listenerWork) patchListenerFilters() {
 	f := filterList[*listenerv3.ListenerFilter]{
 		work: w, applyTo: networking.EnvoyFilter_LISTENER_FILTER,
 		matches: func(i int, _ *patch) bool {
-			w.reach(i, matchedChain)
+			w.recordDepth(i, matchedChain)
 			return true
 		},
 	}
@@ -111,7 +111,7 @@ func (w *listenerWork) patchChains() {
 		if !p.adds() || !ok {
 			continue
 		}
-		w.reach(i, matchedResource)
+		w.recordDepth(i, matchedResource)
 		if slices.ContainsFunc(l.FilterChains, func(c *listenerv3.FilterChain) bool { return sameMatch(c, value) }) {
 			w.fail(i, errSameMatch)
 			continue

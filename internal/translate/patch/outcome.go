@@ -50,8 +50,8 @@ type tallies []tally
 // recordEffects records n effects of patch i.
 func (t tallies) recordEffects(i, n int) { t[i].applied += n }
 
-// reach records that the match of patch i succeeded as far as d.
-func (t tallies) reach(i int, d depth) { t[i].depth = max(t[i].depth, d) }
+// recordDepth records that the match of patch i succeeded as far as d.
+func (t tallies) recordDepth(i int, d depth) { t[i].depth = max(t[i].depth, d) }
 
 // fail records why patch i failed. The first reason is kept.
 func (t tallies) fail(i int, err error) {
@@ -74,9 +74,9 @@ type outcome struct {
 	hosts    []*hostOutcome // of a RouteConfiguration, referenced so that they stay cached
 }
 
-// from returns the objects that contributed to a resource: the objects in before, and the objects
-// of patches that had an effect.
-func (t tallies) from(before []config.Key, l *list) []config.Key {
+// contributors returns the objects that contributed to a resource: the objects in before, and the
+// objects of patches that had an effect.
+func (t tallies) contributors(before []config.Key, l *list) []config.Key {
 	all := slices.Clone(before)
 	for i, p := range l.patches {
 		if t[i].applied > 0 {
@@ -99,7 +99,7 @@ func (t tallies) finish(r *resource.Resource, l *list, name string, body []byte)
 	if !t.hasEffect() {
 		name, body = r.Name, r.Body
 	}
-	o.resource = resource.FromBytes(name, r.TypeURL, body, t.from(r.From, l)...)
+	o.resource = resource.FromBytes(name, r.TypeURL, body, t.contributors(r.From, l)...)
 	o.resource.Refers = r.Refers // References in patches are unknown.
 	o.resource.Parts = o
 	return o

@@ -71,12 +71,12 @@ func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
 
 // Clusters returns clusters of a View with patches applied. list is not modified.
 func (p *Pass) Clusters(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
-	return p.each(p.set(v, names), v, list, p.patchCluster, nil)
+	return p.patchEach(p.set(v, names), v, list, p.patchCluster, nil)
 }
 
 // Listeners returns listeners of a View with patches applied. list is not modified.
 func (p *Pass) Listeners(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
-	return p.each(p.set(v, names), v, list, p.patchListener, nil)
+	return p.patchEach(p.set(v, names), v, list, p.patchListener, nil)
 }
 
 // Since returns a difference whose updated resources have been patched: resources that patches
@@ -150,9 +150,9 @@ func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body)
 
 func isGateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
 
-// each patches all resources of a list with one and leaves out removed ones. It calls note, if not
-// nil, with the outcome of each resource that a patch may match. list is not modified.
-func (p *Pass) each(
+// patchEach patches all resources of a list with one and leaves out removed ones. It calls note, if
+// not nil, with the outcome of each resource that a patch may match. list is not modified.
+func (p *Pass) patchEach(
 	s *set,
 	v *view.View,
 	list []*resource.Resource,

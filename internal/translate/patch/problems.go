@@ -35,7 +35,7 @@ func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []
 	r := report{}
 	if s := p.set(v, names.Clusters); s != nil {
 		r.expect(s)
-		p.each(s, v, g.Clusters, p.patchCluster, r.recordOutcome)
+		p.patchEach(s, v, g.Clusters, p.patchCluster, r.recordOutcome)
 		p.addedClusters(
 			s,
 			func() []*resource.Resource { return p.Clusters(v, names.Clusters, g.Clusters) },
@@ -45,7 +45,7 @@ func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []
 	listeners := g.Listeners
 	if s := p.set(v, names.Listeners); s != nil {
 		r.expect(s)
-		listeners = p.each(s, v, g.Listeners, p.patchListener, r.recordOutcome)
+		listeners = p.patchEach(s, v, g.Listeners, p.patchListener, r.recordOutcome)
 		added := p.addedListeners(s, func() []*resource.Resource { return listeners }, r.recordAddition)
 		listeners = slices.Concat(listeners, added)
 	}
@@ -53,7 +53,7 @@ func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []
 		r.expect(s)
 		for _, name := range routeNames(listeners) {
 			if routes := g.Route(name); routes != nil {
-				p.each(s, v, []*resource.Resource{routes}, p.patchConfiguration, r.recordOutcome)
+				p.patchEach(s, v, []*resource.Resource{routes}, p.patchConfiguration, r.recordOutcome)
 			}
 		}
 	}

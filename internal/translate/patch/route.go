@@ -115,7 +115,7 @@ func (w *routesWork) apply(body []byte) []byte {
 	})
 	var added []addedHost
 	for i, p := range w.patchesOf(networking.EnvoyFilter_ROUTE_CONFIGURATION) {
-		w.reach(i, matchedResource)
+		w.recordDepth(i, matchedResource)
 		hosts, err := w.mergeFields(p)
 		if err != nil {
 			w.fail(i, err)
@@ -129,7 +129,7 @@ func (w *routesWork) apply(body []byte) []byte {
 	w.patchHosts()
 	for i, p := range w.patchesOf(networking.EnvoyFilter_VIRTUAL_HOST) {
 		if value, ok := p.value.(*routev3.VirtualHost); ok && p.adds() {
-			w.reach(i, matchedResource)
+			w.recordDepth(i, matchedResource)
 			added = append(added, addedHost{i, value})
 		}
 	}
@@ -147,7 +147,7 @@ func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	}
 	c := new(routev3.RouteConfiguration)
 	if err := proto.Unmarshal(append(append([]byte(nil), w.name...), w.others...), c); err != nil {
-		return nil, plain(err)
+		return nil, stableError(err)
 	}
 	if value.GetName() != "" && value.GetName() != c.GetName() {
 		return nil, errRename
@@ -161,7 +161,7 @@ func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	c.Name = ""
 	others, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
 	if err != nil {
-		return nil, plain(err)
+		return nil, stableError(err)
 	}
 	w.others = others
 	return value.GetVirtualHosts(), nil

@@ -59,7 +59,7 @@ func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, er
 	}
 	js, err := value.MarshalJSON()
 	if err != nil {
-		return nil, nil, plain(err)
+		return nil, nil, stableError(err)
 	}
 	if unknown = protojson.Unmarshal(js, m); unknown == nil {
 		return m, nil, nil
@@ -68,13 +68,13 @@ func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, er
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(js, m); err != nil {
 		return nil, nil, unreadableValue(err)
 	}
-	return m, plain(unknown), nil
+	return m, stableError(unknown), nil
 }
 
 // unreadableValue returns a helpful error for a value that cannot be parsed. The most frequent
 // cause is a type that only Istio's Envoy has, or one of version 2 of Envoy's API.
 func unreadableValue(err error) error {
-	text := plain(err).Error()
+	text := stableError(err).Error()
 	_, rest, ok := strings.Cut(text, "unable to resolve \"")
 	if !ok {
 		return errors.New(text)

@@ -33,7 +33,7 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 		return &hostOutcome{body: body, tallies: w.tallies}
 	}
 	for i, p := range w.patchesOf(networking.EnvoyFilter_VIRTUAL_HOST) {
-		w.reach(i, matchedResource)
+		w.recordDepth(i, matchedResource)
 		value, _ := p.value.(*routev3.VirtualHost)
 		switch {
 		case p.adds() || !p.matchesHost(w.host):
@@ -85,11 +85,11 @@ func (w *hostWork) patchRoutes() {
 		return
 	}
 	for i, p := range w.patchesOf(networking.EnvoyFilter_HTTP_ROUTE) {
-		w.reach(i, matchedResource)
+		w.recordDepth(i, matchedResource)
 		if !p.matchesHost(w.host) {
 			continue
 		}
-		w.reach(i, matchedVirtualHost)
+		w.recordDepth(i, matchedVirtualHost)
 		switch {
 		case p.removes():
 			var n int

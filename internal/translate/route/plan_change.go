@@ -98,7 +98,7 @@ func (n *plan) encode(g *Generator) {
 			continue
 		}
 		if kept[0].lost != h.lost {
-			n.hosts[i] = h.losing(kept[0].lost)
+			n.hosts[i] = h.withoutDomains(kept[0].lost)
 		}
 		n.encoded[i] = g.hosts.Get(kept[0])
 		kept = kept[1:]
@@ -108,8 +108,8 @@ func (n *plan) encode(g *Generator) {
 	n.clusters = clustersOf(n.encoded)
 }
 
-// losing returns a copy of h without the domains at the indexes in lost.
-func (h *planned) losing(lost string) *planned {
+// withoutDomains returns a copy of h without the domains at the indexes in lost.
+func (h *planned) withoutDomains(lost string) *planned {
 	other := *h
 	other.lost = lost
 	return &other
@@ -127,7 +127,7 @@ func (n *plan) applyChanges(g *Generator, old *plan, changes []change) {
 	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.name, b.name) })
 	n.hosts, n.encoded, n.from, n.clusters = old.hosts, old.encoded, old.from, old.clusters
 	if n.changesNames(changes) {
-		n.hosts = replaced(old.hosts, changes)
+		n.hosts = applyChanges(old.hosts, changes)
 		n.encode(g)
 		return
 	}
@@ -140,7 +140,7 @@ func (n *plan) applyChanges(g *Generator, old *plan, changes []change) {
 			continue
 		}
 		before := n.hosts[at]
-		n.hosts[at] = c.now.losing(before.lost)
+		n.hosts[at] = c.now.withoutDomains(before.lost)
 		gone.from, come.from = append(gone.from, before.from...), append(come.from, c.now.from...)
 		if old.encoded[at] != nil {
 			n.encoded[at] = g.hosts.Get(n.hosts[at].hostInput)
@@ -167,9 +167,9 @@ func findHost(hosts []*planned, name string) (at int, found bool) {
 	)
 }
 
-// replaced returns a new list of sorted hosts with sorted changes applied. A change without a host
-// removes it.
-func replaced(hosts []*planned, changes []change) []*planned {
+// applyChanges returns a new list of sorted hosts with sorted changes applied. A change without a
+// host removes it.
+func applyChanges(hosts []*planned, changes []change) []*planned {
 	list := make([]*planned, 0, len(hosts)+len(changes))
 	for _, c := range changes {
 		at, found := findHost(hosts, c.name)

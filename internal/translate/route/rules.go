@@ -33,12 +33,12 @@ func compareRules(a, b *snapshot.VirtualService) int {
 // newRules indexes the VirtualServices of a View, which are sorted by compareRules.
 func newRules(list []*snapshot.VirtualService) *rules {
 	none := &rules{naming: cow.New[mesh.Hostname, []*snapshot.VirtualService](), wildcards: map[int]int{}}
-	return none.replaced(list)
+	return none.withList(list)
 }
 
-// replaced returns the index of another list, or r itself if the lists do not differ. r is not
+// withList returns the index of another list, or r itself if the lists do not differ. r is not
 // modified. Apart from comparing the lists, it costs only what differs.
-func (r *rules) replaced(list []*snapshot.VirtualService) *rules {
+func (r *rules) withList(list []*snapshot.VirtualService) *rules {
 	next := &rules{tried: withRoutes(list), wildcards: maps.Clone(r.wildcards)}
 	gone, come := changedRules(r.tried, next.tried)
 	if len(gone)+len(come) == 0 {

@@ -56,7 +56,7 @@ func (g *Generator) scope(v *view.View, e *view.Egress) *scope {
 			s.callees = newCallees(v, e)
 		}
 		if old != nil {
-			s.rules = old.rules.replaced(e.VirtualServices)
+			s.rules = old.rules.withList(e.VirtualServices)
 		} else {
 			s.rules = newRules(e.VirtualServices)
 		}

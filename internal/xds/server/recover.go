@@ -43,9 +43,9 @@ func (x *session) recoverStream(doing string) {
 	}
 }
 
-// panicked returns errInternal and records the panic if the stream of p has panicked. Otherwise it
-// returns err.
-func (x *session) panicked(p *mesh.Proxy, err error) error {
+// panicError returns errInternal and records the panic if the stream of p has panicked. Otherwise
+// it returns err.
+func (x *session) panicError(p *mesh.Proxy, err error) error {
 	if cause := context.Cause(x.ctx); !errors.Is(err, push.ErrInternal) && !errors.Is(cause, errInternal) {
 		return err
 	}

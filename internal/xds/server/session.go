@@ -244,7 +244,7 @@ func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 // serveProxy connects a proxy to the Pusher and serves it until the stream ends. A panic ends the
 // stream with errInternal.
 func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
-	defer func() { err = x.panicked(proxy, err) }()
+	defer func() { err = x.panicError(proxy, err) }()
 	defer x.recoverStream("send")
 	c := x.s.pusher.Connect(proxy, x.mode, x.link.peer)
 	defer c.Close()

@@ -26,7 +26,8 @@ type Options struct {
 	Metrics *obs.ConsulMetrics // must be set
 }
 
-// Source watches the services of Consul. It emits an object of Kind for each service with instances.
+// Source watches the services of Consul. It emits an object of Kind for each service with
+// instances.
 type Source struct {
 	options Options
 	client  *api.Client
@@ -146,8 +147,8 @@ type watched struct {
 	heldNow   int
 }
 
-// startWatches starts the watches of the servers and of the list of services. With a token file it is
-// called after the token was read: an anonymous query may show fewer services without an error.
+// startWatches starts the watches of the servers and of the list of services. With a token file it
+// is called after the token was read: an anonymous query may show fewer services without an error.
 func (r *run) startWatches(ctx context.Context) {
 	r.started = true
 	r.startWatch(ctx, serverService)
@@ -263,7 +264,7 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 		return nil, restart
 	}
 	before := len(w.instances)
-	held := w.serviceState.held(a)
+	held := w.serviceState.countHeld(a)
 	w.apply(a)
 	w.answered = true
 	r.held += held - w.heldNow

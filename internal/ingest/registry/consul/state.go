@@ -10,8 +10,8 @@ import (
 // answer of Consul.
 type serviceState struct {
 	instances map[string]knownInstance
-	// readable is set once an answer was not filtered by ACLs. From then on, a filtered answer hides
-	// instances that the token could read before.
+	// readable is set once an answer was not filtered by ACLs. From then on, a filtered answer
+	// hides instances that the token could read before.
 	readable bool
 }
 
@@ -35,8 +35,8 @@ func (s *serviceState) removals(a answer) int {
 	return s.missing(a, func(k knownInstance) bool { return !s.isHeld(k, a) })
 }
 
-// held returns the number of instances that the answer does not contain and that apply keeps.
-func (s *serviceState) held(a answer) int {
+// countHeld returns the number of instances that the answer does not contain and that apply keeps.
+func (s *serviceState) countHeld(a answer) int {
 	return s.missing(a, func(k knownInstance) bool { return s.isHeld(k, a) })
 }
 
@@ -56,8 +56,8 @@ func (s *serviceState) missing(a answer, matches func(knownInstance) bool) int {
 	return n
 }
 
-// isHeld reports whether an instance that the answer does not contain may still exist. That is so if
-// the token may no longer read it, or if other servers, whose data was lost, have listed it.
+// isHeld reports whether an instance that the answer does not contain may still exist. That is so
+// if the token may no longer read it, or if other servers, whose data was lost, have listed it.
 func (s *serviceState) isHeld(k knownInstance, a answer) bool {
 	if k.generation != a.generation {
 		return true
@@ -124,7 +124,8 @@ func (s *serverIdentity) isImplausible(x *result) bool {
 }
 
 // update records the servers that an answer names, and reports whether they are all others than
-// before. An empty list changes nothing. Servers that are replaced one at a time are not all others.
+// before. An empty list changes nothing. Servers that are replaced one at a time are not all
+// others.
 func (s *serverIdentity) update(ids []string) (replaced bool) {
 	if len(ids) == 0 {
 		return false

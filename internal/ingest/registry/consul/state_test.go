@@ -44,7 +44,7 @@ func TestServiceState(t *testing.T) {
 	} {
 		var s serviceState
 		for i, step := range steps {
-			if r, h := s.removals(step.answer), s.held(step.answer); r != step.removals || h != step.held {
+			if r, h := s.removals(step.answer), s.countHeld(step.answer); r != step.removals || h != step.held {
 				t.Errorf("%s, step %d: %d removals, %d held; want %d and %d", name, i, r, h, step.removals, step.held)
 			}
 			s.apply(step.answer)

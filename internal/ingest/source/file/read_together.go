@@ -34,7 +34,7 @@ func (l *loop) readTogether(list []string) []reading {
 		for _, r := range l.o.readAll(l.root, list, l.store.manifests) {
 			results[r.rel] = r
 		}
-		list = l.replaced(results)
+		list = l.replacedFiles(results)
 	}
 	readings := make([]reading, 0, len(results))
 	for _, rel := range slices.Sorted(maps.Keys(results)) {
@@ -43,9 +43,9 @@ func (l *loop) readTogether(list []string) []reading {
 	return readings
 }
 
-// replaced returns the files, sorted, that were replaced by another file since they were read. In
-// large trees (maxCompared) it compares only the files in results.
-func (l *loop) replaced(results map[string]reading) (list []string) {
+// replacedFiles returns the files, sorted, that were replaced by another file since they were read.
+// In large trees (maxCompared) it compares only the files in results.
+func (l *loop) replacedFiles(results map[string]reading) (list []string) {
 	infos := make(map[string]watch.Info, len(results))
 	if len(l.store.manifests) <= maxCompared {
 		for rel, m := range l.store.manifests {
