@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/test/perf/workload"
 )
 
@@ -57,7 +58,7 @@ func New(o Options, nodes []workload.Node) (*Fleet, error) {
 			index:       i,
 			node:        n.Bytes,
 			credentials: insecure.NewCredentials(),
-			wake:        make(chan struct{}, 1),
+			wake:        notify.NewWake(),
 			routes:      map[int32][]int32{},
 		}
 		if o.TLS != nil {

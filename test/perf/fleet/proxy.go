@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/test/perf/wire"
 )
 
@@ -24,7 +25,7 @@ type proxy struct {
 	absent atomic.Bool
 	heard  atomic.Int64 // messages
 	rate   atomic.Int64 // bytes a second that it reads; 0: as fast as it can
-	wake   chan struct{}
+	wake   notify.Wake
 
 	mu    sync.Mutex
 	round *Round
@@ -70,10 +71,7 @@ func (p *proxy) joinRound(r *Round) {
 		p.leaf()
 	}
 	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.Notify()
 }
 
 // runProxy plays the proxy until the context ends.
@@ -90,7 +88,7 @@ func (p *proxy) runProxy(ctx context.Context) {
 			case <-ctx.Done():
 				cancel()
 				return
-			case <-p.wake:
+			case <-p.wake.C():
 			}
 			cancel()
 			continue

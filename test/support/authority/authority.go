@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	securityv1 "istio.io/api/security/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
@@ -36,7 +37,7 @@ type Authority struct {
 	mu     sync.Mutex
 	answer Answer
 	calls  []Call
-	more   chan struct{} // closed by the next call
+	more   notify.Broadcast // notified by the next call
 }
 
 // Answer is how requests are answered.
@@ -54,7 +55,7 @@ type Answer struct {
 }
 
 // New returns an authority that does not listen yet.
-func New(answer Answer) *Authority { return &Authority{answer: answer, more: make(chan struct{})} }
+func New(answer Answer) *Authority { return &Authority{answer: answer} }
 
 // Start makes one and serves it on the listener with that certificate until the test ends; without
 // a certificate in plaintext.
@@ -103,7 +104,7 @@ func (a *Authority) AwaitRequests(t testing.TB, n int) []Call {
 	limit := time.After(patience)
 	for {
 		a.mu.Lock()
-		calls, more := append([]Call(nil), a.calls...), a.more
+		calls, more := append([]Call(nil), a.calls...), a.more.Changed()
 		a.mu.Unlock()
 		if len(calls) >= n {
 			return calls
@@ -159,8 +160,7 @@ func (a *Authority) recordCall(c Call) Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, c)
-	close(a.more)
-	a.more = make(chan struct{})
+	a.more.Notify()
 	return a.answer
 }
 

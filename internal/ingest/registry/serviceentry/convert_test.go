@@ -109,8 +109,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestIgnorePods are selected as WorkloadEntries are, unless that is turned off.
-func TestIgnorePods(t *testing.T) {
+// TestPodsAreNotSelected tests a ServiceEntry without SelectPods: it selects WorkloadEntries only.
+func TestPodsAreNotSelected(t *testing.T) {
 	state := conform.Fold(serviceentry.New(serviceentry.Options{}).Convert(mesh.Batch{{Config: object(t, selectingEntry)}}))
 	if s := service(t, state, "vms.example.com"); s.SelectsPods || !s.SelectsWorkloadEntries {
 		t.Errorf("pods %t, workload entries %t", s.SelectsPods, s.SelectsWorkloadEntries)

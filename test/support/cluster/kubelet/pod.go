@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/meshpilot/meshpilot/internal/base/notify"
 )
 
 // pod is a Pod that runs here: sandbox, volumes, init containers, containers, and all of it back
@@ -35,10 +37,10 @@ type pod struct {
 	told    corev1.PodStatus // the last status sent to the API server
 	grace   time.Duration
 
-	changed  chan struct{} // the status may have
-	stopping event         // it is to end
-	forced   event         // at once
-	leaving  event         // with the kubelet: its object stays as it is
+	changed  notify.Wake // the status may have
+	stopping event       // it is to end
+	forced   event       // at once
+	leaving  event       // with the kubelet: its object stays as it is
 }
 
 func newPod(k *kubelet, object *corev1.Pod) *pod {
@@ -53,7 +55,7 @@ func newPod(k *kubelet, object *corev1.Pod) *pod {
 		tokens:     tokens{},
 		object:     object,
 		containers: map[string]*container{},
-		changed:    make(chan struct{}, 1),
+		changed:    notify.NewWake(),
 		stopping:   newEvent(),
 		forced:     newEvent(),
 		leaving:    newEvent(),
@@ -98,10 +100,7 @@ func (p *pod) updateObject(object *corev1.Pod) {
 
 // markChanged records that the status may have changed.
 func (p *pod) markChanged() {
-	select {
-	case p.changed <- struct{}{}:
-	default: // it is known
-	}
+	p.changed.Notify()
 }
 
 // terminateWithin ends the Pod within a grace period. Another call may only make it shorter: 0 is

@@ -25,7 +25,7 @@ func (p *pod) reportStatus(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-p.changed:
+		case <-p.changed.C():
 		}
 		if !p.writeStatus() {
 			p.markChanged()
