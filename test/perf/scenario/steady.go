@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/meshpilot/meshpilot/test/perf/fleet"
@@ -108,8 +109,11 @@ func (s *steady) makeChange(kind workload.Change) error {
 	if s.marks >= reusedMarks {
 		s.marks = 0
 	}
-	if kind == workload.RemoveService && len(s.added) == 0 {
+	if kind == workload.RemoveService && !s.canRemove() {
 		kind = workload.AddService
+		if len(s.added) > 0 {
+			kind = workload.EndpointEdit
+		}
 	}
 	x, err := s.bench.makeChange(kind, workload.SharedNamespace)
 	if err != nil {
@@ -118,6 +122,16 @@ func (s *steady) makeChange(kind workload.Change) error {
 	s.made++
 	s.pending = append(s.pending, pendingChange{Change: x, mark: s.lastMark, due: time.Now().Add(s.Patience)})
 	return nil
+}
+
+// canRemove reports whether the oldest added service is at all proxies. A proxy that is behind would
+// be sent neither its addition nor its removal, and the test would wait for both.
+func (s *steady) canRemove() bool {
+	if len(s.added) == 0 {
+		return false
+	}
+	oldest := workload.Mark{Change: workload.AddService, Number: s.added[0]}
+	return !slices.ContainsFunc(s.pending, func(x pendingChange) bool { return x.mark == oldest && !x.IsDone() })
 }
 
 // collectLatencies counts the latencies of the changes that are done and forgets these changes.
