@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -186,22 +187,29 @@ func (r *raceRecord) write(t *testing.T) {
 	}
 }
 
-// passed returns how many of the packages have a current result, and how many of them at which commit:
-// "0384a5e7 30 and 1f9b4ae0 150".
-func (r *raceRecord) passed(packages []testedPackage) (n int, commits string) {
-	at := map[string]int{}
+// passed returns how many of the packages have a current result, and at which commits. For those that
+// changed since they passed it returns only the commits.
+func (r *raceRecord) passed(packages []testedPackage) (n int, commits, outdated string) {
+	current, before := map[string]int{}, map[string]int{}
 	for _, p := range packages {
-		if r.isCurrent(p) {
-			at[r.commits[p.path]]++
+		switch commit := r.commits[p.path]; {
+		case r.isCurrent(p):
+			current[commit]++
 			n++
+		case commit != "":
+			before[commit]++
 		}
 	}
+	return n, countText(current), countText(before)
+}
+
+// countText returns counts by commit as text: "0384a5e7 30 and 1f9b4ae0 150", "none" if there are none.
+func countText(counts map[string]int) string {
 	var list []string
-	for commit, count := range at {
-		list = append(list, fmt.Sprintf("%s %d", commit, count))
+	for _, commit := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%s %d", commit, counts[commit]))
 	}
-	slices.Sort(list)
-	return n, strings.Join(list, " and ")
+	return cmp.Or(strings.Join(list, " and "), "none")
 }
 
 // TestChangedPackagesRunAgain checks which results of an earlier run are kept.
@@ -229,8 +237,8 @@ func TestChangedPackagesRunAgain(t *testing.T) {
 	packages := []testedPackage{
 		{path: "kept", folders: []string{"kept"}}, {path: "changed", folders: []string{"c"}}, {path: "uncommitted"}, {path: "new"},
 	}
-	if n, commits := r.passed(packages); n != 1 || commits != "1 1" {
-		t.Errorf("%d packages have a result, of %q; want 1 of commit 1", n, commits)
+	if n, commits, outdated := r.passed(packages); n != 1 || commits != "1 1" || outdated != "1 1 and 1+ 1" {
+		t.Errorf("%d packages have a result, of %q, and outdated ones of %q", n, commits, outdated)
 	}
 	var due []string
 	for _, p := range r.due(packages) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
@@ -24,6 +25,8 @@ type Options struct {
 	// Peer is the binary of another control plane that the tests run in the place of ours; "" runs
 	// ours.
 	Peer string
+	// Timeout bounds the tests of one package. If 0, it depends on the size.
+	Timeout time.Duration
 	// Logs is the directory that takes the output of each package.
 	Logs string
 	// Environment is that of the go command.
@@ -105,7 +108,11 @@ func (o Options) runPackage(ctx context.Context, dir string, names []string, out
 		return err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeoutsBySize()[o.Size],
+	timeout := timeoutsBySize()[o.Size]
+	if o.Timeout > 0 {
+		timeout = o.Timeout.String()
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout", timeout,
 		"-run", "^("+strings.Join(names, "|")+")$", "./"+dir)
 	cmd.Dir = o.Root
 	cmd.Env = append(slices.Clone(o.Environment), longtest.Variable+"=true", scorecard.SizeVariable+"="+o.Size,

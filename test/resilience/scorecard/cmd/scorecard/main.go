@@ -54,6 +54,7 @@ func rootCommand() *cobra.Command {
 	f.StringVar(&r.Size, "size", "short", "size: "+strings.Join(scorecard.Sizes(), ", "))
 	f.StringVar(&r.Peer, "peer", "", "pilot-discovery of istio, to be measured by the same tests where they can")
 	f.BoolVar(&r.peerOnly, "peer-only", false, "measure only the peer")
+	f.DurationVar(&r.Timeout, "timeout", 0, "bound of the tests of one package (default: by size); check 31 does what it can in it")
 	f.StringVar(&r.document, "document", "docs/SCORECARD.md", "file to update")
 	f.StringVar(&r.Logs, "logs", "bin/scorecard", "directory for the output of the tests")
 	f.StringVar(&r.Root, "root", ".", "root of the repository")
