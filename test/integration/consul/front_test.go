@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/test/support/consul"
@@ -19,8 +21,8 @@ import (
 // indexHeader is the index of an answer of Consul.
 const indexHeader = "X-Consul-Index"
 
-// front is a load balancer before the servers. It sends each request to the next server, and can
-// answer itself, as a broken front does.
+// front is a load balancer before the servers. It sends each request to the next server that accepts
+// the connection, and can answer itself, as a broken front does.
 type front struct {
 	url     string
 	targets []*url.URL
@@ -47,10 +49,8 @@ func newFront(t *testing.T, servers []*consul.Server) *front {
 	f.phase, f.cut = context.WithCancel(t.Context())
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	proxy := &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(f.targets[f.next.Add(1)%uint64(len(f.targets))])
-		},
+		Transport:      balancer{f, transport},
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(f.targets[0]) },
 		ModifyResponse: f.modify,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -74,6 +74,23 @@ func newFront(t *testing.T, servers []*consul.Server) *front {
 	})
 	f.url = server.URL
 	return f
+}
+
+// balancer sends requests to the targets of a front in turn.
+type balancer struct {
+	*front
+	transport http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper. It tries the next target if one refuses the connection.
+func (b balancer) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	for range b.targets {
+		r.URL.Host = b.targets[b.next.Add(1)%uint64(len(b.targets))].Host
+		if resp, err = b.transport.RoundTrip(r); !errors.Is(err, syscall.ECONNREFUSED) {
+			return resp, err
+		}
+	}
+	return nil, err
 }
 
 // serve returns the fault of now, counted, and the context of requests that are passed on.

@@ -44,6 +44,7 @@ type Server struct {
 	log     serving.Log
 	process *exec.Cmd // nil while it does not run
 	paused  bool
+	client  *api.Client // nil before the first call of Client
 }
 
 // Binary returns the path of the program. It builds it into the user's cache if it is missing.
@@ -164,9 +165,13 @@ func (s *Server) DeleteData() {
 	}
 }
 
-// Client returns a client of the server with all rights.
+// Client returns a client of the server with all rights. It is one for all calls, because Consul
+// limits the connections of an address.
 func (s *Server) Client() *api.Client {
 	s.t.Helper()
+	if s.client != nil {
+		return s.client
+	}
 	o := &api.Config{Address: s.URL}
 	if s.options.ACL {
 		o.Token = ManagementToken
@@ -175,6 +180,7 @@ func (s *Server) Client() *api.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.client = client
 	return client
 }
 
