@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ type chaos struct {
 	hosts      []*host
 	random     *rand.Rand
 	faults     map[string]int
+	// mixedAt is the time of the real Envoy's first mixed state; nil if there is none.
+	mixedAt atomic.Pointer[time.Time]
 }
 
 // replica is one process of the control plane, at addresses of its own.
@@ -128,9 +131,32 @@ func (c *chaos) addReplica(dir string) {
 		if c.t.Failed() {
 			text, _ := os.ReadFile(r.log.Name())
 			c.t.Logf("the end of the log of %s:\n%s", filepath.Base(dir), text[max(0, len(text)-3000):])
+			c.t.Logf("%s at the real Envoy's first mixed state:\n%s", filepath.Base(dir), c.linesOfMixedState(string(text)))
 		}
 	})
 	c.start(r)
+}
+
+// linesOfMixedState returns the lines of a replica's log about the real Envoy in the three seconds
+// before its first mixed state and one after it, without versions; "" if there was none.
+func (c *chaos) linesOfMixedState(log string) string {
+	at := c.mixedAt.Load()
+	if at == nil {
+		return ""
+	}
+	var b strings.Builder
+	for line := range strings.Lines(log) {
+		stamp, rest, _ := strings.Cut(line, "\t")
+		logged, err := time.Parse(time.RFC3339Nano, stamp)
+		if err != nil || logged.Before(at.Add(-3*time.Second)) || logged.After(at.Add(time.Second)) {
+			continue
+		}
+		if strings.Contains(rest, "sidecar.default") || !strings.Contains(rest, "\tads\t") {
+			text, _, _ := strings.Cut(rest, "nonce=")
+			fmt.Fprintf(&b, "%s %s\n", logged.Format("15:04:05.000"), strings.TrimSpace(text))
+		}
+	}
+	return b.String()
 }
 
 func (c *chaos) start(r *replica) {

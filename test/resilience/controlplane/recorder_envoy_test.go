@@ -87,14 +87,21 @@ func (c *chaos) recordEnvoy(t *testing.T, name string) {
 				t.Errorf("read Envoy's configuration: %v", err)
 				return
 			}
-			r.view(dump, time.Now())
+			if now := time.Now(); r.view(dump, now) && c.mixedAt.CompareAndSwap(nil, &now) {
+				stats, err := serving.Page(envoy.admin + "/stats?usedonly&filter=" + mixedStats)
+				t.Logf("Envoy's statistics at the first mixed state, error %v:\n%s", err, stats)
+			}
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// view replaces what the recorder knows by a dump, and records it.
-func (r *recorder) view(dump configDump, now time.Time) {
+// mixedStats selects the statistics that show why a cluster has no endpoints.
+const mixedStats = `(update_empty|init_fetch_timeout|assignment_stale|warming_clusters|cluster_modified|cluster_added)`
+
+// view replaces what the recorder knows by a dump, and records it. It reports whether the state is a
+// mixed one that was not recorded before.
+func (r *recorder) view(dump configDump, now time.Time) (mixed bool) {
 	clear(r.clusters)
 	clear(r.loaded)
 	clear(r.routes)
@@ -127,7 +134,7 @@ func (r *recorder) view(dump configDump, now time.Time) {
 			r.viewRoutes(route.RouteConfig.Name, clusters, now)
 		}
 	}
-	r.judge(now)
+	return r.judge(now)
 }
 
 // addressOf returns the address of a generation of endpoints, generationOf the generation.

@@ -298,8 +298,8 @@ func (r *recorder) observe(object string, generation int, now time.Time) {
 }
 
 // judge records a mixed state for each cluster that routes lead to and that is not there or has no
-// endpoints, once for as long as it is so.
-func (r *recorder) judge(now time.Time) {
+// endpoints, once for as long as it is so. It reports whether there was one.
+func (r *recorder) judge(now time.Time) (mixed bool) {
 	dangling := map[string]bool{}
 	for _, clusters := range r.routes {
 		for _, name := range clusters {
@@ -315,9 +315,11 @@ func (r *recorder) judge(now time.Time) {
 	for what := range dangling {
 		if !r.dangling[what] {
 			r.log.Mix(history.Mixture{Proxy: r.name, What: "a route leads to cluster " + what, At: now})
+			mixed = true
 		}
 	}
 	r.dangling = dangling
+	return mixed
 }
 
 func routesOf(l *listenerv3.Listener) (names []string) {
