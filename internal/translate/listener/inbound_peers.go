@@ -164,6 +164,7 @@ func (p peers) passthroughChains(port uint32, address string) (http, tcp *Chain)
 			Cluster:     mesh.InboundPassthroughCluster,
 			VirtualHost: "inbound|http|" + formatNumber(port),
 			Operation:   operation,
+			Retries:     true,
 		}},
 	}
 	tcp = &Chain{Name: virtualInbound, TCP: forwardTo(mesh.InboundPassthroughCluster)}
