@@ -15,7 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
+var shared = cluster.NewShared(cluster.Options{})
 
 // initContainerVariable makes the test binary run istio-iptables, as the init container does.
 const initContainerVariable = "MESHPILOT_TEST_INIT_CONTAINER"

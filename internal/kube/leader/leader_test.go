@@ -26,7 +26,7 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
+var shared = cluster.NewShared(cluster.Options{})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 

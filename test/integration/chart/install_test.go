@@ -16,7 +16,7 @@ import (
 // TestInstall installs the charts as a new user would, upgrades them with all values, and uninstalls them.
 func TestInstall(t *testing.T) {
 	longtest.Test(t)
-	c := cluster.Start(t, cluster.Options{IstioKinds: true})
+	c := cluster.Start(t, cluster.Options{})
 	h := newHelm(t, c.Kubeconfig())
 
 	h.run(t, "install", "istio-base", chart("base"), "-n", "istio-system", "--create-namespace")

@@ -20,7 +20,7 @@ import (
 var shared = cluster.NewShared(cluster.Options{GatewayAPI: cluster.Standard, IstioKinds: true})
 
 // other is one that is read from there.
-var other = cluster.NewShared(cluster.Options{IstioKinds: true})
+var other = cluster.NewShared(cluster.Options{})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(other.Around(m))) }
 
