@@ -2,6 +2,7 @@ package gatewayapi_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,9 +29,54 @@ func TestSample(t *testing.T) {
 	if status == nil {
 		t.Fatal("the route has no status")
 	}
-	for _, condition := range status.Value.(*gatewayv1.RouteStatus).Parents[0].Conditions {
+	requireTrue(t, "www", status)
+}
+
+// TestBookinfoSamples: the routes for Bookinfo are accepted, one file of reviews at a time, as the README applies them.
+func TestBookinfoSamples(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile("../../../../samples/" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "\n---\n" + string(text)
+	}
+	installed := ""
+	for document := range strings.SplitSeq(read("bookinfo/kubernetes/bookinfo.yaml"), "\n---\n") {
+		if strings.Contains(document, "\nkind: Service\n") {
+			installed += "\n---\n" + document
+		}
+	}
+	installed += read("gateway-api/bookinfo.yaml") + read("gateway-api/bookinfo-versions.yaml")
+	for _, file := range []string{"reviews-v1", "reviews-jason-v2", "reviews-90-10", "reviews-at-gateway"} {
+		c, s := gatewayapi.New(gatewayapi.Options{}), newState()
+		s.apply(t, c.Convert(inputs(t, []byte(installed+read("gateway-api/"+file+".yaml")))))
+		if len(s.problems) > 0 {
+			t.Errorf("%s: problems are %v", file, s.problems)
+		}
+		routes := 0
+		for k, status := range c.Statuses().All() {
+			if k.Kind == api.HTTPRoute {
+				routes++
+				requireTrue(t, file+": "+k.Name, status)
+			}
+		}
+		if routes != 2 {
+			t.Errorf("%s: %d routes have a status, want that of Bookinfo and one more", file, routes)
+		}
+	}
+}
+
+// requireTrue fails the test if a condition of a route's only parent is not true.
+func requireTrue(t *testing.T, route string, status *gatewayapi.Status) {
+	t.Helper()
+	parents := status.Value.(*gatewayv1.RouteStatus).Parents
+	if len(parents) != 1 {
+		t.Fatalf("%s has %d parents", route, len(parents))
+	}
+	for _, condition := range parents[0].Conditions {
 		if condition.Status != metav1.ConditionTrue {
-			t.Errorf("condition %s is %s: %s", condition.Type, condition.Status, condition.Message)
+			t.Errorf("%s: condition %s is %s: %s", route, condition.Type, condition.Status, condition.Message)
 		}
 	}
 }
