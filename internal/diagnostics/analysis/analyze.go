@@ -37,6 +37,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a.reportGatewaySelectors()
 	a.reportGatewayServicePorts()
 	a.checkShadowed()
+	a.checkShadowedConnections()
 	a.reportDestinationRules()
 	a.reportSubsetEndpoints()
 	a.reportZoneAwareRouting()

@@ -83,6 +83,37 @@ func (a *analyzer) isGateway(name string) bool {
 	return a.s.Config(config.Key{Kind: api.Gateway, Namespace: namespace, Name: name}) != nil
 }
 
+// checkShadowedConnections reports VirtualServices with TCP or TLS routes for hosts that have TCPRoutes
+// or TLSRoutes, which take precedence in sidecars.
+func (a *analyzer) checkShadowedConnections() {
+	routes := map[mesh.Hostname][]*snapshot.VirtualService{}
+	for _, vs := range a.s.VirtualServices() {
+		if x := vs.Config.Extension; x != nil && x.Precedes && hasConnectionRoutes(vs) {
+			for _, h := range vs.Hosts {
+				routes[h] = append(routes[h], vs)
+			}
+		}
+	}
+	for _, vs := range a.s.VirtualServices() {
+		if vs.Config.Extension != nil || !hasConnectionRoutes(vs) || !slices.Contains(vs.Gateways, snapshot.MeshGateway) {
+			continue
+		}
+		for i, h := range vs.Hosts {
+			if at := slices.IndexFunc(routes[h], vs.SharesNamespaceWith); at >= 0 {
+				first := routes[h][at].Config.Extension.Source
+				a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
+					"%s \"%s/%s\" has the host %q too and takes precedence: sidecars that see both do not use the tcp and tls routes for its ports",
+					first.Kind, first.Namespace, first.Name, h))
+			}
+		}
+	}
+}
+
+// hasConnectionRoutes reports whether a VirtualService has TCP or TLS routes.
+func hasConnectionRoutes(vs *snapshot.VirtualService) bool {
+	return len(vs.Spec.GetTcp())+len(vs.Spec.GetTls()) > 0
+}
+
 // checkShadowed reports hosts for which sidecars prefer another VirtualService, or routes of the Gateway
 // API. At gateways the rules of all VirtualServices are merged.
 func (a *analyzer) checkShadowed() {

@@ -58,6 +58,17 @@ kind: VirtualService
 metadata: {name: x}
 spec: {hosts: [shop], http: [{route: [{destination: {host: shop}}]}]}`,
 			[]string{`spec.hosts[0]: HTTPRoute "default/route" has the host "shop.default.svc.cluster.local" too and goes first: sidecars that see both use these rules only where none of its routes are for them`}},
+		"a TCPRoute for its host": {`
+apiVersion: gateway.networking.k8s.io/v1
+kind: TCPRoute
+metadata: {name: route}
+spec: {parentRefs: [{group: "", kind: Service, name: shop}], rules: [{backendRefs: [{name: shop, port: 80}]}]}
+---
+kind: VirtualService
+metadata: {name: x}
+spec: {hosts: [shop], tcp: [{route: [{destination: {host: shop}}]}]}`,
+			[]string{`spec.hosts[0]: TCPRoute "default/route" has the host "shop.default.svc.cluster.local" too and takes precedence: ` +
+				`sidecars that see both do not use the tcp and tls routes for its ports`}},
 		"delegate that is not there": {`
 kind: VirtualService
 metadata: {name: x}

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -157,7 +158,22 @@ func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	return r
 }
 
-// rulesFor returns the VirtualServices that match a host, which may be a wildcard, by precedence.
+// precedenceOf returns the rank of a VirtualService among those of its host: 0 for routes of the
+// Gateway API that apply to the caller's namespace alone, 1 for their other routes, 2 for
+// VirtualServices of users.
+func precedenceOf(vs *snapshot.VirtualService) int {
+	switch x := vs.Config.Extension; {
+	case x == nil || !x.Precedes:
+		return 2
+	case vs.IsPrivate():
+		return 0
+	default:
+		return 1
+	}
+}
+
+// rulesFor returns the VirtualServices that match a host, which may be a wildcard, by precedence: by
+// precedenceOf, then in the order of the list.
 func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	var places []int
 	switch {
@@ -182,6 +198,7 @@ func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	for _, i := range slices.Compact(places) {
 		out = append(out, r.list[i])
 	}
+	slices.SortStableFunc(out, func(a, b *snapshot.VirtualService) int { return cmp.Compare(precedenceOf(a), precedenceOf(b)) })
 	return out
 }
 

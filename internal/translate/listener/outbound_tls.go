@@ -80,9 +80,16 @@ func (p *planner) addTLSChains(d *draft, b servicePort, routes []routed) {
 
 // tlsRoutes returns the destinations of the TLS connections of a service, by server name and
 // destination. ip is the address of the listener if it is a single one, ranges are the service's.
+// Where routes of the Gateway API have a rule for the port, VirtualServices of lower precedence are
+// not used.
 func (p *planner) tlsRoutes(b servicePort, ip netip.Addr, ranges []string) []routed {
 	var out []routed
+	rank := 0
 	for _, vs := range p.rules.rulesFor(b.service.Host) {
+		if len(out) > 0 && precedenceOf(vs) != rank {
+			break
+		}
+		rank = precedenceOf(vs)
 		for i, r := range vs.Spec.GetTls() {
 			for j, m := range r.GetMatch() {
 				if !p.applies(m, b) {
