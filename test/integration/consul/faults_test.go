@@ -58,7 +58,7 @@ func allServersAreKilled(c *chaos) {
 	for _, s := range c.cluster.Servers {
 		s.Kill()
 	}
-	c.awaitProblem("Consul cannot be read")
+	c.awaitProblem("cannot be read")
 	c.unchanged()
 	c.cluster.Launch()
 }
@@ -71,7 +71,7 @@ func quorumIsLost(c *chaos) {
 			s.Kill()
 		}
 	}
-	c.awaitProblem("Consul cannot be read")
+	c.awaitProblem("cannot be read")
 	c.unchanged()
 	c.cluster.Launch()
 }
@@ -83,7 +83,7 @@ func allServersAreReplaced(c *chaos) {
 		s.Kill()
 		s.DeleteData()
 	}
-	c.awaitProblem("Consul cannot be read")
+	c.awaitProblem("cannot be read")
 	c.cluster.Launch()
 	c.awaitHeld(float64(len(c.instances)))
 	c.unchanged()
