@@ -179,7 +179,7 @@ func (s *session) newestResources() (w *stream.ResourceSnapshot, acknowledged bo
 func (s *session) hasAcknowledged(r *resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.machine.HasAckedSubscribed(r.TypeURL, r)
+	return s.machine.HasAckedSubscribed(r)
 }
 
 // hasAll reports whether the proxy has acknowledged all resources of the list that it subscribes
@@ -188,7 +188,7 @@ func (s *session) hasAll(list []*resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range list {
-		if !s.machine.HasAcked(r.TypeURL, r) {
+		if !s.machine.HasAcked(r) {
 			return false
 		}
 	}

@@ -9,32 +9,13 @@ import (
 // HasAcked reports whether the client has acknowledged this version of r and has not been sent
 // another version since, nor rejected it. It also returns true if the client does not subscribe to
 // r. Unlike AckedType, it does not depend on other pending resources of the type.
-func (m *Machine) HasAcked(typeURL string, r *resource.Resource) bool {
-	at := m.types.positionOf(typeURL)
-	s := m.subscriptionAt(at)
-	switch {
-	case at < 0:
-		return true
-	case s == nil: // it will still subscribe to clusters and listeners
-		return !m.types.list[at].Wildcard || m.types.list[at].Silent || m.subscribesByName()
-	case !s.coversName(r.Name):
-		return true
-	}
-	if was := s.previousVersion(r.Name); was == nil || was.Version != r.Version || containsName(s.owed, r.Name) {
-		return false
-	}
-	if _, refused := s.refused[r.Name]; refused {
-		return false
-	}
-	return !slices.ContainsFunc(s.flights, func(f flight) bool { return findResource(f.parts, r.Name) != nil })
-}
+func (m *Machine) HasAcked(r *resource.Resource) bool { return m.DeliveryOf(r) <= Acknowledged }
 
 // HasAckedSubscribed reports whether the client is subscribed to the resource, has acknowledged
-// this version of it and has not been sent another version since. Unlike Has, it returns false if
+// this version of it and has not been sent another version since. Unlike HasAcked, it returns false if
 // the client does not subscribe to the resource.
-func (m *Machine) HasAckedSubscribed(typeURL string, r *resource.Resource) bool {
-	s := m.subscriptionAt(m.types.positionOf(typeURL))
-	return s != nil && s.coversName(r.Name) && m.HasAcked(typeURL, r)
+func (m *Machine) HasAckedSubscribed(r *resource.Resource) bool {
+	return m.DeliveryOf(r) == Acknowledged
 }
 
 // AckedAll reports whether the client has requested clusters and listeners, and has acknowledged

@@ -49,10 +49,10 @@ func TestWhoNamesWhatItWants(t *testing.T) {
 				m.Step(Request{TypeURL: api.ListenerType, Names: test.names, Nonce: s.Nonce, Version: "1"})
 			}
 		}
-		if got := m.HasAcked(api.ListenerType, listener); !got {
+		if got := m.HasAcked(listener); !got {
 			t.Errorf("%s has no listener", name)
 		}
-		if got := m.HasAcked(api.ClusterType, cluster); got != test.want {
+		if got := m.HasAcked(cluster); got != test.want {
 			t.Errorf("%s lacks no cluster: %v", name, got)
 		}
 		if got := m.AckedAll(); got != test.want {

@@ -1,0 +1,189 @@
+package push
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// ObjectTracker observes how one version of an object, or its deletion, reaches the proxies.
+//
+// A proxy has the version if two conditions were met at one moment after all classes were updated
+// to a snapshot that contains it. First, the proxy has acknowledged every resource that is
+// generated from the object. Second, it has answered everything that it had been sent until then:
+// the first condition alone would miss resources that are no longer generated from the object.
+// A proxy that had the version once stays in the result as such, whatever changes afterwards.
+//
+// An ObjectTracker must not be used by several goroutines at the same time. It needs no clean-up.
+type ObjectTracker struct {
+	pusher   *Pusher
+	object   config.Key
+	snapshot uint64
+	// settled is set once no configuration was held back for other proxies' sake.
+	settled bool
+	proxies map[*rollout.Client]*trackedProxy
+}
+
+// trackedProxy is the state of one stream in an ObjectTracker.
+type trackedProxy struct {
+	done bool
+	sent map[string]uint64 // see stream.Machine.UnconfirmedTypes
+}
+
+// TrackObject returns an ObjectTracker for the version of an object that is in the snapshot with
+// this number, and in later ones. The object may be one that the snapshot does not contain.
+func (p *Pusher) TrackObject(object config.Key, snapshot uint64) *ObjectTracker {
+	return &ObjectTracker{pusher: p, object: object, snapshot: snapshot, proxies: map[*rollout.Client]*trackedProxy{}}
+}
+
+// ObjectProgress is how far a version of an object has come.
+type ObjectProgress struct {
+	// Pushed is true if all classes were updated to a snapshot with the version, and nothing is
+	// held back until other proxies have acknowledged their part of a change. As long as it is
+	// false, no proxy counts as up to date.
+	Pushed bool
+	// Proxies is the number of connected proxies that need the version: they are served a resource
+	// generated from the object, or may not have replaced earlier configuration yet. UpToDate is
+	// how many of them have it.
+	Proxies, UpToDate int
+	// Behind are the others, sorted by the ID of their stream.
+	Behind []ProxyBehind
+	// Quarantined are the resources generated from the object, or from the version before it, that
+	// are withheld from proxies, and the object itself if it is a suspended EnvoyFilter.
+	Quarantined []Quarantined
+}
+
+// Reached reports whether all proxies that need the version have it.
+func (x ObjectProgress) Reached() bool {
+	return x.Pushed && len(x.Behind) == 0 && len(x.Quarantined) == 0
+}
+
+// ProxyBehind is a proxy that does not have a version of an object yet.
+type ProxyBehind struct {
+	// ID is that of the stream (see Connection).
+	ID    string
+	Proxy *mesh.Proxy
+	// Resources are missing there: first those generated from the object. A resource without a name
+	// means other resources of the type, which may replace what was generated from an earlier
+	// version of the object.
+	Resources []ResourceBehind
+}
+
+// ResourceBehind is a resource that a proxy lacks.
+type ResourceBehind struct {
+	TypeURL, Name string
+	State         stream.Delivery
+	// Message is the error with which the proxy rejected the type last, if State is Rejected.
+	Message string
+}
+
+// Progress looks at all proxies. The cost is that of Pusher.Distribution for one object.
+func (t *ObjectTracker) Progress() ObjectProgress {
+	var members []rollout.Members
+	var served uint64
+	var x ObjectProgress
+	t.pusher.queryRollout(func(r *rollout.Rollout) {
+		members, served = r.Members(), t.pusher.counts.snapshot.Load()
+		t.settled = t.settled || served >= t.snapshot && !r.NeedsProgress()
+		for _, q := range r.Quarantined() {
+			if q.Suspended == t.object || slices.Contains(q.From, t.object) {
+				x.Quarantined = append(x.Quarantined, q)
+			}
+		}
+	})
+	x.Pushed = t.settled
+	found := map[*resource.Set][]*resource.Resource{}
+	for _, m := range members {
+		t.addClass(m, t.resourcesOf(m, found), &x)
+	}
+	slices.SortFunc(x.Behind, func(a, b ProxyBehind) int { return cmp.Compare(a.ID, b.ID) })
+	return x
+}
+
+// resourcesOf returns the resources of a class that are generated from the object. found has the
+// result for each set.
+func (t *ObjectTracker) resourcesOf(m rollout.Members, found map[*resource.Set][]*resource.Resource) []*resource.Resource {
+	var list []*resource.Resource
+	for _, set := range m.Sets {
+		of, known := found[set]
+		if !known {
+			of = findGenerated(set, map[config.Key]struct{}{t.object: {}})[t.object]
+			found[set] = of
+		}
+		list = append(list, of...)
+	}
+	return list
+}
+
+// addClass adds the proxies of a class to the progress. list are the resources generated from the
+// object.
+func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x *ObjectProgress) {
+	for _, handle := range m.Clients {
+		c := t.pusher.clients.get(handle)
+		if c == nil { // the stream has ended
+			continue
+		}
+		p := t.proxies[handle]
+		if p == nil {
+			p = &trackedProxy{sent: map[string]uint64{}}
+		}
+		var behind []ResourceBehind
+		if !p.done {
+			behind = c.findBehind(list, x.Pushed, m.Resources != nil, p.sent)
+			p.done = x.Pushed && len(behind) == 0
+		}
+		if p.done && len(list) == 0 && t.proxies[handle] == nil {
+			continue // never behind, and not concerned
+		}
+		t.proxies[handle] = p
+		x.Proxies++
+		if p.done {
+			x.UpToDate++
+			continue
+		}
+		x.Behind = append(x.Behind, ProxyBehind{ID: c.id, Proxy: c.node, Resources: behind})
+	}
+}
+
+// findBehind returns which resources of the list the proxy lacks. If pushed is true, it also returns
+// the types of which the proxy may not have everything that was generated when it was looked at
+// first; sent is the memory for that. offered is false if parts of the class's resources are held
+// back.
+func (s *session) findBehind(list []*resource.Resource, pushed, offered bool, sent map[string]uint64) []ResourceBehind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var behind []ResourceBehind
+	for _, r := range list {
+		state := s.machine.DeliveryOf(r)
+		if state <= stream.Acknowledged {
+			continue
+		}
+		b := ResourceBehind{TypeURL: r.TypeURL, Name: r.Name, State: state}
+		if state == stream.Rejected {
+			b.Message = s.machine.Message(r.TypeURL)
+		}
+		behind = append(behind, b)
+	}
+	if !pushed {
+		return behind
+	}
+	if offered && s.mailbox.Load() == nil { // the stream has taken the newest ResourceSnapshot
+		s.machine.RecordSent(sent)
+	}
+	for _, typeURL := range s.machine.UnconfirmedTypes(sent) {
+		if slices.ContainsFunc(behind, func(b ResourceBehind) bool { return b.TypeURL == typeURL }) {
+			continue
+		}
+		state := stream.Unsent
+		if _, recorded := sent[typeURL]; recorded {
+			state = stream.Unanswered
+		}
+		behind = append(behind, ResourceBehind{TypeURL: typeURL, State: state})
+	}
+	return behind
+}

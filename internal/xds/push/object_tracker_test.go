@@ -1,0 +1,186 @@
+package push_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/push/pushtest"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+)
+
+// trackEdited returns an ObjectTracker for the state of the edited VirtualService in the newest
+// snapshot.
+func (f *fixture) trackEdited() *push.ObjectTracker {
+	return f.p.TrackObject(edited, f.mesh.Current().Version)
+}
+
+// deleteRoutes deletes the VirtualService of EditRoutes.
+func (f *fixture) deleteRoutes() {
+	f.mesh.Apply(mesh.Event{Op: mesh.Delete, Config: f.mesh.Current().Config(edited)})
+}
+
+// hasRoutes reports whether the route of the proxy is generated from the newest state of the edited
+// VirtualService.
+func (f *fixture) hasRoutes(x *proxy) bool {
+	if c := f.mesh.Current().Config(edited); c != nil {
+		return strings.Contains(x.route(), fmt.Sprintf("edit-%x", c.Hash))
+	}
+	return !strings.Contains(x.route(), "edit-")
+}
+
+// TestTrackerIsNeverEarly makes random edits of a VirtualService, other changes and deletions while
+// proxies read late. After every step the tracker must report that the version has reached all
+// proxies if, and only if, every proxy has acknowledged it.
+func TestTrackerIsNeverEarly(t *testing.T) {
+	for seed := range uint64(longtest.Rounds(20, 200)) {
+		inBubble(t, 4, push.Options{}, func(f *fixture) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			var proxies []*proxy
+			for i := range 5 {
+				proxies = append(proxies, f.connect(pushtest.Proxy(i, []string{"default", "other"}[i%2])))
+			}
+			f.mesh.EditRoutes()
+			for step := range 25 {
+				switch random.IntN(5) {
+				case 0:
+					f.deleteIfPresent()
+				case 1, 2:
+					f.mesh.EditRoutes()
+				}
+				tracker := f.trackEdited()
+				for range 4 {
+					switch random.IntN(4) {
+					case 0:
+						f.mesh.SetEndpoints("s1", fmt.Sprint("10.4.0.", random.IntN(200)))
+					case 1:
+						time.Sleep(time.Duration(random.IntN(900)) * time.Millisecond)
+						synctest.Wait()
+					default:
+						proxies[random.IntN(len(proxies))].read()
+					}
+					reached, has := tracker.Progress(), 0
+					for _, x := range proxies {
+						if f.hasRoutes(x) {
+							has++
+						}
+					}
+					if reached.Reached() && has < len(proxies) {
+						t.Fatalf("seed %d, step %d: all proxies are said to have the version, %d of %d have it: %+v",
+							seed, step, has, len(proxies), reached)
+					}
+				}
+				f.settle()
+				for _, x := range proxies {
+					x.read()
+				}
+				if x := tracker.Progress(); !x.Reached() {
+					t.Fatalf("seed %d, step %d: all proxies have answered everything: %+v", seed, step, x)
+				}
+			}
+		})
+	}
+}
+
+// deleteIfPresent deletes the VirtualService of EditRoutes if it exists.
+func (f *fixture) deleteIfPresent() {
+	if f.mesh.Current().Config(edited) != nil {
+		f.deleteRoutes()
+	}
+}
+
+// TestTrackerNamesProxiesBehind shows which proxies a tracker lists, and in which state their
+// resources are.
+func TestTrackerNamesProxiesBehind(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		f.mesh.EditRoutes()
+		tracker := f.trackEdited()
+		if x := tracker.Progress(); x.Pushed || x.Reached() {
+			t.Errorf("before the push: %+v", x)
+		}
+		f.settle()
+		a.read()
+		x := tracker.Progress()
+		if !x.Pushed || x.Proxies != 2 || x.UpToDate != 1 || len(x.Behind) != 1 || x.Behind[0].Proxy.Name != b.who.Name {
+			t.Fatalf("one of two has read: %+v", x)
+		}
+		if r := x.Behind[0].Resources[0]; r.TypeURL != api.RouteType || r.Name != "80" || r.State == stream.Acknowledged {
+			t.Errorf("the other one lacks %+v", r)
+		}
+		b.read()
+		if x := tracker.Progress(); !x.Reached() || x.Proxies != 2 || x.UpToDate != 2 {
+			t.Errorf("both have read: %+v", x)
+		}
+
+		// A later change of something else does not take the result back.
+		f.mesh.SetEndpoints("s1", "10.4.0.1")
+		f.settle()
+		if x := tracker.Progress(); !x.Reached() {
+			t.Errorf("after another change: %+v", x)
+		}
+		a.read()
+		b.read()
+
+		// A proxy that connects while the version is on its way needs it too.
+		f.mesh.EditRoutes()
+		tracker = f.trackEdited()
+		f.settle()
+		a.read()
+		b.read()
+		late := &proxy{f: f, who: pushtest.Proxy(2, "default"), has: map[string]map[string]string{}}
+		late.c = f.p.Connect(late.who, stream.Delta, "test")
+		late.c.Request(stream.Request{TypeURL: api.RouteType, Subscribe: []string{"80"}})
+		f.settle()
+		if x := tracker.Progress(); x.Reached() || len(x.Behind) != 1 || x.Behind[0].Proxy.Name != late.who.Name {
+			t.Errorf("a new proxy: %+v", x)
+		}
+		late.read()
+		if x := tracker.Progress(); !x.Reached() || x.UpToDate != 3 {
+			t.Errorf("the new proxy has read: %+v", x)
+		}
+		late.c.Close()
+		if x := tracker.Progress(); !x.Reached() || x.Proxies != 2 {
+			t.Errorf("the new proxy has gone: %+v", x)
+		}
+	})
+}
+
+// TestTrackerShowsRefusals shows a version that a proxy rejects: first as rejected, then as
+// quarantined, and not as reached.
+func TestTrackerShowsRefusals(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		a, b := f.connect(pushtest.Proxy(0, "default")), f.connect(pushtest.Proxy(1, "default"))
+		b.refuse("RDS")
+		f.mesh.EditRoutes()
+		tracker := f.trackEdited()
+		f.settle()
+		b.read()
+		x := tracker.Progress()
+		if x.Reached() || len(x.Behind) == 0 || len(x.Quarantined) > 0 {
+			t.Fatalf("one proxy has rejected the route: %+v", x)
+		}
+		i := 0
+		if x.Behind[i].Proxy.Name != b.who.Name {
+			i = 1
+		}
+		if r := x.Behind[i].Resources[0]; r.State != stream.Rejected || r.Message != "no 80" {
+			t.Errorf("the route is %v with %q", r.State, r.Message)
+		}
+		a.refuse("RDS")
+		a.read()
+		f.decide()
+		a.read()
+		b.read()
+		if x := tracker.Progress(); x.Reached() || len(x.Quarantined) != 1 || x.Quarantined[0].Message != "no 80" {
+			t.Errorf("both have rejected the route: %+v", x)
+		}
+	})
+}
