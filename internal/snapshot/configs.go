@@ -12,10 +12,15 @@ import (
 
 // applyConfig applies one event about a config object. It ignores the deletion of an unknown
 // object, and an object whose Hash is unchanged, which filters out changes of metadata and status,
-// and resyncs. Objects of converted kinds are stored but do not enter the Delta.
+// and resyncs. If only the generation of an object differs, it is replaced, but does not enter the
+// Delta. Objects of converted kinds are stored but do not enter the Delta.
 func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 	old := e.configs.Get(c.Key)
 	switch {
+	case op == mesh.Upsert && old != nil && old.Hash == c.Hash && old.Generation != c.Generation:
+		e.configs.Set(c.Key, c)
+		add(&e.objects, c.Key)
+		return
 	case op == mesh.Delete && old == nil, op == mesh.Upsert && old != nil && old.Hash == c.Hash:
 		return
 	case op == mesh.Delete:
@@ -41,6 +46,13 @@ func isConvertedKind(kind api.Kind) bool {
 	default:
 		return false
 	}
+}
+
+// Keeps reports whether snapshots have the objects of a kind: those of istio.io/api and the converted
+// kinds. Objects of other kinds are only in what is made from them, such as services.
+func Keeps(kind api.Kind) bool {
+	info, known := api.Info(kind)
+	return known && (info.Istio() || isConvertedKind(kind) || kind == api.ReferenceGrant)
 }
 
 // compareConfigs orders objects of one kind by namespace and name.

@@ -95,10 +95,24 @@ func TestSameContentChangesNothing(t *testing.T) {
 	before, _ := b.Apply(mesh.Event{Service: web.Sealed()}, mesh.Event{Shard: shard(web, "a", "10.0.0.1")}, upsert(vs))
 
 	again := *vs
-	again.ResourceVersion, again.Generation = "99", 7
+	again.ResourceVersion = "99"
 	after, d := b.Apply(mesh.Event{Service: web.Sealed()}, mesh.Event{Shard: shard(web, "a", "10.0.0.1")}, upsert(&again))
 	if !d.Empty() || after != before {
 		t.Errorf("a resync made a new snapshot, delta %v", d)
+	}
+}
+
+// TestNewGeneration replaces an object by a generation with the same effect: clients that wait for
+// the generation must see it, and proxies must not be pushed anything.
+func TestNewGeneration(t *testing.T) {
+	b := NewBuilder(Options{})
+	vs := object(t, api.VirtualService, "shop", "web", 1, &networking.VirtualService{Hosts: []string{"web"}})
+	b.Apply(upsert(vs))
+	again := *vs
+	again.Generation = 7
+	after, d := b.Apply(upsert(&again))
+	if !d.Empty() || after.Config(vs.Key).Generation != 7 || after.Configs(api.VirtualService)[0].Generation != 7 {
+		t.Errorf("the snapshot has generation %d, delta %v; want 7 and an empty one", after.Config(vs.Key).Generation, d)
 	}
 }
 
