@@ -32,7 +32,7 @@ func readers() (own, operators []string) {
 func TestTokensOpenPages(t *testing.T) {
 	scorecard.Check(t, 39)
 	l := startLaptop(t, func(*Options) {})
-	pagesHandler := l.server.handler() // of the same control plane, without the address that it listens on
+	pagesHandler := l.server.handler(nil) // of the same control plane, without the address that it listens on
 	list, err := l.get("/debug/list")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAuthenticationIsNotOpenBeforeTheAuthorityIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fromElsewhere(s.handler(), "/debug/syncz", l.token("istio-system", "istiod", time.Hour, "istio-ca")); got != http.StatusUnauthorized {
+	if got := fromElsewhere(s.handler(nil), "/debug/syncz", l.token("istio-system", "istiod", time.Hour, "istio-ca")); got != http.StatusUnauthorized {
 		t.Errorf("the answer is %d", got)
 	}
 }

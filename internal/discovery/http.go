@@ -14,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -44,10 +45,14 @@ func (s *server) debugPages() *debug.Pages {
 	return debug.New(o)
 }
 
-// handler returns the handler for readiness, debug pages, metrics and version. Both HTTP ports
-// serve it.
-func (s *server) handler() http.Handler {
+// handler returns the handler for readiness, debug pages, the read API, metrics and version. Both HTTP
+// ports serve it. Streams of events end when stopping is closed.
+func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
+		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
+		Replica: s.options.PodName, Access: s.pages.Access, Stopping: stopping,
+	}))
 	mux.Handle("/ready", s.ready)
 	mux.Handle("/debug", s.pages)
 	mux.Handle("/debug/", s.pages)

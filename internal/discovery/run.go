@@ -254,7 +254,7 @@ func (s *server) run(ctx context.Context) error {
 	http, serving := errgroup.WithContext(serving)
 	for _, l := range ports {
 		s.log.Info("serving HTTP", "address", l.Addr().String())
-		http.Go(func() error { return serveHTTP(serving, l, s.handler(), o.ShutdownDuration, s.log) })
+		http.Go(func() error { return serveHTTP(serving, l, s.handler(ctx.Done()), o.ShutdownDuration, s.log) })
 	}
 	if l := httpserver.ListenOptional("ControlZ", o.ControlZHost, o.ControlZPort, s.log); l != nil {
 		http.Go(func() error { return serveHTTP(serving, l, s.logs.ControlZ(), o.ShutdownDuration, s.log) })
@@ -317,7 +317,7 @@ func (s *server) observe(batch mesh.Batch) {
 // before the snapshot becomes current.
 func (s *server) publish(next *snapshot.Snapshot, delta snapshot.Delta) {
 	if s.status != nil {
-		s.notify("status", func() { s.recordStatus(next, delta) })
+		s.notify("status", func() { s.applied.RecordSnapshot(next.Version, delta) })
 	}
 	if previous := s.current.Swap(next); previous.Settings != next.Settings {
 		s.settingsChanged.Notify()

@@ -11,7 +11,6 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/remote"
 	"github.com/meshpilot/meshpilot/internal/kube/status"
 	"github.com/meshpilot/meshpilot/internal/model/config"
-	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
 // The default rate limit of status writes.
@@ -63,19 +62,6 @@ func (s *server) notifyStatus() {
 	if s.applied != nil {
 		s.applied.Notify()
 	}
-}
-
-// recordStatus records the version of a snapshot that is about to be published, and the extent of
-// its changes.
-func (s *server) recordStatus(next *snapshot.Snapshot, d snapshot.Delta) {
-	difference := status.Everything
-	switch {
-	case d.Empty():
-		difference = status.Nothing
-	case d.EndpointsOnly():
-		difference = status.Endpoints
-	}
-	s.applied.RecordSnapshot(next.Version, difference)
 }
 
 // config returns an object of the newest snapshot, or nil.

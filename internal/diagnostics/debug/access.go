@@ -32,8 +32,8 @@ func (a audience) includes(c Caller) bool {
 	return a == operators && c.Namespace == "" || a == owners
 }
 
-// canRead reports whether the caller may read the state of proxies in the namespace.
-func (c Caller) canRead(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
+// CanRead reports whether the caller may read the state of proxies in the namespace.
+func (c Caller) CanRead(namespace string) bool { return c.Namespace == "" || c.Namespace == namespace }
 
 // Access controls who may read the pages over a network. Requests over the loopback interface can
 // read all pages, because they need access to the machine or the right to forward one of its ports.
@@ -50,10 +50,10 @@ type Access struct {
 	AnyNamespace bool
 }
 
-// callerOf returns the sender of a request. refused is 0, or the HTTP status to refuse the request
+// CallerOf returns the sender of a request. refused is 0, or the HTTP status to refuse the request
 // with. It is 403 for a loopback request with a foreign Host header, and 401 for a request that
 // cannot be authenticated.
-func (a Access) callerOf(r *http.Request) (c Caller, refused int) {
+func (a Access) CallerOf(r *http.Request) (c Caller, refused int) {
 	if isLoopback(r.RemoteAddr) {
 		if !isLocalHost(r.Host) {
 			return c, http.StatusForbidden

@@ -113,7 +113,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, refused := p.Access.callerOf(r)
+		c, refused := p.Access.CallerOf(r)
 		switch {
 		case refused != 0:
 			http.Error(w, "debug pages are for the machine itself and for authenticated callers", refused)

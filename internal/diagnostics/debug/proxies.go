@@ -38,7 +38,7 @@ func displayName(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
 func (p *Pages) visibleConnections(c Caller) []push.Connection {
 	return slices.DeleteFunc(
 		p.Proxies.Connections(),
-		func(x push.Connection) bool { return !c.canRead(x.Proxy.Namespace) },
+		func(x push.Connection) bool { return !c.CanRead(x.Proxy.Namespace) },
 	)
 }
 

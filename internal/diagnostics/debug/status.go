@@ -23,6 +23,14 @@ type Problem struct {
 	Severity  string `json:"severity"`
 }
 
+// NewProblem returns the JSON form of a config.Problem.
+func NewProblem(x config.Problem) Problem {
+	return Problem{
+		Kind: string(x.Key.Kind), Namespace: x.Key.Namespace, Name: x.Key.Name, Origin: x.Origin,
+		Field: x.Field, Reason: x.Reason, Severity: string(x.Severity),
+	}
+}
+
 // String returns one line with the severity, the object, the field and the reason.
 func (p Problem) String() string {
 	line := config.Problem{
@@ -39,10 +47,7 @@ func (p *Pages) problemz(q question) (answer, error) {
 		if want := q.Get("namespace"); want != "" && want != x.Key.Namespace {
 			continue
 		}
-		list = append(list, Problem{
-			Kind: string(x.Key.Kind), Namespace: x.Key.Namespace, Name: x.Key.Name, Origin: x.Origin,
-			Field: x.Field, Reason: x.Reason, Severity: string(x.Severity),
-		})
+		list = append(list, NewProblem(x))
 	}
 	return jsonAnswer(q, list)
 }

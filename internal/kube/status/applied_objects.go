@@ -111,31 +111,29 @@ func (b *AppliedObjects) recordObject(k config.Key, e appliedObject) {
 	b.unpublished[k] = struct{}{}
 }
 
+// Delta is the difference between two snapshots for proxies (snapshot.Delta).
+type Delta interface {
+	// Empty reports whether nothing differs for proxies.
+	Empty() bool
+	// EndpointsOnly reports whether only endpoints of services differ. Conditions do not depend on
+	// them.
+	EndpointsOnly() bool
+}
+
 // RecordSnapshot marks all recorded objects as contained in the snapshot of this version, which is
-// about to be published. d is its difference to the previous one for proxies. It notifies
-// subscribers unless nothing relevant changed.
-func (b *AppliedObjects) RecordSnapshot(version uint64, d Difference) {
+// about to be published. d is its difference to the previous one. It notifies subscribers unless
+// nothing relevant changed.
+func (b *AppliedObjects) RecordSnapshot(version uint64, d Delta) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first := b.newestSnapshot == 0
-	if d != Nothing || first {
+	if !d.Empty() || first {
 		b.newestSnapshot = version
 	}
-	if b.markPublished() || first || d == Everything {
+	if b.markPublished() || first || !d.Empty() && !d.EndpointsOnly() {
 		b.notifyListeners()
 	}
 }
-
-// Difference is the difference between two snapshots for proxies.
-type Difference int
-
-// The differences, in ascending order.
-const (
-	Nothing Difference = iota
-	// Endpoints: endpoints of services differ, but nothing that conditions depend on.
-	Endpoints
-	Everything
-)
 
 // subscribe returns a channel that receives after a notification, and a function that ends the
 // subscription.

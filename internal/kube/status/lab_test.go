@@ -148,7 +148,7 @@ func (r *replica) publish() {
 	r.version++
 	version := r.version
 	r.mu.Unlock()
-	r.book.RecordSnapshot(version, Everything)
+	r.book.RecordSnapshot(version, everything{})
 }
 
 // sees records objects as applied at their current version.
@@ -320,3 +320,9 @@ func (l *lab) versions(name string) (count func() int) {
 	l.Cleanup(func() { w.Stop(); <-done })
 	return func() int { mu.Lock(); defer mu.Unlock(); return len(seen) }
 }
+
+// everything is a Delta of settings, which concern everything.
+type everything struct{}
+
+func (everything) Empty() bool         { return false }
+func (everything) EndpointsOnly() bool { return false }

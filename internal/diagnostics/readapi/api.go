@@ -1,0 +1,108 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/danielgtaylor/huma/v2/sse"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// Prefix is the path below which the API is served.
+const Prefix = "/api/v1"
+
+// Options are the sources of the API.
+type Options struct {
+	// Snapshot returns the current snapshot.
+	Snapshot func() *snapshot.Snapshot
+	// Track returns a tracker of an object in the snapshot with this number (push.TrackObject).
+	Track func(object config.Key, snapshot uint64) *push.ObjectTracker
+	// Connections returns the state of every open stream.
+	Connections func() []push.Connection
+	// Replica is the name of this replica in answers.
+	Replica string
+	Access  debug.Access
+	// Stopping ends streams of events when it is closed, so that they do not delay the shutdown. If
+	// nil, they end with their requests only.
+	Stopping <-chan struct{}
+	// After returns a channel that receives the time once, when the duration has passed (default
+	// time.After).
+	After func(time.Duration) <-chan time.Time
+}
+
+// API serves the read API.
+type API struct {
+	Options
+	mux *http.ServeMux
+	api huma.API
+}
+
+var _ http.Handler = (*API)(nil)
+
+// New returns the API.
+func New(o Options) *API {
+	if o.After == nil {
+		o.After = time.After
+	}
+	a := &API{Options: o, mux: http.NewServeMux()}
+	c := huma.DefaultConfig("meshpilot", "1")
+	c.Info.Description = "What a meshpilot control plane knows, what it has sent to proxies, and whether they have it."
+	// Descriptions of the API are served as data; the pages of the library would load scripts from
+	// other sites.
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = Prefix+"/openapi", "", ""
+	c.CreateHooks = nil // no $schema in answers
+	a.api = humago.New(a.mux, c)
+	objectErrors := []int{
+		http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity,
+	}
+	a.api.UseMiddleware(a.authenticate)
+	huma.Register(a.api, huma.Operation{
+		OperationID: "get-object", Method: http.MethodGet, Path: Prefix + "/objects/{kind}/{name}",
+		Summary: "The version of an object that the control plane uses, and its problems",
+		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
+	}, a.object)
+	sse.Register(a.api, huma.Operation{
+		OperationID: "watch-rollout", Method: http.MethodGet, Path: Prefix + "/objects/{kind}/{name}/rollout",
+		Summary: "How a version of an object reaches the proxies: an event for each change, until all of them have it",
+		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
+	}, map[string]any{"rollout": Rollout{}}, a.watchRollout)
+	return a
+}
+
+// ServeHTTP serves all paths below Prefix.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
+
+// OpenAPI returns the description of the API in YAML.
+func (a *API) OpenAPI() ([]byte, error) { return a.api.OpenAPI().YAML() }
+
+// callerKey is the context key of the authenticated caller.
+type callerKey struct{}
+
+// authenticate refuses requests whose caller may not read anything, and keeps the others' caller in
+// the context.
+func (a *API) authenticate(c huma.Context, next func(huma.Context)) {
+	r, _ := humago.Unwrap(c)
+	caller, refused := a.Access.CallerOf(r)
+	if refused != 0 {
+		// the library sends the error; a client that has gone does not receive it
+		_ = huma.WriteErr(a.api, c, refused, "the API is for the machine itself and for authenticated callers")
+		return
+	}
+	next(huma.WithValue(c, callerKey{}, caller))
+}
+
+// callerOf returns the caller of a request that authenticate has admitted.
+func callerOf(ctx context.Context) debug.Caller {
+	caller, ok := ctx.Value(callerKey{}).(debug.Caller)
+	if !ok { // a caller without any namespace reads everything
+		return debug.Caller{Namespace: "-"}
+	}
+	return caller
+}

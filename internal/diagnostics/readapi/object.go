@@ -1,0 +1,120 @@
+package readapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+// ObjectName identifies an object in a request.
+type ObjectName struct {
+	Kind      string `path:"kind" doc:"Kind as manifests spell it. Gateway is Istio's; the other one is Gateway.gateway.networking.k8s.io."`
+	Name      string `path:"name"`
+	Namespace string `query:"namespace" doc:"Namespace of the object; empty for kinds without namespaces."`
+}
+
+// objectKey is the context key of the config.Key that a request names.
+type objectKey struct{}
+
+// readKey keeps the config.Key that a request names in the context. It refuses a kind that the
+// control plane does not read or does not keep, a missing or superfluous namespace, a namespace
+// that the caller may not read, and a proxy that is not connected.
+func (a *API) readKey(c huma.Context, next func(huma.Context)) {
+	k := config.Key{Kind: api.Kind(c.Param("kind")), Namespace: c.Query("namespace"), Name: c.Param("name")}
+	info, known := api.Info(k.Kind)
+	caller := callerOf(c.Context())
+	status, reason := http.StatusUnprocessableEntity, ""
+	switch proxy := c.Query("proxy"); {
+	case !known:
+		reason = fmt.Sprintf("kind %q is not read by this control plane", k.Kind)
+	case !snapshot.Keeps(k.Kind):
+		reason = fmt.Sprintf("objects of kind %s are read, but only what is made from them is kept", k.Kind)
+	case info.ClusterScoped && k.Namespace != "":
+		reason = fmt.Sprintf("objects of kind %s have no namespace", k.Kind)
+	case !info.ClusterScoped && k.Namespace == "":
+		reason = "the namespace of the object is missing"
+	case !caller.CanRead(k.Namespace):
+		status = http.StatusForbidden
+		reason = fmt.Sprintf("namespace %q may not read objects of namespace %q", caller.Namespace, k.Namespace)
+	case proxy != "" && !a.isConnected(proxy, caller):
+		status, reason = http.StatusNotFound, fmt.Sprintf("no proxy %q is connected to this control plane", proxy)
+	}
+	if reason != "" {
+		_ = huma.WriteErr(a.api, c, status, reason) // fails only if the client has gone
+		return
+	}
+	next(huma.WithValue(c, objectKey{}, k))
+}
+
+// isConnected reports whether a proxy with the name, with or without its namespace, is connected
+// and the caller may see it.
+func (a *API) isConnected(name string, caller debug.Caller) bool {
+	return slices.ContainsFunc(a.Connections(), func(c push.Connection) bool {
+		return caller.CanRead(c.Proxy.Namespace) && isNamed(c.Proxy, name)
+	})
+}
+
+// isNamed reports whether name is NAME or NAME.NAMESPACE of the proxy.
+func isNamed(p *mesh.Proxy, name string) bool { return name == p.Name || name == displayName(p) }
+
+// displayName returns NAME.NAMESPACE of a proxy.
+func displayName(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
+
+// keyOf returns the key that readKey has read.
+func keyOf(ctx context.Context) config.Key {
+	k, _ := ctx.Value(objectKey{}).(config.Key)
+	return k
+}
+
+// Object is the version of an object that the control plane uses.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Present is false if the control plane has no valid version of the object.
+	Present bool `json:"present" doc:"False if the control plane has no valid version of the object."`
+	// Generation is metadata.generation; 0 for objects of files.
+	Generation int64 `json:"generation,omitempty" doc:"metadata.generation of objects of an API server."`
+	// Hash identifies the content.
+	Hash string `json:"hash,omitempty" doc:"Identifies the content: spec, creation time, and the labels and annotations that have an effect."`
+	// Origin is the file, document and line.
+	Origin string `json:"origin,omitempty" doc:"File, document and line of objects of files."`
+	// Problems were found when the object was read. With an error, the version before
+	// is used.
+	Problems []debug.Problem `json:"problems,omitempty" doc:"Found when the object was read. With an error, the version before it stays in use."`
+	// Replica is the replica that answers.
+	Replica string `json:"replica,omitempty" doc:"The replica of the control plane that answers."`
+}
+
+// objectOf returns the state of an object in a snapshot.
+func (a *API) objectOf(s *snapshot.Snapshot, k config.Key) Object {
+	o := Object{Kind: string(k.Kind), Namespace: k.Namespace, Name: k.Name, Replica: a.Replica}
+	if c := s.Config(k); c != nil {
+		o.Present, o.Generation, o.Hash, o.Origin = true, c.Generation, formatHash(c.Hash), c.Origin
+	}
+	for _, p := range s.Problems() {
+		if p.Key == k {
+			o.Problems = append(o.Problems, debug.NewProblem(p))
+		}
+	}
+	return o
+}
+
+// formatHash returns a hash as text.
+func formatHash(h uint64) string { return strconv.FormatUint(h, 16) }
+
+// object serves the state of one object.
+func (a *API) object(ctx context.Context, _ *ObjectName) (*struct{ Body Object }, error) {
+	return &struct{ Body Object }{a.objectOf(a.Snapshot(), keyOf(ctx))}, nil
+}
