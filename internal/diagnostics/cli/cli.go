@@ -43,6 +43,7 @@ func New(kubeconfig ...string) *cobra.Command {
 		followFlags(a.endpointsCommand(), serverFlag, outputFlag, namespaceFlag),
 		followFlags(a.explainCommand(), serverFlag, outputFlag, namespaceFlag),
 		followFlags(a.remoteClusters(), serverFlag, outputFlag),
+		followFlags(a.waitCommand(), serverFlag, outputFlag, namespaceFlag),
 		followFlags(a.injectCommand(), namespaceFlag),
 		followFlags(a.workloadCommand(), namespaceFlag),
 		followFlags(a.logLevels(), outputFlag),

@@ -8,6 +8,9 @@ import (
 // Exit codes of pilotctl.
 const (
 	exitFailure = 1
+	// exitTimeout and exitRefused are for *WaitError.
+	exitTimeout = 3
+	exitRefused = 4
 	// exitProblems is the exit code of istioctl analyze for findings.
 	exitProblems = 79
 )
@@ -27,11 +30,16 @@ func (e *ProblemsError) Error() string {
 }
 
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError, and otherwise 1.
+// a *ProblemsError, 3 or 4 for a *WaitError, and otherwise 1.
 func ExitCode(err error) int {
+	var wait *WaitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &wait) && wait.Refused:
+		return exitRefused
+	case errors.As(err, &wait):
+		return exitTimeout
 	case errors.As(err, new(*ProblemsError)):
 		return exitProblems
 	default:

@@ -41,6 +41,7 @@ func equivalents() []equivalent {
 		{"remote-clusters", "remote-clusters", ""},
 		{"validate", "problems", "of the running control plane; the webhook validates before objects are stored"},
 		{"version", "version", ""},
+		{"x wait", "wait", "also of files, and for a deletion"},
 		{"x internal-debug", "request", ""},
 		{"x workload entry configure", "workload entry configure", ""},
 		{"x workload group create", "workload group create", ""},
@@ -62,6 +63,8 @@ Commands that read a control plane use its HTTP port (` + "`--server`" + `, by d
 |---|---|
 `)
 	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n", exitFailure)
+	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
+	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
 	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`), as with istioctl analyze |\n", exitProblems)
 	b.WriteString("\n## Flags of all commands\n\n")
 	writeFlags(&b, root.PersistentFlags())

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// waiting contains the flags of the command wait.
+type waiting struct {
+	*pageClient
+	file, kubeconfig, proxy string
+	deleted                 bool
+	generation              int64
+	timeout                 time.Duration
+
+	// mu guards the output, which several objects share.
+	mu    sync.Mutex
+	final []readapi.Rollout
+}
+
+// awaited is a version of an object to wait for.
+type awaited struct {
+	key        config.Key
+	generation int64  // the lowest one; 0 for any
+	hash       string // of the content; "" for any
+}
+
+// waitCommand returns the command that waits until proxies have acknowledged objects.
+func (a *pageClient) waitCommand() *cobra.Command {
+	w := &waiting{pageClient: a}
+	c := &cobra.Command{
+		Use:   "wait KIND/NAME... | -f FILE",
+		Short: "Wait until all proxies have acknowledged the newest version of objects",
+		Long: `wait follows objects from the control plane to the proxies, and ends when every proxy that needs the newest
+version of each object has acknowledged it. Each change of the progress is printed, with the proxies that are behind.
+
+The newest version is, with -f, the content of the file; with --kubeconfig, the generation in the API server; with
+--generation that one or a later one; otherwise the version that the control plane has. So with -f or --kubeconfig it
+does not matter whether the control plane has already read a change that was just made.
+
+A version that is invalid, or that proxies reject, ends the wait with exit code 4; --timeout with exit code 3.
+
+A replica of the control plane knows the proxies that are connected to it. Several are separated by commas:
+--server 127.0.0.1:8080,127.0.0.1:8081.`,
+		Example: `  pilotctl wait virtualservice/reviews -n shop
+  pilotctl wait -f samples/bookinfo/rules/reviews-v3.yaml --timeout 30s
+  kubectl apply -f route.yaml && pilotctl wait -f route.yaml --kubeconfig ~/.kube/config
+  pilotctl wait destinationrule/reviews --deleted`,
+		RunE: func(c *cobra.Command, args []string) error { return w.run(c, args) },
+	}
+	fs := c.Flags()
+	fs.StringVarP(&w.file, "filename", "f", "", "manifest with the objects")
+	fs.StringVarP(&w.kubeconfig, "kubeconfig", "c", "", "kubeconfig of the cluster whose API server has the newest version")
+	fs.StringVar(&w.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
+	fs.BoolVar(&w.deleted, "deleted", false, "wait until no proxy uses the objects any longer")
+	fs.Int64Var(&w.generation, "generation", 0, "wait for this metadata.generation or a later one")
+	fs.DurationVar(&w.timeout, "timeout", 5*time.Minute, "time after which the command fails")
+	return c
+}
+
+// run waits for all objects of the arguments and the file at the same time.
+func (w *waiting) run(c *cobra.Command, args []string) error {
+	objects, err := w.objects(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), w.timeout)
+	defer cancel()
+	if err := w.readGenerations(ctx, objects); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, o := range objects {
+		for server := range strings.SplitSeq(w.server, ",") {
+			group.Go(func() error { return w.follow(ctx, c, server, o) })
+		}
+	}
+	err = group.Wait()
+	if w.isTable() {
+		return err
+	}
+	return errors.Join(w.printAnswer(c, answer{whole: w.final}), err)
+}
+
+// objects returns the objects of the arguments and the file, without objects of kinds that the
+// control plane only converts. It returns an error if there are none, or if the file is invalid.
+func (w *waiting) objects(args []string) ([]awaited, error) {
+	var list []awaited
+	for _, text := range args {
+		k, err := parseObject(text, w.namespace)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, awaited{key: k, generation: w.generation})
+	}
+	if w.file == "" && len(list) == 0 {
+		return nil, errors.New("name objects as KIND/NAME, or a file with --filename")
+	}
+	if w.file == "" {
+		return list, nil
+	}
+	text, err := os.ReadFile(w.file)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	for _, d := range decode.Manifest(w.file, text) {
+		switch {
+		case d.Config != nil && !snapshot.Keeps(d.Key.Kind): // like Services, which are converted
+		case d.Config != nil:
+			o := awaited{key: d.Key}
+			if w.kubeconfig == "" && !w.deleted {
+				o.hash = fmt.Sprintf("%x", d.Config.Hash)
+			}
+			list = append(list, o)
+		case !d.Foreign:
+			return nil, fmt.Errorf("%s: %v", w.file, d.Problems)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no object that the control plane keeps", w.file)
+	}
+	return list, nil
+}
+
+// readGenerations sets the generations of objects to those in the API server of --kubeconfig. It
+// does nothing without that flag or with --deleted.
+func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error {
+	if w.kubeconfig == "" || w.deleted {
+		return nil
+	}
+	settings, err := kube.Options{Kubeconfig: w.kubeconfig, UserAgent: "pilotctl"}.RESTConfig()
+	if err != nil {
+		return err
+	}
+	client, err := kube.NewClient(settings)
+	if err != nil {
+		return err
+	}
+	for i := range objects {
+		o := &objects[i]
+		info, _ := api.Info(o.key.Kind)
+		resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
+		stored, err := client.Dynamic.Resource(resource).Namespace(o.key.Namespace).Get(ctx, o.key.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read %s from the API server: %w", o.key, err)
+		}
+		o.generation = max(o.generation, stored.GetGeneration())
+	}
+	return nil
+}
+
+// follow prints the progress of one object at one replica until all its proxies have it. It returns
+// a *WaitError if the version is invalid or rejected, or if ctx ends before.
+func (w *waiting) follow(ctx context.Context, c *cobra.Command, server string, o awaited) error {
+	var last readapi.Rollout
+	line := ""
+	err := w.watchRollout(ctx, server, o, func(x readapi.Rollout) error {
+		last = x
+		if text := describeRollout(o.key, x); w.isTable() && text != line {
+			line = text
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if _, err := fmt.Fprintln(c.OutOrStdout(), text); err != nil {
+				return err
+			}
+		}
+		switch x.State {
+		case readapi.Reached:
+			return errReached
+		case readapi.Invalid, readapi.Refused:
+			return &WaitError{Reason: line, Refused: true}
+		}
+		return nil
+	})
+	w.mu.Lock()
+	w.final = append(w.final, last)
+	w.mu.Unlock()
+	switch {
+	case errors.Is(err, errReached):
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &WaitError{Reason: fmt.Sprintf("%s: timed out after %s: %s", o.key, w.timeout, describeState(last))}
+	}
+	return err
+}
+
+// errReached ends the stream of events of an object that all proxies have.
+var errReached = errors.New("all proxies have the version")
+
+// WaitError is the error of a wait that did not succeed.
+type WaitError struct {
+	Reason string
+	// Refused is true if the version is invalid or proxies reject it. Otherwise the time is over.
+	Refused bool
+}
+
+// Error returns the reason.
+func (e *WaitError) Error() string { return e.Reason }
+
+// describeRollout returns a line with the object and its progress.
+func describeRollout(k config.Key, x readapi.Rollout) string {
+	at := ""
+	if x.Object.Replica != "" {
+		at = " (" + x.Object.Replica + ")"
+	}
+	return k.String() + at + ": " + describeState(x)
+}
+
+// describeState returns the progress of a version.
+func describeState(x readapi.Rollout) string {
+	counts := fmt.Sprintf("%d of %d proxies up to date", x.UpToDate, x.Proxies)
+	switch x.State {
+	case readapi.Waiting:
+		return "waiting: " + x.Reason
+	case readapi.Invalid:
+		var reasons []string
+		for _, p := range x.Object.Problems {
+			if p.Severity == string(config.Error) {
+				reasons = append(reasons, strings.TrimPrefix(p.Field+": "+p.Reason, ": "))
+			}
+		}
+		return "invalid, the version before it stays in use: " + strings.Join(reasons, "; ")
+	case readapi.Pushing:
+		return "the control plane is generating configuration"
+	case readapi.Refused:
+		var reasons []string
+		for _, r := range x.Refusals {
+			state := "rejected"
+			if r.Quarantined {
+				state = "quarantined"
+			}
+			reasons = append(reasons, fmt.Sprintf("%s %s %s: %s", r.Type, r.Resource, state, r.Message))
+		}
+		return counts + "; " + strings.Join(reasons, "; ")
+	case readapi.Distributing:
+		return counts + behindText(x)
+	case readapi.Reached:
+		if x.Proxies == 0 {
+			return "no connected proxy needs it"
+		}
+		return fmt.Sprintf("all %d proxies are up to date", x.Proxies)
+	default:
+		return "the control plane has not answered"
+	}
+}
+
+// behindText names the first proxies that are behind, and why.
+func behindText(x readapi.Rollout) string {
+	const shown = 3
+	var b strings.Builder
+	for i, p := range x.Behind[:min(len(x.Behind), shown)] {
+		b.WriteString([]string{"; behind: ", "; "}[min(i, 1)])
+		fmt.Fprintf(&b, "%s (%s)", p.Proxy, p.Reason)
+	}
+	if more := x.Proxies - x.UpToDate - min(len(x.Behind), shown); more > 0 && len(x.Behind) > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
+}
