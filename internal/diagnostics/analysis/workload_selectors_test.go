@@ -96,7 +96,7 @@ metadata: {name: w}
 spec: {targetRefs: [{group: "", kind: Service, name: web}], rules: [{}]}
 ---
 kind: AuthorizationPolicy
-metadata: {name: y}
+metadata: {name: z}
 spec: {targetRef: {group: "", kind: Service, name: web}, rules: [{}]}
 ---
 kind: Telemetry
@@ -104,7 +104,7 @@ metadata: {name: x}
 spec: {targetRefs: [{group: networking.istio.io, kind: ServiceEntry, name: web}]}`,
 			[]string{
 				"AuthorizationPolicy/default/w: spec.targetRefs[0]: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
-				"AuthorizationPolicy/default/y: spec.targetRef: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
+				"AuthorizationPolicy/default/z: spec.targetRef: policies of a Service apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
 				"Telemetry/default/x: spec.targetRefs[0]: policies of a ServiceEntry apply at waypoints only, which do not exist here: the reference has no effect; select workloads with spec.selector",
 			}},
 		"two Sidecars for a workload": {`
