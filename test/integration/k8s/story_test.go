@@ -1,6 +1,7 @@
 package k8s
 
 import (
+	"context"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/test/integration/k8s/story"
@@ -14,6 +15,17 @@ import (
 // TestStory is the first day of a user: nothing of it may fail, and no call may be lost.
 func TestStory(t *testing.T) {
 	scorecard.Check(t, 12, scorecard.Size("rolling restarts", 1))
+	playStory(t, (*story.Stage).PlayIstio)
+}
+
+// TestGatewayAPIStory follows samples/gateway-api: nothing of it may fail, and no call may be lost while
+// routes change and the Gateway's proxy is scaled and rolled.
+func TestGatewayAPIStory(t *testing.T) {
+	playStory(t, (*story.Stage).PlayGatewayAPI)
+}
+
+func playStory(t *testing.T, play func(*story.Stage, context.Context) error) {
+	t.Helper()
 	longtest.Test(t)
 	cluster.RequireNode(t)
 	envoy.RequireBinary(t)
@@ -21,13 +33,13 @@ func TestStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, Images: images})
+	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, NoIstioKinds: true, Images: images})
 	stage, err := story.NewStage(c, audience{t})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stage.Close()
-	if err := stage.Play(t.Context()); err != nil {
+	if err := play(stage, t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,6 +15,8 @@ type event struct {
 	name string
 	// still says that it is no matter of any listener, ours that it is seen to have happened by names of ours.
 	still, ours bool
+	// named reports that the event happens only if -events is set.
+	named bool
 	// do makes it happen.
 	do func(context.Context, *stage) error
 	// seen waits until the proxies show that it has; since is when it began.
@@ -41,10 +43,11 @@ func events() []event {
 		{name: "rename a port", seen: generationSeen,
 			do: edit(func(s *state) { s.Suffix = toggled(s.Suffix) })},
 		{name: "rename a Kubernetes port", seen: generationOf("kube"), do: renameKube},
-		{name: "add the first mesh routes", seen: all(generationOf("kube"), meshRoutesSeen), ours: true,
+		// They replace the listeners of all ports of the Service, so that Envoy ends long streams when these have drained.
+		{name: "add the first mesh routes", seen: all(generationOf("kube"), meshRoutesSeen), ours: true, named: true,
 			do: edit(func(s *state) { s.MeshRoutes = true })},
-		{name: "edit mesh routes", seen: generationOf("kube"), still: true, ours: true, do: edit(func(*state) {})},
-		{name: "remove the last mesh routes", seen: all(generationOf("kube"), meshRoutesSeen), ours: true,
+		{name: "edit mesh routes", seen: generationOf("kube"), still: true, ours: true, named: true, do: edit(func(*state) {})},
+		{name: "remove the last mesh routes", seen: all(generationOf("kube"), meshRoutesSeen), ours: true, named: true,
 			do: edit(func(s *state) { s.MeshRoutes = false })},
 		{name: "change pool settings", seen: poolSeen,
 			do: edit(func(s *state) { s.MaxConnections++ })},

@@ -87,7 +87,7 @@ func chosen(t *testing.T) []event {
 	}
 	var list []event
 	for _, e := range events() {
-		if want.MatchString(e.name) && (!e.ours || *controlPlane == "") {
+		if want.MatchString(e.name) && (!e.ours || *controlPlane == "") && (!e.named || *only != "") {
 			list = append(list, e)
 		}
 	}

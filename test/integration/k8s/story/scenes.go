@@ -16,7 +16,7 @@ type scene struct {
 	play func(context.Context, *Stage) error
 }
 
-// allScenes are all of them, in order.
+// allScenes are those of Istio's kinds, in order.
 func allScenes() []scene {
 	return []scene{
 		{title: "Helm installs the control plane and an ingress gateway", play: playInstall},
@@ -35,7 +35,22 @@ func allScenes() []scene {
 // Play plays all scenes. It fails when something was not as expected, after all has been told; or
 // at once when a scene breaks off, for the next would have nothing to begin with.
 func (s *Stage) Play(ctx context.Context) error {
-	all := allScenes()
+	return s.playAll(ctx, append(allScenes(), gatewayAPIScenes()...))
+}
+
+// PlayIstio plays the scenes of Istio's kinds, and fails as Play does.
+func (s *Stage) PlayIstio(ctx context.Context) error { return s.playAll(ctx, allScenes()) }
+
+// PlayGatewayAPI plays the scenes of the Gateway API on a cluster without meshpilot, and fails as Play does.
+func (s *Stage) PlayGatewayAPI(ctx context.Context) error {
+	return s.playAll(ctx, append([]scene{
+		{title: "Helm installs the control plane and an ingress gateway", play: playInstall},
+		{title: "A namespace is labelled, and Bookinfo's pods get sidecars", play: playBookinfo},
+		{title: "A VirtualService sends all reviews to v3", play: playAllV3},
+	}, gatewayAPIScenes()...))
+}
+
+func (s *Stage) playAll(ctx context.Context, all []scene) error {
 	for i, scene := range all {
 		s.audience.Scene(i+1, len(all), scene.title)
 		if err := s.playOne(ctx, scene); err != nil {

@@ -101,15 +101,15 @@ func awaitCondition(ctx context.Context, what string, holds func(context.Context
 	}
 }
 
-// readSample reads one of the files of Bookinfo.
-func (s *Stage) readSample(path string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(s.root, "samples", "bookinfo", path))
+// readSample reads a file of samples.
+func (s *Stage) readSample(path ...string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(append([]string{s.root, "samples"}, path...)...))
 	return string(text), err
 }
 
 // applyFile applies a file of Bookinfo, and shows it if it is a rule.
 func (s *Stage) applyFile(ctx context.Context, path string, show bool) error {
-	text, err := s.readSample(path)
+	text, err := s.readSample("bookinfo", path)
 	if err != nil {
 		return err
 	}
@@ -160,6 +160,11 @@ func (s *Stage) reviewsVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return versionOf(code, body)
+}
+
+// versionOf reads the version of reviews from an answer.
+func versionOf(code int, body []byte) (string, error) {
 	name := podName(body)
 	if code != http.StatusOK || name == "" {
 		return "", fmt.Errorf("%d: %.200s", code, body)
