@@ -33,7 +33,7 @@ func playStory(t *testing.T, play func(*story.Stage, context.Context) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, NoIstioKinds: true, Images: images})
+	c := cluster.Start(t, cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, Images: images})
 	stage, err := story.NewStage(c, audience{t})
 	if err != nil {
 		t.Fatal(err)

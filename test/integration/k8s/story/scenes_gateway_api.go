@@ -66,7 +66,8 @@ func playDeployGateway(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	s.reportVerdict(code == http.StatusOK, "the product page at the Gateway's address", "200", fmt.Sprintf("%d, %d bytes", code, len(body)))
+	s.reportVerdict(code == http.StatusOK, "the product page at the Gateway's address", "200",
+		fmt.Sprintf("%d, %d bytes", code, len(body)))
 	return nil
 }
 
@@ -80,7 +81,10 @@ func playFirstMeshRoute(ctx context.Context, s *Stage) error {
 	// The VirtualService is not used any more, and says so; then it goes.
 	reason, err := s.awaitOutput(ctx, regexp.MustCompile(`HTTPRoute`), "get", "virtualservice/reviews", "-o", "jsonpath={.status}")
 	s.reportVerdict(err == nil, "the status of the VirtualService", "it names the HTTPRoute", reason)
-	_, err = s.runKubectl(ctx, "delete", "virtualservice/reviews", "destinationrule", "--all")
+	if _, err := s.runKubectl(ctx, "delete", "virtualservice/reviews"); err != nil {
+		return err
+	}
+	_, err = s.runKubectl(ctx, "delete", "destinationrule", "--all")
 	return err
 }
 

@@ -49,7 +49,7 @@ func rootCommand() *cobra.Command {
 
 func runDemo(ctx context.Context, keep bool) error {
 	watching := audience{screen.Terminal(os.Stdout, false)}
-	o := cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, NoIstioKinds: true, Output: watching.Say}
+	o := cluster.Options{Tier: cluster.Node, GatewayAPI: cluster.Standard, Output: watching.Say}
 	watching.Line(screen.Bold, "A Kubernetes cluster comes up: etcd, kube-apiserver, kube-controller-manager, a node")
 	var err error
 	if o.Images, err = mesh.BuildImages(ctx); err != nil {
