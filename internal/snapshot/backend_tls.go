@@ -1,33 +1,43 @@
 package snapshot
 
 import (
+	"cmp"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// splitExtensions separates the DestinationRules of users from the TLS settings of rules that were
-// converted from other objects.
-func splitExtensions(parts []*config.Config) (own []*config.Config, extensions []config.BackendTLS) {
+// splitExtensions separates the DestinationRules of users from the settings of rules that were
+// converted from other objects: TLS and the retry budget, of which the first is used.
+func splitExtensions(
+	parts []*config.Config,
+) (own []*config.Config, extensions []config.BackendTLS, budget *config.RetryBudget) {
 	for _, c := range parts {
 		if c.Extension == nil {
 			own = append(own, c)
-		} else {
-			extensions = append(extensions, c.Extension.BackendTLS...)
+			continue
 		}
+		extensions = append(extensions, c.Extension.BackendTLS...)
+		budget = cmp.Or(budget, c.Extension.RetryBudget)
 	}
-	return own, extensions
+	return own, extensions, budget
 }
 
-// withBackendTLS returns the merge of users' DestinationRules, which may be none, with the TLS
-// settings of extensions. A setting for a port applies to that port. A setting without one replaces
-// those of all other ports, the users' too.
-func withBackendTLS(parts []*config.Config, extensions []config.BackendTLS) *networking.DestinationRule {
+// withExtensions returns the merge of users' DestinationRules, which may be none, with the TLS
+// settings and the retry budget of extensions. A TLS setting for a port applies to that port. One
+// without a port replaces those of all other ports, the users' too.
+func withExtensions(
+	parts []*config.Config,
+	extensions []config.BackendTLS,
+	budget *config.RetryBudget,
+) *networking.DestinationRule {
 	spec := new(networking.DestinationRule)
 	if len(parts) > 0 {
 		spec = proto.CloneOf(mergedSpec(parts))
@@ -36,6 +46,12 @@ func withBackendTLS(parts []*config.Config, extensions []config.BackendTLS) *net
 		spec.TrafficPolicy = new(networking.TrafficPolicy)
 	}
 	policy := spec.TrafficPolicy
+	if budget != nil {
+		policy.RetryBudget = &networking.TrafficPolicy_RetryBudget{
+			Percent: wrapperspb.Double(budget.Percent), BudgetInterval: durationpb.New(budget.Interval),
+			MinRetryConcurrency: budget.MinConcurrency,
+		}
+	}
 	for _, x := range extensions {
 		if x.Port != 0 {
 			portPolicy(policy, x.Port).Tls = clientTLS(x)

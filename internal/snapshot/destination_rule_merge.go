@@ -147,11 +147,11 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 // oldest object that has one. Subsets are concatenated; of several with one name, the first is
 // used.
 //
-// The TLS settings of extensions then replace those of the trafficPolicy.
+// The TLS settings and the retry budget of extensions then replace those of the trafficPolicy.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
-	parts, extensions := splitExtensions(parts)
-	if len(extensions) > 0 {
-		return withBackendTLS(parts, extensions)
+	parts, extensions, budget := splitExtensions(parts)
+	if len(extensions) > 0 || budget != nil {
+		return withExtensions(parts, extensions, budget)
 	}
 	spec := config.Spec[*networking.DestinationRule](parts[0])
 	if len(parts) > 1 {

@@ -104,6 +104,11 @@ kind: BackendTLSPolicy
 apiVersion: gateway.networking.k8s.io/v1
 metadata: {META}
 spec: {targetRefs: [{group: "", kind: Service, name: «static|a»}], validation: {hostname: «x|y».example.com, wellKnownCACertificates: System}}
+---
+kind: XBackendTrafficPolicy
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {META}
+spec: {targetRefs: [{group: "", kind: Service, name: «static|a»}], retryConstraint: {budget: {percent: «10|50»}}}
 `
 
 // templateEdit returns a random version of the template of a kind, or "" if there is none.

@@ -17,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -84,6 +85,8 @@ const (
 	ListenerSet       Kind = "ListenerSet"
 	ReferenceGrant    Kind = "ReferenceGrant"
 	BackendTLSPolicy  Kind = "BackendTLSPolicy"
+	// XBackendTrafficPolicy is experimental and has an API group of its own.
+	XBackendTrafficPolicy Kind = "XBackendTrafficPolicy"
 )
 
 // KindInfo describes one kind.
@@ -117,6 +120,7 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 		ingress = "networking.k8s.io"
 		mcs     = "multicluster.x-k8s.io"
 		gw      = "gateway.networking.k8s.io"
+		gwx     = "gateway.networking.x-k8s.io"
 	)
 	three := []string{"v1", "v1beta1", "v1alpha3"}
 	two := []string{"v1", "v1beta1"}
@@ -370,9 +374,16 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 			Versions:  []string{"v1", "v1alpha3"},
 			NewObject: func() metav1.Object { return new(gatewayv1.BackendTLSPolicy) },
 		},
+		{
+			Kind:      XBackendTrafficPolicy,
+			Group:     gwx,
+			Plural:    "xbackendtrafficpolicies",
+			Versions:  []string{"v1alpha1"},
+			NewObject: func() metav1.Object { return new(gatewayx.XBackendTrafficPolicy) },
+		},
 	}
 	for i := range list {
-		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || list[i].Group == mcs || list[i].Group == gw
+		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || list[i].Group == mcs || list[i].Group == gw || list[i].Group == gwx
 	}
 	return list
 })

@@ -1,5 +1,7 @@
 package config
 
+import "time"
+
 // Extension is what a registry that converts objects of another API to Istio's kinds adds to an
 // object, because the messages of istio.io/api cannot express it. It is immutable and part of the
 // object's Hash, so all its fields are exported and encodable in JSON.
@@ -12,6 +14,9 @@ type Extension struct {
 	HTTP []HTTPExtension `json:",omitempty"`
 	// BackendTLS belongs to a DestinationRule.
 	BackendTLS []BackendTLS `json:",omitempty"`
+	// RetryBudget belongs to a DestinationRule, or is nil. It replaces the retry budget of users'
+	// DestinationRules.
+	RetryBudget *RetryBudget `json:",omitempty"`
 	// Precedes is set for a VirtualService whose routes take precedence over those of
 	// VirtualServices without an Extension.
 	Precedes bool `json:",omitempty"`
@@ -41,6 +46,16 @@ type BackendTLS struct {
 	// ServerName is the SNI of connections, and Names the accepted subject alternative names.
 	ServerName string
 	Names      []string
+}
+
+// RetryBudget limits the retries to a host.
+type RetryBudget struct {
+	// Percent is the share of active requests that may be retries, and Interval the time in which
+	// requests are counted as active.
+	Percent  float64
+	Interval time.Duration
+	// MinConcurrency is the number of concurrent retries that is always permitted.
+	MinConcurrency uint32
 }
 
 // HTTPExtension extends an HTTPRoute of a VirtualService, which has at most one match.

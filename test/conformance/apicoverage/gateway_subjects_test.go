@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -37,6 +38,7 @@ func gatewaySubjects() []gatewaySubject {
 		{"UDPRoute", api.UDPRoute, reflect.TypeFor[gatewayv1.UDPRouteSpec]()},
 		{"ReferenceGrant", api.ReferenceGrant, reflect.TypeFor[gatewayv1.ReferenceGrantSpec]()},
 		{"BackendTLSPolicy", api.BackendTLSPolicy, reflect.TypeFor[gatewayv1.BackendTLSPolicySpec]()},
+		{"XBackendTrafficPolicy", api.XBackendTrafficPolicy, reflect.TypeFor[gatewayx.BackendTrafficPolicySpec]()},
 	}
 }
 
@@ -148,7 +150,7 @@ func enumValues(s apiextensionsv1.JSONSchemaProps, path string) []string {
 
 // unreadKinds are the kinds of the Gateway API that are not read. A backendRef to an XBackend has the
 // reason InvalidKind; an XMesh only reports status.
-func unreadKinds() []string { return []string{"XBackend", "XBackendTrafficPolicy", "XMesh"} }
+func unreadKinds() []string { return []string{"XBackend", "XMesh"} }
 
 // TestEveryGatewayKindIsASubject requires a subject for each CustomResourceDefinition of the Gateway
 // API's experimental channel, which contains the standard one.

@@ -46,6 +46,15 @@ spec: {selector: {app: lonely}, ports: [{name: https, port: 443}]}
 `, target, validation) + routeOf("HTTPRoute", httpParent+"], hostnames: [$NAME.example.com", "{backendRefs: [{name: $NAME, port: 443}]}")
 }
 
+// trafficPolicyOf returns an XBackendTrafficPolicy for a Service.
+func trafficPolicyOf(service, spec string) string {
+	return fmt.Sprintf(`apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackendTrafficPolicy
+metadata: {name: $NAME, namespace: $SHOP, creationTimestamp: "2030-01-01T00:00:00Z"}
+spec: {targetRefs: [{group: "", kind: Service, name: %s}], %s}
+`, service, spec)
+}
+
 // wrongRoutes are routes with mistakes.
 func wrongRoutes() []wrong {
 	const valid, backend, filter = "{backendRefs: [{name: web, port: 80}]}", "spec.rules[0].backendRefs[0]", "spec.rules[0].filters[0]"
@@ -94,6 +103,9 @@ func wrongRoutes() []wrong {
 		{"unknown CA certificates of a policy", policyOf("name: $NAME", "wellKnownCACertificates: Other"), "Accepted=False/Invalid", "spec.validation.wellKnownCACertificates"},
 		{"target of another policy", policyOf("name: secure", "wellKnownCACertificates: System"), "Accepted=False/Conflicted", "spec.targetRefs"},
 		{"policy for a Service that does not exist", policyOf("name: absent", "wellKnownCACertificates: System"), "", "spec.targetRefs"},
+		{"retry budget of a Service that does not exist", trafficPolicyOf("gone", "retryConstraint: {}"), "Accepted=False/TargetNotFound", "spec.targetRefs[0]"},
+		{"retry budget with a session", trafficPolicyOf("lonely", "retryConstraint: {}, sessionPersistence: {sessionName: a}"), "Accepted=False/Invalid", "spec.sessionPersistence"},
+		{"retry budget without a duration", trafficPolicyOf("lonely", "retryConstraint: {budget: {interval: soon}}"), "Accepted=False/Invalid", "spec.retryConstraint.budget.interval"},
 		{"policy for a port that does not exist", policyOf("name: $NAME, sectionName: gone", "wellKnownCACertificates: System"), "Accepted=False/TargetNotFound", "spec.targetRefs"},
 	}
 }

@@ -32,7 +32,7 @@ func (c *Converter) isInput(kind api.Kind) bool {
 	switch kind {
 	case api.EndpointSlice:
 		return c.options.Deploys
-	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy,
+	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy, api.XBackendTrafficPolicy,
 		api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
 		return true
 	default:
@@ -49,7 +49,7 @@ type objects struct {
 	hosts registry.Index[mesh.Hostname, config.Key]
 	// slices are the EndpointSlices by Service.
 	slices registry.Index[config.Key, config.Key]
-	// policies are the BackendTLSPolicies by the objects that they target.
+	// policies are the BackendTLSPolicies and XBackendTrafficPolicies by the objects that they target.
 	policies registry.Index[config.Key, config.Key]
 }
 
@@ -141,7 +141,7 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	case api.ServiceEntry:
 		was, is := hostsOf(old), hostsOf(now)
 		return func() { c.markHosts(k, was, is) }
-	case api.BackendTLSPolicy:
+	case api.BackendTLSPolicy, api.XBackendTrafficPolicy:
 		was, is := targetsOf(old), targetsOf(now)
 		return func() { c.markPolicy(k, was, is) }
 	case api.EndpointSlice:

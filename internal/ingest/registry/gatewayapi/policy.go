@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	networking "istio.io/api/networking/v1alpha3"
 	typev1beta1 "istio.io/api/type/v1beta1"
@@ -34,22 +35,31 @@ func policyTarget(namespace string, t gatewayv1.LocalPolicyTargetReferenceWithSe
 	return k, true
 }
 
-// targetsOf returns the keys of the Services and ServiceEntries that a BackendTLSPolicy targets. c
+// targetsOf returns the keys of the Services and ServiceEntries that a policy of any kind targets. c
 // may be nil.
 func targetsOf(c *config.Config) []config.Key {
 	var list []config.Key
 	if c == nil {
 		return nil
 	}
-	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](c).Spec.TargetRefs {
-		if k, ok := policyTarget(c.Namespace, t); ok && !slices.Contains(list, k) {
+	add := func(k config.Key, ok bool) {
+		if ok && !slices.Contains(list, k) {
 			list = append(list, k)
 		}
+	}
+	if c.Kind == api.XBackendTrafficPolicy {
+		for _, t := range config.Spec[*gatewayx.XBackendTrafficPolicy](c).Spec.TargetRefs {
+			add(trafficTarget(c.Namespace, t))
+		}
+		return list
+	}
+	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](c).Spec.TargetRefs {
+		add(policyTarget(c.Namespace, t))
 	}
 	return list
 }
 
-// markPolicy updates the index of targets and marks a BackendTLSPolicy with all policies of its
+// markPolicy updates the index of targets and marks a policy of any kind with all policies of its
 // targets, before and now, because they may conflict.
 func (c *Converter) markPolicy(k config.Key, was, is []config.Key) {
 	c.markTargets(was)
@@ -153,11 +163,11 @@ func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.Bac
 	return out
 }
 
-// policiesOf returns the policies of a target, the oldest first.
-func (c *Converter) policiesOf(target config.Key) []*config.Config {
+// policiesOf returns the policies of a kind for a target, the oldest first.
+func (c *Converter) policiesOf(kind api.Kind, target config.Key) []*config.Config {
 	var list []*config.Config
 	for k := range c.objects.policies.Values(target) {
-		if object := c.objects.all[k]; object != nil {
+		if object := c.objects.all[k]; object != nil && k.Kind == kind {
 			list = append(list, object)
 		}
 	}
@@ -211,8 +221,8 @@ func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
 	return 0, false
 }
 
-// flushPolicies converts the marked BackendTLSPolicies: a DestinationRule for each host of a target,
-// and the status of each policy.
+// flushPolicies converts the marked policies: DestinationRules for each host of a target, and the
+// status of each policy.
 func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.policies) {
 		c.markTargets(targetsOf(c.objects.all[k]))
@@ -222,22 +232,26 @@ func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
 	}
 	clear(c.dirty.targets)
 	for _, k := range sortedKeys(c.dirty.policies) {
-		out = c.flushPolicy(out, k)
+		if k.Kind == api.XBackendTrafficPolicy {
+			out = c.flushTrafficPolicy(out, k)
+		} else {
+			out = c.flushPolicy(out, k)
+		}
 	}
 	clear(c.dirty.policies)
 	return out
 }
 
-// flushTarget emits the DestinationRules of a target of policies, one for each of its hosts, and
-// one more for each Gateway with a client certificate. For each port the oldest policy applies.
-// Without policies they are deleted.
+// flushTarget emits the DestinationRules of a target of policies: for each of its hosts one with TLS
+// settings and one with a retry budget, and one more for each Gateway with a client certificate. For
+// each port the oldest policy applies. Without policies they are deleted.
 func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 	var objects []*config.Config
 	out, converted := c.guard.Try(out, registry.Convert, target, "", func() {
 		var list []config.BackendTLS
 		var from *config.Config
 		taken := map[string]bool{}
-		for _, p := range c.policiesOf(target) {
+		for _, p := range c.policiesOf(api.BackendTLSPolicy, target) {
 			sections, ports := c.sectionsOf(p, target)
 			resolved := c.resolvePolicy(p)
 			for _, s := range sections {
@@ -258,6 +272,7 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 			objects = append(objects, newObject(key, from, spec, &config.Extension{Source: from.Key, BackendTLS: list}))
 			objects = append(objects, c.certifiedRules(key, from, spec, list, target)...)
 		}
+		objects = append(objects, c.trafficRules(target)...)
 	})
 	if !converted {
 		return out
@@ -270,8 +285,8 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 }
 
 // certifiedRules returns a DestinationRule for the proxies of each Gateway that has a client
-// certificate for backends and whose routes refer to a target: the rule of the target, with that
-// certificate.
+// certificate for backends and whose routes refer to a target: the rules of the target, with that
+// certificate. Proxies use it instead of the rules in the target's namespace.
 func (c *Converter) certifiedRules(
 	key config.Key,
 	from *config.Config,
@@ -280,6 +295,7 @@ func (c *Converter) certifiedRules(
 	target config.Key,
 ) []*config.Config {
 	var objects []*config.Config
+	budget, _ := c.retryBudget(target)
 	for _, n := range slices.SortedFunc(maps.Keys(c.gatewaysTo(target)), compareNames) {
 		g := c.gateways[n]
 		if g == nil || g.certificate == "" {
@@ -292,7 +308,7 @@ func (c *Converter) certifiedRules(
 			certified[i].ClientCredential = g.certificate
 		}
 		k := config.Key{Kind: key.Kind, Namespace: n.Namespace, Name: target.Namespace + "~" + key.Name + "~" + n.Name}
-		objects = append(objects, newObject(k, from, own, &config.Extension{Source: from.Key, BackendTLS: certified}))
+		objects = append(objects, newObject(k, from, own, &config.Extension{Source: from.Key, BackendTLS: certified, RetryBudget: budget}))
 	}
 	return objects
 }
@@ -371,7 +387,7 @@ func (c *Converter) policyConflict(object *config.Config) verdict {
 	for _, target := range targetsOf(object) {
 		sections, _ := c.sectionsOf(object, target)
 		found = found || len(sections) > 0
-		for _, p := range c.policiesOf(target) {
+		for _, p := range c.policiesOf(api.BackendTLSPolicy, target) {
 			if p == object {
 				break
 			}

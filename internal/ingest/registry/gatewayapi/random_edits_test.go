@@ -118,6 +118,16 @@ apiVersion: gateway.networking.k8s.io/v1
 metadata: {name: second}
 spec: {targetRefs: [{group: «"", kind: Service, name: web|networking.istio.io, kind: ServiceEntry, name: db»}], validation: {hostname: web.example.com, wellKnownCACertificates: «System|Other»}}
 ---
+kind: XBackendTrafficPolicy
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {name: budget}
+spec: {targetRefs: [{group: "", kind: Service, name: «web|gone»}], retryConstraint: {budget: {percent: «10|20»}, minRetryRate: {count: 5, interval: «1s|7s»}}«|, sessionPersistence: {sessionName: x}»}
+---
+kind: XBackendTrafficPolicy
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {name: another}
+spec: {targetRefs: [{group: "", kind: Service, name: web}, {group: networking.istio.io, kind: ServiceEntry, name: db}], retryConstraint: {budget: {interval: «5s|x»}}}
+---
 kind: Namespace
 metadata: {name: other, labels: {team: «x|other»}}
 ---

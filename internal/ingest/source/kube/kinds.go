@@ -48,7 +48,8 @@ func isDispensable(kind api.Kind) bool {
 		api.UDPRoute,
 		api.ListenerSet,
 		api.ReferenceGrant,
-		api.BackendTLSPolicy:
+		api.BackendTLSPolicy,
+		api.XBackendTrafficPolicy:
 		return true
 	default:
 		return false

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -130,6 +131,8 @@ func trimGateway(object metav1.Object) {
 	case *gatewayv1.ListenerSet:
 		o.Status = gatewayv1.ListenerSetStatus{}
 	case *gatewayv1.BackendTLSPolicy:
+		o.Status = gatewayv1.PolicyStatus{}
+	case *gatewayx.XBackendTrafficPolicy:
 		o.Status = gatewayv1.PolicyStatus{}
 	}
 }

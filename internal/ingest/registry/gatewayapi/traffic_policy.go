@@ -1,0 +1,175 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"time"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// Defaults of a retryConstraint, as in the API.
+const (
+	defaultBudgetPercent  = 20
+	defaultBudgetInterval = 10 * time.Second
+	defaultMinRetries     = 10
+	// minRetryInterval is the only interval of minRetryRate without a Warning: Envoy limits how many
+	// retries are active, not how many begin in some time.
+	minRetryInterval = time.Second
+)
+
+// trafficTarget returns the object that an XBackendTrafficPolicy in a namespace targets. ok is false
+// for kinds that are no backends.
+func trafficTarget(namespace string, t gatewayx.LocalPolicyTargetReference) (k config.Key, ok bool) {
+	return policyTarget(namespace, gatewayv1.LocalPolicyTargetReferenceWithSectionName{LocalPolicyTargetReference: t})
+}
+
+// trafficPolicy is an XBackendTrafficPolicy, converted.
+type trafficPolicy struct {
+	// budget is nil without a retryConstraint.
+	budget *config.RetryBudget
+	// accepted is the verdict about the values. ignored are fields without effect.
+	accepted verdict
+	ignored  []verdict
+}
+
+// readTrafficPolicy converts the spec of an XBackendTrafficPolicy. A session, which Envoy keeps by
+// route and not by backend, and invalid durations fail accepted.
+func readTrafficPolicy(object *config.Config) trafficPolicy {
+	spec := config.Spec[*gatewayx.XBackendTrafficPolicy](object).Spec
+	var out trafficPolicy
+	if spec.SessionPersistence != nil {
+		out.accepted = verdict{
+			string(gatewayv1.PolicyReasonInvalid),
+			"spec.sessionPersistence: is not supported for backends: set sessionPersistence in the rules of their routes",
+		}
+	}
+	in := spec.RetryConstraint
+	if in == nil {
+		return out
+	}
+	out.budget = &config.RetryBudget{Percent: defaultBudgetPercent, Interval: defaultBudgetInterval, MinConcurrency: defaultMinRetries}
+	if in.Budget != nil {
+		if in.Budget.Percent != nil {
+			out.budget.Percent = float64(*in.Budget.Percent)
+		}
+		out.setDuration(&out.budget.Interval, "spec.retryConstraint.budget.interval", in.Budget.Interval)
+	}
+	if in.MinRetryRate == nil {
+		return out
+	}
+	if in.MinRetryRate.Count != nil {
+		out.budget.MinConcurrency = uint32(max(*in.MinRetryRate.Count, 0)) //nolint:gosec // limited by the API
+	}
+	interval := minRetryInterval
+	out.setDuration(&interval, "spec.retryConstraint.minRetryRate.interval", in.MinRetryRate.Interval)
+	if interval != minRetryInterval {
+		out.ignored = append(out.ignored, unsupported(
+			"spec.retryConstraint.minRetryRate.interval: has no effect: count is the number of retries that may be active at once"))
+	}
+	return out
+}
+
+// setDuration sets a duration unless in is nil. An invalid one fails p.accepted.
+func (p *trafficPolicy) setDuration(to *time.Duration, field string, in *gatewayv1.Duration) {
+	var v verdict
+	if d := readDuration(in, field, &v); d != nil {
+		*to = d.AsDuration()
+	}
+	if !v.ok() {
+		p.accepted.worse(verdict{string(gatewayv1.PolicyReasonInvalid), v.message})
+	}
+}
+
+// retryBudget returns the retry budget of a target and the policy that it derives from: the oldest
+// one, unless that is not accepted. Both are nil without one.
+func (c *Converter) retryBudget(target config.Key) (*config.RetryBudget, *config.Config) {
+	for _, p := range c.policiesOf(api.XBackendTrafficPolicy, target) {
+		if r := readTrafficPolicy(p); r.accepted.ok() && r.budget != nil {
+			return r.budget, p
+		}
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// trafficRules returns a DestinationRule with a retry budget for each host of a target.
+func (c *Converter) trafficRules(target config.Key) []*config.Config {
+	budget, from := c.retryBudget(target)
+	if budget == nil {
+		return nil
+	}
+	var list []*config.Config
+	hosts, _ := c.meshHosts(target)
+	for i, h := range hosts {
+		key := config.Key{
+			Kind: api.DestinationRule, Namespace: target.Namespace, Name: fmt.Sprintf("%s~%s~traffic~%d", target.Name, target.Kind, i),
+		}
+		spec := &networking.DestinationRule{Host: string(h), ExportTo: []string{"*"}}
+		list = append(list, newObject(key, from, spec, &config.Extension{Source: from.Key, RetryBudget: budget}))
+	}
+	return list
+}
+
+// flushTrafficPolicy updates the status and the Problems of an XBackendTrafficPolicy. For a policy
+// that does not exist it removes them.
+func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch {
+	object := c.objects.all[k]
+	if object == nil {
+		c.pending.setStatus(k, nil)
+		return c.emitted.problems.Emit(out, k, nil)
+	}
+	read := readTrafficPolicy(object)
+	var problems []config.Problem
+	for _, v := range read.ignored {
+		problems = append(problems, newProblem(object, "", config.Warning, v))
+	}
+	if !read.accepted.ok() {
+		problems = append(problems, newProblem(object, "", config.Error, read.accepted))
+	}
+	s := &gatewayv1.PolicyStatus{}
+	for i, t := range config.Spec[*gatewayx.XBackendTrafficPolicy](object).Spec.TargetRefs {
+		target := c.trafficTargetVerdict(object, fmt.Sprintf("spec.targetRefs[%d]", i), t)
+		if !target.ok() {
+			problems = append(problems, newProblem(object, "", config.Error, target))
+		}
+		accepted := read.accepted
+		accepted.worse(target)
+		list := conditionList{generation: object.Generation}
+		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted), "The policy is accepted", accepted)
+		if i < maxAncestors {
+			s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
+				AncestorRef:    gatewayv1.ParentReference{Group: &t.Group, Kind: &t.Kind, Name: t.Name},
+				ControllerName: gatewayv1.GatewayController(ControllerName), Conditions: list.list,
+			})
+		}
+	}
+	c.pending.setStatus(k, &Status{Generation: object.Generation, Value: s})
+	return c.emitted.problems.Emit(out, k, problems)
+}
+
+// trafficTargetVerdict returns a failed verdict if a target of a policy does not exist, or if an older
+// policy has it too.
+func (c *Converter) trafficTargetVerdict(object *config.Config, field string, t gatewayx.LocalPolicyTargetReference) verdict {
+	k, ok := trafficTarget(object.Namespace, t)
+	if !ok {
+		return verdict{
+			string(gatewayv1.PolicyReasonTargetNotFound), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, t.Kind, t.Group),
+		}
+	}
+	if _, exists := c.meshHosts(k); !exists {
+		return verdict{
+			string(gatewayv1.PolicyReasonTargetNotFound), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+		}
+	}
+	if first := c.policiesOf(api.XBackendTrafficPolicy, k)[0]; first != object {
+		return verdict{string(gatewayv1.PolicyReasonConflicted), fmt.Sprintf("%s: %s is older and targets %s too", field, first.Key, k)}
+	}
+	return verdict{}
+}
