@@ -23,17 +23,17 @@ type RolloutState string
 
 // The states of a rollout.
 const (
-	// Waiting: the control plane does not have the version yet.
+	// Waiting means that the control plane does not have the version yet.
 	Waiting RolloutState = "waiting"
-	// Invalid: the control plane refuses the newest version of the object, and uses the one before.
+	// Invalid means that the control plane refuses the newest version of the object, and uses the one before.
 	Invalid RolloutState = "invalid"
-	// Pushing: the version is being generated, or held back until other proxies have their part.
+	// Pushing means that the version is being generated, or held back until other proxies have their part.
 	Pushing RolloutState = "pushing"
-	// Distributing: some proxies have not acknowledged it yet.
+	// Distributing means that some proxies have not acknowledged it yet.
 	Distributing RolloutState = "distributing"
-	// Refused: proxies reject what is generated from it.
+	// Refused means that proxies reject what is generated from it.
 	Refused RolloutState = "refused"
-	// Reached: all proxies that need it have acknowledged it.
+	// Reached means that all proxies that need it have acknowledged it.
 	Reached RolloutState = "reached"
 )
 

@@ -10,15 +10,17 @@ import (
 type Delivery int
 
 const (
-	// Unsubscribed: the client does not subscribe to the resource.
+	// Unsubscribed means that the client does not subscribe to the resource.
 	Unsubscribed Delivery = iota
-	// Acknowledged: the client has acknowledged this version, and no other one is on its way.
+	// Acknowledged means that the client has acknowledged this version, and no other one is on its
+	// way.
 	Acknowledged
-	// Unsent: the client has not been sent this version yet.
+	// Unsent means that the client has not been sent this version yet.
 	Unsent
-	// Unanswered: the client has been sent this version, and has answered neither ACK nor NACK.
+	// Unanswered means that the client has been sent this version, and has answered neither ACK nor
+	// NACK.
 	Unanswered
-	// Rejected: the client has rejected this version.
+	// Rejected means that the client has rejected this version.
 	Rejected
 )
 

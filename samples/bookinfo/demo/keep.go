@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh"
 	"github.com/meshpilot/meshpilot/samples/bookinfo/screen"
 )
 
 // keep tells how to use the mesh from other terminals and waits for the end.
-func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir string) error {
+// binaries is the directory of pilotctl.
+func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, dir, binaries string) error {
 	d, err := openDoor(dir, m.Network, stop)
 	if err != nil {
 		return err
@@ -21,16 +23,26 @@ func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, di
 	}
 	scr.Line(screen.Plain, "")
 	scr.Line(screen.Bold, "The mesh stays up. From another terminal:")
+	binaries, err = filepath.Abs(binaries)
+	if err != nil {
+		return err
+	}
+	pilotctl := func(command string) string {
+		return filepath.Join(binaries, "pilotctl") + " " + command + " --server 127.0.0.1:15014"
+	}
 	in := func(pod, command string) string { return self + " exec --dir " + dir + " " + pod + " -- " + command }
 	for _, use := range []struct{ what, command string }{
 		{"call it", in("client", "curl -s http://productpage:9080/api/v1/products/0/reviews")},
 		{"call it as jason", in("client", "curl -s -H 'end-user: jason' http://productpage:9080/api/v1/products/0/reviews")},
-		{"what each proxy has", in("istiod", "curl -s http://127.0.0.1:15014/debug/syncz")},
+		{"change a rule", "edit or add files in " + dir + "/config/networking"},
+		{"has it arrived?", in("istiod", pilotctl("wait virtualservice/reviews"))},
+		{"why does it go there?", in("istiod", pilotctl("explain client.default http://reviews:9080/reviews/0"))},
+		{"what is wrong?", in("istiod", pilotctl("problems"))},
+		{"what each proxy has", in("istiod", pilotctl("proxy-status"))},
 		{"all debug endpoints", in("istiod", "curl -s http://127.0.0.1:15014/debug")},
 		{"what a proxy was sent", in("istiod", "curl -s 'http://127.0.0.1:15014/debug/config_dump?proxyID=client.default'")},
 		{"an Envoy's own admin", in("client", "curl -s http://127.0.0.1:15000/config_dump")},
 		{"the rules of capture", in("client", "nft list ruleset")},
-		{"change a rule", "edit or add files in " + dir + "/config/networking"},
 		{"logs", "ls " + dir + "/*/*.log"},
 		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
 	} {

@@ -81,7 +81,7 @@ func perform(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh,
 		scr.Line(screen.Green, "All was as expected.")
 	}
 	if opts.keep {
-		if err := keep(ctx, stop, scr, m, dir); err != nil {
+		if err := keep(ctx, stop, scr, m, dir, opts.binaries); err != nil {
 			showFailure(scr, err)
 			return 1
 		}
