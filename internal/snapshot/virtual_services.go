@@ -51,6 +51,19 @@ func (v *VirtualService) IsPrivate() bool {
 	return len(v.exportTo) == 1 && v.exportTo[0] == v.Config.Namespace
 }
 
+// AppliesByAddress reports whether HTTP routes of the Gateway API in the object apply to all requests
+// that are sent to this port of the addresses of its hosts, whatever host a request names.
+func (v *VirtualService) AppliesByAddress(port uint32) bool {
+	if !v.Config.Extension.AppliesByAddress() {
+		return false
+	}
+	return slices.ContainsFunc(v.Spec.GetHttp(), func(r *networking.HTTPRoute) bool {
+		return len(r.Match) == 0 || slices.ContainsFunc(r.Match, func(m *networking.HTTPMatchRequest) bool {
+			return m.Port == 0 || m.Port == port
+		})
+	})
+}
+
 // SharesNamespaceWith reports whether at least one namespace sees both objects.
 func (v *VirtualService) SharesNamespaceWith(o *VirtualService) bool {
 	return slices.ContainsFunc(v.exportTo, func(ns string) bool {

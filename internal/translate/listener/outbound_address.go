@@ -30,13 +30,13 @@ func (p *planner) planHTTP(b servicePort) {
 		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread", b.port.Number, b.service.Host))
 }
 
-// addRoutedAddresses adds a listener for each address of a service to which routes of the Gateway API
-// apply: they apply to all requests that are sent to the address, whatever their host is. Requests at
+// addRoutedAddresses adds a listener for each address of a service to whose port routes of the Gateway
+// API apply: they apply to all requests that are sent to the address, whatever their host is. Requests at
 // the shared wildcard address that name the service are routed by their address, if it is that of
 // another service. So the shared listener, which may be nil, sets mesh.DestinationHeader. An address
 // that several services of the port share identifies none of them.
 func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
-	routed := func(vs *snapshot.VirtualService) bool { return vs.Config.Extension.AppliesByAddress() }
+	routed := func(vs *snapshot.VirtualService) bool { return vs.AppliesByAddress(b.port.Number) }
 	if p.in.class.direct || !slices.ContainsFunc(p.rules.list, routed) {
 		return // Without traffic capture, applications do not call addresses of services.
 	}

@@ -26,8 +26,8 @@ type planned struct {
 	bound  []*boundRoutes
 	// service is nil for a host without one.
 	service *mesh.Service
-	// appliesByAddress is set if routes of the Gateway API apply to the addresses of the service on
-	// this port, namedByAddress if any do on other ports.
+	// appliesByAddress is set if routes of the Gateway API apply to the addresses of the service,
+	// namedByAddress also if such routes are for other proxies only.
 	appliesByAddress, namedByAddress bool
 }
 
@@ -137,7 +137,7 @@ func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	}
 	one := p.newPlanned(h, in)
 	one.service, one.appliesByAddress = svc, applies
-	one.namedByAddress = applies || p.scope.hasRoutesByAddress(svc.Host)
+	one.namedByAddress = applies || p.scope.hasRoutesByAddress(svc.Host, port)
 	return one
 }
 

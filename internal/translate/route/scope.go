@@ -118,10 +118,11 @@ func (c *callees) hasService(port uint32, host mesh.Hostname) bool {
 	return slices.ContainsFunc(c.services[port], func(svc *mesh.Service) bool { return host.Covers(svc.Host) })
 }
 
-// hasRoutesByAddress reports whether routes of the Gateway API apply to any port of a service.
-func (s *scope) hasRoutesByAddress(host mesh.Hostname) bool {
+// hasRoutesByAddress reports whether routes of the Gateway API apply to a port of a service. They may
+// be for other proxies than the View's; listeners do not distinguish that.
+func (s *scope) hasRoutesByAddress(host mesh.Hostname, port uint32) bool {
 	for vs := range s.rulesFor(host) {
-		if vs.Config.Extension.AppliesByAddress() {
+		if vs.AppliesByAddress(port) {
 			return true
 		}
 	}
