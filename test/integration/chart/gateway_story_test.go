@@ -14,7 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-// gatewayObjects are a Gateway whose parameters request an autoscaler and a disruption budget, and a route.
+// gatewayObjects are a Gateway whose parameters request an autoscaler and a disruption budget, a route, and a policy of the
+// experimental channel.
 const gatewayObjects = `
 apiVersion: v1
 kind: ConfigMap
@@ -35,6 +36,13 @@ apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: front, namespace: shop}
 spec: {parentRefs: [{name: front}], rules: [{backendRefs: [{name: web, port: 80}]}]}
+---
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackendTrafficPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  targetRefs: [{group: "", kind: Service, name: web}]
+  retryConstraint: {budget: {percent: 20, interval: 10s}}
 `
 
 // gatewayStory has the control plane create classes, deploy a Gateway, write statuses, and delete what is not requested any more.
@@ -71,6 +79,7 @@ func gatewayStory(t *testing.T, c *cluster.Cluster) {
 	exists("policy", "v1", "poddisruptionbudgets", "shop", "front-istio")
 	exists(group, "v1", "gateways", "shop", "front", "status", "listeners")
 	exists(group, "v1", "httproutes", "shop", "front", "status", "parents")
+	exists("gateway.networking.x-k8s.io", "v1alpha1", "xbackendtrafficpolicies", "shop", "web", "status", "ancestors")
 
 	data := []byte(`{"data": null}`)
 	if _, err := c.Client(t).CoreV1().ConfigMaps("shop").Patch(t.Context(), "parameters", "application/merge-patch+json", data, metav1.PatchOptions{}); err != nil {

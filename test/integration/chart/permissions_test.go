@@ -39,7 +39,7 @@ func TestPermissions(t *testing.T) {
 	longtest.Test(t)
 	flags, log := auditing(t)
 	c := cluster.Start(t, cluster.Options{
-		GatewayAPI: cluster.Standard, IstioKinds: true, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags,
+		GatewayAPI: cluster.Experimental, IstioKinds: true, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags,
 	})
 	h := newHelm(t, c.Kubeconfig())
 	values := []string{"autoscaleEnabled=false", "gatewaySecrets.namespaces={shop}", "env.PILOT_WORKLOAD_ENTRY_GRACE_PERIOD=100ms", "env.ENABLE_MCS_AUTO_EXPORT=true"}
