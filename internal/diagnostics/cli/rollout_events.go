@@ -23,9 +23,10 @@ const (
 	maxEvent = 4 << 20
 )
 
-// watchRollout calls handle with each event of the rollout of an object at one replica, until handle
-// returns an error, which it returns, or ctx ends. While the control plane cannot be reached, or if
-// it ends the stream, it is asked again. A request that the control plane refuses is an error.
+// watchRollout calls handle with each event of the rollout of an object at one replica, until
+// handle returns an error, which it returns, or ctx ends. While the control plane cannot be
+// reached, or if it ends the stream, it is asked again. A request that the control plane refuses is
+// an error.
 func (w *waiting) watchRollout(ctx context.Context, server string, o awaited, handle func(readapi.Rollout) error) error {
 	query := url.Values{"namespace": {o.key.Namespace}, "hash": {o.hash}, "proxy": {w.proxy}}
 	query.Set("deleted", strconv.FormatBool(w.deleted))

@@ -3,12 +3,12 @@ package readapi
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/danielgtaylor/huma/v2/sse"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -32,9 +32,8 @@ type Options struct {
 	// Stopping ends streams of events when it is closed, so that they do not delay the shutdown. If
 	// nil, they end with their requests only.
 	Stopping <-chan struct{}
-	// After returns a channel that receives the time once, when the duration has passed (default
-	// time.After).
-	After func(time.Duration) <-chan time.Time
+	// Clock is the time of events (default that of the system).
+	Clock clock.Clock
 }
 
 // API serves the read API.
@@ -48,8 +47,8 @@ var _ http.Handler = (*API)(nil)
 
 // New returns the API.
 func New(o Options) *API {
-	if o.After == nil {
-		o.After = time.After
+	if o.Clock == nil {
+		o.Clock = clock.System{}
 	}
 	a := &API{Options: o, mux: http.NewServeMux()}
 	c := huma.DefaultConfig("meshpilot", "1")

@@ -25,9 +25,11 @@ type RolloutState string
 const (
 	// Waiting means that the control plane does not have the version yet.
 	Waiting RolloutState = "waiting"
-	// Invalid means that the control plane refuses the newest version of the object, and uses the one before.
+	// Invalid means that the control plane refuses the newest version of the object, and uses the
+	// one before.
 	Invalid RolloutState = "invalid"
-	// Pushing means that the version is being generated, or held back until other proxies have their part.
+	// Pushing means that the version is being generated, or held back until other proxies have
+	// their part.
 	Pushing RolloutState = "pushing"
 	// Distributing means that some proxies have not acknowledged it yet.
 	Distributing RolloutState = "distributing"
@@ -72,8 +74,8 @@ type Refusal struct {
 const (
 	// maxBehind limits the proxies in a Rollout and in a Refusal.
 	maxBehind = 20
-	// minInterval and maxInterval bound the time between two looks at the proxies. In between, it is
-	// lookShare times the duration of a look, so that a client costs at most 2 % of a core.
+	// minInterval and maxInterval bound the time between two looks at the proxies. In between, it
+	// is lookShare times the duration of a look, so that a client costs at most 2 % of a core.
 	minInterval = 200 * time.Millisecond
 	maxInterval = time.Second
 	lookShare   = 50
@@ -115,7 +117,7 @@ func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Send
 	var last Rollout
 	var sent time.Time
 	for {
-		start := time.Now()
+		start := a.Clock.Now()
 		next := w.rollout(start)
 		if !reflect.DeepEqual(next, last) || start.Sub(sent) >= heartbeat {
 			if send.Data(next) != nil {
@@ -131,7 +133,7 @@ func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Send
 			return
 		case <-a.Stopping:
 			return
-		case <-a.After(min(max(minInterval, lookShare*time.Since(start)), maxInterval)):
+		case <-a.Clock.After(min(max(minInterval, lookShare*a.Clock.Now().Sub(start)), maxInterval)):
 		}
 	}
 }

@@ -150,10 +150,10 @@ func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x
 	}
 }
 
-// findBehind returns which resources of the list the proxy lacks. If pushed is true, it also returns
-// the types of which the proxy may not have everything that was generated when it was looked at
-// first; sent is the memory for that. offered is false if parts of the class's resources are held
-// back.
+// findBehind returns which resources of the list the proxy lacks. If pushed is true, it also
+// returns the types of which the proxy may not have everything that was generated when it was
+// looked at first; sent is the memory for that. offered is false if parts of the class's resources
+// are held back.
 func (s *session) findBehind(list []*resource.Resource, pushed, offered bool, sent map[string]uint64) []ResourceBehind {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 func (m *Machine) HasAcked(r *resource.Resource) bool { return m.DeliveryOf(r) <= Acknowledged }
 
 // HasAckedSubscribed reports whether the client is subscribed to the resource, has acknowledged
-// this version of it and has not been sent another version since. Unlike HasAcked, it returns false if
-// the client does not subscribe to the resource.
+// this version of it and has not been sent another version since. Unlike HasAcked, it returns false
+// if the client does not subscribe to the resource.
 func (m *Machine) HasAckedSubscribed(r *resource.Resource) bool {
 	return m.DeliveryOf(r) == Acknowledged
 }

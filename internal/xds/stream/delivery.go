@@ -57,9 +57,10 @@ func (m *Machine) DeliveryOf(r *resource.Resource) Delivery {
 	return Acknowledged
 }
 
-// RecordSent records in sent, by type URL, the number of the newest response of each subscribed type
-// of which the client was sent everything of the newest ResourceSnapshot. It leaves types alone that
-// are recorded already. A type of which nothing was sent on this stream has the number 0.
+// RecordSent records in sent, by type URL, the number of the newest response of each subscribed
+// type of which the client was sent everything of the newest ResourceSnapshot. It leaves types
+// alone that are recorded already. A type of which nothing was sent on this stream has the number
+// 0.
 func (m *Machine) RecordSent(sent map[string]uint64) {
 	for _, s := range m.subs {
 		if s == nil || !m.serves(s) {
@@ -71,9 +72,9 @@ func (m *Machine) RecordSent(sent map[string]uint64) {
 	}
 }
 
-// UnconfirmedTypes returns the URLs of the subscribed types that are not in sent, and of those whose
-// response in sent (see RecordSent) or an earlier one the client has not answered yet, in push
-// order. An answer is an ACK or a NACK.
+// UnconfirmedTypes returns the URLs of the subscribed types that are not in sent, and of those
+// whose response in sent (see RecordSent) or an earlier one the client has not answered yet, in
+// push order. An answer is an ACK or a NACK.
 func (m *Machine) UnconfirmedTypes(sent map[string]uint64) []string {
 	var list []string
 	for _, s := range m.subs {
