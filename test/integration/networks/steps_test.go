@@ -183,6 +183,7 @@ spec:
 	w.answered("all pods behind it answer", "two/", 3)
 	w.far.do("-n", system, "delete", "service", "by-port")
 	// Only external addresses of nodes lead in from outside.
+	// The API server allocates ports below 30086 last, so the chosen one is free.
 	node := fmt.Sprintf("10.%d.0.1", 244-w.far.index)
 	w.far.do("patch", "node", "node", "--subresource=status", "--type=strategic", "-p",
 		fmt.Sprintf(`{"status":{"addresses":[{"type":"ExternalIP","address":%q}]}}`, node))
@@ -197,8 +198,8 @@ metadata:
 spec:
   type: NodePort
   selector: {istio: eastwestgateway}
-  ports: [{name: tls, port: 15443, nodePort: 31543}]
+  ports: [{name: tls, port: 15443, nodePort: 30043}]
 `)
-	until(w.T, "the gateway is known at the node", w.has(node+":31543"))
+	until(w.T, "the gateway is known at the node", w.has(node+":30043"))
 	w.answered("all pods behind it answer", "two/", 3)
 }
