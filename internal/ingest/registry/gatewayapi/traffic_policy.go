@@ -90,13 +90,15 @@ func (p *trafficPolicy) setDuration(to *time.Duration, field string, in *gateway
 // retryBudget returns the retry budget of a target and the policy that it derives from: the oldest
 // one, unless that is not accepted. Both are nil without one.
 func (c *Converter) retryBudget(target config.Key) (*config.RetryBudget, *config.Config) {
-	for _, p := range c.policiesOf(api.XBackendTrafficPolicy, target) {
-		if r := readTrafficPolicy(p); r.accepted.ok() && r.budget != nil {
-			return r.budget, p
-		}
+	policies := c.policiesOf(api.XBackendTrafficPolicy, target)
+	if len(policies) == 0 {
 		return nil, nil
 	}
-	return nil, nil
+	oldest := readTrafficPolicy(policies[0])
+	if !oldest.accepted.ok() || oldest.budget == nil {
+		return nil, nil
+	}
+	return oldest.budget, policies[0]
 }
 
 // trafficRules returns a DestinationRule with a retry budget for each host of a target.
