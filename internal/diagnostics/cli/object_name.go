@@ -36,6 +36,9 @@ func parseKind(text string) (api.Kind, error) {
 	return kinds[i].Kind, nil
 }
 
+// defaultNamespace is the namespace of an object for which none is named, as in kubectl.
+const defaultNamespace = "default"
+
 // parseObject returns the key for KIND/NAME. An empty namespace is "default", as in kubectl; kinds
 // without namespaces have none.
 func parseObject(text, namespace string) (config.Key, error) {
@@ -52,7 +55,7 @@ func parseObject(text, namespace string) (config.Key, error) {
 	case info.ClusterScoped:
 		namespace = ""
 	case namespace == "":
-		namespace = "default"
+		namespace = defaultNamespace
 	}
 	return config.Key{Kind: k, Namespace: namespace, Name: name}, nil
 }

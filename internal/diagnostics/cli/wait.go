@@ -125,6 +125,11 @@ func (w *waiting) objects(args []string) ([]awaited, error) {
 		case d.Config != nil && !snapshot.Keeps(d.Key.Kind): // like Services, which are converted
 		case d.Config != nil:
 			o := awaited{key: d.Key}
+			// kubectl refuses -n with another namespace than that of the manifest, so "default" is the
+			// namespace of an object without one.
+			if w.kubeconfig != "" && w.namespace != "" && o.key.Namespace == defaultNamespace {
+				o.key.Namespace = w.namespace
+			}
 			if w.kubeconfig == "" && !w.deleted {
 				o.hash = fmt.Sprintf("%x", d.Config.Hash)
 			}
