@@ -80,7 +80,7 @@ spec: {selector: {matchLabels: {version: v2}}, mtls: {mode: DISABLE}}
 	})
 	got := w.caller.call(calls)
 	for who := range got {
-		if strings.Contains(who, "v2") || who == "" {
+		if strings.Contains(who, "/web-v2-") || who == "" {
 			w.Errorf("calls were answered by %v", got)
 		}
 	}
