@@ -86,7 +86,9 @@ spec:
   - {name: unknown, image: not-in-the-map}
 `)
 	pod := l.pod("crash", "restarted", func(p *corev1.Pod) bool {
-		return len(p.Status.ContainerStatuses) == 2 && p.Status.ContainerStatuses[0].RestartCount > 0 && p.Status.ContainerStatuses[1].State.Waiting != nil
+		list := p.Status.ContainerStatuses
+		// A run that has just ended is the state itself, and not yet the one before.
+		return len(list) == 2 && list[0].RestartCount > 0 && list[0].State.Terminated == nil && list[1].State.Waiting != nil
 	})
 	if last := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; last == nil || last.ExitCode != 3 {
 		t.Errorf("the run before ended with %v, want 3", last)
