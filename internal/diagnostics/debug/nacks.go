@@ -169,7 +169,7 @@ func (g nackGroups) addRejection(n push.Nack, r push.Refused) {
 		n.Time,
 		r.From,
 	)
-	e.proxies[displayName(n.Proxy)] = true
+	e.proxies[DisplayName(n.Proxy)] = true
 	e.Times++
 	e.Standing = e.Standing || n.Standing
 }

@@ -31,8 +31,8 @@ func watchedType(c push.Connection, typeURL string) (push.Watch, bool) {
 	return push.Watch{}, false
 }
 
-// displayName returns the name that users know a proxy by: "reviews-v1-abc.default".
-func displayName(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
+// DisplayName returns the name that users know a proxy by: "reviews-v1-abc.default".
+func DisplayName(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
 
 // visibleConnections returns the streams of the proxies that the caller may see, sorted by ID.
 func (p *Pages) visibleConnections(c Caller) []push.Connection {
@@ -72,7 +72,7 @@ func (p *Pages) lookUp(q question) (c push.Connection, given bool, err error) {
 // matches it returns the newest.
 func FindConnection(list []push.Connection, id string) (push.Connection, bool) {
 	for _, is := range []func(push.Connection) bool{
-		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == displayName(c.Proxy) },
+		func(c push.Connection) bool { return id == c.ID || id == c.Proxy.ID || id == DisplayName(c.Proxy) },
 		func(c push.Connection) bool { return id == c.Proxy.Name },
 		func(c push.Connection) bool { return strings.Contains(c.ID, id) },
 	} {

@@ -107,7 +107,7 @@ func (p *Pages) instancesz(q question) (answer, error) {
 				list = append(list, target{newService(i.Service), targetPort{newPort(i.Port), i.TargetPort}})
 			}
 		}
-		out[displayName(c.Proxy)] = list
+		out[DisplayName(c.Proxy)] = list
 	}
 	return jsonAnswer(q, out)
 }

@@ -146,7 +146,7 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 	}
 	for _, n := range p.Proxies.Nacks() {
 		if n.Standing {
-			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), event{displayName(n.Proxy), n.Message})
+			note("pilot_total_xds_rejects", api.ShortType(n.TypeURL), event{DisplayName(n.Proxy), n.Message})
 		}
 	}
 	connections := p.Proxies.Connections()
@@ -158,8 +158,8 @@ func (p *Pages) pushStatus(q question) (answer, error) {
 		if IsOrphan(s, c.Proxy) {
 			note(
 				"pilot_no_ip",
-				displayName(c.Proxy),
-				event{displayName(c.Proxy), "no workload or endpoint is known at the proxy's address"},
+				DisplayName(c.Proxy),
+				event{DisplayName(c.Proxy), "no workload or endpoint is known at the proxy's address"},
 			)
 		}
 	}

@@ -51,7 +51,7 @@ type ResourceStatus struct {
 // resources that are withheld from it.
 func newSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	s := SyncStatus{
-		ClusterID: string(c.Proxy.ClusterID), Proxy: displayName(c.Proxy), ProxyType: string(c.Proxy.Type),
+		ClusterID: string(c.Proxy.ClusterID), Proxy: DisplayName(c.Proxy), ProxyType: string(c.Proxy.Type),
 		IstioVersion: c.Proxy.Metadata.IstioVersion, Resources: map[string]ResourceStatus{},
 	}
 	for _, w := range c.Types {

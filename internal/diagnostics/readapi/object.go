@@ -66,10 +66,7 @@ func (a *API) isConnected(name string, caller debug.Caller) bool {
 }
 
 // isNamed reports whether name is NAME or NAME.NAMESPACE of the proxy.
-func isNamed(p *mesh.Proxy, name string) bool { return name == p.Name || name == displayName(p) }
-
-// displayName returns NAME.NAMESPACE of a proxy.
-func displayName(p *mesh.Proxy) string { return p.Name + "." + p.Namespace }
+func isNamed(p *mesh.Proxy, name string) bool { return name == p.Name || name == debug.DisplayName(p) }
 
 // keyOf returns the key that readKey has read.
 func keyOf(ctx context.Context) config.Key {

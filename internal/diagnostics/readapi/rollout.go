@@ -200,7 +200,7 @@ func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.T
 	for _, b := range p.Behind {
 		refusals.addRejected(b, w.caller)
 		if w.caller.CanRead(b.Proxy.Namespace) && len(x.Behind) < maxBehind {
-			x.Behind = append(x.Behind, ProxyBehind{Proxy: displayName(b.Proxy), Reason: describeBehind(b)})
+			x.Behind = append(x.Behind, ProxyBehind{Proxy: debug.DisplayName(b.Proxy), Reason: describeBehind(b)})
 		}
 	}
 	for _, q := range p.Quarantined {
@@ -257,7 +257,7 @@ func (l refusals) addRejected(b push.ProxyBehind, caller debug.Caller) {
 		}
 		x := l.entry(r.TypeURL, r.Name, r.Message)
 		if caller.CanRead(b.Proxy.Namespace) && len(x.Proxies) < maxBehind {
-			x.Proxies = append(x.Proxies, displayName(b.Proxy))
+			x.Proxies = append(x.Proxies, debug.DisplayName(b.Proxy))
 		}
 	}
 }
