@@ -31,8 +31,9 @@ type ObjectTracker struct {
 
 // trackedProxy is the state of one stream in an ObjectTracker.
 type trackedProxy struct {
-	done bool
-	sent map[string]uint64 // see stream.Machine.UnconfirmedTypes
+	// done is set once the proxy had the version, and concerned once it needed it.
+	done, concerned bool
+	sent            map[string]uint64 // see stream.Machine.UnconfirmedTypes
 }
 
 // TrackObject returns an ObjectTracker for the version of an object that is in the snapshot with
@@ -109,10 +110,11 @@ func (t *ObjectTracker) Progress() ObjectProgress {
 // result for each set.
 func (t *ObjectTracker) resourcesOf(m rollout.Members, found map[*resource.Set][]*resource.Resource) []*resource.Resource {
 	var list []*resource.Resource
+	objects := map[config.Key]struct{}{t.object: {}}
 	for _, set := range m.Sets {
 		of, known := found[set]
 		if !known {
-			of = findGenerated(set, map[config.Key]struct{}{t.object: {}})[t.object]
+			of = findGenerated(set, objects)[t.object]
 			found[set] = of
 		}
 		list = append(list, of...)
@@ -131,16 +133,17 @@ func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x
 		p := t.proxies[handle]
 		if p == nil {
 			p = &trackedProxy{sent: map[string]uint64{}}
+			t.proxies[handle] = p
 		}
 		var behind []ResourceBehind
 		if !p.done {
 			behind = c.findBehind(list, x.Pushed, m.Resources != nil, p.sent)
 			p.done = x.Pushed && len(behind) == 0
 		}
-		if p.done && len(list) == 0 && t.proxies[handle] == nil {
-			continue // never behind, and not concerned
+		p.concerned = p.concerned || len(list) > 0 || !p.done
+		if !p.concerned {
+			continue
 		}
-		t.proxies[handle] = p
 		x.Proxies++
 		if p.done {
 			x.UpToDate++

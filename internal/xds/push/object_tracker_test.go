@@ -153,6 +153,26 @@ func TestTrackerNamesProxiesBehind(t *testing.T) {
 	})
 }
 
+// TestTrackerRemembersProxiesWithoutTheObject tracks an object from which nothing is generated:
+// proxies that were up to date once are not behind because of a later change.
+func TestTrackerRemembersProxiesWithoutTheObject(t *testing.T) {
+	inBubble(t, 3, push.Options{}, func(f *fixture) {
+		x := f.connect(pushtest.Proxy(0, "default"))
+		tracker := f.trackEdited()
+		for _, when := range []string{"at first", "after another change", "when the proxy has read that"} {
+			if got := tracker.Progress(); !got.Reached() || got.Proxies != 0 {
+				t.Errorf("%s: %+v", when, got)
+			}
+			if when == "at first" {
+				f.mesh.SetEndpoints("s1", "10.4.0.1")
+				f.settle()
+			} else {
+				x.read()
+			}
+		}
+	})
+}
+
 // TestTrackerShowsRefusals shows a version that a proxy rejects: first as rejected, then as
 // quarantined, and not as reached.
 func TestTrackerShowsRefusals(t *testing.T) {
