@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -44,8 +44,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Recovery confines panics to the event that causes them (recover.go). If nil, they propagate.
 	Recovery *recovery.Recorder
-	// Clock is for TimedConverters.
-	Clock Clock
+	// Clock is for TimedConverters (default that of the system).
+	Clock clock.Clock
 }
 
 // batchQueue is the capacity of the channel of batches. A feed blocks while it is full.
@@ -96,11 +96,8 @@ type pipeline struct {
 }
 
 func newPipeline(o Options) *pipeline {
-	if o.Clock.Now == nil {
-		o.Clock.Now = time.Now
-	}
-	if o.Clock.After == nil {
-		o.Clock.After = time.After
+	if o.Clock == nil {
+		o.Clock = clock.System{}
 	}
 	return &pipeline{
 		Options: o, waiting: map[string]bool{}, precedence: newPrecedence(o.Feeds),

@@ -1,22 +1,12 @@
 package ingest
 
-import (
-	"time"
-)
+import "time"
 
 // TimedConverter is a Converter whose result also depends on time.
 type TimedConverter interface {
 	// NextChange returns the earliest time after which its result differs although no event arrives,
 	// or the zero time if there is none. The result is then that of Convert, also for an empty batch.
 	NextChange() time.Time
-}
-
-// Clock is how time passes. It is a parameter, so that tests need not wait.
-type Clock struct {
-	// Now returns the current time (default time.Now).
-	Now func() time.Time
-	// After returns a channel that receives a value when a duration has passed (default time.After).
-	After func(time.Duration) <-chan time.Time
 }
 
 // longestWait limits how long the pipeline waits for a change at a certain time. Clocks may be set

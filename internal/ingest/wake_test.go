@@ -38,22 +38,28 @@ func (e *expiring) Convert(batch mesh.Batch) mesh.Batch {
 	return batch
 }
 
+// skippingClock is a Clock whose time advances by each wait at once. Only the goroutine of the
+// pipeline uses it before the test ends.
+type skippingClock struct {
+	now   time.Time
+	waits []time.Duration
+}
+
+func (c *skippingClock) Now() time.Time { return c.now }
+
+func (c *skippingClock) After(d time.Duration) <-chan time.Time {
+	c.waits = append(c.waits, d)
+	c.now = c.now.Add(d)
+	expired := make(chan time.Time, 1)
+	expired <- c.now
+	return expired
+}
+
 // TestTimedConverter lets time pass without an event: the pipeline waits for an hour at most, and
 // converts again when the result of a converter changes.
 func TestTimedConverter(t *testing.T) {
 	start := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
-	now := start // Only the pipeline's goroutine uses it.
-	var waits []time.Duration
-	clock := Clock{
-		Now: func() time.Time { return now },
-		After: func(d time.Duration) <-chan time.Time {
-			waits = append(waits, d)
-			now = now.Add(d)
-			c := make(chan time.Time, 1)
-			c <- now
-			return c
-		},
-	}
+	clock := &skippingClock{now: start}
 	feed := script{"feed", make(chan mesh.Batch)}
 	published := make(chan *snapshot.Snapshot, 2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -81,6 +87,7 @@ func TestTimedConverter(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+	waits := clock.waits
 	if len(waits) != 2 || waits[0] != time.Hour || waits[1] != 30*time.Minute+time.Millisecond {
 		t.Errorf("waited %v, want an hour and the rest", waits)
 	}
