@@ -8,6 +8,9 @@ import (
 // Exit codes of pilotctl.
 const (
 	exitFailure = 1
+	// exitDifference and exitDiffFailure are for diff, as of kubectl diff.
+	exitDifference  = 1
+	exitDiffFailure = 2
 	// exitTimeout and exitRefused are for *WaitError.
 	exitTimeout = 3
 	exitRefused = 4
@@ -30,7 +33,7 @@ func (e *ProblemsError) Error() string {
 }
 
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError, 3 or 4 for a *WaitError, and otherwise 1.
+// a *ProblemsError, 3 or 4 for a *WaitError, 2 for a diff that failed, and otherwise 1.
 func ExitCode(err error) int {
 	var wait *WaitError
 	switch {
@@ -40,6 +43,10 @@ func ExitCode(err error) int {
 		return exitRefused
 	case errors.As(err, &wait):
 		return exitTimeout
+	case errors.As(err, new(*DifferenceError)):
+		return exitDifference
+	case errors.As(err, new(*diffError)):
+		return exitDiffFailure
 	case errors.As(err, new(*ProblemsError)):
 		return exitProblems
 	default:

@@ -63,6 +63,7 @@ Commands that read a control plane use its HTTP port (` + "`--server`" + `, by d
 |---|---|
 `)
 	fmt.Fprintf(&b, "| 0 | the command worked |\n| %d | the command failed; standard error has the reason |\n", exitFailure)
+	fmt.Fprintf(&b, "| %d | `diff`: something differs; if the command failed, the exit code is %d |\n", exitDifference, exitDiffFailure)
 	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
 	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`), as with istioctl analyze |\n", exitProblems)

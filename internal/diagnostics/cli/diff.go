@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/diff"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// differing contains the flags of the command diff.
+type differing struct {
+	*pageClient
+	from, to, file, meshConfig, proxy, format string
+	deleted                                   []string
+}
+
+// DifferenceError is the error of a diff that worked and found differences.
+type DifferenceError struct {
+	Changed, Proxies int
+}
+
+// Error returns the number of proxies that change.
+func (e *DifferenceError) Error() string {
+	return fmt.Sprintf("differences found: %d of %d proxies change", e.Changed, e.Proxies)
+}
+
+// diffError is the error of a diff that did not work.
+type diffError struct{ error }
+
+// Unwrap returns the reason.
+func (e *diffError) Unwrap() error { return e.error }
+
+// wrapDiffError returns the error of a diff with the exit code of its kind.
+func wrapDiffError(err error) error {
+	if err == nil || errors.As(err, new(*DifferenceError)) {
+		return err
+	}
+	return &diffError{err}
+}
+
+// diffCommand returns the command that shows the effect of a change before it is made.
+func (a *pageClient) diffCommand() *cobra.Command {
+	d := &differing{pageClient: a}
+	c := &cobra.Command{
+		Use:   "diff -f FILE | --from DIR --to DIR",
+		Short: "Show what a change of configuration objects would do to the proxies, without making it",
+		Args:  cobra.NoArgs,
+		Long: `diff shows what a change would do: which proxies change, which of their resources and fields, which connections
+Envoy would drain, which calls would go elsewhere, and which problems would appear or disappear. Nothing is changed.
+
+With --from, two states are compared without a control plane: the manifests of a directory with those of --to, or with
+the same ones plus -f and minus --delete. The proxies are those that the manifests imply: one for each Pod and
+WorkloadEntry, a sidecar "client" for each namespace without workloads, and a gateway for each selector of Gateways that
+selects no workload. The settings are the defaults and --meshConfig.
+
+The exit code is 0 if nothing differs, 1 if something does, and 2 if the command failed, as with kubectl diff.`,
+		Example: `  pilotctl diff --from main/mesh --to branch/mesh
+  pilotctl diff --from mesh -f reviews-v3.yaml --proxy productpage-v1.default
+  pilotctl diff --from mesh --delete destinationrule/reviews -o markdown`,
+		RunE: func(c *cobra.Command, _ []string) error { return wrapDiffError(d.run(c)) },
+	}
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return wrapDiffError(a.checkFlags(c)) }
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrapDiffError(err) })
+	fs := c.Flags()
+	fs.StringVar(&d.from, "from", "", "directory with the manifests before the change")
+	fs.StringVar(&d.to, "to", "", "directory with the manifests after the change")
+	fs.StringVarP(&d.file, "filename", "f", "", "manifest or directory with added and changed objects; - is the standard input")
+	fs.StringArrayVar(&d.deleted, "delete", nil, "object that is deleted, KIND/NAME; its namespace is --namespace")
+	fs.StringVar(&d.meshConfig, "meshConfig", "", "file with the mesh configuration, with --from")
+	fs.StringVar(&d.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
+	fs.StringVarP(&d.format, "output", "o", "text", "text, markdown, json or yaml")
+	return c
+}
+
+// run prints the report, and returns a *DifferenceError if it is not empty.
+func (d *differing) run(c *cobra.Command) error {
+	if err := d.checkArguments(); err != nil {
+		return err
+	}
+	r, err := d.compareFiles(c)
+	if err != nil {
+		return err
+	}
+	if err := d.print(c, r); err != nil {
+		return err
+	}
+	if r.Empty() {
+		return nil
+	}
+	return &DifferenceError{Changed: r.Changed, Proxies: r.Proxies}
+}
+
+// checkArguments returns an error for a combination of flags without a meaning.
+func (d *differing) checkArguments() error {
+	change := d.file != "" || len(d.deleted) > 0
+	switch {
+	case !slices.Contains([]string{"text", "markdown", "json", "yaml"}, d.format):
+		return fmt.Errorf("--output %q: want text, markdown, json or yaml", d.format)
+	case d.from == "":
+		return errors.New("name the state before the change with --from")
+	case d.to != "" && change:
+		return errors.New("--to has all objects after the change: leave out --filename and --delete")
+	case d.to == "" && !change:
+		return errors.New("name the change: --to, --filename or --delete")
+	}
+	return nil
+}
+
+// compareFiles compares the manifests of --from with those after the change.
+func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
+	o := offline.Options{Includes: d.includes}
+	var err error
+	if d.meshConfig != "" {
+		if o.MeshConfig, err = os.ReadFile(d.meshConfig); err != nil {
+			return nil, err
+		}
+	}
+	before, err := offline.ReadObjects(d.from, c.InOrStdin())
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	if d.to != "" {
+		after, err := offline.ReadObjects(d.to, c.InOrStdin())
+		if err != nil {
+			return nil, fmt.Errorf("--to: %w", err)
+		}
+		return d.checkProxies(offline.Compare(before, after, o))
+	}
+	change := offline.DecodeObjects("", nil)
+	if d.file != "" {
+		if change, err = offline.ReadObjects(d.file, c.InOrStdin()); err != nil {
+			return nil, fmt.Errorf("--filename: %w", err)
+		}
+	}
+	deleted, err := d.deletedKeys()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range deleted {
+		if before.List[k] == nil {
+			return nil, fmt.Errorf("--delete: %s has no %s", d.from, k)
+		}
+	}
+	return d.checkProxies(offline.Compare(before, before.Overlay(change, deleted...), o))
+}
+
+// checkProxies returns an error if --proxy or --namespace select no proxy.
+func (d *differing) checkProxies(r *diff.Report, err error) (*diff.Report, error) {
+	if err == nil && r.Proxies+len(r.NewProxies)+len(r.GoneProxies) == 0 && d.proxy+d.namespace != "" {
+		return nil, errors.New("no proxy has the name or namespace of --proxy and --namespace")
+	}
+	return r, err
+}
+
+// includes reports whether --proxy and --namespace select a proxy.
+func (d *differing) includes(p *mesh.Proxy) bool {
+	return (d.proxy == "" || d.proxy == p.Name || d.proxy == p.Name+"."+p.Namespace) &&
+		(d.namespace == "" || d.namespace == p.Namespace)
+}
+
+// deletedKeys returns the objects of --delete.
+func (d *differing) deletedKeys() ([]config.Key, error) {
+	var list []config.Key
+	for _, text := range d.deleted {
+		k, err := parseObject(text, d.namespace)
+		if err != nil {
+			return nil, fmt.Errorf("--delete: %w", err)
+		}
+		list = append(list, k)
+	}
+	return list, nil
+}
+
+// print writes the report in the format of --output.
+func (d *differing) print(c *cobra.Command, r *diff.Report) error {
+	var text []byte
+	var err error
+	switch d.format {
+	case "json":
+		text, err = json.MarshalIndent(r, "", "    ")
+		text = append(text, '\n')
+	case "yaml":
+		text, err = yaml.Marshal(r)
+	case "markdown":
+		text = []byte(r.Markdown())
+	default:
+		text = []byte(r.Text())
+	}
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	_, err = c.OutOrStdout().Write(text)
+	return err
+}

@@ -1,0 +1,267 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// Input are two states of a mesh and the proxies to compare.
+type Input struct {
+	Before, After *snapshot.Snapshot
+	// Proxies exist before and after.
+	Proxies []*mesh.Proxy
+	// Generators are those of translate.Table.
+	Generators []view.Generator
+	// Problems returns the Problems of a snapshot. If nil, only the ones that it contains itself are
+	// compared.
+	Problems func(*snapshot.Snapshot) []config.Problem
+	// Conflicts returns the Problems of one View (translate.Table). If nil, they are not compared.
+	Conflicts func(*view.View) []config.Problem
+	// Stop ends the comparison with the error that it returns, if it is set. It is called once per
+	// proxy.
+	Stop func() error
+}
+
+// Compare returns the effect of the change from in.Before to in.After. It fails only if in.Stop
+// does.
+func Compare(in Input) (*Report, error) {
+	references := newReferenceCache()
+	c := &comparison{
+		Input:  in,
+		before: newTranslation(in.Before, in.Generators, references),
+		after:  newTranslation(in.After, in.Generators, references),
+		pairs:  map[classPair]string{},
+		groups: map[string]*group{},
+	}
+	r := &Report{Proxies: len(in.Proxies)}
+	for _, p := range in.Proxies {
+		if in.Stop != nil {
+			if err := in.Stop(); err != nil {
+				return nil, err
+			}
+		}
+		c.addProxy(p)
+	}
+	for _, id := range sortedKeys(c.groups) {
+		g := c.groups[id]
+		slices.Sort(g.names)
+		r.Changed += len(g.names)
+		r.Groups = append(r.Groups, c.describeGroup(g))
+	}
+	slices.SortStableFunc(r.Groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(len(b.Proxies), len(a.Proxies)), cmp.Compare(a.Proxies[0], b.Proxies[0]))
+	})
+	c.addProblems(r)
+	return r, nil
+}
+
+// comparison is the state of Compare.
+type comparison struct {
+	Input
+	before, after *translation
+	// pairs maps the classes of a proxy before and after to the group of its changes, "" if there
+	// are none.
+	pairs  map[classPair]string
+	groups map[string]*group
+}
+
+// classPair are the classes of a proxy before and after.
+type classPair struct{ before, after view.Key }
+
+// group are the proxies with the same differences.
+type group struct {
+	names       []string
+	proxy       *mesh.Proxy // the first of them
+	differences []difference
+}
+
+// difference is a resource that differs; before or after is nil if it is added or removed.
+type difference struct{ before, after *resource.Resource }
+
+// addProxy adds a proxy to the group of its changes, if it has any.
+func (c *comparison) addProxy(p *mesh.Proxy) {
+	pair := classPair{c.before.keyOf(p), c.after.keyOf(p)}
+	id, known := c.pairs[pair]
+	if !known {
+		differences := compareResources(c.before.resourcesOf(pair.before), c.after.resourcesOf(pair.after))
+		id = groupID(p, differences)
+		c.pairs[pair] = id
+		if id != "" && c.groups[id] == nil {
+			c.groups[id] = &group{proxy: p, differences: differences}
+		}
+	}
+	if id != "" {
+		c.groups[id].names = append(c.groups[id].names, debug.DisplayName(p))
+	}
+}
+
+// groupID identifies a list of differences; "" if it is empty. Sidecars and gateways are never in one
+// group.
+func groupID(p *mesh.Proxy, list []difference) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(string(p.Type))
+	for _, d := range list {
+		for _, r := range []*resource.Resource{d.before, d.after} {
+			if r == nil {
+				b.WriteString("|")
+			} else {
+				fmt.Fprintf(&b, "|%s %s %s", r.TypeURL, r.Name, r.Version)
+			}
+		}
+	}
+	return b.String()
+}
+
+// pushOrder are the types in the order in which they are sent.
+func pushOrder() []string {
+	return []string{
+		api.ClusterType, api.EndpointType, api.ExtensionType, api.ListenerType, api.RouteType, api.SecretType,
+	}
+}
+
+// compareResources returns the resources that differ, in push order and by name.
+func compareResources(before, after resources) []difference {
+	var list []difference
+	for n, b := range before {
+		if a := after[n]; a == nil || a != b && a.Version != b.Version {
+			list = append(list, difference{b, a})
+		}
+	}
+	for n, a := range after {
+		if before[n] == nil {
+			list = append(list, difference{nil, a})
+		}
+	}
+	order := pushOrder()
+	slices.SortFunc(list, func(x, y difference) int {
+		a, b := x.either(), y.either()
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.TypeURL), slices.Index(order, b.TypeURL)),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return list
+}
+
+// either returns the resource of the side that has it.
+func (d difference) either() *resource.Resource {
+	if d.after != nil {
+		return d.after
+	}
+	return d.before
+}
+
+// operation returns what happens to the resource.
+func (d difference) operation() Operation {
+	switch {
+	case d.before == nil:
+		return Added
+	case d.after == nil:
+		return Removed
+	default:
+		return Changed
+	}
+}
+
+// describeGroup returns the report of a group.
+func (c *comparison) describeGroup(g *group) Group {
+	out := Group{Proxies: g.names}
+	for _, d := range g.differences {
+		r := d.either()
+		change := Change{
+			Type: api.ShortType(r.TypeURL), Name: r.Name, Operation: d.operation(), Objects: c.changedObjects(d),
+		}
+		if change.Operation == Changed {
+			change.Fields = changedFields(d)
+			if n := len(change.Fields); n > maxFields {
+				change.Fields, change.OmittedFields = change.Fields[:maxFields], n-maxFields
+			}
+		}
+		out.Changes = append(out.Changes, change)
+		out.Drains = append(out.Drains, drainsOf(d)...)
+	}
+	return out
+}
+
+// changedFields returns the fields of a changed resource that differ. Secrets are never decoded.
+func changedFields(d difference) []FieldChange {
+	if d.after.TypeURL == api.SecretType {
+		return []FieldChange{{Path: "secret", Before: "version " + d.before.Version, After: "version " + d.after.Version}}
+	}
+	before, after := decodeBody(d.before), decodeBody(d.after)
+	if before == nil || after == nil {
+		return []FieldChange{{Path: "version", Before: d.before.Version, After: d.after.Version}}
+	}
+	return diffMessages(before.ProtoReflect(), after.ProtoReflect())
+}
+
+// changedObjects returns the objects that a resource is generated from and that differ between the
+// snapshots.
+func (c *comparison) changedObjects(d difference) []string {
+	var keys []config.Key
+	for _, r := range []*resource.Resource{d.before, d.after} {
+		if r != nil {
+			keys = append(keys, r.From...)
+		}
+	}
+	slices.SortFunc(keys, config.Key.Compare)
+	var list []string
+	for _, k := range slices.Compact(keys) {
+		before, after := c.Before.Config(k), c.After.Config(k)
+		if (before == nil) != (after == nil) || before != nil && before.Hash != after.Hash {
+			list = append(list, k.String())
+		}
+	}
+	return list
+}
+
+// addProblems adds the Problems that only one of the snapshots has.
+func (c *comparison) addProblems(r *Report) {
+	before, after := c.problemsOf(c.before), c.problemsOf(c.after)
+	r.NewProblems, r.ResolvedProblems = missingIn(before, after), missingIn(after, before)
+}
+
+// problemsOf returns all Problems of a snapshot and of the compared classes.
+func (c *comparison) problemsOf(t *translation) map[debug.Problem]bool {
+	list := slices.Clone(t.snapshot.Problems())
+	if c.Problems != nil {
+		list = append(list, c.Problems(t.snapshot)...)
+	}
+	if c.Conflicts != nil {
+		for k := range t.classes {
+			list = append(list, c.Conflicts(t.viewOf(k))...)
+		}
+	}
+	set := map[debug.Problem]bool{}
+	for _, p := range list {
+		x := debug.NewProblem(p)
+		x.Origin = "" // positions of unchanged objects move with their files
+		set[x] = true
+	}
+	return set
+}
+
+// missingIn returns the elements of list that known does not have, sorted.
+func missingIn(known, list map[debug.Problem]bool) []debug.Problem {
+	var out []debug.Problem
+	for p := range list {
+		if !known[p] {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b debug.Problem) int { return cmp.Compare(a.String(), b.String()) })
+	return out
+}

@@ -1,0 +1,196 @@
+package diff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// FieldChange is a field of a resource that differs.
+type FieldChange struct {
+	// Path names the field. Elements of lists are named by their name, address or key:
+	// virtual_hosts[reviews:9080].routes[default].route.weighted_clusters.clusters[v1].weight.
+	Path string `json:"path"`
+	// Before and After are the values. One of them is "" if the field is set on one side only.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// String returns the change in one line: "PATH: BEFORE -> AFTER", "+ PATH: AFTER" or "- PATH:
+// BEFORE".
+func (c FieldChange) String() string {
+	switch {
+	case c.Before == "":
+		return "+ " + c.Path + ": " + c.After
+	case c.After == "":
+		return "- " + c.Path + ": " + c.Before
+	default:
+		return "~ " + c.Path + ": " + c.Before + " -> " + c.After
+	}
+}
+
+// fieldDiff collects the differences of two messages.
+type fieldDiff struct{ changes []FieldChange }
+
+// diffMessages returns the fields that differ, in the order of the message's definition.
+func diffMessages(before, after protoreflect.Message) []FieldChange {
+	var d fieldDiff
+	d.messages("", before, after)
+	return d.changes
+}
+
+func (d *fieldDiff) add(path, before, after string) {
+	if before != after {
+		d.changes = append(d.changes, FieldChange{path, before, after})
+	}
+}
+
+// messages compares two messages of one type, and the contents of two Anys.
+func (d *fieldDiff) messages(path string, a, b protoreflect.Message) {
+	if a.Descriptor() != b.Descriptor() || isLeaf(a.Descriptor()) {
+		d.add(path, formatMessage(a), formatMessage(b))
+		return
+	}
+	if x, ok := a.Interface().(*anypb.Any); ok {
+		y, _ := b.Interface().(*anypb.Any)
+		d.anys(path, x, y)
+		return
+	}
+	fields := a.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		at := strings.TrimPrefix(path+"."+string(f.Name()), ".")
+		switch has := a.Has(f); {
+		case !has && !b.Has(f):
+		case f.IsMap():
+			d.maps(at, f, a.Get(f).Map(), b.Get(f).Map())
+		case f.IsList():
+			d.lists(at, f, a.Get(f).List(), b.Get(f).List())
+		case f.Message() != nil && has && b.Has(f):
+			d.messages(at, a.Get(f).Message(), b.Get(f).Message())
+		default:
+			d.add(at, formatField(a, f), formatField(b, f))
+		}
+	}
+}
+
+// formatField returns the value of a field, or "" if it is not set.
+func formatField(m protoreflect.Message, f protoreflect.FieldDescriptor) string {
+	if !m.Has(f) {
+		return ""
+	}
+	return formatValue(f, m.Get(f))
+}
+
+// anys compares the messages in two Anys. If one of them cannot be decoded or the types differ, the
+// whole values differ.
+func (d *fieldDiff) anys(path string, a, b *anypb.Any) {
+	if a.GetTypeUrl() == b.GetTypeUrl() && string(a.GetValue()) == string(b.GetValue()) {
+		return
+	}
+	x, y := decodeAny(a), decodeAny(b)
+	if x == nil || y == nil || a.GetTypeUrl() != b.GetTypeUrl() {
+		d.add(path, formatMessage(a.ProtoReflect()), formatMessage(b.ProtoReflect()))
+		return
+	}
+	d.messages(path, x.ProtoReflect(), y.ProtoReflect())
+}
+
+func (d *fieldDiff) maps(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Map) {
+	keys := map[string]protoreflect.MapKey{}
+	for _, m := range []protoreflect.Map{a, b} {
+		m.Range(func(k protoreflect.MapKey, _ protoreflect.Value) bool {
+			keys[k.String()] = k
+			return true
+		})
+	}
+	for _, name := range sortedKeys(keys) {
+		k, at := keys[name], path+"["+name+"]"
+		switch {
+		case a.Has(k) && b.Has(k):
+			d.values(at, f.MapValue(), a.Get(k), b.Get(k))
+		case a.Has(k):
+			d.add(at, formatValue(f.MapValue(), a.Get(k)), "")
+		default:
+			d.add(at, "", formatValue(f.MapValue(), b.Get(k)))
+		}
+	}
+}
+
+// values compares two elements of a list or map.
+func (d *fieldDiff) values(path string, f protoreflect.FieldDescriptor, a, b protoreflect.Value) {
+	if f.Message() != nil {
+		d.messages(path, a.Message(), b.Message())
+		return
+	}
+	d.add(path, formatValue(f, a), formatValue(f, b))
+}
+
+// lists compares two lists. Elements are paired by their keys if each list has distinct ones, else
+// by their position between the equal elements at the beginning and at the end.
+func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
+	keysA, okA := keysOf(f, a)
+	keysB, okB := keysOf(f, b)
+	if !okA || !okB {
+		d.positions(path, f, a, b)
+		return
+	}
+	var commonA, commonB []string
+	for i, k := range keysA {
+		at := path + "[" + k + "]"
+		if j := slices.Index(keysB, k); j >= 0 {
+			commonA = append(commonA, k)
+			d.values(at, f, a.Get(i), b.Get(j))
+		} else {
+			d.add(at, formatValue(f, a.Get(i)), "")
+		}
+	}
+	for j, k := range keysB {
+		if slices.Contains(keysA, k) {
+			commonB = append(commonB, k)
+		} else {
+			d.add(path+"["+k+"]", "", formatValue(f, b.Get(j)))
+		}
+	}
+	d.add(path+" (order)", strings.Join(commonA, ", "), strings.Join(commonB, ", "))
+}
+
+func (d *fieldDiff) positions(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {
+	equal := func(i, j int) bool { return a.Get(i).Equal(b.Get(j)) }
+	first, lastA, lastB := 0, a.Len(), b.Len()
+	for first < lastA && first < lastB && equal(first, first) {
+		first++
+	}
+	for lastA > first && lastB > first && equal(lastA-1, lastB-1) {
+		lastA, lastB = lastA-1, lastB-1
+	}
+	for i := first; i < max(lastA, lastB); i++ {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case i >= lastA:
+			d.add(at, "", formatValue(f, b.Get(i)))
+		case i >= lastB:
+			d.add(at, formatValue(f, a.Get(i)), "")
+		default:
+			d.values(at, f, a.Get(i), b.Get(i))
+		}
+	}
+}
+
+// keysOf returns the keys of a list's elements. ok is false if an element has none or two have the
+// same.
+func keysOf(f protoreflect.FieldDescriptor, l protoreflect.List) (keys []string, ok bool) {
+	seen := make(map[string]bool, l.Len())
+	for i := range l.Len() {
+		k := elementKey(f, l.Get(i))
+		if k == "" || seen[k] {
+			return nil, false
+		}
+		seen[k] = true
+		keys = append(keys, k)
+	}
+	return keys, true
+}

@@ -1,0 +1,155 @@
+package offline
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// source is the name of the source of all events.
+const source = "files"
+
+// maxStdin is the largest manifest that is read from standard input.
+const maxStdin = 256 << 20
+
+// Objects are the objects of some files.
+type Objects struct {
+	// List has the valid objects. If several files have an object, it is that of the first file by
+	// path.
+	List map[config.Key]*config.Config
+	// Broken are objects that have errors. The control plane keeps their last good version.
+	Broken map[config.Key]bool
+	// Problems are the Problems found by decoding.
+	Problems []config.Problem
+}
+
+// ReadObjects reads a file, all manifests below a directory, or standard input ("-"). Hidden files,
+// and files other than .yaml, .yml and .json below a directory, are ignored.
+func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
+	o := &Objects{List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{}}
+	if path == "-" {
+		text, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		if len(text) > maxStdin {
+			return nil, fmt.Errorf("standard input has more than %d bytes", maxStdin)
+		}
+		o.addManifest("stdin", text)
+		return o, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = manifestsBelow(path); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		name := f
+		if info.IsDir() {
+			name = strings.TrimPrefix(strings.TrimPrefix(f, filepath.Clean(path)), string(filepath.Separator))
+		}
+		o.addManifest(name, text)
+	}
+	return o, nil
+}
+
+// manifestsBelow returns the paths of the manifests below a directory, sorted.
+func manifestsBelow(dir string) ([]string, error) {
+	var list []string
+	err := filepath.WalkDir(filepath.Clean(dir), func(path string, e fs.DirEntry, err error) error {
+		switch hidden := strings.HasPrefix(e.Name(), ".") && path != filepath.Clean(dir); {
+		case err != nil:
+			return err
+		case e.IsDir() && hidden:
+			return filepath.SkipDir
+		case !e.IsDir() && !hidden && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			list = append(list, path)
+		}
+		return nil
+	})
+	slices.Sort(list)
+	return list, err
+}
+
+// DecodeObjects decodes the objects of one manifest. name selects the format, as in
+// decode.Manifest.
+func DecodeObjects(name string, text []byte) *Objects {
+	o := &Objects{List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{}}
+	o.addManifest(name, text)
+	return o
+}
+
+func (o *Objects) addManifest(name string, text []byte) {
+	for _, d := range decode.Manifest(name, text) {
+		o.Problems = append(o.Problems, d.Problems...)
+		switch {
+		case d.Foreign || d.IsUnreadable():
+		case d.Config == nil:
+			o.Broken[d.Key] = true
+		case o.List[d.Key] == nil:
+			o.List[d.Key] = d.Config
+		default:
+			o.Problems = append(o.Problems, config.Problem{
+				Key: d.Key, Origin: d.Config.Origin, Severity: config.Error,
+				Reason: "is also in " + o.List[d.Key].Origin + ", which takes precedence; this one is not used",
+			})
+		}
+	}
+}
+
+// Overlay returns the objects with those of change added or replaced, and without the deleted
+// ones.
+func (o *Objects) Overlay(change *Objects, deleted ...config.Key) *Objects {
+	next := &Objects{
+		List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{},
+		Problems: slices.Concat(o.Problems, change.Problems),
+	}
+	for _, x := range []*Objects{o, change} {
+		for k, c := range x.List {
+			next.List[k] = c
+		}
+		for k := range x.Broken {
+			next.Broken[k] = true
+		}
+	}
+	for _, k := range deleted {
+		delete(next.List, k)
+		delete(next.Broken, k)
+	}
+	return next
+}
+
+// changesTo returns the events that change o to next, sorted by key. An object that is broken in
+// next stays as it is.
+func (o *Objects) changesTo(next *Objects) mesh.Batch {
+	var batch mesh.Batch
+	for k, c := range next.List {
+		if before := o.List[k]; before == nil || before.Hash != c.Hash || c.Hash == 0 {
+			batch = append(batch, mesh.Event{Op: mesh.Upsert, Source: source, Config: c})
+		}
+	}
+	for k, c := range o.List {
+		if next.List[k] == nil && !next.Broken[k] {
+			batch = append(batch, mesh.Event{Op: mesh.Delete, Source: source, Config: c})
+		}
+	}
+	slices.SortFunc(batch, func(a, b mesh.Event) int { return a.Config.Key.Compare(b.Config.Key) })
+	return append(batch, mesh.Event{Source: source, Problems: &mesh.Problems{Scope: source, List: next.Problems}})
+}

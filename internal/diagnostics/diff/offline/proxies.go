@@ -1,0 +1,115 @@
+package offline
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// agentVersion is the release of Istio's protocol that the proxies have. With one, a proxy has the
+// certificates of an agent.
+const agentVersion = "1.28.0"
+
+// Proxies returns the proxies that a snapshot implies, by their names NAME.NAMESPACE:
+//
+//   - one per workload with an address: a gateway if a Gateway selects the workload, else a sidecar
+//   - a sidecar "client" without labels in each namespace that has services or objects and no
+//     workload
+//   - a gateway for each selector of Gateways that selects no workload
+func Proxies(s *snapshot.Snapshot) map[string]*mesh.Proxy {
+	list := map[string]*mesh.Proxy{}
+	populated := map[string]bool{}
+	var gateways []*mesh.Proxy
+	for ip, w := range s.Workloads() {
+		populated[w.Namespace] = true
+		p := newProxy(mesh.SidecarProxy, w.Name, w.Namespace, ip)
+		p.Labels, p.Locality, p.Network, p.Metadata.NodeName = w.Labels, w.Locality, w.Network, w.Node
+		p.ClusterID = cmp.Or(w.Cluster, p.ClusterID)
+		if isGateway(s, w) {
+			p.Type = mesh.RouterProxy
+			gateways = append(gateways, p)
+		}
+		// The main address of a workload with several is the first one.
+		if name := p.Name + "." + p.Namespace; list[name] == nil || w.MainAddress() == ip.String() {
+			list[name] = p
+		}
+	}
+	for _, namespace := range namespacesOf(s) {
+		if !populated[namespace] {
+			add(list, newProxy(mesh.SidecarProxy, "client", namespace, placeholder()))
+		}
+	}
+	for _, c := range s.Configs(api.Gateway) {
+		selector := config.Spec[*networking.Gateway](c).GetSelector()
+		if len(selector) == 0 || slices.ContainsFunc(gateways, func(p *mesh.Proxy) bool {
+			return snapshot.SelectorMatches(selector, p.Labels)
+		}) {
+			continue
+		}
+		p := newProxy(mesh.RouterProxy, gatewayName(selector), c.Namespace, placeholder())
+		p.Labels = selector
+		gateways = append(gateways, p)
+		add(list, p)
+	}
+	return list
+}
+
+// placeholder is the address of proxies that no workload implies (RFC 5737, TEST-NET-1).
+func placeholder() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 1}) }
+
+func add(list map[string]*mesh.Proxy, p *mesh.Proxy) {
+	if name := p.Name + "." + p.Namespace; list[name] == nil {
+		list[name] = p
+	}
+}
+
+func newProxy(kind mesh.ProxyType, name, namespace string, address netip.Addr) *mesh.Proxy {
+	domain := namespace + ".svc.cluster.local"
+	return &mesh.Proxy{
+		ID:   string(kind) + "~" + address.String() + "~" + name + "." + namespace + "~" + domain,
+		Type: kind, Name: name, Namespace: namespace, Addresses: []netip.Addr{address}, DNSDomain: domain,
+		ClusterID: "Kubernetes", Metadata: mesh.NodeMetadata{IstioVersion: agentVersion},
+	}
+}
+
+// isGateway reports whether a workload is that of a gateway: a Gateway's selector matches it.
+func isGateway(s *snapshot.Snapshot, w *mesh.Workload) bool {
+	return slices.ContainsFunc(s.Configs(api.Gateway), func(c *config.Config) bool {
+		return snapshot.SelectorMatches(config.Spec[*networking.Gateway](c).GetSelector(), w.Labels)
+	})
+}
+
+// gatewayName returns the name of a gateway that only a selector is known of: its values.
+func gatewayName(selector map[string]string) string {
+	var values []string
+	for _, v := range selector {
+		values = append(values, v)
+	}
+	slices.Sort(values)
+	return strings.Join(values, "-")
+}
+
+// namespacesOf returns the namespaces of services and objects, sorted, without the root namespace.
+func namespacesOf(s *snapshot.Snapshot) []string {
+	var list []string
+	for _, svc := range s.Services() {
+		list = append(list, svc.Namespace)
+	}
+	for _, info := range api.Kinds() {
+		for _, c := range s.Configs(info.Kind) {
+			list = append(list, c.Namespace)
+		}
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(n string) bool {
+		return n == "" || n == s.Settings.RootNamespace
+	})
+}
