@@ -29,6 +29,9 @@ type Resource struct {
 	// Refers returns the names of the clusters that the resource references. If nil, it references
 	// none that must exist first.
 	Refers func() []string
+	// Placeholder is set if nothing of this name exists. The resource only ends the wait of a client
+	// that requested it.
+	Placeholder bool
 }
 
 // Encode encodes a message deterministically and returns it as a resource.

@@ -64,8 +64,10 @@ func LocalTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsSelfDiscoveryAffectedBy(d)
 }
 
-// emptyAssignment returns the assignment of a cluster without endpoints.
+// emptyAssignment returns the assignment without endpoints of a cluster that does not exist.
 func emptyAssignment(name string) *resource.Resource {
-	return resource.FromBytes(name, api.EndpointType,
+	r := resource.FromBytes(name, api.EndpointType,
 		protowire.AppendString(protowire.AppendTag(nil, assignmentClusterName, protowire.BytesType), name))
+	r.Placeholder = true
+	return r
 }

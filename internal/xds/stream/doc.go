@@ -137,7 +137,9 @@
 //   - While one of its clusters warms, Envoy leaves CDS out of a new stream's requests. Nothing
 //     therefore waits for CDS longer than a deadline. If LDS is requested and CDS was not, the
 //     held endpoints are sent again, because a cluster waits for some of them. Changes of its
-//     listeners and routes wait, because they may refer to clusters that it does not have.
+//     listeners and routes wait, because they may refer to clusters that it does not have. It may
+//     also have clusters that do not exist here, and routes to them. Their endpoints are answered
+//     as removed: a cluster that waits for them becomes active, any other cluster keeps its endpoints.
 //   - A client that lost its stream while it started up requests CDS and EDS but not LDS. After
 //     two Tick events its endpoints are sent again too.
 //

@@ -33,18 +33,22 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 	}
 	s.owed = later
 	if s.following = subtractNames(s.following, subtractNames(s.following, later)); later == nil {
-		s.held = nil
+		s.held, s.resendHeld = nil, false
 	}
 }
 
 // changedOwed returns the owed names that must be sent. It omits names that the client holds in
 // their current version, and names whose changes must wait, which it freezes. Omitted endpoints
 // become trusted on a resumed stream.
+//
+// A name that the client holds, and that does not exist here (Resource.Placeholder), is added to the
+// removals of the draft instead. A cluster that waits for these endpoints becomes active, and one
+// that is in use keeps the endpoints that it has.
 func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
 	}
-	if s.held.equalSets(m.resources.sets[s.at]) && equalNames(s.owed, m.resources.lookedUpNames(s.at)) &&
+	if !s.resendHeld && s.held.equalSets(m.resources.sets[s.at]) && equalNames(s.owed, m.resources.lookedUpNames(s.at)) &&
 		len(s.owed) == s.held.Len() {
 		if s.role == endpointRole && s.resumed {
 			s.trusted = mergeNames(s.trusted, s.owed)
@@ -55,11 +59,14 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	m.resources.forEachNamed(s.at, s.owed, func(n string, r *resource.Resource) {
 		version, holds := s.held.versionOf(n)
 		switch {
-		case !holds || r == nil:
+		case !holds || r == nil || s.resendHeld && r.Version == version:
 			list = append(list, n)
 		case r.Version == version:
 		case d.still != nil && d.still(n, r) && !containsName(s.following, n):
 			s.freezeResource(&resource.Resource{Name: n, Version: version})
+			kept = append(kept, n)
+		case r.Placeholder:
+			d.removed = append(d.removed, n)
 			kept = append(kept, n)
 		default:
 			list = append(list, n)

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt")
 //	mode delta                           or sotw; the first line that is no comment. "mode delta config" serves
 //	                                     configTypes instead of EnvoyTypes; "mode delta drain 3" sets Options.Drain
 //	> resources CDS a=1 b=1 / c=1; EDS a=1 x=-   a Resources: resources and their versions; "/" parts ResourceGroups; "x=-" was looked
-//	                                     up and does not exist (EDS, RDS). "CDS" alone: served, and empty.
+//	                                     up and does not exist (EDS, RDS), "x=?" is a placeholder. "CDS" alone: served, and empty.
 //	                                     "RDS 80=1:a,b" refers to the clusters a and b.
 //	> CDS                                a first request, a wildcard by the legacy rule
 //	> CDS +a -b held a=1 b=2             delta: subscribe, unsubscribe, initial_resource_versions
@@ -274,7 +274,9 @@ func parseResources(t *testing.T, types *Types, text string) *ResourceSnapshot {
 				}
 				asked = append(asked, name)
 				if version != "-" {
-					list = append(list, resource.FromBytes(name, url, []byte(version)))
+					r := resource.FromBytes(name, url, []byte(version))
+					r.Placeholder = version == "?"
+					list = append(list, r)
 				}
 			}
 			set, err := resource.NewSet(list)

@@ -47,8 +47,10 @@ type subscription struct {
 	// yet.
 	held *Holdings
 	// trusted are the EDS names that were not sent because the client reported them as held. They
-	// are cleared when the client shows that it does not wait for any of them.
-	trusted []string
+	// are cleared when the client shows that it does not wait for any of them. If resendHeld is set,
+	// the client waits for some of the names in held, and none of them is trusted.
+	trusted    []string
+	resendHeld bool
 
 	lingering
 	frozen
@@ -105,10 +107,11 @@ func (s *subscription) oweFollowing(names []string) {
 	s.oweNames(names)
 }
 
-// oweTrusted makes the resources due that were not sent because the client reported them as held.
+// oweTrusted makes the resources due that were not sent, or would not be sent, because the client
+// reported them as held.
 func (s *subscription) oweTrusted() {
 	s.oweNames(s.trusted)
-	s.trusted, s.held = nil, nil
+	s.trusted, s.resendHeld = nil, s.held.Len() > 0
 }
 
 // oweAll makes everything that the client subscribes to due, as after a first request.

@@ -13,8 +13,9 @@ type Type struct {
 	// full state: resources that it omits are deleted (xDS protocol, "How the client specifies what
 	// resources to return", "Deleting Resources").
 	Wildcard bool
-	// Removable types may be named in removed_resources (delta). EDS and SDS are never removable: a
-	// cluster that waits for its endpoints or secret would become active without them. ECDS is
+	// Removable types may be named in removed_resources (delta). EDS and SDS are not removable: a
+	// cluster that waits for its endpoints or secret would become active without them. The one
+	// exception is endpoints that a reconnected client holds and that do not exist (owed.go). ECDS is
 	// never removable: Envoy would remove the extension from listeners that still use it, and their
 	// requests would fail.
 	Removable bool
