@@ -6,6 +6,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -48,6 +49,7 @@ func (s *server) analysisProblems() []config.Problem {
 func (s *server) unhonoured(c *config.Config) []config.Problem {
 	if c.Kind == api.ProxyConfig && !s.injects() {
 		return []config.Problem{{
+			Code:  code.FieldWithoutEffect,
 			Field: "spec", Severity: config.Warning,
 			Reason: "has no effect: it is for proxies that are injected, and nothing is injected here; use the annotation proxy.istio.io/config, or PROXY_CONFIG",
 		}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -100,7 +101,8 @@ func overriddenEvent(c candidate, key config.Key, counts *candidate) mesh.Event 
 	problems := &mesh.Problems{Scope: "precedence of " + key.String()}
 	if counts != nil {
 		problems.List = []config.Problem{{
-			Key: key, Origin: cmp.Or(c.object.Origin, c.feed), Severity: config.Error,
+			Code: code.DuplicateObject,
+			Key:  key, Origin: cmp.Or(c.object.Origin, c.feed), Severity: config.Error,
 			Reason: "is also in " + cmp.Or(counts.object.Origin, counts.feed) + ", which takes precedence; this one is not used",
 		}}
 	}

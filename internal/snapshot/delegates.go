@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -141,7 +142,8 @@ func (v *VirtualService) inlineDelegate(at string, root *networking.HTTPRoute, d
 // addFault appends a Warning about a field to Faults.
 func (v *VirtualService) addFault(field, reason string) {
 	v.Faults = append(v.Faults, config.Problem{
-		Key: v.Config.Key, Origin: v.Config.Origin, Field: field, Reason: reason, Severity: config.Warning,
+		Code: code.UnusedDelegate,
+		Key:  v.Config.Key, Origin: v.Config.Origin, Field: field, Reason: reason, Severity: config.Warning,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -159,7 +160,8 @@ func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 		text += panicked.Error() + ". "
 	}
 	return b.setRefusal(k, config.Problem{
-		Key: k.key, Origin: eventOrigin(&ev), Severity: config.Error, Reason: text + "This version is not used; the previous version stays in use",
+		Code: code.InternalError,
+		Key:  k.key, Origin: eventOrigin(&ev), Severity: config.Error, Reason: text + "This version is not used; the previous version stays in use",
 	})
 }
 

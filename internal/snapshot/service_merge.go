@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -165,7 +166,7 @@ func (j *serviceMerge) cloneLists() {
 func (j *serviceMerge) addProblem(s *mesh.Service, field, format string, args ...any) {
 	j.problems = append(
 		j.problems,
-		config.Problem{Key: s.From, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning},
+		config.Problem{Code: code.ServiceConflict, Key: s.From, Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning},
 	)
 }
 

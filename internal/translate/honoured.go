@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate/cluster"
@@ -72,6 +73,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	for i, source := range m.GetConfigSources() {
 		if len(source.GetSubscribedResources()) > 0 {
 			found = append(found, config.Problem{
+				Code: code.FieldWithoutEffect,
 				Field: fmt.Sprintf(
 					"configSources[%d].subscribedResources",
 					i,
@@ -93,7 +95,7 @@ func fieldsWithoutEffect(m, usual proto.Message, why func(field string) string) 
 		f := fields.Get(i)
 		as := message.Has(f) == otherwise.Has(f) && message.Get(f).Equal(otherwise.Get(f))
 		if reason := why(f.JSONName()); reason != "" && message.Has(f) && !as {
-			found = append(found, config.Problem{Field: f.JSONName(), Reason: reason, Severity: config.Warning})
+			found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: f.JSONName(), Reason: reason, Severity: config.Warning})
 		}
 	}
 	return found

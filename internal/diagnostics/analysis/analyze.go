@@ -1,10 +1,12 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -52,6 +54,7 @@ func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	z.known = a.known
 	for _, p := range z.unhonoured.Mesh(s.Settings.Mesh) {
 		p.Origin = "mesh configuration"
+		p.Code = cmp.Or(p.Code, code.InvalidMeshSetting)
 		a.found = append(a.found, p)
 	}
 	slices.SortFunc(a.found, config.Problem.Compare)
@@ -65,10 +68,15 @@ type analyzer struct {
 }
 
 // warn reports a Warning for a field of c that has no effect, or another effect than it describes.
-func (a *analyzer) warn(c *config.Config, field, reason string) {
+func (a *analyzer) warn(x code.Code, c *config.Config, field, reason string) {
+	a.warnConflict(x, c, config.Key{}, field, reason)
+}
+
+// warnConflict reports a Warning like warn, about a conflict with another object.
+func (a *analyzer) warnConflict(x code.Code, c *config.Config, other config.Key, field, reason string) {
 	key := c.Key
 	if c.Extension != nil { // converted from an object that the user wrote
 		key, field = c.Extension.Source, ""
 	}
-	a.found = append(a.found, config.Problem{Key: key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning})
+	a.found = append(a.found, config.Problem{Key: key, Origin: c.Origin, Field: field, Reason: reason, Severity: config.Warning, Code: x, Conflict: other})
 }

@@ -7,6 +7,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -98,22 +99,22 @@ func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *
 			continue
 		}
 		for _, f := range namedFields(identityFields(from.GetSource(), true)) {
-			a.warn(c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), letsIn)
+			a.warn(code.IdentityBypass, c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), letsIn)
 		}
 	}
 	if but {
-		a.warn(c, rule+field, letsIn)
+		a.warn(code.IdentityBypass, c, rule+field, letsIn)
 	}
 }
 
 // reportDenyOfIdentities reports a DENY rule that matches identities.
 func (a *analyzer) reportDenyOfIdentities(c *config.Config, rule string, r *security.Rule) {
 	if field, names := identityCondition(r, false); names {
-		a.warn(c, rule+field, misses)
+		a.warn(code.IdentityBypass, c, rule+field, misses)
 	}
 	for j, from := range r.GetFrom() {
 		for _, f := range namedFields(identityFields(from.GetSource(), false)) {
-			a.warn(c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), misses)
+			a.warn(code.IdentityBypass, c, fmt.Sprintf("%s.from[%d].source.%s", rule, j, f), misses)
 		}
 	}
 }

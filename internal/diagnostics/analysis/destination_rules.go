@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -21,7 +22,7 @@ func (a *analyzer) reportDestinationRules() {
 		spec := config.Spec[*networking.DestinationRule](c)
 		host := mesh.ResolveShortName(spec.Host, c.Namespace, a.s.Settings.Domain)
 		if host != "" && !host.IsWildcard() && len(a.servicesFor(host)) == 0 {
-			a.warn(c, "spec.host", fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
+			a.warn(code.UnknownDestinationRuleHost, c, "spec.host", fmt.Sprintf("no service has the host %q: the rule applies to nothing", host))
 		}
 		shared := sharedHost{namespace: c.Namespace, host: host, selects: spec.WorkloadSelector != nil}
 		shared.selector = snapshot.SelectorText(spec.GetWorkloadSelector().GetMatchLabels())
@@ -46,6 +47,7 @@ func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Co
 		first := config.Spec[*networking.DestinationRule](o)
 		if spec.TrafficPolicy != nil && first.TrafficPolicy != nil {
 			a.warn(
+				code.OverriddenObject,
 				c,
 				"spec.trafficPolicy",
 				fmt.Sprintf(
@@ -57,6 +59,7 @@ func (a *analyzer) reportOverriddenSettings(c *config.Config, older []*config.Co
 		for i, s := range spec.Subsets {
 			if slices.ContainsFunc(first.Subsets, func(f *networking.Subset) bool { return f.Name == s.Name }) {
 				a.warn(
+					code.OverriddenObject,
 					c,
 					fmt.Sprintf("spec.subsets[%d]", i),
 					fmt.Sprintf(

@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -34,7 +35,7 @@ func (a *analyzer) reportGatewayServicePorts() {
 			if len(services) > 0 && server.GetBind() == "" && !slices.ContainsFunc(services, func(s *mesh.Service) bool {
 				return exposesPort(s, n)
 			}) {
-				a.warn(c, fmt.Sprintf("spec.servers[%d].port.number", i), fmt.Sprintf(
+				a.warn(code.GatewayPortNotDefinedOnService, c, fmt.Sprintf("spec.servers[%d].port.number", i), fmt.Sprintf(
 					"no Service of the selected proxies has port %d: clients cannot reach it, for instance through Service %q",
 					n, services[0].Name,
 				))

@@ -4,6 +4,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -24,7 +25,7 @@ func (a *analyzer) reportGatewaySelectors() {
 			found[text] = selected || !known
 		}
 		if !found[text] {
-			a.warn(c, "spec.selector", "no known workload has the labels "+text+": no gateway serves it")
+			a.warn(code.ReferencedResourceNotFound, c, "spec.selector", "no known workload has the labels "+text+": no gateway serves it")
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package analysis
 
 import (
+	"cmp"
+
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -22,6 +25,7 @@ func (a *analyzer) reportIgnored(unhonoured func(*config.Config) []config.Proble
 			a.known[c] = list
 			for _, p := range list {
 				p.Key, p.Origin = c.Key, c.Origin
+				p.Code = cmp.Or(p.Code, code.FieldWithoutEffect)
 				a.found = append(a.found, p)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"istio.io/api/label"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -51,7 +52,7 @@ func (a *analyzer) checkNetworks() {
 func (a *analyzer) warnNetwork(field, reason string) {
 	a.found = append(
 		a.found,
-		config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning},
+		config.Problem{Origin: networksOrigin, Field: field, Reason: reason, Severity: config.Warning, Code: code.InvalidMeshSetting},
 	)
 }
 
@@ -155,6 +156,7 @@ func (a *analyzer) reportLabelledGateways() {
 			n, err := strconv.ParseUint(text, 10, 16)
 			if err != nil {
 				a.warn(
+					code.InvalidMeshSetting,
 					object,
 					"metadata.labels["+label.NetworkingGatewayPort.Name+"]",
 					fmt.Sprintf("%q is not a port number: %d is taken", text, port),
@@ -165,6 +167,7 @@ func (a *analyzer) reportLabelledGateways() {
 		}
 		if _, there := s.Port(port); !there {
 			a.warn(
+				code.InvalidMeshSetting,
 				object,
 				"metadata.labels["+label.TopologyNetwork.Name+"]",
 				fmt.Sprintf("the service has no port %d, so it is no gateway of network %q", port, network),
@@ -172,6 +175,7 @@ func (a *analyzer) reportLabelledGateways() {
 		}
 		if a.s.Networks().IsUnresolved(mesh.Network(network)) {
 			a.warn(
+				code.InvalidMeshSetting,
 				object,
 				"status.loadBalancer",
 				fmt.Sprintf(

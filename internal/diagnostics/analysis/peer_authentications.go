@@ -8,6 +8,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -19,6 +20,7 @@ func (a *analyzer) reportPeerAuthentications() {
 		labels := config.Spec[*security.PeerAuthentication](c).GetSelector().GetMatchLabels()
 		if c.Namespace == a.s.Settings.RootNamespace && len(labels) > 0 {
 			a.warn(
+				code.IneffectivePolicy,
 				c,
 				"spec.selector",
 				"selects nothing in the root namespace, where only a policy for all workloads of the mesh has effect",
@@ -31,6 +33,7 @@ func (a *analyzer) reportPeerAuthentications() {
 		})
 		if older >= 0 {
 			a.warn(
+				code.OverriddenObject,
 				c,
 				"spec.selector",
 				fmt.Sprintf("has no effect: the older %s is for the same workloads", list[older].Key),

@@ -8,6 +8,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -34,6 +35,7 @@ func (a *analyzer) reportPolicyPorts() {
 						continue
 					}
 					a.warn(
+						code.PolicyPortUnused,
 						c,
 						fmt.Sprintf("spec.rules[%d].to[%d].operation.ports[%d]", i, j, k),
 						fmt.Sprintf(

@@ -6,6 +6,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -53,6 +54,7 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 	services := a.servicesFor(host)
 	if len(services) == 0 {
 		a.warn(
+			code.ReferencedResourceNotFound,
 			vs.Config,
 			field+".host",
 			fmt.Sprintf("no service has the host %q: requests that are routed there get 503", host),
@@ -63,6 +65,7 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 		GetNumber(); n != 0 &&
 		!slices.ContainsFunc(services, func(s *mesh.Service) bool { _, ok := s.Port(n); return ok }) {
 		a.warn(
+			code.ReferencedResourceNotFound,
 			vs.Config,
 			field+".port.number",
 			fmt.Sprintf("service %q has no port %d: requests that are routed there get 503", host, n),
@@ -70,6 +73,7 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 	}
 	if d.Subset != "" && !a.hasSubset(vs.Config.Namespace, services, d.Subset) {
 		a.warn(
+			code.ReferencedResourceNotFound,
 			vs.Config,
 			field+".subset",
 			fmt.Sprintf(

@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -20,6 +21,7 @@ func (a *analyzer) checkSidecars() {
 		if len(spec.GetWorkloadSelector().GetLabels()) == 0 {
 			if first := general[c.Namespace]; first != nil {
 				a.warn(
+					code.MultipleSidecarsWithoutWorkloadSelectors,
 					c,
 					"spec.workloadSelector",
 					fmt.Sprintf(
@@ -47,12 +49,14 @@ func (a *analyzer) reportEgressProxy(c *config.Config, d *networking.Destination
 	switch {
 	case len(services) == 0:
 		a.warn(
+			code.ReferencedResourceNotFound,
 			c,
 			field+".host",
 			fmt.Sprintf("no service has the host %q: connections to unknown destinations fail", host),
 		)
 	case d.Subset != "" && !a.hasSubset(c.Namespace, services, d.Subset):
 		a.warn(
+			code.ReferencedResourceNotFound,
 			c,
 			field+".subset",
 			fmt.Sprintf(

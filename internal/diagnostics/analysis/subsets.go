@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -31,7 +32,7 @@ func (a *analyzer) reportSubsetEndpoints() {
 			if !slices.ContainsFunc(endpoints, func(e *mesh.Endpoint) bool {
 				return snapshot.SelectorMatches(subset.Labels, e.Labels)
 			}) {
-				a.warn(c, fmt.Sprintf("spec.subsets[%d].labels", i), fmt.Sprintf(
+				a.warn(code.DestinationRuleSubsetNotSelectPods, c, fmt.Sprintf("spec.subsets[%d].labels", i), fmt.Sprintf(
 					"no endpoint of %q has the labels %s: requests that are routed to subset %q get 503",
 					spec.Host, snapshot.SelectorText(subset.Labels), subset.Name,
 				))

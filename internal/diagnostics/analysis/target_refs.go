@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
@@ -24,7 +25,7 @@ func (a *analyzer) reportTargetRefs() {
 			}
 			for field, ref := range snapshot.TargetRefs(c) {
 				if k := api.Kind(ref.GetKind()); k == api.Service || k == api.ServiceEntry {
-					a.warn(c, field, fmt.Sprintf(
+					a.warn(code.IneffectivePolicy, c, field, fmt.Sprintf(
 						"policies of a %s apply at waypoints only, which do not exist here: the reference has no effect; "+
 							"select workloads with spec.selector", k))
 				}

@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -19,6 +20,7 @@ func (a *analyzer) checkDelegation() {
 		a.found = append(a.found, vs.Faults...)
 		if len(vs.Hosts) == 0 && len(a.s.Delegators(vs.Config.Key)) == 0 {
 			a.warn(
+				code.UnusedDelegate,
 				vs.Config,
 				"spec.hosts",
 				"there are none, and no VirtualService delegates to this one: its routes are not in use",
@@ -38,6 +40,7 @@ func (a *analyzer) checkGateways() {
 		for i := range spec.Gateways {
 			if g := vs.Gateways[i]; !a.isGateway(g) {
 				a.warn(
+					code.ReferencedResourceNotFound,
 					vs.Config,
 					fmt.Sprintf("spec.gateways[%d]", i),
 					fmt.Sprintf("there is no Gateway %q: the rules are not in use there", g),
@@ -67,6 +70,7 @@ func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gate
 	for i, g := range gateways {
 		if full := snapshot.ResolveGateway(g, vs.Config.Namespace); !slices.Contains(vs.Gateways, full) {
 			a.warn(
+				code.UnreachableGatewayMatch,
 				vs.Config,
 				fmt.Sprintf("%s.gateways[%d]", match, i),
 				fmt.Sprintf("the rules are not for gateway %q: the match never holds there", full),
@@ -101,7 +105,7 @@ func (a *analyzer) checkShadowedConnections() {
 		for i, h := range vs.Hosts {
 			if at := slices.IndexFunc(routes[h], vs.SharesNamespaceWith); at >= 0 {
 				first := routes[h][at].Config.Extension.Source
-				a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
+				a.warn(code.OverriddenObject, vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
 					"%s \"%s/%s\" has the host %q too and takes precedence: sidecars that see both do not use the tcp and tls routes for its ports",
 					first.Kind, first.Namespace, first.Name, h))
 			}
@@ -137,7 +141,7 @@ func (a *analyzer) checkShadowed() {
 					if x := before[h][at].Config.Extension; x != nil {
 						first = x.Source
 					}
-					a.warn(vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
+					a.warn(code.ConflictingMeshGatewayVirtualServiceHosts, vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
 						"%s \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
 						first.Kind, first.Namespace, first.Name, h))
 				}

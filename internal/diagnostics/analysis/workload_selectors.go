@@ -11,6 +11,7 @@ import (
 	typev1beta1 "istio.io/api/type/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
@@ -100,7 +101,7 @@ func (a *analyzer) reportWorkloadSelectors() {
 				namespace = "" // the whole mesh
 			}
 			if !sets.has(namespace, selector) {
-				a.warn(c, field, fmt.Sprintf(
+				a.warn(code.NoMatchingWorkloadsFound, c, field, fmt.Sprintf(
 					"no known workload has the labels %s: the object applies to nothing",
 					snapshot.SelectorText(selector),
 				))
@@ -123,7 +124,7 @@ func (a *analyzer) reportSidecarSelectors(sets labelSets) {
 			both := maps.Clone(selector)
 			maps.Copy(both, first)
 			if !labelsContradict(selector, first) && sets.has(c.Namespace, both) {
-				a.warn(c, field, fmt.Sprintf(
+				a.warn(code.ConflictingSidecarWorkloadSelectors, c, field, fmt.Sprintf(
 					"Sidecar %q is older and selects some of these workloads too: it applies to them instead", o.Name))
 				break
 			}

@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -25,7 +26,7 @@ func (a *analyzer) reportZoneAwareRouting() {
 		"they use all zones of a region alike"
 	if isEnabled(a.s.Settings.Mesh.GetZoneAwareLbSetting()) {
 		a.found = append(a.found, config.Problem{
-			Field: "zoneAwareLbSetting", Reason: reason, Severity: config.Warning, Origin: "mesh configuration",
+			Field: "zoneAwareLbSetting", Reason: reason, Severity: config.Warning, Origin: "mesh configuration", Code: code.FieldWithoutEffect,
 		})
 	}
 	for _, c := range a.s.Configs(api.DestinationRule) {
@@ -39,11 +40,11 @@ func (a *analyzer) reportZoneAwareRouting() {
 func (a *analyzer) reportZoneSettings(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
 	if isEnabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
-		a.warn(c, field+setting, reason)
+		a.warn(code.FieldWithoutEffect, c, field+setting, reason)
 	}
 	for i, port := range p.GetPortLevelSettings() {
 		if isEnabled(port.GetLoadBalancer().GetZoneAwareLbSetting()) {
-			a.warn(c, fmt.Sprintf("%s.portLevelSettings[%d]%s", field, i, setting), reason)
+			a.warn(code.FieldWithoutEffect, c, fmt.Sprintf("%s.portLevelSettings[%d]%s", field, i, setting), reason)
 		}
 	}
 }

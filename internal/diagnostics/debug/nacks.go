@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
@@ -200,7 +201,7 @@ func (p *Pages) refusalProblems() []config.Problem {
 		if !n.Standing && !n.Quarantined {
 			continue
 		}
-		x := config.Problem{Severity: config.Warning, Reason: n.reasonText()}
+		x := config.Problem{Code: code.ProxyRejected, Severity: config.Warning, Reason: n.reasonText()}
 		if n.Quarantined {
 			x.Severity = config.Error
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
@@ -30,6 +31,7 @@ func (p *Pages) unmatchedVersions(list []push.Connection) []config.Problem {
 	var found []config.Problem
 	for _, patch := range p.Snapshot().PatchesOfNoVersion(versions) {
 		found = append(found, config.Problem{
+			Code:     code.PatchFailed,
 			Key:      patch.Filter.Key,
 			Origin:   patch.Filter.Origin,
 			Severity: config.Warning,

@@ -21,21 +21,26 @@ type Problem struct {
 	Field     string `json:"field,omitempty"`
 	Reason    string `json:"reason"`
 	Severity  string `json:"severity"`
+	// Code is the stable code of the message: see docs/ANALYSIS.md.
+	Code string `json:"code,omitempty"`
 }
 
 // NewProblem returns the JSON form of a config.Problem.
 func NewProblem(x config.Problem) Problem {
 	return Problem{
 		Kind: string(x.Key.Kind), Namespace: x.Key.Namespace, Name: x.Key.Name, Origin: x.Origin,
-		Field: x.Field, Reason: x.Reason, Severity: string(x.Severity),
+		Field: x.Field, Reason: x.Reason, Severity: string(x.Severity), Code: string(x.MessageCode()),
 	}
 }
 
-// String returns one line with the severity, the object, the field and the reason.
+// String returns one line with the severity, the code, the object, the field and the reason.
 func (p Problem) String() string {
 	line := config.Problem{
 		Key:   config.Key{Kind: api.Kind(p.Kind), Namespace: p.Namespace, Name: p.Name},
 		Field: p.Field, Reason: p.Reason, Origin: p.Origin,
+	}
+	if p.Code != "" {
+		return p.Severity + " [" + p.Code + "]: " + line.String()
 	}
 	return p.Severity + ": " + line.String()
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/fetch"
 	"github.com/meshpilot/meshpilot/internal/identity/jwks"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
@@ -135,6 +136,7 @@ func (f *Feed) problems(e mesh.Event) []config.Problem {
 		what = "the last version stays in use"
 	}
 	return []config.Problem{{
+		Code:  code.UnreadableSource,
 		Field: "caCertificates.spiffeBundleUrl", Severity: config.Warning, Origin: "mesh configuration",
 		Reason: fmt.Sprintf("the trust bundle at %s could not be fetched, %s: %s", e.KeySet.Source, what, e.KeySet.Fault),
 	}}

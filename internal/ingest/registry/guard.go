@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -72,7 +73,8 @@ func (g *Guard) Try(out mesh.Batch, step Step, key config.Key, origin string, f 
 		text += panicked.Error()
 	}
 	return append(out, g.problem(at, config.Problem{
-		Key: key, Origin: origin, Severity: config.Error, Reason: text + ". This version is not used; the last good one stays in use",
+		Code: code.InternalError,
+		Key:  key, Origin: origin, Severity: config.Error, Reason: text + ". This version is not used; the last good one stays in use",
 	})), false
 }
 

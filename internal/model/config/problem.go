@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 // Severity is the effect of a Problem on its object.
@@ -28,6 +30,23 @@ type Problem struct {
 	Severity Severity
 	// Origin is where the object was read (Meta.Origin), for objects from files.
 	Origin string
+	// Code is the stable code of the message. If it is empty, see MessageCode.
+	Code code.Code
+	// Conflict is the other object, if the Problem is a conflict of two objects. Otherwise it is zero.
+	Conflict Key
+}
+
+// MessageCode returns Code. If that is empty, the Problem is about the object alone: the result is
+// code.SchemaValidationError for an Error, and code.SchemaWarning for a Warning.
+func (p Problem) MessageCode() code.Code {
+	switch {
+	case p.Code != "":
+		return p.Code
+	case p.Severity == Error:
+		return code.SchemaValidationError
+	default:
+		return code.SchemaWarning
+	}
 }
 
 // String returns the Problem in one line for logs: everything that a user needs to find and fix it,

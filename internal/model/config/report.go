@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/retired"
 )
 
@@ -30,6 +31,12 @@ func (r *report) errorf(at path, format string, args ...any) {
 
 func (r *report) warnf(at path, format string, args ...any) {
 	r.addProblem(Warning, at, fmt.Sprintf(format, args...))
+}
+
+// warnCode reports a Warning with a code.
+func (r *report) warnCode(x code.Code, at path, format string, args ...any) {
+	r.warnf(at, format, args...)
+	r.problems[len(r.problems)-1].Code = x
 }
 
 func (r *report) addProblem(s Severity, at path, reason string) {

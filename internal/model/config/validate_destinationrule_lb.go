@@ -4,6 +4,8 @@ import (
 	"math/big"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 const (
@@ -86,7 +88,7 @@ func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSetti
 	//nolint:staticcheck // the deprecated field is still read
 	ring := hash.GetMinimumRingSize()
 	if ring != 0 {
-		r.warnf(at.Child("minimumRingSize"), "is deprecated, use ringHash.minimumRingSize")
+		r.warnCode(code.Deprecated, at.Child("minimumRingSize"), "is deprecated, use ringHash.minimumRingSize")
 		r.checkRingSize(at.Child("minimumRingSize"), ring)
 	}
 	switch algorithm := hash.GetHashAlgorithm().(type) {

@@ -2,6 +2,8 @@ package config
 
 import (
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 // checkConnectionPool reports errors in the connection limits of a DestinationRule or Sidecar. nil
@@ -61,7 +63,7 @@ func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetec
 	}
 	//nolint:staticcheck // the deprecated field is still read
 	if outlier.GetConsecutiveErrors() != 0 {
-		r.warnf(at.Child("consecutiveErrors"), "is deprecated, use consecutiveGatewayErrors or consecutive5xxErrors")
+		r.warnCode(code.Deprecated, at.Child("consecutiveErrors"), "is deprecated, use consecutiveGatewayErrors or consecutive5xxErrors")
 		//nolint:staticcheck // as above
 		r.checkNonNegative(at.Child("consecutiveErrors"), outlier.GetConsecutiveErrors())
 	}

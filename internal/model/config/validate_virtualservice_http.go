@@ -6,6 +6,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 // The limits for the body of a direct response, in bytes. The body is sent to every proxy with its
@@ -171,16 +173,17 @@ func (r *report) warnUnreachableHTTP(at path, routes []*networking.HTTPRoute) {
 	catchAll := -1
 	for i, route := range routes {
 		if catchAll >= 0 {
-			r.warnf(at.Index(i), "is never reached: http[%d] has no match and handles every request", catchAll)
+			r.warnCode(code.VirtualServiceUnreachableRule, at.Index(i), "is never reached: http[%d] has no match and handles every request", catchAll)
 			continue
 		}
 		for j, match := range route.GetMatch() {
 			key := matchKey(match)
 			switch first, same := earlier.findCovering(key, match); {
 			case first >= 0 && first != i && same:
-				r.warnf(at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
+				r.warnCode(code.VirtualServiceIneffectiveMatch, at.Index(i).Child("match").Index(j), "is never reached: http[%d] has the same match", first)
 			case first >= 0 && first != i:
-				r.warnf(
+				r.warnCode(
+					code.VirtualServiceIneffectiveMatch,
 					at.Index(i).Child("match").Index(j),
 					"is never reached: http[%d] handles every request that it matches",
 					first,

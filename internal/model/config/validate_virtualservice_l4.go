@@ -6,6 +6,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string) {
@@ -68,7 +70,7 @@ func (r *report) warnUnreachableTCP(at path, routes []*networking.TCPRoute) {
 			continue
 		}
 		for j := i + 1; j < len(routes); j++ {
-			r.warnf(at.Index(j), "is never reached: tcp[%d] has no match and handles every connection", i)
+			r.warnCode(code.VirtualServiceUnreachableRule, at.Index(j), "is never reached: tcp[%d] has no match and handles every connection", i)
 		}
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 // retryConditions returns the conditions that HTTPRetry.retryOn may contain besides status codes.
@@ -95,7 +97,7 @@ func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_D
 	//nolint:staticcheck // the deprecated field is still read
 	percent := delay.GetPercent()
 	if percent != 0 {
-		r.warnf(at.Child("percent"), "is deprecated, use percentage")
+		r.warnCode(code.Deprecated, at.Child("percent"), "is deprecated, use percentage")
 		r.checkPercent(at.Child("percent"), float64(percent))
 	}
 	r.checkFaultPercentage(at, delay.GetPercentage(), percent != 0)
@@ -160,7 +162,7 @@ func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	}
 	//nolint:staticcheck // the deprecated field is still read
 	if percent := route.GetMirrorPercent(); percent != nil {
-		r.warnf(at.Child("mirrorPercent"), "is deprecated, use mirrorPercentage")
+		r.warnCode(code.Deprecated, at.Child("mirrorPercent"), "is deprecated, use mirrorPercentage")
 		r.checkPercent(at.Child("mirrorPercent"), float64(percent.GetValue()))
 	}
 	if route.GetMirrorPercentage() != nil {
@@ -179,7 +181,7 @@ func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 	}
 	//nolint:staticcheck // the deprecated field is still read
 	if len(cors.GetAllowOrigin()) > 0 {
-		r.warnf(at.Child("allowOrigin"), "is deprecated, use allowOrigins")
+		r.warnCode(code.Deprecated, at.Child("allowOrigin"), "is deprecated, use allowOrigins")
 	}
 	for i, origin := range cors.GetAllowOrigins() {
 		here := at.Child("allowOrigins").Index(i)

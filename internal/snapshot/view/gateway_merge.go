@@ -9,6 +9,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -341,7 +342,8 @@ func (m *gatewayMerge) acceptsUDP(number uint32) bool {
 
 func (m *gatewayMerge) addProblem(s *GatewayServer, field, reason string) {
 	m.out.Problems = append(m.out.Problems, config.Problem{
-		Key: s.Object.Key, Field: fmt.Sprintf("spec.servers[%d].%s", s.Index, field), Reason: reason, Severity: config.Warning,
+		Code: code.ConflictingGateways,
+		Key:  s.Object.Key, Field: fmt.Sprintf("spec.servers[%d].%s", s.Index, field), Reason: reason, Severity: config.Warning,
 	})
 }
 

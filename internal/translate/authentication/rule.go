@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/identity/jwks/keyset"
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -155,7 +156,8 @@ func (r Rule) problems() []config.Problem {
 		reason = fmt.Sprintf("%s: tokens of issuer %q are refused", r.Fault, r.Spec.GetIssuer())
 	}
 	return []config.Problem{{
-		Key: r.Policy.Key, Field: fmt.Sprintf(
+		Code: code.ReferencedResourceNotFound,
+		Key:  r.Policy.Key, Field: fmt.Sprintf(
 			"spec.jwtRules[%d].%s",
 			r.Index,
 			r.field,

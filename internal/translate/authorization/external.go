@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
@@ -86,7 +87,8 @@ func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 		"connections that are not HTTP pass unchecked (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
 	for _, c := range policies {
 		b.out.ConnectionProblems = append(b.out.ConnectionProblems, config.Problem{
-			Key: c.Key, Field: "spec.provider.name", Reason: reason, Severity: config.Warning,
+			Code: code.FieldWithoutEffect,
+			Key:  c.Key, Field: "spec.provider.name", Reason: reason, Severity: config.Warning,
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -109,6 +110,6 @@ func isDryRun(c *config.Config) bool {
 func (b *builder) addWarning(c *config.Config, field, reason string) {
 	b.out.Problems = append(
 		b.out.Problems,
-		config.Problem{Key: c.Key, Field: field, Reason: reason, Severity: config.Warning},
+		config.Problem{Code: code.FieldWithoutEffect, Key: c.Key, Field: field, Reason: reason, Severity: config.Warning},
 	)
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -54,6 +55,7 @@ func EnvoyProblems(v *view.View) []config.Problem {
 	if v.Key.MissingFeatures.Has(view.TransportSocketMatcher) && v.Key.ClientCredentials != (mesh.Credentials{}) &&
 		slices.ContainsFunc(v.Services, hasUndeclaredPort) {
 		found = append(found, config.Problem{
+			Code:   code.FieldWithoutEffect,
 			Origin: "proxies", Field: "Envoy", Severity: config.Warning,
 			Reason: fmt.Sprintf("some proxies run an Envoy before 1.%d: over mutual TLS, the requests that they send to ports of undeclared "+
 				"protocol are raw TCP to the server's proxy; declare the protocol (name or appProtocol of the port), or upgrade",
@@ -75,7 +77,8 @@ func budgetProblems(v *view.View) []config.Problem {
 	warn := func(k config.Key, field string, p *networking.TrafficPolicy) {
 		if p.GetRetryBudget().GetBudgetInterval() != nil {
 			found = append(found, config.Problem{
-				Key: k, Field: field + ".retryBudget.budgetInterval", Severity: config.Warning,
+				Code: code.FieldWithoutEffect,
+				Key:  k, Field: field + ".retryBudget.budgetInterval", Severity: config.Warning,
 				Reason: fmt.Sprintf("has no effect on proxies with an Envoy before 1.%d: their budget counts the active requests only",
 					view.RetryBudgetInterval.FirstMinorVersion()),
 			})

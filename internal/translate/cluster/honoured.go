@@ -6,6 +6,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -28,7 +29,7 @@ type unhonoured struct {
 }
 
 func (u *unhonoured) warn(field, reason string) {
-	u.found = append(u.found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+	u.found = append(u.found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
 }
 
 // policyLevel is the common interface of a policy and its port level settings.

@@ -8,6 +8,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -19,6 +20,7 @@ type report struct {
 
 func (r *report) addWarning(field, format string, args ...any) {
 	r.list = append(r.list, config.Problem{
+		Code:     code.FieldWithoutEffect,
 		Key:      r.key,
 		Field:    field,
 		Severity: config.Warning,

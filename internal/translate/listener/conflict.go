@@ -3,6 +3,7 @@ package listener
 import (
 	"fmt"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -66,7 +67,7 @@ func (c *Conflict) problem(more int) config.Problem {
 			c.Winner.Host,
 		)
 	}
-	return config.Problem{Key: c.object(), Field: field, Reason: reason, Severity: config.Warning}
+	return config.Problem{Code: code.ListenerConflict, Key: c.object(), Field: field, Reason: reason, Severity: config.Warning}
 }
 
 // conflictProblems returns one Problem for all conflicts between the same two objects on a port,

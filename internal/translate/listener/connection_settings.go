@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -125,6 +126,7 @@ func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 		found = append(
 			found,
 			config.Problem{
+				Code:     code.FieldWithoutEffect,
 				Field:    "defaultConfig.connectionSettings." + field,
 				Reason:   reason,
 				Severity: config.Warning,

@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
@@ -238,7 +239,8 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	for _, r := range common.resources {
 		if own.taken[r.Name] {
 			list = append(list, config.Problem{
-				Key: v.Sidecar.Key, Field: "spec.ingress", Severity: config.Warning,
+				Code: code.ListenerConflict,
+				Key:  v.Sidecar.Key, Field: "spec.ingress", Severity: config.Warning,
 				Reason: fmt.Sprintf(
 					"a listener bound to %s leaves no room for the outbound one at the same place: give it an address (bind)",
 					r.Name,
@@ -259,7 +261,8 @@ func unimported(v *view.View) []config.Problem {
 		return nil
 	}
 	return []config.Problem{{
-		Key: v.Sidecar.Key, Field: "spec.outboundTrafficPolicy.egressProxy.host", Severity: config.Warning,
+		Code: code.ReferencedResourceNotFound,
+		Key:  v.Sidecar.Key, Field: "spec.outboundTrafficPolicy.egressProxy.host", Severity: config.Warning,
 		Reason: fmt.Sprintf(
 			"no egress listener of this Sidecar imports %q: connections to unknown destinations fail",
 			host,

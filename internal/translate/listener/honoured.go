@@ -9,6 +9,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -36,7 +37,7 @@ func sidecarFields() config.Fields {
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
 	}
 	for i, l := range spec.GetIngress() {
 		captured := l.GetCaptureMode() != networking.CaptureMode_NONE
@@ -109,7 +110,7 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 		found[i].Reason = reason(found[i].Field)
 	}
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
 	}
 	found = append(found, connectionFaults(m)...)
 	if m.GetProxyListenPort() == m.GetProxyInboundListenPort() {

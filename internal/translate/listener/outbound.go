@@ -9,6 +9,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -323,7 +324,7 @@ func (p *planner) addProblem(key config.Key, field, reason string) {
 	if p.visited != nil || p.only != nil && !p.only[p.here] {
 		return
 	}
-	l := located{Problem: config.Problem{Key: key, Field: field, Reason: reason, Severity: config.Warning}}
+	l := located{Problem: config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning}}
 	if p.here != (listenAddress{}) {
 		l.listener = listenerName(p.here.address, p.here.port)
 	}

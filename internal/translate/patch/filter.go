@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -119,7 +120,7 @@ type parser struct {
 }
 
 func (r parser) addProblem(s config.Severity, field, reason string) {
-	r.filter.problems = append(r.filter.problems, config.Problem{Field: r.at + field, Reason: reason, Severity: s})
+	r.filter.problems = append(r.filter.problems, config.Problem{Code: code.PatchFailed, Field: r.at + field, Reason: reason, Severity: s})
 }
 
 const noWaypoints = "waypoints are not supported, so the patch has no effect"

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -98,7 +99,7 @@ func (r report) recordAddition(p *patch, err error) {
 func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 	var list []config.Problem
 	for p, t := range r {
-		found := config.Problem{Key: p.from, Field: p.field(), Severity: config.Error, Reason: t.reason}
+		found := config.Problem{Code: code.PatchFailed, Key: p.from, Field: p.field(), Severity: config.Error, Reason: t.reason}
 		switch {
 		case t.reason != "":
 		case t.applied == 0:

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -10,7 +11,7 @@ import (
 func Unhonoured(c *config.Config) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
 	}
 	spec, at := wasmOf(c), "spec."
 	if c.Kind == api.TrafficExtension {

@@ -10,6 +10,7 @@ import (
 	extensions "istio.io/api/extensions/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -91,7 +92,7 @@ func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 			if !ok {
 				continue
 			}
-			p := config.Problem{Key: c.Key, Field: field, Severity: config.Warning, Origin: c.Origin}
+			p := config.Problem{Code: code.ReferencedResourceNotFound, Key: c.Key, Field: field, Severity: config.Warning, Origin: c.Origin}
 			if secret := s.Config(k); secret == nil {
 				p.Reason = fmt.Sprintf("there is no Secret %q in namespace %s", k.Name, k.Namespace)
 			} else if _, why := registryConfig(secret); why != "" {

@@ -10,6 +10,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
@@ -23,7 +24,7 @@ type anchors struct {
 }
 
 func (a *anchors) addProblem(field string, s config.Severity, reason string) {
-	a.problems = append(a.problems, config.Problem{Field: field, Severity: s, Reason: reason})
+	a.problems = append(a.problems, config.Problem{Code: code.InvalidCredential, Field: field, Severity: s, Reason: reason})
 }
 
 // addCertificates adds the certificates in a PEM text. If one of them is unusable it adds none, and

@@ -7,6 +7,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/token"
@@ -38,7 +39,7 @@ func Unhonoured(vs *networking.VirtualService) []config.Problem {
 type warnings struct{ list []config.Problem }
 
 func (w *warnings) addWarning(field, reason string) {
-	w.list = append(w.list, config.Problem{Field: "spec." + field, Reason: reason, Severity: config.Warning})
+	w.list = append(w.list, config.Problem{Code: code.FieldWithoutEffect, Field: "spec." + field, Reason: reason, Severity: config.Warning})
 }
 
 func (w *warnings) checkRoute(path string, vs *networking.VirtualService, r *networking.HTTPRoute) {

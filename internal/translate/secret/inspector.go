@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -44,6 +45,7 @@ func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Probl
 		list = append(
 			list,
 			config.Problem{
+				Code:     code.InvalidCredential,
 				Key:      c.Key,
 				Field:    "data[" + key + "]",
 				Reason:   reason,

@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -57,7 +58,8 @@ func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 				where = "the namespace of the selected proxies, or unset"
 			}
 			list = append(list, config.Problem{
-				Key: x.from.Key, Field: x.field, Severity: config.Warning, Origin: x.from.Origin,
+				Code: code.ReferencedResourceNotFound,
+				Key:  x.from.Key, Field: x.field, Severity: config.Warning, Origin: x.from.Origin,
 				Reason: fmt.Sprintf("there is no %s %q in %s", want.Kind, want.Name, where),
 			})
 		}

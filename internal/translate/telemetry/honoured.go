@@ -6,6 +6,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -38,7 +39,7 @@ func unsupportedKind(kind string) string {
 func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
 	}
 	for i, metrics := range spec.GetMetrics() {
 		at := fmt.Sprintf("spec.metrics[%d]", i)
@@ -89,7 +90,7 @@ func isKnown(s *telemetry.MetricSelector) bool {
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Field: field, Reason: reason, Severity: config.Warning})
+		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
 	}
 	if fault := meshFormatFault(m); fault != "" {
 		warn("accessLogFormat", fault+": the default format is used")

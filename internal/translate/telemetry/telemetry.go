@@ -8,6 +8,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
@@ -85,12 +86,12 @@ func (t *Table) Problems(v *view.View) []config.Problem {
 	list := slices.Clone(t.For(v).Problems)
 	for _, namespace := range []string{v.Settings.RootNamespace, v.Key.Namespace} {
 		for _, s := range v.Snapshot.ShadowedTelemetries(namespace) {
-			list = append(list, config.Problem{Key: s.Key, Field: "spec.selector", Severity: config.Warning,
+			list = append(list, config.Problem{Code: code.MultipleTelemetriesWithoutWorkloadSelectors, Key: s.Key, Field: "spec.selector", Severity: config.Warning,
 				Reason: fmt.Sprintf("has no effect: the older %s is for the same workloads", s.Older)})
 		}
 	}
 	if k := v.Key.Telemetry; k.Ignored != (config.Key{}) {
-		list = append(list, config.Problem{Key: k.Ignored, Field: "spec.selector", Severity: config.Warning,
+		list = append(list, config.Problem{Code: code.ConflictingTelemetryWorkloadSelectors, Key: k.Ignored, Field: "spec.selector", Severity: config.Warning,
 			Reason: fmt.Sprintf("has no effect for workloads that the older %s selects too", k.Workload)})
 	}
 	slices.SortFunc(list, config.Problem.Compare)
@@ -146,7 +147,7 @@ type origin struct {
 }
 
 func (m *builder) addWarning(o origin, reason string) {
-	p := config.Problem{Key: o.key, Field: o.field, Reason: reason, Severity: config.Warning}
+	p := config.Problem{Code: code.FieldWithoutEffect, Key: o.key, Field: o.field, Reason: reason, Severity: config.Warning}
 	if o.key == (config.Key{}) {
 		p.Origin = "mesh configuration"
 	}

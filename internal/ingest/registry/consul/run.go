@@ -15,6 +15,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -351,7 +352,7 @@ func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 }
 
 func (r *run) problem(name, reason string) config.Problem {
-	return config.Problem{Key: r.key(name), Origin: r.Name(), Reason: reason, Severity: config.Warning}
+	return config.Problem{Code: code.UnreadableSource, Key: r.key(name), Origin: r.Name(), Reason: reason, Severity: config.Warning}
 }
 
 // namespace returns the namespace of the services: that of Consul, or "default".

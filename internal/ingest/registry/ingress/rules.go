@@ -10,6 +10,7 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -77,6 +78,7 @@ func (r *reader) addProblem(field, format string, args ...any) {
 	r.problems = append(
 		r.problems,
 		config.Problem{
+			Code:     code.RouteNotConverted,
 			Key:      r.key,
 			Field:    field,
 			Reason:   fmt.Sprintf(format, args...),

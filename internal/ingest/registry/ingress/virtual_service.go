@@ -7,6 +7,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -100,7 +101,8 @@ func shadowedProblem(host string, r, by ranked) config.Problem {
 		where = keyOf(by.of.name).String() + ": " + by.field
 	}
 	return config.Problem{
-		Key: keyOf(r.of.name), Field: r.field, Origin: r.of.origin, Severity: config.Warning,
+		Code: code.OverriddenObject,
+		Key:  keyOf(r.of.name), Field: r.field, Origin: r.of.origin, Severity: config.Warning,
 		Reason: "is never used: " + where + " is for the same path of host \"" + host + "\", and takes precedence",
 	}
 }

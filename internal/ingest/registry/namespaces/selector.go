@@ -7,6 +7,7 @@ import (
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -18,6 +19,7 @@ func parseSelectors(list []*meshconfig.LabelSelector) (selectors []labels.Select
 		selector, err := mesh.LabelSelector(s)
 		if err != nil {
 			wrong = append(wrong, config.Problem{
+				Code: code.InvalidMeshSetting,
 				Field: fmt.Sprintf(
 					"discoverySelectors[%d]",
 					i,

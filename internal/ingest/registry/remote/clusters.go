@@ -16,6 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -163,7 +164,8 @@ func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 				reason += "; the one from before stays in use"
 			}
 			problems[e.secret] = append(problems[e.secret], config.Problem{
-				Key: e.secret, Field: "data[" + string(e.id) + "]", Severity: config.Error, Reason: reason,
+				Code: code.UnreadableSource,
+				Key:  e.secret, Field: "data[" + string(e.id) + "]", Severity: config.Error, Reason: reason,
 			})
 		}
 		c.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/meshpilot/meshpilot/internal/base/watch"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 )
@@ -149,7 +150,8 @@ func keptProblem(c *config.Config, reason string) config.Problem {
 // here.
 func duplicateProblem(c, counts *config.Config) config.Problem {
 	return config.Problem{
-		Key: c.Key, Origin: c.Origin, Severity: config.Error,
+		Code: code.DuplicateObject,
+		Key:  c.Key, Origin: c.Origin, Severity: config.Error,
 		Reason: fmt.Sprintf("is also in %s, which takes precedence; this one is not used", counts.Origin),
 	}
 }

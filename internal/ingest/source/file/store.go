@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -113,6 +114,7 @@ func unreadableProblem(path string, err error) config.Problem {
 		err = p.Err // the path is named separately
 	}
 	return config.Problem{
+		Code:   code.UnreadableSource,
 		Origin: path, Severity: config.Error, Reason: "cannot be read, the last content read stays in use: " + err.Error(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/notify"
 	"github.com/meshpilot/meshpilot/internal/ingest/source"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -260,7 +261,7 @@ func (r *run) problemEvent(name string, reasons ...string) mesh.Event {
 	for _, text := range reasons {
 		p.List = append(
 			p.List,
-			config.Problem{Origin: "gateway of a network, " + name, Reason: text, Severity: config.Warning},
+			config.Problem{Code: code.UnreadableSource, Origin: "gateway of a network, " + name, Reason: text, Severity: config.Warning},
 		)
 	}
 	return mesh.Event{Source: r.Name(), Problems: p}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -121,7 +122,7 @@ func (f failure) problem(source string) config.Problem {
 	if f.whole {
 		what = "the API server"
 	}
-	return config.Problem{Origin: source, Severity: config.Error, Reason: what + " cannot be read: " + f.reason}
+	return config.Problem{Code: code.UnreadableSource, Origin: source, Severity: config.Error, Reason: what + " cannot be read: " + f.reason}
 }
 
 // failures returns the current failures, one per reason. A failure of connections is included only
@@ -165,7 +166,7 @@ func (s *store) shrinkProblems() []config.Problem {
 	var list []config.Problem
 	s.forEachStore(func(x *kindStore) {
 		if n := x.missingObjects(); n > 0 {
-			list = append(list, config.Problem{Origin: s.name, Severity: config.Error, Reason: fmt.Sprintf(
+			list = append(list, config.Problem{Code: code.UnreadableSource, Origin: s.name, Severity: config.Error, Reason: fmt.Sprintf(
 				"a list of %s lacks %d of %d objects; they stay in use until another one lacks them too",
 				x.title,
 				n,

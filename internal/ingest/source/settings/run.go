@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -136,7 +137,7 @@ func (r *run) applyText(x reading) {
 
 // setProblem replaces the Problems of an origin with one.
 func (r *run) setProblem(of int, severity config.Severity, reason string) {
-	r.setProblems(of, []config.Problem{{Reason: reason, Severity: severity}})
+	r.setProblems(of, []config.Problem{{Code: code.InvalidMeshSetting, Reason: reason, Severity: severity}})
 }
 
 // setProblems replaces the Problems of an origin.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -71,7 +72,7 @@ func (e *edit) reportUnnamed(n int, format string, args ...any) {
 func (e *edit) addFault(format string, args ...any) {
 	e.faulty = append(
 		e.faulty,
-		config.Problem{Origin: e.origin, Severity: config.Error, Reason: fmt.Sprintf(format, args...)},
+		config.Problem{Code: code.UnreadableSource, Origin: e.origin, Severity: config.Error, Reason: fmt.Sprintf(format, args...)},
 	)
 }
 
@@ -131,7 +132,8 @@ func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Con
 		return object, problems
 	}
 	return nil, []config.Problem{{
-		Key: key, Origin: e.origin, Severity: config.Error,
+		Code: code.UnreadableSource,
+		Key:  key, Origin: e.origin, Severity: config.Error,
 		Reason: "internal error, please report it with the control plane's log: " + err.Error() + ". This version is not used",
 	}}
 }
@@ -143,7 +145,8 @@ func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
 	switch {
 	case object == nil && h.object != nil:
 		problems = append(problems, config.Problem{
-			Key: key, Origin: e.origin, Severity: config.Warning, Reason: "has errors now; it stays in use as it was before",
+			Code: code.UnreadableSource,
+			Key:  key, Origin: e.origin, Severity: config.Warning, Reason: "has errors now; it stays in use as it was before",
 		})
 	case object != nil && (h.object == nil || h.object.Hash != object.Hash):
 		h.object = object

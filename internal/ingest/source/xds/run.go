@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -123,7 +124,7 @@ func (r *run) setProblem(ctx context.Context, problem string) {
 	r.problem = problem
 	list := &mesh.Problems{Scope: r.Name()}
 	if problem != "" {
-		list.List = []config.Problem{{Origin: r.Name(), Reason: problem, Severity: config.Error}}
+		list.List = []config.Problem{{Code: code.UnreadableSource, Origin: r.Name(), Reason: problem, Severity: config.Error}}
 	}
 	r.sendBatch(ctx, mesh.Batch{{Source: r.Name(), Problems: list}})
 }
