@@ -22,6 +22,8 @@ func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	d.addStrictFaults(strict, func(string) config.Severity { return config.Warning })
 	if err != nil {
 		d.addHardFault(err)
+		object.SetNamespace(d.Key.Namespace)
+		d.setPartial(object, &partialSpec{spec: object}, nil)
 		return
 	}
 	object.SetNamespace(d.Key.Namespace)

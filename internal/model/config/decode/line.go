@@ -23,6 +23,13 @@ type lines struct {
 // else the first line of the document. within is the path of the object in its document: "items[2]"
 // in a list, otherwise "". The first call parses the text.
 func (l *lines) lineOf(within, path string) int {
+	line, _ := l.positionOf(within, path)
+	return line
+}
+
+// positionOf returns the line like lineOf, and the column, from 1. The column is 0 if nothing of the
+// path exists.
+func (l *lines) positionOf(within, path string) (line, column int) {
 	if !l.parsed {
 		l.parsed = true
 		var doc yaml.Node
@@ -30,15 +37,16 @@ func (l *lines) lineOf(within, path string) int {
 			l.root = doc.Content[0]
 		}
 	}
-	line, at := l.first, l.root
+	line = l.first
+	at := l.root
 	rest := strings.TrimPrefix(within+"."+path, ".")
 	for at != nil && rest != "" {
-		var here int
-		if at, here, rest = descendPath(at, rest); here > 0 {
-			line = l.inFile(here)
+		var here *yaml.Node
+		if at, here, rest = descendPath(at, rest); here != nil {
+			line, column = l.inFile(here.Line), here.Column
 		}
 	}
-	return line
+	return line, column
 }
 
 // inFile converts a line of the document, from 1, to a line of the file. The YAML parser also
@@ -48,9 +56,10 @@ func (l *lines) inFile(line int) int {
 	return l.start + min(line, bytes.Count(l.text, []byte("\n"))+1)
 }
 
-// descendPath follows the first step of path from n. It returns the value found there, its line,
-// and the rest of the path. If there is no such value, it returns nil, 0 and "".
-func descendPath(n *yaml.Node, path string) (value *yaml.Node, line int, rest string) {
+// descendPath follows the first step of path from n. It returns the value found there, the node
+// whose position is that of the step (a key, or an item of a list), and the rest of the path. If
+// there is no such value, it returns nil, nil and "".
+func descendPath(n *yaml.Node, path string) (value, position *yaml.Node, rest string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -58,7 +67,7 @@ func descendPath(n *yaml.Node, path string) (value *yaml.Node, line int, rest st
 	case yaml.SequenceNode:
 		index, rest, found := strings.Cut(strings.TrimPrefix(path, "["), "]")
 		if i, err := strconv.Atoi(index); err == nil && found && i >= 0 && i < len(n.Content) {
-			return n.Content[i], n.Content[i].Line, rest
+			return n.Content[i], n.Content[i], rest
 		}
 	case yaml.MappingNode:
 		// Keys may contain dots and brackets, so the longest key that matches determines where a
@@ -69,14 +78,14 @@ func descendPath(n *yaml.Node, path string) (value *yaml.Node, line int, rest st
 			key := n.Content[i]
 			length := stepLength(path, key.Value)
 			if length > longest {
-				best, line, longest = n.Content[i+1], key.Line, length
+				best, position, longest = n.Content[i+1], key, length
 			}
 		}
 		if longest >= 0 {
-			return best, line, path[longest:]
+			return best, position, path[longest:]
 		}
 	}
-	return nil, 0, ""
+	return nil, nil, ""
 }
 
 // stepLength returns the length of the prefix of path that names key, or -1 if path does not begin

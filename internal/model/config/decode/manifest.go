@@ -103,6 +103,7 @@ func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem
 // its path in the document. If the document has faults, they are added and the object is not used.
 func (m *manifest) decodeObject(body []byte, within string, faults []config.Problem) Decoded {
 	d := Object(body).atLine(m, m.lines.first)
+	d.Within = within
 	if within != "" {
 		d.Line = m.lines.lineOf(within, "")
 	}
@@ -115,7 +116,10 @@ func (m *manifest) decodeObject(body []byte, within string, faults []config.Prob
 		p.Origin = formatOrigin(m.file, m.document, line)
 	}
 	for _, p := range faults {
-		p.Key, d.Config = d.Key, nil
+		if d.Config != nil {
+			d.Config, d.Partial = nil, d.Config
+		}
+		p.Key = d.Key
 		known := slices.ContainsFunc(
 			d.Problems,
 			func(q config.Problem) bool { return q.Field != "" && q.Field == p.Field && q.Reason == p.Reason },
@@ -124,10 +128,11 @@ func (m *manifest) decodeObject(body []byte, within string, faults []config.Prob
 			d.Problems = append(d.Problems, p)
 		}
 	}
-	if d.Config != nil {
-		c := *d.Config // d.Config is not shared yet, and its hash does not cover the origin
-		c.Origin = formatOrigin(m.file, m.document, d.Line)
-		d.Config = &c
+	// d.Config is not shared yet, and its hash does not cover the origin.
+	for _, c := range []*config.Config{d.Config, d.Partial} {
+		if c != nil {
+			c.Origin = formatOrigin(m.file, m.document, d.Line)
+		}
 	}
 	return d
 }

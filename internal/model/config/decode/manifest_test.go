@@ -94,6 +94,7 @@ spec:
   error: VirtualService/default/reviews (f.yaml#1:13): spec.http[0].route[0].destination.subst: unknown field; did you mean "subset"?
   error: VirtualService/default/reviews (f.yaml#1:14): spec.http[0].route[0].weight: must be a whole number, found the string "ten"
   error: VirtualService/default/reviews (f.yaml#1:15): spec.http[0].timeout: must be a duration in quotes such as "1.5s" or "1m", found the number 5
+  error: VirtualService/default/reviews (f.yaml#1:11): spec.http[0].match[0].headers[end.user].regex: invalid regular expression (RE2 syntax): missing closing ]: ` + "`[a`" + `
 `},
 		{"validation has lines too", "f.yaml", `apiVersion: networking.istio.io/v1
 kind: VirtualService

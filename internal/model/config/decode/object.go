@@ -21,6 +21,10 @@ type Decoded struct {
 	Key config.Key
 	// Config is the object. It is nil if the object has an Error or is of a kind that is not read.
 	Config *config.Config
+	// Partial is the object without the values that cannot be decoded, or with values that are
+	// invalid, if the object has an Error. It is for finding more mistakes and must not be used to
+	// generate configuration. It is nil if nothing of the object can be decoded.
+	Partial *config.Config
 	// Problems have their Key set if it is known or can be guessed for display.
 	Problems []config.Problem
 	// Foreign is set if the object is of a kind that is not read here: another program's, or a kind
@@ -29,6 +33,8 @@ type Decoded struct {
 	// Document and Line are the position of the object in its file, both from 1. They are 0 if the
 	// object was not read from a file.
 	Document, Line int
+	// Within is the path of the object in the document: "items[2]" in a list, otherwise "".
+	Within string
 }
 
 // IsUnreadable reports whether the name of the object could not be read. It returns false for a
@@ -137,18 +143,23 @@ func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	if err != nil {
 		d.addHardFault(err)
 	}
-	spec, problems := readSpec(info, e.Spec, stored)
+	spec, partial, problems := readSpec(info, e.Spec, stored)
 	for _, p := range problems {
 		d.addProblem(p.Severity, p.Field, p.Reason)
 	}
-	if !d.hasError() {
+	switch {
+	case !d.hasError():
 		d.setConfig(&e.Metadata, spec, Status(info.Kind, e.Status))
+	case partial != nil:
+		d.setPartial(&e.Metadata, partial, Status(info.Kind, e.Status))
+	case spec != nil && len(e.Spec) > 0: // the metadata is invalid
+		d.setPartial(&e.Metadata, &partialSpec{spec: spec}, Status(info.Kind, e.Status))
 	}
 }
 
-// setConfig sets the Config of a decoded object.
-func (d *Decoded) setConfig(meta metav1.Object, spec any, status *config.Status) {
-	c, err := config.New(config.Meta{
+// metaOf returns the metadata of the decoded object.
+func (d *Decoded) metaOf(meta metav1.Object, status *config.Status) config.Meta {
+	return config.Meta{
 		Key:             d.Key,
 		Labels:          meta.GetLabels(),
 		Annotations:     meta.GetAnnotations(),
@@ -156,7 +167,12 @@ func (d *Decoded) setConfig(meta metav1.Object, spec any, status *config.Status)
 		ResourceVersion: meta.GetResourceVersion(),
 		Generation:      meta.GetGeneration(),
 		Status:          status,
-	}, spec)
+	}
+}
+
+// setConfig sets the Config of a decoded object.
+func (d *Decoded) setConfig(meta metav1.Object, spec any, status *config.Status) {
+	c, err := config.New(d.metaOf(meta, status), spec)
 	if err != nil {
 		d.addError("", err.Error())
 		return
@@ -171,6 +187,6 @@ func (d *Decoded) validateConfig() {
 	}
 	d.Problems = append(d.Problems, config.Validate(d.Config)...)
 	if d.hasError() {
-		d.Config = nil
+		d.Config, d.Partial = nil, d.Config
 	}
 }

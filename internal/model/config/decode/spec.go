@@ -22,38 +22,41 @@ import (
 // (per_try_timeout). Durations may have any form that Go's time.ParseDuration accepts ("1m30s"), as
 // the Istio API documents them.
 func Spec(info api.KindInfo, body []byte) (proto.Message, []config.Problem) {
-	return readSpec(info, body, false)
+	spec, _, problems := readSpec(info, body, false)
+	return spec, problems
 }
 
 // readSpec decodes a spec and reports everything invalid as Problems, with its path; with an Error
 // the spec is nil. A missing spec is an empty one. If stored is set, unknown fields are Warnings.
-func readSpec(info api.KindInfo, body []byte, stored bool) (proto.Message, []config.Problem) {
+// partial is set if the spec has Errors: it is the spec without the wrong values. It is nil if the
+// rest cannot be decoded either.
+func readSpec(info api.KindInfo, body []byte, stored bool) (spec proto.Message, partial *partialSpec, list []config.Problem) {
 	at := field.NewPath("spec")
-	spec := info.NewSpec()
+	spec = info.NewSpec()
 	tree, err := parseJSON(body)
 	if err != nil {
-		return nil, []config.Problem{{Field: at.String(), Reason: err.Error(), Severity: config.Error}}
+		return nil, nil, []config.Problem{{Field: at.String(), Reason: err.Error(), Severity: config.Error}}
 	}
 	if tree == nil { // a missing spec is an empty one
-		return spec, nil
+		return spec, nil, nil
 	}
 	w := &walk{stored: stored}
 	tree = w.checkMessage(at, tree, spec.ProtoReflect().Descriptor())
 	if w.failed {
-		return nil, w.problems
+		return nil, newPartialSpec(info, tree, w.wrong), w.problems
 	}
 	if w.rewrote {
 		if body, err = json.Marshal(tree); err != nil {
-			return nil, []config.Problem{{Field: at.String(), Reason: err.Error(), Severity: config.Error}}
+			return nil, nil, []config.Problem{{Field: at.String(), Reason: err.Error(), Severity: config.Error}}
 		}
 	}
 	if err := protojson.Unmarshal(body, spec); err != nil {
 		// The walk reports everything that protojson refuses, with its path. This is a fault that
 		// the walk missed.
 		reason := strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0")
-		return nil, append(w.problems, config.Problem{Field: at.String(), Reason: reason, Severity: config.Error})
+		return nil, nil, append(w.problems, config.Problem{Field: at.String(), Reason: reason, Severity: config.Error})
 	}
-	return spec, w.problems
+	return spec, nil, w.problems
 }
 
 // parseJSON parses one JSON value, with numbers as json.Number. Empty text is nil. It returns an

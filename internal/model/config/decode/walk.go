@@ -25,10 +25,19 @@ type walk struct {
 	rewrote bool
 	// stored treats unknown fields as fields of a newer API: they are Warnings and are removed.
 	stored bool
+	// wrong has the paths of the Errors. These values are removed from the tree, so that the rest of
+	// the spec can be decoded.
+	wrong map[string]bool
 }
 
+// isWrong reports whether an Error was found at a path itself.
+func (w *walk) isWrong(at *field.Path) bool { return w.failed && w.wrong[at.String()] }
+
 func (w *walk) errorf(at *field.Path, format string, args ...any) {
-	w.failed = true
+	if w.wrong == nil {
+		w.wrong = map[string]bool{}
+	}
+	w.failed, w.wrong[at.String()] = true, true
 	w.problems = append(
 		w.problems,
 		config.Problem{Field: at.String(), Reason: fmt.Sprintf(format, args...), Severity: config.Error},
@@ -94,7 +103,9 @@ func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect
 			}
 			chosen[oneof.Name()] = fd.JSONName()
 		}
-		object[key] = w.checkValue(here, object[key], fd)
+		if object[key] = w.checkValue(here, object[key], fd); w.isWrong(here) {
+			delete(object, key)
+		}
 	}
 }
 
@@ -115,6 +126,7 @@ func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d
 	}
 	if !w.stored && !(isRetired && settings) {
 		w.errorf(at, "%s", reason)
+		delete(object, key)
 		return
 	}
 	delete(object, key)
@@ -135,7 +147,9 @@ func (w *walk) checkValue(at *field.Path, v any, fd protoreflect.FieldDescriptor
 			return v
 		}
 		for i := range list {
-			list[i] = w.checkSingle(at.Index(i), list[i], fd)
+			if list[i] = w.checkSingle(at.Index(i), list[i], fd); w.isWrong(at.Index(i)) {
+				list[i] = emptyItem(fd) // removing it would change the paths of the next items
+			}
 		}
 		return list
 	default:
@@ -153,7 +167,9 @@ func (w *walk) checkMap(at *field.Path, v any, fd protoreflect.FieldDescriptor) 
 		if reason := mapKeyFault(key, fd.MapKey()); reason != "" {
 			w.errorf(at.Key(key), "%s", reason)
 		}
-		object[key] = w.checkSingle(at.Key(key), object[key], fd.MapValue())
+		if object[key] = w.checkSingle(at.Key(key), object[key], fd.MapValue()); w.isWrong(at.Key(key)) {
+			delete(object, key)
+		}
 	}
 	return object
 }

@@ -1,0 +1,103 @@
+package decode
+
+import (
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// partialSpec is a spec without the values that cannot be decoded.
+type partialSpec struct {
+	spec any
+	// removed has the paths of these values.
+	removed map[string]bool
+}
+
+// newPartialSpec decodes a tree from which the wrong values were removed. It returns nil if the rest
+// cannot be decoded, for instance because the tree is not an object.
+func newPartialSpec(info api.KindInfo, tree any, removed map[string]bool) *partialSpec {
+	body, err := json.Marshal(tree)
+	if err != nil {
+		return nil
+	}
+	spec := info.NewSpec()
+	if protojson.Unmarshal(body, spec) != nil {
+		return nil
+	}
+	return &partialSpec{spec: spec, removed: removed}
+}
+
+// setPartial sets Partial and adds its Problems. It leaves out Problems that may only be due to a
+// removed value: those at its path, above it, below it, and required fields beside it.
+func (d *Decoded) setPartial(meta metav1.Object, partial *partialSpec, status *config.Status) {
+	c, err := config.New(d.metaOf(meta, status), partial.spec)
+	if err != nil {
+		return
+	}
+	d.Partial = c
+	for _, p := range config.Validate(c) {
+		if !partial.explains(p) {
+			d.Problems = append(d.Problems, p)
+		}
+	}
+}
+
+// explains reports whether a Problem may only be due to a removed value.
+func (s *partialSpec) explains(p config.Problem) bool {
+	for path := range s.removed {
+		if isAtOrBelow(p.Field, path) || isAtOrBelow(path, p.Field) {
+			return true
+		}
+		if at := strings.LastIndex(path, "."); at > 0 && parentPath(p.Field) == path[:at] && isAboutAbsence(p.Reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// isAboutAbsence reports whether a reason is that a field is not set.
+func isAboutAbsence(reason string) bool {
+	return strings.Contains(reason, "required") || strings.HasPrefix(reason, "is empty")
+}
+
+// parentPath returns a path without its last step.
+func parentPath(path string) string {
+	return path[:max(strings.LastIndexAny(path, ".["), 0)]
+}
+
+// isAtOrBelow reports whether path is the path parent or a path inside of it.
+func isAtOrBelow(path, parent string) bool {
+	rest, found := strings.CutPrefix(path, parent)
+	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// emptyItem returns the JSON of an empty item of a list.
+func emptyItem(fd protoreflect.FieldDescriptor) any {
+	switch fd.Kind() {
+	case protoreflect.MessageKind:
+		switch fd.Message().FullName() {
+		case "google.protobuf.Duration":
+			return "0s"
+		case "google.protobuf.StringValue", "google.protobuf.BytesValue":
+			return ""
+		case "google.protobuf.BoolValue":
+			return false
+		case "google.protobuf.ListValue":
+			return []any{}
+		default:
+			return map[string]any{}
+		}
+	case protoreflect.StringKind, protoreflect.BytesKind:
+		return ""
+	case protoreflect.BoolKind:
+		return false
+	default:
+		return json.Number("0")
+	}
+}
