@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -107,7 +108,7 @@ func (o *Objects) addManifest(name string, text []byte) {
 			o.List[d.Key] = d.Config
 		default:
 			o.Problems = append(o.Problems, config.Problem{
-				Key: d.Key, Origin: d.Config.Origin, Severity: config.Error,
+				Code: code.DuplicateObject, Key: d.Key, Origin: d.Config.Origin, Severity: config.Error,
 				Reason: "is also in " + o.List[d.Key].Origin + ", which takes precedence; this one is not used",
 			})
 		}
