@@ -149,7 +149,14 @@ func (c skewedClock) Now() time.Time {
 
 const grace = 300 * time.Millisecond
 
+// replica starts a Registrar, which ends with the test.
 func (l *lab) replica(name string) *replica {
+	x := l.newReplica(name)
+	x.start()
+	return x
+}
+
+func (l *lab) newReplica(name string) *replica {
 	x := &replica{l: l, groups: map[string]*config.Config{"vms": l.group}}
 	x.Registrar = New(Options{
 		Settings: Settings{Register: true, HealthChecks: true, Grace: grace}, Store: l.store, Instance: name,
@@ -164,6 +171,11 @@ func (l *lab) replica(name string) *replica {
 		Entries: l.entries,
 		Clock:   skewedClock{of: x},
 	})
+	return x
+}
+
+func (x *replica) start() {
+	l := x.l
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); x.Run(ctx) }()
@@ -174,7 +186,6 @@ func (l *lab) replica(name string) *replica {
 		func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return x.ctx != nil },
 		"the replica does not start",
 	)
-	return x
 }
 
 // entries returns all entries as config, as a control plane has them.

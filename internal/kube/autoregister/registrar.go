@@ -53,7 +53,8 @@ type Registrar struct {
 
 	workers   sync.WaitGroup
 	mu        sync.Mutex
-	ctx       context.Context // set while Run runs
+	ctx       context.Context // of Run; nil before it starts
+	ended     bool            // Run has ended
 	workloads map[entryKey]*workload
 }
 
@@ -109,18 +110,26 @@ func (noMetrics) EntryUnregistered() {}
 func (noMetrics) EntryDeleted()      {}
 func (noMetrics) EntryError()        {}
 
-// Run maintains entries until ctx ends. Remaining work is left to the replicas to which the
-// workloads reconnect, or to the leader.
+// Run maintains entries until ctx ends, also of workloads that connected before. Remaining work is
+// left to the replicas to which the workloads reconnect, or to the leader. Run must be called once.
 func (r *Registrar) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx = ctx
+	for _, w := range r.workloads {
+		r.start(ctx, w)
+	}
 	r.mu.Unlock()
 	r.markUnreturned(ctx, r.clock.Now())
 	<-ctx.Done()
 	r.mu.Lock()
-	r.ctx = nil
+	r.ended = true
 	r.mu.Unlock()
 	r.workers.Wait()
+}
+
+// start starts the goroutine of a workload.
+func (r *Registrar) start(ctx context.Context, w *workload) {
+	r.workers.Go(func() { w.run(ctx) })
 }
 
 // Handles reports whether the proxy's entry or health is maintained here.
@@ -134,7 +143,7 @@ func (r *Registrar) Handles(p *mesh.Proxy) bool {
 const connectTimeout = 2 * time.Second
 
 // Connect registers a stream of a proxy and waits for the first registration attempt, up to
-// connectTimeout. It returns nil if the proxy is not handled here or Run is not running. The error
+// connectTimeout. It returns nil if the proxy is not handled here or Run has ended. The error
 // is a [*RegistrationError] or the context's. Otherwise the caller must call Close when the stream
 // ends.
 func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, error) {
@@ -194,12 +203,12 @@ func (r *Registrar) checkIdentity(p *mesh.Proxy, namespace, account string) erro
 	return nil
 }
 
-// addConnection adds a stream to its workload and starts the workload's goroutine if necessary. It
-// returns nil if Run is not running.
+// addConnection adds a stream to its workload. If the workload is new, its goroutine is started, by
+// Run if that has not started yet. addConnection returns nil if Run has ended.
 func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctx == nil {
+	if r.ended {
 		return nil
 	}
 	w := r.workloads[k]
@@ -212,8 +221,9 @@ func (r *Registrar) addConnection(k entryKey, p *mesh.Proxy) *Connection {
 			streams:   map[*Connection]struct{}{},
 		}
 		r.workloads[k] = w
-		ctx := r.ctx
-		defer r.workers.Go(func() { w.run(ctx) })
+		if ctx := r.ctx; ctx != nil {
+			defer r.start(ctx, w) // after its proxy is set
+		}
 	}
 	c := &Connection{w: w, since: r.clock.Now(), registered: make(chan struct{})}
 	w.mu.Lock()

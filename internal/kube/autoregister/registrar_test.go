@@ -81,6 +81,31 @@ func TestTemplateCountsWhereTheProxySaysNothing(t *testing.T) {
 	})
 }
 
+// TestConnectionBeforeRunIsRegistered connects a workload before Run: the port of xDS may be open
+// before the goroutine of Run.
+func TestConnectionBeforeRunIsRegistered(t *testing.T) {
+	inMemory(t, func(l *lab) {
+		x := l.newReplica("a")
+		connected := make(chan *Connection, 1)
+		go func() {
+			c, err := x.Connect(l.Context(), l.vm())
+			if err != nil {
+				l.Errorf("connect: %v", err)
+			}
+			connected <- c
+		}()
+		l.eventually(
+			func() bool { x.Registrar.mu.Lock(); defer x.Registrar.mu.Unlock(); return len(x.workloads) == 1 },
+			"the workload is not added",
+		)
+		x.start()
+		if c := <-connected; c == nil {
+			l.Fatal("the connection is not handled")
+		}
+		l.eventually(func() bool { return l.get(vmName) != nil }, "the workload is not registered")
+	})
+}
+
 func TestEntryStaysForTheGracePeriod(t *testing.T) {
 	inStores(t, func(l *lab) {
 		x := l.replica("a")
