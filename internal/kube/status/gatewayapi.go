@@ -54,7 +54,11 @@ func (w *Writer) LeadGatewayAPIRevision(ctx context.Context, desired DesiredStat
 func (w *Writer) writeGatewayAPI(ctx context.Context, desired DesiredStatuses, mine func(revision string) bool) {
 	news, end := w.Applied.subscribe()
 	defer end()
-	tags := newRevisionTags(w.Dynamic, w.Applied.Notify)
+	tags, err := newRevisionTags(w.Dynamic, w.Applied.Notify)
+	if err != nil {
+		w.Log.Error("revision tags cannot be watched; no status of the Gateway API is written", "error", err)
+		return
+	}
 	stop := tags.run(ctx)
 	defer stop()
 	selects := func(revision string) bool {

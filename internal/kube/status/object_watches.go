@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -82,20 +80,14 @@ func (w *objectWatches) watchKind(kind api.Kind) error {
 	if err != nil {
 		return err
 	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(w.client, gvr, metav1.NamespaceAll, 0, nil, nil).Informer()
-	err = errors.Join(
-		informer.SetTransform(func(o any) (any, error) { return trimObject(kind, o) }),
-		// The informer retries. Errors are reported by the configuration source, which watches the
-		// same objects.
-		informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}),
-	)
+	informer, err := newInformer(w.client, informerOptions{
+		resource: gvr,
+		trim:     func(o any) (any, error) { return trimObject(kind, o) },
+		handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { w.changed() }, UpdateFunc: func(_, _ any) { w.changed() },
+		},
+	})
 	if err != nil {
-		return err
-	}
-	tell := func() { w.changed() }
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { tell() }, UpdateFunc: func(_, _ any) { tell() },
-	}); err != nil {
 		return err
 	}
 	w.informers[kind] = informer

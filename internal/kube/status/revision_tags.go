@@ -5,11 +5,9 @@ import (
 	"slices"
 
 	"istio.io/api/label"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -19,20 +17,20 @@ type revisionTags struct {
 	informer cache.SharedIndexInformer
 }
 
-// newRevisionTags returns tags that call changed after each change. It sends no request.
-func newRevisionTags(client dynamic.Interface, changed func()) revisionTags {
-	resource := schema.GroupVersionResource{
-		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
-	}
-	informer := dynamicinformer.NewFilteredDynamicInformer(client, resource, metav1.NamespaceAll, 0, nil,
-		func(o *metav1.ListOptions) { o.LabelSelector = label.IoIstioTag.Name }).Informer()
-	// None of these fails before the informer has started. It retries failed watches.
-	_ = informer.SetTransform(trimTag)
-	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
+// newRevisionTags returns tags that call changed after each change. It sends no request. It returns
+// an error if the informer cannot be set up.
+func newRevisionTags(client dynamic.Interface, changed func()) (revisionTags, error) {
+	informer, err := newInformer(client, informerOptions{
+		resource: schema.GroupVersionResource{
+			Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations",
+		},
+		selector: label.IoIstioTag.Name,
+		trim:     trimTag,
+		handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { changed() }, UpdateFunc: func(_, _ any) { changed() }, DeleteFunc: func(any) { changed() },
+		},
 	})
-	return revisionTags{informer}
+	return revisionTags{informer}, err
 }
 
 // run starts the watch. The returned function blocks until it has ended after ctx.
