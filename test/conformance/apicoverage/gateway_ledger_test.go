@@ -118,6 +118,11 @@ func (g *gatewayLedger) checkLine(t *testing.T, s gatewaySubject, l *Line) {
 		t.Errorf("%s is %s, but its case %s does not set it", l.Field, l.State, l.By)
 	}
 	switch l.State {
+	case Default:
+		path, value, isValue := strings.Cut(l.Field, "=")
+		if d := defaultValue(g.schemas[s.Kind.Name()], path); isValue && d != "" && d != value {
+			t.Errorf("%s is not the default: the API server sets %s", l.Field, d)
+		}
 	case As:
 		if like := likeField(s, l.Like); like == nil || like != structField(s.Spec, l.Field) {
 			t.Errorf("%s is not as %s: they are of different types", l.Field, l.Like)

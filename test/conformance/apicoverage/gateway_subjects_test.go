@@ -129,8 +129,8 @@ func gatewaySchemas(t *testing.T) map[string]apiextensionsv1.JSONSchemaProps {
 	return schemas
 }
 
-// enumValues returns the values of the enum at a JSON path, nil for a field that is no enum.
-func enumValues(s apiextensionsv1.JSONSchemaProps, path string) []string {
+// schemaAt returns the schema of the field at a JSON path, of the elements if the field is a list.
+func schemaAt(s apiextensionsv1.JSONSchemaProps, path string) apiextensionsv1.JSONSchemaProps {
 	for name := range strings.SplitSeq(path, ".") {
 		if s.Items != nil {
 			s = *s.Items.Schema
@@ -140,6 +140,20 @@ func enumValues(s apiextensionsv1.JSONSchemaProps, path string) []string {
 	if s.Items != nil {
 		s = *s.Items.Schema
 	}
+	return s
+}
+
+// defaultValue returns the value that the API server sets for a missing field, or "" if it sets none.
+func defaultValue(s apiextensionsv1.JSONSchemaProps, path string) string {
+	if d := schemaAt(s, path).Default; d != nil {
+		return strings.Trim(string(d.Raw), `"`)
+	}
+	return ""
+}
+
+// enumValues returns the values of the enum at a JSON path, nil for a field that is no enum.
+func enumValues(s apiextensionsv1.JSONSchemaProps, path string) []string {
+	s = schemaAt(s, path)
 	var list []string
 	for _, v := range s.Enum {
 		list = append(list, strings.Trim(string(v.Raw), `"`))
