@@ -148,6 +148,7 @@ func (e *environment) applyTo(o *discovery.Options) {
 	o.Features.AcceptAnyTrustDomain = e.boolOr("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", false)
 	o.Features.SendUnhealthy = e.boolOr("PILOT_SEND_UNHEALTHY_ENDPOINTS", false)
 	o.Features.PersistentSessions = e.boolOr("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", false)
+	o.Features.InferencePools = e.boolOr("ENABLE_GATEWAY_API_INFERENCE_EXTENSION", false)
 	o.Features.AcceptAnyServer = !e.boolOr("VERIFY_CERTIFICATE_AT_CLIENT", true)
 	if v, ok := e.lookup("PILOT_TRACE_SAMPLING"); ok && v != "" {
 		if e.setFloat("PILOT_TRACE_SAMPLING", &o.Features.TraceSampling); o.Features.TraceSampling == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/gatewayapi/controller"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/credential"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // gatewaySecretsStream is the name under which the Secrets and ConfigMaps of Gateway API objects are
@@ -19,6 +20,7 @@ const gatewaySecretsStream = "certificates of Gateway API objects"
 func (s *server) newGateways() *gatewayapi.Converter {
 	return gatewayapi.New(gatewayapi.Options{
 		Domain: s.options.Domain, Deploys: s.options.ConfigFromCluster(), Recovery: s.recovery, Now: time.Now,
+		Cluster: mesh.ClusterID(s.options.ClusterID), InferencePools: s.options.Features.InferencePools,
 		MeshSessions:        s.options.Features.PersistentSessions,
 		OnReferencesChanged: s.readGatewayCertificates,
 		OnStatusesChanged:   func([]config.Key) { s.notifyStatus() }, OnDeploymentsChanged: s.notifyGatewayDeployments,

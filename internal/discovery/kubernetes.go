@@ -23,6 +23,9 @@ func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	}
 	if rules {
 		kinds = append(kinds, kubesource.ConfigKinds()...)
+		if !o.Features.InferencePools {
+			kinds = slices.DeleteFunc(kinds, func(k api.Kind) bool { return k == api.InferencePool })
+		}
 	}
 	f := kubesource.New(kubesource.Options{
 		Client: s.client, Name: o.ClusterFeedName(), Kinds: kinds, Namespaces: o.AppNamespaces(), Revision: o.Revision,

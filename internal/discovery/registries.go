@@ -34,7 +34,7 @@ func (s *server) converters() []registry.Converter {
 		// does. An API server has a controller for that.
 		EndpointsFromPods: !s.options.ServicesFromCluster(),
 		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, SelectWorkloadEntries: o.SelectWorkloadEntries,
-		ClusterSet: o.ClusterSet, Labels: o.Labels, DiscoverGateways: o.DiscoverGateways, Recovery: s.recovery,
+		ClusterSet: o.ClusterSet, InferencePools: s.options.Features.InferencePools, Labels: o.Labels, DiscoverGateways: o.DiscoverGateways, Recovery: s.recovery,
 	})
 	s.health.AddPendingEndpoints(services.PendingEndpoints)
 	s.clusterSets.Add(id, services)

@@ -74,6 +74,10 @@ type Features struct {
 	// PersistentSessions makes callers of services with sessions (mesh.Service.Session) return to
 	// the same endpoint (default false; PILOT_ENABLE_PERSISTENT_SESSION_FILTER).
 	PersistentSessions bool
+	// InferencePools lets routes of the Gateway API have InferencePools as backends: listeners of
+	// gateways get the filter that asks endpoint pickers (default false;
+	// ENABLE_GATEWAY_API_INFERENCE_EXTENSION).
+	InferencePools bool
 	// SendUnhealthy sends endpoints that are not ready also for services whose DestinationRule has
 	// minHealthPercent, and disables Envoy's panic mode, so that they are never called (default
 	// false; PILOT_SEND_UNHEALTHY_ENDPOINTS).

@@ -101,7 +101,8 @@ func SelectorMatches(selector, labels map[string]string) bool {
 	return true
 }
 
-// selectedEndpoints returns the endpoints of all workloads that the service selects, one per port,
+// selectedEndpoints returns the endpoints of all workloads that the service selects, one per port
+// (of an InferencePool, one per PoolPorts),
 // sorted by workload. Left out are workloads that are not ready, unless the service publishes them,
 // addresses that its resolution does not accept, and ports without a target.
 func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
@@ -114,7 +115,7 @@ func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 			continue
 		}
 		for _, p := range s.Ports {
-			if port := targetPort(s, p, w); port != 0 {
+			for _, port := range targetPorts(s, p, w) {
 				list = append(list, newEndpoint(s, w, p, port))
 			}
 		}
@@ -125,9 +126,22 @@ func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 			cmp.Compare(a.Workload, b.Workload),
 			cmp.Compare(a.Cluster, b.Cluster),
 			cmp.Compare(a.ServicePort, b.ServicePort),
+			cmp.Compare(a.Port, b.Port),
 		)
 	})
 	return list
+}
+
+// targetPorts returns the ports of a workload that a service port maps to: the result of targetPort,
+// or all ports of an InferencePool.
+func targetPorts(s *mesh.Service, p mesh.Port, w *mesh.Workload) []uint32 {
+	if len(s.PoolPorts) > 0 {
+		return s.PoolPorts
+	}
+	if port := targetPort(s, p, w); port != 0 {
+		return []uint32{port}
+	}
+	return nil
 }
 
 // targetPort returns the port of a workload that a service port maps to, or 0 if the workload does

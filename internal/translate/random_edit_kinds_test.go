@@ -78,7 +78,7 @@ spec:
 kind: GRPCRoute
 apiVersion: gateway.networking.k8s.io/v1
 metadata: {META}
-spec: {parentRefs: [{name: a, namespace: default}], rules: [{matches: [{method: {service: example.«A|B»}}], backendRefs: [{name: static, namespace: default, port: 80}]}]}
+spec: {parentRefs: [{name: a, namespace: default}], rules: [{matches: [{method: {service: example.«A|B»}}], backendRefs: [{name: static, namespace: default, port: 80}«|, {group: inference.networking.k8s.io, kind: InferencePool, name: a}»]}]}
 ---
 kind: TLSRoute
 apiVersion: gateway.networking.k8s.io/v1
@@ -109,6 +109,14 @@ kind: XBackendTrafficPolicy
 apiVersion: gateway.networking.x-k8s.io/v1alpha1
 metadata: {META}
 spec: {targetRefs: [{group: "", kind: Service, name: «static|a»}], retryConstraint: {budget: {percent: «10|50»}}}
+---
+kind: InferencePool
+apiVersion: inference.networking.k8s.io/v1
+metadata: {META}
+spec:
+  selector: {matchLabels: {app: «a|b»}}
+  targetPorts: [{number: 8000}«|, {number: 8001}»]
+  endpointPickerRef: {name: «static|gone», failureMode: «FailOpen|FailClose», port: {number: 80}}
 `
 
 // templateEdit returns a random version of the template of a kind, or "" if there is none.

@@ -103,6 +103,7 @@ func (x *exchange) forwardRequest(a *routev3.RouteAction) []Ending {
 		if c.share == 0 {
 			continue
 		}
+		x.addPicker(c)
 		e := x.forwardTo(c, a)
 		if e.Kind == Forwarded {
 			e.Timeout, e.PerTry, e.Retries, e.Mirrors = timeout, perTry, retries, mirrors

@@ -213,7 +213,8 @@ func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
 		return session.GetSessionState() == nil
 	}
 	matched, ok := unpackAny(f.GetTypedConfig(), new(matchingv3.ExtensionWithMatcher))
-	return ok && matched.GetXdsMatcher() == nil && matched.GetMatcher() == nil //nolint:staticcheck // deprecated, and still evaluated
+	matcher := matched.GetXdsMatcher()
+	return ok && matcher.GetMatcherType() == nil && matcher.GetOnNoMatch() == nil && matched.GetMatcher() == nil //nolint:staticcheck // deprecated, and still evaluated
 }
 
 // combineBranches returns the endings for each open branch, with shares multiplied and delays

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -18,8 +19,8 @@ type Desired struct {
 	// Generation is the generation of the object that the status was computed from. It is not
 	// written to objects of another generation.
 	Generation int64
-	// Value is *gatewayv1.GatewayClassStatus, *GatewayStatus, *ListenerSetStatus, *RouteStatus or
-	// *PolicyStatus. It has only entries of this project's controllers, and no transition times.
+	// Value is *gatewayv1.GatewayClassStatus, *GatewayStatus, *ListenerSetStatus, *RouteStatus,
+	// *PolicyStatus or *inferencev1.InferencePoolStatus. It has only entries of this project's controllers, and no transition times.
 	// Equal pointers mean equal values.
 	Value any
 }
@@ -147,6 +148,8 @@ func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool,
 		next["listeners"] = m.mergeListeners(d["listeners"], desired["listeners"])
 	case *gatewayv1.RouteStatus:
 		next = map[string]any{"parents": m.mergeByController(d["parents"], desired["parents"], "parentRef")}
+	case *inferencev1.InferencePoolStatus:
+		next = map[string]any{"parents": m.mergePoolParents(d["parents"], desired["parents"])}
 	case *gatewayv1.PolicyStatus:
 		next = map[string]any{"ancestors": m.mergeByController(d["ancestors"], desired["ancestors"], "ancestorRef")}
 	default:

@@ -147,6 +147,34 @@ func (m *statusMerger) mergeByController(current, desired any, ref string) any {
 	return next
 }
 
+// mergePoolParents returns the parents of an InferencePool. Unlike in the statuses of routes, the name
+// of the controller is optional: an entry without one is own if its parent is desired, as Istio writes
+// it and as definitions before v1.1 store it. The entry that the definition sets by default is removed.
+func (m *statusMerger) mergePoolParents(current, desired any) any {
+	wanted := slices.Clone(objectsOf(desired))
+	var next []any
+	for _, had := range objectsOf(current) {
+		ref, _ := had["parentRef"].(map[string]any)
+		controller := stringField(had, "controllerName")
+		i := slices.IndexFunc(wanted, func(e map[string]any) bool { return reflect.DeepEqual(e["parentRef"], had["parentRef"]) })
+		switch {
+		case i >= 0 && (controller == "" || m.isOwn(controller)):
+			if controller == "" {
+				delete(wanted[i], "controllerName")
+			}
+			next = append(next, m.entry(had, wanted[i]))
+			wanted = slices.Delete(wanted, i, i+1)
+		case m.isOwn(controller), stringField(ref, "kind") == "Status" && stringField(ref, "name") == "default":
+		default:
+			next = append(next, had)
+		}
+	}
+	for _, e := range wanted {
+		next = append(next, m.entry(nil, e))
+	}
+	return next
+}
+
 // entry returns a desired entry whose conditions have transition times. had is the current one, or
 // nil.
 func (m *statusMerger) entry(had, desired map[string]any) map[string]any {

@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -87,6 +88,8 @@ const (
 	BackendTLSPolicy  Kind = "BackendTLSPolicy"
 	// XBackendTrafficPolicy is experimental and has an API group of its own.
 	XBackendTrafficPolicy Kind = "XBackendTrafficPolicy"
+	// InferencePool is of the Gateway API Inference Extension, with an API group of its own.
+	InferencePool Kind = "InferencePool"
 )
 
 // KindInfo describes one kind.
@@ -121,6 +124,7 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 		mcs     = "multicluster.x-k8s.io"
 		gw      = "gateway.networking.k8s.io"
 		gwx     = "gateway.networking.x-k8s.io"
+		gie     = "inference.networking.k8s.io"
 	)
 	three := []string{"v1", "v1beta1", "v1alpha3"}
 	two := []string{"v1", "v1beta1"}
@@ -381,9 +385,16 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 			Versions:  []string{"v1alpha1"},
 			NewObject: func() metav1.Object { return new(gatewayx.XBackendTrafficPolicy) },
 		},
+		{
+			Kind:      InferencePool,
+			Group:     gie,
+			Plural:    "inferencepools",
+			Versions:  core,
+			NewObject: func() metav1.Object { return new(inferencev1.InferencePool) },
+		},
 	}
 	for i := range list {
-		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || list[i].Group == mcs || list[i].Group == gw || list[i].Group == gwx
+		list[i].Custom = strings.Contains(list[i].Group, ".istio.io") || slices.Contains([]string{mcs, gw, gwx, gie}, list[i].Group)
 	}
 	return list
 })

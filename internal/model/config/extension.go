@@ -92,6 +92,8 @@ type HTTPExtension struct {
 type BackendFilters struct {
 	CORS       *CORSPolicy `json:",omitempty"`
 	Authorizer *Authorizer `json:",omitempty"`
+	// Picker chooses the endpoint of each request; nil if the load balancer does.
+	Picker *EndpointPicker `json:",omitempty"`
 }
 
 // Authorizers returns all authorizers of the rule: its own, and the ones of its backends.
@@ -107,6 +109,28 @@ func (x *HTTPExtension) Authorizers() []*Authorizer {
 		}
 	}
 	return list
+}
+
+// Pickers returns the endpoint pickers of the rule's backends. Duplicates are kept.
+func (x *HTTPExtension) Pickers() []*EndpointPicker {
+	var list []*EndpointPicker
+	for _, b := range x.Backends {
+		if b.Picker != nil {
+			list = append(list, b.Picker)
+		}
+	}
+	return list
+}
+
+// EndpointPicker is an external service that chooses the endpoint of each request to an
+// InferencePool, by the protocol of the Gateway API Inference Extension.
+type EndpointPicker struct {
+	// Host and Port are the destination of Envoy's external processing (ext_proc).
+	Host string
+	Port uint32
+	// FailOpen forwards requests to any endpoint of the pool if the picker fails. Otherwise such
+	// requests are answered with an error.
+	FailOpen bool `json:",omitempty"`
 }
 
 // Authorizer is an external service that checks requests. Requests are refused if it does not answer.

@@ -103,6 +103,9 @@ type Service struct {
 	// matches. The pods of a Kubernetes Service come from EndpointSlices, so its selector matches
 	// only WorkloadEntries; that of a ServiceEntry matches both.
 	SelectsPods, SelectsWorkloadEntries bool
+	// PoolPorts are the ports at which each selected workload serves the service, which has one port
+	// then: an InferencePool. A picker chooses the endpoint of each request. Nil for other services.
+	PoolPorts []uint32
 	// AliasOf is the target hostname of an Alias.
 	AliasOf Hostname
 	// Accounts are SPIFFE IDs that are accepted for the service in addition to those of its

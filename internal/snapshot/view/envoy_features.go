@@ -31,12 +31,15 @@ const (
 	// OpenTelemetryLogService is OpenTelemetryAccessLogConfig.grpc_service. Older versions have
 	// common_config in its place.
 	OpenTelemetryLogService
+	// SelectedHostKey is OverrideHost.selected_host_key, by which the endpoint picker of an
+	// InferencePool receives the endpoint that answered.
+	SelectedHostKey
 )
 
 // ClusterFeatures are the features that clusters depend on. ListenerFeatures are the features that
 // listeners depend on. No other resources depend on a feature.
 const (
-	ClusterFeatures  = TransportSocketMatcher | RetryBudgetInterval
+	ClusterFeatures  = TransportSocketMatcher | RetryBudgetInterval | SelectedHostKey
 	ListenerFeatures = BoundedStats | FormattedSpanTags | DisabledContextPropagation | OpenTelemetryLogService
 )
 
@@ -53,11 +56,12 @@ type envoyFeature struct {
 
 // envoyFeatures is the list of all features. The versions were found by loading all golden cases
 // into each of them.
-func envoyFeatures() [7]envoyFeature {
-	return [7]envoyFeature{
+func envoyFeatures() [8]envoyFeature {
+	return [8]envoyFeature{
 		{BoundedStats, 39, "envoy.access_loggers.stats"},
 		{FilterChain, 39, "envoy.filters.http.filter_chain"},
 		{TransportSocketMatcher, 37, ""},
+		{SelectedHostKey, 38, ""},
 		{RetryBudgetInterval, 39, ""},
 		{FormattedSpanTags, 37, ""},
 		{DisabledContextPropagation, 38, ""},

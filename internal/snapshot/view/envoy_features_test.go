@@ -16,7 +16,10 @@ func TestLacks(t *testing.T) {
 	s := fixture.New(t, nil, nil).Snapshot()
 	names := []string{"envoy.access_loggers.stats", "envoy.filters.http.filter_chain"}
 	minor := func(n uint32) mesh.EnvoyVersion { return mesh.EnvoyVersion{Major: 1, Minor: n, Patch: 2} }
-	const before37 = view.TransportSocketMatcher | view.FormattedSpanTags | view.OpenTelemetryLogService
+	const (
+		before38 = view.DisabledContextPropagation | view.SelectedHostKey
+		before37 = before38 | view.TransportSocketMatcher | view.FormattedSpanTags | view.OpenTelemetryLogService
+	)
 	for name, tc := range map[string]struct {
 		version    mesh.EnvoyVersion
 		extensions []string
@@ -29,11 +32,11 @@ func TestLacks(t *testing.T) {
 		"newer than any known": {version: minor(55), extensions: names},
 		"1.38":                 {version: minor(38), extensions: names[:1], inside: true, want: view.BoundedStats | view.RetryBudgetInterval},
 		"1.37": {version: minor(37), extensions: names[:1], inside: true,
-			want: view.BoundedStats | view.RetryBudgetInterval | view.DisabledContextPropagation},
+			want: view.BoundedStats | view.RetryBudgetInterval | before38},
 		"1.36": {version: minor(36), extensions: []string{}, inside: true,
-			want: view.BoundedStats | view.RetryBudgetInterval | view.DisabledContextPropagation | before37},
+			want: view.BoundedStats | view.RetryBudgetInterval | before37},
 		"1.36 without extensions": {version: minor(36), inside: true,
-			want: view.BoundedStats | view.RetryBudgetInterval | view.DisabledContextPropagation | before37},
+			want: view.BoundedStats | view.RetryBudgetInterval | before37},
 		"current, built without the logger": {version: minor(40), extensions: names[1:], want: view.BoundedStats},
 		"extensions alone":                  {extensions: names[:1], inside: true},
 	} {
@@ -78,7 +81,7 @@ func TestVersionsShareClasses(t *testing.T) {
 func TestFeaturesArePartOfResources(t *testing.T) {
 	features := []view.EnvoyFeatures{
 		view.BoundedStats, view.TransportSocketMatcher, view.RetryBudgetInterval, view.FormattedSpanTags,
-		view.DisabledContextPropagation, view.OpenTelemetryLogService,
+		view.DisabledContextPropagation, view.OpenTelemetryLogService, view.SelectedHostKey,
 	}
 	if i := slices.IndexFunc(features, func(f view.EnvoyFeatures) bool {
 		return (view.ClusterFeatures|view.ListenerFeatures)&f == 0 || f.FirstMinorVersion() <= view.OldestEnvoy

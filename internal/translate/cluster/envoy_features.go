@@ -29,6 +29,9 @@ func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	).GetRetryBudget().GetBudgetInterval() != nil {
 		used |= view.RetryBudgetInterval
 	}
+	if len(in.Service.PoolPorts) > 0 {
+		used |= view.SelectedHostKey
+	}
 	return used
 }
 

@@ -79,6 +79,7 @@ func Outbound(in OutboundInput) *clusterv3.Cluster {
 		}
 		applyLocality(c, policy.LocalityOf(mesh, p, in.Service))
 	}
+	in.applyPickedEndpoints(c)
 	http := outboundProtocol(in.Proxy, port, mesh, p.GetConnectionPool().GetHttp())
 	http.applyConnectionPool(p.GetConnectionPool())
 	http.applyErrorCodes(p.GetOutlierDetection())

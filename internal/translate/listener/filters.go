@@ -80,6 +80,9 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	if of.perRoute {
 		add("envoy.filters.http.composite", routeFilter())
 	}
+	if of.perRoute && a.settings.Features.InferencePools {
+		list = append(list, endpointPickerFilter())
+	}
 	if of.callsOn && a.peers {
 		add("envoy.filters.http.set_filter_state", requestMark()) // for all clusters
 	}

@@ -93,6 +93,9 @@ func (t *translation) rankedRoutes() []rankedRoute {
 				for _, a := range x.Authorizers() {
 					encoded.addCluster(t.authorizerCluster(a))
 				}
+				for _, p := range x.Pickers() {
+					encoded.addCluster(t.pickerCluster(p))
+				}
 				list = append(list, rankedRoute{x.Order, encoded})
 			}
 		}

@@ -43,6 +43,10 @@ func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute,
 	}
 	if len(r.GetRoute()) == 1 {
 		t.setFilters(out.TypedPerFilterConfig, x.Backends[0])
+		if t.refuses(x.Backends[0]) {
+			out.GetRoute().ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: invalidCluster}
+			out.GetRoute().ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
+		}
 		return
 	}
 	clusters := out.GetRoute().GetWeightedClusters().GetClusters()
@@ -52,6 +56,10 @@ func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute,
 		}
 		clusters[0].TypedPerFilterConfig = map[string]*anypb.Any{}
 		t.setFilters(clusters[0].TypedPerFilterConfig, x.Backends[i])
+		if t.refuses(x.Backends[i]) {
+			clusters[0].Name = invalidCluster
+			out.GetRoute().ClusterNotFoundResponseCode = routev3.RouteAction_INTERNAL_SERVER_ERROR
+		}
 		clusters = clusters[1:]
 	}
 }
@@ -65,5 +73,8 @@ func (t *translation) setFilters(configs map[string]*anypb.Any, f config.Backend
 		configs[routeFilter] = resource.Pack(runFilter(
 			"envoy.filters.http.ext_authz", authorizerConfig(f.Authorizer, t.authorizerCluster(f.Authorizer)),
 		))
+	}
+	if f.Picker != nil && t.isVisible(pickerDestination(f.Picker)) {
+		configs[pickerFilter] = resource.Pack(pickerConfig(f.Picker, t.pickerCluster(f.Picker)))
 	}
 }

@@ -45,6 +45,8 @@ type target struct {
 	// port is the default port of destinations, or 0 for the port where requests were received.
 	// Only gateways set it.
 	port uint32
+	// missing is set if the proxies see no service with the host.
+	missing bool
 }
 
 // translation translates one VirtualService.

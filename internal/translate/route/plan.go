@@ -195,7 +195,7 @@ func (p *planner) routesInput(vs *snapshot.VirtualService, in routesInput) (rout
 	var targets []target
 	for _, host := range in.uses.hosts {
 		t := target{host: host, service: destination.Host(p.v, host)}
-		t.session = sessionOf(p.v, p.v.Service(t.service))
+		t.session, t.missing = sessionOf(p.v, p.v.Service(t.service)), p.v.Service(t.service) == nil
 		if rule := p.v.DestinationRule(t.service); hasHashPolicy(rule) {
 			t.rule = rule
 			from = append(slices.Clip(from), rule.From...)

@@ -19,8 +19,8 @@ type uses struct {
 	sources []*networking.HTTPMatchRequest
 }
 
-// usesOf returns the destinations' hosts of a VirtualService's HTTP routes, including mirrors and
-// authorizers, and its matches with conditions on the caller.
+// usesOf returns the destinations' hosts of a VirtualService's HTTP routes, including mirrors,
+// authorizers and endpoint pickers, and its matches with conditions on the caller.
 func usesOf(vs *snapshot.VirtualService) *uses {
 	u := &uses{vs: vs}
 	note := func(d *networking.Destination) {
@@ -46,6 +46,9 @@ func usesOf(vs *snapshot.VirtualService) *uses {
 		for i := range x.HTTP {
 			for _, a := range x.HTTP[i].Authorizers() {
 				note(authorizerDestination(a))
+			}
+			for _, p := range x.HTTP[i].Pickers() {
+				note(pickerDestination(p))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	"sigs.k8s.io/yaml"
@@ -25,7 +26,7 @@ type gatewaySubject struct {
 	Spec reflect.Type
 }
 
-// gatewaySubjects returns all kinds of the Gateway API, of both channels.
+// gatewaySubjects returns all kinds of the Gateway API, of both channels, and that of its Inference Extension.
 func gatewaySubjects() []gatewaySubject {
 	return []gatewaySubject{
 		{"GatewayClass", api.GatewayClass, reflect.TypeFor[gatewayv1.GatewayClassSpec]()},
@@ -39,6 +40,7 @@ func gatewaySubjects() []gatewaySubject {
 		{"ReferenceGrant", api.ReferenceGrant, reflect.TypeFor[gatewayv1.ReferenceGrantSpec]()},
 		{"BackendTLSPolicy", api.BackendTLSPolicy, reflect.TypeFor[gatewayv1.BackendTLSPolicySpec]()},
 		{"XBackendTrafficPolicy", api.XBackendTrafficPolicy, reflect.TypeFor[gatewayx.BackendTrafficPolicySpec]()},
+		{"InferencePool", api.InferencePool, reflect.TypeFor[inferencev1.InferencePoolSpec]()},
 	}
 }
 
@@ -100,17 +102,24 @@ func structField(t reflect.Type, path string) reflect.Type {
 	return nil
 }
 
-// gatewaySchemas returns the schemas of the specs in the experimental channel by kind. They have what
+// gatewaySchemas returns the schemas of the specs in the experimental channel, and of the Inference Extension, by kind. They have what
 // the Go types lack: the values of enums.
 func gatewaySchemas(t *testing.T) map[string]apiextensionsv1.JSONSchemaProps {
 	t.Helper()
-	dir, err := program.Module{Dir: root}.SourceOf(t.Context(), "sigs.k8s.io/gateway-api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	paths, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for module, files := range map[string]string{
+		"sigs.k8s.io/gateway-api":                     "config/crd/experimental/*.yaml",
+		"sigs.k8s.io/gateway-api-inference-extension": "config/crd/bases/inference.networking.k8s.io_*.yaml",
+	} {
+		dir, err := program.Module{Dir: root}.SourceOf(t.Context(), module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	schemas := map[string]apiextensionsv1.JSONSchemaProps{}
 	for _, path := range paths {

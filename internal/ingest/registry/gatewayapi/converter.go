@@ -18,6 +18,11 @@ import (
 type Options struct {
 	// Domain is the DNS suffix of services (default "cluster.local").
 	Domain string
+	// Cluster is the cluster of the objects (default "Kubernetes").
+	Cluster mesh.ClusterID
+	// InferencePools lets HTTPRoutes and GRPCRoutes have InferencePools as backends
+	// (ENABLE_GATEWAY_API_INFERENCE_EXTENSION). If false, InferencePools are not read.
+	InferencePools bool
 	// Deploys is set if gateways are deployed for Gateways. Their addresses are then the addresses
 	// of the deployed Service. If false, the addresses are those in spec.addresses.
 	Deploys bool
@@ -56,6 +61,8 @@ type Converter struct {
 	// rules are the DestinationRules of each target of policies and the bundles of each policy, and policyRefs the objects that each
 	// policy refers to.
 	rules, policyRefs map[config.Key][]config.Key
+	// poolRefs are the objects that each InferencePool refers to.
+	poolRefs map[config.Key][]config.Key
 
 	indexes  indexes
 	dirty    dirty
@@ -72,6 +79,7 @@ var _ registry.Converter = (*Converter)(nil)
 // New returns a Converter without objects.
 func New(o Options) *Converter {
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
+	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	c := &Converter{
 		options:  o,
 		guard:    registry.Guard{Recovery: o.Recovery, Source: source},
@@ -79,6 +87,7 @@ func New(o Options) *Converter {
 		gateways: map[name]*gateway{},
 		routes:   map[config.Key]*routed{},
 		rules:    map[config.Key][]config.Key{}, policyRefs: map[config.Key][]config.Key{},
+		poolRefs: map[config.Key][]config.Key{},
 		dirty:    newDirty(),
 		emitted:  newEmitted(),
 		secrets:  newSecretReferences(),

@@ -16,6 +16,7 @@ import (
 // emitted contains an Emitter per kind of event, so that only differences are emitted.
 type emitted struct {
 	objects  *registry.Emitter[config.Key, *config.Config]
+	services *registry.Emitter[config.Key, *mesh.Service] // by InferencePool
 	problems *registry.ProblemEmitter[config.Key]
 }
 
@@ -23,8 +24,30 @@ func newEmitted() emitted {
 	same := func(a, b *config.Config) bool { return a.Hash == b.Hash && a.Origin == b.Origin }
 	return emitted{
 		objects:  registry.NewEmitter[config.Key](same),
+		services: registry.NewEmitter[config.Key](func(a, b *mesh.Service) bool { return a.Hash == b.Hash }),
 		problems: registry.NewProblemEmitter(source, config.Key.String),
 	}
+}
+
+// emitService emits the service of an InferencePool if it differs from the one emitted last. A nil s
+// deletes it.
+func (e *emitted) emitService(out mesh.Batch, pool config.Key, s *mesh.Service) mesh.Batch {
+	if s == nil {
+		e.services.Delete(pool)
+	} else {
+		e.services.Set(pool, s)
+	}
+	for _, x := range e.services.Drain() {
+		if x.HasNew {
+			out = append(out, mesh.Event{Source: source, Service: x.New})
+			continue
+		}
+		gone := &mesh.Service{
+			ServiceKey: x.Old.ServiceKey, Provider: x.Old.Provider, Cluster: x.Old.Cluster, Name: x.Old.Name, From: x.Old.From,
+		}
+		out = append(out, mesh.Event{Op: mesh.Delete, Source: source, Service: gone})
+	}
+	return out
 }
 
 // pendingChanges are the changes of statuses and Deployments since the last call of notify.

@@ -14,7 +14,7 @@ import (
 )
 
 // flush converts the marked objects, and appends the events of changed results: classes, then
-// Gateways, then routes, then the statuses of Gateways, which contain the number of attached
+// Gateways, then routes, then InferencePools, then the statuses of Gateways, which contain the number of attached
 // routes.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
@@ -29,6 +29,7 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 		out = c.flushRoute(out, k)
 	}
 	clear(c.dirty.routes)
+	out = c.flushPools(out)
 	for _, n := range sortedNames(c.dirty.statuses) {
 		out = c.flushGatewayStatus(out, n)
 	}
@@ -113,7 +114,7 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 }
 
 // flushRoute converts a route again, emits its objects and Problems, and sets its status. It marks
-// the statuses of its Gateways and the policies of its backends. If the conversion panics, only the
+// the statuses of its Gateways, the policies of its backends and its InferencePools. If the conversion panics, only the
 // Problem is emitted.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
@@ -134,6 +135,9 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	for _, ref := range slices.Concat(state.refs, now.refs) {
 		for p := range c.objects.policies.Values(ref) {
 			c.dirty.policies[p] = struct{}{}
+		}
+		if ref.Kind == api.InferencePool {
+			c.dirty.pools[ref] = struct{}{}
 		}
 	}
 	state.attachments, state.refs = now.attachments, now.refs

@@ -26,11 +26,12 @@ import (
 // state is the result of all batches of a Converter.
 type state struct {
 	objects  map[config.Key]*config.Config
+	services map[config.Key]*mesh.Service // by InferencePool
 	problems map[string][]config.Problem
 }
 
 func newState() *state {
-	return &state{map[config.Key]*config.Config{}, map[string][]config.Problem{}}
+	return &state{map[config.Key]*config.Config{}, map[config.Key]*mesh.Service{}, map[string][]config.Problem{}}
 }
 
 // apply adds the events that the Converter created. It fails the test if a delete names an object
@@ -44,6 +45,10 @@ func (s *state) apply(t testing.TB, batch mesh.Batch) {
 			delete(s.problems, e.Problems.Scope)
 		case e.Problems != nil:
 			s.problems[e.Problems.Scope] = e.Problems.List
+		case e.Service != nil && e.Op == mesh.Delete:
+			delete(s.services, e.Service.From)
+		case e.Service != nil:
+			s.services[e.Service.From] = e.Service
 		case e.Op == mesh.Delete:
 			if s.objects[e.Config.Key] == nil {
 				t.Errorf("%s is deleted, but does not exist", e.Config.Key)
@@ -74,6 +79,25 @@ func (s *state) text(t testing.TB, statuses *gatewayapi.Statuses) (objects, stat
 		}
 		fmt.Fprintf(&o, "# %s from %s\n%s", k, c.Extension.Source, yamlOf(t, spec))
 		fmt.Fprintf(&o, "%s---\n", yamlOf(t, []byte(`{"extension":`+string(extension)+`}`)))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.services), config.Key.Compare) {
+		service := *s.services[k]
+		service.Hash = 0
+		body, err := json.Marshal(service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set map[string]any // without empty fields
+		if err := json.Unmarshal(body, &set); err != nil {
+			t.Fatal(err)
+		}
+		maps.DeleteFunc(set, func(_ string, v any) bool {
+			return v == nil || v == "" || v == false || v == 0.0 || fmt.Sprint(v) == "map[]"
+		})
+		if body, err = json.Marshal(set); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&o, "# service of %s\n%s---\n", k, yamlOf(t, body))
 	}
 	all := maps.Collect(statuses.All())
 	for _, k := range slices.SortedFunc(maps.Keys(all), config.Key.Compare) {
@@ -122,9 +146,11 @@ func inputs(t testing.TB, text []byte) mesh.Batch {
 // depends only on the set of objects.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, c *golden.Case) {
-		o := gatewayapi.Options{Deploys: c.Has("deploys")}
-		if c.Has("deploys") {
-			c.Input("deploys")
+		o := gatewayapi.Options{Deploys: c.Has("deploys"), InferencePools: c.Has("pools")}
+		for _, option := range []string{"deploys", "pools"} {
+			if c.Has(option) {
+				c.Input(option)
+			}
 		}
 		batch := inputs(t, c.Input("config.yaml"))
 		converter, s := gatewayapi.New(o), newState()
@@ -158,7 +184,7 @@ func TestGolden(t *testing.T) {
 			deletes = append(deletes, mesh.Event{Op: mesh.Delete, Config: e.Config})
 		}
 		s.apply(t, converter.Convert(deletes))
-		if len(s.objects)+len(s.problems)+converter.Statuses().Len()+converter.Deployments().Len() > 0 {
+		if len(s.objects)+len(s.services)+len(s.problems)+converter.Statuses().Len()+converter.Deployments().Len() > 0 {
 			t.Errorf("left are %v, %v, %d statuses, %d deployments", s.objects, s.problems, converter.Statuses().Len(), converter.Deployments().Len())
 		}
 	})

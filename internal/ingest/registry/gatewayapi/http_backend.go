@@ -17,10 +17,17 @@ func (r *routeReader) destinations(
 	filtered := false
 	for i, b := range x.backends {
 		at := fmt.Sprintf("%s.backendRefs[%d]", x.field, i)
-		to, v := r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
-		r.resolve(v)
 		weight := weightOf(b.Weight)
 		f := r.convertFilters(at, b.Filters)
+		var to *networking.Destination
+		var picker *config.EndpointPicker
+		if isPool(b.BackendObjectReference) {
+			to, picker = r.poolBackend(at, b.BackendObjectReference, &f.supported)
+		} else {
+			var v verdict
+			to, v = r.converter.backend(r.object.Key, r.inMesh, at, b.BackendObjectReference, &r.refs)
+			r.resolve(v)
+		}
 		r.resolve(f.resolved)
 		if to != nil && len(x.backends) == 1 {
 			x.filters.addBackend(at, &f)
@@ -37,8 +44,8 @@ func (r *routeReader) destinations(
 			continue
 		}
 		list = append(list, &networking.HTTPRouteDestination{Destination: to, Weight: int32(weight), Headers: f.headers}) //nolint:gosec // limited by the API
-		backends = append(backends, config.BackendFilters{CORS: f.cors, Authorizer: f.authorizer})
-		filtered = filtered || f.cors != nil || f.authorizer != nil
+		backends = append(backends, config.BackendFilters{CORS: f.cors, Authorizer: f.authorizer, Picker: picker})
+		filtered = filtered || f.cors != nil || f.authorizer != nil || picker != nil
 	}
 	if !filtered {
 		backends = nil

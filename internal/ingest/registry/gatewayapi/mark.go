@@ -130,7 +130,7 @@ func (c *Converter) markReferences(k config.Key) {
 	}
 }
 
-// markKey marks a Gateway, policy or route. For a ListenerSet it marks the Gateway, if the set
+// markKey marks a Gateway, policy, InferencePool or route. For a ListenerSet it marks the Gateway, if the set
 // exists.
 func (c *Converter) markKey(k config.Key) {
 	switch {
@@ -142,6 +142,8 @@ func (c *Converter) markKey(k config.Key) {
 		}
 	case k.Kind == api.BackendTLSPolicy:
 		c.dirty.policies[k] = struct{}{}
+	case k.Kind == api.InferencePool:
+		c.dirty.pools[k] = struct{}{}
 	default:
 		c.dirty.routes[k] = struct{}{}
 	}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -27,11 +28,13 @@ func isRoute(kind api.Kind) bool {
 }
 
 // isInput reports whether the Converter reads objects of a kind. It reads EndpointSlices only if
-// gateways are deployed.
+// gateways are deployed, and InferencePools only if they are enabled.
 func (c *Converter) isInput(kind api.Kind) bool {
 	switch kind {
 	case api.EndpointSlice:
 		return c.options.Deploys
+	case api.InferencePool:
+		return c.options.InferencePools
 	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy, api.XBackendTrafficPolicy,
 		api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
 		return true
@@ -75,6 +78,7 @@ type dirty struct {
 	statuses map[name]struct{} // Gateways whose status alone must be computed again
 	policies map[config.Key]struct{}
 	targets  map[config.Key]struct{} // targets of policies
+	pools    map[config.Key]struct{} // InferencePools
 	lone     map[name]struct{}       // ListenerSets, whose Gateway may not exist
 }
 
@@ -82,6 +86,7 @@ func newDirty() dirty {
 	return dirty{
 		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
 		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, targets: map[config.Key]struct{}{}, lone: map[name]struct{}{},
+		pools: map[config.Key]struct{}{},
 	}
 }
 
@@ -147,6 +152,9 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	case api.EndpointSlice:
 		was, is := specOf[*discoveryv1.EndpointSlice](old), specOf[*discoveryv1.EndpointSlice](now)
 		return func() { c.markSlice(k, was, is) }
+	case api.InferencePool:
+		_ = specOf[*inferencev1.InferencePool](now)
+		return func() { c.dirty.pools[k] = struct{}{}; c.markReferences(k) }
 	case api.Service:
 		_ = specOf[*corev1.Service](now)
 	case api.ServiceImport:

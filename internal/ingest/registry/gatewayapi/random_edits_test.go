@@ -128,6 +128,26 @@ apiVersion: gateway.networking.x-k8s.io/v1alpha1
 metadata: {name: another}
 spec: {targetRefs: [{group: "", kind: Service, name: web}, {group: networking.istio.io, kind: ServiceEntry, name: db}], retryConstraint: {budget: {interval: «5s|x»}}}
 ---
+kind: InferencePool
+apiVersion: inference.networking.k8s.io/v1
+metadata: {name: pool}
+spec:
+  selector: {matchLabels: {app: «a|b»}}
+  targetPorts: [{number: 8000}«|, {number: 8001}»]
+  endpointPickerRef: {name: «web|gone», failureMode: «FailOpen|FailClose», port: {number: 80}}
+---
+kind: HTTPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: pools, namespace: other}
+spec:
+  parentRefs: [{name: a, namespace: default}«|, {name: b, namespace: other}»]
+  rules: [{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: pool, namespace: default}«|, {name: web, port: 80}»]}]
+---
+kind: ReferenceGrant
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: pools}
+spec: {from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: other}], to: [{group: inference.networking.k8s.io, kind: InferencePool, name: «pool|x»}]}
+---
 kind: Namespace
 metadata: {name: other, labels: {team: «x|other»}}
 ---
@@ -207,7 +227,7 @@ func newEdited(t *testing.T, deploys bool, objects mesh.Batch) *edited {
 	t.Helper()
 	e := &edited{state: newState()}
 	e.converter = gatewayapi.New(gatewayapi.Options{
-		Deploys: deploys, OnReferencesChanged: func(list []config.Key) { e.references = slices.Clone(list) },
+		Deploys: deploys, InferencePools: true, OnReferencesChanged: func(list []config.Key) { e.references = slices.Clone(list) },
 	})
 	e.state.apply(t, e.converter.Convert(append(slices.Clone(objects), mesh.Event{Op: mesh.Synced})))
 	return e

@@ -80,3 +80,21 @@ func requireTrue(t *testing.T, route string, status *gatewayapi.Status) {
 		}
 	}
 }
+
+// TestInferencePoolSample: the route and the pool of the sample are accepted, without Problems.
+func TestInferencePoolSample(t *testing.T) {
+	text, err := os.ReadFile("../../../../samples/gateway-api/inference-pool.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, s := gatewayapi.New(gatewayapi.Options{InferencePools: true}), newState()
+	s.apply(t, c.Convert(inputs(t, text)))
+	if len(s.problems) != 0 || len(s.services) != 1 {
+		t.Errorf("problems are %v, services %v", s.problems, s.services)
+	}
+	status := c.Statuses().Get(config.Key{Kind: api.HTTPRoute, Namespace: "default", Name: "models"})
+	if status == nil {
+		t.Fatal("the route has no status")
+	}
+	requireTrue(t, "models", status)
+}

@@ -45,6 +45,9 @@ type Options struct {
 	// DiscoverGateways uses Gateways of the Gateway API as network gateways (the control plane's
 	// default is true; PILOT_MULTI_NETWORK_DISCOVER_GATEWAY_API).
 	DiscoverGateways bool
+	// InferencePools leaves out the Services that Istio creates for InferencePools, because their
+	// services are converted from the InferencePools.
+	InferencePools bool
 	// Remote is set if config is read from another cluster.
 	Remote bool
 	// ClusterSet selects the supported parts of the Multi-Cluster Services API.
@@ -165,7 +168,7 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind
-	if op == mesh.Delete {
+	if op == mesh.Delete || c.options.InferencePools && isPoolService(object) {
 		object = nil
 	}
 	switch kind {
@@ -187,6 +190,13 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 		return false
 	}
 	return true
+}
+
+// isPoolService reports whether an object is the Service that Istio creates for an InferencePool, or
+// one of its EndpointSlices, which have the labels of their Service.
+func isPoolService(object *config.Config) bool {
+	return (object.Kind == api.Service || object.Kind == api.EndpointSlice) &&
+		object.Labels["internal.istio.io/service-semantics"] == "inferencepool"
 }
 
 // setSettings applies the settings that s contains. If the networks or the trust domain differ, it

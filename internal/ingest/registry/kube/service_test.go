@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
 func TestService(t *testing.T) {
@@ -219,5 +220,32 @@ func TestSettings(t *testing.T) {
 	check("spiffe://td2"+sa, "spiffe://td2"+vm, "net-1", "net-1")
 	if said := c.Convert(mesh.Batch{{Settings: &mesh.Settings{Mesh: &meshconfig.MeshConfig{TrustDomain: "td2"}}}}); len(said) != 1 {
 		t.Errorf("settings that change nothing give %d events, want only themselves", len(said))
+	}
+}
+
+// TestPoolServices leaves out the Services that Istio creates for InferencePools, and their
+// EndpointSlices, if InferencePools are enabled.
+func TestPoolServices(t *testing.T) {
+	objects, err := fixture.Decode([]byte(`
+kind: Service
+apiVersion: v1
+metadata: {name: llama-ip-fc5a1047, labels: {internal.istio.io/service-semantics: inferencepool}}
+spec: {clusterIP: None, selector: {app: llama}, ports: [{name: http-0, port: 54321}]}
+---
+kind: EndpointSlice
+apiVersion: discovery.k8s.io/v1
+metadata: {name: llama, labels: {kubernetes.io/service-name: llama-ip-fc5a1047, internal.istio.io/service-semantics: inferencepool}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1]}]
+ports: [{name: http-0, port: 8000}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for enabled, want := range map[bool]int{false: 2, true: 0} {
+		c := kube.New(kube.Options{InferencePools: enabled})
+		if out := c.Convert(fixture.Events(mesh.Upsert, objects...)); len(out) != want {
+			t.Errorf("enabled %t: %d events, want %d", enabled, len(out), want)
+		}
 	}
 }

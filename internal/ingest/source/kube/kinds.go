@@ -49,7 +49,8 @@ func isDispensable(kind api.Kind) bool {
 		api.ListenerSet,
 		api.ReferenceGrant,
 		api.BackendTLSPolicy,
-		api.XBackendTrafficPolicy:
+		api.XBackendTrafficPolicy,
+		api.InferencePool:
 		return true
 	default:
 		return false

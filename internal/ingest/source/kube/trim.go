@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -134,5 +135,7 @@ func trimGateway(object metav1.Object) {
 		o.Status = gatewayv1.PolicyStatus{}
 	case *gatewayx.XBackendTrafficPolicy:
 		o.Status = gatewayv1.PolicyStatus{}
+	case *inferencev1.InferencePool:
+		o.Status = inferencev1.InferencePoolStatus{}
 	}
 }

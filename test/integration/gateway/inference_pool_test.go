@@ -1,0 +1,465 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// pickerServer is an endpoint picker. It reads the whole body of a request and chooses the endpoint that the header
+// x-pick names. It adds the endpoint that has answered, as Envoy reports it, to the response.
+type pickerServer struct {
+	procv3.UnimplementedExternalProcessorServer
+	mu     sync.Mutex
+	bodies []string
+	// silent makes it accept requests without an answer.
+	silent bool
+}
+
+// startPicker starts a picker at an address and returns it with its port.
+func startPicker(t *testing.T, address string) (*pickerServer, int) {
+	t.Helper()
+	p := &pickerServer{}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	procv3.RegisterExternalProcessorServer(server, p)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return p, listener.Addr().(*net.TCPAddr).Port
+}
+
+// Process answers the messages of one request and its response, in the body mode FULL_DUPLEX_STREAMED.
+func (p *pickerServer) Process(stream procv3.ExternalProcessor_ProcessServer) error {
+	var pick string
+	var body []byte
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) || stream.Context().Err() != nil {
+				return nil
+			}
+			return err
+		}
+		var answers []*procv3.ProcessingResponse
+		switch m := message.GetRequest().(type) {
+		case *procv3.ProcessingRequest_RequestHeaders:
+			pick = headerOf(m.RequestHeaders, "x-pick")
+			if m.RequestHeaders.GetEndOfStream() {
+				answers = pickAnswers(pick, nil, true)
+			}
+		case *procv3.ProcessingRequest_RequestBody:
+			if body = append(body, m.RequestBody.GetBody()...); m.RequestBody.GetEndOfStream() {
+				answers = pickAnswers(pick, body, false)
+				p.record(string(body))
+			}
+		case *procv3.ProcessingRequest_ResponseHeaders:
+			served := message.GetMetadataContext().GetFilterMetadata()["envoy.lb"].GetFields()["x-gateway-destination-endpoint-served"]
+			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseHeaders{
+				ResponseHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{HeaderMutation: setHeader("x-served", served.GetStringValue())}},
+			}}}
+		case *procv3.ProcessingRequest_ResponseBody:
+			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseBody{
+				ResponseBody: bodyAnswer(m.ResponseBody.GetBody(), m.ResponseBody.GetEndOfStream()),
+			}}}
+		case *procv3.ProcessingRequest_RequestTrailers:
+			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}}
+		case *procv3.ProcessingRequest_ResponseTrailers:
+			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &procv3.TrailersResponse{}}}}
+		}
+		for _, a := range answers {
+			if p.isSilent() {
+				continue
+			}
+			if err := stream.Send(a); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p *pickerServer) record(body string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bodies = append(p.bodies, body)
+}
+
+func (p *pickerServer) isSilent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent
+}
+
+// received returns the number of bodies that the picker has received, and the last one.
+func (p *pickerServer) received() (n int, last string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n = len(p.bodies); n > 0 {
+		last = p.bodies[n-1]
+	}
+	return n, last
+}
+
+func headerOf(h *procv3.HttpHeaders, name string) string {
+	for _, v := range h.GetHeaders().GetHeaders() {
+		if v.GetKey() == name {
+			return string(v.GetRawValue())
+		}
+	}
+	return ""
+}
+
+// pickAnswers returns the answers to a request: the endpoints in a header and in the metadata, as the protocol requires,
+// and the body unchanged. Without endpoints the picker leaves the choice to the gateway.
+func pickAnswers(pick string, body []byte, bodyless bool) []*procv3.ProcessingResponse {
+	headers := &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{
+		RequestHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{ClearRouteCache: true}},
+	}}
+	if pick != "" {
+		headers.GetRequestHeaders().Response.HeaderMutation = setHeader("x-gateway-destination-endpoint", pick)
+		chosen, err := structpb.NewStruct(map[string]any{"envoy.lb": map[string]any{"x-gateway-destination-endpoint": pick}})
+		if err != nil {
+			panic(err)
+		}
+		headers.DynamicMetadata = chosen
+	}
+	if bodyless {
+		return []*procv3.ProcessingResponse{headers}
+	}
+	return []*procv3.ProcessingResponse{headers, {Response: &procv3.ProcessingResponse_RequestBody{RequestBody: bodyAnswer(body, true)}}}
+}
+
+func setHeader(name, value string) *procv3.HeaderMutation {
+	return &procv3.HeaderMutation{SetHeaders: []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: name, RawValue: []byte(value)}}}}
+}
+
+func bodyAnswer(body []byte, end bool) *procv3.BodyResponse {
+	return &procv3.BodyResponse{Response: &procv3.CommonResponse{BodyMutation: &procv3.BodyMutation{
+		Mutation: &procv3.BodyMutation_StreamedResponse{StreamedResponse: &procv3.StreamedBodyResponse{Body: body, EndOfStream: end}},
+	}}}
+}
+
+// poolText is a gateway with routes to three pools: of two pods with two ports each, whose picker works, and of the
+// same pods with a picker that has no endpoints, which fails closed and open. The numbers are the ports of the
+// listener, both ports of the pods, and the ports of the pickers: one that works, and one at which nothing listens.
+const poolText = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: istio-system}
+spec: {gatewayClassName: istio, listeners: [{name: http, port: %[1]d, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: models, namespace: istio-system}
+spec:
+  parentRefs: [{name: edge}]
+  rules:
+  - {matches: [{path: {value: /picked}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: picked}]}
+  - matches: [{path: {value: /split}}]
+    backendRefs:
+    - {group: inference.networking.k8s.io, kind: InferencePool, name: picked, weight: 1}
+    - {group: inference.networking.k8s.io, kind: InferencePool, name: other, weight: 1}
+    - {group: networking.istio.io, kind: ServiceEntry, name: plain, port: 80, weight: 1}
+  - {matches: [{path: {value: /closed}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: closed}]}
+  - {matches: [{path: {value: /open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: open}]}
+  - {matches: [{path: {value: /refused-closed}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: refused-closed}]}
+  - {matches: [{path: {value: /refused-open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: refused-open}]}
+  - {matches: [{path: {value: /hidden-closed}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: hidden-closed}]}
+  - {matches: [{path: {value: /hidden-open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: hidden-open}]}
+  - {matches: [{path: {value: /missing-closed}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: missing-closed}]}
+  - {matches: [{path: {value: /missing-open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: missing-open}]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: plain, namespace: istio-system}
+spec: {hosts: [plain.example.com], resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP, targetPort: %[6]d}], endpoints: [{address: 127.0.0.1}]}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: picked, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}, {number: %[3]d}], endpointPickerRef: {name: picker, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: other, namespace: istio-system}
+spec: {selector: {matchLabels: {app: other}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: second, port: {number: 9002}}}
+` + poolFailures + poolPods
+
+// poolFailures are pools whose picker has no endpoint, refuses connections, is hidden from the gateway, or does not exist.
+const poolFailures = `
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: closed, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: empty, failureMode: FailClose, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: open, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: empty, failureMode: FailOpen, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: refused-closed, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: refusing, failureMode: FailClose, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: refused-open, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: refusing, failureMode: FailOpen, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: hidden-closed, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: hidden, failureMode: FailClose, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: hidden-open, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: hidden, failureMode: FailOpen, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: missing-closed, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: missing, failureMode: FailClose, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: missing-open, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: missing, failureMode: FailOpen, port: {number: 9002}}}
+`
+
+// poolPods are the pods of the pools, and the Services and pods of the pickers.
+const poolPods = `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: m1, namespace: istio-system, labels: {app: model}}
+status: {podIP: 127.0.0.1, phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: m2, namespace: istio-system, labels: {app: model}}
+status: {podIP: 127.0.0.2, phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: o, namespace: istio-system, labels: {app: other}}
+status: {podIP: 127.0.0.3, phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: picker, namespace: istio-system, labels: {app: picker}}
+status: {podIP: 127.0.0.1, phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: picker, namespace: istio-system}
+spec: {selector: {app: picker}, clusterIP: 10.0.0.1, ports: [{name: grpc, port: 9002, targetPort: %[4]d, appProtocol: http2}, {name: http-metrics, port: 9090}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: second, namespace: istio-system}
+spec: {selector: {app: picker}, clusterIP: 10.0.0.2, ports: [{name: grpc, port: 9002, targetPort: %[7]d, appProtocol: http2}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: empty, namespace: istio-system}
+spec: {selector: {app: nothing}, clusterIP: 10.0.0.3, ports: [{name: grpc, port: 9002, appProtocol: http2}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hidden, namespace: istio-system, annotations: {networking.istio.io/exportTo: "~"}}
+spec: {selector: {app: picker}, clusterIP: 10.0.0.5, ports: [{name: grpc, port: 9002, targetPort: %[4]d, appProtocol: http2}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: refusing, namespace: istio-system}
+spec: {selector: {app: picker}, clusterIP: 10.0.0.4, ports: [{name: grpc, port: 9002, targetPort: %[5]d, appProtocol: http2}]}
+`
+
+// pools is a gateway with pools behind it.
+type pools struct {
+	*testing.T
+	port    int
+	ports   [2]int // of the pods
+	pickers [2]*pickerServer
+}
+
+// modelBackend starts a model server at an address, which answers with the address and the body of the request. A port of
+// 0 is chosen.
+func modelBackend(t *testing.T, ip string, port int) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", ip, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := listener.Addr().(*net.TCPAddr)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s", at, body)
+	})}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return at.Port
+}
+
+func startPools(t *testing.T) *pools {
+	s := &pools{T: t, port: serving.FreePort(t)}
+	for i := range s.ports {
+		s.ports[i] = modelBackend(t, "127.0.0.1", 0)
+		modelBackend(t, "127.0.0.2", s.ports[i])
+	}
+	modelBackend(t, "127.0.0.3", s.ports[0])
+	var pickers [2]int
+	for i := range pickers {
+		s.pickers[i], pickers[i] = startPicker(t, "127.0.0.1:0")
+	}
+	edge := gatewayenv.Start(t, gatewayenv.Options{
+		Env:      []string{"ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true"},
+		AgentEnv: []string{`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`},
+	})
+	edge.Write("pools.yaml", fmt.Sprintf(poolText, s.port, s.ports[0], s.ports[1], pickers[0], serving.FreePort(t), modelBackend(t, "127.0.0.1", 0), pickers[1]))
+	gatewayenv.Eventually(t, "a pod answers", func() error {
+		_, _, err := s.post("/picked", s.at(0, 0), "{}")
+		return err
+	})
+	return s
+}
+
+// at returns the endpoint of a pod at one of its ports.
+func (s *pools) at(pod, port int) string { return fmt.Sprintf("127.0.0.%d:%d", pod+1, s.ports[port]) }
+
+// post returns the endpoint that answers a request with a body, and the one that the picker was told.
+func (s *pools) post(path, pick, body string) (by, served string, err error) {
+	req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d%s", s.port, path), strings.NewReader(body))
+	if err != nil {
+		return "", "", err
+	}
+	if pick != "" {
+		req.Header.Set("X-Pick", pick)
+	}
+	client := http.Client{Timeout: 10 * time.Second}
+	r, err := client.Do(req)
+	if err != nil {
+		return "", "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if r.StatusCode != http.StatusOK {
+		return "", "", fmt.Errorf("status %d: %s", r.StatusCode, text)
+	}
+	by, echoed, _ := strings.Cut(string(text), " ")
+	if echoed != body {
+		return by, "", fmt.Errorf("the backend received the body %q, want %q", echoed, body)
+	}
+	return by, r.Header.Get("X-Served"), err
+}
+
+// all returns the endpoints that answer n requests, each once.
+func (s *pools) all(n int, path, pick string) []string {
+	s.Helper()
+	seen := map[string]bool{}
+	for range n {
+		by, _, err := s.post(path, pick, "{}")
+		if err != nil {
+			s.Fatalf("%s: %v", path, err)
+		}
+		seen[by] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// TestInferencePool sends requests through a gateway to pools with real endpoint pickers.
+func TestInferencePool(t *testing.T) {
+	t.Parallel()
+	s := startPools(t)
+	t.Run("the picker chooses", func(t *testing.T) {
+		for pod := range 2 {
+			for port := range s.ports {
+				for range 5 {
+					by, served, err := s.post("/picked", s.at(pod, port), `{"model":"m"}`)
+					if err != nil || by != s.at(pod, port) || served != by {
+						t.Fatalf("%s answered, and the picker was told %s (%v); want %s", by, served, err, s.at(pod, port))
+					}
+				}
+			}
+		}
+		if _, last := s.pickers[0].received(); last != `{"model":"m"}` {
+			t.Errorf("the picker received the body %q", last)
+		}
+	})
+	t.Run("large bodies", func(t *testing.T) {
+		if _, _, err := s.post("/picked", s.at(1, 1), strings.Repeat("x", 1<<20)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("the first endpoint of a list in the pool", func(t *testing.T) {
+		if got := s.all(10, "/picked", "127.0.0.9:1,"+s.at(1, 0)+","+s.at(0, 0)); !slices.Equal(got, []string{s.at(1, 0)}) {
+			t.Errorf("%v answered", got)
+		}
+	})
+	t.Run("an endpoint outside of the pool", func(t *testing.T) {
+		// 127.0.0.3 serves the other pool at the same port.
+		for _, pick := range []string{fmt.Sprintf("127.0.0.3:%d", s.ports[0]), "nonsense", ""} {
+			if got := s.all(40, "/picked", pick); len(got) != 4 || slices.ContainsFunc(got, func(by string) bool { return strings.HasPrefix(by, "127.0.0.3") }) {
+				t.Errorf("pick %q: %v answered, want all endpoints of the pool", pick, got)
+			}
+		}
+	})
+	t.Run("weights", func(t *testing.T) {
+		before, _ := s.pickers[1].received()
+		other := fmt.Sprintf("127.0.0.3:%d", s.ports[0])
+		got := s.all(60, "/split", s.at(1, 1)+","+other)
+		if len(got) != 3 || !slices.Contains(got, s.at(1, 1)) || !slices.Contains(got, other) {
+			t.Errorf("%v answered, want the chosen endpoint of each pool and the plain backend", got)
+		}
+		if after, _ := s.pickers[1].received(); after-before < 5 || after-before > 40 {
+			t.Errorf("the second pool's picker received %d of 60 requests", after-before)
+		}
+	})
+	t.Run("failures", func(t *testing.T) {
+		for _, why := range []string{"", "refused-", "hidden-", "missing-"} {
+			path := "/" + why
+			if _, _, err := s.post(path+"closed", "", "{}"); err == nil || !strings.HasPrefix(err.Error(), "status 5") {
+				t.Errorf("%sclosed: %v, want an error of the gateway", path, err)
+			}
+			bodies := []string{"", "{}", strings.Repeat("x", 1<<20)}
+			if why == "refused-" {
+				bodies = bodies[:1] // See below.
+			}
+			for _, body := range bodies {
+				for range 5 {
+					if _, _, err := s.post(path+"open", "", body); err != nil {
+						t.Errorf("%sopen, body of %d bytes: %v", path, len(body), err)
+					}
+				}
+			}
+		}
+	})
+	t.Run("a body that was passed to a picker is lost with it", func(t *testing.T) {
+		// Envoy does not keep the body while it connects to the picker, so it cannot fail open.
+		if _, _, err := s.post("/refused-open", "", "{}"); err == nil || !strings.HasPrefix(err.Error(), "status 500") {
+			t.Errorf("%v, want status 500; if Envoy fails open now, docs/GATEWAY-API.md has to change", err)
+		}
+	})
+}
