@@ -107,6 +107,7 @@ type server struct {
 	exporter          *export.Exporter       // nil if services are not exported
 	registrar         *autoregister.Registrar
 	registered        *autoregister.MemoryStore // nil if entries are stored in an API server
+	previews          *ingest.Previews
 	issuers           *jwks.RuleKeys
 	bundles           *trustbundle.Feed
 
@@ -126,7 +127,7 @@ func newServer(o Options) (*server, error) {
 	s := &server{
 		options: o, logs: logs, log: logs.Scope(obs.DefaultScope),
 		metrics: m, xdsMetrics: xdsmetrics.New(m), recovery: panics,
-		ready: readiness.New(),
+		ready: readiness.New(), previews: ingest.NewPreviews(),
 		builder: snapshot.NewBuilder(snapshot.Options{
 			Domain: o.Domain, Cluster: mesh.ClusterID(o.ClusterID), Allocation: o.Allocation, Features: o.Features, Recovery: panics,
 		}),
@@ -272,7 +273,7 @@ func (s *server) run(ctx context.Context) error {
 		}
 		return ingest.Run(ctx, ingest.Options{
 			Feeds: append(s.sources, s.feeds...), Filters: s.filters(), Converters: s.converters(), Builder: s.builder, Publish: s.publish,
-			Observe: s.observe, Waiting: s.setWaiting, Log: s.logs.Scope("model"), Recovery: s.recovery,
+			Observe: s.observe, Waiting: s.setWaiting, Log: s.logs.Scope("model"), Recovery: s.recovery, Previews: s.previews,
 		})
 	})
 	parts.Go(func() error { return s.authority.Run(ctx) })

@@ -44,6 +44,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Recovery confines panics to the event that causes them (recover.go). If nil, they propagate.
 	Recovery *recovery.Recorder
+	// Previews can copy the state, if it is set.
+	Previews *Previews
 	// Clock is for TimedConverters (default that of the system).
 	Clock clock.Clock
 }
@@ -115,6 +117,9 @@ func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case reply := <-p.previewRequests():
+			p.copyTo(reply)
+			continue
 		case batch = <-in:
 		case <-p.nextWake():
 		}

@@ -38,10 +38,12 @@ type Builder struct {
 
 	definitions serviceDefinitions
 	addressPlan addressPlan
-	workloads   workloads
-	gateways    map[gatewayObjectKey]*mesh.GatewayObject
-	problems    map[problemScope][]config.Problem
-	refused     refusedEvents
+	// needsAddressPlan is set if addressPlan must be built from the services before its next use.
+	needsAddressPlan bool
+	workloads        workloads
+	gateways         map[gatewayObjectKey]*mesh.GatewayObject
+	problems         map[problemScope][]config.Problem
+	refused          refusedEvents
 }
 
 // NewBuilder returns a Builder whose current snapshot is an empty mesh with default settings.
@@ -90,6 +92,10 @@ func (b *Builder) Current() *Snapshot { return b.current }
 // With Options.Recovery, an event that causes a panic is refused: the snapshot is built without it
 // and a Problem names its object. Later calls retry it.
 func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
+	if b.needsAddressPlan {
+		b.needsAddressPlan = false
+		b.rebuildAddressPlan()
+	}
 	delta := b.retryRefused(events)
 	d, err := b.applyOrRollBack(events)
 	if err != nil {

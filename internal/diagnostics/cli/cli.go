@@ -44,7 +44,7 @@ func New(kubeconfig ...string) *cobra.Command {
 		followFlags(a.explainCommand(), serverFlag, outputFlag, namespaceFlag),
 		followFlags(a.remoteClusters(), serverFlag, outputFlag),
 		followFlags(a.waitCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.diffCommand(), namespaceFlag),
+		followFlags(a.diffCommand(), serverFlag, namespaceFlag),
 		followFlags(a.injectCommand(), namespaceFlag),
 		followFlags(a.workloadCommand(), namespaceFlag),
 		followFlags(a.logLevels(), outputFlag),

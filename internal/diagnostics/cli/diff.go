@@ -19,8 +19,8 @@ import (
 // differing contains the flags of the command diff.
 type differing struct {
 	*pageClient
-	from, to, file, meshConfig, proxy, format string
-	deleted                                   []string
+	from, to, file, meshConfig, proxy, proxyNamespace, format string
+	deleted                                                   []string
 }
 
 // DifferenceError is the error of a diff that worked and found differences.
@@ -57,13 +57,21 @@ func (a *pageClient) diffCommand() *cobra.Command {
 		Long: `diff shows what a change would do: which proxies change, which of their resources and fields, which connections
 Envoy would drain, which calls would go elsewhere, and which problems would appear or disappear. Nothing is changed.
 
+The change is made of the objects of -f, which are added or replaced, and of --delete. It is submitted to a running
+control plane (--server), which compares the proxies that are connected to it with a copy of its state. Keys of token
+issuers that it does not know yet are not fetched, and Secrets cannot be submitted. gRPC applications without a proxy are
+not compared.
+
 With --from, two states are compared without a control plane: the manifests of a directory with those of --to, or with
 the same ones plus -f and minus --delete. The proxies are those that the manifests imply: one for each Pod and
 WorkloadEntry, a sidecar "client" for each namespace without workloads, and a gateway for each selector of Gateways that
 selects no workload. The settings are the defaults and --meshConfig.
 
 The exit code is 0 if nothing differs, 1 if something does, and 2 if the command failed, as with kubectl diff.`,
-		Example: `  pilotctl diff --from main/mesh --to branch/mesh
+		Example: `  pilotctl diff -f reviews-v3.yaml
+  kustomize build overlays/canary | pilotctl diff -f - -o markdown
+  pilotctl diff --delete destinationrule/reviews -n shop --proxy productpage-v1.shop
+  pilotctl diff --from main/mesh --to branch/mesh
   pilotctl diff --from mesh -f reviews-v3.yaml --proxy productpage-v1.default
   pilotctl diff --from mesh --delete destinationrule/reviews -o markdown`,
 		RunE: func(c *cobra.Command, _ []string) error { return wrapDiffError(d.run(c)) },
@@ -74,9 +82,10 @@ The exit code is 0 if nothing differs, 1 if something does, and 2 if the command
 	fs.StringVar(&d.from, "from", "", "directory with the manifests before the change")
 	fs.StringVar(&d.to, "to", "", "directory with the manifests after the change")
 	fs.StringVarP(&d.file, "filename", "f", "", "manifest or directory with added and changed objects; - is the standard input")
-	fs.StringArrayVar(&d.deleted, "delete", nil, "object that is deleted, KIND/NAME; its namespace is --namespace")
+	fs.StringArrayVar(&d.deleted, "delete", nil, "object of --namespace that is deleted, KIND/NAME")
 	fs.StringVar(&d.meshConfig, "meshConfig", "", "file with the mesh configuration, with --from")
 	fs.StringVar(&d.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
+	fs.StringVar(&d.proxyNamespace, "proxy-namespace", "", "only proxies of this namespace")
 	fs.StringVarP(&d.format, "output", "o", "text", "text, markdown, json or yaml")
 	return c
 }
@@ -86,7 +95,11 @@ func (d *differing) run(c *cobra.Command) error {
 	if err := d.checkArguments(); err != nil {
 		return err
 	}
-	r, err := d.compareFiles(c)
+	compare := d.compareFiles
+	if d.from == "" {
+		compare = d.compareLive
+	}
+	r, err := compare(c)
 	if err != nil {
 		return err
 	}
@@ -105,8 +118,8 @@ func (d *differing) checkArguments() error {
 	switch {
 	case !slices.Contains([]string{"text", "markdown", "json", "yaml"}, d.format):
 		return fmt.Errorf("--output %q: want text, markdown, json or yaml", d.format)
-	case d.from == "":
-		return errors.New("name the state before the change with --from")
+	case d.from == "" && d.to+d.meshConfig != "":
+		return errors.New("--to and --meshConfig have an effect with --from only")
 	case d.to != "" && change:
 		return errors.New("--to has all objects after the change: leave out --filename and --delete")
 	case d.to == "" && !change:
@@ -153,18 +166,18 @@ func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 	return d.checkProxies(offline.Compare(before, before.Overlay(change, deleted...), o))
 }
 
-// checkProxies returns an error if --proxy or --namespace select no proxy.
+// checkProxies returns an error if --proxy or --proxy-namespace select no proxy.
 func (d *differing) checkProxies(r *diff.Report, err error) (*diff.Report, error) {
-	if err == nil && r.Proxies+len(r.NewProxies)+len(r.GoneProxies) == 0 && d.proxy+d.namespace != "" {
-		return nil, errors.New("no proxy has the name or namespace of --proxy and --namespace")
+	if err == nil && r.Proxies+len(r.NewProxies)+len(r.GoneProxies) == 0 && d.proxy+d.proxyNamespace != "" {
+		return nil, errors.New("no proxy has the name or namespace of --proxy and --proxy-namespace")
 	}
 	return r, err
 }
 
-// includes reports whether --proxy and --namespace select a proxy.
+// includes reports whether --proxy and --proxy-namespace select a proxy.
 func (d *differing) includes(p *mesh.Proxy) bool {
 	return (d.proxy == "" || d.proxy == p.Name || d.proxy == p.Name+"."+p.Namespace) &&
-		(d.namespace == "" || d.namespace == p.Namespace)
+		(d.proxyNamespace == "" || d.proxyNamespace == p.Namespace)
 }
 
 // deletedKeys returns the objects of --delete.

@@ -2,9 +2,9 @@ package diff
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -27,6 +27,9 @@ type Input struct {
 	Problems func(*snapshot.Snapshot) []config.Problem
 	// Conflicts returns the Problems of one View (translate.Table). If nil, they are not compared.
 	Conflicts func(*view.View) []config.Problem
+	// MaxDifferences limits the resources that are described. If there are more, the others are only
+	// counted (Group.OmittedChanges). If 0, there is no limit.
+	MaxDifferences int
 	// Stop ends the comparison with the error that it returns, if it is set. It is called once per
 	// proxy.
 	Stop func() error
@@ -73,6 +76,8 @@ type comparison struct {
 	// are none.
 	pairs  map[classPair]string
 	groups map[string]*group
+	// kept is the number of differences in groups.
+	kept int
 }
 
 // classPair are the classes of a proxy before and after.
@@ -83,6 +88,7 @@ type group struct {
 	names       []string
 	proxy       *mesh.Proxy // the first of them
 	differences []difference
+	omitted     int // differences that are only counted
 }
 
 // difference is a resource that differs; before or after is nil if it is added or removed.
@@ -97,12 +103,22 @@ func (c *comparison) addProxy(p *mesh.Proxy) {
 		id = groupID(p, differences)
 		c.pairs[pair] = id
 		if id != "" && c.groups[id] == nil {
-			c.groups[id] = &group{proxy: p, differences: differences}
+			c.groups[id] = c.newGroup(p, differences)
 		}
 	}
 	if id != "" {
 		c.groups[id].names = append(c.groups[id].names, debug.DisplayName(p))
 	}
+}
+
+// newGroup returns a group with the differences of p, as far as MaxDifferences allows.
+func (c *comparison) newGroup(p *mesh.Proxy, differences []difference) *group {
+	g := &group{proxy: p, differences: differences}
+	if room := c.MaxDifferences - c.kept; c.MaxDifferences > 0 && len(differences) > room {
+		g.differences, g.omitted = slices.Clone(differences[:max(room, 0)]), len(differences)-max(room, 0)
+	}
+	c.kept += len(g.differences)
+	return g
 }
 
 // groupID identifies a list of differences; "" if it is empty. Sidecars and gateways are never in one
@@ -111,18 +127,18 @@ func groupID(p *mesh.Proxy, list []difference) string {
 	if len(list) == 0 {
 		return ""
 	}
-	var b strings.Builder
-	b.WriteString(string(p.Type))
+	h := sha256.New()
+	fmt.Fprintf(h, "%s", p.Type)
 	for _, d := range list {
 		for _, r := range []*resource.Resource{d.before, d.after} {
 			if r == nil {
-				b.WriteString("|")
+				fmt.Fprint(h, "|")
 			} else {
-				fmt.Fprintf(&b, "|%s %s %s", r.TypeURL, r.Name, r.Version)
+				fmt.Fprintf(h, "|%s %q %s", r.TypeURL, r.Name, r.Version)
 			}
 		}
 	}
-	return b.String()
+	return string(h.Sum(nil))
 }
 
 // pushOrder are the types in the order in which they are sent.
@@ -178,7 +194,7 @@ func (d difference) operation() Operation {
 
 // describeGroup returns the report of a group.
 func (c *comparison) describeGroup(g *group) Group {
-	out := Group{Proxies: g.names}
+	out := Group{Proxies: g.names, OmittedChanges: g.omitted}
 	for _, d := range g.differences {
 		r := d.either()
 		change := Change{

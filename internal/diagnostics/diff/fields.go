@@ -138,6 +138,7 @@ func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b prot
 		d.positions(path, f, a, b)
 		return
 	}
+	pairRoutes(f, a, b, keysA, keysB)
 	var commonA, commonB []string
 	for i, k := range keysA {
 		at := path + "[" + k + "]"
@@ -156,6 +157,26 @@ func (d *fieldDiff) lists(path string, f protoreflect.FieldDescriptor, a, b prot
 		}
 	}
 	d.add(path+" (order)", strings.Join(commonA, ", "), strings.Join(commonB, ", "))
+}
+
+// pairRoutes replaces the keys of routes that only one list has. A route of each list with an equal
+// match gets the same key, so that a renamed route is compared with its former version.
+func pairRoutes(f protoreflect.FieldDescriptor, a, b protoreflect.List, keysA, keysB []string) {
+	if f.Message() == nil || f.Message().FullName() != "envoy.config.route.v3.Route" {
+		return
+	}
+	match := f.Message().Fields().ByName("match")
+	for i, k := range keysA {
+		if slices.Contains(keysB, k) {
+			continue
+		}
+		for j, other := range keysB {
+			if !slices.Contains(keysA, other) && a.Get(i).Message().Get(match).Equal(b.Get(j).Message().Get(match)) {
+				keysA[i] = other
+				break
+			}
+		}
+	}
 }
 
 func (d *fieldDiff) positions(path string, f protoreflect.FieldDescriptor, a, b protoreflect.List) {

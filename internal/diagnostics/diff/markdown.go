@@ -72,6 +72,9 @@ func (g *Group) writeMarkdown(b *strings.Builder) {
 			fmt.Fprintf(b, "# and %d more fields\n", c.OmittedFields)
 		}
 	}
+	if g.OmittedChanges > 0 {
+		fmt.Fprintf(b, "# and %d more resources\n", g.OmittedChanges)
+	}
 	b.WriteString("```\n\n</details>\n")
 }
 

@@ -25,6 +25,8 @@ func newReferenceCache() *referenceCache {
 	return &referenceCache{names: map[*resource.Resource][]resourceName{}}
 }
 
+func (c *referenceCache) empty() { clear(c.names) }
+
 // namesIn returns the names that Envoy requests over ADS because of a resource: endpoints, routes,
 // filters and secrets.
 func (c *referenceCache) namesIn(r *resource.Resource) []resourceName {

@@ -41,6 +41,8 @@ type Group struct {
 	Proxies []string `json:"proxies"`
 	// Changes are sorted in push order and by name.
 	Changes []Change `json:"changes"`
+	// OmittedChanges is the number of changes that are left out of a large report.
+	OmittedChanges int `json:"omittedChanges,omitempty" doc:"Changes that are left out of a large report."`
 	// Drains are the connections that end.
 	Drains []Drain `json:"drains,omitempty"`
 	// Calls are the calls that end elsewhere or otherwise.

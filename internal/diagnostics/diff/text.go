@@ -61,6 +61,9 @@ func (g *Group) writeText(b *strings.Builder) {
 			fmt.Fprintf(b, "    … and %d more fields\n", c.OmittedFields)
 		}
 	}
+	if g.OmittedChanges > 0 {
+		fmt.Fprintf(b, "  … and %d more resources\n", g.OmittedChanges)
+	}
 	g.writeDrains(b)
 	if len(g.Calls) > 0 {
 		b.WriteString("  calls\n")

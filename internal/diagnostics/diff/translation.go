@@ -23,8 +23,15 @@ type translation struct {
 	views      map[view.Key]*view.View
 	all        map[scope][]*resource.Resource
 	named      map[scope]map[string]*resource.Resource
-	classes    map[view.Key]resources
+	// classes are the classes that were translated.
+	classes map[view.Key]bool
+	// cached is the number of entries of the caches.
+	cached int
 }
+
+// maxCached limits the entries of the caches of a translation: views, and names of resources. When
+// it is reached, the caches are emptied.
+const maxCached = 500_000
 
 // scope is the part of a Key that the output of a generator depends on.
 type scope struct {
@@ -36,7 +43,7 @@ func newTranslation(s *snapshot.Snapshot, generators []view.Generator, r *refere
 	return &translation{
 		snapshot: s, generators: generators, references: r,
 		views: map[view.Key]*view.View{}, all: map[scope][]*resource.Resource{},
-		named: map[scope]map[string]*resource.Resource{}, classes: map[view.Key]resources{},
+		named: map[scope]map[string]*resource.Resource{}, classes: map[view.Key]bool{},
 	}
 }
 
@@ -46,8 +53,8 @@ func (t *translation) keyOf(p *mesh.Proxy) view.Key { return view.KeyFor(t.snaps
 // resourcesOf returns the resources of a class: all clusters and listeners, and what these and
 // their references refer to by name.
 func (t *translation) resourcesOf(k view.Key) resources {
-	if r, ok := t.classes[k]; ok {
-		return r
+	if t.cached > maxCached {
+		t.emptyCaches()
 	}
 	list := resources{}
 	var pending []resourceName
@@ -73,8 +80,16 @@ func (t *translation) resourcesOf(k view.Key) resources {
 			add(r)
 		}
 	}
-	t.classes[k] = list
+	t.classes[k] = true
 	return list
+}
+
+func (t *translation) emptyCaches() {
+	clear(t.views)
+	clear(t.all)
+	clear(t.named)
+	t.references.empty()
+	t.cached = 0
 }
 
 // allOf returns the resources of a type that proxies subscribe to as a whole.
@@ -90,6 +105,7 @@ func (t *translation) allOf(k view.Key, typeURL string) []*resource.Resource {
 		if !known {
 			output = g.All(t.viewOf(at.key))
 			t.all[at] = output
+			t.cached += len(output)
 		}
 		list = append(list, output...)
 	}
@@ -111,6 +127,7 @@ func (t *translation) lookup(k view.Key, n resourceName) *resource.Resource {
 		if !known {
 			r = g.Named(t.viewOf(at.key), n.name)
 			t.named[at][n.name] = r
+			t.cached++
 		}
 		if r != nil {
 			return r
@@ -124,6 +141,7 @@ func (t *translation) viewOf(k view.Key) *view.View {
 	if v == nil {
 		v = view.Build(t.snapshot, k)
 		t.views[k] = v
+		t.cached += len(v.Services)
 	}
 	return v
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -29,6 +30,15 @@ type Options struct {
 	// Replica is the name of this replica in answers.
 	Replica string
 	Access  debug.Access
+	// Preview returns the current snapshot, and the one after a change of objects, which it does not
+	// publish. It takes over the Problems of decoding the objects.
+	Preview func(
+		ctx context.Context, changed []*config.Config, deleted []config.Key, problems []config.Problem,
+	) (before, after *snapshot.Snapshot, err error)
+	// Table has the generators of comparisons. Unhonoured returns a Problem for each field of an
+	// object that has no effect.
+	Table      *translate.Table
+	Unhonoured func(*config.Config) []config.Problem
 	// Stopping ends streams of events when it is closed, so that they do not delay the shutdown. If
 	// nil, they end with their requests only.
 	Stopping <-chan struct{}
@@ -41,6 +51,8 @@ type API struct {
 	Options
 	mux *http.ServeMux
 	api huma.API
+	// diffing admits one comparison at a time.
+	diffing chan struct{}
 }
 
 var _ http.Handler = (*API)(nil)
@@ -50,7 +62,7 @@ func New(o Options) *API {
 	if o.Clock == nil {
 		o.Clock = clock.System{}
 	}
-	a := &API{Options: o, mux: http.NewServeMux()}
+	a := &API{Options: o, mux: http.NewServeMux(), diffing: make(chan struct{}, 1)}
 	c := huma.DefaultConfig("meshpilot", "1")
 	c.Info.Description = "What a meshpilot control plane knows, what it has sent to proxies, and whether they have it."
 	// Descriptions of the API are served as data; the pages of the library would load scripts from
@@ -72,6 +84,7 @@ func New(o Options) *API {
 		Summary: "How a version of an object reaches the proxies: an event for each change, until all of them have it",
 		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
 	}, map[string]any{"rollout": Rollout{}}, a.watchRollout)
+	a.registerDiff()
 	return a
 }
 

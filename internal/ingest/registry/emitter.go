@@ -1,5 +1,7 @@
 package registry
 
+import "maps"
+
 // Emitter emits only differences: it keeps the value that was emitted last for each key, and drops
 // a Set of an equal value and a Delete of a key that it does not have. It must be used by one
 // goroutine at a time.
@@ -40,6 +42,11 @@ func (e *Emitter[K, V]) Delete(k K) {
 		delete(e.emitted, k)
 		e.pending = append(e.pending, Change[K, V]{Key: k, HasOld: true, Old: old})
 	}
+}
+
+// Clone returns a copy that changes independently. It has no pending changes.
+func (e *Emitter[K, V]) Clone() *Emitter[K, V] {
+	return &Emitter[K, V]{equal: e.equal, emitted: maps.Clone(e.emitted)}
 }
 
 // Value returns the current value of k, or the zero value.

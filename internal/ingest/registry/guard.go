@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"maps"
 
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/model/code"
@@ -19,6 +20,11 @@ type Guard struct {
 	Source string
 
 	failed map[guardedStep]bool
+}
+
+// Clone returns a copy that changes independently.
+func (g *Guard) Clone() Guard {
+	return Guard{Recovery: g.Recovery, Source: g.Source, failed: maps.Clone(g.failed)}
 }
 
 // Step is a phase of the conversion of an object.

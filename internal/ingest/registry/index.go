@@ -1,6 +1,9 @@
 package registry
 
-import "iter"
+import (
+	"iter"
+	"maps"
+)
 
 // Index maps a key to a set of values: pods to the EndpointSlices that refer to them, for instance.
 // The zero value is empty. A key with one value needs no map of its own, which saves memory because
@@ -69,6 +72,18 @@ func (x *Index[K, V]) Values(k K) iter.Seq[V] {
 			}
 		}
 	}
+}
+
+// Clone returns a copy that changes independently.
+func (x *Index[K, V]) Clone() Index[K, V] {
+	c := Index[K, V]{first: maps.Clone(x.first)}
+	if x.more != nil {
+		c.more = make(map[K]map[V]struct{}, len(x.more))
+		for k, values := range x.more {
+			c.more[k] = maps.Clone(values)
+		}
+	}
+	return c
 }
 
 // Has reports whether a key has any value.

@@ -22,6 +22,11 @@ func NewProblemEmitter[K comparable](source string, scope func(K) string) *Probl
 	return &ProblemEmitter[K]{source, scope, NewEmitter[K](slices.Equal[[]config.Problem])}
 }
 
+// Clone returns a copy that changes independently.
+func (p *ProblemEmitter[K]) Clone() *ProblemEmitter[K] {
+	return &ProblemEmitter[K]{p.source, p.scope, p.emitted.Clone()}
+}
+
 // Emit appends an event with the Problems of a scope, if they differ from those emitted last.
 func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mesh.Batch {
 	if len(list) == 0 {

@@ -32,10 +32,17 @@ type Objects struct {
 	Problems []config.Problem
 }
 
-// ReadObjects reads a file, all manifests below a directory, or standard input ("-"). Hidden files,
-// and files other than .yaml, .yml and .json below a directory, are ignored.
-func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
-	o := &Objects{List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{}}
+// File is a manifest.
+type File struct {
+	// Name is the path below the directory that was read, or as it was named.
+	Name string
+	Text []byte
+}
+
+// ReadFiles reads a file, all manifests below a directory in the order of their paths, or standard
+// input ("-"). Hidden files, and files other than .yaml, .yml and .json below a directory, are
+// ignored.
+func ReadFiles(path string, stdin io.Reader) ([]File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxStdin+1))
 		if err != nil {
@@ -44,20 +51,20 @@ func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
 		if len(text) > maxStdin {
 			return nil, fmt.Errorf("standard input has more than %d bytes", maxStdin)
 		}
-		o.addManifest("stdin", text)
-		return o, nil
+		return []File{{"stdin", text}}, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	files := []string{path}
+	paths := []string{path}
 	if info.IsDir() {
-		if files, err = manifestsBelow(path); err != nil {
+		if paths, err = manifestsBelow(path); err != nil {
 			return nil, err
 		}
 	}
-	for _, f := range files {
+	var list []File
+	for _, f := range paths {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			return nil, err
@@ -66,7 +73,20 @@ func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
 		if info.IsDir() {
 			name = strings.TrimPrefix(strings.TrimPrefix(f, filepath.Clean(path)), string(filepath.Separator))
 		}
-		o.addManifest(name, text)
+		list = append(list, File{name, text})
+	}
+	return list, nil
+}
+
+// ReadObjects returns the objects of the files that ReadFiles reads.
+func ReadObjects(path string, stdin io.Reader) (*Objects, error) {
+	files, err := ReadFiles(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	o := DecodeObjects("", nil)
+	for _, f := range files {
+		o.addManifest(f.Name, f.Text)
 	}
 	return o, nil
 }

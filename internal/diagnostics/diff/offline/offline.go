@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -28,10 +27,8 @@ func Compare(before, after *Objects, o Options) (*diff.Report, error) {
 	s := m.SetObjects(before)
 	next := m.SetObjects(after)
 	table := translate.NewTable(translate.Options{})
-	in := diff.Input{
-		Before: s, After: next, Generators: table.Generators, Conflicts: table.Conflicts,
-		Problems: analysis.New(analysis.Unhonoured{Object: translate.Unhonoured, Mesh: translate.UnhonouredMesh}).Analyze,
-	}
+	in := diff.NewInput(table, translate.Unhonoured)
+	in.Before, in.After = s, next
 	var added, removed []string
 	old, now := Proxies(s), Proxies(next)
 	for name, p := range now {

@@ -1,0 +1,215 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// Previews lets other goroutines copy the state of a running pipeline.
+type Previews struct {
+	requests chan chan *Preview
+}
+
+// NewPreviews returns Previews for Options.Previews.
+func NewPreviews() *Previews { return &Previews{requests: make(chan chan *Preview)} }
+
+// Preview is a copy of a pipeline at one moment, to which changes can be applied that nothing else
+// observes. It must be used by one goroutine at a time.
+type Preview struct {
+	pipeline *pipeline
+	// source is the feed of new objects: the first one that has an object.
+	source string
+	// aged is set if objects have a creation time (API server). A new object is then the youngest.
+	aged bool
+	// renewed are the converters that have not seen the objects yet.
+	renewed []registry.Converter
+}
+
+// ErrNotSynced is the error of Copy before all feeds are in sync.
+var ErrNotSynced = errors.New("the control plane has not read all of its sources yet")
+
+// Copy returns a Preview of the pipeline's present state. It waits until the pipeline runs and has
+// applied the current batch. It returns ErrNotSynced before all feeds are in sync, and the error of
+// ctx if that ends before.
+func (p *Previews) Copy(ctx context.Context) (*Preview, error) {
+	reply := make(chan *Preview, 1)
+	select {
+	case p.requests <- reply:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case x := <-reply:
+		if x == nil {
+			return nil, ErrNotSynced
+		}
+		return x, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// previewRequests returns the channel of requests for copies; nil without Options.Previews.
+func (p *pipeline) previewRequests() <-chan chan *Preview {
+	if p.Previews == nil {
+		return nil
+	}
+	return p.Previews.requests
+}
+
+// copyTo sends a Preview of the present state. It copies indexes only; everything that takes long is
+// left to the receiver.
+func (p *pipeline) copyTo(reply chan<- *Preview) {
+	if len(p.waiting) > 0 {
+		reply <- nil
+		return
+	}
+	p.callGuarded("preview", func() {
+		x := new(Preview)
+		o := Options{
+			Feeds: p.Feeds, Builder: p.Builder.Fork(), Publish: func(*snapshot.Snapshot, snapshot.Delta) {},
+			Log: slog.New(slog.DiscardHandler), Recovery: p.Recovery, Clock: p.Clock,
+		}
+		o.Filters = x.copyConverters(p.Filters)
+		o.Converters = x.copyConverters(p.Converters)
+		x.pipeline = newPipeline(o)
+		x.pipeline.precedence.candidates = maps.Clone(p.precedence.candidates)
+		reply <- x
+	})
+}
+
+// copyConverters returns forks of converters, or new ones, which it adds to renewed. It leaves out
+// converters that are neither Forkers nor Renewers: those hold objects back until something is
+// fetched, and a preview fetches nothing.
+func (x *Preview) copyConverters(list []registry.Converter) []registry.Converter {
+	var out []registry.Converter
+	for _, c := range list {
+		switch c := c.(type) {
+		case registry.Forker:
+			out = append(out, c.Fork())
+		case registry.Renewer:
+			next := c.Renew()
+			out, x.renewed = append(out, next), append(x.renewed, next)
+		}
+	}
+	return out
+}
+
+// Object returns the object that is in use, or nil.
+func (x *Preview) Object(k config.Key) *config.Config {
+	if list := x.pipeline.precedence.candidates[k]; len(list) > 0 {
+		return list[0].object
+	}
+	return nil
+}
+
+// Snapshot returns the snapshot of the copied state.
+func (x *Preview) Snapshot() *snapshot.Snapshot { return x.pipeline.Builder.Current() }
+
+// Preview returns the present snapshot, and the one after a change of objects, which is not published.
+// problems are those of decoding the objects. It fails as Copy does, or if an object cannot be
+// encoded.
+func (p *Previews) Preview(
+	ctx context.Context, changed []*config.Config, deleted []config.Key, problems []config.Problem,
+) (before, after *snapshot.Snapshot, err error) {
+	x, err := p.Copy(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	before = x.Snapshot()
+	after, err = x.Apply(changed, deleted, problems)
+	return before, after, err
+}
+
+// Apply applies changed and deleted objects as one change, and returns the resulting snapshot. A
+// changed object keeps its age and status. A deleted object that several feeds have is deleted from
+// the one that takes precedence. Apply fails if an object cannot be encoded.
+func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot, error) {
+	p := x.pipeline
+	x.findSource()
+	x.replay()
+	var batch mesh.Batch
+	for _, c := range changed {
+		c, err := x.adopt(c)
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, mesh.Event{Op: mesh.Upsert, Source: x.feedOf(c.Key), Config: c})
+	}
+	for _, k := range deleted {
+		if c := x.Object(k); c != nil {
+			batch = append(batch, mesh.Event{Op: mesh.Delete, Source: x.feedOf(k), Config: c})
+		}
+	}
+	if len(problems) > 0 {
+		batch = append(batch, mesh.Event{Source: previewSource, Problems: &mesh.Problems{Scope: previewSource, List: problems}})
+	}
+	s, _ := p.Builder.Apply(p.convert(p.resolvePrecedence(batch))...)
+	return s, nil
+}
+
+// adopt returns c with the age and status of the object that it replaces.
+func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
+	meta, known := c.Meta, x.Object(c.Key)
+	switch {
+	case known != nil:
+		meta.Created, meta.Status, meta.Generation = known.Created, known.Status, known.Generation
+	case x.aged && meta.Created.IsZero():
+		meta.Created = x.pipeline.Clock.Now()
+	default:
+		return c, nil
+	}
+	return config.New(meta, c.Spec)
+}
+
+// previewSource is the source of the Problems of submitted objects.
+const previewSource = "preview"
+
+// findSource sets the feed and age of new objects from the present ones.
+func (x *Preview) findSource() {
+	p := x.pipeline.precedence
+	for _, list := range p.candidates {
+		first := list[0]
+		if x.source == "" || p.rank[first.feed] < p.rank[x.source] {
+			x.source = first.feed
+		}
+		x.aged = x.aged || !first.object.Created.IsZero()
+	}
+}
+
+// feedOf returns the feed of an object, or the one of new objects if no feed has it.
+func (x *Preview) feedOf(k config.Key) string {
+	if list := x.pipeline.precedence.candidates[k]; len(list) > 0 {
+		return list[0].feed
+	}
+	return x.source
+}
+
+// replay passes all objects to the new converters, whose output the Builder already has.
+func (x *Preview) replay() {
+	p := x.pipeline
+	settings := p.Builder.Settings()
+	batch := mesh.Batch{{Source: previewSource, Settings: &settings}}
+	for _, k := range slices.SortedFunc(maps.Keys(p.precedence.candidates), config.Key.Compare) {
+		c := p.precedence.candidates[k][0]
+		batch = append(batch, mesh.Event{Op: mesh.Upsert, Source: c.feed, Config: c.object})
+	}
+	for _, f := range p.Filters { // a filter lets the objects pass that it let pass before
+		batch = p.passThrough(f, batch)
+	}
+	batch = append(batch, mesh.Event{Op: mesh.Synced, Source: previewSource})
+	for _, c := range x.renewed {
+		if !slices.Contains(p.Filters, c) {
+			p.passThrough(c, batch)
+		}
+	}
+	x.renewed = nil
+}
