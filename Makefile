@@ -138,6 +138,12 @@ conformance: envoy programs ## run the Gateway API's conformance suite on a clus
 	@$(BIN)/gwconformance --channel $(CHANNEL) --report $(or $(REPORT),$(BIN)/conformance-$(CHANNEL).yaml) --log $(BIN)/conformance-$(CHANNEL).log \
 	  $(if $(RUN),--run '$(RUN)') $(if $(KEEP),--keep) $(CONFORMANCE)
 
+.PHONY: conformance-inference
+conformance-inference: envoy programs ## run the Gateway API Inference Extension's conformance suite with its reference endpoint picker (root; 2 minutes, the first time 10; RUN, REPORT, KEEP and CONFORMANCE as above)
+	@$(GO) build -o $(BIN)/ ./test/conformance/gatewayapi/cmd/gwconformance
+	@$(BIN)/gwconformance --inference --report $(or $(REPORT),$(BIN)/conformance-inference.yaml) --log $(BIN)/conformance-inference.log \
+	  $(if $(RUN),--run '$(RUN)') $(if $(KEEP),--keep) $(CONFORMANCE)
+
 .PHONY: identity
 identity: envoy ## rotate the mesh's root and take its authority away ROUNDS times (20) under 1,000 requests a second
 	MESHPILOT_LONG=true $(GO) test ./test/integration/identity -v -count=1 -timeout 60m -args -rounds $(or $(ROUNDS),20)

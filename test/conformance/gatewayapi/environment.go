@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/meshpilot/meshpilot/test/support/cluster"
+	"github.com/meshpilot/meshpilot/test/support/cluster/image"
 	"github.com/meshpilot/meshpilot/test/support/cluster/mesh"
 )
 
@@ -16,6 +17,8 @@ import (
 type Options struct {
 	// Channel is the channel of the installed kinds (default standard).
 	Channel cluster.GatewayAPI
+	// Inference runs the suite of the Gateway API Inference Extension instead, with its reference endpoint picker.
+	Inference bool
 	// Set are additional values of the control plane's chart, as NAME=VALUE.
 	Set []string
 	// Dir keeps the cluster's state and logs. If empty, a temporary directory is used and removed.
@@ -58,20 +61,31 @@ func (e *Environment) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	set := slices.Concat([]string{"autoscaleEnabled=false", "gatewaySecrets.scope=cluster"}, e.options.Set) // Listeners name Secrets in any namespace.
+	var crds []string
+	if e.options.Inference {
+		var picker image.Map
+		if crds, picker, err = inferenceKinds(ctx, e.options.Output); err != nil {
+			return err
+		}
+		more = append(more, picker...)
+		set = append(set, "env.ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true")
+	}
 	e.Cluster, err = cluster.Up(ctx, cluster.Options{
-		Tier: cluster.Node, GatewayAPI: e.options.Channel, // A chart installs those.
+		Tier: cluster.Node, GatewayAPI: e.options.Channel, CRDs: crds, // A chart installs Istio's.
 		Images: slices.Concat(images, more), Dir: e.options.Dir, Output: e.options.Output,
 	})
 	if err != nil {
 		return err
 	}
-	// Listeners name Secrets in any namespace.
-	set := append([]string{"autoscaleEnabled=false", "gatewaySecrets.scope=cluster"}, e.options.Set...)
 	for _, chart := range mesh.Charts(set...)[:2] { // Gateways deploy themselves.
 		e.options.Output("installing %s", chart.Release)
 		if err := mesh.InstallCharts(ctx, e.Cluster.Programs(), e.Cluster.Kubeconfig(), chart); err != nil {
 			return err
 		}
+	}
+	if e.options.Inference {
+		return e.prepareInference(ctx)
 	}
 	return nil
 }

@@ -54,7 +54,11 @@ const (
 // Run runs the suite in the cluster. It returns an error if the suite did not run to its end; failed tests are
 // in the result.
 func (e *Environment) Run(ctx context.Context, o RunOptions) (*Result, error) {
-	suite, err := suiteProgram(ctx, e.options.Output)
+	build, arguments := suiteProgram, RunOptions.arguments
+	if e.options.Inference {
+		build, arguments = inferenceProgram, RunOptions.inferenceArguments
+	}
+	suite, err := build(ctx, e.options.Output)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,7 @@ func (e *Environment) Run(ctx context.Context, o RunOptions) (*Result, error) {
 	if err := os.RemoveAll(report); err != nil {
 		return nil, err
 	}
-	args := append([]string{"-n", "-t", strconv.Itoa(e.Cluster.NodePID()), "--", suite}, o.arguments(report)...)
+	args := append([]string{"-n", "-t", strconv.Itoa(e.Cluster.NodePID()), "--", suite}, arguments(o, report)...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	var out bytes.Buffer
@@ -112,6 +116,16 @@ func (o RunOptions) arguments(report string) []string {
 	if len(o.Profiles) == 0 {
 		o.Profiles = Profiles()
 	}
+	return append(o.commonArguments(report),
+		"-all-features", "-conformance-profiles="+strings.Join(o.Profiles, ","),
+		"-namespace-labels=istio-injection=enabled",
+		"-usable-address="+usableAddress, "-unusable-address="+unusableAddress,
+		"-cleanup-base-resources="+strconv.FormatBool(!o.Keep),
+	)
+}
+
+// commonArguments returns the arguments that the suites of the Gateway API and of its Inference Extension share.
+func (o RunOptions) commonArguments(report string) []string {
 	class, run := o.Class, "^TestConformance$"
 	if class == "" {
 		class = "istio"
@@ -121,11 +135,8 @@ func (o RunOptions) arguments(report string) []string {
 	}
 	return []string{
 		"-test.v", "-test.run=" + run, "-test.timeout=" + o.Timeout.String(),
-		"-gateway-class=" + class, "-all-features", "-conformance-profiles=" + strings.Join(o.Profiles, ","),
-		"-namespace-labels=istio-injection=enabled",
+		"-gateway-class=" + class,
 		"-skip-tests=" + strings.Join(o.Skip, ","), "-exempt-features=" + strings.Join(o.Exempt, ","),
-		"-usable-address=" + usableAddress, "-unusable-address=" + unusableAddress,
-		"-cleanup-base-resources=" + strconv.FormatBool(!o.Keep),
 		"-organization=meshpilot", "-project=meshpilot", "-url=https://github.com/meshpilot/meshpilot",
 		"-version=" + version, "-contact=https://github.com/meshpilot/meshpilot/issues/new",
 		"-report-output=" + report,

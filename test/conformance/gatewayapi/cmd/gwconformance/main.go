@@ -3,6 +3,7 @@
 //
 //	make conformance
 //	make conformance RUN='HTTPRoute.*' CHANNEL=experimental KEEP=1
+//	make conformance-inference
 //
 // It needs root: pods are processes in network namespaces.
 package main
@@ -37,6 +38,7 @@ func main() {
 type settings struct {
 	channel, log string
 	keep         bool
+	inference    bool
 	set          []string
 	run          gatewayapi.RunOptions
 	repeat       int
@@ -52,6 +54,7 @@ func command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&s.channel, "channel", string(cluster.Standard), "standard or experimental")
 	f.StringVar(&s.log, "log", "", "file for the suite's output")
+	f.BoolVar(&s.inference, "inference", false, "run the suite of the Gateway API Inference Extension instead")
 	f.BoolVar(&s.keep, "keep", false, "leave the cluster until Ctrl-C after the run")
 	f.StringArrayVar(&s.set, "set", nil, "a value of the control plane's chart, as NAME=VALUE")
 	f.StringVar(&s.run.Class, "class", "istio", "the GatewayClass under test")
@@ -75,7 +78,9 @@ func (s *settings) play(ctx context.Context) (err error) {
 		defer file.Close()
 		log = file
 	}
-	e, err := gatewayapi.Start(ctx, gatewayapi.Options{Channel: cluster.GatewayAPI(s.channel), Set: s.set, Output: say})
+	e, err := gatewayapi.Start(ctx, gatewayapi.Options{
+		Channel: cluster.GatewayAPI(s.channel), Inference: s.inference, Set: s.set, Output: say,
+	})
 	if err != nil {
 		return err
 	}
