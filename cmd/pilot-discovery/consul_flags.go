@@ -17,6 +17,8 @@ func addConsulFlags(fs *pflag.FlagSet, s *consul.Settings) {
 	fs.StringVar(&s.CertFile, "consulCertFile", s.CertFile,
 		"client certificate for Consul, in PEM; read again for each connection")
 	fs.StringVar(&s.KeyFile, "consulKeyFile", s.KeyFile, "its private key")
+	fs.StringVar(&s.ServerName, "consulServerName", s.ServerName,
+		"name that Consul's certificate must contain (default: the host of --consulserverURL)")
 	fs.StringVar(&s.Datacenter, "consulDatacenter", s.Datacenter, "datacenter of Consul (default: the agent's)")
 	fs.StringVar(&s.Namespace, "consulNamespace", s.Namespace,
 		"namespace of Consul (default: the token's); also the namespace of its services in the mesh")

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,8 +30,12 @@ type Settings struct {
 	// system's are used (--consulCAFile). CertFile and KeyFile are the client's certificate, read
 	// again for each connection (--consulCertFile, --consulKeyFile).
 	CAFile, CertFile, KeyFile string
+	// ServerName is the name that the server's certificate must contain (default: the host of URL;
+	// --consulServerName).
+	ServerName string
 	// Datacenter, Namespace and Partition select the services to read. If empty, Consul uses the
 	// values of the agent and the token (--consulDatacenter, --consulNamespace, --consulPartition).
+	// Namespace and Partition default to the variables of Consul's client library.
 	Datacenter, Namespace, Partition string
 	// Domain is the DNS domain of Consul (default "consul"; --consulDomain).
 	Domain string
@@ -88,13 +93,14 @@ const reservedConnections = 3
 const maxAnswer = 256 << 20
 
 // newClient returns a client that opens at most Queries+reservedConnections connections. It opens
-// none yet.
-func (s Settings) newClient() (*api.Client, error) {
+// none yet. The library completes the settings from its environment variables: newClient stores the
+// namespace, since it is that of the objects, too.
+func (s *Settings) newClient() (*api.Client, error) {
 	u, err := s.parseURL()
 	if err != nil {
 		return nil, err
 	}
-	security, err := api.SetupTLSConfig(&api.TLSConfig{Address: u.Host, CAFile: s.CAFile})
+	security, err := api.SetupTLSConfig(&api.TLSConfig{Address: cmp.Or(s.ServerName, u.Host), CAFile: s.CAFile})
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +119,14 @@ func (s Settings) newClient() (*api.Client, error) {
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
 		MaxConnsPerHost: s.Queries + reservedConnections, MaxIdleConnsPerHost: s.Queries + reservedConnections,
 	}
-	return api.NewClient(&api.Config{
+	config := api.Config{
 		Address: u.Host, Scheme: u.Scheme, PathPrefix: strings.TrimSuffix(u.Path, "/"),
 		Datacenter: s.Datacenter, Namespace: s.Namespace, Partition: s.Partition,
 		HttpClient: &http.Client{Transport: limitedTransport{transport}},
-	})
+	}
+	client, err := api.NewClient(&config)
+	s.Namespace = config.Namespace
+	return client, err
 }
 
 // limitedTransport fails answers that are larger than maxAnswer.
@@ -175,6 +184,7 @@ func classify(err error) failure {
 func errorText(err error) string {
 	var status api.StatusError
 	var op *net.OpError
+	var request *url.Error
 	switch {
 	case errors.As(err, &status):
 		body := strings.ToValidUTF8(strings.TrimSpace(status.Body), "?")
@@ -183,6 +193,8 @@ func errorText(err error) string {
 		return op.Op + ": " + op.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
+	case errors.As(err, &request):
+		return request.Err.Error() // without the address and the parameters of the query
 	default:
 		return err.Error()
 	}

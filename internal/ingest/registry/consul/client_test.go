@@ -1,0 +1,137 @@
+package consul
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/consul/api"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// recordQuery runs a Source until it sends its first query, and returns that with the namespace of the
+// objects.
+func recordQuery(t *testing.T, edit func(*Settings)) (query *http.Request, namespace string) {
+	t.Helper()
+	queries := make(chan *http.Request, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case queries <- r:
+		default:
+		}
+		http.Error(w, "No cluster leader", http.StatusInternalServerError)
+	}))
+	t.Cleanup(server.Close)
+	settings := DefaultSettings()
+	settings.URL = server.URL
+	if edit != nil {
+		edit(&settings)
+	}
+	source, err := New(Options{Settings: settings, Metrics: &obs.NewMetrics().Consul})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan mesh.Batch, 1000), make(chan error, 1)
+	go func() { done <- source.Run(ctx, out) }()
+	defer func() { cancel(); <-done }()
+	select {
+	case query = <-queries:
+		return query, source.options.Namespace
+	case <-time.After(30 * time.Second):
+		t.Fatal("no query arrived")
+		return nil, ""
+	}
+}
+
+// TestQueryParameters checks that the settings are sent with queries. Consul's community edition
+// ignores namespaces and refuses partitions, so real servers cannot show it.
+func TestQueryParameters(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	query, namespace := recordQuery(t, func(s *Settings) {
+		s.Datacenter, s.Namespace, s.Partition, s.TokenFile = "dc7", "team", "west", token
+	})
+	got := []string{namespace, query.Header.Get("X-Consul-Token")}
+	for _, name := range []string{"dc", "ns", "partition"} {
+		got = append(got, query.URL.Query().Get(name))
+	}
+	if diff := cmp.Diff([]string{"team", "secret", "dc7", "team", "west"}, got); diff != "" {
+		t.Errorf("namespace, token, datacenter, namespace, partition (-want +got):\n%s", diff)
+	}
+}
+
+// TestEnvironment checks which variables of the client library have an effect: those that
+// docs/ENVIRONMENT.md lists, and only without flags.
+func TestEnvironment(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("in-a-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain, _ := recordQuery(t, nil)
+	effects := map[string]string{} // variable to the difference that it makes
+	for name, value := range map[string]string{
+		api.HTTPAddrEnvName: "192.0.2.1:1", api.HTTPTokenEnvName: "secret", api.HTTPTokenFileEnvName: file,
+		api.HTTPAuthEnvName: "user:password", api.HTTPSSLEnvName: "true", api.HTTPSSLVerifyEnvName: "false",
+		api.HTTPCAFile: "/none", api.HTTPCAPath: "/none", api.HTTPClientCert: "/none", api.HTTPClientKey: "/none",
+		api.HTTPTLSServerName: "none", api.HTTPNamespaceEnvName: "team", api.HTTPPartitionEnvName: "west",
+	} {
+		func() {
+			t.Setenv(name, value)
+			defer os.Unsetenv(name)
+			query, namespace := recordQuery(t, nil)
+			for _, x := range [][2]string{
+				{query.Header.Get("X-Consul-Token"), plain.Header.Get("X-Consul-Token")},
+				{query.Header.Get("Authorization"), plain.Header.Get("Authorization")},
+				{query.URL.Query().Get("ns"), plain.URL.Query().Get("ns")},
+				{query.URL.Query().Get("partition"), plain.URL.Query().Get("partition")},
+			} {
+				if x[0] != x[1] {
+					effects[name] = x[0]
+				}
+			}
+			if ns := query.URL.Query().Get("ns"); ns != namespace {
+				t.Errorf("%s: objects of the namespace %q are in %q", name, ns, namespace)
+			}
+		}()
+	}
+	want := map[string]string{
+		api.HTTPTokenEnvName: "secret", api.HTTPTokenFileEnvName: "in-a-file",
+		api.HTTPNamespaceEnvName: "team", api.HTTPPartitionEnvName: "west",
+	}
+	if diff := cmp.Diff(want, effects); diff != "" {
+		t.Errorf("variables with an effect (-want +got):\n%s", diff)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		t.Setenv(name, "variable")
+	}
+	t.Setenv(api.HTTPTokenFileEnvName, file)
+	query, _ := recordQuery(t, func(s *Settings) { s.Namespace, s.Partition, s.TokenFile = "flag", "flag", writeToken(t, "flag") })
+	for what, got := range map[string]string{
+		"token": query.Header.Get("X-Consul-Token"), "namespace": query.URL.Query().Get("ns"), "partition": query.URL.Query().Get("partition"),
+	} {
+		if got != "flag" {
+			t.Errorf("%s %q, want that of the flag", what, got)
+		}
+	}
+}
+
+func writeToken(t *testing.T, token string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
