@@ -26,7 +26,7 @@ func TestChaos(t *testing.T) {
 	rounds := scorecard.BySize(1, 4, 60)
 	faults := chaosFaults()
 	check := scorecard.Check(t, 24, scorecard.Size("servers", 3), scorecard.Size("rounds", rounds), scorecard.Size("kinds of faults", len(faults)))
-	needsConsul(t)
+	consul.Require(t)
 	c := startChaos(t)
 	played := 0
 	for round := range rounds {

@@ -10,22 +10,11 @@ import (
 
 	registry "github.com/meshpilot/meshpilot/internal/ingest/registry/consul"
 	"github.com/meshpilot/meshpilot/test/support/consul"
-	"github.com/meshpilot/meshpilot/test/support/scorecard"
 )
-
-// needsConsul skips a test unless MESHPILOT_PLATFORMS=true or `make scorecard` runs it, because
-// building Consul for the first time takes more than three minutes on two cores. `make platforms` sets
-// the variable.
-func needsConsul(t *testing.T) {
-	t.Helper()
-	if os.Getenv("MESHPILOT_PLATFORMS") != "true" && os.Getenv(scorecard.SizeVariable) == "" {
-		t.Skip("it needs a real Consul, which takes minutes to build: `make platforms` runs it")
-	}
-}
 
 // TestChanges registers, changes and deregisters services.
 func TestChanges(t *testing.T) {
-	needsConsul(t)
+	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)
 	s.Register("web", "web-2", "192.0.2.2", 8080, "passing", nil)
@@ -66,7 +55,7 @@ func TestChanges(t *testing.T) {
 
 // TestOneQueryPerChange counts the queries that a change of one of 30 services costs.
 func TestOneQueryPerChange(t *testing.T) {
-	needsConsul(t)
+	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
 	want := ""
 	for i := range 30 {
@@ -100,7 +89,7 @@ func TestOneQueryPerChange(t *testing.T) {
 
 // TestMoreServicesThanQueries has the queries of 12 services take turns.
 func TestMoreServicesThanQueries(t *testing.T) {
-	needsConsul(t)
+	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
 	want := ""
 	for i := range 12 {
@@ -119,7 +108,7 @@ func TestMoreServicesThanQueries(t *testing.T) {
 // TestServerRestarts kills the server and starts it again with its data. An instance that was
 // deregistered before the kill does not return, and one that is deregistered afterwards goes at once.
 func TestServerRestarts(t *testing.T) {
-	needsConsul(t)
+	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)
 	s.Register("web", "web-2", "192.0.2.2", 8080, "passing", nil)
@@ -144,7 +133,7 @@ func TestServerRestarts(t *testing.T) {
 // TestServerRestartsEmpty kills the server and starts it without its data. All instances stay until
 // they are registered again, and then follow Consul.
 func TestServerRestartsEmpty(t *testing.T) {
-	needsConsul(t)
+	consul.Require(t)
 	s := consul.Start(t, consul.Options{})
 	s.Register("api", "api-1", "192.0.2.3", 8080, "passing", nil)
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)
@@ -169,11 +158,12 @@ func TestServerRestartsEmpty(t *testing.T) {
 	f.awaitHeld(0)
 }
 
-// TestTokenLosesRights takes a token the right to read one service, grants it again, deletes the
+// TestTokenLosesRights has a server with TLS and ACLs. It takes a token the right to read one service, grants it again, deletes the
 // token, and writes another one into the file.
 func TestTokenLosesRights(t *testing.T) {
-	needsConsul(t)
-	s := consul.Start(t, consul.Options{ACL: true})
+	consul.Require(t)
+	certificates := consul.NewCertificates(t)
+	s := consul.Start(t, consul.Options{ACL: true, TLS: certificates})
 	s.Register("api", "api-1", "192.0.2.3", 8080, "passing", nil)
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)
 	s.Register("web", "web-2", "192.0.2.2", 8080, "passing", nil)
@@ -195,7 +185,10 @@ func TestTokenLosesRights(t *testing.T) {
 		return token.AccessorID
 	}
 	first := newToken()
-	f := follow(t, s, func(o *registry.Settings) { o.TokenFile = file })
+	f := follow(t, s, func(o *registry.Settings) {
+		o.TokenFile, o.CAFile, o.ServerName = file, certificates.CAFile, certificates.ServerName
+		o.CertFile, o.KeyFile = certificates.CertFile, certificates.KeyFile
+	})
 	f.await("api: 192.0.2.3; web: 192.0.2.1 192.0.2.2")
 	unchanged := f.mark()
 	setRules := func(rules string) {

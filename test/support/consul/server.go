@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/meshpilot/meshpilot/test/support/program"
+	"github.com/meshpilot/meshpilot/test/support/scorecard"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
@@ -27,6 +29,13 @@ const patience = 2 * time.Minute
 type Options struct {
 	// ACL enables access control with the policy "deny".
 	ACL bool
+	// TLS serves HTTPS only, with the certificates of NewCertificates, and requires a client
+	// certificate.
+	TLS *Certificates
+	// Datacenter is the name of the datacenter (default "dc1").
+	Datacenter string
+	// WAN is a server of another datacenter that this one joins.
+	WAN *Server
 }
 
 // Server is a Consul server that is also its own agent.
@@ -45,6 +54,16 @@ type Server struct {
 	process *exec.Cmd // nil while it does not run
 	paused  bool
 	client  *api.Client // nil before the first call of Client
+}
+
+// Require skips a test unless MESHPILOT_PLATFORMS=true or `make scorecard` runs it, because building
+// Consul for the first time takes more than three minutes on two cores. `make platforms` sets the
+// variable.
+func Require(t testing.TB) {
+	t.Helper()
+	if os.Getenv("MESHPILOT_PLATFORMS") != "true" && os.Getenv(scorecard.SizeVariable) == "" {
+		t.Skip("it needs a real Consul, which takes minutes to build: `make platforms` runs it")
+	}
 }
 
 // Binary returns the path of the program. It builds it into the user's cache if it is missing.
@@ -74,6 +93,9 @@ func newServer(t testing.TB, binary, node string, o Options) *Server {
 	t.Helper()
 	s := &Server{t: t, options: o, binary: binary, node: node, dir: filepath.Join(t.TempDir(), "data"), ports: serving.FreePorts(t, 4)}
 	s.URL = fmt.Sprintf("http://127.0.0.1:%d", s.ports[0])
+	if o.TLS != nil {
+		s.URL = fmt.Sprintf("https://127.0.0.1:%d", s.ports[0])
+	}
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
@@ -97,17 +119,26 @@ func (s *Server) start() {
 	if s.process != nil {
 		return
 	}
-	acl := ""
+	options := ""
 	if s.options.ACL {
-		acl = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
+		options = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
 	}
 	port := func(i int) string { return fmt.Sprint(s.ports[i]) }
 	args := []string{
-		"agent", "-server", fmt.Sprintf("-bootstrap-expect=%d", 1+len(s.peers)), "-node=" + s.node, "-datacenter=dc1",
-		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir=" + s.dir, "-log-level=warn", "-http-port=" + port(0), "-server-port=" + port(1),
+		"agent", "-server", fmt.Sprintf("-bootstrap-expect=%d", 1+len(s.peers)), "-node=" + s.node,
+		"-datacenter=" + cmp.Or(s.options.Datacenter, "dc1"),
+		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir=" + s.dir, "-log-level=warn", "-server-port=" + port(1),
 		"-serf-lan-port=" + port(2), "-serf-wan-port=" + port(3), "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
 		"-hcl", "performance { raft_multiplier = 1 }", "-hcl", "disable_update_check = true", "-hcl", "connect { enabled = false }",
-		"-hcl", "peering { enabled = false }", "-hcl", acl,
+		"-hcl", "peering { enabled = false }", "-hcl", options,
+	}
+	if c := s.options.TLS; c != nil {
+		args = append(args, "-http-port=-1", "-https-port="+port(0), "-hcl", c.configuration())
+	} else {
+		args = append(args, "-http-port="+port(0))
+	}
+	if wan := s.options.WAN; wan != nil {
+		args = append(args, fmt.Sprintf("-retry-join-wan=127.0.0.1:%d", wan.ports[3]))
 	}
 	for _, peer := range s.peers {
 		args = append(args, fmt.Sprintf("-retry-join=127.0.0.1:%d", peer.ports[2]), "-retry-interval=1s")
@@ -175,6 +206,9 @@ func (s *Server) Client() *api.Client {
 	o := &api.Config{Address: s.URL}
 	if s.options.ACL {
 		o.Token = ManagementToken
+	}
+	if c := s.options.TLS; c != nil {
+		o.TLSConfig = api.TLSConfig{Address: c.ServerName, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
 	}
 	client, err := api.NewClient(o)
 	if err != nil {
