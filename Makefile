@@ -59,6 +59,11 @@ images: ## build the container images $(HUB)/{pilot,proxyv2,install-cni}:$(TAG) 
 demo: envoy build ## bring up Bookinfo behind real sidecars and tell the story (KEEP=1 leaves it running)
 	@$(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" $(if $(KEEP),--keep)
 
+.PHONY: demo-consul
+demo-consul: envoy build ## the same with services in a real Consul server, which is built the first time (4 minutes)
+	@consul="$$(CGO_ENABLED=0 $(GO) run ./test/support/consul/cmd/consul-binary)" && \
+	  $(BIN)/demo --bin $(BIN) --envoy "$$(./hack/envoy.sh)" --consul "$$consul" $(if $(KEEP),--keep)
+
 .PHONY: demo-k8s
 demo-k8s: envoy ## bring up a Kubernetes cluster with meshpilot and Bookinfo and tell the story (root; KEEP=1 leaves it running)
 	@$(GO) build -o $(BIN)/ ./test/integration/k8s/cmd/demo-k8s
@@ -124,8 +129,9 @@ networks: envoy ## two clusters on two networks: gateways between them, remote a
 	MESHPILOT_LONG=true $(GO) test ./test/integration/networks -v -count=1 -timeout 20m
 
 .PHONY: platforms
-platforms: ## test registries on real servers: Consul, which is built the first time (5 minutes of two cores, then 1)
-	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/consul -v -count=1 -timeout 30m
+platforms: envoy ## test registries on real servers: Consul, which is built the first time (5 minutes of two cores, then 1)
+	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/consul/... -p 1 -v -count=1 -timeout 30m
+	MESHPILOT_PLATFORMS=true CGO_ENABLED=0 $(GO) test ./test/integration/demo -v -count=1 -timeout 10m -run '^TestConsulStory$$'
 
 .PHONY: compat
 compat: envoy programs ## run Istio's pilot-agent, istiod and istioctl together with ours; builds them the first time (root; 10 minutes, then 3)

@@ -98,6 +98,9 @@ func TestPlatformIsConsistent(t *testing.T) {
 // Every rule is of the API, and every subset it routes to is one that destination-rule-all has, with a pod in it.
 func TestRulesAreOfTheAPI(t *testing.T) {
 	docs := documents(t, os.DirFS("networking"))
+	for kind, more := range documents(t, os.DirFS("consul")) {
+		docs[kind] = append(docs[kind], more...)
+	}
 	versions := map[string]map[string]bool{}
 	for _, pod := range parse[corev1.Pod](t, documents(t, bookinfo.Platform())["Pod"]) {
 		app := pod.Labels["app"]
@@ -110,7 +113,7 @@ func TestRulesAreOfTheAPI(t *testing.T) {
 		rule := &networking.DestinationRule{}
 		specOf(t, doc, rule)
 		for _, subset := range rule.Subsets {
-			if !versions[rule.Host][subset.Labels["version"]] || subset.Name != subset.Labels["version"] {
+			if !versions[appOf(rule.Host)][subset.Labels["version"]] || subset.Name != subset.Labels["version"] {
 				t.Errorf("subset %s of %s has labels %v", subset.Name, rule.Host, subset.Labels)
 			}
 		}
@@ -122,7 +125,8 @@ func TestRulesAreOfTheAPI(t *testing.T) {
 			total := int32(0)
 			for _, d := range route.Route {
 				total += d.Weight
-				if d.Destination.Host != rule.Hosts[0] || !versions[d.Destination.Host][d.Destination.Subset] {
+				known := versions[appOf(d.Destination.Host)]
+				if d.Destination.Host != rule.Hosts[0] || len(known) == 0 || d.Destination.Subset != "" && !known[d.Destination.Subset] {
 					t.Errorf("a VirtualService of %v routes to %v", rule.Hosts, d.Destination)
 				}
 			}
@@ -135,6 +139,9 @@ func TestRulesAreOfTheAPI(t *testing.T) {
 		t.Errorf("only %d VirtualServices and %d DestinationRules were seen", len(docs["VirtualService"]), len(docs["DestinationRule"]))
 	}
 }
+
+// appOf returns the app of a host: its own name, or that before the suffix that services in Consul have.
+func appOf(host string) string { return strings.TrimSuffix(host, ".service.consul") }
 
 func specOf(t *testing.T, doc []byte, into proto.Message) {
 	t.Helper()
@@ -171,6 +178,9 @@ func TestNetworking(t *testing.T) {
 		if text, err := bookinfo.Networking(name); err != nil || !strings.HasPrefix(text, "# ") {
 			t.Errorf("rule %s: %v, want a text that begins with a comment on what it does:\n%s", name, err, text)
 		}
+	}
+	if text, err := bookinfo.Rule(bookinfo.ConsulRulePath("reviews-v3")); err != nil || !strings.HasPrefix(text, "# ") {
+		t.Errorf("rule for Consul: %v\n%s", err, text)
 	}
 	if _, err := bookinfo.Networking("none"); err == nil {
 		t.Error("there is a rule called none")

@@ -55,6 +55,7 @@ func command() *cobra.Command {
 	f.StringVar(&opts.Details, "details", or("DETAILS_ADDRESS", "details:9080"), "host:port of details")
 	f.StringVar(&opts.Reviews, "reviews", or("REVIEWS_ADDRESS", "reviews:9080"), "host:port of reviews")
 	f.StringVar(&opts.Ratings, "ratings", or("RATINGS_ADDRESS", "ratings:9080"), "host:port of ratings")
+	f.StringVar(&opts.UnhealthyFile, "unhealthy-file", or("UNHEALTHY_FILE", ""), "answer /health with 503 while this file exists")
 	return cmd
 }
 

@@ -31,21 +31,7 @@ func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, di
 		return filepath.Join(binaries, "pilotctl") + " " + command + " --server 127.0.0.1:15014"
 	}
 	in := func(pod, command string) string { return self + " exec --dir " + dir + " " + pod + " -- " + command }
-	for _, use := range []struct{ what, command string }{
-		{"call it", in("client", "curl -s http://productpage:9080/api/v1/products/0/reviews")},
-		{"call it as jason", in("client", "curl -s -H 'end-user: jason' http://productpage:9080/api/v1/products/0/reviews")},
-		{"change a rule", "edit or add files in " + dir + "/config/networking"},
-		{"has it arrived?", in("istiod", pilotctl("wait virtualservice/reviews"))},
-		{"why does it go there?", in("istiod", pilotctl("explain client.default http://reviews:9080/reviews/0"))},
-		{"what is wrong?", in("istiod", pilotctl("problems"))},
-		{"what each proxy has", in("istiod", pilotctl("proxy-status"))},
-		{"all debug endpoints", in("istiod", "curl -s http://127.0.0.1:15014/debug")},
-		{"what a proxy was sent", in("istiod", "curl -s 'http://127.0.0.1:15014/debug/config_dump?proxyID=client.default'")},
-		{"an Envoy's own admin", in("client", "curl -s http://127.0.0.1:15000/config_dump")},
-		{"the rules of capture", in("client", "nft list ruleset")},
-		{"logs", "ls " + dir + "/*/*.log"},
-		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
-	} {
+	for _, use := range uses(m, dir, self, pilotctl, in) {
 		scr.Line(screen.Plain, "  %-22s %s", use.what, use.command)
 	}
 	scr.Line(screen.Dim, "  pods:")
@@ -55,4 +41,42 @@ func keep(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh, di
 	scr.Line(screen.Dim, "    %-16s %s", m.ControlPlane.Node.Name(), m.ControlPlane.Node.Addr())
 	<-ctx.Done()
 	return nil
+}
+
+// use is a command that is shown to the user, with its purpose.
+type use struct{ what, command string }
+
+// uses returns the commands that a user may try. pilotctl and in complete commands of pilotctl and
+// commands that run in a pod.
+func uses(m *mesh.Mesh, dir, self string, pilotctl func(string) string, in func(pod, command string) string) []use {
+	url := func(url string) string { return url }
+	if m.Consul != nil {
+		url = mesh.ConsulURL
+	}
+	list := []use{
+		{"call it", in("client", "curl -s "+url(mesh.ProductReviews))},
+		{"call it as jason", in("client", "curl -s -H 'end-user: jason' "+url(mesh.ProductReviews))},
+		{"change a rule", "edit or add files in " + dir + "/config/networking"},
+		{"has it arrived?", in("istiod", pilotctl("wait virtualservice/reviews"))},
+		{"why does it go there?", in("istiod", pilotctl("explain client.default "+url(mesh.Reviews)))},
+		{"what is wrong?", in("istiod", pilotctl("problems"))},
+		{"what each proxy has", in("istiod", pilotctl("proxy-status"))},
+		{"all debug endpoints", in("istiod", "curl -s http://127.0.0.1:15014/debug")},
+		{"what a proxy was sent", in("istiod", "curl -s 'http://127.0.0.1:15014/debug/config_dump?proxyID=client.default'")},
+		{"an Envoy's own admin", in("client", "curl -s http://127.0.0.1:15000/config_dump")},
+		{"the rules of capture", in("client", "nft list ruleset")},
+		{"logs", "ls " + dir + "/*/*.log"},
+		{"end it", "Ctrl-C here, or " + self + " stop --dir " + dir},
+	}
+	if m.Consul == nil {
+		return list
+	}
+	consul := func(command string) string { return in(m.Consul.Agent.Name(), command) }
+	const agent = "http://127.0.0.1:8500/v1/agent/service/"
+	return append([]use{
+		{"what Consul has", consul("curl -s 'http://127.0.0.1:8500/v1/health/service/reviews?passing=true'")},
+		{"deregister a version", consul("curl -s -X PUT " + agent + "deregister/reviews-v2")},
+		{"put it on maintenance", consul("curl -s -X PUT '" + agent + "maintenance/reviews-v3?enable=true'")},
+		{"fail a health check", "touch " + dir + "/reviews-v1/unhealthy"},
+	}, list...)
 }

@@ -4,10 +4,11 @@
 //
 //	demo --bin bin --envoy PATH          play, then clean up
 //	demo --bin bin --envoy PATH --keep   play, then stay until Ctrl-C or "demo stop"
+//	demo … --consul PATH                 play the story of services that are registered in Consul
 //	demo exec POD -- COMMAND...          run a command in a pod of a demo that stays
 //	demo stop                            end it from another terminal
 //
-// Start reading at story.go (the scenes in order) and run.go (what happens around them).
+// Start reading at story.go and story_consul.go (the scenes in order) and run.go (what happens around them).
 package main
 
 import (
@@ -42,6 +43,7 @@ func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)
 // options are what the command line says.
 type options struct {
 	binaries, envoy string
+	consul          string // empty: services are Kubernetes objects in files
 	dir             string // empty: a new temporary one
 	keep            bool
 }
@@ -65,6 +67,7 @@ func command() *cobra.Command {
 	f := root.Flags()
 	f.StringVar(&opts.binaries, "bin", "bin", "directory of pilot-discovery, pilot-agent, istio-iptables and bookinfo")
 	f.StringVar(&opts.envoy, "envoy", os.Getenv("ENVOY"), "path of an Envoy (default $ENVOY)")
+	f.StringVar(&opts.consul, "consul", "", "path of a Consul program: register the services there, and play the story of services in Consul")
 	f.StringVar(&opts.dir, "dir", "", "directory for logs and configuration (default a new temporary one)")
 	f.BoolVar(&opts.keep, "keep", wanted(os.Getenv("KEEP")), "leave the mesh running after the story (default $KEEP)")
 	root.AddCommand(execCommand(), stopCommand())

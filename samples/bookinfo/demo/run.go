@@ -49,6 +49,7 @@ func runIn(ctx context.Context, stop func(), scr *screen.Screen, dir string, opt
 	begin := time.Now()
 	m, err := mesh.Start(ctx, mesh.Options{
 		Binaries: opts.binaries, Envoy: opts.envoy, Sidecars: true, Dir: dir, Manifests: bookinfo.Platform(), Progress: scr.Say,
+		Consul: opts.consul,
 	})
 	if err != nil {
 		showFailure(scr, err)
@@ -69,7 +70,11 @@ func perform(ctx context.Context, stop func(), scr *screen.Screen, m *mesh.Mesh,
 	client := mesh.NewCaller(m.Workload("client").Node)
 	defer client.Close()
 	s := &stage{mesh: m, client: client, screen: scr}
-	if err := s.tell(ctx, story()); err != nil {
+	scenes := story()
+	if m.Consul != nil {
+		scenes = consulStory()
+	}
+	if err := s.tell(ctx, scenes); err != nil {
 		scr.Line(screen.Red, "The story was broken off: %v", err)
 		return 1
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -60,24 +61,44 @@ func orNil(err error, format string, args ...any) string {
 
 // expectNoRejects reads the control plane's own count of what proxies refused.
 func (s *stage) expectNoRejects(ctx context.Context) {
-	const metric, alive = "pilot_total_xds_rejects", "pilot_xds_pushes"
+	const rejects = "pilot_total_xds_rejects"
+	n, err := s.metric(ctx, rejects)
+	s.expect(err == nil && n == 0, rejects, "0", orNil(err, "%.0f", n))
+}
+
+// metric returns the sum of the control plane's metrics with this name, and 0 if there is none.
+func (s *stage) metric(ctx context.Context, name string) (float64, error) {
+	const alive = "pilot_xds_pushes"
 	caller := mesh.NewCaller(s.mesh.ControlPlane.Node)
 	defer caller.Close()
 	a := caller.Get(ctx, "http://127.0.0.1:15014/metrics")
-	rejects, pushes := 0.0, false
+	sum, pushes := 0.0, false
 	for line := range strings.Lines(string(a.Body)) {
 		pushes = pushes || strings.HasPrefix(line, alive)
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		labeled, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		found, _, _ := strings.Cut(labeled, "{")
 		var n float64
-		if strings.HasPrefix(name, metric) {
-			if _, err := fmt.Sscan(value, &n); err == nil {
-				rejects += n
-			}
+		if _, err := fmt.Sscan(value, &n); found == name && err == nil {
+			sum += n
 		}
 	}
-	saw := fmt.Sprintf("%.0f", rejects)
 	if a.Status != http.StatusOK || !pushes {
-		saw = "no metrics: " + a.String()
+		return 0, fmt.Errorf("no metrics: %s", a)
 	}
-	s.expect(saw == "0", metric, "0", saw)
+	return sum, nil
+}
+
+// awaitMetric waits until a metric of the control plane is as wanted.
+func (s *stage) awaitMetric(ctx context.Context, name string, want func(float64) bool) error {
+	for begin := time.Now(); ; pause(ctx, 50*time.Millisecond) {
+		n, err := s.metric(ctx, name)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && want(n):
+			return nil
+		case time.Since(begin) > consulTime:
+			return errors.Join(fmt.Errorf("%s is %v after %s", name, n, consulTime), err)
+		}
+	}
 }

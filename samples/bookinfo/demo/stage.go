@@ -42,12 +42,20 @@ func (s *stage) expect(ok bool, what, expected, saw string) {
 }
 
 // apply applies a rule of the sample, and shows it.
-func (s *stage) apply(name string) error {
-	text, err := bookinfo.Networking(name)
+func (s *stage) apply(name string) error { return s.applyFile(bookinfo.RulePath(name)) }
+
+// applyFile applies the rules in a file of the sample, and shows them. Without Kubernetes they are
+// copied into the folder that the control plane reads.
+func (s *stage) applyFile(path string) error {
+	text, err := bookinfo.Rule(path)
 	if err != nil {
 		return err
 	}
-	s.screen.Say("kubectl apply -f samples/bookinfo/%s", bookinfo.RulePath(name))
+	command := "kubectl apply -f samples/bookinfo/%s"
+	if s.mesh.Consul != nil {
+		command = "cp samples/bookinfo/%s config/networking/"
+	}
+	s.screen.Say(command, path)
 	shown, left := excerpt(text)
 	s.screen.Quote(shown, left, "more like it")
 	return s.mesh.Rules.Apply(text)
@@ -70,13 +78,23 @@ type probe struct {
 // settle sends a probe until the change shows, and says how long after the change the first answer of the kind was
 // asked for.
 func (s *stage) settle(ctx context.Context, within time.Duration, p probe) error {
+	since, err := s.awaitProbe(ctx, within, p)
+	if err == nil {
+		s.screen.Say("in effect after %s", since.Round(time.Millisecond))
+	}
+	return err
+}
+
+// awaitProbe sends a probe until p.times answers in a row are as wanted. It returns the time until the
+// first of them was asked for.
+func (s *stage) awaitProbe(ctx context.Context, within time.Duration, p probe) (time.Duration, error) {
 	begin := time.Now()
 	var since time.Duration
 	for row := 0; row < p.times; {
 		asked := time.Since(begin)
 		a := s.client.Get(ctx, p.url, p.header...)
 		if err := ctx.Err(); err != nil {
-			return err
+			return 0, err
 		}
 		if p.want(a) {
 			if row == 0 {
@@ -86,13 +104,12 @@ func (s *stage) settle(ctx context.Context, within time.Duration, p probe) error
 			continue
 		}
 		if asked > within {
-			return fmt.Errorf("the change took no effect within %s; the last answer of %s was %s", within, p.url, a)
+			return 0, fmt.Errorf("the change took no effect within %s; the last answer of %s was %s", within, p.url, a)
 		}
 		row = 0
 		pause(ctx, pollEvery)
 	}
-	s.screen.Say("in effect after %s", since.Round(time.Millisecond))
-	return nil
+	return since, nil
 }
 
 // only wants answers of these versions of reviews.

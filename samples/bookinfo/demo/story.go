@@ -64,7 +64,11 @@ func (s *stage) playOne(ctx context.Context, scene scene) (mesh.Tally, error) {
 	if !scene.load {
 		return mesh.Tally{}, scene.play(ctx, s)
 	}
-	load := mesh.StartLoad(s.mesh.Workload("client").Node, mesh.Reviews, loadRate)
+	url := mesh.Reviews
+	if s.mesh.Consul != nil {
+		url = reviewsInConsul()
+	}
+	load := mesh.StartLoad(s.mesh.Workload("client").Node, url, loadRate)
 	pause(ctx, loadMargin)
 	err := scene.play(ctx, s)
 	pause(ctx, loadMargin)

@@ -56,6 +56,11 @@ func (c *Caller) Get(ctx context.Context, url string, header ...string) Answer {
 	return c.get(ctx, url, false, header)
 }
 
+// GetOnce sends a GET on a connection of its own.
+func (c *Caller) GetOnce(ctx context.Context, url string, header ...string) Answer {
+	return c.get(ctx, url, true, header)
+}
+
 // get sends a GET, on a connection of its own if fresh.
 func (c *Caller) get(ctx context.Context, url string, fresh bool, header []string) Answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, noBody{})

@@ -29,6 +29,12 @@ type Options struct {
 	// Sidecars runs a control plane, and a captured sidecar beside each app (default false). Without them a service's
 	// name resolves to one of its pods.
 	Sidecars bool
+	// Consul is the path of a Consul program. If set, services are not read from the manifests but
+	// from a Consul server: the instances of each service are registered there, see [Consul]. It needs
+	// Sidecars.
+	Consul string
+	// ConsulServers is the number of Consul servers; 0 is 1.
+	ConsulServers int
 	// Hosts are more names that every pod resolves, besides those of services.
 	Hosts map[string]netip.Addr
 	// Replicas is how many control planes there are, to which the pods are dealt out in turn; 0 is 1.
@@ -50,6 +56,7 @@ type Mesh struct {
 	ControlPlane *ControlPlane // nil without sidecars
 	// Others are the further replicas of the control plane.
 	Others    []*ControlPlane
+	Consul    *Consul // nil unless Options.Consul is set
 	Rules     *Rules
 	Workloads []*Workload // in the order of the manifests
 
@@ -82,7 +89,7 @@ func Start(ctx context.Context, opts Options) (*Mesh, error) {
 
 // absolute resolves the paths of opts, and looks whether the programs are there: better said now than by a sidecar.
 func absolute(opts *Options) (err error) {
-	for _, path := range []*string{&opts.Binaries, &opts.Envoy, &opts.Dir} {
+	for _, path := range []*string{&opts.Binaries, &opts.Envoy, &opts.Dir, &opts.Consul} {
 		if *path == "" {
 			continue
 		}
@@ -97,6 +104,12 @@ func absolute(opts *Options) (err error) {
 		}
 		programs = append(programs, opts.Envoy)
 	}
+	if opts.Consul != "" {
+		if !opts.Sidecars {
+			return errors.New("services from Consul need sidecars")
+		}
+		programs = append(programs, opts.Consul)
+	}
 	for _, path := range programs {
 		if _, err := exec.LookPath(path); err != nil {
 			return fmt.Errorf("looking for the mesh's programs: %w", err)
@@ -107,12 +120,31 @@ func absolute(opts *Options) (err error) {
 
 func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err error) {
 	configDir := filepath.Join(opts.Dir, "config")
-	m.Rules, err = newRules(configDir, filepath.Join(opts.Dir, "staging"), opts.Manifests)
+	manifests := opts.Manifests
+	if opts.Consul != "" {
+		manifests = nil
+		opts.ControlPlaneArgs = append([]string{"--registries", "Consul", "--consulserverURL", consulURL(max(opts.ConsulServers, 1))}, opts.ControlPlaneArgs...)
+	}
+	m.Rules, err = newRules(configDir, filepath.Join(opts.Dir, "staging"), manifests)
 	if err != nil {
 		return err
 	}
 	if err := m.addWorkloads(platform, opts); err != nil {
 		return err
+	}
+	if opts.Consul != "" {
+		servers := max(opts.ConsulServers, 1)
+		opts.Progress("starting %d Consul servers from %s, and a Consul agent at %s", servers, consulServerAddr(0), consulAgentAddr())
+		if m.Consul, err = startConsul(ctx, m.Network, opts.Consul, servers, platform); err != nil {
+			return err
+		}
+		if err := m.Rules.Apply(platform.workloadGroups()); err != nil {
+			return err
+		}
+		opts.Progress("registering %d instances in Consul", m.Consul.Instances())
+		if err := m.Consul.registerAll(); err != nil {
+			return err
+		}
 	}
 	opts.Progress("starting %d apps", len(m.Workloads))
 	if err := m.each(ctx, func(ctx context.Context, w *Workload) error { return w.startApp(ctx, opts.Binaries) }); err != nil {
@@ -130,13 +162,17 @@ func (m *Mesh) start(ctx context.Context, opts Options, platform *platform) (err
 		return err
 	}
 	opts.Progress("capturing the traffic of %d pods and starting their sidecars", len(m.Workloads))
-	return m.each(ctx, func(ctx context.Context, w *Workload) error {
+	err = m.each(ctx, func(ctx context.Context, w *Workload) error {
 		if err := w.startSidecar(ctx, s); err != nil {
 			return err
 		}
 		opts.Progress("%s is ready", w.Pod.Name)
 		return nil
 	})
+	if err != nil || m.Consul == nil {
+		return err
+	}
+	return m.Consul.AwaitHealthy(ctx)
 }
 
 // startControlPlanes starts all replicas of the control plane, one after the other: the first makes the authority.
@@ -199,11 +235,19 @@ func (m *Mesh) addWorkloads(platform *platform, opts Options) error {
 		if err != nil {
 			return err
 		}
+		if opts.Consul != "" {
+			if hosts, err = platform.consulHosts(); err != nil {
+				return err
+			}
+		}
 		hosts[controlPlaneHost] = discovery(i % max(opts.Replicas, 1))
 		maps.Copy(hosts, opts.Hosts)
 		w, err := addWorkload(m.Network, pod, hosts)
 		if err != nil {
 			return err
+		}
+		if opts.Consul != "" {
+			w.env = platform.consulAddresses()
 		}
 		m.Workloads = append(m.Workloads, w)
 	}
@@ -238,6 +282,9 @@ func (m *Mesh) Close() error {
 	}
 	for _, c := range m.Others {
 		errs = append(errs, c.Stop())
+	}
+	if m.Consul != nil {
+		errs = append(errs, m.Consul.stop())
 	}
 	errs = append(errs, m.Network.Close(), os.RemoveAll(filepath.Join(m.dir, "staging")))
 	return errors.Join(errs...)

@@ -33,13 +33,16 @@ type object struct {
 
 func (o object) file() string { return o.namespace + "." + o.name + ".yaml" }
 
-// newRules makes dir, with the manifests in it, and staging.
+// newRules makes dir, with the manifests in it unless they are nil, and staging.
 func newRules(dir, staging string, manifests fs.FS) (*Rules, error) {
 	r := &Rules{dir: filepath.Join(dir, "networking"), staging: staging, files: map[string][]object{}}
 	for _, d := range []string{r.dir, r.staging} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return nil, err
 		}
+	}
+	if manifests == nil {
+		return r, nil
 	}
 	if err := os.CopyFS(filepath.Join(dir, "platform"), manifests); err != nil {
 		return nil, fmt.Errorf("copying the manifests: %w", err)

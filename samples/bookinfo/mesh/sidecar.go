@@ -64,6 +64,10 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 	if err != nil {
 		return netns.Command{}, fmt.Errorf("rendering the labels of %s: %w", pod.Name, err)
 	}
+	probers, err := appProbers(pod)
+	if err != nil {
+		return netns.Command{}, err
+	}
 	command := netns.Command{
 		Name: "agent",
 		Path: s.agentPath,
@@ -77,6 +81,7 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 			"PROXY_CONFIG=" + string(proxyConfig),
 			"TRUST_DOMAIN=" + s.domain,
 			"ISTIO_METAJSON_LABELS=" + string(labels),
+			"ISTIO_KUBE_APP_PROBERS=" + probers,
 			"ISTIO_META_CLUSTER_ID=Kubernetes",
 			"ISTIO_META_MESH_ID=" + s.domain,
 			"ISTIO_META_WORKLOAD_NAME=" + pod.Name,
@@ -91,6 +96,26 @@ func (s *sidecar) agent(pod *corev1.Pod, dir string) (netns.Command, error) {
 	}
 	command.Env = append(command.Env, s.env...)
 	return command, nil
+}
+
+// probePath is the path at which the agent answers whether a container of a pod is healthy.
+func probePath(container string) string { return "/app-health/" + container + "/readyz" }
+
+// appProbers returns what the injector would write for the pod: the agent forwards probes at its own
+// port, which needs no mutual TLS, to /health of each container with a port.
+func appProbers(pod *corev1.Pod) (string, error) {
+	probers := map[string]any{}
+	for _, c := range pod.Spec.Containers {
+		if len(c.Ports) > 0 {
+			get := map[string]any{"path": "/health", "port": c.Ports[0].ContainerPort}
+			probers[probePath(c.Name)] = map[string]any{"httpGet": get}
+		}
+	}
+	text, err := json.Marshal(probers)
+	if err != nil {
+		return "", fmt.Errorf("rendering the probes of %s: %w", pod.Name, err)
+	}
+	return string(text), nil
 }
 
 // isGateway says that a pod runs a proxy of its own, as Istio's injection is told it (annotation inject.istio.io/templates).

@@ -2,7 +2,9 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -35,6 +37,7 @@ type Workload struct {
 	// sidecar and binaries are what its processes were started from.
 	sidecar  *sidecar
 	binaries string
+	env      []string // more variables for the app
 }
 
 // addWorkload makes the pod's node and starts nothing yet.
@@ -59,7 +62,7 @@ func (w *Workload) startApp(ctx context.Context, binaries string) error {
 		if c.Image != appImage {
 			continue
 		}
-		env := []string{"HOSTNAME=" + w.Pod.Name}
+		env := append([]string{"HOSTNAME=" + w.Pod.Name, "UNHEALTHY_FILE=" + w.unhealthyFile()}, w.env...)
 		for _, e := range c.Env {
 			env = append(env, e.Name+"="+e.Value)
 		}
@@ -75,6 +78,21 @@ func (w *Workload) startApp(ctx context.Context, binaries string) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// unhealthyFile is the path of the file that makes the app report that it is unhealthy.
+func (w *Workload) unhealthyFile() string { return filepath.Join(w.Node.Dir(), "unhealthy") }
+
+// SetHealthy makes the app report at /health whether it is healthy. It serves all other requests in
+// both cases.
+func (w *Workload) SetHealthy(healthy bool) error {
+	if !healthy {
+		return os.WriteFile(w.unhealthyFile(), nil, 0o644)
+	}
+	if err := os.Remove(w.unhealthyFile()); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

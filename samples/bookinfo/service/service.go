@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 )
 
 // Options say which service to be.
@@ -17,11 +18,30 @@ type Options struct {
 	PodName, ClusterName string
 	// Details, Reviews and Ratings are "host:port" of the services that are called.
 	Details, Reviews, Ratings string
-	Log                       *slog.Logger
+	// UnhealthyFile makes /health answer 503 while a file of this name exists. Other requests are
+	// answered as before. If empty, the service is always healthy.
+	UnhealthyFile string
+	Log           *slog.Logger
 }
 
 // New returns the handler of a service. The error tells what is wrong with the options.
 func New(opts Options) (http.Handler, error) {
+	handler, err := newService(opts)
+	if err != nil || opts.UnhealthyFile == "" {
+		return handler, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" {
+			if _, err := os.Stat(opts.UnhealthyFile); err == nil {
+				writeError(w, http.StatusServiceUnavailable, "unhealthy, because a file asks for it")
+				return
+			}
+		}
+		handler.ServeHTTP(w, r)
+	}), nil
+}
+
+func newService(opts Options) (http.Handler, error) {
 	up := newUpstream(opts.Log)
 	switch opts.Name {
 	case "productpage":

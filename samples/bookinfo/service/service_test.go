@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -336,4 +338,26 @@ func TestPostedRatings(t *testing.T) {
 	if _, _, body := get(t, ratings+"/ratings/3", nil); body != `{"id":3,"ratings":{"Reviewer1":1}}` {
 		t.Errorf("after posting: %s", body)
 	}
+}
+
+// TestUnhealthyFile creates and removes the file that makes a service report that it is unhealthy.
+func TestUnhealthyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "unhealthy")
+	address := serve(t, service.Options{Name: "details", UnhealthyFile: file}, nil)
+	expect := func(path string, want int) {
+		t.Helper()
+		if status, _, body := get(t, address+path, nil); status != want {
+			t.Errorf("GET %s: %d %s, want %d", path, status, body, want)
+		}
+	}
+	expect("/health", http.StatusOK)
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect("/health", http.StatusServiceUnavailable)
+	expect("/details/0", http.StatusOK)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	expect("/health", http.StatusOK)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshpilot/meshpilot/samples/bookinfo/mesh/meshtest"
+	"github.com/meshpilot/meshpilot/test/support/consul"
 	"github.com/meshpilot/meshpilot/test/support/envoy"
 	"github.com/meshpilot/meshpilot/test/support/longtest"
 	"github.com/meshpilot/meshpilot/test/support/netns"
@@ -51,7 +52,17 @@ func TestStoryWithoutRoot(t *testing.T) {
 	play(t, &syscall.Credential{Uid: nobody, Gid: nobody})
 }
 
-func play(t *testing.T, as *syscall.Credential) {
+// TestConsulStory plays the story of services that are registered in Consul.
+func TestConsulStory(t *testing.T) {
+	consul.Require(t)
+	path, err := consul.Binary(t.Context(), func() { t.Log("building Consul: once, several minutes") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(t, nil, "--consul", path)
+}
+
+func play(t *testing.T, as *syscall.Credential, args ...string) {
 	if impossible != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(impossible)
@@ -61,7 +72,8 @@ func play(t *testing.T, as *syscall.Credential) {
 	bin := programs(t, envoy.RequireBinary(t), as)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	demo := exec.CommandContext(ctx, filepath.Join(bin, "demo"), "--bin", bin, "--envoy", filepath.Join(bin, "envoy"), "--dir", bin)
+	demo := exec.CommandContext(ctx, filepath.Join(bin, "demo"),
+		append([]string{"--bin", bin, "--envoy", filepath.Join(bin, "envoy"), "--dir", bin}, args...)...)
 	demo.Cancel = func() error { return demo.Process.Signal(syscall.SIGTERM) }
 	demo.WaitDelay = 20 * time.Second
 	demo.SysProcAttr = &syscall.SysProcAttr{Credential: as}
