@@ -91,6 +91,7 @@ func (c *Consul) start(node *netns.Node, args ...string) (*netns.Process, error)
 			"agent", "-node=" + node.Name(), "-bind=" + node.Addr().String(), "-client=0.0.0.0", "-data-dir=" + dataDir(node),
 			"-retry-interval=1s", "-log-level=info", "-hcl", "disable_update_check = true", "-hcl", "leave_on_terminate = false",
 			"-hcl", "performance { raft_multiplier = 1 }", "-hcl", consulGossip,
+			"-hcl", `autopilot { server_stabilization_time = "1s" }`,
 		}, args...),
 		Env: []string{"GOMEMLIMIT=256MiB"},
 	})
@@ -173,6 +174,26 @@ func (c *Consul) AwaitHealthy(ctx context.Context) error {
 			if !lists(list, r.ID) {
 				return fmt.Errorf("%s is not", r.ID)
 			}
+		}
+		return nil
+	})
+}
+
+// AwaitVoters waits until all servers vote. Until then, the failure of another server can end the quorum.
+func (c *Consul) AwaitVoters(ctx context.Context) error {
+	return await(ctx, "all Consul servers to vote", func() error {
+		configuration, err := c.client.Operator().RaftGetConfiguration(nil)
+		if err != nil {
+			return err
+		}
+		voters := 0
+		for _, s := range configuration.Servers {
+			if s.Voter && s.Node != "(unknown)" {
+				voters++
+			}
+		}
+		if voters != len(c.Servers) || voters != len(configuration.Servers) {
+			return fmt.Errorf("%d of %d", voters, len(configuration.Servers))
 		}
 		return nil
 	})
