@@ -48,8 +48,9 @@ func equivalents() []equivalent {
 	}
 }
 
-// Reference returns docs/PILOTCTL.md for the command tree of pilotctl.
-func Reference(root *cobra.Command) string {
+// Reference returns docs/PILOTCTL.md for the command tree of pilotctl. outputs has example sessions of
+// commands, by their paths.
+func Reference(root *cobra.Command, outputs map[string]string) string {
 	var b strings.Builder
 	b.WriteString(`# pilotctl
 
@@ -70,7 +71,7 @@ Commands that read a control plane use its HTTP port (` + "`--server`" + `, by d
 	b.WriteString("\n## Flags of all commands\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	b.WriteString("\n## Commands\n")
-	writeCommands(&b, root)
+	writeCommands(&b, root, outputs)
 	b.WriteString("\n## For users of istioctl\n\nReal istioctl works with this control plane too.\n\n| istioctl | pilotctl | |\n|---|---|---|\n")
 	for _, e := range equivalents() {
 		ours := "–"
@@ -83,12 +84,12 @@ Commands that read a control plane use its HTTP port (` + "`--server`" + `, by d
 }
 
 // writeCommands writes a section for each command below c that does something, sorted by path.
-func writeCommands(b *strings.Builder, c *cobra.Command) {
+func writeCommands(b *strings.Builder, c *cobra.Command, outputs map[string]string) {
 	list := slices.Clone(c.Commands())
 	slices.SortFunc(list, func(x, y *cobra.Command) int { return strings.Compare(x.Name(), y.Name()) })
 	for _, sub := range list {
 		if sub.HasSubCommands() {
-			writeCommands(b, sub)
+			writeCommands(b, sub, outputs)
 			continue
 		}
 		fmt.Fprintf(b, "\n### %s\n\n", sub.CommandPath())
@@ -99,6 +100,9 @@ func writeCommands(b *strings.Builder, c *cobra.Command) {
 		fmt.Fprintf(b, "%s\n\n```\n%s\n```\n", strings.TrimSpace(text), strings.TrimSuffix(sub.UseLine(), " [flags]"))
 		if sub.Example != "" {
 			fmt.Fprintf(b, "\n```\n%s\n```\n", sub.Example)
+		}
+		if text := outputs[sub.CommandPath()]; text != "" {
+			fmt.Fprintf(b, "\nFor example:\n\n```\n%s```\n", text)
 		}
 		if sub.LocalNonPersistentFlags().HasAvailableFlags() {
 			b.WriteString("\n")

@@ -56,6 +56,11 @@ func Compare(in Input) (*Report, error) {
 		c.addProxy(p)
 	}
 	for _, id := range sortedKeys(c.groups) {
+		if in.Stop != nil {
+			if err := in.Stop(); err != nil {
+				return nil, err
+			}
+		}
 		g := c.groups[id]
 		slices.Sort(g.names)
 		r.Changed += len(g.names)
@@ -76,8 +81,8 @@ type comparison struct {
 	// are none.
 	pairs  map[classPair]string
 	groups map[string]*group
-	// kept is the number of differences in groups.
-	kept int
+	// kept is the number of differences in groups, followed that of groups whose calls are compared.
+	kept, followed int
 }
 
 // classPair are the classes of a proxy before and after.
@@ -208,6 +213,10 @@ func (c *comparison) describeGroup(g *group) Group {
 		}
 		out.Changes = append(out.Changes, change)
 		out.Drains = append(out.Drains, drainsOf(d)...)
+	}
+	if c.followed < maxCallGroups {
+		c.followed++
+		out.Calls = c.changedCalls(g)
 	}
 	return out
 }
