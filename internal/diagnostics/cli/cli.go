@@ -48,6 +48,8 @@ func New(kubeconfig ...string) *cobra.Command {
 		followFlags(a.injectCommand(), namespaceFlag),
 		followFlags(a.workloadCommand(), namespaceFlag),
 		followFlags(a.logLevels(), outputFlag),
+		a.analyzeCommand(),
+		a.validateCommand(),
 		a.requestCommand(),
 		command.Version(),
 	)

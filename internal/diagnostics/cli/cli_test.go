@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,13 +43,21 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"pilotctl": func(ts *testscript.TestScript, neg bool, args []string) {
 				c := New()
-				c.SetOut(ts.Stdout())
-				c.SetErr(ts.Stderr())
+				folder := strings.NewReplacer(ts.Getenv("WORK")+"/", "")
+				var out, errs strings.Builder
+				c.SetOut(&out)
+				c.SetErr(&errs)
+				if at := slices.Index(args, "<"); at >= 0 { // as in a shell
+					c.SetIn(strings.NewReader(ts.ReadFile(args[at+1])))
+					args = args[:at]
+				}
 				c.SetArgs(args)
 				err := c.Execute()
+				_, _ = folder.WriteString(ts.Stdout(), out.String())
+				_, _ = folder.WriteString(ts.Stderr(), errs.String())
 				*ts.Value("code").(*int) = ExitCode(err)
 				if err != nil {
-					_, _ = ts.Stderr().Write([]byte("pilotctl: " + err.Error() + "\n")) // as main does
+					_, _ = ts.Stderr().Write([]byte("pilotctl: " + folder.Replace(err.Error()) + "\n")) // as main does
 				}
 				if (err != nil) != neg {
 					ts.Fatalf("pilotctl %s: error %v", strings.Join(args, " "), err)

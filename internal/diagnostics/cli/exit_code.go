@@ -33,7 +33,7 @@ func (e *ProblemsError) Error() string {
 }
 
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError, 3 or 4 for a *WaitError, 2 for a diff that failed, and otherwise 1.
+// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 2 for a diff that failed, and otherwise 1.
 func ExitCode(err error) int {
 	var wait *WaitError
 	switch {
@@ -47,7 +47,7 @@ func ExitCode(err error) int {
 		return exitDifference
 	case errors.As(err, new(*diffError)):
 		return exitDiffFailure
-	case errors.As(err, new(*ProblemsError)):
+	case errors.As(err, new(*ProblemsError)), errors.As(err, new(*AnalysisError)):
 		return exitProblems
 	default:
 		return exitFailure

@@ -22,7 +22,7 @@ type equivalent struct {
 func equivalents() []equivalent {
 	return []equivalent{
 		{"admin log", "log", "flag `--ctrlz` names the port"},
-		{"analyze", "problems", "of the running control plane; the exit code for errors is the same"},
+		{"analyze", "analyze", "files, and the cluster with `--cluster`; `problems` shows the same of a running control plane"},
 		{"authz check", "explain", "with `--inbound` or `--principal`: the verdict on one call, with the rule"},
 		{"create-remote-secret", "", "create the Secret with istioctl"},
 		{"dashboard", "", "`/debug/` of the control plane"},
@@ -39,7 +39,7 @@ func equivalents() []equivalent {
 		{"proxy-config secret", "proxy-config secret", "with `--file` of Envoy's dump for certificates of workloads"},
 		{"proxy-status", "proxy-status", "also shows resources in quarantine"},
 		{"remote-clusters", "remote-clusters", ""},
-		{"validate", "problems", "of the running control plane; the webhook validates before objects are stored"},
+		{"validate", "validate", ""},
 		{"version", "version", ""},
 		{"x wait", "wait", "also of files, and for a deletion"},
 		{"x internal-debug", "request", ""},
@@ -67,7 +67,7 @@ Commands that read a control plane use its HTTP port (` + "`--server`" + `, by d
 	fmt.Fprintf(&b, "| %d | `diff`: something differs; if the command failed, the exit code is %d |\n", exitDifference, exitDiffFailure)
 	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
-	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`), as with istioctl analyze |\n", exitProblems)
+	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze |\n", exitProblems)
 	b.WriteString("\n## Flags of all commands\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	b.WriteString("\n## Commands\n")

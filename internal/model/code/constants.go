@@ -59,7 +59,7 @@ const (
 	NegativeConditionStatus                          Code = "IST0171"
 	DestinationRuleSubsetNotSelectPods               Code = "IST0173"
 	UnknownDestinationRuleHost                       Code = "IST0174"
-	JwksUriFetchUnrestricted                         Code = "IST0175"
+	JwksUriFetchUnrestricted                         Code = "IST0175" //nolint:revive // Istio's name
 	GatewayAPICRDVersionBelowMinimum                 Code = "IST0176"
 	ConflictingServiceEntryProtocol                  Code = "IST0177"
 )

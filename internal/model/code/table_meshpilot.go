@@ -1,6 +1,8 @@
 package code
 
 // ownEntries returns the entries of meshpilot's own codes.
+//
+//nolint:funlen // a table
 func ownEntries() []Entry {
 	return []Entry{
 		{

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/lint"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+)
+
+// pageSize is the number of objects that are requested at a time.
+const pageSize = 500
+
+// readCluster reads the objects of a cluster that are analyzed. Kinds that are not installed, and
+// kinds that the user may not list, are left out.
+func readCluster(ctx context.Context, kubeconfig string) ([]lint.File, error) {
+	if kubeconfig == "" {
+		return nil, errors.New("no cluster is selected: set --kubeconfig")
+	}
+	settings, err := kube.Options{Kubeconfig: kubeconfig, UserAgent: "pilotctl"}.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kube.NewClient(settings)
+	if err != nil {
+		return nil, err
+	}
+	var files []lint.File
+	for _, r := range clusterResources() {
+		text, err := listObjects(ctx, client, r)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", r.Resource, err)
+		}
+		files = append(files, lint.File{Name: "cluster/" + r.Resource + ".json", Text: text})
+	}
+	return files, nil
+}
+
+// clusterResources returns the resources that are analyzed. EndpointSlices are left out: endpoints
+// derive from pods, as for files.
+func clusterResources() []schema.GroupVersionResource {
+	list := []schema.GroupVersionResource{
+		{Group: "apps", Version: "v1", Resource: "deployments"},
+		{Group: "apps", Version: "v1", Resource: "statefulsets"},
+		{Group: "apps", Version: "v1", Resource: "daemonsets"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	}
+	for _, k := range api.Kinds() {
+		if k.Kind != api.RemoteSecret && k.Kind != api.EndpointSlice {
+			list = append(list, schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural})
+		}
+	}
+	return list
+}
+
+// listObjects returns all objects of a resource as a List in JSON.
+func listObjects(ctx context.Context, client *kube.Client, r schema.GroupVersionResource) ([]byte, error) {
+	all := struct {
+		Kind  string           `json:"kind"`
+		Items []map[string]any `json:"items"`
+	}{Kind: "List", Items: []map[string]any{}}
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := client.Dynamic.Resource(r).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range page.Items {
+			o.SetManagedFields(nil)
+			all.Items = append(all.Items, o.Object)
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return json.Marshal(all)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/lint"
+	"github.com/meshpilot/meshpilot/internal/model/code"
+)
+
+// AnalysisError is the error of an analysis that worked and has findings of the failure threshold.
+type AnalysisError struct {
+	// Findings is the number of these findings, and Analyzed what was analyzed.
+	Findings int
+	Analyzed string
+}
+
+// Error returns the number of findings.
+func (e *AnalysisError) Error() string {
+	if e.Findings == 1 {
+		return "1 issue found when analyzing " + e.Analyzed
+	}
+	return fmt.Sprintf("%d issues found when analyzing %s", e.Findings, e.Analyzed)
+}
+
+// analysisError returns an *AnalysisError if findings have at least the level failure. In text output
+// without any finding it prints to standard error that there is none.
+func analysisError(c *cobra.Command, format string, result lint.Result, failure code.Level, what string) error {
+	n := 0
+	for _, f := range result.Findings {
+		if f.Level.AtLeast(failure) {
+			n++
+		}
+	}
+	if n > 0 {
+		return &AnalysisError{Findings: n, Analyzed: what}
+	}
+	if len(result.Findings) == 0 && (format == "text" || format == "log") {
+		fmt.Fprintf(c.ErrOrStderr(), "✔ No validation issues found when analyzing %s (%d objects).\n", what, result.Objects)
+	}
+	return nil
+}
+
+// findingFormats returns the values of --output. log is istioctl's name for text.
+func findingFormats() []string { return []string{"text", "log", "json", "yaml", "sarif", "github"} }
+
+// writeFindings prints findings in one of findingFormats.
+func writeFindings(c *cobra.Command, format string, color bool, list []lint.Finding) error {
+	out := c.OutOrStdout()
+	switch format {
+	case "json":
+		return writeJSON(out, jsonFindings(list))
+	case "yaml":
+		body, err := yaml.Marshal(jsonFindings(list))
+		if err == nil {
+			_, err = out.Write(body)
+		}
+		return err
+	case "sarif":
+		return writeJSON(out, sarifReport(list))
+	case "github":
+		return writeAnnotations(out, list)
+	default:
+		return writeText(out, color, list)
+	}
+}
+
+// writeText prints a line for each finding: level, code, object, position, field and message.
+func writeText(out io.Writer, color bool, list []lint.Finding) error {
+	for _, f := range list {
+		level := string(f.Level)
+		if color {
+			level = map[code.Level]string{code.Error: "\x1b[31m", code.Warning: "\x1b[33m", code.Info: "\x1b[36m"}[f.Level] + level + "\x1b[0m"
+		}
+		about := strings.TrimSpace(f.Object() + " " + f.Position())
+		if _, err := fmt.Fprintf(out, "%s [%s] (%s) %s\n", level, f.Code, about, fieldMessage(f)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fieldMessage returns the field and the message of a finding.
+func fieldMessage(f lint.Finding) string {
+	if f.Field == "" {
+		return f.Message
+	}
+	return f.Field + ": " + f.Message
+}
+
+func writeJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "\t")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// jsonFinding is a finding in JSON and YAML. The first five fields are those of istioctl.
+type jsonFinding struct {
+	Code             string `json:"code"`
+	Level            string `json:"level"`
+	Origin           string `json:"origin,omitempty"`
+	Reference        string `json:"reference,omitempty"`
+	Message          string `json:"message"`
+	DocumentationURL string `json:"documentationUrl,omitempty"`
+	Field            string `json:"field,omitempty"`
+	File             string `json:"file,omitempty"`
+	Line             int    `json:"line,omitempty"`
+	Column           int    `json:"column,omitempty"`
+}
+
+func jsonFindings(list []lint.Finding) []jsonFinding {
+	out := make([]jsonFinding, 0, len(list))
+	for _, f := range list {
+		out = append(out, jsonFinding{
+			Code: string(f.Code), Level: string(f.Level), Origin: f.Object(), Reference: f.Position(), Message: fieldMessage(f),
+			DocumentationURL: documentationURL(f.Code), Field: f.Field, File: f.File, Line: f.Line, Column: f.Column,
+		})
+	}
+	return out
+}
+
+// documentationURL returns the page of Istio about one of its codes, or "".
+func documentationURL(c code.Code) string {
+	if !strings.HasPrefix(string(c), "IST") {
+		return ""
+	}
+	return "https://istio.io/latest/docs/reference/config/analysis/" + strings.ToLower(string(c)) + "/"
+}
+
+// writeAnnotations prints the findings as workflow commands of GitHub Actions, which shows them beside
+// the changed lines.
+func writeAnnotations(out io.Writer, list []lint.Finding) error {
+	for _, f := range list {
+		command := map[code.Level]string{code.Error: "error", code.Warning: "warning", code.Info: "notice"}[f.Level]
+		properties := []string{}
+		if f.Line > 0 {
+			properties = append(properties, "file="+escapeProperty(f.File), fmt.Sprintf("line=%d,col=%d", f.Line, f.Column))
+		}
+		properties = append(properties, "title="+escapeProperty(string(f.Code)+" "+f.Object()))
+		if _, err := fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","), escapeData(fieldMessage(f))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// escapeData escapes the text of a workflow command, and escapeProperty the value of a property.
+func escapeData(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func escapeProperty(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(s))
+}

@@ -1,0 +1,164 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// File is one file with manifests. The extension of Name selects the format, as in
+// internal/model/config/decode.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Options are the inputs of Analyze.
+type Options struct {
+	Files []File
+	// Cluster has the objects of a cluster. Objects of Files take the place of those with the same key.
+	Cluster []File
+	// MeshConfig and MeshNetworks are YAML. If a Text is nil, the one in the ConfigMap "istio" of the
+	// files applies, or the defaults.
+	MeshConfig, MeshNetworks File
+	// Suppressions remove findings, as does the annotation of an object.
+	Suppressions []Suppression
+	// Now is the time at which certificates must be valid.
+	Now time.Time
+}
+
+// Result is the result of Analyze.
+type Result struct {
+	// Findings are sorted by file, position and code.
+	Findings []Finding
+	// Objects is the number of objects that were analyzed.
+	Objects int
+}
+
+// analysisRun is the state of one Analyze.
+type analysisRun struct {
+	options  Options
+	recovery *recovery.Recorder
+	objects  []*object
+	byKey    map[config.Key]*object
+	locators map[string]locator
+	snapshot *snapshot.Snapshot
+	problems []config.Problem
+	// fromCluster is set while objects of the cluster are read, which may exist in files too.
+	fromCluster bool
+}
+
+// Analyze returns the findings of all objects in the files. It returns an error if MeshConfig or
+// MeshNetworks cannot be parsed. A panic of one check is a finding with the code InternalError; the
+// other checks run.
+func Analyze(o Options) (Result, error) {
+	r := &analysisRun{
+		options: o, byKey: map[config.Key]*object{}, locators: map[string]locator{},
+		recovery: recovery.New(recovery.Options{Now: func() time.Time { return o.Now }}),
+	}
+	for _, f := range o.Files {
+		r.readFile(f)
+	}
+	r.fromCluster = true
+	for _, f := range o.Cluster {
+		r.readFile(f)
+	}
+	settings, err := r.readSettings()
+	if err != nil {
+		return Result{}, err
+	}
+	r.buildSnapshot(settings)
+	for _, c := range Checks() {
+		err := r.recovery.Call("analysis", func() error { c.run(r); return nil })
+		if err != nil {
+			r.addProblem(config.Problem{
+				Code: code.InternalError, Severity: config.Error, Reason: fmt.Sprintf("check %s: %v", c.Name, err),
+			})
+		}
+	}
+	return Result{Findings: r.findings(), Objects: len(r.objects)}, nil
+}
+
+// Validate returns the findings of each object by itself: decoding and validation, without references
+// to other objects.
+func Validate(files []File) Result {
+	r := &analysisRun{byKey: map[config.Key]*object{}, locators: map[string]locator{}}
+	for _, f := range files {
+		r.readFile(f)
+	}
+	return Result{Findings: r.findings(), Objects: len(r.objects)}
+}
+
+// readSettings returns the mesh configuration and networks. A file of the Options has precedence over
+// the ConfigMap.
+func (r *analysisRun) readSettings() (*mesh.Settings, error) {
+	meshText, networksText := r.options.MeshConfig, r.options.MeshNetworks
+	if o := r.byKey[config.Key{Kind: api.ConfigMap, Namespace: "istio-system", Name: "istio"}]; o != nil {
+		data := decodeAs[configMapData](o).Data
+		if meshText.Text == nil {
+			meshText = File{Name: o.file, Text: []byte(data["mesh"])}
+		}
+		if networksText.Text == nil {
+			networksText = File{Name: o.file, Text: []byte(data["meshNetworks"])}
+		}
+	}
+	m, err := mesh.ParseMeshConfig(meshText.Text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", meshText.Name, err)
+	}
+	n, err := mesh.ParseMeshNetworks(networksText.Text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", networksText.Name, err)
+	}
+	for _, p := range mesh.MeshConfigWarnings(meshText.Text) {
+		p.Origin, p.Code = meshText.Name, code.InvalidMeshSetting
+		r.addProblem(p)
+	}
+	return &mesh.Settings{Mesh: m, Networks: n}, nil
+}
+
+// addProblem adds a Problem of any origin.
+func (r *analysisRun) addProblem(p config.Problem) { r.problems = append(r.problems, p) }
+
+// report adds a Problem of an object. Its level is that of the code.
+func (r *analysisRun) report(x code.Code, o *object, field, format string, args ...any) {
+	r.addProblem(config.Problem{
+		Code: x, Key: o.key, Origin: o.origin(), Field: field, Reason: fmt.Sprintf(format, args...), Severity: config.Warning,
+	})
+}
+
+// findings converts all Problems to findings: with their positions, with one for the other object of
+// a conflict, without suppressed ones and duplicates, sorted.
+func (r *analysisRun) findings() []Finding {
+	list := map[Finding]bool{}
+	conflicts := map[Finding]bool{}
+	for _, p := range r.problems {
+		f := r.newFinding(p)
+		if r.isSuppressed(f) {
+			continue
+		}
+		list[f] = true
+		if other := r.byKey[p.Conflict]; other != nil {
+			mirrored := config.Problem{
+				Code: p.Code, Key: other.key, Origin: other.origin(), Field: rootField(p.Field), Severity: p.Severity,
+				Reason: fmt.Sprintf("conflicts with %s: %s", p.Key, p.Reason),
+			}
+			conflicts[r.newFinding(mirrored)] = true
+		}
+	}
+	for f := range conflicts {
+		named := func(o Finding) bool { return o.Code == f.Code && o.Key == f.Key }
+		if !r.isSuppressed(f) && !slices.ContainsFunc(slices.Collect(maps.Keys(list)), named) {
+			list[f] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(list), Finding.Compare)
+}
