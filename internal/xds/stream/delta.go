@@ -10,8 +10,7 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:
 		s.held, s.resumed, s.stateful = r.Held, r.Held.Len() > 0, r.Held.Len() > 0
-		s.held.removeNames(s.following...) // sent again, because their clusters were sent before this request
-		if r.Rejected {                    // about a response of an earlier stream
+		if r.Rejected { // about a response of an earlier stream
 			m.recordNack(s, r, nil)
 		}
 	case r.Nonce != "":
@@ -66,7 +65,7 @@ func (m *Machine) unsubscribeNames(s *subscription, names []string) {
 	if containsName(names, wildcardName) {
 		s.wildcard, s.everything = false, false
 	}
-	dropped := subtractNames(s.names, subtractNames(s.names, names))
+	dropped := intersectNames(s.names, names)
 	s.dropNames(names)
 	if s.wildcard {
 		s.oweNames(dropped)

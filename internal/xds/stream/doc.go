@@ -156,7 +156,8 @@
 //
 // A reconnected SotW client is sent the full state of its clusters before its routes. Clusters that
 // were deleted while it was disconnected are removed at once, and requests to them fail until the
-// routes arrive. They cannot be kept, because only the client knows them.
+// routes arrive. They cannot be kept, because only the client knows them. If it requests endpoints of
+// such a cluster first, because another one warms, it is sent an empty assignment.
 //
 // A client that leaves CDS out of its requests for longer than the deadline is sent routes to
 // clusters that cannot be sent to it.

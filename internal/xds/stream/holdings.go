@@ -123,6 +123,9 @@ func (h *Holdings) versionOf(name string) (version string, holds bool) {
 	return "", false
 }
 
+// isReported reports whether h contains a resource that the client reported itself. h is not nil.
+func (h *Holdings) isReported(name string) bool { return h.indexOf(name) >= 0 }
+
 // removeNames removes resources by name. Names that are not in h are ignored. h may be nil.
 func (h *Holdings) removeNames(names ...string) {
 	if h == nil {

@@ -19,7 +19,9 @@ type modelClient struct {
 	// warming clusters wait for endpoints, or hang though they have them; fresh ones were never
 	// warm.
 	warming, hanging, fresh map[string]bool
-	want                    [typeCount]map[string]bool // of the types that are asked for by name
+	// brought are the endpoints of an earlier stream. emptied clusters have lost theirs to a placeholder.
+	brought, emptied map[string]bool
+	want             [typeCount]map[string]bool // of the types that are asked for by name
 
 	asked    [typeCount]bool // on this stream
 	started  bool            // all clusters were warm once
@@ -39,7 +41,7 @@ func (*modelClient) order() []int { return []int{cds, eds, lds, rds, ecds} }
 func newModelClient(mode Mode) *modelClient {
 	c := &modelClient{
 		mode: mode, warming: map[string]bool{}, hanging: map[string]bool{}, fresh: map[string]bool{},
-		taken: map[string]bool{}, refused: map[string]bool{},
+		brought: map[string]bool{}, emptied: map[string]bool{}, taken: map[string]bool{}, refused: map[string]bool{},
 	}
 	for i := range c.cache {
 		c.cache[i], c.want[i] = map[string]*resource.Resource{}, map[string]bool{}
@@ -52,6 +54,9 @@ func (c *modelClient) connect() {
 	c.asked, c.nonce = [typeCount]bool{}, [typeCount]string{}
 	c.toServer, c.held = nil, nil
 	clear(c.taken)
+	for name, r := range c.cache[eds] {
+		c.brought[name] = !r.Placeholder
+	}
 	c.blank = len(c.cache[eds])+len(c.cache[lds]) == 0
 	if len(c.cache[cds]) == 0 && !c.started {
 		c.ask(cds)
@@ -180,18 +185,29 @@ func (c *modelClient) apply(at int, r *resource.Resource) {
 		if !c.want[eds][r.Name] {
 			return
 		}
-		if cluster := c.cache[cds][r.Name]; cluster != nil && c.warming[r.Name] &&
-			strings.Contains(string(cluster.Body), "hang") {
-			c.hanging[r.Name] = true
-			break
+		switch {
+		case !r.Placeholder:
+			delete(c.emptied, r.Name)
+		case c.brought[r.Name] && !c.warming[r.Name]: // one that warms waits even for no endpoints
+			c.emptied[r.Name] = true
 		}
-		c.warm(r.Name)
+		delete(c.brought, r.Name)
+		c.feed(r.Name)
 	case rds, ecds:
 		if !c.want[at][r.Name] {
 			return
 		}
 	}
 	c.cache[at][r.Name] = r
+}
+
+// feed ends the wait of a cluster for endpoints.
+func (c *modelClient) feed(name string) {
+	if cluster := c.cache[cds][name]; cluster != nil && c.warming[name] && strings.Contains(string(cluster.Body), "hang") {
+		c.hanging[name] = true
+		return
+	}
+	c.warm(name)
 }
 
 func (c *modelClient) warm(cluster string) {
@@ -209,12 +225,16 @@ func (c *modelClient) unhang() {
 }
 
 func (c *modelClient) remove(at int, name string) {
-	if at == ecds || at == eds || at == nds {
+	if at == ecds || at == eds && c.mode == SotW || at == nds {
 		c.broken = fmt.Sprintf("%q of type %d is removed", name, at)
 	}
 	delete(c.cache[at], name)
-	if at == cds {
+	switch at {
+	case cds:
 		c.warm(name)
+		delete(c.emptied, name)
+	case eds: // a cluster keeps the endpoints that it has
+		c.feed(name)
 	}
 }
 
@@ -277,14 +297,14 @@ func (c *modelClient) flush() {
 	}
 }
 
-// dangling returns the clusters that requests may be sent to now, and that are not there or were
-// never warm.
+// dangling returns the clusters that requests may be sent to now, and that are not there, were never
+// warm or have lost their endpoints.
 func (c *modelClient) dangling() []string {
 	var list []string
 	for _, at := range []int{lds, rds, ecds} {
 		for _, r := range c.cache[at] {
 			for _, cluster := range prefixed("c", refs(r)) {
-				if c.started && (c.cache[cds][cluster] == nil || c.fresh[cluster]) {
+				if c.started && (c.cache[cds][cluster] == nil || c.fresh[cluster] || c.emptied[cluster]) {
 					list = append(list, cluster)
 				}
 			}

@@ -159,7 +159,9 @@ func (h *modelMesh) lookedUp(at int) map[string]string {
 func (h *modelMesh) group(at, i int, bodies map[string]string) *ResourceGroup {
 	var list []*resource.Resource
 	for name, body := range bodies {
-		list = append(list, resource.FromBytes(name, pushOrder[at].URL, []byte(body)))
+		r := resource.FromBytes(name, pushOrder[at].URL, []byte(body))
+		r.Placeholder = body == "empty"
+		list = append(list, r)
 	}
 	set, err := resource.NewSet(list)
 	if err != nil {

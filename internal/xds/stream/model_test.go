@@ -107,14 +107,24 @@ func (m *model) connect() {
 	m.m = New(Options{Mode: m.mode})
 	m.down, m.wants, m.writing = nil, nil, false
 	m.c.connect()
+	m.keepOnlyUnknownBrought()
 	m.book = newBook()
 	if m.mesh.resources != nil {
 		m.step(Ready{Resources: m.mesh.resources})
 	}
 }
 
+// keepOnlyUnknownBrought forgets that the client brought endpoints of clusters that have existed since
+// it connected. What becomes of these when their clusters are deleted is the generator's matter.
+func (m *model) keepOnlyUnknownBrought() {
+	for name := range m.mesh.bodies[cds] {
+		delete(m.c.brought, name)
+	}
+}
+
 func (m *model) publish() {
 	w := m.mesh.publish()
+	m.keepOnlyUnknownBrought()
 	m.note("resources %v", m.mesh.bodies)
 	m.step(Ready{Resources: w})
 }
@@ -221,7 +231,7 @@ func (m *model) excused(cluster string) bool {
 	switch {
 	case m.book.asked[cds] && sent && m.book.seconds-born >= deadline:
 		return true
-	case m.c.refused[cluster]:
+	case m.c.refused[cluster], m.mode == SotW && m.c.emptied[cluster]:
 		return true
 	case m.c.blank && m.c.nonce[cds] == "":
 		return true // it cannot be told from one that wants no clusters
@@ -241,6 +251,7 @@ func (m *model) resubscribe() {
 		return
 	}
 	name := rapid.SampledFrom(names(m.c.want[at])).Draw(m.T, "again")
+	delete(m.c.brought, name) // if it is endpoints, the client says that it has none
 	m.c.toServer = append(m.c.toServer, Request{TypeURL: pushOrder[at].URL, Subscribe: []string{name}})
 }
 
@@ -312,7 +323,7 @@ func (m *model) compare(at int) {
 			if !pushOrder[at].Wildcard && !m.c.want[at][r.Name] || strings.Contains(string(r.Body), "bad") {
 				continue
 			}
-			if at == eds && m.lingers(r.Name) {
+			if at == eds && (m.lingers(r.Name) || r.Placeholder) {
 				continue // and keeps its endpoints
 			}
 			if have := m.c.cache[at][r.Name]; have == nil || have.Version != r.Version {

@@ -63,6 +63,14 @@ func subtractNames(a, b []string) []string {
 	return append(out, a[begin:]...)
 }
 
+// intersectNames returns the names that are in both lists, or nil if there are none.
+func intersectNames(a, b []string) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return subtractNames(a, subtractNames(a, b))
+}
+
 // mergeNames returns the names of both lists. It returns one of the lists itself if that list
 // contains all names.
 func mergeNames(a, b []string) []string {

@@ -32,24 +32,25 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 		})
 	}
 	s.owed = later
-	if s.following = subtractNames(s.following, subtractNames(s.following, later)); later == nil {
-		s.held, s.resendHeld = nil, false
+	s.following, s.resend = intersectNames(s.following, later), intersectNames(s.resend, later)
+	if later == nil {
+		s.held = nil
 	}
 }
 
 // changedOwed returns the owed names that must be sent. It omits names that the client holds in
-// their current version, and names whose changes must wait, which it freezes. Omitted endpoints
-// become trusted on a resumed stream.
+// their current version, unless it waits for them, and names whose changes must wait, which it
+// freezes. Omitted endpoints become trusted on a resumed stream.
 //
-// A name that the client holds, and that does not exist here (Resource.Placeholder), is added to the
-// removals of the draft instead. A cluster that waits for these endpoints becomes active, and one
-// that is in use keeps the endpoints that it has.
+// Endpoints that the client reported, and that do not exist here (Resource.Placeholder), are not sent
+// either. The draft removes them, unless they must wait anyway: a cluster that waits for them becomes
+// active, and one that is in use keeps the endpoints that it has.
 func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
 	}
-	if !s.resendHeld && s.held.equalSets(m.resources.sets[s.at]) && equalNames(s.owed, m.resources.lookedUpNames(s.at)) &&
-		len(s.owed) == s.held.Len() {
+	if s.resend == nil && len(s.following) == 0 && s.held.equalSets(m.resources.sets[s.at]) &&
+		equalNames(s.owed, m.resources.lookedUpNames(s.at)) && len(s.owed) == s.held.Len() {
 		if s.role == endpointRole && s.resumed {
 			s.trusted = mergeNames(s.trusted, s.owed)
 		}
@@ -58,15 +59,19 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	var list, kept []string
 	m.resources.forEachNamed(s.at, s.owed, func(n string, r *resource.Resource) {
 		version, holds := s.held.versionOf(n)
+		follows := containsName(s.following, n)
 		switch {
-		case !holds || r == nil || s.resendHeld && r.Version == version:
+		case !holds || r == nil:
 			list = append(list, n)
 		case r.Version == version:
-		case d.still != nil && d.still(n, r) && !containsName(s.following, n):
+			if follows || containsName(s.resend, n) {
+				list = append(list, n)
+			}
+		case d.still != nil && d.still(n, r) && !follows:
 			s.freezeResource(&resource.Resource{Name: n, Version: version})
 			kept = append(kept, n)
-		case r.Placeholder:
-			d.removed = append(d.removed, n)
+		case r.Placeholder && s.held.isReported(n):
+			d.removed = mergeNames(d.removed, []string{n})
 			kept = append(kept, n)
 		default:
 			list = append(list, n)
@@ -79,7 +84,8 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 }
 
 // unchangedOwed returns the owed names that may be sent in their current version. To names that
-// must not change now it adds the client's previous version to the draft instead, and freezes them.
+// must not change now it adds the client's previous version to the draft instead, and freezes them. If
+// that version is not known, the draft removes endpoints that do not exist here, as changedOwed does.
 // A resource that waits for its clusters, and whose previous version is not known, is not answered
 // yet.
 func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []string {
@@ -98,6 +104,8 @@ func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []stri
 			return
 		case was != nil && !isNameOnly(was):
 			before = append(before, was)
+		case is.Placeholder && m.mode == Delta: // its cluster lingers
+			d.removed = mergeNames(d.removed, []string{n})
 		case !s.refersToClusters():
 			return
 		}

@@ -47,10 +47,11 @@ type subscription struct {
 	// yet.
 	held *Holdings
 	// trusted are the EDS names that were not sent because the client reported them as held. They
-	// are cleared when the client shows that it does not wait for any of them. If resendHeld is set,
-	// the client waits for some of the names in held, and none of them is trusted.
-	trusted    []string
-	resendHeld bool
+	// are cleared when the client shows that it does not wait for any of them.
+	trusted []string
+	// resend are the names in owed that are sent even in the version that the client reported as
+	// held, because it waits for some of them.
+	resend []string
 
 	lingering
 	frozen
@@ -99,9 +100,8 @@ func (s *subscription) oweNames(names []string) {
 }
 
 // oweFollowing makes names due that follow their cluster. The client needs them again, even in the
-// version that it reported as held. They are no longer held or frozen.
+// version that it reported as held. They are no longer frozen.
 func (s *subscription) oweFollowing(names []string) {
-	s.held.removeNames(names...)
 	s.unfreezeNames(names)
 	s.following = mergeNames(s.following, names)
 	s.oweNames(names)
@@ -111,7 +111,7 @@ func (s *subscription) oweFollowing(names []string) {
 // reported them as held.
 func (s *subscription) oweTrusted() {
 	s.oweNames(s.trusted)
-	s.trusted, s.resendHeld = nil, s.held.Len() > 0
+	s.trusted, s.resend = nil, s.owed
 }
 
 // oweAll makes everything that the client subscribes to due, as after a first request.
@@ -129,6 +129,7 @@ func (s *subscription) dropNames(names []string) {
 	}
 	s.names = subtractNames(s.names, names)
 	s.owed = subtractNames(s.owed, subtractNames(names, s.following))
+	s.resend = subtractNames(s.resend, names)
 	s.unfreezeNames(names)
 	s.held.removeNames(names...)
 	for _, n := range names {
