@@ -110,6 +110,16 @@ apiVersion: gateway.networking.x-k8s.io/v1alpha1
 metadata: {META}
 spec: {targetRefs: [{group: "", kind: Service, name: «static|a»}], retryConstraint: {budget: {percent: «10|50»}}}
 ---
+kind: XMesh
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {META}
+spec: {controllerName: «istio.io/gateway-controller|example.com/mesh»}
+---
+kind: XBackend
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {META}
+spec: {type: ExternalHostname, port: {port: «80|443»}, externalHostname: {hostname: a.example.com}}
+---
 kind: InferencePool
 apiVersion: inference.networking.k8s.io/v1
 metadata: {META}

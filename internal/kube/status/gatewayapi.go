@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -20,7 +21,7 @@ type Desired struct {
 	// written to objects of another generation.
 	Generation int64
 	// Value is *gatewayv1.GatewayClassStatus, *GatewayStatus, *ListenerSetStatus, *RouteStatus,
-	// *PolicyStatus or *inferencev1.InferencePoolStatus. It has only entries of this project's controllers, and no transition times.
+	// *PolicyStatus, *inferencev1.InferencePoolStatus or *gatewayx.MeshStatus. It has only entries of this project's controllers, and no transition times.
 	// Equal pointers mean equal values.
 	Value any
 }
@@ -135,7 +136,7 @@ func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool,
 	m := statusMerger{isOwn: isOwn, now: now.UTC().Format(time.RFC3339)}
 	var next map[string]any
 	switch value.(type) {
-	case *gatewayv1.GatewayClassStatus:
+	case *gatewayv1.GatewayClassStatus, *gatewayx.MeshStatus:
 		next = m.mergeConditions(d, desired, "supportedFeatures")
 	case *gatewayv1.GatewayStatus:
 		next = m.mergeConditions(d, desired, "addresses", "attachedListenerSets")

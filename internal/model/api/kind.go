@@ -86,8 +86,10 @@ const (
 	ListenerSet       Kind = "ListenerSet"
 	ReferenceGrant    Kind = "ReferenceGrant"
 	BackendTLSPolicy  Kind = "BackendTLSPolicy"
-	// XBackendTrafficPolicy is experimental and has an API group of its own.
+	// XBackendTrafficPolicy, XMesh and XBackend are experimental and have an API group of their own.
 	XBackendTrafficPolicy Kind = "XBackendTrafficPolicy"
+	XMesh                 Kind = "XMesh"
+	XBackend              Kind = "XBackend" // not supported: each object has a Problem
 	// InferencePool is of the Gateway API Inference Extension, with an API group of its own.
 	InferencePool Kind = "InferencePool"
 )
@@ -384,6 +386,21 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 			Plural:    "xbackendtrafficpolicies",
 			Versions:  []string{"v1alpha1"},
 			NewObject: func() metav1.Object { return new(gatewayx.XBackendTrafficPolicy) },
+		},
+		{
+			Kind:          XMesh,
+			Group:         gwx,
+			Plural:        "xmeshes",
+			Versions:      []string{"v1alpha1"},
+			ClusterScoped: true,
+			NewObject:     func() metav1.Object { return new(gatewayx.XMesh) },
+		},
+		{
+			Kind:      XBackend,
+			Group:     gwx,
+			Plural:    "xbackends",
+			Versions:  []string{"v1alpha1"},
+			NewObject: func() metav1.Object { return new(gatewayx.XBackend) },
 		},
 		{
 			Kind:      InferencePool,

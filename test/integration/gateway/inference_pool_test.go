@@ -54,10 +54,9 @@ func (p *pickerServer) Process(stream procv3.ExternalProcessor_ProcessServer) er
 	var body []byte
 	for {
 		message, err := stream.Recv()
-		if err != nil {
-			if errors.Is(err, io.EOF) || stream.Context().Err() != nil {
-				return nil
-			}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		var answers []*procv3.ProcessingResponse

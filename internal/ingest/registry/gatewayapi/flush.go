@@ -30,6 +30,7 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	}
 	clear(c.dirty.routes)
 	out = c.flushPools(out)
+	out = c.flushApart(out)
 	for _, n := range sortedNames(c.dirty.statuses) {
 		out = c.flushGatewayStatus(out, n)
 	}

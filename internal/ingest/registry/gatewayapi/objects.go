@@ -7,6 +7,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	inferencev1 "sigs.k8s.io/gateway-api-inference-extension/api/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -36,7 +37,7 @@ func (c *Converter) isInput(kind api.Kind) bool {
 	case api.InferencePool:
 		return c.options.InferencePools
 	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy, api.XBackendTrafficPolicy,
-		api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
+		api.XMesh, api.XBackend, api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
 		return true
 	default:
 		return isRoute(kind)
@@ -79,6 +80,7 @@ type dirty struct {
 	policies map[config.Key]struct{}
 	targets  map[config.Key]struct{} // targets of policies
 	pools    map[config.Key]struct{} // InferencePools
+	apart    map[config.Key]struct{} // XMeshes and XBackends, which nothing else depends on
 	lone     map[name]struct{}       // ListenerSets, whose Gateway may not exist
 }
 
@@ -86,7 +88,7 @@ func newDirty() dirty {
 	return dirty{
 		gateways: map[name]struct{}{}, routes: map[config.Key]struct{}{}, classes: map[string]struct{}{},
 		statuses: map[name]struct{}{}, policies: map[config.Key]struct{}{}, targets: map[config.Key]struct{}{}, lone: map[name]struct{}{},
-		pools: map[config.Key]struct{}{},
+		pools: map[config.Key]struct{}{}, apart: map[config.Key]struct{}{},
 	}
 }
 
@@ -152,6 +154,12 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	case api.EndpointSlice:
 		was, is := specOf[*discoveryv1.EndpointSlice](old), specOf[*discoveryv1.EndpointSlice](now)
 		return func() { c.markSlice(k, was, is) }
+	case api.XMesh:
+		_ = specOf[*gatewayx.XMesh](now)
+		return func() { c.dirty.apart[k] = struct{}{} }
+	case api.XBackend:
+		_ = specOf[*gatewayx.XBackend](now)
+		return func() { c.dirty.apart[k] = struct{}{} }
 	case api.InferencePool:
 		_ = specOf[*inferencev1.InferencePool](now)
 		return func() { c.dirty.pools[k] = struct{}{}; c.markReferences(k) }

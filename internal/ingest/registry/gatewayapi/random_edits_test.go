@@ -128,6 +128,16 @@ apiVersion: gateway.networking.x-k8s.io/v1alpha1
 metadata: {name: another}
 spec: {targetRefs: [{group: "", kind: Service, name: web}, {group: networking.istio.io, kind: ServiceEntry, name: db}], retryConstraint: {budget: {interval: «5s|x»}}}
 ---
+kind: XMesh
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {name: mesh}
+spec: {controllerName: «istio.io/gateway-controller|example.com/mesh»«|, parametersRef: {group: "", kind: ConfigMap, name: ca}»}
+---
+kind: XBackend
+apiVersion: gateway.networking.x-k8s.io/v1alpha1
+metadata: {name: x}
+spec: {type: ExternalHostname, port: {port: 443}, externalHostname: {hostname: a.example.com}}
+---
 kind: InferencePool
 apiVersion: inference.networking.k8s.io/v1
 metadata: {name: pool}

@@ -50,6 +50,8 @@ func isDispensable(kind api.Kind) bool {
 		api.ReferenceGrant,
 		api.BackendTLSPolicy,
 		api.XBackendTrafficPolicy,
+		api.XMesh,
+		api.XBackend,
 		api.InferencePool:
 		return true
 	default:

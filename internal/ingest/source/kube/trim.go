@@ -135,6 +135,10 @@ func trimGateway(object metav1.Object) {
 		o.Status = gatewayv1.PolicyStatus{}
 	case *gatewayx.XBackendTrafficPolicy:
 		o.Status = gatewayv1.PolicyStatus{}
+	case *gatewayx.XMesh:
+		o.Status = gatewayx.MeshStatus{}
+	case *gatewayx.XBackend:
+		o.Status = gatewayx.BackendStatus{}
 	case *inferencev1.InferencePool:
 		o.Status = inferencev1.InferencePoolStatus{}
 	}

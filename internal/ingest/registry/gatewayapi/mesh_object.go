@@ -1,0 +1,69 @@
+package gatewayapi
+
+import (
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayx "sigs.k8s.io/gateway-api/apisx/v1alpha1"
+	"sigs.k8s.io/gateway-api/pkg/features"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// flushApart updates the statuses and the Problems of the marked XMeshes and XBackends.
+func (c *Converter) flushApart(out mesh.Batch) mesh.Batch {
+	for _, k := range sortedKeys(c.dirty.apart) {
+		object := c.objects.all[k]
+		var status *Status
+		var problems []config.Problem
+		switch {
+		case object == nil:
+		case k.Kind == api.XMesh:
+			status, problems = meshStatus(object)
+		default:
+			problems = append(problems, newProblem(object, "", config.Error, verdict{
+				message: "XBackends are not supported: use a ServiceEntry as backend, and a BackendTLSPolicy for its TLS",
+			}))
+		}
+		c.pending.setStatus(k, status)
+		out = c.emitted.problems.Emit(out, k, problems)
+	}
+	clear(c.dirty.apart)
+	return out
+}
+
+// meshStatus returns the status of an XMesh, with the features of the mesh, and its Problems. Both are
+// nil for an XMesh of another controller. Parameters are not supported.
+func meshStatus(object *config.Config) (*Status, []config.Problem) {
+	spec := config.Spec[*gatewayx.XMesh](object).Spec
+	if spec.ControllerName != ControllerName {
+		return nil, nil
+	}
+	var accepted verdict
+	var problems []config.Problem
+	if spec.ParametersRef != nil {
+		accepted = verdict{string(gatewayx.MeshReasonInvalidParameters), "spec.parametersRef: an XMesh has no parameters"}
+		problems = append(problems, newProblem(object, "", config.Error, accepted))
+	}
+	list := conditionList{generation: object.Generation}
+	list.add(string(gatewayx.MeshConditionAccepted), string(gatewayx.MeshReasonAccepted), "Handled by meshpilot", accepted)
+	s := &gatewayx.MeshStatus{Conditions: list.list}
+	for _, f := range meshFeatures() {
+		s.SupportedFeatures = append(s.SupportedFeatures, gatewayv1.SupportedFeature{Name: gatewayv1.FeatureName(f)})
+	}
+	return &Status{Generation: object.Generation, Value: s}, problems
+}
+
+// meshFeatures returns the names of the supported features of meshes, sorted.
+func meshFeatures() []string {
+	var list []string
+	for f := range features.MeshCoreFeatures.Union(features.MeshExtendedFeatures) {
+		if !slices.Contains(unsupportedFeatures, f.Name) {
+			list = append(list, string(f.Name))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
