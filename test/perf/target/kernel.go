@@ -14,14 +14,14 @@ import (
 )
 
 // CPU is the CPU time that the process has used.
-func (x *Process) CPU() time.Duration { return cpuOf(x.PID()) }
+func (x *Process) CPU() time.Duration { return CPUOf(x.PID()) }
 
 // OwnCPU is that of this program.
-func OwnCPU() time.Duration { return cpuOf(os.Getpid()) }
+func OwnCPU() time.Duration { return CPUOf(os.Getpid()) }
 
-// cpuOf reads the CPU clock of a process (clock_getcpuclockid(3)), which is finer than the ticks of
+// CPUOf reads the CPU clock of a process (clock_getcpuclockid(3)), which is finer than the ticks of
 // /proc; 0: it is gone.
-func cpuOf(pid int) time.Duration {
+func CPUOf(pid int) time.Duration {
 	const cpuClockSched = 2
 	var t unix.Timespec
 	if unix.ClockGettime(int32(^pid)<<3|cpuClockSched, &t) != nil {
