@@ -71,6 +71,8 @@ func addFlags(fs *pflag.FlagSet, o *discovery.Options) {
 	fs.StringVar((*string)(&o.SecretsPlainText), "secretsPlainText", "",
 		"which gateways are sent private keys without TLS: loopback or anyone (default: none)")
 	fs.StringSliceVar(&o.Registries, "registries", o.Registries, "platforms to read services from (Kubernetes, Consul, Mock)")
+	fs.StringSliceVar(&o.Peers, "peers", nil,
+		"HTTP ports of the other replicas, HOST:PORT, whose answers are part of those of the read API (default: the endpoints of the control plane's own Service)")
 	addConsulFlags(fs, &o.Consul)
 	fs.StringVar(&o.Kubernetes.Kubeconfig, "kubeconfig", "",
 		"kubeconfig of the cluster (default: the pod's service account, or KUBECONFIG if there is no --configDir)")

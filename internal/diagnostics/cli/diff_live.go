@@ -72,6 +72,11 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
+	for _, u := range r.Unanswered {
+		if _, err := fmt.Fprintf(c.ErrOrStderr(), "without the proxies of %s: %s\n", u.Address, u.Reason); err != nil {
+			return nil, err
+		}
+	}
 	return &r.Report, nil
 }
 

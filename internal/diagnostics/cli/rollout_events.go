@@ -29,6 +29,9 @@ const (
 // an error.
 func (w *waiting) watchRollout(ctx context.Context, server string, o awaited, handle func(readapi.Rollout) error) error {
 	query := url.Values{"namespace": {o.key.Namespace}, "hash": {o.hash}, "proxy": {w.proxy}}
+	if strings.Contains(w.server, ",") {
+		query.Set("local", "true")
+	}
 	query.Set("deleted", strconv.FormatBool(w.deleted))
 	query.Set("generation", strconv.FormatInt(o.generation, 10))
 	address := fmt.Sprintf("http://%s%s/objects/%s/%s/rollout?%s", server, readapi.Prefix,

@@ -57,8 +57,11 @@ does not matter whether the control plane has already read a change that was jus
 
 A version that is invalid, or that proxies reject, ends the wait with exit code 4; --timeout with exit code 3.
 
-A replica of the control plane knows the proxies that are connected to it. Several are separated by commas:
---server 127.0.0.1:8080,127.0.0.1:8081.`,
+The control plane that is asked (--server) asks its other replicas too, because each knows only the proxies that are
+connected to it. A replica that does not answer keeps the wait from ending, and is named. One that does not accept the
+caller's credentials is named and left out; a caller over the loopback interface, as with kubectl port-forward, has none.
+Ask each of these replicas then: several are separated by commas, --server 127.0.0.1:8080,127.0.0.1:8081, and each of
+them answers for itself.`,
 		Example: `  pilotctl wait virtualservice/reviews -n shop
   pilotctl wait -f samples/bookinfo/rules/reviews-v3.yaml --timeout 30s
   kubectl apply -f route.yaml && pilotctl wait -f route.yaml --kubeconfig ~/.kube/config
@@ -222,7 +225,10 @@ func (e *WaitError) Error() string { return e.Reason }
 // describeRollout returns a line with the object and its progress.
 func describeRollout(k config.Key, x readapi.Rollout) string {
 	at := ""
-	if x.Object.Replica != "" {
+	switch {
+	case len(x.Replicas)+len(x.Unanswered) > 0:
+		at = fmt.Sprintf(" (%d of %d replicas)", len(x.Replicas), len(x.Replicas)+len(x.Unanswered))
+	case x.Object.Replica != "":
 		at = " (" + x.Object.Replica + ")"
 	}
 	return k.String() + at + ": " + describeState(x)
@@ -255,15 +261,27 @@ func describeState(x readapi.Rollout) string {
 		}
 		return counts + "; " + strings.Join(reasons, "; ")
 	case readapi.Distributing:
+		if x.Reason != "" {
+			return counts + "; " + x.Reason
+		}
 		return counts + behindText(x)
 	case readapi.Reached:
 		if x.Proxies == 0 {
-			return "no connected proxy needs it"
+			return "no connected proxy needs it" + missingText(x)
 		}
-		return fmt.Sprintf("all %d proxies are up to date", x.Proxies)
+		return fmt.Sprintf("all %d proxies are up to date", x.Proxies) + missingText(x)
 	default:
 		return "the control plane has not answered"
 	}
+}
+
+// missingText names the replicas whose proxies are not part of the numbers.
+func missingText(x readapi.Rollout) string {
+	var b strings.Builder
+	for _, u := range x.Unanswered {
+		fmt.Fprintf(&b, "; without the proxies of %s: %s", u.Address, u.Reason)
+	}
+	return b.String()
 }
 
 // behindText names the first proxies that are behind, and why.

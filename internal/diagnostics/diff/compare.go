@@ -66,9 +66,7 @@ func Compare(in Input) (*Report, error) {
 		r.Changed += len(g.names)
 		r.Groups = append(r.Groups, c.describeGroup(g))
 	}
-	slices.SortStableFunc(r.Groups, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(len(b.Proxies), len(a.Proxies)), cmp.Compare(a.Proxies[0], b.Proxies[0]))
-	})
+	sortGroups(r.Groups)
 	c.addProblems(r)
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/sse"
 
 	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
@@ -27,6 +28,8 @@ type Options struct {
 	Track func(object config.Key, snapshot uint64) *push.ObjectTracker
 	// Connections returns the state of every open stream.
 	Connections func() []push.Connection
+	// Peers finds the other replicas, whose answers are part of those of this one.
+	Peers Peers
 	// Replica is the name of this replica in answers.
 	Replica string
 	Access  debug.Access
@@ -42,6 +45,8 @@ type Options struct {
 	// Stopping ends streams of events when it is closed, so that they do not delay the shutdown. If
 	// nil, they end with their requests only.
 	Stopping <-chan struct{}
+	// Recovery confines panics over the answer of another replica. If nil, they propagate.
+	Recovery *recovery.Recorder
 	// Clock is the time of events (default that of the system).
 	Clock clock.Clock
 }
@@ -107,7 +112,11 @@ func (a *API) authenticate(c huma.Context, next func(huma.Context)) {
 		_ = huma.WriteErr(a.api, c, refused, "the API is for the machine itself and for authenticated callers")
 		return
 	}
-	next(huma.WithValue(c, callerKey{}, caller))
+	if caller, admitted := narrowCaller(r, caller); admitted {
+		next(keepCredentials(huma.WithValue(c, callerKey{}, caller)))
+		return
+	}
+	_ = huma.WriteErr(a.api, c, http.StatusForbidden, "the caller may not ask for another namespace")
 }
 
 // callerOf returns the caller of a request that authenticate has admitted.

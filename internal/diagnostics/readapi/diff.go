@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -32,17 +33,20 @@ const (
 
 // DiffRequest is a change of objects whose effect is computed.
 type DiffRequest struct {
+	Aggregation
 	Delete  []string `query:"delete,explode" doc:"Objects that are deleted: KIND/NAMESPACE/NAME, or KIND/NAME for kinds without namespaces."`
 	Proxy   string   `query:"proxy" doc:"Only this proxy: NAME or NAME.NAMESPACE."`
 	Of      string   `query:"namespace" doc:"Only proxies of this namespace."`
 	RawBody []byte   `contentType:"application/yaml" doc:"Added and changed objects as YAML or JSON documents."`
 }
 
-// DiffReport is the effect of a change on the proxies of one replica.
+// DiffReport is the effect of a change on the proxies of all replicas.
 type DiffReport struct {
 	diff.Report
 	// Replica is the replica that answers.
 	Replica string `json:"replica,omitempty" doc:"The replica of the control plane that answers."`
+	// Unanswered are the replicas whose proxies are not compared.
+	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose proxies are not compared."`
 }
 
 // registerDiff adds the operation that computes the effect of a change. It is a POST because it has
@@ -93,7 +97,8 @@ func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffRepor
 	in := diff.NewInput(a.Table, a.Unhonoured)
 	in.Before, in.After, in.Stop, in.MaxDifferences = before, after, ctx.Err, maxDifferences
 	in.Proxies = a.comparedProxies(r, caller)
-	if r.Proxy != "" && len(in.Proxies) == 0 {
+	peers := a.peersOf(r.Aggregation)
+	if r.Proxy != "" && len(in.Proxies) == 0 && len(peers) == 0 {
 		return nil, huma.Error404NotFound(fmt.Sprintf("no proxy %q is connected to this control plane", r.Proxy))
 	}
 	report, err := diff.Compare(in)
@@ -105,7 +110,27 @@ func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffRepor
 		return nil, err // the client has gone
 	}
 	hideForeignProblems(report, caller)
-	return &struct{ Body DiffReport }{DiffReport{*report, a.Replica}}, nil
+	body := DiffReport{Report: *report, Replica: a.Replica}
+	a.addPeerReports(ctx, r, peers, &body)
+	return &struct{ Body DiffReport }{body}, nil
+}
+
+// addPeerReports adds the reports of other replicas on their proxies.
+func (a *API) addPeerReports(ctx context.Context, r *DiffRequest, peers []string, body *DiffReport) {
+	query := url.Values{"delete": r.Delete, "proxy": {r.Proxy}, "namespace": {r.Of}}
+	answers := collectAnswers(a, peers, func(address string) (x DiffReport, err error) {
+		return x, readPeer(ctx, http.MethodPost, address, "/diff", query, r.RawBody, maxDiffTime, &x)
+	})
+	for _, one := range answers {
+		var failed *peerError
+		switch {
+		case errors.As(one.err, &failed) && failed.status == http.StatusNotFound && r.Proxy != "": // it is connected elsewhere
+		case one.err != nil:
+			body.Unanswered = append(body.Unanswered, newUnanswered(one.address, one.err))
+		default:
+			body.Report.Merge(&one.value.Report)
+		}
+	}
 }
 
 // comparedProxies returns the connected proxies that the caller may see and the request selects,

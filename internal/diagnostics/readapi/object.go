@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -47,7 +48,7 @@ func (a *API) readKey(c huma.Context, next func(huma.Context)) {
 	case !caller.CanRead(k.Namespace):
 		status = http.StatusForbidden
 		reason = fmt.Sprintf("namespace %q may not read objects of namespace %q", caller.Namespace, k.Namespace)
-	case proxy != "" && !a.isConnected(proxy, caller):
+	case proxy != "" && !a.isConnected(proxy, caller) && (c.Query("local") == "true" || !a.hasPeers()):
 		status, reason = http.StatusNotFound, fmt.Sprintf("no proxy %q is connected to this control plane", proxy)
 	}
 	if reason != "" {
@@ -56,6 +57,9 @@ func (a *API) readKey(c huma.Context, next func(huma.Context)) {
 	}
 	next(huma.WithValue(c, objectKey{}, k))
 }
+
+// hasPeers reports whether there are other replicas, to which a proxy may be connected.
+func (a *API) hasPeers() bool { return len(a.Peers.In(a.Snapshot())) > 0 }
 
 // isConnected reports whether a proxy with the name, with or without its namespace, is connected
 // and the caller may see it.
@@ -111,7 +115,34 @@ func (a *API) objectOf(s *snapshot.Snapshot, k config.Key) Object {
 // formatHash returns a hash as text.
 func formatHash(h uint64) string { return strconv.FormatUint(h, 16) }
 
-// object serves the state of one object.
-func (a *API) object(ctx context.Context, _ *ObjectName) (*struct{ Body Object }, error) {
-	return &struct{ Body Object }{a.objectOf(a.Snapshot(), keyOf(ctx))}, nil
+// ObjectRequest names an object.
+type ObjectRequest struct {
+	ObjectName
+	Aggregation
+}
+
+// ObjectAnswer is the version of an object that each replica uses.
+type ObjectAnswer struct {
+	Object
+	// Peers are the answers of the other replicas.
+	Peers      []Object     `json:"peers,omitempty" doc:"The answers of the other replicas."`
+	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
+}
+
+// object serves the state of one object, at all replicas.
+func (a *API) object(ctx context.Context, r *ObjectRequest) (*struct{ Body ObjectAnswer }, error) {
+	k := keyOf(ctx)
+	x := ObjectAnswer{Object: a.objectOf(a.Snapshot(), k)}
+	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name)
+	answers := collectAnswers(a, a.peersOf(r.Aggregation), func(address string) (o Object, err error) {
+		return o, readPeer(ctx, http.MethodGet, address, path, url.Values{"namespace": {k.Namespace}}, nil, peerTimeout, &o)
+	})
+	for _, one := range answers {
+		if one.err != nil {
+			x.Unanswered = append(x.Unanswered, newUnanswered(one.address, one.err))
+		} else {
+			x.Peers = append(x.Peers, one.value)
+		}
+	}
+	return &struct{ Body ObjectAnswer }{x}, nil
 }

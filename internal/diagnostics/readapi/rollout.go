@@ -53,6 +53,18 @@ type Rollout struct {
 	Behind []ProxyBehind `json:"behind,omitempty" doc:"Some of the others, of the caller's namespace."`
 	// Refusals are the rejected resources.
 	Refusals []Refusal `json:"refusals,omitempty" doc:"Resources generated from the object that proxies reject."`
+	// Replicas are the parts of the sum of several replicas; nil if one replica answers for itself.
+	Replicas []ReplicaProgress `json:"replicas,omitempty" doc:"The replicas that the numbers are summed up of; missing if one replica answers for itself."`
+	// Unanswered are the replicas whose part is missing.
+	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose part is missing. One that is silent keeps the rollout from being reached, one that refuses the caller's credentials does not."`
+}
+
+// ReplicaProgress is how far a version of an object has come at one replica.
+type ReplicaProgress struct {
+	Replica  string       `json:"replica"`
+	State    RolloutState `json:"state"`
+	Proxies  int          `json:"proxies"`
+	UpToDate int          `json:"upToDate"`
 }
 
 // ProxyBehind is a proxy that does not have the version yet.
@@ -90,6 +102,7 @@ const (
 // RolloutRequest selects the version of an object.
 type RolloutRequest struct {
 	ObjectName
+	Aggregation
 	Generation int64  `query:"generation" doc:"Wait for this metadata.generation or a later one."`
 	Hash       string `query:"hash" doc:"Wait for the content with this hash."`
 	Deleted    bool   `query:"deleted" doc:"Wait until the object does not exist."`
@@ -114,11 +127,13 @@ type rolloutWatch struct {
 // when all proxies have the version; the client ends it earlier if it likes.
 func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Sender) {
 	w := &rolloutWatch{API: a, request: *r, key: keyOf(ctx), caller: callerOf(ctx)}
+	peers := newPeerWatches(ctx, w)
+	defer peers.close()
 	var last Rollout
 	var sent time.Time
 	for {
 		start := a.Clock.Now()
-		next := w.rollout(start)
+		next := peers.add(w.rollout(start))
 		if !reflect.DeepEqual(next, last) || start.Sub(sent) >= heartbeat {
 			if send.Data(next) != nil {
 				return // the client has gone
@@ -195,7 +210,10 @@ func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.T
 	refusals := refusals{}
 	if w.request.Proxy != "" {
 		p.Behind = slices.DeleteFunc(p.Behind, func(b push.ProxyBehind) bool { return !isNamed(b.Proxy, w.request.Proxy) })
-		x.Proxies, x.UpToDate = 1, 1-min(1, len(p.Behind))
+		x.Proxies, x.UpToDate = 0, 0
+		if w.isConnected(w.request.Proxy, w.caller) {
+			x.Proxies, x.UpToDate = 1, 1-min(1, len(p.Behind))
+		}
 	}
 	for _, b := range p.Behind {
 		refusals.addRejected(b, w.caller)
