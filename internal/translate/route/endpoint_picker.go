@@ -24,8 +24,8 @@ func (t *translation) pickerCluster(p *config.EndpointPicker) string {
 }
 
 // refuses reports whether a backend has a picker that fails closed and that the proxies do not see.
-// Requests to it must be answered with an error: Envoy 1.40 fails open, in spite of
-// failure_mode_allow, if the picker's cluster does not exist (envoyproxy/envoy#45220).
+// Requests to it are answered with an error by the route, so that this does not depend on how the
+// filter treats a cluster that does not exist.
 func (t *translation) refuses(b config.BackendFilters) bool {
 	return b.Picker != nil && !b.Picker.FailOpen && !t.isVisible(pickerDestination(b.Picker))
 }
