@@ -136,14 +136,24 @@ func TestPreview(t *testing.T) {
 					changed = append(changed, e.Config)
 				}
 			}
-			after, err := preview.Apply(changed, deleted, nil)
-			if err != nil {
-				t.Fatal(err)
+			applied := make(chan *snapshot.Snapshot, 1)
+			apply := func() {
+				s, err := preview.Apply(changed, deleted, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				applied <- s
 			}
-			if now := p.copy().Snapshot(); now != before {
-				t.Fatalf("seed %d: the preview changed the pipeline, after\n%s", seed, strings.Join(log, "\n---\n"))
+			if random.IntN(2) == 0 { // else at the same time as the pipeline, for the race detector
+				apply()
+				if now := p.copy().Snapshot(); now != before {
+					t.Fatalf("seed %d: the preview changed the pipeline, after\n%s", seed, strings.Join(log, "\n---\n"))
+				}
+			} else {
+				go apply()
 			}
 			real := p.send(events).Snapshot()
+			after := <-applied
 			if text := compareSnapshots(t, after, real); text != "" {
 				t.Fatalf("seed %d: the preview differs from the real change:\n%s\nafter\n%s", seed, text, strings.Join(log, "\n---\n"))
 			}
