@@ -5,9 +5,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
 // ownObject lists the folders whose Problems are about one object by itself, so that the code by
@@ -28,15 +31,21 @@ internal/ingest/source/xds
 `
 
 // TestProblemsHaveCodes looks at each Problem in the source: it has a code of the table, or is about
-// one object.
+// one object. Each code of the table is used.
 func TestProblemsHaveCodes(t *testing.T) {
+	var all strings.Builder
 	files := token.NewFileSet()
 	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		folder := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, "../../")))
-		file, err := parser.ParseFile(files, path, nil, 0)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		all.Write(text)
+		file, err := parser.ParseFile(files, path, text, 0)
 		if err != nil {
 			return err
 		}
@@ -52,6 +61,11 @@ func TestProblemsHaveCodes(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, e := range code.All() {
+		if !strings.Contains(all.String(), "code."+e.Name) {
+			t.Errorf("%s %s is not used", e.Code, e.Name)
+		}
 	}
 }
 

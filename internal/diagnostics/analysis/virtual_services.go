@@ -141,7 +141,7 @@ func (a *analyzer) checkShadowed() {
 					if x := before[h][at].Config.Extension; x != nil {
 						first = x.Source
 					}
-					a.warn(code.ConflictingMeshGatewayVirtualServiceHosts, vs.Config, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
+					a.warnConflict(code.ConflictingMeshGatewayVirtualServiceHosts, vs.Config, first, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf(
 						"%s \"%s/%s\" has the host %q too and goes first: sidecars that see both use these rules only where none of its routes are for them",
 						first.Kind, first.Namespace, first.Name, h))
 				}

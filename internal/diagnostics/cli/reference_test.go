@@ -54,6 +54,28 @@ func diffSession(t *testing.T) string {
 	return "$ pilotctl diff --from mesh -f virtual-service-reviews-90-10.yaml --proxy productpage-v1\n" + output
 }
 
+// TestAnalysisReference compares docs/ANALYSIS.md with the codes and the checks.
+func TestAnalysisReference(t *testing.T) {
+	const path = "../../../docs/ANALYSIS.md"
+	cases, err := os.ReadFile("../../../test/conformance/analyzers/testdata/cases.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := AnalysisReference(string(cases))
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/ANALYSIS.md differs (-want +got; go test -update rewrites it):\n%s", diff)
+	}
+}
+
 // TestEquivalentsExist finds every command of the table for users of istioctl in the command tree.
 func TestEquivalentsExist(t *testing.T) {
 	for _, e := range equivalents() {

@@ -50,8 +50,10 @@ type analysisRun struct {
 	objects  []*object
 	byKey    map[config.Key]*object
 	locators map[string]locator
-	snapshot *snapshot.Snapshot
-	problems []config.Problem
+	// templates are the pods of Deployments and similar objects.
+	templates []*config.Config
+	snapshot  *snapshot.Snapshot
+	problems  []config.Problem
 	// fromCluster is set while objects of the cluster are read, which may exist in files too.
 	fromCluster bool
 }
@@ -75,6 +77,7 @@ func Analyze(o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	r.readTemplates()
 	r.buildSnapshot(settings)
 	for _, c := range Checks() {
 		err := r.recovery.Call("analysis", func() error { c.run(r); return nil })
@@ -160,5 +163,29 @@ func (r *analysisRun) findings() []Finding {
 			list[f] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(list), Finding.Compare)
+	return withoutRepetitions(slices.SortedFunc(maps.Keys(list), Finding.Compare))
+}
+
+// withoutRepetitions leaves out findings about one conflict of a selector or server that both a
+// control plane and a check of this package report: those with a code, object and field that an
+// earlier finding has.
+func withoutRepetitions(list []Finding) []Finding {
+	type subject struct {
+		code  code.Code
+		key   config.Key
+		field string
+	}
+	seen := map[subject]bool{}
+	return slices.DeleteFunc(list, func(f Finding) bool {
+		switch f.Code {
+		case code.ConflictingSidecarWorkloadSelectors, code.MultipleSidecarsWithoutWorkloadSelectors, code.ConflictingGateways,
+			code.ConflictingTelemetryWorkloadSelectors, code.MultipleTelemetriesWithoutWorkloadSelectors:
+		default:
+			return false
+		}
+		at := subject{f.Code, f.Key, f.Field}
+		repeated := seen[at]
+		seen[at] = true
+		return repeated
+	})
 }

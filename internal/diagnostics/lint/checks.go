@@ -25,6 +25,36 @@ func Checks() []Check {
 	return []Check{
 		{"mesh", "references, conflicts and fields without effect, as found by a running control plane", true, (*analysisRun).checkMesh},
 		{"proxies", "conflicts of services, servers, routes and patches in the configuration of the proxies that the files imply", true, (*analysisRun).checkViews},
+		{"annotations", "annotations of Istio that are unknown, misplaced, invalid, deprecated or alpha", false, (*analysisRun).checkAnnotations},
+		{"conditions", "conditions with which a controller refuses an object", false, (*analysisRun).checkConditions},
+		{"namespaces", "labels of injection of namespaces", false, (*analysisRun).checkNamespaces},
+		{"sidecars", "pods without a proxy, or with another image of it than injection uses", false, (*analysisRun).checkSidecarContainers},
+		{"auto-images", "the image auto in pods that are not injected", false, (*analysisRun).checkAutoImages},
+		{"users", "applications that run as the user of the proxy", false, (*analysisRun).checkUsers},
+		{"deployments", "Deployments behind several Services with different protocols or ports", false, (*analysisRun).checkDeploymentServices},
+		{"webhooks", "injection webhooks that overlap or refer to no Service", false, (*analysisRun).checkWebhooks},
+		{"external-control-plane", "addresses of webhooks of an external control plane", false, (*analysisRun).checkExternalControlPlane},
+		{"ports", "names of ports of Services", false, (*analysisRun).checkPortNames},
+		{"envoy-filters", "operations of EnvoyFilters without effect, or relative to other filters", false, (*analysisRun).checkPatches},
+		{"entry-addresses", "TCP ports of ServiceEntries without addresses", false, (*analysisRun).checkEntryAddresses},
+		{"entry-protocols", "ServiceEntries with different protocols of one host and port", false, (*analysisRun).checkEntryProtocols},
+		{"server-verification", "DestinationRules that originate TLS without verifying servers", false, (*analysisRun).checkServerVerification},
+		{"gateway-conflicts", "servers of Gateways with the same port and host", false, (*analysisRun).checkGatewayConflicts},
+		{"gateway-certificates", "Gateways with the same certificate", false, (*analysisRun).checkGatewayCertificates},
+		{"gateway-hosts", "hosts of VirtualServices that their Gateways do not accept", false, (*analysisRun).checkGatewayHosts},
+		{"gateway-credentials", "Secrets of Gateways", false, (*analysisRun).checkGatewayCredentials},
+		{"claim-routes", "routes by token claims without a RequestAuthentication", false, (*analysisRun).checkClaimRoutes},
+		{"destinations", "destinations that are not visible, or without a port whose service has several", false, (*analysisRun).checkDestinations},
+		{"ingress-subsets", "routes of gateways that bypass routes to subsets", false, (*analysisRun).checkIngressSubsets},
+		{"matches", "routes and matches that earlier routes have", false, (*analysisRun).checkEqualMatches},
+		{"definitions", "definitions of kinds of the Gateway API", false, (*analysisRun).checkDefinitions},
+		{"selectors", "selectors of Sidecars and Telemetries", false, (*analysisRun).checkSelectors},
+		{"ambient", "Sidecars in namespaces of the ambient mode", false, (*analysisRun).checkAmbient},
+		{"gateway-selectors", "policies that select proxies of the Gateway API by labels", false, (*analysisRun).checkGatewaySelectors},
+		{"providers", "providers of Telemetries", false, (*analysisRun).checkProviders},
+		{"key-addresses", "addresses from which keys of token issuers are fetched", false, (*analysisRun).checkKeyAddresses},
+		{"policy-namespaces", "namespaces that AuthorizationPolicies name", false, (*analysisRun).checkPolicyNamespaces},
+		{"registries", "registries in MeshNetworks", false, (*analysisRun).checkRegistries},
 	}
 }
 
@@ -58,7 +88,11 @@ func (r *analysisRun) checkViews() {
 		}
 		if !seen[k] {
 			seen[k] = true
-			r.problems = append(r.problems, table.Conflicts(view.Build(r.snapshot, k))...)
+			for _, p := range table.Conflicts(view.Build(r.snapshot, k)) {
+				if p.Key.Kind != api.RequestAuthentication { // keys of issuers are not fetched here
+					r.addProblem(p)
+				}
+			}
 		}
 	}
 }

@@ -23,10 +23,8 @@ const clusterName = "Kubernetes"
 func (r *analysisRun) buildSnapshot(settings *mesh.Settings) {
 	now := r.options.Now
 	batch := mesh.Batch{{Source: "files", Settings: settings}}
-	for _, o := range r.objects {
-		if o.config != nil {
-			batch = append(batch, mesh.Event{Op: mesh.Upsert, Source: "files", Config: o.config})
-		}
+	for _, c := range r.runningConfigs() {
+		batch = append(batch, mesh.Event{Op: mesh.Upsert, Source: "files", Config: c})
 	}
 	r.snapshot = ingest.Build(ingest.Options{
 		Builder: snapshot.NewBuilder(snapshot.Options{

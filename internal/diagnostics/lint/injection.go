@@ -1,0 +1,225 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"istio.io/api/annotation"
+	"istio.io/api/label"
+	networking "istio.io/api/networking/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// injectionLabel is the label of namespaces for the default revision.
+const injectionLabel = "istio-injection"
+
+// injectorName is the name of the ConfigMap with the settings of injection, and the prefix of those
+// of other revisions.
+const injectorName = "istio-sidecar-injector"
+
+// injectorValues is the part of the settings of injection that is checked.
+type injectorValues struct {
+	Global struct {
+		Hub   string `json:"hub"`
+		Tag   any    `json:"tag"`
+		Proxy struct {
+			Image string `json:"image"`
+		} `json:"proxy"`
+	} `json:"global"`
+	Webhook struct {
+		NamespacesByDefault bool `json:"enableNamespacesByDefault"`
+	} `json:"sidecarInjectorWebhook"`
+}
+
+// injector returns the settings of injection of a revision. It returns nil without its ConfigMap.
+func (r *analysisRun) injector(revision string) *injectorValues {
+	name := injectorName
+	if revision != "" && revision != "default" {
+		name += "-" + revision
+	}
+	for _, o := range r.ofKind(api.ConfigMap) {
+		var v injectorValues
+		if o.key.Name == name && json.Unmarshal([]byte(decodeAs[configMapData](o).Data["values"]), &v) == nil {
+			return &v
+		}
+	}
+	return nil
+}
+
+// image returns the image of the proxy.
+func (v *injectorValues) image() string {
+	if strings.Contains(v.Global.Proxy.Image, "/") {
+		return v.Global.Proxy.Image
+	}
+	return fmt.Sprintf("%s/%s:%v", v.Global.Hub, v.Global.Proxy.Image, v.Global.Tag)
+}
+
+// namespace returns the Namespace with a name, or nil.
+func (r *analysisRun) namespace(name string) *object {
+	return r.byKey[config.Key{Kind: api.Namespace, Name: name}]
+}
+
+// isInjected reports whether the labels of a namespace enable injection.
+func (r *analysisRun) isInjected(name string) bool {
+	n := r.namespace(name)
+	if n == nil {
+		return false
+	}
+	_, revision := n.meta.Labels[label.IoIstioRev.Name]
+	return n.meta.Labels[injectionLabel] == "enabled" || (revision && n.meta.Labels[injectionLabel] == "")
+}
+
+// checkNamespaces reports namespaces without a label for injection, or with several.
+func (r *analysisRun) checkNamespaces() {
+	for _, o := range r.ofKind(api.Namespace) {
+		if o.key.Name == r.snapshot.Settings.RootNamespace || strings.HasPrefix(o.key.Name, "kube-") {
+			continue
+		}
+		value, set := o.meta.Labels[injectionLabel]
+		var found []string
+		if set {
+			found = append(found, injectionLabel+"="+value)
+		}
+		for _, l := range []string{label.IoIstioRev.Name, label.IoIstioDataplaneMode.Name} {
+			if v, ok := o.meta.Labels[l]; ok && (!set || value == "enabled") {
+				found = append(found, l+"="+v)
+			}
+		}
+		if len(found) > 1 {
+			r.report(code.NamespaceMultipleInjectionLabels, o, "metadata.labels", "has the labels %s", strings.Join(found, ", "))
+		}
+		revision, hasRevision := o.meta.Labels[label.IoIstioRev.Name]
+		if value != "" || hasRevision || o.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" {
+			continue
+		}
+		if v := r.injector(revision); v != nil && v.Webhook.NamespacesByDefault {
+			r.report(code.NamespaceInjectionEnabledByDefault, o, "metadata.labels", "has no label for injection; pods are injected by default")
+		} else {
+			r.report(code.NamespaceNotInjected, o, "metadata.labels", "has no label for injection, so its pods have no sidecar")
+		}
+	}
+}
+
+// checkSidecarContainers reports pods without a proxy in a namespace with injection, and namespaces
+// with pods of another proxy image than injection uses.
+func (r *analysisRun) checkSidecarContainers() {
+	outdated := map[string][]string{}
+	for _, o := range r.ofKind(api.Pod) {
+		if !r.isInjected(o.key.Namespace) {
+			continue
+		}
+		pod := podOf(o)
+		image := ""
+		for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+			if c.Name == proxyContainer {
+				image = c.Image
+			}
+		}
+		inject := o.meta.Annotations[annotation.SidecarInject.Name]
+		if v, ok := o.meta.Labels[label.SidecarInject.Name]; ok {
+			inject = v
+		}
+		namespace := r.namespace(o.key.Namespace)
+		switch {
+		case image == "" && !pod.Spec.HostNetwork && !strings.EqualFold(inject, "false") && namespace.meta.Labels[injectionLabel] == "enabled":
+			r.report(code.PodMissingProxy, o, "spec.containers", "has no container %s, although its namespace has injection", proxyContainer)
+		case image != "" && image != "auto" && o.meta.Annotations[annotation.SidecarProxyImage.Name] == "":
+			v := r.injector(namespace.meta.Labels[label.IoIstioRev.Name])
+			if v != nil && image != v.image() && image != v.image()+"-"+r.imageType(pod) {
+				outdated[o.key.Namespace] = append(outdated[o.key.Namespace], o.key.Name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(outdated)) {
+		r.report(code.PodsIstioProxyImageMismatchInNamespace, r.namespace(name), "",
+			"pods %s run another proxy image than injection uses now", strings.Join(outdated[name], ", "))
+	}
+}
+
+// imageType returns the variant of the proxy image of a pod: that of its annotation, else that of the
+// most specific ProxyConfig, else that of the mesh.
+func (r *analysisRun) imageType(pod *corev1.Pod) string {
+	var own struct {
+		Image struct {
+			ImageType string `json:"imageType"`
+		} `json:"image"`
+	}
+	if text := pod.Annotations[annotation.ProxyConfig.Name]; text != "" && unmarshalYAML(text, &own) && own.Image.ImageType != "" {
+		return own.Image.ImageType
+	}
+	found, rank := r.snapshot.Settings.Mesh.GetDefaultConfig().GetImage().GetImageType(), 0
+	for o, spec := range specsOf[*networking.ProxyConfig](r, api.ProxyConfig) {
+		own := 0
+		switch selector := spec.GetSelector().GetMatchLabels(); {
+		case spec.GetImage().GetImageType() == "":
+		case o.key.Namespace == pod.Namespace && len(selector) > 0 && snapshot.SelectorMatches(selector, pod.Labels):
+			own = 3
+		case o.key.Namespace == pod.Namespace && len(selector) == 0:
+			own = 2
+		case o.key.Namespace == r.snapshot.Settings.RootNamespace && len(selector) == 0:
+			own = 1
+		}
+		if own > rank {
+			found, rank = spec.GetImage().GetImageType(), own
+		}
+	}
+	return found
+}
+
+// checkAutoImages reports pods with the image "auto", which injection replaces, and templates of which
+// no injection webhook selects the pods.
+func (r *analysisRun) checkAutoImages() {
+	for _, o := range r.ofKind(api.Pod, deployment) {
+		spec, podLabels, field := podSpec(o)
+		i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == proxyContainer && c.Image == "auto" })
+		if i < 0 {
+			continue
+		}
+		field = fmt.Sprintf("%s.containers[%d].image", field, i)
+		if o.key.Kind == api.Pod {
+			r.report(code.ImageAutoWithoutInjectionError, o, field, "is auto in a pod: it was not injected")
+			continue
+		}
+		if n := r.namespace(o.key.Namespace); !r.webhooksSelect(n, podLabels) {
+			r.report(code.ImageAutoWithoutInjectionWarning, o, field, "is auto, and no injection webhook selects the pods")
+		}
+	}
+}
+
+// webhooksSelect reports whether an injection webhook selects pods with the labels in a namespace,
+// which may be nil.
+func (r *analysisRun) webhooksSelect(namespace *object, podLabels map[string]string) bool {
+	var namespaceLabels map[string]string
+	if namespace != nil {
+		namespaceLabels = namespace.meta.Labels
+	}
+	for _, o := range r.ofKind(mutatingWebhook) {
+		for _, w := range decodeAs[admissionv1.MutatingWebhookConfiguration](o).Webhooks {
+			if strings.HasSuffix(w.Name, "istio.io") && selects(w.NamespaceSelector, namespaceLabels) && selects(w.ObjectSelector, podLabels) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// selects reports whether a selector matches labels. A nil selector matches all, an invalid one none.
+func selects(s *metav1.LabelSelector, set map[string]string) bool {
+	if s == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(labels.Set(set))
+}

@@ -1,0 +1,251 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	"istio.io/api/label"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	networking "istio.io/api/networking/v1alpha3"
+	security "istio.io/api/security/v1beta1"
+	telemetry "istio.io/api/telemetry/v1alpha1"
+	typev1beta1 "istio.io/api/type/v1beta1"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// unmarshalYAML decodes text into v, and reports whether it is valid.
+func unmarshalYAML(text string, v any) bool { return yaml.Unmarshal([]byte(text), v) == nil }
+
+// withSelector is a spec that selects workloads.
+type withSelector interface {
+	GetSelector() *typev1beta1.WorkloadSelector
+}
+
+// workloadSelector returns the label selector of a Sidecar or Telemetry.
+func workloadSelector(o *object) map[string]string {
+	if o.config == nil {
+		return nil
+	}
+	switch spec := o.config.Spec.(type) {
+	case *networking.Sidecar:
+		return spec.GetWorkloadSelector().GetLabels()
+	case withSelector:
+		return spec.GetSelector().GetMatchLabels()
+	}
+	return nil
+}
+
+// podsIn returns the pods of a namespace.
+func (r *analysisRun) podsIn(namespace string) []*object {
+	return slices.DeleteFunc(r.ofKind(api.Pod), func(o *object) bool { return o.key.Namespace != namespace })
+}
+
+// checkSelectors reports Sidecars and Telemetries whose selector matches no pod, a pod that another one
+// selects too, or that have no selector beside another one without.
+func (r *analysisRun) checkSelectors() {
+	for _, x := range []struct {
+		kind              api.Kind
+		field             string
+		overlap, multiple code.Code
+	}{
+		{api.Sidecar, "spec.workloadSelector", code.ConflictingSidecarWorkloadSelectors, code.MultipleSidecarsWithoutWorkloadSelectors},
+		{api.Telemetry, "spec.selector", code.ConflictingTelemetryWorkloadSelectors, code.MultipleTelemetriesWithoutWorkloadSelectors},
+	} {
+		list := r.ofKind(x.kind)
+		for i, o := range list {
+			if o.config == nil {
+				continue
+			}
+			selector := workloadSelector(o)
+			for _, other := range list[:i] {
+				if other.config == nil || other.key.Namespace != o.key.Namespace {
+					continue
+				}
+				second := workloadSelector(other)
+				p := config.Problem{Key: o.key, Origin: o.origin(), Field: x.field, Severity: config.Warning, Conflict: other.key}
+				switch {
+				case len(selector) == 0 && len(second) == 0:
+					p.Code, p.Reason = x.multiple, fmt.Sprintf("is empty, and also in %s %s: only the older one is used", x.kind, other.key.Name)
+				case len(selector) > 0 && len(second) > 0 && slices.ContainsFunc(r.podsIn(o.key.Namespace), func(pod *object) bool {
+					return snapshot.SelectorMatches(selector, pod.meta.Labels) && snapshot.SelectorMatches(second, pod.meta.Labels)
+				}):
+					p.Code, p.Reason = x.overlap, fmt.Sprintf("matches pods that %s %s selects too: only the older one applies to them", x.kind, other.key.Name)
+				default:
+					continue
+				}
+				r.addProblem(p)
+			}
+			if len(selector) > 0 && len(r.ofKind(api.Pod)) > 0 && !slices.ContainsFunc(r.podsIn(o.key.Namespace), func(pod *object) bool {
+				return snapshot.SelectorMatches(selector, pod.meta.Labels)
+			}) {
+				r.report(code.ReferencedResourceNotFound, o, x.field, "no pod of the namespace has the labels %s", snapshot.SelectorText(selector))
+			}
+		}
+	}
+}
+
+// checkAmbient reports Sidecars in namespaces of the ambient mode, which have no sidecars.
+func (r *analysisRun) checkAmbient() {
+	for _, o := range r.ofKind(api.Sidecar) {
+		if n := r.namespace(o.key.Namespace); n != nil && n.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" && !r.isInjected(o.key.Namespace) {
+			r.report(code.IneffectivePolicy, o, "", "has no effect in a namespace of the ambient mode, whose pods have no sidecars")
+		}
+	}
+}
+
+// checkGatewaySelectors reports policies that select the pods of a Gateway of the Gateway API by
+// labels.
+func (r *analysisRun) checkGatewaySelectors() {
+	for _, o := range r.ofKind(api.RequestAuthentication, api.AuthorizationPolicy, api.Telemetry, api.WasmPlugin) {
+		selector := workloadSelector(o)
+		if len(selector) == 0 || hasTargets(o) {
+			continue
+		}
+		for _, pod := range r.podsIn(o.key.Namespace) {
+			if name, ok := pod.meta.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]; ok && snapshot.SelectorMatches(selector, pod.meta.Labels) {
+				r.report(code.IneffectiveSelector, o, "spec.selector", "matches the proxies of Gateway %q of the Gateway API; use targetRefs", name)
+			}
+		}
+	}
+}
+
+// hasTargets reports whether an object has targetRefs.
+func hasTargets(o *object) bool {
+	for range snapshot.TargetRefs(o.config) {
+		return true
+	}
+	return false
+}
+
+// checkProviders reports access logs of Telemetries without a provider, and tracing by a provider that
+// is deprecated.
+func (r *analysisRun) checkProviders() {
+	m := r.snapshot.Settings.Mesh
+	deprecated := map[string]bool{}
+	for _, p := range m.GetExtensionProviders() {
+		if _, ok := p.GetProvider().(*meshconfig.MeshConfig_ExtensionProvider_Lightstep); ok {
+			deprecated[p.GetName()] = true
+		}
+	}
+	for o, spec := range specsOf[*telemetry.Telemetry](r, api.Telemetry) {
+		for i, l := range spec.GetAccessLogging() {
+			if len(m.GetDefaultProviders().GetAccessLogging()) == 0 && len(l.GetProviders()) == 0 && !l.GetDisabled().GetValue() {
+				r.report(code.InvalidTelemetryProvider, o, fmt.Sprintf("spec.accessLogging[%d]", i), "names no provider, and the mesh has no default")
+			}
+		}
+		for i, t := range spec.GetTracing() {
+			for j, p := range t.GetProviders() {
+				if deprecated[p.GetName()] {
+					r.report(code.Deprecated, o, fmt.Sprintf("spec.tracing[%d].providers[%d]", i, j), "the provider lightstep is deprecated; use opentelemetry")
+				}
+			}
+		}
+	}
+}
+
+// checkKeyAddresses reports a control plane that fetches keys from any address that users write.
+func (r *analysisRun) checkKeyAddresses() {
+	var names []string
+	for o, spec := range specsOf[*security.RequestAuthentication](r, api.RequestAuthentication) {
+		if slices.ContainsFunc(spec.GetJwtRules(), func(j *security.JWTRule) bool { return j.GetJwksUri() != "" || j.GetJwks() == "" }) {
+			names = append(names, o.key.Namespace+"/"+o.key.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	for _, o := range r.ofKind(deployment) {
+		if o.meta.Labels["app"] != "istiod" && o.key.Name != "istiod" {
+			continue
+		}
+		restricted := false
+		for _, c := range decodeAs[appsv1.Deployment](o).Spec.Template.Spec.Containers {
+			for _, e := range c.Env {
+				restricted = restricted || (e.Name == "BLOCKED_CIDRS_IN_JWKS_URIS" && (e.Value != "" || e.ValueFrom != nil))
+			}
+		}
+		if !restricted {
+			r.report(code.JwksUriFetchUnrestricted, o, "spec.template.spec.containers", "BLOCKED_CIDRS_IN_JWKS_URIS is not set, and keys are fetched for %s",
+				strings.Join(names, ", "))
+		}
+	}
+}
+
+// checkPolicyNamespaces reports AuthorizationPolicies of namespaces without pods, and namespaces that
+// they name and that do not exist.
+func (r *analysisRun) checkPolicyNamespaces() {
+	if len(r.ofKind(api.Namespace)) == 0 {
+		return
+	}
+	for o, spec := range specsOf[*security.AuthorizationPolicy](r, api.AuthorizationPolicy) {
+		if len(spec.GetSelector().GetMatchLabels()) == 0 && !hasTargets(o) && o.key.Namespace != r.snapshot.Settings.RootNamespace &&
+			len(r.ofKind(api.Pod)) > 0 && !r.hasPods(o.key.Namespace) {
+			r.report(code.NoMatchingWorkloadsFound, o, "metadata.namespace", "there is no pod in the namespace, to which the policy applies")
+		}
+		for i, rule := range spec.GetRules() {
+			for j, from := range rule.GetFrom() {
+				for part, list := range map[string][]string{"namespaces": from.GetSource().GetNamespaces(), "notNamespaces": from.GetSource().GetNotNamespaces()} {
+					for k, name := range list {
+						if !r.hasNamespace(name) {
+							r.report(code.ReferencedResourceNotFound, o, fmt.Sprintf("spec.rules[%d].from[%d].source.%s[%d]", i, j, part, k), "there is no namespace %q", name)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// hasPods reports whether a namespace has pods, or templates of pods.
+func (r *analysisRun) hasPods(namespace string) bool {
+	return len(r.podsIn(namespace)) > 0 || slices.ContainsFunc(r.templates, func(c *config.Config) bool { return c.Namespace == namespace })
+}
+
+// hasNamespace reports whether a namespace matches a name with a wildcard at its beginning or end.
+func (r *analysisRun) hasNamespace(pattern string) bool {
+	return slices.ContainsFunc(r.ofKind(api.Namespace), func(o *object) bool {
+		prefix, isPrefix := strings.CutSuffix(pattern, "*")
+		suffix, isSuffix := strings.CutPrefix(pattern, "*")
+		return o.key.Name == pattern || (isPrefix && strings.HasPrefix(o.key.Name, prefix)) || (isSuffix && strings.HasSuffix(o.key.Name, suffix))
+	})
+}
+
+// checkRegistries reports registries in MeshNetworks that no known cluster has.
+func (r *analysisRun) checkRegistries() {
+	known := map[string]bool{clusterName: true}
+	for _, o := range r.ofKind(api.Secret) {
+		if o.meta.Labels["istio/multiCluster"] == "true" {
+			secret := decodeAs[struct {
+				Data       map[string]string `json:"data"`
+				StringData map[string]string `json:"stringData"`
+			}](o)
+			for name := range secret.Data {
+				known[name] = true
+			}
+			for name := range secret.StringData {
+				known[name] = true
+			}
+		}
+	}
+	networks := r.snapshot.Settings.Networks.GetNetworks()
+	for _, name := range slices.Sorted(maps.Keys(networks)) {
+		for i, e := range networks[name].GetEndpoints() {
+			if registry := e.GetFromRegistry(); registry != "" && !known[registry] {
+				r.addProblem(config.Problem{
+					Code: code.UnknownMeshNetworksServiceRegistry, Key: config.Key{Kind: "MeshNetworks", Namespace: r.snapshot.Settings.RootNamespace, Name: "meshnetworks"},
+					Origin: r.options.MeshNetworks.Name, Field: fmt.Sprintf("networks[%s].endpoints[%d].fromRegistry", name, i), Severity: config.Warning,
+					Reason: fmt.Sprintf("there is no cluster %q", registry),
+				})
+			}
+		}
+	}
+}
