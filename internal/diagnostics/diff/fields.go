@@ -65,6 +65,7 @@ func (d *fieldDiff) messages(path string, a, b protoreflect.Message) {
 		at := strings.TrimPrefix(path+"."+string(f.Name()), ".")
 		switch has := a.Has(f); {
 		case !has && !b.Has(f):
+		case f.Message() == nil && has && b.Has(f) && a.Get(f).Equal(b.Get(f)): // formatting costs more
 		case f.IsMap():
 			d.maps(at, f, a.Get(f).Map(), b.Get(f).Map())
 		case f.IsList():

@@ -20,18 +20,16 @@ type translation struct {
 	snapshot   *snapshot.Snapshot
 	generators []view.Generator
 	references *referenceCache
-	views      map[view.Key]*view.View
-	all        map[scope][]*resource.Resource
-	named      map[scope]map[string]*resource.Resource
+	outputs    map[scope]*output
 	// classes are the classes that were translated.
 	classes map[view.Key]bool
-	// cached is the number of entries of the caches.
+	// cached is the number of resources in outputs.
 	cached int
 }
 
-// maxCached limits the entries of the caches of a translation: views, and names of resources. When
-// it is reached, the caches are emptied.
-const maxCached = 500_000
+// maxCached limits the resources that a translation keeps. When it is reached, the caches are
+// emptied.
+const maxCached = 2_000_000
 
 // scope is the part of a Key that the output of a generator depends on.
 type scope struct {
@@ -39,22 +37,37 @@ type scope struct {
 	key       view.Key
 }
 
+// output is what a generator returns for a scope.
+type output struct {
+	view  *view.View // nil before it is needed
+	key   view.Key
+	all   []*resource.Resource // nil before it is needed
+	named map[string]*resource.Resource
+}
+
 func newTranslation(s *snapshot.Snapshot, generators []view.Generator, r *referenceCache) *translation {
 	return &translation{
-		snapshot: s, generators: generators, references: r,
-		views: map[view.Key]*view.View{}, all: map[scope][]*resource.Resource{},
-		named: map[scope]map[string]*resource.Resource{}, classes: map[view.Key]bool{},
+		snapshot: s, generators: generators, references: r, outputs: map[scope]*output{}, classes: map[view.Key]bool{},
 	}
 }
 
 // keyOf returns the class of a proxy.
 func (t *translation) keyOf(p *mesh.Proxy) view.Key { return view.KeyFor(t.snapshot, p) }
 
+// viewOf returns the View of a class.
+func (t *translation) viewOf(k view.Key) *view.View { return view.Build(t.snapshot, k) }
+
 // resourcesOf returns the resources of a class: all clusters and listeners, and what these and
 // their references refer to by name.
 func (t *translation) resourcesOf(k view.Key) resources {
 	if t.cached > maxCached {
-		t.emptyCaches()
+		clear(t.outputs)
+		t.references.empty()
+		t.cached = 0
+	}
+	outputs := make([]*output, len(t.generators))
+	for i := range t.generators {
+		outputs[i] = t.outputOf(i, k)
 	}
 	list := resources{}
 	var pending []resourceName
@@ -65,9 +78,11 @@ func (t *translation) resourcesOf(k view.Key) resources {
 			pending = append(pending, t.references.namesIn(r)...)
 		}
 	}
-	for _, typeURL := range []string{api.ClusterType, api.ListenerType} {
-		for _, r := range t.allOf(k, typeURL) {
-			add(r)
+	for i := range t.generators {
+		if typeURL := t.generators[i].TypeURL; typeURL == api.ClusterType || typeURL == api.ListenerType {
+			for _, r := range t.allOf(i, outputs[i]) {
+				add(r)
+			}
 		}
 	}
 	for len(pending) > 0 {
@@ -76,7 +91,7 @@ func (t *translation) resourcesOf(k view.Key) resources {
 		if list[n] != nil {
 			continue
 		}
-		if r := t.lookup(k, n); r != nil {
+		if r := t.lookup(outputs, n); r != nil {
 			add(r)
 		}
 	}
@@ -84,49 +99,42 @@ func (t *translation) resourcesOf(k view.Key) resources {
 	return list
 }
 
-func (t *translation) emptyCaches() {
-	clear(t.views)
-	clear(t.all)
-	clear(t.named)
-	t.references.empty()
-	t.cached = 0
+// outputOf returns the kept output of a generator for a class, which may be empty yet.
+func (t *translation) outputOf(i int, k view.Key) *output {
+	if scopeOf := t.generators[i].Scope; scopeOf != nil {
+		k = scopeOf(k)
+	}
+	at := scope{i, k}
+	o := t.outputs[at]
+	if o == nil {
+		o = &output{key: k, named: map[string]*resource.Resource{}}
+		t.outputs[at] = o
+	}
+	return o
 }
 
-// allOf returns the resources of a type that proxies subscribe to as a whole.
-func (t *translation) allOf(k view.Key, typeURL string) []*resource.Resource {
-	var list []*resource.Resource
-	for i := range t.generators {
-		g := &t.generators[i]
-		if g.TypeURL != typeURL || g.All == nil {
-			continue
+// allOf returns the resources of a generator of a type that proxies subscribe to as a whole.
+func (t *translation) allOf(i int, o *output) []*resource.Resource {
+	if g := &t.generators[i]; o.all == nil && g.All != nil {
+		if o.all = g.All(t.viewIn(o)); o.all == nil {
+			o.all = []*resource.Resource{}
 		}
-		at := scopeOf(i, g, k)
-		output, known := t.all[at]
-		if !known {
-			output = g.All(t.viewOf(at.key))
-			t.all[at] = output
-			t.cached += len(output)
-		}
-		list = append(list, output...)
+		t.cached += len(o.all)
 	}
-	return list
+	return o.all
 }
 
 // lookup returns the resource with a name, or nil if no generator has it.
-func (t *translation) lookup(k view.Key, n resourceName) *resource.Resource {
+func (t *translation) lookup(outputs []*output, n resourceName) *resource.Resource {
 	for i := range t.generators {
-		g := &t.generators[i]
+		g, o := &t.generators[i], outputs[i]
 		if g.TypeURL != n.typeURL || g.Named == nil {
 			continue
 		}
-		at := scopeOf(i, g, k)
-		if t.named[at] == nil {
-			t.named[at] = map[string]*resource.Resource{}
-		}
-		r, known := t.named[at][n.name]
+		r, known := o.named[n.name]
 		if !known {
-			r = g.Named(t.viewOf(at.key), n.name)
-			t.named[at][n.name] = r
+			r = g.Named(t.viewIn(o), n.name)
+			o.named[n.name] = r
 			t.cached++
 		}
 		if r != nil {
@@ -136,20 +144,10 @@ func (t *translation) lookup(k view.Key, n resourceName) *resource.Resource {
 	return nil
 }
 
-func (t *translation) viewOf(k view.Key) *view.View {
-	v := t.views[k]
-	if v == nil {
-		v = view.Build(t.snapshot, k)
-		t.views[k] = v
-		t.cached += len(v.Services)
+// viewIn returns the View of an output's scope.
+func (t *translation) viewIn(o *output) *view.View {
+	if o.view == nil {
+		o.view = view.Build(t.snapshot, o.key)
 	}
-	return v
-}
-
-// scopeOf returns the scope of a generator's output for a class.
-func scopeOf(i int, g *view.Generator, k view.Key) scope {
-	if g.Scope != nil {
-		k = g.Scope(k)
-	}
-	return scope{i, k}
+	return o.view
 }
