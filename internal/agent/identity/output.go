@@ -105,7 +105,8 @@ func writeVersion(dir, version string, keyMode KeyMode, chain, key, roots []byte
 	if err := replaceSymlink(version, filepath.Join(dir, currentLink)); err != nil {
 		return err
 	}
-	for name := range files {
+	// On the first write, a program that waits for the certificate finds the other files too.
+	for _, name := range []string{rootsFile, keyFile, chainFile} {
 		target := filepath.Join(currentLink, name)
 		if there, _ := os.Readlink(filepath.Join(dir, name)); there == target {
 			continue
