@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,11 @@ var update = flag.Bool("update", false, "rewrite docs/PILOTCTL.md") //nolint:goc
 // TestReference compares docs/PILOTCTL.md with the command tree.
 func TestReference(t *testing.T) {
 	const path = "../../../docs/PILOTCTL.md"
-	want := Reference(New(), map[string]string{"pilotctl diff": diffSession(t)})
+	want := Reference(New(), map[string]string{
+		"pilotctl diff":     diffSession(t),
+		"pilotctl analyze":  lintSession(t, "analyze", "web.yaml"),
+		"pilotctl validate": lintSession(t, "validate", "-f", "web.yaml"),
+	})
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
@@ -52,6 +57,37 @@ func diffSession(t *testing.T) string {
 		t.Errorf("diff of the samples: exit code %d", code)
 	}
 	return "$ pilotctl diff --from mesh -f virtual-service-reviews-90-10.yaml --proxy productpage-v1\n" + output
+}
+
+// lintSession returns a run of analyze or validate on a file with two mistakes, with its output.
+func lintSession(t *testing.T, args ...string) string {
+	t.Helper()
+	const web = `apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web}
+spec:
+  hosts: [web]
+  http:
+  - timeout: soon
+    route: [{destination: {host: wbe}}]
+`
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(web), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	c := New()
+	c.SetOut(&out)
+	c.SetErr(&out)
+	given := slices.Clone(args)
+	given[len(given)-1] = filepath.Join(dir, "web.yaml")
+	c.SetArgs(given)
+	err := c.Execute()
+	if ExitCode(err) != exitProblems {
+		t.Fatalf("pilotctl %s: %v", strings.Join(args, " "), err)
+	}
+	text := strings.ReplaceAll(out.String()+"pilotctl: "+err.Error()+"\n", dir+"/", "")
+	return "$ cat web.yaml\n" + web + "$ pilotctl " + strings.Join(args, " ") + "\n" + text
 }
 
 // TestAnalysisReference compares docs/ANALYSIS.md with the codes and the checks.

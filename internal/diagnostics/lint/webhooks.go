@@ -132,12 +132,7 @@ func (r *analysisRun) checkExternalControlPlane() {
 		if !strings.HasPrefix(o.key.Name, injectorName) && !strings.HasPrefix(o.key.Name, "istio-validator") && o.key.Name != "istiod-default-validator" {
 			continue
 		}
-		var hooks struct {
-			Webhooks []struct {
-				ClientConfig admissionv1.WebhookClientConfig `json:"clientConfig"`
-			} `json:"webhooks"`
-		}
-		hooks = *decodeAs[struct {
+		hooks := decodeAs[struct {
 			Webhooks []struct {
 				ClientConfig admissionv1.WebhookClientConfig `json:"clientConfig"`
 			} `json:"webhooks"`
