@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/lint"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
@@ -112,7 +113,7 @@ func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options,
 		return o, "", "", err
 	}
 	if f.cluster {
-		live, err := readCluster(c.Context(), f.kubeconfig)
+		live, err := readCluster(c.Context(), f.kubeconfig, c.ErrOrStderr())
 		if err != nil {
 			return o, "", "", fmt.Errorf("read the cluster: %w", err)
 		}
@@ -132,7 +133,11 @@ func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options,
 
 // isHidden reports whether a finding is not shown because of --namespace or --ignore-unknown.
 func (f *analyzeFlags) isHidden(x lint.Finding) bool {
-	if f.namespace != "" && x.Key.Namespace != "" && x.Key.Namespace != f.namespace {
+	namespace := x.Key.Namespace
+	if x.Key.Kind == api.Namespace {
+		namespace = x.Key.Name
+	}
+	if f.namespace != "" && namespace != "" && namespace != f.namespace {
 		return true
 	}
 	return f.ignoreUnknown && x.Code == code.SchemaValidationError && x.Key.Name == ""

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +19,10 @@ import (
 // pageSize is the number of objects that are requested at a time.
 const pageSize = 500
 
-// readCluster reads the objects of a cluster that are analyzed. Kinds that are not installed, and
-// kinds that the user may not list, are left out.
-func readCluster(ctx context.Context, kubeconfig string) ([]lint.File, error) {
+// readCluster reads the objects of a cluster that are analyzed. Kinds that are not installed are left
+// out. Kinds that the user may not list are left out too, and are written to warnings, because
+// references to them cannot be checked.
+func readCluster(ctx context.Context, kubeconfig string, warnings io.Writer) ([]lint.File, error) {
 	if kubeconfig == "" {
 		return nil, errors.New("no cluster is selected: set --kubeconfig")
 	}
@@ -35,7 +37,11 @@ func readCluster(ctx context.Context, kubeconfig string) ([]lint.File, error) {
 	var files []lint.File
 	for _, r := range clusterResources() {
 		text, err := listObjects(ctx, client, r)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if apierrors.IsForbidden(err) {
+			fmt.Fprintf(warnings, "warning: no permission to list %s: references to them may be reported as missing\n", r.Resource)
 			continue
 		}
 		if err != nil {
