@@ -1,0 +1,304 @@
+package adapter
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	networking "istio.io/api/networking/v1alpha3"
+)
+
+// PlatformAnnotation is the annotation of a ServiceEntry with the name of the platform that its
+// service comes from. The control plane shows it as the provider of the service and its endpoints.
+const PlatformAnnotation = "adapter.meshpilot.io/platform"
+
+// ServiceAnnotation is the annotation of a ServiceEntry with ServiceKey.Name, if the name of the
+// ServiceEntry differs from it.
+const ServiceAnnotation = "adapter.meshpilot.io/service"
+
+// Entry is a ServiceEntry with its metadata.
+type Entry struct {
+	Namespace, Name     string
+	Labels, Annotations map[string]string
+	Created             time.Time
+	Spec                *networking.ServiceEntry
+}
+
+// NewEntry converts a service to a ServiceEntry. platform is the name of the platform: "Marathon".
+//
+// Invalid hosts, ports, addresses and instances are left out, each with an error that names the field
+// ("instances[web-1].address: …"). Spec is nil if no valid host or no valid port is left, if the
+// namespace is invalid, or if the service exceeds a limit (MaxInstances, MaxHosts, MaxPorts).
+//
+// Only healthy instances become endpoints. The resolution is STATIC, or DNS if the address of an
+// instance is a DNS name. Endpoints are in the order of instance IDs.
+func NewEntry(platform string, s Service) (Entry, []error) {
+	r := entryReader{service: &s}
+	e := Entry{
+		Namespace:   cmp.Or(s.Namespace, DefaultNamespace),
+		Name:        EntryName(s.Name),
+		Labels:      maps.Clone(s.Labels),
+		Annotations: map[string]string{PlatformAnnotation: platform},
+		Created:     s.Created,
+	}
+	if e.Name != s.Name {
+		e.Annotations[ServiceAnnotation] = s.Name
+	}
+	if !isLabel(e.Namespace) {
+		r.refuse("namespace", "%q is not a DNS label", e.Namespace)
+	}
+	if s.Name == "" {
+		r.refuse("name", "is empty")
+	}
+	r.limit("hosts", len(s.Hosts), MaxHosts)
+	r.limit("ports", len(s.Ports), MaxPorts)
+	r.limit("instances", len(s.Instances), MaxInstances)
+	if r.refused {
+		return e, r.problems
+	}
+	spec := &networking.ServiceEntry{
+		Hosts: r.hosts(), Ports: r.ports(), Addresses: r.addresses(),
+		Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
+	}
+	if s.External {
+		spec.Location = networking.ServiceEntry_MESH_EXTERNAL
+	}
+	r.setEndpoints(spec)
+	if !r.refused {
+		e.Spec = spec
+	}
+	return e, r.problems
+}
+
+// The limits of a service. A service that exceeds one is refused as a whole.
+const (
+	MaxHosts     = 64
+	MaxPorts     = 256
+	MaxInstances = 100_000
+)
+
+// EntryName returns the name of the ServiceEntry of a service: the service's own name if that is
+// valid, else its valid characters and a hash, so that different names stay different.
+func EntryName(name string) string {
+	const most = 253
+	if len(name) <= most && isHost(name) && !strings.Contains(name, "_") {
+		return name
+	}
+	hash := sha256.Sum256([]byte(name))
+	valid := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			return c
+		case c >= 'A' && c <= 'Z':
+			return c - 'A' + 'a'
+		default:
+			return '-'
+		}
+	}, name[:min(len(name), 50)])
+	if valid = strings.Trim(valid, "-"); valid == "" {
+		valid = "service"
+	}
+	return valid + "-" + hex.EncodeToString(hash[:5])
+}
+
+// entryReader converts one service and collects its problems.
+type entryReader struct {
+	service  *Service
+	problems []error
+	refused  bool
+}
+
+func (r *entryReader) addProblem(field, format string, args ...any) {
+	r.problems = append(r.problems, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+}
+
+// refuse adds a problem because of which the service cannot be used at all.
+func (r *entryReader) refuse(field, format string, args ...any) {
+	r.refused = true
+	r.addProblem(field, format, args...)
+}
+
+func (r *entryReader) limit(field string, n, most int) {
+	if n > most {
+		r.refuse(field, "%d exceed the limit of %d", n, most)
+	}
+}
+
+// hosts returns the valid hosts in lower case without duplicates, in their order.
+func (r *entryReader) hosts() []string {
+	var list []string
+	for i, h := range r.service.Hosts {
+		host := strings.ToLower(strings.TrimSuffix(h, "."))
+		_, err := netip.ParseAddr(host)
+		switch {
+		case err == nil || !isHost(strings.TrimPrefix(host, "*.")):
+			r.addProblem(fmt.Sprintf("hosts[%d]", i), "%q is not a DNS name", h)
+		case !slices.Contains(list, host):
+			list = append(list, host)
+		}
+	}
+	if len(list) == 0 {
+		r.refuse("hosts", "no valid host")
+	}
+	return list
+}
+
+// ports returns the valid ports. A name or number that another port has is a problem.
+func (r *entryReader) ports() []*networking.ServicePort {
+	var list []*networking.ServicePort
+	numbers, names := map[uint32]bool{}, map[string]bool{}
+	for i, p := range r.service.Ports {
+		field := fmt.Sprintf("ports[%d]", i)
+		switch {
+		case !isPort(p.Number):
+			r.addProblem(field+".number", "%d is not a port number", p.Number)
+		case p.TargetPort > maxPort:
+			r.addProblem(field+".targetPort", "%d is not a port number", p.TargetPort)
+		case p.Name == "":
+			r.addProblem(field+".name", "is empty")
+		case names[p.Name] || numbers[p.Number]:
+			r.addProblem(field, "%s %d has the name or number of another port", p.Name, p.Number)
+		default:
+			numbers[p.Number], names[p.Name] = true, true
+			list = append(list, &networking.ServicePort{
+				Name: p.Name, Number: p.Number, Protocol: strings.ToUpper(p.Protocol), TargetPort: p.TargetPort,
+			})
+		}
+	}
+	if len(list) == 0 {
+		r.refuse("ports", "no valid port")
+	}
+	return list
+}
+
+// addresses returns the valid virtual addresses.
+func (r *entryReader) addresses() []string {
+	var list []string
+	for i, a := range r.service.Addresses {
+		ip, err := netip.ParseAddr(a)
+		_, prefixErr := netip.ParsePrefix(a)
+		switch {
+		case (err != nil || ip.Zone() != "" || ip.IsUnspecified()) && prefixErr != nil:
+			r.addProblem(fmt.Sprintf("addresses[%d]", i), "%q is neither an IP address nor a CIDR", a)
+		case !slices.Contains(list, a):
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// setEndpoints sets the endpoints and the resolution. Instances that are not healthy have no
+// endpoint. Of instances with the same ID, only the first one is used.
+func (r *entryReader) setEndpoints(spec *networking.ServiceEntry) {
+	ids := make(map[string]bool, len(r.service.Instances))
+	for _, i := range sortedInstances(r.service.Instances) {
+		field := "instances[" + i.ID + "]"
+		address, named, ok := r.address(field, &i)
+		switch {
+		case !ok:
+			continue
+		case ids[i.ID]:
+			r.addProblem(field, "another instance has the same ID")
+			continue
+		}
+		ids[i.ID] = true
+		if i.Health != Healthy {
+			continue
+		}
+		if named {
+			spec.Resolution = networking.ServiceEntry_DNS
+		}
+		spec.Endpoints = append(spec.Endpoints, &networking.WorkloadEntry{
+			Address: address, Ports: r.ownPorts(field, spec.GetPorts(), &i), Labels: maps.Clone(i.Labels), Weight: i.Weight,
+			Locality: i.Locality, Network: i.Network, ServiceAccount: i.ServiceAccount,
+		})
+	}
+	if spec.GetResolution() == networking.ServiceEntry_DNS {
+		spec.Endpoints = slices.DeleteFunc(spec.Endpoints, func(e *networking.WorkloadEntry) bool {
+			if e.GetAddress() == "" {
+				r.addProblem("instances", "an instance of network %q without an address needs IP addresses for all others", e.GetNetwork())
+			}
+			return e.GetAddress() == ""
+		})
+	}
+}
+
+// address returns the address of an instance in its canonical form, and reports whether it is a DNS
+// name. ok is false, with a problem, if it is invalid.
+func (r *entryReader) address(field string, i *Instance) (address string, named, ok bool) {
+	address = strings.ToLower(strings.TrimSuffix(i.Address, "."))
+	ip, err := netip.ParseAddr(address)
+	switch {
+	case i.ID == "":
+		r.addProblem("instances", "an instance has no ID")
+	case address == "" && i.Network == "":
+		r.addProblem(field+".address", "is missing, and so is the network whose gateways would route to it")
+	case address == "":
+		return "", false, true
+	case err == nil && (ip.Zone() != "" || ip.IsUnspecified()), err != nil && !isHost(address):
+		r.addProblem(field+".address", "%q is neither an IP address nor a DNS name", i.Address)
+	case err == nil:
+		return ip.Unmap().String(), false, true
+	default:
+		return address, true, true
+	}
+	return "", false, false
+}
+
+// ownPorts returns the instance's ports that the service has and whose number differs from the
+// service's. Invalid numbers are left out with a problem.
+func (r *entryReader) ownPorts(field string, ports []*networking.ServicePort, i *Instance) map[string]uint32 {
+	var own map[string]uint32
+	for _, p := range ports {
+		number, found := i.Ports[p.GetName()]
+		switch {
+		case !found || number == cmp.Or(p.GetTargetPort(), p.GetNumber()):
+		case !isPort(number):
+			r.addProblem(field+".ports["+p.GetName()+"]", "%d is not a port number", number)
+		default:
+			if own == nil {
+				own = map[string]uint32{}
+			}
+			own[p.GetName()] = number
+		}
+	}
+	return own
+}
+
+const maxPort = 65535
+
+func isPort(n uint32) bool { return n >= 1 && n <= maxPort }
+
+// isHost reports whether text is a DNS name in lower case. Underscores are allowed, because several
+// platforms allow them. A name whose last label is a number is refused: it is a mistyped IP address.
+func isHost(text string) bool {
+	if len(text) > 253 {
+		return false
+	}
+	labels := strings.Split(text, ".")
+	for _, l := range labels {
+		if !isLabel(strings.ReplaceAll(l, "_", "a")) {
+			return false
+		}
+	}
+	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
+}
+
+// isLabel reports whether text is a DNS label in lower case.
+func isLabel(text string) bool {
+	if text == "" || len(text) > 63 || text[0] == '-' || text[len(text)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}

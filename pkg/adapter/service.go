@@ -1,0 +1,145 @@
+package adapter
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// ServiceKey identifies a service of a platform.
+type ServiceKey struct {
+	// Namespace is the namespace of the service in the mesh. It decides which rules and policies
+	// apply, and is a part of the identities of the instances. If empty, it is "default".
+	Namespace string
+	// Name is the platform's name of the service, unique in the namespace. Every text is allowed;
+	// the name of the ServiceEntry is derived from it.
+	Name string
+}
+
+// String returns "namespace/name".
+func (k ServiceKey) String() string { return cmp.Or(k.Namespace, DefaultNamespace) + "/" + k.Name }
+
+// Compare orders keys by namespace and name.
+func (k ServiceKey) Compare(o ServiceKey) int {
+	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
+
+// DefaultNamespace is the namespace of services without one.
+const DefaultNamespace = "default"
+
+// Service is a service of a platform with all of its instances. A Service that was passed to a Sink
+// must not be changed.
+type Service struct {
+	ServiceKey
+	// Hosts are the DNS names that callers use, at least one. The names after the first one are
+	// aliases: they have the same ports, addresses and instances.
+	Hosts []string
+	// Ports are the ports that callers use, at least one.
+	Ports []Port
+	// Addresses are the virtual IP addresses or CIDRs of the service, if it has any. A TCP service
+	// should have one: without it, its port is captured for all addresses.
+	Addresses []string
+	// Labels are labels of the service.
+	Labels map[string]string
+	// Instances are the running instances. A service without instances exists: callers receive
+	// status 503 from their proxy instead of an unknown host.
+	Instances []Instance
+	// External marks a service outside of the mesh, whose instances have no proxies.
+	External bool
+	// Created is when the service was created, or zero if the platform does not know. If several
+	// objects define one host, the oldest takes precedence.
+	Created time.Time
+}
+
+// Port is a port of a service.
+type Port struct {
+	// Name identifies the port within the service: "http". Instance.Ports refers to it.
+	Name string
+	// Number is the port that callers use. It should not change, so a platform that assigns random
+	// ports to instances needs a fixed one here.
+	Number uint32
+	// Protocol is a name that ServiceEntries accept: HTTP, HTTP2, GRPC, HTTPS, TLS, TCP, MONGO, … If
+	// empty, proxies detect it.
+	Protocol string
+	// TargetPort is the port of instances that do not set their own (default: Number).
+	TargetPort uint32
+}
+
+// Instance is a running instance of a service.
+type Instance struct {
+	// ID identifies the instance within its service, for problems and for the guard against removals.
+	// If the platform has no identifiers, use the address and port.
+	ID string
+	// Address is an IP address, or a DNS name, which proxies then resolve. It may be empty if Network
+	// is set: the instance is reached through the gateways of that network.
+	Address string
+	// Ports are the instance's own port numbers by Port.Name. A port that is not named has the
+	// number Port.TargetPort.
+	Ports map[string]uint32
+	// Labels are the labels that subsets select, such as "version".
+	Labels map[string]string
+	// Weight is the share of traffic relative to other instances (default 1).
+	Weight uint32
+	// Locality is "region/zone/subzone", or a beginning of it.
+	Locality string
+	// Network is the network of the address, if other networks cannot reach it directly.
+	Network string
+	// ServiceAccount is the workload's service account, if it has a proxy with a certificate. Callers
+	// then use mutual TLS and verify the identity spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT.
+	ServiceAccount string
+	// Health is whether the instance may receive traffic.
+	Health Health
+}
+
+// Health is whether an instance may receive traffic.
+type Health int
+
+// The health states. The zero value is Healthy, because many platforms list only healthy instances.
+const (
+	Healthy Health = iota
+	// Unhealthy instances receive no traffic.
+	Unhealthy
+	// Draining instances finish running requests and receive no others.
+	Draining
+)
+
+// String returns "healthy", "unhealthy" or "draining".
+func (h Health) String() string {
+	switch h {
+	case Healthy:
+		return "healthy"
+	case Draining:
+		return "draining"
+	default:
+		return "unhealthy"
+	}
+}
+
+// Equal reports whether two services are equal, apart from the order of instances.
+func (s *Service) Equal(o *Service) bool {
+	if s.ServiceKey != o.ServiceKey || s.External != o.External || !s.Created.Equal(o.Created) ||
+		!slices.Equal(s.Hosts, o.Hosts) || !slices.Equal(s.Ports, o.Ports) ||
+		!slices.Equal(s.Addresses, o.Addresses) || !maps.Equal(s.Labels, o.Labels) {
+		return false
+	}
+	return slices.EqualFunc(sortedInstances(s.Instances), sortedInstances(o.Instances), Instance.Equal)
+}
+
+// Equal reports whether two instances are equal.
+func (i Instance) Equal(o Instance) bool {
+	return i.ID == o.ID && i.Address == o.Address && i.Weight == o.Weight && i.Locality == o.Locality &&
+		i.Network == o.Network && i.ServiceAccount == o.ServiceAccount && i.Health == o.Health &&
+		maps.Equal(i.Ports, o.Ports) && maps.Equal(i.Labels, o.Labels)
+}
+
+// sortedInstances returns the instances in the order of their IDs. It does not change list.
+func sortedInstances(list []Instance) []Instance {
+	byID := func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) }
+	if slices.IsSortedFunc(list, byID) {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, byID)
+	return list
+}
