@@ -63,7 +63,7 @@ func NewEntry(platform string, s Service) (Entry, []error) {
 		return e, r.problems
 	}
 	spec := &networking.ServiceEntry{
-		Hosts: r.hosts(), Ports: r.ports(), Addresses: r.addresses(),
+		Hosts: r.hosts(), Ports: r.ports(), Addresses: r.addresses(), SubjectAltNames: s.SubjectAltNames,
 		Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
 	}
 	if s.External {

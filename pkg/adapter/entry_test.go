@@ -14,11 +14,12 @@ import (
 
 func webService() adapter.Service {
 	return adapter.Service{
-		ServiceKey: adapter.ServiceKey{Namespace: "shop", Name: "web"},
-		Hosts:      []string{"Web.shop.example.", "web.example"},
-		Ports:      []adapter.Port{{Name: "http", Number: 80, Protocol: "http", TargetPort: 8080}},
-		Addresses:  []string{"240.0.0.1"},
-		Labels:     map[string]string{"team": "a"},
+		ServiceKey:      adapter.ServiceKey{Namespace: "shop", Name: "web"},
+		Hosts:           []string{"Web.shop.example.", "web.example"},
+		Ports:           []adapter.Port{{Name: "http", Number: 80, Protocol: "http", TargetPort: 8080}},
+		Addresses:       []string{"240.0.0.1"},
+		SubjectAltNames: []string{"web.internal"},
+		Labels:          map[string]string{"team": "a"},
 		Instances: []adapter.Instance{
 			{ID: "b", Address: "10.0.0.2", Ports: map[string]uint32{"http": 31000}, Labels: map[string]string{"version": "v2"}},
 			{ID: "a", Address: "::ffff:10.0.0.1", Weight: 3, Locality: "r/z", Network: "n", ServiceAccount: "web"},
@@ -38,8 +39,9 @@ func TestNewEntry(t *testing.T) {
 		Annotations: map[string]string{adapter.PlatformAnnotation: "Marathon"},
 		Spec: &networking.ServiceEntry{
 			Hosts: []string{"web.shop.example", "web.example"}, Addresses: []string{"240.0.0.1"},
-			Ports:    []*networking.ServicePort{{Name: "http", Number: 80, Protocol: "HTTP", TargetPort: 8080}},
-			Location: networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
+			SubjectAltNames: []string{"web.internal"},
+			Ports:           []*networking.ServicePort{{Name: "http", Number: 80, Protocol: "HTTP", TargetPort: 8080}},
+			Location:        networking.ServiceEntry_MESH_INTERNAL, Resolution: networking.ServiceEntry_STATIC,
 			Endpoints: []*networking.WorkloadEntry{
 				{Address: "10.0.0.1", Weight: 3, Locality: "r/z", Network: "n", ServiceAccount: "web"},
 				{Address: "10.0.0.2", Ports: map[string]uint32{"http": 31000}, Labels: map[string]string{"version": "v2"}},

@@ -45,6 +45,9 @@ type Service struct {
 	// Instances are the running instances. A service without instances exists: callers receive
 	// status 503 from their proxy instead of an unknown host.
 	Instances []Instance
+	// SubjectAltNames are the names of which a server certificate of an instance must contain one, if a
+	// DestinationRule has callers originate TLS and names none itself.
+	SubjectAltNames []string
 	// External marks a service outside of the mesh, whose instances have no proxies.
 	External bool
 	// Created is when the service was created, or zero if the platform does not know. If several
@@ -120,7 +123,8 @@ func (h Health) String() string {
 func (s *Service) Equal(o *Service) bool {
 	if s.ServiceKey != o.ServiceKey || s.External != o.External || !s.Created.Equal(o.Created) ||
 		!slices.Equal(s.Hosts, o.Hosts) || !slices.Equal(s.Ports, o.Ports) ||
-		!slices.Equal(s.Addresses, o.Addresses) || !maps.Equal(s.Labels, o.Labels) {
+		!slices.Equal(s.Addresses, o.Addresses) || !slices.Equal(s.SubjectAltNames, o.SubjectAltNames) ||
+		!maps.Equal(s.Labels, o.Labels) {
 		return false
 	}
 	return slices.EqualFunc(sortedInstances(s.Instances), sortedInstances(o.Instances), Instance.Equal)
