@@ -1,0 +1,109 @@
+package cloudfoundry
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// pingInterval is the interval of the client's keepalive. After two unanswered pings, it closes the
+// connection.
+const pingInterval = 5 * time.Second
+
+// connect connects to one of the servers. The connection does not reconnect by itself: credentials are
+// read again for the next one. onClose is called when the connection is lost or closed, onError for
+// errors of subscriptions.
+func (s Settings) connect(ctx context.Context, onClose func(error), onError func(error)) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name("meshpilot"), nats.NoReconnect(), nats.Timeout(5 * time.Second), nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(2), nats.SetCustomDialer(dialer{ctx}),
+		nats.ClosedHandler(func(c *nats.Conn) { onClose(c.LastError()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { onError(err) }),
+	}
+	credentials, err := s.credentials()
+	if err != nil {
+		return nil, err
+	}
+	if credentials != nil {
+		options = append(options, credentials)
+	}
+	security, err := s.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	if security != nil {
+		options = append(options, nats.Secure(security))
+	}
+	conn, err := nats.Connect(strings.Join(s.Servers, ","), options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return conn, nil
+}
+
+// dialer stops connection attempts when its context ends.
+type dialer struct{ context.Context }
+
+// Dial implements nats.CustomDialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(d.Context, network, address)
+}
+
+// credentials returns the option for the content of CredentialsFile; nil without a file. Its errors
+// have no part of the content.
+func (s Settings) credentials() (nats.Option, error) {
+	if s.CredentialsFile == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(s.CredentialsFile)
+	if err != nil {
+		return nil, fmt.Errorf("--cloudFoundryCredentialsFile: %w", err)
+	}
+	if bytes.Contains(content, []byte("BEGIN NATS USER JWT")) {
+		return nats.UserCredentials(s.CredentialsFile), nil
+	}
+	text := strings.TrimSpace(string(content))
+	if text == "" || strings.ContainsAny(text, "\r\n") {
+		return nil, errors.New("--cloudFoundryCredentialsFile: want user:password or a token in one line, or a .creds file")
+	}
+	if user, password, found := strings.Cut(text, ":"); found {
+		return nats.UserInfo(user, password), nil
+	}
+	return nats.Token(text), nil
+}
+
+// tlsConfig returns the TLS configuration of a connection; nil if no file of one is set. Servers with
+// the scheme "tls" are then verified against the system's roots.
+func (s Settings) tlsConfig() (*tls.Config, error) {
+	if s.CAFile == "" && s.CertFile == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.CAFile != "" {
+		pem, err := os.ReadFile(s.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cloudFoundryCAFile: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--cloudFoundryCAFile %s: contains no certificate", s.CAFile)
+		}
+	}
+	if s.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cloudFoundryCertFile: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,333 @@
+package cloudfoundry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/meshpilot/meshpilot/pkg/adapter"
+)
+
+// Name is the name of the platform, as --registries takes it.
+const Name = "CloudFoundry"
+
+// The subjects of NATS by which routers and emitters communicate.
+const (
+	subjectRegister   = "router.register"
+	subjectUnregister = "router.unregister"
+	subjectGreet      = "router.greet"
+	subjectStart      = "router.start"
+)
+
+// Options configure a Platform.
+type Options struct {
+	Settings
+	Logger *slog.Logger     // if nil, nothing is logged
+	Now    func() time.Time // if nil, the time of the system
+}
+
+// Platform reads routes from NATS. Its table of routes outlives the calls of Watch, so a lost
+// connection loses no route.
+type Platform struct {
+	settings Settings
+	logger   *slog.Logger
+	now      func() time.Time
+	id       string
+	table    *table
+	// synced is set once a connection lasted for an interval, in which each emitter repeats its routes.
+	synced bool
+}
+
+var _ adapter.Platform = (*Platform)(nil)
+
+// New returns a Platform. It returns an error if the settings are invalid. It opens no connection.
+func New(o Options) (*Platform, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Platform{settings: o.Settings, logger: o.Logger, now: o.Now, id: "meshpilot-" + nats.NewInbox()}
+	if p.logger == nil {
+		p.logger = slog.New(slog.DiscardHandler)
+	}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	p.table = newTable(o.Settings)
+	return p, nil
+}
+
+// messageQueue is the number of received messages that may wait. The registrations of a whole
+// platform arrive at once when a router announces itself.
+const messageQueue = 1 << 17
+
+// Watch implements adapter.Platform. It returns an error if the connection is lost. It must not be
+// called by several goroutines at the same time.
+//
+// The first call reports Synced after one interval of registrations, later ones at once: they begin
+// with the known routes.
+func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
+	w := &watch{
+		Platform: p, sink: sink, messages: make(chan *nats.Msg, messageQueue),
+		closed: make(chan error, 1), failed: make(chan error, 16), dirty: map[route]bool{},
+	}
+	conn, err := p.settings.connect(ctx, func(err error) { w.closed <- err }, w.handleError)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		conn.Close()
+		if w.lost {
+			return
+		}
+		if err := <-w.closed; err != nil { // the library's goroutines have ended
+			w.logger.Debug("connection to NATS closed", "error", err)
+		}
+	}()
+	w.conn = conn
+	for _, subject := range []string{subjectRegister, subjectUnregister, subjectGreet} {
+		if _, err := conn.ChanSubscribe(subject, w.messages); err != nil {
+			return fmt.Errorf("subscribe to %s: %w", subject, err)
+		}
+	}
+	p.table.extend(p.now())
+	w.markAllDirty()
+	w.reportDirty()
+	if err := w.announce(subjectStart); err != nil {
+		return err
+	}
+	return w.run(ctx)
+}
+
+// watch is the state of one connection. It belongs to the goroutine of Watch, except for the channels.
+type watch struct {
+	*Platform
+	sink     adapter.Sink
+	conn     *nats.Conn
+	messages chan *nats.Msg
+	closed   chan error // receives one value when the connection is closed
+	lost     bool       // the value of closed was received
+	failed   chan error
+	dirty    map[route]bool
+	// refusal is the error of the last refused message, which arrived at refusedAt.
+	refusal   error
+	refusedAt time.Time
+	overflow  bool
+	reported  string // the last problem of the platform
+}
+
+// run processes messages until the context ends or the connection is lost.
+func (w *watch) run(ctx context.Context) error {
+	ticker := time.NewTicker(w.settings.RegisterInterval / 4)
+	defer ticker.Stop()
+	complete := time.NewTimer(w.settings.RegisterInterval)
+	defer complete.Stop()
+	if w.synced {
+		complete.Stop()
+		w.sink.Synced()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-w.closed:
+			w.lost = true
+			return fmt.Errorf("lost the connection to NATS: %w", cmp.Or(err, errors.New("it was closed")))
+		case err := <-w.failed:
+			if !errors.Is(err, nats.ErrSlowConsumer) {
+				return fmt.Errorf("NATS: %w", err)
+			}
+			w.overflow = true
+		case m := <-w.messages:
+			w.handleMessage(m)
+			w.handleWaiting()
+		case <-complete.C:
+			w.handleWaiting()
+			w.synced = true
+			w.sink.Synced()
+		case <-ticker.C:
+			w.pruneRoutes()
+		}
+		w.reportDirty()
+	}
+}
+
+// handleError is called by the library's goroutines.
+func (w *watch) handleError(err error) {
+	select {
+	case w.failed <- err:
+	default: // errors wait already
+	}
+}
+
+// handleWaiting processes the messages that wait, so that the changes of a service are reported once.
+func (w *watch) handleWaiting() {
+	for range 10_000 {
+		select {
+		case m := <-w.messages:
+			w.handleMessage(m)
+		default:
+			return
+		}
+	}
+}
+
+// handleMessage applies a message to the table and marks changed routes.
+func (w *watch) handleMessage(m *nats.Msg) {
+	if m.Subject == subjectGreet {
+		if m.Reply != "" {
+			if err := w.announce(m.Reply); err != nil {
+				w.logger.Warn("cannot answer router.greet", "error", err)
+			}
+		}
+		return
+	}
+	parsed, err := parseMessage(m.Data)
+	if err != nil {
+		w.refuse(m.Subject, err)
+		return
+	}
+	if m.Subject == subjectUnregister {
+		w.unregister(parsed)
+	} else {
+		w.register(parsed)
+	}
+}
+
+func (w *watch) register(m *message) {
+	if !w.settings.selects(m.IsolationSegment) {
+		return
+	}
+	x, err := w.settings.newRegistration(m)
+	if err != nil {
+		w.refuse(subjectRegister, fmt.Errorf("uris %.64q of app %.64q: %w", m.URIs[0], m.App, err))
+		return
+	}
+	for _, uri := range m.URIs {
+		r, err := parseRoute(uri)
+		changed := false
+		if err == nil {
+			changed, err = w.table.register(r, x, w.now())
+		}
+		if err != nil {
+			w.refuse(subjectRegister, err)
+		}
+		if changed {
+			w.dirty[r] = true
+		}
+	}
+}
+
+func (w *watch) unregister(m *message) {
+	for _, uri := range m.URIs {
+		r, err := parseRoute(uri)
+		if err != nil {
+			continue // it was not registered either
+		}
+		for _, x := range m.withdrawnRegistrations() {
+			if w.table.unregister(r, x, w.now()) {
+				w.dirty[r] = true
+			}
+		}
+	}
+}
+
+// refuse records the error of a message that is ignored. reportProblem reports it.
+func (w *watch) refuse(subject string, err error) {
+	w.refusal, w.refusedAt = fmt.Errorf("a message of %s was refused: %w", subject, err), w.now()
+	w.logger.Debug("message of NATS refused", "subject", subject, "error", err)
+}
+
+// pruneRoutes removes registrations that were not repeated, and reports the problem of the platform. If messages
+// were lost, it asks the emitters to repeat all.
+func (w *watch) pruneRoutes() {
+	changed, err := w.table.prune(w.now())
+	for _, r := range changed {
+		w.logger.Info("registrations of a route expired", "route", r.String(), "left", len(w.table.routes[r]))
+		w.dirty[r] = true
+	}
+	for _, r := range w.table.removeEmpty(w.now()) {
+		delete(w.dirty, r)
+		w.sink.Delete(w.settings.keyOf(r))
+	}
+	if w.overflow {
+		w.overflow = false
+		w.logger.Warn("messages of NATS were lost because too many waited; requesting all registrations again")
+		err = errors.Join(err, w.announce(subjectStart))
+	}
+	w.reportProblem(err)
+}
+
+// reportProblem reports err and the last refused message as the problem of the platform. A refused
+// message is repeated, so it is the problem until it has not been seen for two intervals.
+func (w *watch) reportProblem(err error) {
+	if w.refusal != nil && w.now().Sub(w.refusedAt) > missedIntervals*w.settings.RegisterInterval {
+		w.refusal = nil
+	}
+	err = errors.Join(err, w.refusal)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != w.reported {
+		w.reported = text
+		w.sink.Report(adapter.ServiceKey{}, err)
+	}
+}
+
+func (w *watch) markAllDirty() {
+	for r := range w.table.routes {
+		w.dirty[r] = true
+	}
+}
+
+// reportDirty reports the services of changed routes, in the order of their names.
+func (w *watch) reportDirty() {
+	if len(w.dirty) == 0 {
+		return
+	}
+	routes := slices.SortedFunc(maps.Keys(w.dirty), func(a, b route) int { return cmp.Compare(a.String(), b.String()) })
+	clear(w.dirty)
+	for _, r := range routes {
+		service, err := w.settings.newService(r, w.table.routes[r])
+		if len(service.Hosts) > 0 {
+			w.sink.Set(service)
+		} else {
+			w.sink.Delete(w.settings.keyOf(r))
+		}
+		if err != nil {
+			w.sink.Report(w.settings.keyOf(r), err)
+		}
+	}
+}
+
+// announcement is the payload of router.start and of the replies to router.greet. Emitters then repeat
+// their routes at once, and at this interval.
+type announcement struct {
+	ID               string   `json:"id"`
+	Hosts            []string `json:"hosts"`
+	RegisterInterval int      `json:"minimumRegisterIntervalInSeconds"`
+	PruneThreshold   int      `json:"pruneThresholdInSeconds"`
+}
+
+// announce publishes an announcement. It has no hosts, because no requests are to be sent here.
+func (w *watch) announce(subject string) error {
+	payload, err := json.Marshal(announcement{
+		ID: w.id, Hosts: []string{}, RegisterInterval: int(w.settings.RegisterInterval / time.Second),
+		PruneThreshold: int(w.settings.StaleThreshold / time.Second),
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.conn.Publish(subject, payload); err != nil {
+		return fmt.Errorf("publish %s: %w", subject, err)
+	}
+	return nil
+}
