@@ -25,7 +25,7 @@ func TestSteadyLoad(t *testing.T) {
 	soak := scenario.Soak{
 		Duration:         scorecard.BySize(12*time.Second, 8*time.Minute, 24*time.Hour),
 		ChangesPerMinute: scorecard.BySize(300, 100, 100),
-		Sample:           scorecard.BySize(time.Second, 5*time.Second, 2*time.Minute),
+		Sample:           scorecard.BySize(500*time.Millisecond, 15*time.Second, 2*time.Minute),
 	}
 	check := scorecard.Check(t, 1, scorecard.Size("simulated proxies", proxies), scorecard.Size("real Envoys", 1),
 		scorecard.Size("services", services), scorecard.Size("changes per minute", soak.ChangesPerMinute),
