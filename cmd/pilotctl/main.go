@@ -13,7 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	c := cli.New(os.Getenv("KUBECONFIG"))
+	c := cli.NewIn(environment())
 	c.SetOut(os.Stdout)
 	err := c.ExecuteContext(ctx)
 	stop()
@@ -21,4 +21,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, "pilotctl:", err)
 		os.Exit(cli.ExitCode(err))
 	}
+}
+
+// environment returns the environment of the process. Without a home directory, no files of the user
+// are read.
+func environment() cli.Environment {
+	e := cli.Environment{Variable: os.Getenv}
+	if home, err := os.UserHomeDir(); err == nil {
+		e.Home = home
+	}
+	if info, err := os.Stdout.Stat(); err == nil {
+		e.Terminal = info.Mode()&os.ModeCharDevice != 0
+	}
+	return e
 }

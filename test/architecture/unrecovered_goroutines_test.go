@@ -20,7 +20,9 @@ func notRecovered() map[string]int {
 		"internal/identity/ca/root_publisher.go":                       1,
 		"internal/identity/authority/server.go":                        5,
 		"internal/discovery/run.go":                                    16,
+		"internal/diagnostics/cli/pages.go":                            1, // a command
 		"internal/diagnostics/cli/wait.go":                             1, // a command
+		"internal/diagnostics/connect/forward.go":                      1, // of a command
 		"internal/kube/admission/webhooks.go":                          5,
 		"internal/kube/external/clusters.go":                           1,
 		"internal/kube/status/elected.go":                              2,

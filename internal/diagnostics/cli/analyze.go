@@ -15,8 +15,9 @@ import (
 
 // analyzeFlags are the flags of analyze.
 type analyzeFlags struct {
+	access                                                      *controlPlaneAccess
 	cluster, allNamespaces, listAnalyzers, color, ignoreUnknown bool
-	kubeconfig, namespace, output, explain                      string
+	namespace, output, explain                                  string
 	meshConfig, meshNetworks                                    string
 	failureThreshold, outputThreshold                           string
 	suppress                                                    []string
@@ -34,7 +35,7 @@ The exit code is 79, as of istioctl analyze, if a message has at least the level
 
 // analyzeCommand returns the command that analyzes files.
 func (a *pageClient) analyzeCommand() *cobra.Command {
-	f := &analyzeFlags{}
+	f := &analyzeFlags{access: &a.controlPlaneAccess}
 	c := &cobra.Command{
 		Use: "analyze [FILE|DIRECTORY]...", Short: "Find mistakes in files or in a cluster, without a control plane", Long: analyzeText,
 		Example: "  pilotctl analyze my-mesh/\n" +
@@ -47,7 +48,6 @@ func (a *pageClient) analyzeCommand() *cobra.Command {
 	fs := c.Flags()
 	fs.BoolVarP(&f.cluster, "cluster", "k", false, "also analyze the objects of the cluster")
 	fs.BoolVar(&f.cluster, "use-kube", false, "same as --cluster, as in istioctl")
-	fs.StringVar(&f.kubeconfig, "kubeconfig", a.kubeconfig, "kubeconfig of the cluster")
 	fs.StringVarP(&f.namespace, "namespace", "n", "", "only report objects of this namespace, and objects without one")
 	fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "report objects of all namespaces, which is the default")
 	fs.BoolP("recursive", "R", true, "accepted for scripts: directories are always read recursively, as in istioctl")
@@ -113,7 +113,7 @@ func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options,
 		return o, "", "", err
 	}
 	if f.cluster {
-		live, err := readCluster(c.Context(), f.kubeconfig, c.ErrOrStderr())
+		live, err := readCluster(c.Context(), f.access.options(), c.ErrOrStderr())
 		if err != nil {
 			return o, "", "", fmt.Errorf("read the cluster: %w", err)
 		}
@@ -167,7 +167,7 @@ func (f *analyzeFlags) printAnalyzers(c *cobra.Command) error {
 	for _, x := range lint.Checks() {
 		rows = append(rows, []string{x.Name, x.Description})
 	}
-	return writeTable(c.OutOrStdout(), "NAME\tDESCRIPTION", rows)
+	return new(pageClient).printTable(c.OutOrStdout(), answer{header: "NAME\tDESCRIPTION", rows: rows})
 }
 
 // explainCode prints the entry of a code.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/lint"
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -22,15 +22,8 @@ const pageSize = 500
 // readCluster reads the objects of a cluster that are analyzed. Kinds that are not installed are left
 // out. Kinds that the user may not list are left out too, and are written to warnings, because
 // references to them cannot be checked.
-func readCluster(ctx context.Context, kubeconfig string, warnings io.Writer) ([]lint.File, error) {
-	if kubeconfig == "" {
-		return nil, errors.New("no cluster is selected: set --kubeconfig")
-	}
-	settings, err := kube.Options{Kubeconfig: kubeconfig, UserAgent: "pilotctl"}.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	client, err := kube.NewClient(settings)
+func readCluster(ctx context.Context, o connect.Options, warnings io.Writer) ([]lint.File, error) {
+	client, err := o.Client()
 	if err != nil {
 		return nil, err
 	}

@@ -2,66 +2,102 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/meshpilot/meshpilot/internal/base/command"
 )
 
 const timeout = 10 * time.Second
 
-// New returns the command tree of pilotctl. The first kubeconfig, if any, is the default of
-// --kubeconfig of the workload commands.
-func New(kubeconfig ...string) *cobra.Command {
-	a := &pageClient{}
-	if len(kubeconfig) > 0 {
-		a.kubeconfig = kubeconfig[0]
-	}
+// New returns the command tree of pilotctl without an environment: there are no settings besides the
+// arguments.
+func New() *cobra.Command { return NewIn(Environment{}) }
+
+// NewIn returns the command tree of pilotctl.
+func NewIn(e Environment) *cobra.Command {
+	a := &pageClient{environment: e}
 	c := &cobra.Command{
 		Use: "pilotctl", Short: "Inspect a meshpilot control plane", SilenceUsage: true, SilenceErrors: true,
 	}
-	c.PersistentFlags().StringVar(&a.server, "server", "127.0.0.1:8080", "HTTP port of the control plane")
-	c.PersistentFlags().StringVarP(&a.output, "output", "o", "table", "table, json or yaml")
+	a.addFlags(c.PersistentFlags())
+	c.PersistentFlags().StringVarP(&a.output, "output", "o", tableFormat, "table, wide (more columns), name, json or yaml")
+	c.PersistentFlags().BoolVar(&a.noHeaders, "no-headers", false, "tables without the line of headers")
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
-	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.checkFlags(c) }
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.prepare(c) }
 	c.AddCommand(
-		followFlags(a.proxyStatus(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.proxyConfig(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.problemsCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.nacksCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.servicesCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.endpointsCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.explainCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.remoteClusters(), serverFlag, outputFlag),
-		followFlags(a.waitCommand(), serverFlag, outputFlag, namespaceFlag),
-		followFlags(a.diffCommand(), serverFlag, namespaceFlag),
+		followFlags(a.proxyStatus(), tableFlags(namespaceFlag)...),
+		followFlags(a.proxyConfig(), tableFlags(namespaceFlag)...),
+		followFlags(a.problemsCommand(), tableFlags(namespaceFlag)...),
+		followFlags(a.nacksCommand(), tableFlags(namespaceFlag)...),
+		followFlags(a.servicesCommand(), tableFlags(namespaceFlag)...),
+		followFlags(a.endpointsCommand(), tableFlags(namespaceFlag)...),
+		followFlags(a.explainCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
+		followFlags(a.remoteClusters(), tableFlags()...),
+		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
+		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.injectCommand(), namespaceFlag),
 		followFlags(a.workloadCommand(), namespaceFlag),
-		followFlags(a.logLevels(), outputFlag),
-		a.analyzeCommand(),
+		followFlags(a.logLevels(), outputFlag, noHeadersFlag),
+		followFlags(a.analyzeCommand(), kubeconfigFlag, contextFlag),
 		a.validateCommand(),
-		a.requestCommand(),
+		followFlags(a.requestCommand(), accessFlags()...),
 		command.Version(),
 	)
+	a.closeAfterRun(c)
 	return c
 }
 
-// The flags that all commands inherit. Each command lists with followFlags which of them it follows.
+// The flags that all commands inherit, besides those of accessFlags. Each command lists with
+// followFlags which of them it follows.
 const (
-	serverFlag    = "server"
 	outputFlag    = "output"
+	noHeadersFlag = "no-headers"
 	namespaceFlag = "namespace"
 )
+
+// tableFlags returns the flags of a command that reads a control plane and prints a table, and more.
+func tableFlags(more ...string) []string {
+	return append(append(accessFlags(), outputFlag, noHeadersFlag), more...)
+}
+
+// prepare checks the flags of a command, and applies the settings of the environment to the others.
+func (a *pageClient) prepare(c *cobra.Command) error {
+	if err := a.checkFlags(c); err != nil {
+		return err
+	}
+	if err := a.applySettings(c); err != nil {
+		return err
+	}
+	return a.checkFormat()
+}
+
+// checkFormat returns an error if --output has an unknown format.
+func (a *pageClient) checkFormat() error {
+	if !slices.Contains(outputFormats(), a.output) {
+		return fmt.Errorf("--output %q: want table, wide, name, json or yaml", a.output)
+	}
+	return nil
+}
+
+// closeAfterRun makes the commands below c close their connections when they end.
+func (a *pageClient) closeAfterRun(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.closeAfterRun(sub)
+		if run := sub.RunE; run != nil {
+			sub.RunE = func(c *cobra.Command, args []string) error {
+				defer a.close()
+				return run(c, args)
+			}
+		}
+	}
+}
 
 // followFlags declares which inherited flags have an effect on a command and on the commands below
 // it.
@@ -75,10 +111,9 @@ func followFlags(c *cobra.Command, names ...string) *cobra.Command {
 	return c
 }
 
-// checkFlags returns an error if --output has an unknown format, or if an inherited flag is set that
-// has no effect on the command. Flags of the command's own with the same name are not checked.
+// checkFlags returns an error if an inherited flag is set that has no effect on the command. Flags of the command's own with the same name are not checked.
 func (a *pageClient) checkFlags(c *cobra.Command) error {
-	for _, name := range []string{serverFlag, outputFlag, namespaceFlag} {
+	for _, name := range append(accessFlags(), outputFlag, noHeadersFlag, namespaceFlag) {
 		f := c.InheritedFlags().Lookup(name)
 		if f == nil || !f.Changed {
 			continue
@@ -90,9 +125,6 @@ func (a *pageClient) checkFlags(c *cobra.Command) error {
 		if !followed {
 			return fmt.Errorf("--%s has no effect on %q", name, c.CommandPath())
 		}
-	}
-	if !slices.Contains([]string{"table", "short", "json", "yaml"}, a.output) {
-		return fmt.Errorf("--output %q: want table, json or yaml", a.output)
 	}
 	return nil
 }
@@ -106,72 +138,12 @@ func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// requestCommand returns the command that prints a page of the control plane. --address is the
-// former name of --server.
-func (a *pageClient) requestCommand() *cobra.Command {
-	c := command.Request("Read a page of the control plane as it is", &a.server)
-	_ = c.Flags().MarkHidden("address") // the flag exists
-	return followFlags(c, serverFlag)
-}
-
-// pageClient reads debug pages. Its fields are the persistent flags.
-type pageClient struct{ server, output, namespace, kubeconfig string }
-
-// answer is the result of a command: the data for JSON and YAML output, and the rows for table
-// output.
-type answer struct {
-	whole  any
-	header string
-	rows   [][]string
-	// none is printed instead of the table if there are no rows.
-	none string
-}
-
-// printAnswer prints an answer in the format of --output, which checkFlags has checked.
-func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
-	out := c.OutOrStdout()
-	switch a.output {
-	case "json":
-		b, err := json.MarshalIndent(x.whole, "", "    ")
-		if err != nil {
-			return fmt.Errorf("write JSON: %w", err)
-		}
-		_, err = fmt.Fprintln(out, string(b))
-		return err
-	case "yaml":
-		b, err := yaml.Marshal(x.whole)
-		if err != nil {
-			return fmt.Errorf("write YAML: %w", err)
-		}
-		_, err = out.Write(b)
-		return err
-	default:
-		if len(x.rows) == 0 && x.none != "" {
-			_, err := fmt.Fprintln(out, x.none)
-			return err
-		}
-		return writeTable(out, x.header, x.rows)
-	}
-}
-
-// isTable reports whether --output asks for tables.
-func (a *pageClient) isTable() bool { return a.output == "table" || a.output == "short" }
-
-// readPage reads a debug page and decodes its JSON into the value that into points to. It returns
-// an error if the control plane is unreachable or answers with a status of 400 or above.
-func (a *pageClient) readPage(ctx context.Context, name string, query url.Values, into any) error {
-	path := "/debug/" + name
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	body, err := httpGet(ctx, "http://"+a.server+path)
-	if err != nil {
-		return fmt.Errorf("ask the control plane (--server %s): %w", a.server, err)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
+// pageClient reads debug pages. Its fields are the persistent flags and the environment.
+type pageClient struct {
+	controlPlaneAccess
+	output, namespace string
+	noHeaders         bool
+	environment       Environment
 }
 
 // httpGet returns the body of a GET request.
@@ -199,14 +171,4 @@ func httpDo(ctx context.Context, method, url string, body io.Reader) ([]byte, er
 		return nil, fmt.Errorf("%s answered %s: %s", url, answer.Status, strings.TrimSpace(string(text)))
 	}
 	return text, nil
-}
-
-// writeTable writes rows in aligned columns below the header.
-func writeTable(w io.Writer, header string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, header)
-	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(r, "\t"))
-	}
-	return t.Flush()
 }

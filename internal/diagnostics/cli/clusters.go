@@ -16,7 +16,7 @@ func (a *pageClient) remoteClusters() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var list []debug.Cluster
-			if err := a.readPage(c.Context(), "clusterz", nil, &list); err != nil {
+			if err := a.readPage(c, "clusterz", nil, &list); err != nil {
 				return err
 			}
 			var rows [][]string

@@ -76,7 +76,7 @@ The exit code is 0 if nothing differs, 1 if something does, and 2 if the command
   pilotctl diff --from mesh --delete destinationrule/reviews -o markdown`,
 		RunE: func(c *cobra.Command, _ []string) error { return wrapDiffError(d.run(c)) },
 	}
-	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return wrapDiffError(a.checkFlags(c)) }
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return wrapDiffError(a.prepare(c)) }
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrapDiffError(err) })
 	fs := c.Flags()
 	fs.StringVar(&d.from, "from", "", "directory with the manifests before the change")

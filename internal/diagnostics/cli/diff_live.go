@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/diff/offline"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
@@ -25,13 +27,55 @@ const diffTimeout = 40 * time.Second
 // maxReport is the size of the largest report that is read.
 const maxReport = 256 << 20
 
-// compareLive submits the change to the control plane.
+// compareLive submits the change to the control plane: to each replica, or to one that asks the
+// others.
 func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
+	body, query, err := d.submission(c)
+	if err != nil {
+		return nil, err
+	}
+	control, err := d.controlPlane(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	if control.Complete {
+		query.Set("local", "true")
+	}
+	var sum *diff.Report
+	var failure error
+	for _, replica := range control.Replicas {
+		r, err := submit(c.Context(), replica, body, query)
+		switch {
+		case isNotFound(err) && control.Complete: // the proxy is connected elsewhere
+			failure = err
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for _, u := range r.Unanswered {
+			if _, err := fmt.Fprintf(c.ErrOrStderr(), "without the proxies of %s: %s\n", u.Address, u.Reason); err != nil {
+				return nil, err
+			}
+		}
+		if sum == nil {
+			sum = &r.Report
+		} else {
+			sum.Merge(&r.Report)
+		}
+	}
+	if sum == nil {
+		return nil, failure
+	}
+	return sum, nil
+}
+
+// submission returns the body and the query of the request for the change.
+func (d *differing) submission(c *cobra.Command) ([]byte, url.Values, error) {
 	var body bytes.Buffer
 	if d.file != "" {
 		files, err := offline.ReadFiles(d.file, c.InOrStdin())
 		if err != nil {
-			return nil, fmt.Errorf("--filename: %w", err)
+			return nil, nil, fmt.Errorf("--filename: %w", err)
 		}
 		for _, f := range files {
 			fmt.Fprintf(&body, "---\n%s\n", f.Text)
@@ -39,7 +83,7 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	}
 	deleted, err := d.deletedKeys()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	query := url.Values{}
 	for _, k := range deleted {
@@ -50,15 +94,22 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 			query.Set(name, value)
 		}
 	}
-	target := "http://" + d.server + readapi.Prefix + "/diff?" + query.Encode()
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodPost, target, &body)
+	return body.Bytes(), query, nil
+}
+
+// submit submits the change to one replica.
+func submit(ctx context.Context, replica *connect.Replica, body []byte, query url.Values) (*readapi.DiffReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
+	defer cancel()
+	target := replica.BaseURL + readapi.Prefix + "/diff?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/yaml")
-	response, err := (&http.Client{Timeout: diffTimeout}).Do(request)
+	response, err := (&http.Client{Transport: replica.Transport}).Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the control plane (--server %s): %w", d.server, err)
+		return nil, fmt.Errorf("ask the control plane (%s): %w", replica.Name, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReport))
@@ -66,18 +117,13 @@ func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s: %s", d.server, response.Status, problemDetail(text))
+		return nil, &statusError{replica.Name, response.Status, problemDetail(text), response.StatusCode}
 	}
 	r := new(readapi.DiffReport)
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
-	for _, u := range r.Unanswered {
-		if _, err := fmt.Fprintf(c.ErrOrStderr(), "without the proxies of %s: %s\n", u.Address, u.Reason); err != nil {
-			return nil, err
-		}
-	}
-	return &r.Report, nil
+	return r, nil
 }
 
 // formatKey returns KIND/NAMESPACE/NAME, or KIND/NAME for kinds without namespaces.

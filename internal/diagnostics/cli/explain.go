@@ -36,7 +36,7 @@ func (a *pageClient) explainCommand() *cobra.Command {
 				return err
 			}
 			path := new(explain.Path)
-			if err := a.readPage(c.Context(), "explain", query, path); err != nil {
+			if err := a.readPage(c, "explain", query, path); err != nil {
 				return err
 			}
 			if !a.isTable() {

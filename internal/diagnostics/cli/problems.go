@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -25,16 +26,63 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 			if a.namespace != "" {
 				query.Set("namespace", a.namespace)
 			}
-			var list []debug.Problem
-			if err := a.readPage(c.Context(), "problemz", query, &list); err != nil {
+			pages, err := readPages[[]debug.Problem](a, c, "problemz", query)
+			if err != nil {
 				return err
 			}
+			list := mergeProblems(pages)
 			if err := a.printProblems(c, list); err != nil {
 				return err
 			}
 			return errorCount(list)
 		},
 	}
+}
+
+// mergeProblems returns the Problems of all replicas, each once.
+func mergeProblems(pages []replicaPage[[]debug.Problem]) []debug.Problem {
+	list, seen := []debug.Problem{}, map[string]bool{}
+	for _, page := range pages {
+		for _, p := range page.value {
+			if text := p.String(); !seen[text] {
+				seen[text] = true
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// mergeNacks returns the rejected resources of all replicas. The numbers of proxies of resources that
+// several replicas have are added.
+func mergeNacks(pages []replicaPage[[]debug.Nack]) []debug.Nack {
+	type key struct{ kind, resource, version, message string }
+	list, at := []debug.Nack{}, map[key]int{}
+	for _, page := range pages {
+		for _, n := range page.value {
+			k := key{n.Type, n.Resource, n.Version, n.Message}
+			i, known := at[k]
+			if !known {
+				at[k] = len(list)
+				list = append(list, n)
+				continue
+			}
+			sum := &list[i]
+			if n.Since.Before(sum.Since) {
+				sum.Since = n.Since
+			}
+			if n.Last.After(sum.Last) {
+				sum.Last = n.Last
+			}
+			sum.Proxies += n.Proxies
+			sum.Times += n.Times
+			sum.Names = append(sum.Names, n.Names...)
+			sum.Standing = sum.Standing || n.Standing
+			sum.Quarantined = sum.Quarantined || n.Quarantined
+			sum.Instead = cmp.Or(sum.Instead, n.Instead)
+		}
+	}
+	return list
 }
 
 // printProblems prints one line per Problem, or the list as JSON or YAML.
@@ -72,10 +120,11 @@ func (a *pageClient) nacksCommand() *cobra.Command {
 		Short: "List resources that proxies rejected (NACK), with the reason and source objects",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var list []debug.Nack
-			if err := a.readPage(c.Context(), "nackz", nil, &list); err != nil {
+			pages, err := readPages[[]debug.Nack](a, c, "nackz", nil)
+			if err != nil {
 				return err
 			}
+			list := mergeNacks(pages)
 			if a.namespace != "" {
 				list = slices.DeleteFunc(list, func(n debug.Nack) bool {
 					return !slices.ContainsFunc(n.From, func(o debug.Object) bool { return o.Namespace == a.namespace })

@@ -129,7 +129,7 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 	}
 	var body json.RawMessage
 	if err := a.readPage(
-		c.Context(),
+		c,
 		"config_dump",
 		url.Values{"proxyID": {a.proxyName(args[0])}, "include_eds": {""}},
 		&body,

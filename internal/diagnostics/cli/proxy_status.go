@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,20 +19,21 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),
 		Short: "List connected proxies and whether they acknowledged their configuration",
 		RunE: func(c *cobra.Command, args []string) error {
-			var list []debug.SyncStatus
-			if err := a.readPage(c.Context(), "syncz", nil, &list); err != nil {
+			pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
+			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool {
-				return a.namespace != "" && !strings.HasSuffix(s.Proxy, "."+a.namespace)
-			})
+			list := a.proxiesOf(pages)
 			if len(args) == 0 {
 				return a.printAnswer(
 					c,
-					answer{whole: list, header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tVERSION", rows: statusRows(list)},
+					answer{
+						whole: list, rows: statusRows(list), wide: 3,
+						header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tECDS\tVERSION\tREPLICA\tTYPE\tREFUSED",
+					},
 				)
 			}
-			list = slices.DeleteFunc(list, func(s debug.SyncStatus) bool {
+			list = slices.DeleteFunc(list, func(s proxyState) bool {
 				return s.Proxy != args[0] && !strings.HasPrefix(s.Proxy, args[0]+".")
 			})
 			if len(list) == 0 {
@@ -48,15 +50,48 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 	}
 }
 
+// proxyState is the state of a proxy, and the replica to which it is connected.
+type proxyState struct {
+	debug.SyncStatus
+	Replica string `json:"replica,omitempty"`
+}
+
+// proxiesOf returns the proxies of all replicas, in --namespace if that is set, sorted by name.
+func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyState {
+	list := []proxyState{}
+	for _, page := range pages {
+		for _, s := range page.value {
+			if a.namespace == "" || strings.HasSuffix(s.Proxy, "."+a.namespace) {
+				list = append(list, proxyState{s, page.replica.Name})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y proxyState) int { return strings.Compare(x.Proxy, y.Proxy) })
+	return list
+}
+
+// refusedText returns what the proxy refuses, and what is withheld from it because proxies refuse it.
+func refusedText(s debug.SyncStatus) string {
+	var parts []string
+	for _, url := range slices.Sorted(maps.Keys(s.Resources)) {
+		r := s.Resources[url]
+		if r.LastError != "" {
+			parts = append(parts, strings.Join(strings.Fields(r.LastError), " "))
+		}
+		parts = append(parts, r.Quarantined...)
+	}
+	return strings.Join(slices.Compact(parts), "; ")
+}
+
 // statusRows returns one row per proxy.
-func statusRows(list []debug.SyncStatus) [][]string {
+func statusRows(list []proxyState) [][]string {
 	var rows [][]string
 	for _, s := range list {
 		row := []string{s.Proxy, s.ClusterID}
-		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration"} {
-			row = append(row, syncState(resourceOf(s, t)))
+		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration", "TypedExtensionConfig"} {
+			row = append(row, syncState(resourceOf(s.SyncStatus, t)))
 		}
-		rows = append(rows, append(row, s.IstioVersion))
+		rows = append(rows, append(row, s.IstioVersion, s.Replica, s.ProxyType, cmp.Or(refusedText(s.SyncStatus), "-")))
 	}
 	return rows
 }
@@ -73,7 +108,7 @@ func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
 }
 
 // typeRows returns one row per proxy and type.
-func typeRows(list []debug.SyncStatus) [][]string {
+func typeRows(list []proxyState) [][]string {
 	var rows [][]string
 	for _, s := range list {
 		for _, url := range slices.Sorted(maps.Keys(s.Resources)) {

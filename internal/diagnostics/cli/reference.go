@@ -57,8 +57,32 @@ func Reference(root *cobra.Command, outputs map[string]string) string {
 pilotctl shows what a control plane knows, what it has sent to proxies, and why. This page is written by
 ` + "`go test ./internal/diagnostics/cli -update`" + `; ` + "`pilotctl COMMAND --help`" + ` has the same descriptions.
 
-Commands that read a control plane use its HTTP port (` + "`--server`" + `, by default 127.0.0.1:8080; on Kubernetes forward it with
-` + "`kubectl port-forward -n istio-system deploy/istiod 8080`" + `). A flag that has no effect on a command is an error.
+A flag that has no effect on a command is an error.
+
+## How a control plane is reached
+
+The first of these that is set is used:
+
+1. ` + "`--server`" + `: HTTP ports (8080 or 15014 of istiod), separated by commas. With one, that replica asks the others for ` + "`wait` and `diff`" + `;
+   other commands show what it knows itself. With several, each is asked.
+2. ` + "`--xds-address`" + `: the xDS port with TLS (15012). The caller is identified by a Kubernetes token, a workload token or a client
+   certificate. Debug pages only: not ` + "`wait` and `diff`" + `.
+3. ` + "`--kubeconfig`, `KUBECONFIG` or `~/.kube/config`" + `: every running pod with the label app=istiod in ` + "`--istioNamespace`" + `, of ` + "`--revision`" + ` if that
+   is set, by a port-forward of its own. This takes the permissions to list pods and to create pods/portforward there. A replica that does
+   not answer is named, and the answers of the others are shown.
+4. 127.0.0.1:8080.
+
+Behind ` + "`kubectl port-forward`" + ` only one replica is reached: the others do not accept a caller of its machine, and answer 401 to it. Use the
+kubeconfig instead.
+
+The flags of this list, ` + "`--namespace` and `--output`" + ` have defaults in a file, under their names, like ` + "`istioNamespace: istio-system`" + `:
+` + "`~/.config/pilotctl.yaml`, or `$XDG_CONFIG_HOME/pilotctl.yaml`, or the file that `PILOTCTL_CONFIG`" + ` names. An environment variable takes precedence over
+the file, and the command line over both; its name is that of the flag: ` + "`PILOTCTL_SERVER`, `PILOTCTL_XDS_ADDRESS`, `PILOTCTL_ISTIO_NAMESPACE`" + `. A way to
+the control plane that is on the command line replaces one in the file or the environment.
+
+States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
+
+## Exit codes
 
 | exit code | meaning |
 |---|---|

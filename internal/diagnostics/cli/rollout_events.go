@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 )
 
@@ -27,29 +28,52 @@ const (
 // handle returns an error, which it returns, or ctx ends. While the control plane cannot be
 // reached, or if it ends the stream, it is asked again. A request that the control plane refuses is
 // an error.
-func (w *waiting) watchRollout(ctx context.Context, server string, o awaited, handle func(readapi.Rollout) error) error {
+func (w *waiting) watchRollout(ctx context.Context, watch replicaWatch, o awaited, handle func(readapi.Rollout) error) error {
 	query := url.Values{"namespace": {o.key.Namespace}, "hash": {o.hash}, "proxy": {w.proxy}}
-	if strings.Contains(w.server, ",") {
+	if watch.local {
 		query.Set("local", "true")
 	}
 	query.Set("deleted", strconv.FormatBool(w.deleted))
 	query.Set("generation", strconv.FormatInt(o.generation, 10))
-	address := fmt.Sprintf("http://%s%s/objects/%s/%s/rollout?%s", server, readapi.Prefix,
+	address := fmt.Sprintf("%s%s/objects/%s/%s/rollout?%s", watch.replica.BaseURL, readapi.Prefix,
 		url.PathEscape(string(o.key.Kind)), url.PathEscape(o.key.Name), query.Encode())
 	var reached bool
 	for {
-		err := readEvents(ctx, address, func(x readapi.Rollout) error { reached = true; return handle(x) })
+		err := readEvents(ctx, watch.replica.Transport, address, func(x readapi.Rollout) error {
+			w.reached.Store(true)
+			reached = true
+			return handle(x)
+		})
 		if !errors.Is(err, errUnreachable) {
 			return err
 		}
-		if !reached && ctx.Err() == nil {
-			return fmt.Errorf("ask the control plane (--server %s): %w", server, err)
-		}
-		select {
-		case <-ctx.Done():
+		switch {
+		case !reached && !w.reached.Load() && ctx.Err() == nil:
+			return fmt.Errorf("ask the control plane (%s): %w", watch.replica.Name, err)
+		case pause(ctx, nil) != nil:
 			return ctx.Err()
-		case <-time.After(retryInterval):
+		case watch.replica.Pod != nil:
+			return fmt.Errorf("%w: %s: %w", errReplicaGone, watch.replica.Name, err)
 		}
+	}
+}
+
+// replicaWatch is a replica that is asked for a rollout. If local is set, it answers for itself only.
+type replicaWatch struct {
+	replica *connect.Replica
+	local   bool
+}
+
+// errReplicaGone means that a pod of the control plane that was asked does not answer any longer.
+var errReplicaGone = errors.New("a replica of the control plane has ended")
+
+// pause waits for retryInterval and returns err, or the error of ctx if that ends before.
+func pause(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(retryInterval):
+		return err
 	}
 }
 
@@ -58,12 +82,12 @@ var errUnreachable = errors.New("no answer")
 
 // readEvents calls handle with each event of a stream until it returns an error. It returns
 // errUnreachable, with the reason, if the stream cannot be opened or ends.
-func readEvents(ctx context.Context, address string, handle func(readapi.Rollout) error) error {
+func readEvents(ctx context.Context, transport http.RoundTripper, address string, handle func(readapi.Rollout) error) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
@@ -92,6 +116,15 @@ func readEvents(ctx context.Context, address string, handle func(readapi.Rollout
 	return fmt.Errorf("%w: the stream has ended", errUnreachable)
 }
 
+// refusalError is the error of a request that the read API refuses. Its text is the reason alone.
+type refusalError struct{ *statusError }
+
+// Error returns the reason.
+func (e *refusalError) Error() string { return e.text }
+
+// Unwrap returns the error with the status.
+func (e *refusalError) Unwrap() error { return e.statusError }
+
 // refusedRequest returns the error in an answer of the read API (RFC 9457).
 func refusedRequest(answer *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxEvent))
@@ -100,7 +133,7 @@ func refusedRequest(answer *http.Response) error {
 	}
 	var problem struct{ Detail string }
 	if json.Unmarshal(text, &problem) == nil && problem.Detail != "" {
-		return errors.New(problem.Detail)
+		return &refusalError{&statusError{answer.Request.URL.String(), answer.Status, problem.Detail, answer.StatusCode}}
 	}
 	return fmt.Errorf("the control plane answered %s: %s", answer.Status, strings.TrimSpace(string(text)))
 }

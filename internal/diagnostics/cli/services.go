@@ -17,7 +17,7 @@ func (a *pageClient) servicesCommand() *cobra.Command {
 		Use: "services", Short: "List all services of the control plane", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var all []debug.Service
-			if err := a.readPage(c.Context(), "registryz", nil, &all); err != nil {
+			if err := a.readPage(c, "registryz", nil, &all); err != nil {
 				return err
 			}
 			list, rows := []debug.Service{}, [][]string{}
@@ -77,7 +77,7 @@ func (a *pageClient) endpointsCommand() *cobra.Command {
 				Endpoints []endpoint `json:"ep"`
 			}
 			var all []servicePort
-			if err := a.readPage(c.Context(), "endpointz", nil, &all); err != nil {
+			if err := a.readPage(c, "endpointz", nil, &all); err != nil {
 				return err
 			}
 			list, rows := []servicePort{}, [][]string{}

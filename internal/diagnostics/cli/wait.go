@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
-	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/config/decode"
@@ -25,11 +26,13 @@ import (
 // waiting contains the flags of the command wait.
 type waiting struct {
 	*pageClient
-	file, kubeconfig, proxy string
-	deleted                 bool
-	generation              int64
-	timeout                 time.Duration
+	file, proxy string
+	deleted     bool
+	generation  int64
+	timeout     time.Duration
 
+	// reached is true when a replica has answered.
+	reached atomic.Bool
 	// mu guards the output, which several objects share.
 	mu    sync.Mutex
 	final []readapi.Rollout
@@ -51,26 +54,24 @@ func (a *pageClient) waitCommand() *cobra.Command {
 		Long: `wait follows objects from the control plane to the proxies, and ends when every proxy that needs the newest
 version of each object has acknowledged it. Each change of the progress is printed, with the proxies that are behind.
 
-The newest version is, with -f, the content of the file; with --kubeconfig, the generation in the API server; with
---generation that one or a later one; otherwise the version that the control plane has. So with -f or --kubeconfig it
-does not matter whether the control plane has already read a change that was just made.
+The newest version is the generation in the API server, if the control plane is reached through a kubeconfig or --kubeconfig is
+set; otherwise with -f the content of the file; with --generation that one or a later one; otherwise the version that the control
+plane has. So with a kubeconfig or -f it does not matter whether the control plane has already read a change that was just made.
 
 A version that is invalid, or that proxies reject, ends the wait with exit code 4; --timeout with exit code 3.
 
-The control plane that is asked (--server) asks its other replicas too, because each knows only the proxies that are
-connected to it. A replica that does not answer keeps the wait from ending, and is named. One that does not accept the
-caller's credentials is named and left out; a caller over the loopback interface, as with kubectl port-forward, has none.
-Ask each of these replicas then: several are separated by commas, --server 127.0.0.1:8080,127.0.0.1:8081, and each of
-them answers for itself.`,
+Each replica knows only the proxies that are connected to it. Through a kubeconfig, every pod of the control plane is asked by a
+port-forward of its own. With --server, the replica that is asked asks the others. One that does not answer keeps the wait from
+ending, and is named. One that does not accept the caller's credentials is named and left out; a caller behind "kubectl port-forward"
+has none, so use the kubeconfig instead, or name all replicas: --server 127.0.0.1:8080,127.0.0.1:8081.`,
 		Example: `  pilotctl wait virtualservice/reviews -n shop
   pilotctl wait -f samples/bookinfo/rules/reviews-v3.yaml --timeout 30s
-  kubectl apply -f route.yaml && pilotctl wait -f route.yaml --kubeconfig ~/.kube/config
+  kubectl apply -f route.yaml && pilotctl wait -f route.yaml
   pilotctl wait destinationrule/reviews --deleted`,
 		RunE: func(c *cobra.Command, args []string) error { return w.run(c, args) },
 	}
 	fs := c.Flags()
 	fs.StringVarP(&w.file, "filename", "f", "", "manifest with the objects")
-	fs.StringVarP(&w.kubeconfig, "kubeconfig", "c", "", "kubeconfig of the cluster whose API server has the newest version")
 	fs.StringVar(&w.proxy, "proxy", "", "only this proxy: NAME or NAME.NAMESPACE")
 	fs.BoolVar(&w.deleted, "deleted", false, "wait until no proxy uses the objects any longer")
 	fs.Int64Var(&w.generation, "generation", 0, "wait for this metadata.generation or a later one")
@@ -89,17 +90,52 @@ func (w *waiting) run(c *cobra.Command, args []string) error {
 	if err := w.readGenerations(ctx, objects); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, o := range objects {
-		for server := range strings.SplitSeq(w.server, ",") {
-			group.Go(func() error { return w.follow(ctx, c, server, o) })
-		}
+	err = w.followAll(ctx, c, objects)
+	for errors.Is(err, errReplicaGone) && ctx.Err() == nil { // like in a rollout of the control plane
+		w.close()
+		w.final = nil
+		err = w.followAll(ctx, c, objects)
 	}
-	err = group.Wait()
+	if errors.Is(err, errReplicaGone) {
+		err = &WaitError{Reason: fmt.Sprintf("timed out after %s: %v", w.timeout, err)}
+	}
 	if w.isTable() {
 		return err
 	}
 	return errors.Join(w.printAnswer(c, answer{whole: w.final}), err)
+}
+
+// followAll waits for all objects at all replicas. It returns errReplicaGone if a pod of the control
+// plane cannot be reached any longer.
+func (w *waiting) followAll(ctx context.Context, c *cobra.Command, objects []awaited) error {
+	control, err := w.controlPlane(ctx)
+	if err != nil {
+		if errors.Is(err, connect.ErrNoPods) && w.reached.Load() {
+			return fmt.Errorf("%w: %w", errReplicaGone, pause(ctx, err))
+		}
+		return err
+	}
+	var absent atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for _, o := range objects {
+		for _, r := range control.Replicas {
+			group.Go(func() error {
+				err := w.follow(ctx, c, replicaWatch{replica: r, local: control.Complete}, o)
+				if w.proxy != "" && isNotFound(err) { // it is connected elsewhere
+					absent.Add(1)
+					return nil
+				}
+				return err
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if absent.Load() == int64(len(objects)*len(control.Replicas)) {
+		return fmt.Errorf("no proxy %q is connected to this control plane", w.proxy)
+	}
+	return nil
 }
 
 // objects returns the objects of the arguments and the file, without objects of kinds that the
@@ -130,10 +166,10 @@ func (w *waiting) objects(args []string) ([]awaited, error) {
 			o := awaited{key: d.Key}
 			// kubectl refuses -n with another namespace than that of the manifest, so "default" is the
 			// namespace of an object without one.
-			if w.kubeconfig != "" && w.namespace != "" && o.key.Namespace == defaultNamespace {
+			if w.readsAPIServer() && w.namespace != "" && o.key.Namespace == defaultNamespace {
 				o.key.Namespace = w.namespace
 			}
-			if w.kubeconfig == "" && !w.deleted {
+			if !w.readsAPIServer() && !w.deleted {
 				o.hash = fmt.Sprintf("%x", d.Config.Hash)
 			}
 			list = append(list, o)
@@ -147,20 +183,21 @@ func (w *waiting) objects(args []string) ([]awaited, error) {
 	return list, nil
 }
 
-// readGenerations sets the generations of objects to those in the API server of --kubeconfig. It
-// does nothing without that flag or with --deleted.
+// readsAPIServer reports whether the newest version of objects is the one in the API server: if
+// --kubeconfig is set, or the control plane is reached through a kubeconfig.
+func (w *waiting) readsAPIServer() bool { return w.Kubeconfig != "" || w.options().UsesKubernetes() }
+
+// readGenerations sets the generations of objects to those in the API server. It does nothing
+// without one, and with --deleted.
 func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error {
-	if w.kubeconfig == "" || w.deleted {
+	if !w.readsAPIServer() || w.deleted {
 		return nil
 	}
-	settings, err := kube.Options{Kubeconfig: w.kubeconfig, UserAgent: "pilotctl"}.RESTConfig()
+	client, err := w.options().Client()
 	if err != nil {
 		return err
 	}
-	client, err := kube.NewClient(settings)
-	if err != nil {
-		return err
-	}
+	defer client.HTTP.CloseIdleConnections()
 	for i := range objects {
 		o := &objects[i]
 		info, _ := api.Info(o.key.Kind)
@@ -176,10 +213,10 @@ func (w *waiting) readGenerations(ctx context.Context, objects []awaited) error 
 
 // follow prints the progress of one object at one replica until all its proxies have it. It returns
 // a *WaitError if the version is invalid or rejected, or if ctx ends before.
-func (w *waiting) follow(ctx context.Context, c *cobra.Command, server string, o awaited) error {
+func (w *waiting) follow(ctx context.Context, c *cobra.Command, r replicaWatch, o awaited) error {
 	var last readapi.Rollout
 	line := ""
-	err := w.watchRollout(ctx, server, o, func(x readapi.Rollout) error {
+	err := w.watchRollout(ctx, r, o, func(x readapi.Rollout) error {
 		last = x
 		if text := describeRollout(o.key, x); w.isTable() && text != line {
 			line = text
@@ -197,6 +234,9 @@ func (w *waiting) follow(ctx context.Context, c *cobra.Command, server string, o
 		}
 		return nil
 	})
+	if isNotFound(err) || errors.Is(err, errReplicaGone) {
+		return err
+	}
 	w.mu.Lock()
 	w.final = append(w.final, last)
 	w.mu.Unlock()

@@ -119,7 +119,7 @@ to read that. With Kubernetes the API server signs.`,
 			return err
 		},
 	}
-	flags.addFlags(c, a.kubeconfig)
+	flags.addFlags(c, a.environment.variable("KUBECONFIG"))
 	c.Flags().StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	c.Flags().StringVarP(&account, "service-account", "s", "", "service account of the workload")
 	c.Flags().DurationVar(&lifetime, "duration", 24*time.Hour, "lifetime of the token")
@@ -185,7 +185,7 @@ root-cert.pem, istio-token and hosts.`,
 			return err
 		},
 	}
-	flags.addFlags(c, a.kubeconfig)
+	flags.addFlags(c, a.environment.variable("KUBECONFIG"))
 	fs := c.Flags()
 	fs.StringVarP(&file, "file", "f", "", "file with the WorkloadGroup")
 	fs.StringVarP(&out, "output", "o", "", "directory for the files")

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
+)
+
+// controlPlaneAccess contains the flags that select a control plane, and the connections to it.
+type controlPlaneAccess struct {
+	server string
+	connect.Options
+	open *connect.ControlPlane
+}
+
+// The flags that select a control plane.
+const (
+	serverFlag         = "server"
+	xdsAddressFlag     = "xds-address"
+	tokenFlag          = "token-file"
+	certFlag           = "client-cert"
+	keyFlag            = "client-key"
+	rootsFlag          = "root-cert"
+	authorityFlag      = "authority"
+	kubeconfigFlag     = "kubeconfig"
+	contextFlag        = "context"
+	istioNamespaceFlag = "istioNamespace"
+	revisionFlag       = "revision"
+)
+
+// accessFlags returns the names of the flags that select a control plane.
+func accessFlags() []string {
+	return append([]string{serverFlag, xdsAddressFlag, tokenFlag, certFlag, keyFlag, rootsFlag, authorityFlag}, clusterFlags()...)
+}
+
+// clusterFlags returns the names of the flags that select a cluster and the control plane in it.
+func clusterFlags() []string {
+	return []string{kubeconfigFlag, contextFlag, istioNamespaceFlag, revisionFlag}
+}
+
+// addFlags adds the flags.
+func (x *controlPlaneAccess) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&x.server, "server", "", "HTTP port of the control plane, or those of all replicas separated by commas "+
+		"(default: the pods in the cluster of the kubeconfig; without one "+connect.DefaultAddress+")")
+	fs.StringVar(&x.XDSAddress, "xds-address", "", "xDS port of the control plane with TLS, instead of --server; for commands that only read debug pages")
+	fs.StringVar(&x.TokenFile, "token-file", "", "file with a Kubernetes or workload token for --xds-address (default: requested from the cluster)")
+	fs.StringVar(&x.CertificateFile, "client-cert", "", "file with a client certificate for --xds-address, instead of a token")
+	fs.StringVar(&x.KeyFile, "client-key", "", "file with the key of --client-cert")
+	fs.StringVar(&x.RootsFile, "root-cert", "", "file with the roots of the mesh for --xds-address (default: read from the cluster)")
+	fs.StringVar(&x.Authority, "authority", "", "name in the control plane's certificate for --xds-address (default istiod.NAMESPACE.svc)")
+	fs.StringVarP(&x.Kubeconfig, "kubeconfig", "c", "", "kubeconfig of the cluster (default: KUBECONFIG, or ~/.kube/config)")
+	fs.StringVar(&x.Context, "context", "", "context of the kubeconfig")
+	fs.StringVarP(&x.Namespace, "istioNamespace", "i", connect.DefaultNamespace, "namespace of the control plane")
+	fs.StringVarP(&x.Revision, "revision", "r", "", "revision of the control plane (default: all)")
+}
+
+// options returns the options of the flags.
+func (x *controlPlaneAccess) options() connect.Options {
+	o := x.Options
+	if x.server != "" {
+		o.Servers = strings.Split(x.server, ",")
+	}
+	return o
+}
+
+// controlPlane returns the control plane, which is opened at the first call.
+func (x *controlPlaneAccess) controlPlane(ctx context.Context) (*connect.ControlPlane, error) {
+	if x.open != nil {
+		return x.open, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var err error
+	x.open, err = connect.Open(ctx, x.options())
+	return x.open, err
+}
+
+// close ends the connections. The next call of controlPlane opens others.
+func (x *controlPlaneAccess) close() {
+	if x.open != nil {
+		x.open.Close()
+		x.open = nil
+	}
+}
+
+// statusError is the error of a replica that answers with a status of 400 or above.
+type statusError struct {
+	url, status, text string
+	code              int
+}
+
+// Error returns the URL, the status and the text.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%s answered %s: %s", e.url, e.status, e.text)
+}
+
+// isNotFound reports whether a replica answered 404, because it does not know a proxy.
+func isNotFound(err error) bool {
+	var failed *statusError
+	return errors.As(err, &failed) && failed.code == http.StatusNotFound
+}
+
+// readReplica returns the body of a GET request at one replica. A status of 400 or above is a
+// *statusError.
+func readReplica(ctx context.Context, r *connect.Replica, path string, query url.Values) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	target := r.BaseURL + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := (&http.Client{Transport: r.Transport}).Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the control plane (%s): %w", r.Name, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxReport))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", target, err)
+	}
+	if answer.StatusCode >= http.StatusBadRequest {
+		return nil, &statusError{target, answer.Status, strings.TrimSpace(string(text)), answer.StatusCode}
+	}
+	return text, nil
+}

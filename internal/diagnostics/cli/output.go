@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// The formats of --output. short is istioctl's name of table.
+const (
+	tableFormat = "table"
+	shortFormat = "short"
+	wideFormat  = "wide"
+	nameFormat  = "name"
+	jsonFormat  = "json"
+	yamlFormat  = "yaml"
+)
+
+// outputFormats returns the formats of --output.
+func outputFormats() []string {
+	return []string{tableFormat, wideFormat, nameFormat, jsonFormat, yamlFormat, shortFormat}
+}
+
+// answer is the result of a command: the data for JSON and YAML output, and the rows for table
+// output.
+type answer struct {
+	whole  any
+	header string
+	rows   [][]string
+	// wide is the number of the last columns that only --output wide shows.
+	wide int
+	// name returns the line of --output name for a row (default: its first column).
+	name func(row []string) string
+	// none is printed instead of the table if there are no rows.
+	none string
+}
+
+// printAnswer prints an answer in the format of --output, which checkFlags has checked.
+func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
+	out := c.OutOrStdout()
+	switch a.output {
+	case jsonFormat:
+		b, err := json.MarshalIndent(x.whole, "", "    ")
+		if err != nil {
+			return fmt.Errorf("write JSON: %w", err)
+		}
+		_, err = fmt.Fprintln(out, string(b))
+		return err
+	case yamlFormat:
+		b, err := yaml.Marshal(x.whole)
+		if err != nil {
+			return fmt.Errorf("write YAML: %w", err)
+		}
+		_, err = out.Write(b)
+		return err
+	case nameFormat:
+		return writeNames(out, x)
+	default:
+		return a.printTable(out, x)
+	}
+}
+
+// writeNames writes the name of each row, without duplicates of neighbours.
+func writeNames(w io.Writer, x answer) error {
+	if x.name == nil {
+		x.name = func(row []string) string { return row[0] }
+	}
+	names := make([]string, len(x.rows))
+	for i, row := range x.rows {
+		names[i] = x.name(row)
+	}
+	for _, n := range slices.Compact(names) {
+		if _, err := fmt.Fprintln(w, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printTable writes the rows in aligned columns below the header.
+func (a *pageClient) printTable(w io.Writer, x answer) error {
+	if len(x.rows) == 0 && x.none != "" {
+		_, err := fmt.Fprintln(w, x.none)
+		return err
+	}
+	lines := x.rows
+	if !a.noHeaders {
+		lines = append([][]string{strings.Split(x.header, "\t")}, x.rows...)
+	}
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 8, 3, ' ', 0)
+	for _, row := range lines {
+		if a.output != wideFormat {
+			row = row[:len(row)-x.wide]
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, a.colored(text.String()))
+	return err
+}
+
+// isTable reports whether --output asks for tables.
+func (a *pageClient) isTable() bool {
+	return a.output == tableFormat || a.output == shortFormat || a.output == wideFormat
+}
+
+// ANSI colors of states.
+const (
+	red, yellow, green = "31", "33", "32"
+)
+
+// stateColors returns the color of each state that tables show.
+func stateColors() map[string]string {
+	return map[string]string{
+		"ERROR": red, "QUARANTINED": red, "REFUSED": red, "UNHEALTHY": red, "FAILED": red, "fail": red, "Error": red,
+		"STALE": yellow, "NOT SENT": yellow, "DRAINING": yellow, "DEGRADED": yellow, "warn": yellow, "Warning": yellow, "skip": yellow,
+		"SYNCED": green, "HEALTHY": green, "RESOLVED": green, "OK": green, "pass": green,
+	}
+}
+
+// colored returns the text of a table with colored states, if the output is a terminal and NO_COLOR
+// is not set.
+func (a *pageClient) colored(text string) string {
+	if !a.environment.Terminal || a.environment.variable("NO_COLOR") != "" || a.environment.variable("TERM") == "dumb" {
+		return text
+	}
+	colors := stateColors()
+	var states []string
+	for s := range colors {
+		states = append(states, regexp.QuoteMeta(s))
+	}
+	slices.SortFunc(states, func(x, y string) int { return len(y) - len(x) })
+	cell := regexp.MustCompile(`(?m)(^|  )(` + strings.Join(states, "|") + `)( \(|  |$)`)
+	// Neighbours share the spaces between them, so that one pass colors every other one of them.
+	for range 2 {
+		text = cell.ReplaceAllStringFunc(text, func(s string) string {
+			m := cell.FindStringSubmatch(s)
+			return m[1] + "\x1b[" + colors[m[2]] + "m" + m[2] + "\x1b[0m" + m[3]
+		})
+	}
+	return text
+}

@@ -1,0 +1,186 @@
+package connect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// debugType is the type of xDS requests for debug pages.
+	debugType = "istio.io/debug"
+	// maxPage is the size of the largest page.
+	maxPage = 256 << 20
+	// debugPrefix is the path below which pages are served.
+	debugPrefix = "/debug/"
+	// tokenAudience and tokenSeconds are those of tokens that are requested from the API server.
+	tokenAudience = "istio-ca"
+	tokenSeconds  = 600
+	// rootsConfigMap has the roots of the mesh under rootsKey, in every namespace.
+	rootsConfigMap = "istio-ca-root-cert"
+	rootsKey       = "root-cert.pem"
+)
+
+// xdsTransport serves GET requests for debug pages by xDS requests. Other requests are answered with
+// 501.
+type xdsTransport struct {
+	conn  *grpc.ClientConn
+	token string
+}
+
+// openXDS returns the replica at an xDS port.
+func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
+	token, roots, err := o.xdsCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{
+		RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12,
+		ServerName: cmp.Or(o.Authority, "istiod."+o.namespace()+".svc"),
+	}
+	if !config.RootCAs.AppendCertsFromPEM(roots) {
+		return nil, errors.New("the roots of the mesh (--root-cert) have no certificate")
+	}
+	if o.CertificateFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.CertificateFile, o.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	conn, err := grpc.NewClient("passthrough:///"+o.XDSAddress, grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPage)))
+	if err != nil {
+		return nil, fmt.Errorf("--xds-address %s: %w", o.XDSAddress, err)
+	}
+	t := &xdsTransport{conn: conn, token: token}
+	closeConn := func() { _ = conn.Close() } // nothing depends on it
+	return &ControlPlane{Replicas: []*Replica{
+		{Name: o.XDSAddress, Transport: t, BaseURL: "http://localhost", closeTransport: closeConn},
+	}}, nil
+}
+
+// xdsCredentials returns a token, which is empty if a client certificate is used, and the roots that
+// sign the server's certificate. Without files, they are read from the cluster: a token of the service
+// account "default" in the control plane's namespace, and its ConfigMap istio-ca-root-cert.
+func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte, err error) {
+	if o.TokenFile != "" {
+		text, err := os.ReadFile(o.TokenFile)
+		if err != nil {
+			return "", nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	if o.RootsFile != "" {
+		if roots, err = os.ReadFile(o.RootsFile); err != nil {
+			return "", nil, fmt.Errorf("--root-cert: %w", err)
+		}
+	}
+	hasCaller := token != "" || o.CertificateFile != ""
+	if hasCaller && len(roots) > 0 {
+		return token, roots, nil
+	}
+	client, err := o.Client()
+	if err != nil {
+		return "", nil, fmt.Errorf("--xds-address without --token-file and --root-cert reads both from the cluster: %w", err)
+	}
+	defer client.HTTP.CloseIdleConnections()
+	if len(roots) == 0 {
+		if roots, err = client.ConfigMapKey(ctx, o.namespace(), rootsConfigMap, rootsKey); err != nil {
+			return "", nil, fmt.Errorf("read the roots of the mesh: %w", err)
+		}
+	}
+	if !hasCaller {
+		seconds := int64(tokenSeconds)
+		r := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			Audiences: []string{tokenAudience}, ExpirationSeconds: &seconds,
+		}}
+		r, err := client.Kubernetes.CoreV1().ServiceAccounts(o.namespace()).CreateToken(ctx, "default", r, metav1.CreateOptions{})
+		if err != nil {
+			return "", nil, fmt.Errorf("request a token for service account %s/default: %w", o.namespace(), err)
+		}
+		token = r.Status.Token
+	}
+	return token, roots, nil
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *xdsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		defer r.Body.Close()
+	}
+	name, isPage := strings.CutPrefix(r.URL.RequestURI(), debugPrefix)
+	if !isPage || r.Method != http.MethodGet {
+		return httpResponse(r, http.StatusNotImplemented,
+			[]byte("this needs the HTTP port of the control plane, which xDS does not serve: use --server or a kubeconfig")), nil
+	}
+	body, err := t.page(r.Context(), name)
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.Unauthenticated:
+		return httpResponse(r, http.StatusUnauthorized, []byte(status.Convert(err).Message())), nil
+	case codes.PermissionDenied:
+		return httpResponse(r, http.StatusForbidden, []byte(status.Convert(err).Message())), nil
+	default:
+		return nil, err
+	}
+	if !json.Valid(body) { // the text of an error
+		return httpResponse(r, http.StatusNotFound, body), nil
+	}
+	return httpResponse(r, http.StatusOK, body), nil
+}
+
+// page requests a page.
+func (t *xdsTransport) page(ctx context.Context, name string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if t.token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+t.token)
+	}
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(t.conn).StreamAggregatedResources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request := &discoveryv3.DiscoveryRequest{
+		Node:    &corev3.Node{Id: "debug~0.0.0.0~pilotctl~cluster.local"},
+		TypeUrl: debugType, ResourceNames: []string{name},
+	}
+	if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) { // Recv has the reason of io.EOF
+		return nil, err
+	}
+	response, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	if len(response.GetResources()) == 0 {
+		return nil, nil
+	}
+	return response.GetResources()[0].GetValue(), nil
+}
+
+// httpResponse returns an HTTP response.
+func httpResponse(r *http.Request, code int, body []byte) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}
+}
