@@ -1,0 +1,52 @@
+package zookeeper
+
+import (
+	"github.com/go-zookeeper/zk"
+)
+
+// auditNext compares the next list with the servers. It requests a read if the list has changed or may no
+// longer be read. Watches alone are not enough: since ZooKeeper 3.9.2 a
+// server discards the event of a watch, and the watch, if the client lacks the right to read the node at that
+// moment.
+func (s *session) auditNext() {
+	path := s.nextAudit()
+	if path == "" || !s.queue.isReady() {
+		return
+	}
+	known := s.nodes[path]
+	_, stat, err := s.client.Children(path)
+	if isDenied(err) && known.err == nil || err == nil && isChanged(stat, &known) {
+		s.logger.Debug("a watch of ZooKeeper missed a change, or the right to read was lost", "path", path, "error", err)
+		s.queue.add(path)
+	}
+}
+
+// isChanged reports whether the children of a node have changed since it was read.
+func isChanged(stat *zk.Stat, known *node) bool {
+	return known.err == nil && (!known.exists || stat.Pzxid != known.stat.Pzxid || stat.Czxid != known.stat.Czxid)
+}
+
+// nextAudit returns the next list to compare, "" if there is none.
+func (s *session) nextAudit() string {
+	isList := func(path string) bool {
+		kind, _ := s.settings.layoutOf(path)
+		return kind == rootNode || kind == serviceNode
+	}
+	var first, next string
+	for path := range s.nodes {
+		if !isList(path) {
+			continue
+		}
+		if first == "" || path < first {
+			first = path
+		}
+		if path > s.audited && (next == "" || path < next) {
+			next = path
+		}
+	}
+	if next == "" {
+		next = first
+	}
+	s.audited = next
+	return next
+}

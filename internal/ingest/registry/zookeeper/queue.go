@@ -1,0 +1,149 @@
+package zookeeper
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// queue collects the paths that must be read again, and the state of the session. The client's
+// goroutine adds to it, and the goroutine of Watch takes from it.
+type queue struct {
+	mu    sync.Mutex
+	paths map[string]bool
+	err   error       // why the session cannot go on
+	ready bool        // the client has a session and a connection
+	lost  *time.Timer // fails the queue, while the client has no connection
+
+	// timeout limits the time without a connection. lastError returns why there is none. cancel is called
+	// when the session ends.
+	timeout   time.Duration
+	lastError func() error
+	cancel    func()
+
+	// wake receives a value after each change.
+	wake chan struct{}
+}
+
+// newQueue returns a queue without a connection, which fails after timeout.
+func newQueue(timeout time.Duration, cancel func()) *queue {
+	q := &queue{paths: map[string]bool{}, wake: make(chan struct{}, 1), timeout: timeout, cancel: cancel}
+	q.setReady(false)
+	return q
+}
+
+// add marks paths as changed.
+func (q *queue) add(paths ...string) {
+	q.mu.Lock()
+	for _, p := range paths {
+		q.paths[p] = true
+	}
+	q.mu.Unlock()
+	q.signal()
+}
+
+// fail ends the session. Only the first error is kept.
+func (q *queue) fail(err error) {
+	q.mu.Lock()
+	if q.err == nil {
+		q.err = err
+		q.cancel()
+	}
+	q.mu.Unlock()
+	q.signal()
+}
+
+// close stops the timer.
+func (q *queue) close() { q.setReady(true) }
+
+// failLost ends the session because the client had no connection for too long. The servers may have
+// replaced their data, so that they refuse a client that has seen later transactions: only a new session
+// can connect to them.
+func (q *queue) failLost() {
+	q.mu.Lock()
+	lastError := q.lastError
+	q.mu.Unlock()
+	err := errors.New("no connection")
+	if lastError != nil {
+		err = cmp.Or(lastError(), err)
+	}
+	q.fail(fmt.Errorf("no server answered for %v: %w", q.timeout, err))
+}
+
+// setReady records whether the client has a connection.
+func (q *queue) setReady(ready bool) {
+	q.mu.Lock()
+	q.ready = ready
+	switch {
+	case ready && q.lost != nil:
+		q.lost.Stop()
+		q.lost = nil
+	case !ready && q.lost == nil:
+		q.lost = time.AfterFunc(q.timeout, q.failLost)
+	}
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // a value is pending
+	}
+}
+
+// setLastError sets the function that returns why there is no connection.
+func (q *queue) setLastError(f func() error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lastError = f
+}
+
+// isReady reports whether the client has a connection.
+func (q *queue) isReady() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ready
+}
+
+// drain removes and returns the changed paths, sorted, if the client has a connection. It returns the
+// error that ended the session.
+func (q *queue) drain() ([]string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil || !q.ready {
+		return nil, q.err
+	}
+	list := make([]string, 0, len(q.paths))
+	for p := range q.paths {
+		list = append(list, p)
+	}
+	clear(q.paths)
+	slices.Sort(list)
+	return list, nil
+}
+
+// handle records an event of the client. The client calls it from its own goroutine, so it must not
+// block.
+func (q *queue) handle(e zk.Event) {
+	switch e.Type {
+	case zk.EventSession:
+		switch e.State {
+		case zk.StateHasSession:
+			q.setReady(true)
+		case zk.StateExpired:
+			q.fail(errExpired)
+		case zk.StateAuthFailed:
+			q.fail(errAuthentication)
+		case zk.StateDisconnected:
+			q.setReady(false)
+		}
+	case zk.EventNodeCreated, zk.EventNodeDeleted, zk.EventNodeDataChanged, zk.EventNodeChildrenChanged:
+		q.add(e.Path)
+	}
+}

@@ -1,0 +1,244 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/program"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// patience limits how long a server may take to answer.
+const patience = 2 * time.Minute
+
+// Options configure a Server.
+type Options struct {
+	// TLS adds a port with TLS that requires client certificates. Server.TLS has its files.
+	TLS bool
+}
+
+// Server is a ZooKeeper server that runs alone.
+type Server struct {
+	// Address is its host and port. It does not change when the server restarts.
+	Address string
+	// TLS describes the port with TLS; nil without Options.TLS.
+	TLS *TLS
+
+	t       testing.TB
+	jars    string // the folder of its jars
+	dir     string // of its data and its configuration
+	log     serving.Log
+	process *exec.Cmd // nil while it does not run
+}
+
+// TLS is a port with TLS and the files of its clients.
+type TLS struct {
+	// Address is its host and port. ServerName is the only name in the server's certificate.
+	Address, ServerName string
+	// CAFile has the root of both certificates. CertFile and KeyFile are the client's.
+	CAFile, CertFile, KeyFile string
+
+	serverFile string // the server's certificate and key
+}
+
+// Require skips a test unless MESHPILOT_PLATFORMS=true, because real ZooKeeper servers need Java 17
+// and Maven. `make platforms` sets the variable; then a missing program fails the test.
+func Require(t testing.TB) {
+	t.Helper()
+	if os.Getenv("MESHPILOT_PLATFORMS") != "true" {
+		t.Skip("it needs a real ZooKeeper server, with Java 17 and Maven: `make platforms` runs it")
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		t.Fatal("`make platforms` needs Java 17: ", err)
+	}
+}
+
+// Jars returns the folder with the jars of the server. Maven copies them into the user's cache if
+// they are missing.
+func Jars(ctx context.Context, building func()) (string, error) {
+	root, err := program.Root()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, "test", "support", "zookeeper", "programs", "zookeeper")
+	target, err := program.MavenProject{Dir: dir, Name: "zookeeper"}.Build(ctx, building)
+	return filepath.Join(target, "lib"), err
+}
+
+// Start starts a server and waits until it answers. It is killed when the test ends.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	jars, err := Jars(t.Context(), func() { t.Log("fetching ZooKeeper: once") })
+	if err != nil {
+		t.Fatalf("fetch ZooKeeper: %v", err)
+	}
+	ports := serving.FreePorts(t, 2)
+	s := &Server{Address: fmt.Sprintf("127.0.0.1:%d", ports[0]), t: t, jars: jars, dir: t.TempDir()}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("the log of ZooKeeper:\n%s", s.log.String())
+		}
+	})
+	text := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
+		"maxClientCnxns=0\n", s.dataDir(), ports[0])
+	if o.TLS {
+		s.TLS = newTLS(t, s.dir, ports[1])
+		text += fmt.Sprintf("serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\nsecureClientPort=%d\n"+
+			"secureClientPortAddress=127.0.0.1\nssl.keyStore.location=%s\nssl.trustStore.location=%s\n",
+			ports[1], s.TLS.serverFile, s.TLS.CAFile)
+	}
+	if err := os.WriteFile(s.configFile(), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Launch()
+	return s
+}
+
+func (s *Server) dataDir() string    { return filepath.Join(s.dir, "data") }
+func (s *Server) configFile() string { return filepath.Join(s.dir, "zoo.cfg") }
+
+// newTLS writes the certificates of a new authority to a folder.
+func newTLS(t testing.TB, dir string, port int) *TLS {
+	t.Helper()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	c := &TLS{
+		Address: fmt.Sprintf("127.0.0.1:%d", port), ServerName: "zookeeper.test", CAFile: in("ca.pem"),
+		CertFile: in("client.pem"), KeyFile: in("client-key.pem"), serverFile: in("server.pem"),
+	}
+	ca := pki.Authority("zookeeper")
+	if err := os.WriteFile(c.CAFile, ca.CertificatePEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := ca.Issue(&x509.Certificate{
+		DNSNames: []string{c.ServerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err := server.WriteFiles(in("cert.pem"), in("key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	writeKeyStore(t, c.serverFile, in("cert.pem"), in("key.pem"))
+	client := ca.Issue(&x509.Certificate{
+		DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err := client.WriteFiles(c.CertFile, c.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Launch starts the process if it does not run, and waits until it answers.
+func (s *Server) Launch() {
+	s.t.Helper()
+	if s.process != nil {
+		return
+	}
+	s.process = exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-Dzookeeper.extendedTypesEnabled=true", "-cp", s.jars+"/*",
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.configFile())
+	s.process.Stdout, s.process.Stderr = &s.log, &s.log
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	serving.Eventually(s.t, patience, "ZooKeeper answers", s.ask)
+}
+
+// ask returns an error unless the server answers the command srvr as one that serves clients.
+func (s *Server) ask() error {
+	conn, err := net.DialTimeout("tcp", s.Address, time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("srvr")); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(conn)
+	if err == nil && !strings.Contains(string(answer), "Mode: ") {
+		err = fmt.Errorf("srvr: %q", answer)
+	}
+	return err
+}
+
+// Kill ends the process without a chance to close sessions. It does nothing if it does not run.
+func (s *Server) Kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Kill() // it may have ended
+	_ = s.process.Wait()
+	s.process = nil
+}
+
+// DeleteData deletes the data of a server that does not run.
+func (s *Server) DeleteData() {
+	s.t.Helper()
+	if s.process != nil {
+		s.t.Fatal("the server runs")
+	}
+	if err := os.RemoveAll(s.dataDir()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// SaveData copies the data of a server that does not run to a new folder, for RestoreData.
+func (s *Server) SaveData() string {
+	s.t.Helper()
+	saved := filepath.Join(s.t.TempDir(), "saved")
+	if err := os.CopyFS(saved, os.DirFS(s.dataDir())); err != nil {
+		s.t.Fatal(err)
+	}
+	return saved
+}
+
+// RestoreData replaces the data of a server that does not run with a copy by SaveData.
+func (s *Server) RestoreData(saved string) {
+	s.t.Helper()
+	s.DeleteData()
+	if err := os.CopyFS(s.dataDir(), os.DirFS(saved)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Pause stops the process without ending it: its connections stay open and nothing answers.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume continues a paused process.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) {
+	s.t.Helper()
+	if err := s.process.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// writeKeyStore writes a certificate and its key to one file, as ZooKeeper reads them.
+func writeKeyStore(t testing.TB, file, certFile, keyFile string) {
+	t.Helper()
+	var all bytes.Buffer
+	for _, name := range []string{keyFile, certFile} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	if err := os.WriteFile(file, all.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
