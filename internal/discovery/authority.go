@@ -14,7 +14,7 @@ func (s *server) newAuthority() (*authority.Server, error) {
 	return authority.New(authority.Options{
 		Settings: o.Authority, Namespace: o.Namespace, Revision: o.Revision, ClusterID: o.ClusterID,
 		ServingFiles: ca.FileSource{Certificate: o.TLSCertFile, Key: o.TLSKeyFile, Roots: o.CACertFile},
-		Client:       s.client, ClusterClient: s.clusterClient, UnsyncedClusters: s.unsyncedClusters, Elections: s.elections,
+		Client:       s.client, ClusterClient: s.clusterClient, UnsyncedClusters: s.clusters.Unsynced, Elections: s.elections,
 		Snapshot: s.current.Load, Synced: s.ready.Synced(), SettingsChanged: s.settingsChanged.Changed,
 		Metrics: &s.metrics.Authority, Log: s.logs.Scope("ca"),
 	})
@@ -23,17 +23,11 @@ func (s *server) newAuthority() (*authority.Server, error) {
 // clusterClient returns the client of a cluster by its name or an alias, or nil if the cluster is
 // unknown.
 func (s *server) clusterClient(name string) *kube.Client {
-	id := mesh.ClusterID(name)
-	if cluster, ok := s.options.AliasMap()[id]; ok {
-		id = cluster
-	}
+	id := s.options.ResolveCluster(name)
 	if s.client != nil && id == mesh.ClusterID(s.options.ClusterID) {
 		return s.client
 	}
-	if s.clusters != nil {
-		return s.clusters.Client(id)
-	}
-	return nil
+	return s.clusters.Client(id)
 }
 
 // admit refuses a proxy whose claimed identity differs from the identity that its connection

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/meshpilot/meshpilot/internal/kube/autoregister"
 	"github.com/meshpilot/meshpilot/internal/kube/leader"
@@ -12,12 +11,9 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// workloadFile is the name of the file with registered workloads, in the directory of the mesh's
-// authority.
-const workloadFile = "registered-workloads.json"
-
 // newRegistrar returns the registrar of workloads outside of Kubernetes. It stores their entries in
-// the API server if config objects are read from there, and otherwise in s.registered.
+// the API server if config objects are read from there, and otherwise in s.registered, which is stored
+// in the directory of the mesh's authority.
 func (s *server) newRegistrar() *autoregister.Registrar {
 	o := autoregister.Options{
 		Settings: s.options.Workloads, Instance: s.options.PodName,
@@ -30,10 +26,7 @@ func (s *server) newRegistrar() *autoregister.Registrar {
 	if s.client != nil && s.options.ConfigFromCluster() {
 		o.Store = autoregister.NewKubernetesStore(s.client.Dynamic, s.client.Metadata)
 	} else {
-		s.registered = autoregister.NewMemoryStore()
-		if dir := s.options.Authority.Dir; dir != "" { // Entries survive a restart.
-			s.registered = autoregister.OpenMemoryStoreOrEmpty(filepath.Join(dir, workloadFile), o.Log)
-		}
+		s.registered = autoregister.OpenMemoryStoreIn(s.options.Authority.Dir, o.Log)
 		o.Store = s.registered
 	}
 	return autoregister.New(o)

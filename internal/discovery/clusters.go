@@ -2,10 +2,7 @@ package discovery
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 
-	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	kuberegistry "github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/namespaces"
@@ -19,27 +16,20 @@ import (
 )
 
 // newClusters returns the reader of remote clusters. It returns nil if services are not read from
-// an API server. It returns an error if the in-cluster client for LocalSecrets cannot be created.
+// an API server. It returns an error if the client for their Secrets cannot be created.
 func (s *server) newClusters() (*remote.Clusters, error) {
 	o := s.options
 	if s.client == nil || !o.ServicesFromCluster() {
 		return nil, nil
 	}
-	client := s.client
-	if o.Remote.LocalSecrets && o.Kubernetes.Kubeconfig != "" {
-		config, err := kube.Options{UserAgent: "meshpilot/" + obs.ReadBuild().Version}.RESTConfig()
-		if err != nil {
-			return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
-		}
-		if client, err = kube.NewClient(config); err != nil {
-			return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
-		}
+	client, err := o.SecretsClient(s.client)
+	if err != nil {
+		return nil, err
 	}
-	c := remote.New(remote.Options{
+	return remote.New(remote.Options{
 		Client: client, Namespace: cmp.Or(o.Remote.Namespace, o.Namespace), Local: mesh.ClusterID(o.ClusterID), Timeout: o.Remote.Timeout, AllowedInsecureFields: o.Remote.Insecure,
 		Open: s.openCluster, Log: s.logs.Scope("multicluster"), Metrics: remote.NewMetrics(&s.metrics.Clusters),
-	})
-	return c, nil
+	}), nil
 }
 
 // openCluster returns the source and the converters of a remote cluster. They read its services and
@@ -48,53 +38,22 @@ func (s *server) newClusters() (*remote.Clusters, error) {
 // kinds, so the cluster is in sync without them too.
 func (s *server) openCluster(id mesh.ClusterID, client *kube.Client) remote.Parts {
 	o := s.options
-	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
-	if o.Remote.ReadWorkloadEntries && o.Registry.SelectWorkloadEntries {
-		kinds = append(kinds, api.WorkloadEntry)
-	}
-	if o.Registry.DiscoverGateways {
-		kinds = append(kinds, api.KubernetesGateway)
-	}
 	source := kubesource.New(kubesource.Options{
-		Client: client, Name: "kubernetes/" + string(id), Kinds: kinds, OptionalKinds: []api.Kind{api.WorkloadEntry},
+		Client: client, Name: "kubernetes/" + string(id), Kinds: o.RemoteKinds(), OptionalKinds: []api.Kind{api.WorkloadEntry},
 		Namespaces: o.AppNamespaces(), Revision: o.Revision, Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
+	services := o.ServiceConverter(id, s.recovery)
+	services.Remote = true
 	return remote.Parts{Source: source, Converters: []registry.Converter{
 		namespaces.New(namespaces.Options{Recovery: s.recovery}),
 		serviceentry.New(serviceentry.Options{Cluster: id, SystemNamespace: o.Namespace, Labels: o.Registry.Labels, Recovery: s.recovery}),
-		s.clusterSets.Add(id, kuberegistry.New(kuberegistry.Options{
-			Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
-			ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack, SelectWorkloadEntries: o.Registry.SelectWorkloadEntries,
-			ClusterSet: o.Registry.ClusterSet, Labels: o.Registry.Labels, DiscoverGateways: o.Registry.DiscoverGateways, Remote: true, Recovery: s.recovery,
-		})),
+		s.clusterSets.Add(id, kuberegistry.New(services)),
 	}}
-}
-
-// remoteClusters returns the state of remote clusters, or nil if none are read.
-func (s *server) remoteClusters() []remote.Status {
-	if s.clusters == nil {
-		return nil
-	}
-	return s.clusters.Status()
 }
 
 // clusterSetServices returns the exported and imported services of all known clusters.
 func (s *server) clusterSetServices() []kuberegistry.ClusterSetService {
-	known := []mesh.ClusterID{mesh.ClusterID(s.options.ClusterID)}
-	for _, c := range s.remoteClusters() {
-		known = append(known, c.Cluster)
-	}
-	return s.clusterSets.Services(known)
-}
-
-// unsyncedClusters returns the names of the remote clusters that have never been in sync.
-func (s *server) unsyncedClusters() (list []string) {
-	for _, c := range s.remoteClusters() {
-		if c.State != remote.Synced {
-			list = append(list, string(c.Cluster))
-		}
-	}
-	return list
+	return s.clusterSets.Services(append(s.clusters.IDs(), mesh.ClusterID(s.options.ClusterID)))
 }
 
 // newNames returns the feed that resolves the DNS names of network gateways, or nil if

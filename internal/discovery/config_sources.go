@@ -7,6 +7,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/meshpilot/meshpilot/internal/ingest"
+	"github.com/meshpilot/meshpilot/internal/ingest/source/configsource"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/file"
 	"github.com/meshpilot/meshpilot/internal/ingest/source/xds"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -35,64 +36,34 @@ func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 		s.log.Warn("--configDir is not read, for meshConfig.configSources takes its place; add fs://"+s.options.ConfigDir+" to it to read both",
 			"configDir", s.options.ConfigDir)
 	}
-	var feeds []ingest.Feed
-	seen := map[string]bool{}
-	for i, c := range m.ConfigSources {
-		f, err := s.configSource(c)
-		if err == nil && seen[f.Name()] {
-			err = fmt.Errorf("address %q: is there twice", c.Address)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("meshConfig.configSources[%d].%w", i, err)
-		}
-		seen[f.Name()] = true
-		feeds = append(feeds, f)
-	}
-	return feeds, nil
-}
-
-// configSource returns the feed of one config source. An error begins with the name of the invalid
-// field.
-func (s *server) configSource(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 	o := s.options
-	a, err := xds.ParseAddress(c.Address)
-	if err == nil {
-		switch a.Scheme {
-		case xds.SchemeXDS:
-			return xds.New(c, xds.Options{
-				Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: mesh.ClusterID(o.ClusterID), Domain: o.Domain},
-				Logger: s.logs.Scope("adsc"), Recovery: s.recovery,
-			})
-		case xds.SchemeFile:
-			var f ingest.Feed
-			if f, err = s.fileFeed(a.Path); err == nil {
-				return f, nil
+	return configsource.Open(m.ConfigSources, configsource.Openers{
+		Cluster: func() (ingest.Feed, error) {
+			if s.client == nil {
+				return nil, errors.New("there is no API server: give --kubeconfig, or run in a pod")
 			}
-		case xds.SchemeKubernetes:
-			if s.client != nil {
-				return s.clusterFeed(o.ServicesFromCluster(), true), nil
-			}
-			err = errors.New("there is no API server: give --kubeconfig, or run in a pod")
-		}
-	}
-	return nil, fmt.Errorf("address %q: %w", c.Address, err)
+			return s.clusterFeed(o.ServicesFromCluster(), true), nil
+		},
+		Dir: s.fileFeed,
+		XDS: xds.Options{
+			Node:   xds.Node{Namespace: o.Namespace, PodName: o.PodName, ClusterID: mesh.ClusterID(o.ClusterID), Domain: o.Domain},
+			Logger: s.logs.Scope("adsc"), Recovery: s.recovery,
+		},
+	})
 }
 
+// fileFeed returns the source of the files below a directory. It returns an error if the directory
+// cannot be read.
 func (s *server) fileFeed(dir string) (ingest.Feed, error) {
 	f := file.New(file.Options{Dir: dir, Namespaces: s.options.AppNamespaces(), Logger: s.logs.Scope("file"), Recovery: s.recovery})
 	return f, f.Check()
 }
 
 // newConfigFeed returns the server of this control plane's config objects to other control planes.
-// By default, only the istiod identity of its own namespace may read them.
 func (s *server) newConfigFeed(m *meshconfig.MeshConfig) *feed.Feed {
 	o := s.options
-	clients := o.ConfigClients
-	if clients == nil {
-		clients = []string{fmt.Sprintf("spiffe://%s/ns/%s/sa/istiod", m.TrustDomain, o.Namespace)}
-	}
 	return feed.New(feed.Options{
 		Recovery: s.recovery,
-		Access:   feed.Access{Identities: clients, PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.xdsMetrics,
+		Access:   feed.Access{Identities: o.ConfigReaders(m.TrustDomain), PlainText: o.ConfigPlainText}, Logger: s.logs.Scope("feed"), Metrics: s.xdsMetrics,
 	})
 }

@@ -25,7 +25,7 @@ const readHeaderTimeout = 10 * time.Second
 func (s *server) debugPages() *debug.Pages {
 	o := debug.Options{
 		Snapshot: s.current.Load, Analysis: s.analysisProblems, Conflicts: s.table.Conflicts, Unserved: s.table.Unserved, Proxies: s.pusher, Push: s.pusher.PushAll,
-		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.remoteClusters()) },
+		Cluster: mesh.ClusterID(s.options.ClusterID), Waiting: s.ready.Waiting, Clusters: func() []debug.Cluster { return debug.RemoteClusters(s.clusters.Status()) },
 		ClusterSet: func() []debug.ClusterSetService { return debug.ClusterSetServices(s.clusterSetServices()) },
 		Profile:    s.options.Profile,
 		Now:        time.Now,

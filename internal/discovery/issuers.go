@@ -17,7 +17,7 @@ import (
 func (s *server) newIssuers() (err error) {
 	o, log := s.options.Issuers, s.logs.Scope("security")
 	s.issuers, err = jwks.NewRuleKeys(jwks.RuleKeysOptions{
-		Settings: o, Cache: s.keyCache(), Log: log, OnFetch: s.metrics.CountKeyFetch,
+		Settings: o, Cache: s.options.KeyCache(s.client), Log: log, OnFetch: s.metrics.CountKeyFetch,
 		SourcesOf: func(c *config.Config) map[mesh.KeySource]time.Duration {
 			return authentication.Sources(c, s.options.Features.KeyFetching)
 		},
@@ -27,18 +27,6 @@ func (s *server) newIssuers() (err error) {
 	}
 	s.bundles, err = trustbundle.New(trustbundle.Options{Blocked: o.Blocked, RootsFile: o.RootsFile, Log: log})
 	return err
-}
-
-// issuerKeys is the name of the ConfigMap that caches the keys of token issuers across restarts.
-// Without Kubernetes it is a file in the authority's directory.
-const issuerKeys = "meshpilot-issuer-keys"
-
-// keyCache returns the persistent cache of keys, or nil if there is no place for one.
-func (s *server) keyCache() jwks.KeyCache {
-	if s.client != nil {
-		return jwks.ConfigMapCache{Client: s.client.Kubernetes, Namespace: s.options.Namespace, Name: issuerKeys}
-	}
-	return jwks.CacheInDir(s.options.Authority.Dir, issuerKeys)
 }
 
 // requestKeys requests the keys that the rules of a new snapshot need, and the bundles that its

@@ -13,7 +13,7 @@ import (
 // TestKeysAreKeptInAConfigMap: replicas share one, and none writes over what it has not read.
 func TestKeysAreKeptInAConfigMap(t *testing.T) {
 	c := shared.Start(t)
-	m := jwks.ConfigMapCache{Client: c.Client(t), Namespace: c.Namespace(t, "istio-system", nil), Name: issuerKeys}
+	m := jwks.ConfigMapCache{Client: c.Client(t), Namespace: c.Namespace(t, "istio-system", nil), Name: "meshpilot-issuer-keys"}
 	change := func(text string) error {
 		return m.Update(t.Context(), func(old []byte) []byte { return append(bytes.Clone(old), text...) })
 	}
@@ -55,21 +55,5 @@ func TestKeysAreKeptInAConfigMap(t *testing.T) {
 	cancel()
 	if _, err := m.Load(ended); err == nil {
 		t.Error("an API server that is away has nothing to say, and says it")
-	}
-}
-
-// TestWhereKeysAreKept: with the API server if there is one, beside the authority's files if there are such, or nowhere.
-func TestWhereKeysAreKept(t *testing.T) {
-	o := testOptions(t, t.TempDir())
-	s, err := newServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := s.keyCache(); m != nil {
-		t.Errorf("in %s", m)
-	}
-	s.options.Authority.Dir = "/ca"
-	if m := s.keyCache(); m == nil || m.String() != "file /ca/meshpilot-issuer-keys.json" {
-		t.Errorf("in %v", m)
 	}
 }

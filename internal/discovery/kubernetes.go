@@ -17,18 +17,8 @@ import (
 // both. It adds the source to readiness and health.
 func (s *server) clusterFeed(services, rules bool) ingest.Feed {
 	o := s.options
-	var kinds []api.Kind
-	if services {
-		kinds = append(kubesource.ServiceKinds(), kubesource.ClusterSetKinds()...)
-	}
-	if rules {
-		kinds = append(kinds, kubesource.ConfigKinds()...)
-		if !o.Features.InferencePools {
-			kinds = slices.DeleteFunc(kinds, func(k api.Kind) bool { return k == api.InferencePool })
-		}
-	}
 	f := kubesource.New(kubesource.Options{
-		Client: s.client, Name: o.ClusterFeedName(), Kinds: kinds, Namespaces: o.AppNamespaces(), Revision: o.Revision,
+		Client: s.client, Name: o.ClusterFeedName(), Kinds: o.LocalKinds(services, rules), Namespaces: o.AppNamespaces(), Revision: o.Revision,
 		Logger: s.logs.Scope("kube"), Metrics: kubesource.NewMetrics(&s.metrics.Sources), Recovery: s.recovery,
 	})
 	s.registerSource(f)

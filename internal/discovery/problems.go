@@ -5,8 +5,6 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/analysis"
 	"github.com/meshpilot/meshpilot/internal/ingest"
-	"github.com/meshpilot/meshpilot/internal/model/api"
-	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
@@ -47,12 +45,8 @@ func (s *server) analysisProblems() []config.Problem {
 // unhonoured returns a Problem for each field of an object that has no effect. Whether a ProxyConfig
 // has one depends on whether this control plane injects proxies.
 func (s *server) unhonoured(c *config.Config) []config.Problem {
-	if c.Kind == api.ProxyConfig && !s.injects() {
-		return []config.Problem{{
-			Code:  code.FieldWithoutEffect,
-			Field: "spec", Severity: config.Warning,
-			Reason: "has no effect: it is for proxies that are injected, and nothing is injected here; use the annotation proxy.istio.io/config, or PROXY_CONFIG",
-		}}
+	if !s.injects() {
+		return translate.UnhonouredWithoutInjection(c)
 	}
 	return translate.Unhonoured(c)
 }

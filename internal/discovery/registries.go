@@ -28,14 +28,12 @@ func (s *server) filters() []registry.Converter {
 // and ServiceEntries need Namespaces; the last converter consumes both kinds.
 func (s *server) converters() []registry.Converter {
 	o, id := s.options.Registry, mesh.ClusterID(s.options.ClusterID)
-	services := kube.New(kube.Options{
-		Cluster: id, Domain: s.options.Domain, SystemNamespace: s.options.Namespace,
-		// No controller creates EndpointSlices for pods that are read from files, so the converter
-		// does. An API server has a controller for that.
-		EndpointsFromPods: !s.options.ServicesFromCluster(),
-		ReadyOnly:         o.ReadyOnly, DualStack: o.DualStack, SelectWorkloadEntries: o.SelectWorkloadEntries,
-		ClusterSet: o.ClusterSet, InferencePools: s.options.Features.InferencePools, Labels: o.Labels, DiscoverGateways: o.DiscoverGateways, Recovery: s.recovery,
-	})
+	from := s.options.ServiceConverter(id, s.recovery)
+	// No controller creates EndpointSlices for pods that are read from files, so the converter does.
+	// An API server has a controller for that.
+	from.EndpointsFromPods = !s.options.ServicesFromCluster()
+	from.InferencePools = s.options.Features.InferencePools
+	services := kube.New(from)
 	s.health.AddPendingEndpoints(services.PendingEndpoints)
 	s.clusterSets.Add(id, services)
 	list := []registry.Converter{s.ingresses}

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -13,19 +12,14 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// The default rate limit of status writes.
-const (
-	statusQPS   = 100
-	statusBurst = 500
-)
-
 // newStatus returns the writer of the status of objects, or nil without an API server.
 func (s *server) newStatus() (*status.Writer, error) {
 	if s.client == nil {
 		return nil, nil
 	}
 	o := s.options
-	client, err := s.client.WithRateLimit(cmp.Or(o.Status.Limits.QPS, statusQPS), cmp.Or(o.Status.Limits.Burst, statusBurst))
+	limits := o.Status.Limits.WithDefaults()
+	client, err := s.client.WithRateLimit(limits.QPS, limits.Burst)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +31,7 @@ func (s *server) newStatus() (*status.Writer, error) {
 			Problems: func() (uint64, []config.Problem) { return s.statusProblems(inViews) },
 		},
 		Dynamic: client.Dynamic, Kubernetes: client.Kubernetes,
-		Namespace: o.Namespace, Pod: o.PodName, Revision: o.Revision, Limits: o.Status.Limits,
+		Namespace: o.Namespace, Pod: o.PodName, Revision: o.Revision, Limits: limits,
 		Metrics: status.NewMetrics(&s.metrics.Writes), Log: s.logs.Scope("status"),
 	}), nil
 }

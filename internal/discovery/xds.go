@@ -71,43 +71,27 @@ func (s *server) newADS() *xds.Server {
 
 // openXDSPorts opens the configured xDS ports: one in plain text, and one over TLS if there is a
 // serving certificate. If one cannot be opened, it closes all and returns an error.
-func (s *server) openXDSPorts() (ports []*xds.Port, err error) {
+func (s *server) openXDSPorts() ([]*xds.Port, error) {
 	o := s.options
-	open := func(flag, address string, config *tls.Config) error {
-		p, err := xds.OpenPort(flag, address, xds.Transport{
-			KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout, TLS: config,
-			Limits: o.Limits, Anonymous: !o.Authority.AuthenticateXDS,
-		}, append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(s.metrics.GRPC.UnaryServerInterceptor())}, serve.Interceptors(s.recovery)...)...)
-		if err == nil {
-			ports = append(ports, p)
-		}
-		return err
-	}
-	defer func() {
-		if err != nil {
-			for _, p := range ports {
-				p.Close()
-			}
-		}
-	}()
+	var list []xds.PortAddress
 	if o.GRPCAddr != "" {
-		if err := open("--grpcAddr", o.GRPCAddr, nil); err != nil {
-			return ports, err
-		}
+		list = append(list, xds.PortAddress{Flag: "--grpcAddr", Address: o.GRPCAddr})
 	}
 	if o.SecureGRPCAddr != "" && s.authority.Serving() != nil {
 		config, err := s.secure()
 		if err != nil {
-			return ports, fmt.Errorf("--secureGRPCAddr: %w", err)
+			return nil, fmt.Errorf("--secureGRPCAddr: %w", err)
 		}
-		if err := open("--secureGRPCAddr", o.SecureGRPCAddr, config); err != nil {
-			return ports, err
-		}
+		list = append(list, xds.PortAddress{Flag: "--secureGRPCAddr", Address: o.SecureGRPCAddr, TLS: config})
 	}
-	if len(ports) == 0 {
+	if len(list) == 0 {
 		s.log.Info("no xDS port is open, so no proxy can connect")
 	}
-	return ports, nil
+	interceptors := append([]grpc.ServerOption{grpc.ChainUnaryInterceptor(s.metrics.GRPC.UnaryServerInterceptor())}, serve.Interceptors(s.recovery)...)
+	return xds.OpenPorts(list, xds.Transport{
+		KeepaliveInterval: o.Keepalive.Interval, KeepaliveTimeout: o.Keepalive.Timeout,
+		Limits: o.Limits, Anonymous: !o.Authority.AuthenticateXDS,
+	}, interceptors...)
 }
 
 // secure returns the TLS configuration of the xDS port. Client certificates are optional. They are

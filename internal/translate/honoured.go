@@ -66,6 +66,19 @@ func unhonouredGroup(group *networking.WorkloadGroup) []config.Problem {
 	return list
 }
 
+// UnhonouredWithoutInjection returns the Warnings of Unhonoured for a control plane that injects no
+// proxies: there, a ProxyConfig has no effect at all.
+func UnhonouredWithoutInjection(c *config.Config) []config.Problem {
+	if c.Kind != api.ProxyConfig {
+		return Unhonoured(c)
+	}
+	return []config.Problem{{
+		Code:  code.FieldWithoutEffect,
+		Field: "spec", Severity: config.Warning,
+		Reason: "has no effect: it is for proxies that are injected, and nothing is injected here; use the annotation proxy.istio.io/config, or PROXY_CONFIG",
+	}}
+}
+
 // UnhonouredMesh returns a Warning for each field of a MeshConfig that is set and has no effect,
 // without Key and Origin. A field with its default value is not reported.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -48,7 +49,7 @@ func (o Options) NewClient() (*kube.Client, error) {
 		return nil, nil
 	}
 	config, err := kube.Options{
-		Kubeconfig: k.Kubeconfig, QPS: k.QPS, Burst: k.Burst, UserAgent: "meshpilot/" + obs.ReadBuild().Version,
+		Kubeconfig: k.Kubeconfig, QPS: k.QPS, Burst: k.Burst, UserAgent: userAgent(),
 	}.RESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
@@ -56,8 +57,37 @@ func (o Options) NewClient() (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
+// SecretsClient returns the client that reads the Secrets of remote clusters: client, which NewClient
+// returned, or with a kubeconfig and Remote.LocalSecrets a client of the cluster that runs this pod. It
+// returns an error if that client cannot be created.
+func (o Options) SecretsClient(client *kube.Client) (*kube.Client, error) {
+	if !o.Remote.LocalSecrets || o.Kubernetes.Kubeconfig == "" {
+		return client, nil
+	}
+	config, err := kube.Options{UserAgent: userAgent()}.RESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
+	}
+	if client, err = kube.NewClient(config); err != nil {
+		return nil, fmt.Errorf("LOCAL_CLUSTER_SECRET_WATCHER: %w", err)
+	}
+	return client, nil
+}
+
+// userAgent returns the User-Agent header of requests to API servers.
+func userAgent() string { return "meshpilot/" + obs.ReadBuild().Version }
+
 // ClusterFeedName returns the name of the source that reads the API server.
 func (o Options) ClusterFeedName() string { return "kubernetes/" + o.ClusterID }
+
+// ConfigReaders returns the SPIFFE IDs that may read config objects: ConfigClients, or if that is nil
+// the istiod of the control plane's own namespace.
+func (o Options) ConfigReaders(trustDomain string) []string {
+	if o.ConfigClients != nil {
+		return o.ConfigClients
+	}
+	return []string{fmt.Sprintf("spiffe://%s/ns/%s/sa/istiod", trustDomain, o.Namespace)}
+}
 
 // AppNamespaces returns the namespaces that are read, or nil for all.
 func (o Options) AppNamespaces() []string {
@@ -76,6 +106,12 @@ func (o Options) AliasMap() map[mesh.ClusterID]mesh.ClusterID {
 		}
 	}
 	return m
+}
+
+// ResolveCluster returns the cluster that a name or an alias refers to. The options must be valid.
+func (o Options) ResolveCluster(name string) mesh.ClusterID {
+	id := mesh.ClusterID(name)
+	return cmp.Or(o.AliasMap()[id], id)
 }
 
 // MaxAge returns MaxServerConnectionAge, or 0, which is no limit, for the flag's default of about

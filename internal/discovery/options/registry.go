@@ -1,7 +1,12 @@
 package options
 
 import (
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/kube"
+	kubesource "github.com/meshpilot/meshpilot/internal/ingest/source/kube"
+	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -38,4 +43,44 @@ type Registry struct {
 // DefaultRegistry returns Istio's defaults.
 func DefaultRegistry() Registry {
 	return Registry{SelectWorkloadEntries: true, SelectPods: true, DiscoverGateways: true}
+}
+
+// ServiceConverter returns the options of the converter of a cluster's Kubernetes objects to services.
+// EndpointsFromPods, InferencePools and Remote are not set.
+func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.Options {
+	return kube.Options{
+		Cluster: id, Domain: o.Domain, SystemNamespace: o.Namespace,
+		ReadyOnly: o.Registry.ReadyOnly, DualStack: o.Registry.DualStack,
+		SelectWorkloadEntries: o.Registry.SelectWorkloadEntries, ClusterSet: o.Registry.ClusterSet,
+		Labels: o.Registry.Labels, DiscoverGateways: o.Registry.DiscoverGateways, Recovery: r,
+	}
+}
+
+// LocalKinds returns the kinds that are read from the control plane's own API server: those of its
+// services, its config objects, or both. InferencePools are omitted unless the feature is enabled.
+func (o Options) LocalKinds(services, config bool) []api.Kind {
+	var kinds []api.Kind
+	if services {
+		kinds = append(kubesource.ServiceKinds(), kubesource.ClusterSetKinds()...)
+	}
+	if config {
+		kinds = append(kinds, kubesource.ConfigKinds()...)
+	}
+	if !o.Features.InferencePools {
+		kinds = slices.DeleteFunc(kinds, func(k api.Kind) bool { return k == api.InferencePool })
+	}
+	return kinds
+}
+
+// RemoteKinds returns the kinds that are read from the API servers of remote clusters: services and
+// workloads, and Gateways if they are used as network gateways.
+func (o Options) RemoteKinds() []api.Kind {
+	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
+	if o.Remote.ReadWorkloadEntries && o.Registry.SelectWorkloadEntries {
+		kinds = append(kinds, api.WorkloadEntry)
+	}
+	if o.Registry.DiscoverGateways {
+		kinds = append(kinds, api.KubernetesGateway)
+	}
+	return kinds
 }

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
@@ -9,6 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
+	"github.com/meshpilot/meshpilot/internal/kube"
+	"github.com/meshpilot/meshpilot/internal/kube/leader"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
@@ -18,10 +21,17 @@ func (s *Server) PublishesRoots() bool {
 	return s.issuer != nil && s.o.Elections != nil && s.o.Settings.PublishRoots
 }
 
-// PublishRoots publishes the roots in a cluster while this replica is the leader of a task, until ctx
+// PublishRemoteRoots publishes the roots in a remote cluster while this replica is the leader of the
+// task of that cluster, until ctx ends. Failures are logged; it returns nil.
+func (s *Server) PublishRemoteRoots(ctx context.Context, id mesh.ClusterID, client *kube.Client) error {
+	s.publishAsLeader(ctx, leader.RootCertificates+"-"+strings.ToLower(string(id)), client.Kubernetes)
+	return nil
+}
+
+// publishAsLeader publishes the roots in a cluster while this replica is the leader of a task, until ctx
 // ends. The Lease is in the own cluster. A replica of another control plane that publishes in the
 // same cluster writes the same content. Failures are logged.
-func (s *Server) PublishRoots(ctx context.Context, task string, client kubernetes.Interface) {
+func (s *Server) publishAsLeader(ctx context.Context, task string, client kubernetes.Interface) {
 	log := s.log.With("task", task)
 	err := s.o.Elections.Run(ctx, task, func(ctx context.Context) {
 		if err := s.publishRoots(ctx, client); err != nil {

@@ -142,7 +142,7 @@ func (s *Server) Run(ctx context.Context) error {
 		parts.Go(func() { s.roots.sendRoots(ctx, s.issuer) })
 	}
 	if s.PublishesRoots() {
-		parts.Go(func() { s.PublishRoots(ctx, leader.RootCertificates, s.o.Client.Kubernetes) })
+		parts.Go(func() { s.publishAsLeader(ctx, leader.RootCertificates, s.o.Client.Kubernetes) })
 	}
 	close(s.opened)
 	if s.reloader == nil {

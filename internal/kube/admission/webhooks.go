@@ -19,6 +19,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 	"github.com/meshpilot/meshpilot/internal/kube/webhook"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Certificate is the serving certificate of the webhooks.
@@ -190,9 +191,9 @@ func (w *Webhooks) KeepsRemoteConfigurations() bool {
 
 // KeepRemoteConfigurations maintains the CA bundle of the injection webhooks of a remote cluster
 // until ctx ends.
-func (w *Webhooks) KeepRemoteConfigurations(ctx context.Context, cluster string, client kubernetes.Interface) error {
-	c := w.newConfigurations(client)
-	c.Injection, c.Log = true, c.Log.With("cluster", cluster)
+func (w *Webhooks) KeepRemoteConfigurations(ctx context.Context, id mesh.ClusterID, client *kube.Client) error {
+	c := w.newConfigurations(client.Kubernetes)
+	c.Injection, c.Log = true, c.Log.With("cluster", string(id))
 	return c.Run(ctx)
 }
 

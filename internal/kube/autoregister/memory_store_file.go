@@ -29,10 +29,17 @@ type storedEntry struct {
 	Conditions  []any             `json:"conditions,omitempty"`
 }
 
-// OpenMemoryStoreOrEmpty returns OpenMemoryStore's result. If the file cannot be read, it logs a
-// warning and returns an empty store without a file, because workloads register again.
-func OpenMemoryStoreOrEmpty(file string, log *slog.Logger) *MemoryStore {
-	m, err := OpenMemoryStore(file)
+// memoryFile is the name of the file of a MemoryStore in the directory of the control plane.
+const memoryFile = "registered-workloads.json"
+
+// OpenMemoryStoreIn returns a MemoryStore whose entries are stored in a directory, so that they survive
+// a restart. With dir "" the store is empty and has no file. If the file cannot be read,
+// OpenMemoryStoreIn logs a warning and returns such a store too, because workloads register again.
+func OpenMemoryStoreIn(dir string, log *slog.Logger) *MemoryStore {
+	if dir == "" {
+		return NewMemoryStore()
+	}
+	m, err := OpenMemoryStore(filepath.Join(dir, memoryFile))
 	if err != nil {
 		log.Warn("workloads that were registered before are not known", "error", err)
 		return NewMemoryStore()

@@ -35,7 +35,8 @@ type Limits struct {
 	Interval time.Duration
 }
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns the limits with the default of each that is 0.
+func (l Limits) WithDefaults() Limits {
 	return Limits{
 		QPS:      cmp.Or(l.QPS, 100),
 		Burst:    cmp.Or(l.Burst, 500),

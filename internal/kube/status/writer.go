@@ -59,7 +59,7 @@ func New(o Options) *Writer {
 	if o.Timing == (Timing{}) {
 		o.Timing = DefaultTiming()
 	}
-	o.Limits = o.Limits.withDefaults()
+	o.Limits = o.Limits.WithDefaults()
 	return &Writer{Options: o}
 }
 

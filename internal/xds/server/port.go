@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,7 +30,33 @@ func OpenPort(flag, address string, t Transport, options ...grpc.ServerOption) (
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	return &Port{GRPC: grpc.NewServer(append(options, ServerOptions(t)...)...), Secure: t.TLS != nil, flag: flag, listener: l}, nil
+	all := append(options[:len(options):len(options)], ServerOptions(t)...)
+	return &Port{GRPC: grpc.NewServer(all...), Secure: t.TLS != nil, flag: flag, listener: l}, nil
+}
+
+// PortAddress is an address that OpenPorts opens. Flag is the flag that sets it. If TLS is nil, the
+// port is in plain text.
+type PortAddress struct {
+	Flag, Address string
+	TLS           *tls.Config
+}
+
+// OpenPorts opens a port for each address, with the Transport t and the TLS of the address. If one
+// cannot be opened, it closes the others and returns an error.
+func OpenPorts(list []PortAddress, t Transport, options ...grpc.ServerOption) ([]*Port, error) {
+	var ports []*Port
+	for _, a := range list {
+		t.TLS = a.TLS
+		p, err := OpenPort(a.Flag, a.Address, t, options...)
+		if err != nil {
+			for _, open := range ports {
+				open.Close()
+			}
+			return nil, err
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
 }
 
 // Close closes a port that ServePorts has not served.

@@ -40,8 +40,11 @@ type Status struct {
 }
 
 // Status returns the status of each cluster, sorted by name. A cluster that is not in sync in time
-// is TimedOut.
+// is TimedOut. It returns nil if c is nil.
 func (c *Clusters) Status() []Status {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := make([]Status, 0, len(c.statuses))
@@ -58,8 +61,30 @@ func (c *Clusters) Status() []Status {
 	return list
 }
 
-// Client returns the client of a remote cluster, or nil if the cluster is unknown.
+// IDs returns the names of the clusters, sorted. It returns nil if c is nil.
+func (c *Clusters) IDs() (list []mesh.ClusterID) {
+	for _, s := range c.Status() {
+		list = append(list, s.Cluster)
+	}
+	return list
+}
+
+// Unsynced returns the names of the clusters that have never been in sync, sorted. It returns nil if
+// c is nil.
+func (c *Clusters) Unsynced() (list []string) {
+	for _, s := range c.Status() {
+		if s.State != Synced {
+			list = append(list, string(s.Cluster))
+		}
+	}
+	return list
+}
+
+// Client returns the client of a remote cluster, or nil if the cluster is unknown or c is nil.
 func (c *Clusters) Client(id mesh.ClusterID) *kube.Client {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clients[id]
