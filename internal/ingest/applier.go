@@ -5,11 +5,16 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// Build returns the snapshot of a complete batch. The batch passes through the filters and
-// converters of the Options, as in Run, and is applied to their Builder. Feeds, Publish and the other
-// callbacks are not used.
-func Build(o Options, batch mesh.Batch) *snapshot.Snapshot {
-	p := newPipeline(o)
-	s, _ := o.Builder.Apply(p.convert(batch)...)
-	return s
+// Applier is the pipeline of Run without feeds: its caller sends the batches and waits for each
+// snapshot. It must be used by one goroutine at a time.
+type Applier struct{ pipeline *pipeline }
+
+// NewApplier returns an Applier with the filters, the converters and the Builder of o. Feeds, Publish and
+// the other callbacks are not used.
+func NewApplier(o Options) *Applier { return &Applier{newPipeline(o)} }
+
+// Apply passes a batch through the filters and converters, applies it to the Builder, and returns the
+// resulting snapshot and its difference from the previous one.
+func (a *Applier) Apply(batch mesh.Batch) (*snapshot.Snapshot, snapshot.Delta) {
+	return a.pipeline.Builder.Apply(a.pipeline.convert(batch)...)
 }

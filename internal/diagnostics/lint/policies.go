@@ -16,6 +16,7 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 	typev1beta1 "istio.io/api/type/v1beta1"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/static"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/code"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -221,7 +222,7 @@ func (r *analysisRun) hasNamespace(pattern string) bool {
 
 // checkRegistries reports registries in MeshNetworks that no known cluster has.
 func (r *analysisRun) checkRegistries() {
-	known := map[string]bool{clusterName: true}
+	known := map[string]bool{static.Cluster: true}
 	for _, o := range r.ofKind(api.Secret) {
 		if o.meta.Labels["istio/multiCluster"] == "true" {
 			secret := decodeAs[struct {
