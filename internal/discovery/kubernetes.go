@@ -79,7 +79,7 @@ func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	if s.options.ServicesFromCluster() && !fromCluster {
 		config = append(config, s.clusterFeed(true, false))
 	}
-	if config, err = s.options.AppendRegistryFeeds(config, s.logs, s.metrics); err != nil {
+	if config, err = s.options.AppendRegistryFeeds(config, s.logs, s.metrics, s.recovery); err != nil {
 		return err
 	}
 	if len(config) == 0 && slices.Contains(s.options.Registries, "Kubernetes") {

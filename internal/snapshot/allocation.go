@@ -74,7 +74,7 @@ func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.Ser
 				note(pool.Release(a))
 			}
 		}
-		if now != nil && now.Allocates && len(now.Addresses) == 0 && now.Provider == mesh.External {
+		if now != nil && now.Allocates && len(now.Addresses) == 0 && now.Provider.IsEntry() {
 			note(
 				pool.Set(
 					vip.Request{Key: vipKey(k), Created: now.Created, Wanted: pool.requestedAddress(now.Allocated)},

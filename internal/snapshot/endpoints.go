@@ -107,7 +107,7 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	}
 	var all []*mesh.Endpoint
 	for _, s := range e.shards.Get(k) {
-		if s.Key.Provider != mesh.External && svc.Provider != mesh.External {
+		if !s.Key.Provider.IsEntry() && !svc.Provider.IsEntry() {
 			all = append(all, s.Endpoints...)
 		}
 	}

@@ -17,11 +17,11 @@ func (e *edit) entryEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	var all []*mesh.Endpoint
 	claims := e.definitions.byKey[svc.ServiceKey]
 	for i, part := range claims {
-		if part.Provider != mesh.External {
+		if !part.Provider.IsEntry() {
 			continue
 		}
 		list := e.listedEndpoints(part)
-		if svc.Provider != mesh.External || !sameSelector(part, svc) {
+		if !svc.Provider.IsEntry() || !sameSelector(part, svc) {
 			list = append(list, e.workloads.selectedEndpoints(part)...)
 		}
 		if len(list) == 0 {
@@ -93,7 +93,7 @@ func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Servi
 }
 
 // acceptsAddress reports whether an endpoint of the service can have this address, given its
-// resolution: an IP address, for DNS also a name, for Static services of External provider also a
+// resolution: an IP address, for DNS also a name, for Static services of ServiceEntries also a
 // socket. An empty address is accepted only for Static services. It means that the endpoint is
 // reached through the gateways of its network, by EDS.
 func acceptsAddress(svc *mesh.Service, address string) bool {
@@ -102,7 +102,7 @@ func acceptsAddress(svc *mesh.Service, address string) bool {
 	switch svc.Resolution {
 	case mesh.Static:
 		// a Kubernetes Service needs a port, which a socket does not have
-		return ip || address == "" || socket && svc.Provider == mesh.External
+		return ip || address == "" || socket && svc.Provider.IsEntry()
 	case mesh.DNS, mesh.DNSRoundRobin:
 		return address != "" && !socket
 	case mesh.Passthrough:

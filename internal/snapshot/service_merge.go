@@ -64,9 +64,9 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 		j.cloneLists()
 		j.addClusterAddresses(s)
 		j.merged.Accounts = appendNew(j.merged.Accounts, s.Accounts)
-	case s.Provider != mesh.External:
+	case !s.Provider.IsEntry():
 		// Users cannot fix definitions of other registries, so no Problem is reported.
-	case j.first.Provider != mesh.External:
+	case !j.first.Provider.IsEntry():
 		j.addProblem(
 			s,
 			"spec.hosts",

@@ -152,7 +152,7 @@ func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	switch {
 	case p.TargetName != "":
 		return cmp.Or(w.Ports[p.TargetName], w.ContainerPorts[p.TargetName])
-	case s.Provider == mesh.External:
+	case s.Provider.IsEntry():
 		return cmp.Or(w.Ports[p.Name], w.ContainerPorts[p.Name], p.Target, p.Number)
 	default:
 		return cmp.Or(w.Ports[p.Name], p.Target, p.Number)

@@ -18,8 +18,7 @@ import (
 // service comes from. The control plane shows it as the provider of the service and its endpoints.
 const PlatformAnnotation = "adapter.meshpilot.io/platform"
 
-// ServiceAnnotation is the annotation of a ServiceEntry with ServiceKey.Name, if the name of the
-// ServiceEntry differs from it.
+// ServiceAnnotation is the annotation of a ServiceEntry with ServiceKey.Name.
 const ServiceAnnotation = "adapter.meshpilot.io/service"
 
 // Entry is a ServiceEntry with its metadata.
@@ -32,23 +31,19 @@ type Entry struct {
 
 // NewEntry converts a service to a ServiceEntry. platform is the name of the platform: "Marathon".
 //
-// Invalid hosts, ports, addresses and instances are left out, each with an error that names the field
-// ("instances[web-1].address: …"). Spec is nil if no valid host or no valid port is left, if the
+// Invalid hosts, ports, addresses and instances are left out, each with a FieldError. Spec is nil if no valid host or no valid port is left, if the
 // namespace is invalid, or if the service exceeds a limit (MaxInstances, MaxHosts, MaxPorts).
 //
 // Only healthy instances become endpoints. The resolution is STATIC, or DNS if the address of an
 // instance is a DNS name. Endpoints are in the order of instance IDs.
-func NewEntry(platform string, s Service) (Entry, []error) {
+func NewEntry(platform string, s Service) (Entry, []FieldError) {
 	r := entryReader{service: &s}
 	e := Entry{
 		Namespace:   cmp.Or(s.Namespace, DefaultNamespace),
-		Name:        EntryName(s.Name),
+		Name:        EntryName(platform, s.Name),
 		Labels:      maps.Clone(s.Labels),
-		Annotations: map[string]string{PlatformAnnotation: platform},
+		Annotations: map[string]string{PlatformAnnotation: platform, ServiceAnnotation: s.Name},
 		Created:     s.Created,
-	}
-	if e.Name != s.Name {
-		e.Annotations[ServiceAnnotation] = s.Name
 	}
 	if !isLabel(e.Namespace) {
 		r.refuse("namespace", "%q is not a DNS label", e.Namespace)
@@ -83,39 +78,46 @@ const (
 	MaxInstances = 100_000
 )
 
-// EntryName returns the name of the ServiceEntry of a service: the service's own name if that is
-// valid, else its valid characters and a hash, so that different names stay different.
-func EntryName(name string) string {
-	const most = 253
+// EntryName returns the name of the ServiceEntry of a service: "marathon-web". If that is no valid
+// name, it has the valid characters of it and a hash, so that different services have different
+// names.
+func EntryName(platform, service string) string {
+	const most = 50
+	name := strings.ToLower(platform) + "-" + service
 	if len(name) <= most && isHost(name) && !strings.Contains(name, "_") {
 		return name
 	}
 	hash := sha256.Sum256([]byte(name))
 	valid := strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
 			return c
-		case c >= 'A' && c <= 'Z':
-			return c - 'A' + 'a'
-		default:
-			return '-'
 		}
-	}, name[:min(len(name), 50)])
+		return '-'
+	}, strings.ToLower(name[:min(len(name), most)]))
 	if valid = strings.Trim(valid, "-"); valid == "" {
 		valid = "service"
 	}
 	return valid + "-" + hex.EncodeToString(hash[:5])
 }
 
+// FieldError is a problem of one field of a Service.
+type FieldError struct {
+	Field  string // "instances[web-1].address"
+	Reason string
+}
+
+// Error returns "FIELD: REASON".
+func (e FieldError) Error() string { return e.Field + ": " + e.Reason }
+
 // entryReader converts one service and collects its problems.
 type entryReader struct {
 	service  *Service
-	problems []error
+	problems []FieldError
 	refused  bool
 }
 
 func (r *entryReader) addProblem(field, format string, args ...any) {
-	r.problems = append(r.problems, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
+	r.problems = append(r.problems, FieldError{field, fmt.Sprintf(format, args...)})
 }
 
 // refuse adds a problem because of which the service cannot be used at all.

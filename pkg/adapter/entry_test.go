@@ -35,8 +35,8 @@ func TestNewEntry(t *testing.T) {
 		t.Fatalf("a valid service has problems: %v", problems)
 	}
 	want := adapter.Entry{
-		Namespace: "shop", Name: "web", Labels: map[string]string{"team": "a"},
-		Annotations: map[string]string{adapter.PlatformAnnotation: "Marathon"},
+		Namespace: "shop", Name: "marathon-web", Labels: map[string]string{"team": "a"},
+		Annotations: map[string]string{adapter.PlatformAnnotation: "Marathon", adapter.ServiceAnnotation: "web"},
 		Spec: &networking.ServiceEntry{
 			Hosts: []string{"web.shop.example", "web.example"}, Addresses: []string{"240.0.0.1"},
 			SubjectAltNames: []string{"web.internal"},
@@ -111,13 +111,13 @@ func TestNewEntryProblems(t *testing.T) {
 
 func TestEntryName(t *testing.T) {
 	for _, valid := range []string{"web", "web.shop-1"} {
-		if got := adapter.EntryName(valid); got != valid {
+		if got := adapter.EntryName("P", valid); got != "p-"+valid {
 			t.Errorf("EntryName(%q) = %q", valid, got)
 		}
 	}
 	seen := map[string]string{}
 	for _, name := range []string{"/team/web", "/team-web", "Team/web", "a_b", "A_b", "日本", "", strings.Repeat("a", 300), strings.Repeat("a", 301)} {
-		got := adapter.EntryName(name)
+		got := adapter.EntryName("P", name)
 		if other, found := seen[got]; found || len(got) > 63 || strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			t.Errorf("EntryName(%q) = %q, as for %q", name, got, other)
 		}

@@ -33,10 +33,10 @@ type Sink interface {
 	// is unknown.
 	Delete(key ServiceKey)
 	// Synced marks that every existing service was reported since Watch began. Until then, services and
-	// instances that earlier calls of Watch reported stay, whatever Set and Delete report. Synced
-	// removes those that were not reported, unless a large share of all is missing: then they are
-	// held, because a server that lost its data answers in the same way. After Synced, Set and Delete
-	// apply at once.
+	// instances that only earlier calls of Watch reported stay. Synced removes those that were not
+	// reported, unless a large share of all instances is missing: then they are held, because a server
+	// that lost its data answers in the same way. After Synced, and for services and instances that
+	// this call of Watch reported, Set and Delete apply at once.
 	Synced()
 	// Report sets the problem of a service that cannot be read or converted, or clears it if err is
 	// nil. The service stays as it is, and is not removed by Synced if Report was called with an error

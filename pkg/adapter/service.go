@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,10 +12,10 @@ import (
 type ServiceKey struct {
 	// Namespace is the namespace of the service in the mesh. It decides which rules and policies
 	// apply, and is a part of the identities of the instances. If empty, it is "default".
-	Namespace string
+	Namespace string `json:"namespace,omitempty"`
 	// Name is the platform's name of the service, unique in the namespace. Every text is allowed;
 	// the name of the ServiceEntry is derived from it.
-	Name string
+	Name string `json:"name"`
 }
 
 // String returns "namespace/name".
@@ -31,68 +32,68 @@ const DefaultNamespace = "default"
 // Service is a service of a platform with all of its instances. A Service that was passed to a Sink
 // must not be changed.
 type Service struct {
-	ServiceKey
+	ServiceKey `json:",inline"`
 	// Hosts are the DNS names that callers use, at least one. The names after the first one are
 	// aliases: they have the same ports, addresses and instances.
-	Hosts []string
+	Hosts []string `json:"hosts"`
 	// Ports are the ports that callers use, at least one.
-	Ports []Port
+	Ports []Port `json:"ports"`
 	// Addresses are the virtual IP addresses or CIDRs of the service, if it has any. A TCP service
 	// should have one: without it, its port is captured for all addresses.
-	Addresses []string
+	Addresses []string `json:"addresses,omitempty"`
 	// Labels are labels of the service.
-	Labels map[string]string
+	Labels map[string]string `json:"labels,omitempty"`
 	// Instances are the running instances. A service without instances exists: callers receive
 	// status 503 from their proxy instead of an unknown host.
-	Instances []Instance
+	Instances []Instance `json:"instances"`
 	// SubjectAltNames are the names of which a server certificate of an instance must contain one, if a
 	// DestinationRule has callers originate TLS and names none itself.
-	SubjectAltNames []string
+	SubjectAltNames []string `json:"subjectAltNames,omitempty"`
 	// External marks a service outside of the mesh, whose instances have no proxies.
-	External bool
+	External bool `json:"external,omitempty"`
 	// Created is when the service was created, or zero if the platform does not know. If several
 	// objects define one host, the oldest takes precedence.
-	Created time.Time
+	Created time.Time `json:"created,omitzero"`
 }
 
 // Port is a port of a service.
 type Port struct {
 	// Name identifies the port within the service: "http". Instance.Ports refers to it.
-	Name string
+	Name string `json:"name"`
 	// Number is the port that callers use. It should not change, so a platform that assigns random
 	// ports to instances needs a fixed one here.
-	Number uint32
+	Number uint32 `json:"number"`
 	// Protocol is a name that ServiceEntries accept: HTTP, HTTP2, GRPC, HTTPS, TLS, TCP, MONGO, … If
 	// empty, proxies detect it.
-	Protocol string
+	Protocol string `json:"protocol,omitempty"`
 	// TargetPort is the port of instances that do not set their own (default: Number).
-	TargetPort uint32
+	TargetPort uint32 `json:"targetPort,omitempty"`
 }
 
 // Instance is a running instance of a service.
 type Instance struct {
 	// ID identifies the instance within its service, for problems and for the guard against removals.
 	// If the platform has no identifiers, use the address and port.
-	ID string
+	ID string `json:"id"`
 	// Address is an IP address, or a DNS name, which proxies then resolve. It may be empty if Network
 	// is set: the instance is reached through the gateways of that network.
-	Address string
+	Address string `json:"address,omitempty"`
 	// Ports are the instance's own port numbers by Port.Name. A port that is not named has the
 	// number Port.TargetPort.
-	Ports map[string]uint32
+	Ports map[string]uint32 `json:"ports,omitempty"`
 	// Labels are the labels that subsets select, such as "version".
-	Labels map[string]string
+	Labels map[string]string `json:"labels,omitempty"`
 	// Weight is the share of traffic relative to other instances (default 1).
-	Weight uint32
+	Weight uint32 `json:"weight,omitempty"`
 	// Locality is "region/zone/subzone", or a beginning of it.
-	Locality string
+	Locality string `json:"locality,omitempty"`
 	// Network is the network of the address, if other networks cannot reach it directly.
-	Network string
+	Network string `json:"network,omitempty"`
 	// ServiceAccount is the workload's service account, if it has a proxy with a certificate. Callers
 	// then use mutual TLS and verify the identity spiffe://DOMAIN/ns/NAMESPACE/sa/ACCOUNT.
-	ServiceAccount string
+	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// Health is whether the instance may receive traffic.
-	Health Health
+	Health Health `json:"health,omitzero"`
 }
 
 // Health is whether an instance may receive traffic.
@@ -117,6 +118,25 @@ func (h Health) String() string {
 	default:
 		return "unhealthy"
 	}
+}
+
+// MarshalText returns String().
+func (h Health) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText parses what MarshalText returns. The empty text is Healthy; it returns an error for
+// any other.
+func (h *Health) UnmarshalText(text []byte) error {
+	for _, known := range []Health{Healthy, Unhealthy, Draining} {
+		if string(text) == known.String() {
+			*h = known
+			return nil
+		}
+	}
+	if len(text) > 0 {
+		return fmt.Errorf("health %q: want healthy, unhealthy or draining", text)
+	}
+	*h = Healthy
+	return nil
 }
 
 // Equal reports whether two services are equal, apart from the order of instances.

@@ -78,6 +78,7 @@ type Metrics struct {
 
 	Clusters ClusterMetrics
 	Consul   ConsulMetrics
+	Platform PlatformMetrics
 	Sources  SourceMetrics
 	Writes   WriteMetrics
 
@@ -130,6 +131,7 @@ func NewMetrics() *Metrics {
 		"Failed fetches of the keys of a token issuer.")
 	m.Clusters.registerIn(&m.table)
 	m.Consul.registerIn(&m.table)
+	m.Platform.registerIn(&m.table)
 	m.Sources.registerIn(&m.table)
 	m.Writes.registerIn(&m.table)
 	m.Authority.registerIn(&m.table)

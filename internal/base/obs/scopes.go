@@ -47,6 +47,7 @@ func otherScopes() map[string]string {
 		"feed":          "Configuration over xDS for other control planes.",
 		"injection":     "Injection of sidecars into pods.",
 		"kube":          "What is read from API servers.",
+		"platform":      "What is read from platforms such as ZooKeeper.",
 		"leader":        "Which replica leads which task.",
 		"gateway":       "Deployment of gateways, and their GatewayClasses.",
 		"multicluster":  "Remote clusters and their Secrets.",

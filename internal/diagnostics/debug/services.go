@@ -138,7 +138,7 @@ func newService(s *mesh.Service) Service {
 		Resolution:   resolutionNumber(s.Resolution),
 		MeshExternal: s.MeshExternal,
 	}
-	if s.Provider == mesh.External {
+	if s.Provider.IsEntry() {
 		out.Attributes.Name = string(s.Host)
 	}
 	for _, to := range s.ExportTo {

@@ -14,20 +14,13 @@ import (
 // registryConsul is the value of --registries that selects Consul.
 const registryConsul = "Consul"
 
-// AppendRegistryFeeds appends the sources of the registries beside Kubernetes that Registries selects.
-// It returns an error if the settings of one are invalid.
-func (o Options) AppendRegistryFeeds(list []ingest.Feed, logs *obs.Logs, m *obs.Metrics) ([]ingest.Feed, error) {
-	if !slices.Contains(o.Registries, registryConsul) {
-		return list, nil
-	}
-	source, err := consul.New(consul.Options{Settings: o.Consul, Logger: logs.Scope("consul"), Metrics: &m.Consul})
-	if err != nil {
-		return nil, err
-	}
-	return append(list, source), nil
+// consulFeed returns the source of Consul.
+func (o Options) consulFeed(logs *obs.Logs, m *obs.Metrics) (ingest.Feed, error) {
+	return consul.New(consul.Options{Settings: o.Consul, Logger: logs.Scope("consul"), Metrics: &m.Consul})
 }
 
-// AppendRegistryConverters appends the converters of these registries.
+// AppendRegistryConverters appends the converters of the registries whose objects are not
+// ServiceEntries.
 func (o Options) AppendRegistryConverters(list []registry.Converter, r *recovery.Recorder) []registry.Converter {
 	if !slices.Contains(o.Registries, registryConsul) {
 		return list

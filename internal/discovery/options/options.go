@@ -60,10 +60,13 @@ type Options struct {
 	Allocation snapshot.Allocation
 	// Features are the settings that Istio's control plane reads from environment variables.
 	Features snapshot.Features
-	// Registries are the platforms from which services are read: Kubernetes, Consul, Mock.
+	// Registries are the platforms from which services are read: Kubernetes, Consul, or a name of
+	// platformRegistries.
 	Registries []string
 	// Consul configures how services are read from Consul, if Registries contains it.
 	Consul consul.Settings
+	// Platforms configure the other platforms that Registries contains.
+	Platforms Platforms
 	// Kubernetes selects the API server that is read. With ConfigDir, config objects are read from
 	// files and services from the API server.
 	Kubernetes Kubernetes
@@ -182,6 +185,7 @@ func Defaults() Options {
 		Allocation: snapshot.DefaultAllocation(),
 		Remote:     remote.DefaultSettings(),
 		Consul:     consul.DefaultSettings(),
+		Platforms:  DefaultPlatforms(),
 		Authority:  authority.DefaultSettings(),
 		Webhooks:   admission.Settings{Inject: true},
 		Status:     status.Settings{Conditions: true},

@@ -74,13 +74,13 @@ func (o Options) validateSources() []error {
 	var errs []error
 	for _, r := range o.Registries {
 		switch r {
-		case "Mock", "Kubernetes":
+		case "Kubernetes":
 		case registryConsul:
 			if err := o.Consul.Validate(); err != nil {
 				errs = append(errs, err)
 			}
 		default:
-			errs = append(errs, fmt.Errorf("--registries %q: want Kubernetes, Consul or Mock", r))
+			errs = append(errs, o.validatePlatform(r))
 		}
 	}
 	if o.ConfigDir != "" {

@@ -15,7 +15,7 @@ import (
 func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Shard) mesh.Hostname { return s.Service.Host },
-		func(a, b *mesh.Shard) bool { return a.Hash == b.Hash },
+		func(a, b *mesh.Shard) (equal, same bool) { return a.Hash == b.Hash, a.Key == b.Key },
 		func(op mesh.Op, s *mesh.Shard) {
 			if op == mesh.Delete {
 				s = &mesh.Shard{Service: s.Service, Key: s.Key}
@@ -29,7 +29,7 @@ func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Ba
 func AppendServices(out mesh.Batch, source string, old, now []*mesh.Service) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Service) mesh.Hostname { return s.Host },
-		func(a, b *mesh.Service) bool { return a.Hash == b.Hash },
+		func(a, b *mesh.Service) (equal, same bool) { return a.Hash == b.Hash, a.Provider == b.Provider },
 		func(op mesh.Op, s *mesh.Service) {
 			if op == mesh.Delete {
 				s = &mesh.Service{
@@ -55,11 +55,12 @@ func AppendProblems(out mesh.Batch, source, scope string, old, now []config.Prob
 }
 
 // diffByHost calls emit with Delete for each element that is only in old, and with Upsert for each
-// new or changed one.
+// new or changed one. compare reports whether two elements are equal, and whether they have the same
+// identity, so that an Upsert of one replaces the other; otherwise the old one is deleted first.
 func diffByHost[T any](
 	old, now []*T,
 	host func(*T) mesh.Hostname,
-	equal func(a, b *T) bool,
+	compare func(a, b *T) (equal, same bool),
 	emit func(mesh.Op, *T),
 ) {
 	for len(old) > 0 || len(now) > 0 {
@@ -71,7 +72,11 @@ func diffByHost[T any](
 			emit(mesh.Upsert, now[0])
 			now = now[1:]
 		default:
-			if !equal(old[0], now[0]) {
+			equal, same := compare(old[0], now[0])
+			if !same {
+				emit(mesh.Delete, old[0])
+			}
+			if !equal {
 				emit(mesh.Upsert, now[0])
 			}
 			old, now = old[1:], now[1:]

@@ -32,15 +32,20 @@ const (
 	Alias Resolution = "ALIAS"
 )
 
-// Provider is the kind of registry of a service or endpoint.
+// Provider is the kind of registry of a service or endpoint. A service from a ServiceEntry that a
+// platform reported has the name of the platform ("ZooKeeper").
 type Provider string
 
-// The providers.
+// The providers that are not names of platforms.
 const (
 	Kubernetes Provider = "Kubernetes"
 	External   Provider = "External" // ServiceEntry and WorkloadEntry
 	Consul     Provider = "Consul"
 )
+
+// IsEntry reports whether services of the provider are made from ServiceEntries, which users or
+// platforms wrote.
+func (p Provider) IsEntry() bool { return p != "" && p != Kubernetes && p != Consul }
 
 // ServiceKey identifies a service. The same hostname in several namespaces (ServiceEntries) is
 // several services.

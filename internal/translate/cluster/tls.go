@@ -119,7 +119,7 @@ func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 		common.TlsCertificateSdsSecretConfigs = []*tlsv3.SdsSecretConfig{certificate.Secret(own)}
 	}
 	names := t.tls.GetSubjectAltNames()
-	if len(names) == 0 && t.service != nil && t.service.Provider == mesh.External {
+	if len(names) == 0 && t.service != nil && t.service.Provider.IsEntry() {
 		names = t.service.Accounts
 	}
 	skip := t.acceptsAny(names)

@@ -34,9 +34,13 @@ func TestConformance(t *testing.T) {
 			one(passthroughEntry, "resolution: NONE", "resolution: DYNAMIC_DNS"),
 			one(selectingEntry, "name: vms", "name: vms, labels: {networking.istio.io/enable-autoallocate-ip: 'false'}"),
 			one(passthroughEntry, "443", "8443"),
+			one(staticEntry, "labels: {team: data}", "labels: {team: data}, annotations: {adapter.meshpilot.io/platform: Marathon}"),
 		},
 		Same: mesh.Batch{
 			one(staticEntry, "labels: {team: data}", "labels: {team: data}, annotations: {example.com/note: x}"),
+			// not names of platforms
+			one(staticEntry, "labels: {team: data}", "labels: {team: data}, annotations: {adapter.meshpilot.io/platform: Kubernetes}"),
+			one(staticEntry, "labels: {team: data}", "labels: {team: data}, annotations: {adapter.meshpilot.io/platform: 'a/b'}"),
 			one(dnsEntry, "[www.example.com, api.example.com]", "[API.example.com, www.example.com]"),
 			one(workloadEntry, "name: vm-1", "name: vm-1, annotations: {of: the object}"),
 			// which the spec has too

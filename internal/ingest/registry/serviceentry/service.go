@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
 // reader converts one object and collects its Problems.
@@ -30,8 +31,9 @@ func (r *reader) addProblem(severity config.Severity, field, format string, args
 // service, and all of them have the same addresses, ports and endpoints. Endpoints beside a
 // workloadSelector are ignored with a Problem.
 func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *converted) {
+	provider := providerOf(r.object)
 	base := mesh.Service{
-		Provider:            mesh.External,
+		Provider:            provider,
 		Cluster:             r.options.Cluster,
 		Name:                r.object.Name,
 		Addresses:           r.virtualAddresses(spec),
@@ -69,7 +71,7 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 			endpoints = r.hostEndpoints(host, base.Ports)
 		}
 		if len(endpoints) > 0 {
-			key := mesh.ShardKey{Provider: mesh.External, Cluster: r.options.Cluster, Object: r.object.Key}
+			key := mesh.ShardKey{Provider: provider, Cluster: r.options.Cluster, Object: r.object.Key}
 			into.shards = append(
 				into.shards,
 				mesh.Shard{Service: s.ServiceKey, Key: key, Endpoints: endpoints}.Sealed(),
@@ -77,6 +79,25 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 		}
 	}
 }
+
+// providerOf returns the provider of a ServiceEntry's services: the platform that reported it, which
+// is in its annotation, or External. An invalid annotation, or one with the name of a registry that
+// is not made of ServiceEntries, has no effect.
+func providerOf(object *config.Config) mesh.Provider {
+	platform := mesh.Provider(object.Annotations[adapter.PlatformAnnotation])
+	if len(platform) > maxProvider || !platform.IsEntry() {
+		return mesh.External
+	}
+	for _, c := range []byte(platform) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return mesh.External
+		}
+	}
+	return platform
+}
+
+// maxProvider limits the length of the name of a platform.
+const maxProvider = 63
 
 // validHosts returns the valid hosts in lower case, sorted and without duplicates. Others are
 // reported as Problems, as is the lack of any.

@@ -1,0 +1,13 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/discovery/options"
+)
+
+// addPlatformFlags adds the flags of the platforms beside Kubernetes and Consul.
+func addPlatformFlags(fs *pflag.FlagSet, p *options.Platforms) {
+	fs.StringVar(&p.Mock.Dir, "mockRegistryDir", p.Mock.Dir,
+		"directory of YAML or JSON files with services, for --registries Mock; watched")
+}

@@ -1,0 +1,97 @@
+package options
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/base/recovery"
+	"github.com/meshpilot/meshpilot/internal/ingest"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/mock"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/platform"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
+)
+
+// Platforms are the settings of the platforms that run as an adapter.Platform, by platform.
+type Platforms struct {
+	Mock mock.Settings
+}
+
+// DefaultPlatforms returns the settings without flags.
+func DefaultPlatforms() Platforms {
+	return Platforms{}
+}
+
+// platformRegistry is a value of --registries that selects an adapter.Platform.
+type platformRegistry struct {
+	// name is the value, and the provider of the platform's services.
+	name string
+	// address is shown in logs and debug pages.
+	address string
+	// validate returns an error that names each invalid flag. It opens no connection.
+	validate func() error
+	// open returns the platform. It opens no connection.
+	open func(*slog.Logger) (adapter.Platform, error)
+}
+
+// platformRegistries returns all platforms that --registries can select beside Kubernetes and
+// Consul.
+func (o Options) platformRegistries() []platformRegistry {
+	p := o.Platforms
+	return []platformRegistry{
+		{"Mock", p.Mock.Dir, p.Mock.Validate, func(l *slog.Logger) (adapter.Platform, error) { return mock.New(p.Mock, l), nil }},
+	}
+}
+
+// validatePlatform returns an error if a value of --registries is unknown, or the settings of the
+// platform that it selects are invalid.
+func (o Options) validatePlatform(name string) error {
+	for _, p := range o.platformRegistries() {
+		if p.name == name {
+			return p.validate()
+		}
+	}
+	return fmt.Errorf("--registries %q: want one of %s", name, strings.Join(o.RegistryNames(), ", "))
+}
+
+// RegistryNames returns the values that --registries accepts.
+func (o Options) RegistryNames() []string {
+	names := []string{"Kubernetes", registryConsul}
+	for _, p := range o.platformRegistries() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// AppendRegistryFeeds appends the sources of the registries beside Kubernetes that Registries
+// selects. It returns an error if the settings of one are invalid.
+func (o Options) AppendRegistryFeeds(
+	list []ingest.Feed,
+	logs *obs.Logs,
+	m *obs.Metrics,
+	r *recovery.Recorder,
+) ([]ingest.Feed, error) {
+	if slices.Contains(o.Registries, registryConsul) {
+		source, err := o.consulFeed(logs, m)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, source)
+	}
+	for _, p := range o.platformRegistries() {
+		if !slices.Contains(o.Registries, p.name) {
+			continue
+		}
+		log := logs.Scope("platform")
+		opened, err := p.open(log)
+		if err != nil {
+			return nil, fmt.Errorf("--registries %s: %w", p.name, err)
+		}
+		list = append(list, platform.New(opened, platform.Options{
+			Platform: p.name, Address: p.address, Logger: log, Metrics: &m.Platform, Recovery: r,
+		}))
+	}
+	return list, nil
+}
