@@ -75,7 +75,7 @@ type Late struct {
 }
 
 // Unknown records that the client requested a type that is not served. It is returned once for each
-// type, for at most maxStrangers types.
+// type, for at most maxUnknownTypes types.
 type Unknown struct{ TypeURL string }
 
 // EndStream ends the stream, because the client broke the protocol or exceeded a limit.

@@ -44,7 +44,8 @@ const (
 	pending = math.MaxUint64
 )
 
-// recordArrival records the clusters in a draft that are new to the client. On a first connection
+// recordArrival adds an arrival with the clusters in a draft of s that are new to the client, if s
+// is of clusters. It replaces the arrival of a response that was not sent. On a first connection
 // none is recorded, because Envoy does not request listeners before its first clusters are warm.
 // None is recorded for a client that names its clusters (gRPC) either: it requests them because of
 // its routes and knows which it lacks. If a client has state, or has requested listeners, and did
@@ -79,7 +80,9 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 	m.arrivals = append(m.arrivals, a)
 }
 
-// newClusters returns the clusters in a draft that the client may not have in any version, sorted.
+// newClusters returns the names of clusters in a draft that the client may not have in any version,
+// sorted: new and previously rejected ones, but no clusters that have lingered. It sorts the draft's
+// lists in place.
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
@@ -92,8 +95,8 @@ func (s *subscription) newClusters(d *draft) []string {
 	return names
 }
 
-// markUnwarmed records that the client may lack any cluster. It reconnected with state and has not
-// requested clusters.
+// markUnwarmed adds an arrival of all clusters, because the client may lack any. It reconnected
+// with state and has not requested clusters.
 func (m *Machine) markUnwarmed() {
 	m.arrivals = append(m.arrivals, arrival{number: pending, all: true, bare: true})
 }
@@ -111,8 +114,9 @@ func (m *Machine) markEndpointsSent(s *subscription) {
 	}
 }
 
-// updateArrivals updates the arrivals after an ACK. An ACK of CDS deletes all arrivals up to its
-// response. An ACK of EDS marks the clusters whose endpoints were sent by then.
+// updateArrivals updates the arrivals after the ACK of response f of type s. An ACK of CDS deletes
+// all arrivals up to f. An ACK of EDS sets taken in the arrivals whose endpoints were sent with f
+// or earlier. Other types have no effect.
 func (m *Machine) updateArrivals(s *subscription, f flight) {
 	switch s.role {
 	case clusterRole:
@@ -126,9 +130,9 @@ func (m *Machine) updateArrivals(s *subscription, f flight) {
 	}
 }
 
-// deleteArrivals deletes the arrivals up to the response number, which the client has answered. It
-// keeps the clusters in the rejected flights that blamed names, or all of their clusters if blamed
-// is empty. The client is no longer stuck.
+// deleteArrivals deletes the arrivals up to the response number, which the client has answered, and
+// resets m.stuck. flights are rejected responses. Of their arrivals it keeps the clusters that
+// blamed contains, or all if blamed is empty.
 func (m *Machine) deleteArrivals(number uint64, flights []flight, blamed []*resource.Resource) {
 	m.stuck = false
 	var kept []arrival
@@ -144,8 +148,8 @@ func (m *Machine) deleteArrivals(number uint64, flights []flight, blamed []*reso
 	m.arrivals = kept
 }
 
-// recordRetried records an arrival for the rejected clusters that have already been sent again in
-// another version.
+// recordRetried adds an arrival for those of the rejected clusters that an unanswered response
+// already contains in another version.
 func (m *Machine) recordRetried(s *subscription, refused []*resource.Resource) {
 	for _, f := range s.flights {
 		var names []string
@@ -178,18 +182,20 @@ func (a *arrival) hasCluster(cluster string) bool { return a.all || containsName
 // endpoints is required, and if some wait for no endpoints, grace must also have passed.
 func (a *arrival) isProbablyWarm() bool { return a.taken && (!a.bare || a.age >= grace) }
 
-// mayLackClusters reports whether the client may lack clusters of the ResourceSnapshot. It returns
-// false if the ResourceSnapshot has no clustersOf or no clusters.
+// mayLackClusters reports whether the client may lack clusters of the ResourceSnapshot: some
+// arrival is recorded. It returns false if the ResourceSnapshot has no clustersOf or no clusters.
 func (m *Machine) mayLackClusters() bool {
 	return len(m.arrivals) > 0 && m.resources.clustersOf != nil && len(m.resources.groups[m.types.clusters]) > 0
 }
 
-// mustWait reports whether a resource refers to a cluster that the client has not shown to have. It
-// returns false for nil.
+// mustWait reports whether resource r of the type s refers to a cluster that the client has not
+// shown to have (lacksCluster). It returns false for nil.
 func (m *Machine) mustWait(s *subscription, r *resource.Resource) bool {
 	return r != nil && slices.ContainsFunc(m.resources.referencedClusters(s.at, r), m.lacksCluster)
 }
 
+// lacksCluster reports whether an arrival contains the cluster. If the client is stuck, arrivals
+// that are probably warm are ignored.
 func (m *Machine) lacksCluster(cluster string) bool {
 	return slices.ContainsFunc(m.arrivals, func(a arrival) bool {
 		return a.hasCluster(cluster) && (!m.stuck || !a.isProbablyWarm())
@@ -213,9 +219,9 @@ func (m *Machine) mustDelay(s *subscription, d *draft) bool {
 	return false
 }
 
-// unfreezeReady unfreezes the resources that no longer have to wait for clusters, except owed ones.
-// A resource whose version changed becomes due. It does nothing for types that refer to no
-// clusters.
+// unfreezeReady unfreezes the resources of s that no longer have to wait for clusters, except names
+// in s.owed, which addOwed handles. Resources whose version has changed since are added to s.owed.
+// It does nothing for types that refer to no clusters.
 func (m *Machine) unfreezeReady(s *subscription, d *draft) {
 	if !s.refersToClusters() || len(s.frozen) == 0 {
 		return
@@ -234,9 +240,10 @@ func (m *Machine) unfreezeReady(s *subscription, d *draft) {
 	s.oweNames(sortedNames(names))
 }
 
-// ageArrivals ages the arrivals by one Tick event and deletes them at the deadline. It emits
-// Late for the resources that are sent because of that. It also sets stuck if an answer to CDS is
-// missing for a deadline.
+// ageArrivals adds one Tick event to the age of each arrival and deletes the arrivals that reach
+// the deadline. Resources no longer wait for the clusters of a deleted arrival, and it emits a Late
+// for them (reportLate). It sets m.stuck if a CDS response has been unanswered for the deadline. It
+// does nothing before the first ResourceSnapshot.
 func (m *Machine) ageArrivals() {
 	if m.resources == nil {
 		return
@@ -258,8 +265,8 @@ func (m *Machine) ageArrivals() {
 	}
 }
 
-// reportLate emits a Late for each type with frozen resources that waited for clusters in a and
-// wait for no others.
+// reportLate emits a Late for each type with frozen resources that waited for clusters of the
+// deleted arrival a and wait for no others. It emits nothing if there are none.
 func (m *Machine) reportLate(a arrival) {
 	for _, s := range m.subs {
 		if s == nil || !s.refersToClusters() {

@@ -28,8 +28,9 @@ func (d *draft) addPayload(p *Payload) {
 }
 
 // composeDraft updates a subscription to the newest ResourceSnapshot and returns the response for
-// it, or nil if nothing must be sent or the type must wait for others. Both modes find the
-// differences in the same way; SotW then converts them with stateOfTheWorld.
+// it, or nil if nothing must be sent. If the first response must wait for clusters (mustDelay), it
+// returns nil and does not update the subscription. Both modes find the differences in the same
+// way; SotW then converts them with stateOfTheWorld.
 func (m *Machine) composeDraft(s *subscription) *draft {
 	groups := m.resources.groups[s.at]
 	if s.upToDate(m.round) || len(groups) == 0 {
@@ -74,9 +75,9 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 	return d
 }
 
-// addAll adds all resources that a wildcard covers, except the resources whose current version the
-// client reported as held. Resources that must wait are frozen instead. Reported resources that do
-// not exist are removed.
+// addAll adds all resources that a wildcard covers to the draft, except resources whose current
+// version the client reported as held. Resources that must wait are frozen instead. If the type is
+// removable, reported resources that do not exist are removed.
 func (m *Machine) addAll(s *subscription, d *draft) {
 	if s.base != nil {
 		m.addRemovals(s, d)
@@ -125,7 +126,8 @@ func (m *Machine) addAll(s *subscription, d *draft) {
 	)
 }
 
-// addChanges adds the differences from the sets that the client was last updated to.
+// addChanges adds to the draft the resources that changed or were deleted since s.base, the sets
+// that the client was last updated to, as far as the client subscribes to them.
 func (m *Machine) addChanges(s *subscription, d *draft) {
 	for i, group := range m.resources.groups[s.at] {
 		if st := group.diffFrom(s.baseOf(i)); st != nil {
@@ -136,8 +138,9 @@ func (m *Machine) addChanges(s *subscription, d *draft) {
 	m.recordNewClusters(s, d)
 }
 
-// addRemovals adds the resources that were deleted since s.base, if the type is removable. A name
-// that was not looked up this time is not deleted: it becomes due, in case it changed.
+// addRemovals adds the subscribed resources that were deleted since s.base to the draft's removals,
+// if the type is removable. A name that the ResourceSnapshot has not looked up is not removed: it
+// is added to s.owed, and sent if it changed.
 func (m *Machine) addRemovals(s *subscription, d *draft) {
 	for i, group := range m.resources.groups[s.at] {
 		st := group.diffFrom(s.baseOf(i))
@@ -183,8 +186,8 @@ func (s *subscription) baseOf(group int) *resource.Set {
 	return nil
 }
 
-// selectChanges returns the part of a ResourceGroup's Payload that must be sent to the client now,
-// or p itself if that is all of it. It freezes resources that must wait (sendsNow).
+// selectChanges returns the resources of p, a Payload of the ResourceGroup, that must be sent to
+// the client now (sendsNow), or p itself if these are all. It freezes resources that must wait.
 func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft) *Payload {
 	var part []*resource.Resource
 	whole := true

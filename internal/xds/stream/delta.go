@@ -4,8 +4,9 @@ package stream
 const wildcardName = "*"
 
 // requestDelta processes a DeltaDiscoveryRequest. The nonce only identifies the response that is
-// answered. Subscriptions and unsubscriptions apply whatever the nonce is. The first request of a
-// type also reports the versions that the client holds.
+// answered: subscriptions and unsubscriptions apply whatever it is. first is set for the first
+// request of the type, which also reports the versions that the client holds, and which is always
+// answered.
 func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	switch {
 	case first:
@@ -35,8 +36,11 @@ func (m *Machine) requestDelta(s *subscription, r Request, first bool) {
 	}
 }
 
-// subscribeNames adds names to the subscription and makes all of them due. This includes names that
-// were sent before or that the client reported as held.
+// subscribeNames adds names to the subscription and to s.owed, so that they are sent even if they
+// were sent before. "*" subscribes to all resources of a wildcard type. On the first request of the
+// type, names in s.held are not sent if the client holds their newest version. Later requests
+// remove the names from s.held: the client needs them again whatever version it reported. It does
+// nothing if names is empty.
 func (s *subscription) subscribeNames(names []string, first bool) {
 	if len(names) == 0 {
 		return
@@ -55,9 +59,9 @@ func (s *subscription) subscribeNames(names []string, first bool) {
 	}
 }
 
-// unsubscribeNames removes names from the subscription. A removed name that a wildcard still covers
-// must be answered with the resource or its removal. The client cannot know which of the two is
-// true.
+// unsubscribeNames removes names from the subscription; "*" removes the wildcard. Removed names
+// that a wildcard still covers are added to s.owed, because the client cannot know whether the
+// resource exists: it must be answered with the resource or its removal.
 func (m *Machine) unsubscribeNames(s *subscription, names []string) {
 	if len(names) == 0 {
 		return

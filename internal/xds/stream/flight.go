@@ -27,6 +27,7 @@ const (
 	maxFlights = 16
 )
 
+// addFlight records a response as unanswered. Of more than maxFlights it forgets the oldest.
 func (s *subscription) addFlight(f flight) {
 	if len(s.flights) == maxFlights {
 		s.flights = slices.Delete(s.flights, 0, 1)
@@ -43,8 +44,8 @@ func (s *subscription) removeFlight(i int) flight {
 	return f
 }
 
-// awaitsAnswer reports whether an answer from the client is awaited: some response is unanswered
-// for less than patience.
+// awaitsAnswer reports whether any response has been unanswered for less than patience. Older ones
+// are not awaited any more.
 func (s *subscription) awaitsAnswer() bool {
 	return slices.ContainsFunc(s.flights, func(f flight) bool { return f.age < patience })
 }
@@ -108,6 +109,9 @@ func (m *Machine) processLateAnswer(s *subscription, r Request) {
 	m.recordNack(s, r, []flight{f})
 }
 
+// recordAck records the ACK of the response f, which is already removed from s.flights, and emits
+// it. It deletes older rejections of f's resources and the stored error message, and updates the
+// arrivals.
 func (m *Machine) recordAck(s *subscription, f flight) {
 	s.clearRejections(f)
 	s.acked, s.message = f.exchange, ""
@@ -115,8 +119,8 @@ func (m *Machine) recordAck(s *subscription, f flight) {
 	m.addAction(Ack{TypeURL: s.URL, Nonce: f.nonce(), Version: f.version, Parts: f.parts})
 }
 
-// clearRejections deletes the rejections of resources that f contains or removes, if they are older
-// than f. f was acknowledged.
+// clearRejections deletes the entries in s.refused of resources that f contains or removes, unless
+// a later response than f was rejected. The client has acknowledged f.
 func (s *subscription) clearRejections(f flight) {
 	if len(s.refused) == 0 {
 		return
@@ -145,7 +149,7 @@ const (
 )
 
 // recordNack records a NACK and emits it. Rejected resources are not sent again before they change.
-// flights are the responses that the NACK may refer to.
+// flights are the responses that the NACK may refer to; nil if they are not known.
 //
 // The error message is first searched for names, then stripped of dumps and truncated, because the
 // client does not limit its length. If it names no resource, all in flights are recorded as
@@ -193,9 +197,10 @@ func (s *subscription) addSuspects(flights []flight) {
 	}
 }
 
-// retrySuspect returns a response with only the next suspect, or nil if there is none or an answer
-// is awaited. An ACK or NACK then concerns only this resource, and valid resources are accepted.
-// Suspects that changed or that the client no longer subscribes to are skipped.
+// retrySuspect returns a response with only the next resource of s.suspects, and removes that from
+// the list. An ACK or NACK then concerns only this resource, and valid resources are accepted. It
+// drops suspects that changed, are no longer rejected, or that the client no longer subscribes to.
+// It returns nil if there is no suspect or an answer is awaited.
 func (m *Machine) retrySuspect(s *subscription) *draft {
 	for len(s.suspects) > 0 && !s.awaitsAnswer() {
 		r := s.suspects[0]
@@ -210,6 +215,8 @@ func (m *Machine) retrySuspect(s *subscription) *draft {
 	return nil
 }
 
+// markRejected records in s.refused that the client rejected the resource in the response with this
+// number, unless a later response is recorded for it.
 func (s *subscription) markRejected(name string, number uint64) {
 	if s.refused == nil {
 		s.refused = map[string]uint64{}
@@ -217,8 +224,10 @@ func (s *subscription) markRejected(name string, number uint64) {
 	s.refused[name] = max(s.refused[name], number)
 }
 
-// blamedResources returns the newest versions of the resources that an error message names, sorted
-// by name. If the flights contain only one resource, it is returned even if it is not named.
+// blamedResources returns the resources in the flights whose names an error message contains as
+// whole names (mentionsName), sorted by name. Of several versions of a resource it returns the one
+// sent last. If the flights contain only one name, its resource is returned even if the message
+// does not contain it. The result is empty if the message contains none of several names.
 func blamedResources(flights []flight, message string) []*resource.Resource {
 	byName := map[string]*resource.Resource{}
 	for _, f := range flights {

@@ -18,6 +18,8 @@ type frozen map[string]*resource.Resource
 // isNameOnly reports whether only the name, and perhaps the version, of a resource is known.
 func isNameOnly(r *resource.Resource) bool { return r.TypeURL == "" }
 
+// freezeResource holds back changes of the resource r, where r is the version that the client has.
+// It does nothing if r is nil or a version of it is frozen already.
 func (s *subscription) freezeResource(r *resource.Resource) {
 	if r == nil || s.frozen[r.Name] != nil {
 		return
@@ -28,14 +30,15 @@ func (s *subscription) freezeResource(r *resource.Resource) {
 	s.frozen[r.Name] = r
 }
 
+// unfreezeNames ends the holding back of changes of the named resources. It does not send them.
 func (s *subscription) unfreezeNames(names []string) {
 	for _, n := range names {
 		delete(s.frozen, n)
 	}
 }
 
-// previousVersion returns a resource in the version that the client was last updated to, or nil if
-// there was none.
+// previousVersion returns the resource in the version that the client was last updated to: the
+// frozen one, or else that in s.base. It returns nil if there is none.
 func (s *subscription) previousVersion(name string) *resource.Resource {
 	if r := s.frozen[name]; r != nil {
 		return r
@@ -59,9 +62,9 @@ func (s *subscription) clientVersion(name string) *resource.Resource {
 	return &resource.Resource{Name: name, Version: version}
 }
 
-// markLacking records that the client does not have names, to which it subscribes for the first
-// time, although they may be in base. It does nothing unless the type refers to clusters, is not
-// subscribed to as a wildcard and has a base.
+// markLacking freezes names, to which the client subscribes for the first time, as resources that
+// it does not have, although they may be in s.base. It does nothing unless the type refers to
+// clusters, is not subscribed to as a wildcard and has a base.
 func (s *subscription) markLacking(names []string) {
 	if !s.refersToClusters() || s.wildcard || s.base == nil {
 		return
@@ -112,8 +115,9 @@ func (m *Machine) endpointsOf(name string, cluster *resource.Resource) string {
 	return m.resources.endpointsOf(cluster)
 }
 
-// unfreezeEndpoints unfreezes endpoints, if the client subscribes to endpoints at all. Endpoints
-// that have changed since become due if the client still subscribes to them.
+// unfreezeEndpoints unfreezes the named endpoints. Endpoints that have changed since they were
+// frozen are added to owed if the client still subscribes to them. It does nothing if the client
+// has no subscription to endpoints.
 func (m *Machine) unfreezeEndpoints(names []string) {
 	e := m.endpoints()
 	if e == nil {

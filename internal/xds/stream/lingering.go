@@ -119,8 +119,8 @@ func (m *Machine) isUnreferenced(s *subscription) bool {
 	return true
 }
 
-// releaseLingering returns the removal of all resources in gone that are not draining. It returns
-// nil if the client does not subscribe to any of them.
+// releaseLingering returns a response that removes all resources in s.gone that are not draining,
+// and deletes them there. It returns nil if the client does not subscribe to any of them.
 func (m *Machine) releaseLingering(s *subscription) *draft {
 	d := &draft{before: s.reached}
 	for name := range s.gone {
@@ -142,9 +142,11 @@ func (m *Machine) releaseLingering(s *subscription) *draft {
 	return d
 }
 
-// oweEndpoints makes the endpoints of the clusters in a draft due. A new or changed cluster warms
-// until it receives its endpoints, and a client that has them already does not request them again.
-// It does nothing if the client's first EDS request will follow and name them.
+// oweEndpoints sends the endpoints of the clusters in a draft after it (oweFollowing), if s is of
+// clusters. A new or changed cluster warms until it receives its endpoints, and a client that has
+// them already does not request them again. It does nothing if the client's first EDS request will
+// follow and name them all. If a resumed client has requested neither EDS nor LDS, it stores the
+// names in m.followers instead.
 func (m *Machine) oweEndpoints(s *subscription, d *draft) {
 	if s.role != clusterRole || len(m.resources.groups[m.types.endpoints]) == 0 || len(d.parts) == 0 {
 		return
@@ -168,8 +170,8 @@ func (m *Machine) oweEndpoints(s *subscription, d *draft) {
 	m.openSubscription(m.types.endpoints).oweFollowing(names)
 }
 
-// oweFollowers makes the stored followers due. Their clusters were sent before it was known whether
-// the client requests EDS.
+// oweFollowers sends the endpoints in m.followers (oweFollowing) and clears the list. Their
+// clusters were sent before it was known whether the client requests EDS.
 func (m *Machine) oweFollowers() {
 	if len(m.followers) > 0 {
 		m.openSubscription(m.types.endpoints).oweFollowing(m.followers)

@@ -46,8 +46,8 @@ type Machine struct {
 	actions []Action // of the current Step
 }
 
-// New returns the Machine of a new stream. Types defaults to Envoy's; without Intern, name lists
-// are not shared.
+// New returns the Machine of a new stream. If o.Types is nil, it serves Envoy's types; if o.Intern
+// is nil, name lists are not shared.
 func New(o Options) *Machine {
 	m := &Machine{mode: o.Mode, types: o.Types, intern: o.Intern, limits: o.Names, drain: o.Drain}
 	if m.types == nil {
@@ -97,6 +97,8 @@ func (m *Machine) Step(e Event) []Action {
 
 func (m *Machine) addAction(a Action) { m.actions = append(m.actions, a) }
 
+// replaceResources makes w the newest ResourceSnapshot and begins a new round. It panics if w was
+// made with another table of types.
 func (m *Machine) replaceResources(w *ResourceSnapshot) {
 	if w.types != m.types {
 		panic("stream: a ResourceSnapshot of other types than the stream's")
@@ -168,9 +170,10 @@ func (m *Machine) clusters() *subscription  { return m.subscriptionAt(m.types.cl
 func (m *Machine) endpoints() *subscription { return m.subscriptionAt(m.types.endpoints) }
 func (m *Machine) listeners() *subscription { return m.subscriptionAt(m.types.listeners) }
 
-// afterFirstRequest updates the other types after the first request of s. A request for EDS or LDS
-// makes the stored followers due. After a request for LDS, it handles a reconnected client that
-// does not request CDS.
+// afterFirstRequest updates the other types after the first request of s. After a first request of
+// EDS or LDS it sends the stored followers. After a first request of LDS without CDS, a reconnected
+// client is sent its endpoints again, and its listeners and routes wait for clusters
+// (markUnwarmed).
 func (m *Machine) afterFirstRequest(s *subscription) {
 	switch s.role {
 	case endpointRole:
@@ -211,9 +214,9 @@ func (m *Machine) emitWanted() {
 	}
 }
 
-// emitNext emits at most one Send: the first due response in push order. New and changed resources
-// come first, then removals of lingering resources, then retries of suspects of a rejection. Before
-// the first ResourceSnapshot it emits nothing.
+// emitNext emits at most one Send: the response of the first type in push order that has one. New
+// and changed resources come first, then removals of lingering resources, then retries of suspects
+// of a rejection. Before the first ResourceSnapshot it emits nothing.
 func (m *Machine) emitNext() {
 	if m.resources == nil {
 		return
@@ -270,8 +273,9 @@ func (m *Machine) emitSend(s *subscription, d *draft) {
 	)
 }
 
-// versionFor returns the content hash of all resources of a type. A suffix marks a state that
-// differs from the ResourceSnapshot's, because resources linger (SotW) or are held back.
+// versionFor returns the version of a response of type s: the content hash of all resources of the
+// type. A suffix marks a state that differs from the ResourceSnapshot's, because resources linger
+// (SotW, "+") or are held back ("-").
 func (m *Machine) versionFor(s *subscription) string {
 	version := m.resources.versions[s.at]
 	if m.mode == SotW && len(s.gone) > 0 {

@@ -2,9 +2,10 @@ package stream
 
 import "github.com/meshpilot/meshpilot/internal/model/resource"
 
-// addOwed adds the owed resources to the draft. Names that the ResourceSnapshot has not looked up
-// yet stay owed. Names that do not exist are added to the removals if the type is removable. Names
-// that must not change now are answered with the previous version, if it is known.
+// addOwed adds the resources in s.owed to the draft. Names that the ResourceSnapshot has not looked
+// up yet stay in s.owed. Names that do not exist are added to the draft's removals if the type is
+// removable, and are otherwise not answered. Names that must not change now are answered with the
+// client's previous version, if it is known.
 func (m *Machine) addOwed(s *subscription, d *draft) {
 	if len(s.owed) == 0 {
 		return
@@ -38,13 +39,14 @@ func (m *Machine) addOwed(s *subscription, d *draft) {
 	}
 }
 
-// changedOwed returns the owed names that must be sent. It omits names that the client holds in
-// their current version, unless it waits for them, and names whose changes must wait, which it
-// freezes. Omitted endpoints become trusted on a resumed stream.
+// changedOwed returns the names in s.owed that must be sent. It omits names whose current version
+// the client reported, unless the client waits for them (s.following, s.resend). It also omits
+// names whose changes must wait (d.still), and freezes them. On a resumed stream it adds omitted
+// endpoints to s.trusted.
 //
-// Endpoints that the client reported, and that do not exist here (Resource.Placeholder), are not sent
-// either. The draft removes them, unless they must wait anyway: a cluster that waits for them becomes
-// active, and one that is in use keeps the endpoints that it has.
+// Endpoints that the client reported, and that do not exist here (Resource.Placeholder), are not
+// sent either. The draft removes them, unless they must wait anyway: a cluster that waits for them
+// becomes active, and one that is in use keeps the endpoints that it has.
 func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	if s.held.Len() == 0 {
 		return s.owed
@@ -83,11 +85,11 @@ func (m *Machine) changedOwed(s *subscription, d *draft) []string {
 	return list
 }
 
-// unchangedOwed returns the owed names that may be sent in their current version. To names that
-// must not change now it adds the client's previous version to the draft instead, and freezes them. If
-// that version is not known, the draft removes endpoints that do not exist here, as changedOwed does.
-// A resource that waits for its clusters, and whose previous version is not known, is not answered
-// yet.
+// unchangedOwed returns the names in owed that may be sent in their current version. For names that
+// must not change now (d.still) it adds the client's previous version to the draft instead, and
+// freezes them. If that version is not known, the draft removes endpoints that do not exist here,
+// as changedOwed does. A resource that waits for its clusters, and whose previous version is not
+// known, is not answered yet.
 func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []string {
 	if d.still == nil && len(s.frozen) == 0 {
 		return owed
@@ -116,7 +118,8 @@ func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []stri
 	return subtractNames(owed, settled)
 }
 
-// oweUnlessEqual makes a resource due, unless its newest version turns out to be equal to r.
+// oweUnlessEqual adds the resource with r's name to s.owed, and records r's version in s.held. So
+// it is not sent if its newest version, when that has been looked up, is r's.
 func (s *subscription) oweUnlessEqual(r *resource.Resource) {
 	s.held = s.held.withVersion(r.Name, r.Version)
 	s.oweNames([]string{r.Name})

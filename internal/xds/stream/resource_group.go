@@ -94,9 +94,9 @@ func (s *ResourceGroup) diffFrom(old *resource.Set) *groupDiff {
 	return st
 }
 
-// selectNames returns the resources whose names are in the list. It returns the ResourceGroup's
-// full Payload if that contains all of them and no others. A selection is cached only if no name is
-// missing.
+// selectNames returns a Payload of the resources whose names are in the sorted list; names without
+// a resource are omitted. It returns the ResourceGroup's full Payload if that contains all of them
+// and no others. A selection is cached only if no name is missing.
 func (s *ResourceGroup) selectNames(names []string) *Payload {
 	switch {
 	case len(names) == 0:
@@ -174,8 +174,9 @@ func haveNames(list []*resource.Resource, names []string) bool {
 	return true
 }
 
-// referencedClusters returns the clusters that one of the ResourceGroup's resources refers to,
-// sorted. It calls clustersOf at most once for each resource and caches the result.
+// referencedClusters returns the names of the clusters to which r, a resource of the ResourceGroup,
+// refers, sorted and without duplicates. It calls clustersOf once for each version of a resource
+// and caches the result. It is safe for concurrent use, like all methods of ResourceGroup.
 func (s *ResourceGroup) referencedClusters(
 	r *resource.Resource,
 	clustersOf func(*resource.Resource) []string,

@@ -159,8 +159,8 @@ func countPreceding(list []*resource.Resource, name string) int {
 	return begin
 }
 
-// isKnown reports whether a missing name is known not to exist. It returns false if any
-// ResourceGroup of the type has not looked the name up yet.
+// isKnown reports whether a name that has no resource is known not to exist: every ResourceGroup of
+// the type has looked it up or is complete. at is the index of the type.
 func (w *ResourceSnapshot) isKnown(at int, name string) bool {
 	for _, s := range w.groups[at] {
 		if !s.isKnown(name) {

@@ -10,7 +10,8 @@ import (
 // requestSotW processes a DiscoveryRequest, which lists all names of the type that the client
 // wants. A request with the nonce of an older response is stale and not answered; it only drops the
 // names that it omits. The client repeats its subscription in its answer to the newest response. A
-// first request that is sent again makes everything due.
+// request without nonce and version that changes nothing is a first request sent again: everything
+// is sent again.
 func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	again := false // a first request sent again
 	switch {
@@ -61,9 +62,10 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	s.everything = s.everything || widened
 }
 
-// stateOfTheWorld converts a draft of changes into a SotW response, or nil if there is nothing to
-// send. A response of a wildcard type contains all subscribed resources. A response of another type
-// contains only the changes ("Grouping Resources into Responses") and cannot express removals.
+// stateOfTheWorld converts a draft of changes into a SotW response. A response of a wildcard type
+// contains all subscribed resources; it is sent even without changes if due is set. A response of
+// another type contains only the changes ("Grouping Resources into Responses") and cannot express
+// removals. It returns nil if there is nothing to send.
 func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	if !s.Wildcard {
 		if d.removed = nil; len(d.parts) == 0 {

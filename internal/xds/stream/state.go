@@ -69,7 +69,8 @@ func (m *Machine) Names(typeURL string) []string {
 }
 
 // IsIdle reports whether the client was sent all of the newest ResourceSnapshot and no Send is
-// being written. It returns true before the first ResourceSnapshot unless a Send is being written.
+// being written. It ignores unanswered responses. It returns true before the first ResourceSnapshot
+// unless a Send is being written.
 func (m *Machine) IsIdle() bool {
 	if m.writing {
 		return false
@@ -83,9 +84,9 @@ func (m *Machine) IsIdle() bool {
 	return true
 }
 
-// HasConverged reports whether m is Idle and no response has waited for its answer for less than
+// HasConverged reports whether IsIdle is true and no response has been unanswered for less than
 // patience. Responses of CDS are exempt, because Envoy holds back their ACKs while any cluster
-// warms.
+// warms. It does not report whether the client accepted the responses.
 func (m *Machine) HasConverged() bool {
 	for _, s := range m.subs {
 		if s != nil && !s.isUnpaced() && s.awaitsAnswer() {

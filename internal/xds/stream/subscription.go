@@ -91,7 +91,8 @@ func (e exchange) hasNonce(nonce string) bool {
 // coversName reports whether the client subscribes to the name, by wildcard or explicitly.
 func (s *subscription) coversName(name string) bool { return s.wildcard || containsName(s.names, name) }
 
-// oweNames makes names due, even if the client seems to have them.
+// oweNames adds names to s.owed, so that they are sent with the next response of the type, even if
+// they are unchanged.
 func (s *subscription) oweNames(names []string) {
 	if len(names) == 0 {
 		return
@@ -99,30 +100,32 @@ func (s *subscription) oweNames(names []string) {
 	s.owed, s.look = mergeNames(s.owed, names), true
 }
 
-// oweFollowing makes names due that follow their cluster. The client needs them again, even in the
-// version that it reported as held. They are no longer frozen.
+// oweFollowing adds the names of endpoints that follow their clusters to s.owed and s.following,
+// and unfreezes them. The client needs them again, even in the version that it reported as held.
 func (s *subscription) oweFollowing(names []string) {
 	s.unfreezeNames(names)
 	s.following = mergeNames(s.following, names)
 	s.oweNames(names)
 }
 
-// oweTrusted makes the resources due that were not sent, or would not be sent, because the client
-// reported them as held.
+// oweTrusted adds the endpoints in s.trusted, which were not sent because the client reported them
+// as held, to s.owed, and clears s.trusted. All names in s.owed are then sent even in the version
+// that the client reported.
 func (s *subscription) oweTrusted() {
 	s.oweNames(s.trusted)
 	s.trusted, s.resend = nil, s.owed
 }
 
-// oweAll makes everything that the client subscribes to due, as after a first request.
+// oweAll makes the next response contain everything that the client subscribes to, as after a first
+// request. It does nothing if the client subscribes to nothing.
 func (s *subscription) oweAll() {
 	s.oweNames(s.names)
 	s.everything = s.wildcard
 	s.due = s.wildcard || len(s.names) > 0
 }
 
-// dropNames removes names that the client unsubscribed from, with their exceptions. Names that
-// follow their cluster stay owed.
+// dropNames removes names that the client unsubscribed from, with their entries in owed, resend,
+// frozen, held and refused. Endpoints that follow their cluster stay in owed.
 func (s *subscription) dropNames(names []string) {
 	if len(names) == 0 {
 		return
@@ -137,26 +140,27 @@ func (s *subscription) dropNames(names []string) {
 	}
 }
 
-// hasRequest reports whether the client waits for requested resources or for resources that must
-// follow their clusters.
+// hasRequest reports whether the type has a response to send whose content does not follow from
+// changes: the client has requested resources, or endpoints must follow their clusters.
 func (s *subscription) hasRequest() bool { return s.due || s.everything || len(s.owed) > 0 }
 
-// maySend reports whether the type may be sent now. It may if the client has a pending request,
-// waits for no answer from the client (see awaitsAnswer), or the type is unpaced.
+// maySend reports whether a response of the type may be sent now: a request is unanswered
+// (hasRequest), no answer from the client is awaited (awaitsAnswer), or the type is unpaced.
 func (s *subscription) maySend() bool { return s.isUnpaced() || s.hasRequest() || !s.awaitsAnswer() }
 
 // isBehind reports whether the client lacks resources of the ResourceSnapshot that it was last
-// updated to.
+// updated to: names in s.owed, or resources that wait for clusters. It ignores frozen endpoints.
 func (s *subscription) isBehind() bool {
 	return len(s.owed) > 0 || s.refersToClusters() && len(s.frozen) > 0
 }
 
-// upToDate reports whether compose would find nothing to send.
+// upToDate reports whether the client was updated to the given round and composeDraft would find
+// nothing to send.
 func (s *subscription) upToDate(round uint64) bool {
 	return s.reached == round && !s.hasRequest() && !s.isBehind()
 }
 
-// unknownNames returns the owed names that the ResourceSnapshot has not looked up yet.
+// unknownNames returns the names in s.owed that ResourceSnapshot w has not looked up yet, sorted.
 func (s *subscription) unknownNames(w *ResourceSnapshot) []string {
 	var list []string
 	w.forEachNamed(s.at, s.owed, func(n string, r *resource.Resource) {
@@ -197,8 +201,8 @@ func (m *Machine) internNames(names []string) ([]string, any) {
 }
 
 // setNames sets the names that s subscribes to. Equal lists of many streams are stored once. shared
-// keeps such a list reachable; if it is nil, keep looks for a shared list of the ResourceSnapshot
-// or interns names.
+// keeps such a list reachable. If shared is nil, setNames uses the ResourceSnapshot's list of
+// looked-up names if it is equal, and otherwise interns names.
 func (m *Machine) setNames(s *subscription, names []string, shared any) {
 	s.names, s.shared = names, shared
 	if shared == nil && !s.adoptSharedNames(m.resources.lookedUpNames(s.at)) {
@@ -206,8 +210,8 @@ func (m *Machine) setNames(s *subscription, names []string, shared any) {
 	}
 }
 
-// adoptSharedNames replaces names by the ResourceSnapshot's own list, and reports whether it did.
-// It does nothing if names is already shared, empty or different from asked.
+// adoptSharedNames replaces s.names by asked, the ResourceSnapshot's own list, and reports whether
+// it did. It does nothing if s.names is already shared, empty or different from asked.
 func (s *subscription) adoptSharedNames(asked []string) bool {
 	if s.shared != nil || len(s.names) == 0 || !equalNames(asked, s.names) {
 		return false
