@@ -31,7 +31,7 @@ type FindAcknowledged struct {
 	Candidates []Acknowledgement
 }
 
-// Acknowledgement is that a client has acknowledged a resource.
+// Acknowledgement is a version of a resource that a client may have acknowledged.
 type Acknowledgement struct {
 	Client   *Client
 	Resource *resource.Resource

@@ -18,8 +18,8 @@ func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 	return key, err == nil
 }
 
-// keyMoves returns a function that reports whether a change may alter the Key of a proxy. After a
-// panic it may.
+// keyMoves returns a function that reports whether the change d from the snapshot old may alter the
+// Key of a proxy. The function also returns true after a panic.
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always
@@ -36,7 +36,8 @@ func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.
 	}
 }
 
-// isTouched reports whether a change may alter the Product of a producer. After a panic it may.
+// isTouched reports whether a change may alter the Product of a producer (producer.isTouched). It
+// also returns true after a panic.
 func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
 	err := r.options.Recover(
 		func() { touched = pr.isTouched(r.snapshot, d) },

@@ -110,7 +110,8 @@ func (t *mtlsTransition) applyEvent(e mtlsEvent) {
 	}
 }
 
-// acceptBoth records that a server accepts both modes from now on.
+// acceptBoth records that the server c accepts both modes from now on, and begins the phase
+// AcceptBoth. callsChange is set if clients must call it in another way.
 func (t *mtlsTransition) acceptBoth(c *Client, callsChange bool) {
 	if t.servers == nil {
 		t.servers = map[*Client]struct{}{}
@@ -121,13 +122,15 @@ func (t *mtlsTransition) acceptBoth(c *Client, callsChange bool) {
 }
 
 // removeServer records that a client accepts only the configured modes, or has disconnected.
+// Without any server left, the transition ends.
 func (t *mtlsTransition) removeServer(c *Client) {
 	if delete(t.servers, c); len(t.servers) == 0 {
 		t.applyEvent(serversLeft)
 	}
 }
 
-// removeClient stops waiting for a client that has disconnected.
+// removeClient removes a client that has disconnected, as a server and from the clients that must
+// acknowledge.
 func (t *mtlsTransition) removeClient(c *Client) {
 	t.removeServer(c)
 	delete(t.behind, c)
@@ -142,8 +145,10 @@ func (t *mtlsTransition) beginUpdate(now time.Time, behind map[*Client]struct{})
 // markAcked records that a client has acknowledged all of its class's ResourceSnapshot.
 func (t *mtlsTransition) markAcked(c *Client) { delete(t.behind, c) }
 
-// waitForOthers prolongs the phases for clients of other control planes, if such exist. They may
-// not know how to call servers for some time after a change of calls.
+// waitForOthers prolongs the phases for clients of other control planes. exist means that such
+// clients may be affected, callsChange that they must call servers in another way: then they may
+// not know how to do so until barrierTimeout and updateTimeout have passed. It does nothing unless
+// exist is set.
 func (t *mtlsTransition) waitForOthers(now time.Time, exist, callsChange bool) {
 	if exist && callsChange {
 		t.othersUntil = now.Add(barrierTimeout + updateTimeout)

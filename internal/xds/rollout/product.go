@@ -115,7 +115,8 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 	return len(again)
 }
 
-// affectedNames returns the names whose resources a change may alter, sorted.
+// affectedNames returns the names among names whose resources the change d may alter, sorted. It
+// returns all if the generator cannot tell, everything changed, or there is no View old.
 func affectedNames(gen *view.Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
 	if gen.Affected == nil || d.All || old == nil {
 		return names

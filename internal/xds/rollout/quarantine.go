@@ -55,7 +55,8 @@ func (r *Rollout) moveVote(c *Client, from, to *class) {
 	}
 }
 
-// changeVoters adds to the number of a producer's voters and reports the event to its quarantine.
+// changeVoters adds by to the number of a producer's voters, and applies e, by which a voter joined
+// or left, to the producer's quarantine if it has one.
 func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 	pr.voters += by
 	r.watchCandidates(pr)
@@ -189,7 +190,9 @@ func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
 	return true
 }
 
-// serveVoted serves a producer's Product without the resources that are quarantined now.
+// serveVoted replaces the producer's ResourceGroup by its newest resources without the quarantined
+// ones, and composes its classes' ResourceSnapshots again. It does nothing if the producer has no
+// Product.
 func (r *Rollout) serveVoted(pr *producer) {
 	if pr.group == nil {
 		return
@@ -198,7 +201,8 @@ func (r *Rollout) serveVoted(pr *producer) {
 	r.composeLater(pr)
 }
 
-// trackVotes keeps the list of producers whose quarantine has something to decide.
+// trackVotes adds a producer to r.observing if its quarantine has something to decide, and removes
+// it otherwise or if the producer was removed.
 func (r *Rollout) trackVotes(pr *producer) {
 	if pr.votes == nil || !pr.votes.scope.Active() || r.producers[pr.producerKey] != pr {
 		delete(r.observing, pr)
@@ -208,8 +212,9 @@ func (r *Rollout) trackVotes(pr *producer) {
 	r.quarantineMoved = true
 }
 
-// refuseResource counts a refusal by a voter. It has no effect if the resource is outdated, Local,
-// or acknowledged by another voter. pr must have generated a resource of the name.
+// refuseResource records a refusal by the voter c in the producer's quarantine, and carries out the
+// decisions. isOpenCandidate must have returned true. It has no effect if another voter has
+// acknowledged this version.
 func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResource) {
 	before, _ := pr.candidates.findPrevious(refused.Name)
 	v := r.votesOf(pr)
@@ -228,8 +233,8 @@ func (r *Rollout) refuseResource(c *Client, pr *producer, refused RefusedResourc
 	r.trackVotes(pr)
 }
 
-// isOpenCandidate reports whether a refusal of the resource counts: it is the newest version, no
-// voter has acknowledged it, and it is not Local.
+// isOpenCandidate reports whether a refusal of the resource is to be recorded: it is the newest
+// version, no voter has acknowledged it, and it is not Local. Otherwise the refusal is ignored.
 func isOpenCandidate(pr *producer, refused RefusedResource) bool {
 	now := pr.set.Get(refused.Name)
 	_, candidate := pr.candidates.findPrevious(refused.Name)
@@ -253,8 +258,8 @@ func (r *Rollout) acceptRefused(pr *producer, e Accepted) {
 	r.trackVotes(pr)
 }
 
-// expireQuarantines makes the decisions that are due, about resources and about suspended
-// EnvoyFilters. A producer with nothing left to observe forgets its refusals.
+// expireQuarantines applies the passing of time to all observed producers and suspensions, and
+// carries out the decisions. A producer with nothing left to observe forgets its refusals.
 func (r *Rollout) expireQuarantines() {
 	for _, pr := range slices.Collect(maps.Keys(r.observing)) {
 		r.enforceQuarantine(pr, pr.votes.scope.Step(r.now, quarantine.Tick{}))
@@ -268,7 +273,8 @@ func (r *Rollout) expireQuarantines() {
 	}
 }
 
-// nextQuarantine returns when the next decision is due, zero if none is.
+// nextQuarantine returns the time of the next decision of any quarantine or suspension, or zero if
+// there is none.
 func (r *Rollout) nextQuarantine() (next time.Time) {
 	for pr := range r.observing {
 		next = earlier(next, pr.votes.scope.Next(r.now))

@@ -19,9 +19,9 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	return pr
 }
 
-// enqueueTask schedules the pending task of a producer. It does nothing if no client needs the
-// producer. The turn under way waits for it if ofTurn is set; it does not wait for names that
-// clients request during the turn.
+// enqueueTask schedules the pending task of a producer. If ofTurn is set, the turn under way waits
+// for it; names that clients request during the turn do not delay it. enqueueTask does nothing if
+// no class with clients needs the producer.
 func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	if pr.live == 0 {
 		return
@@ -35,8 +35,9 @@ func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	}
 }
 
-// wantNames schedules the generation of names that were not generated yet. It reports whether there
-// are any: then a new ResourceGroup will follow.
+// wantNames adds the names that were not generated yet to the producer's pending task and enqueues
+// it (enqueueTask, also for ofTurn). It reports whether there are any: then a new ResourceGroup
+// will follow.
 func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	if pr.group != nil {
 		names = without(names, pr.group.LookedUpNames())
@@ -118,9 +119,10 @@ func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool
 	return missing
 }
 
-// requestEndpoints requests the endpoints of a producer's newest clusters, only those of added
-// clusters if it has requested the previous ones. It reports whether any are missing. For the same
-// clusters it does nothing again and returns false.
+// requestEndpoints requests the endpoints of the newest clusters of one producer from another. If
+// it has done so for the previous ResourceGroup of clusters, it requests only the endpoints of
+// added clusters. It reports whether any were not generated yet. For a ResourceGroup that it has
+// handled before, it does nothing and returns false.
 func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	done := endpoints.followed[clusters]
 	if done == clusters.group {
@@ -136,9 +138,8 @@ func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	return r.wantNames(endpoints, clusters.needs, true)
 }
 
-// composeAllResources offers each class in r.composing its next ResourceSnapshot, if all of its
-// producers are done and one of them has a new ResourceGroup. A class with a failed producer keeps
-// the ResourceSnapshot that it has.
+// composeAllResources calls composeResources for each class in r.composing that has clients, and
+// clears r.composing.
 func (r *Rollout) composeAllResources() {
 	for cl := range r.composing {
 		delete(r.composing, cl)
@@ -148,9 +149,10 @@ func (r *Rollout) composeAllResources() {
 	}
 }
 
-// composeResources composes the class's next ResourceSnapshot and offers it to its clients. It does
-// nothing while a producer is not ready, endpoints of new clusters are missing, or the groups are
-// unchanged.
+// composeResources composes the class's next ResourceSnapshot and offers it to all clients of the
+// class. It does nothing if a producer is not ready (groupToServe), endpoints of new clusters are
+// missing, or the ResourceGroups are unchanged: the class then keeps the ResourceSnapshot that it
+// has.
 func (r *Rollout) composeResources(cl *class) {
 	groups := make([]*stream.ResourceGroup, len(cl.producers))
 	for i, pr := range cl.producers {
@@ -175,7 +177,8 @@ func (r *Rollout) composeResources(cl *class) {
 	r.offerResources(cl.resources, clients...)
 }
 
-// offerResources emits an Offer and records it at the clients.
+// offerResources emits an Offer of w to the clients, and records it at each client and in the
+// turn's count.
 func (r *Rollout) offerResources(w *stream.ResourceSnapshot, clients ...*Client) {
 	for _, c := range clients {
 		c.offered = w

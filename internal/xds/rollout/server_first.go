@@ -107,8 +107,8 @@ func (b *serverFirstBarrier) awaitServer(c *Client) { b.servers[c] = struct{}{} 
 // set.
 func (b *serverFirstBarrier) awaitGenerator(pr *producer) { b.generating[pr] = struct{}{} }
 
-// awaitServersOf awaits all clients of a producer whose Product has changed, if the barrier awaited
-// the Product.
+// awaitServersOf awaits all clients of a producer whose Product has changed. It does nothing unless
+// the barrier awaited the Product (awaitGenerator).
 func (b *serverFirstBarrier) awaitServersOf(pr *producer) {
 	if _, awaited := b.generating[pr]; !awaited {
 		return
@@ -120,7 +120,9 @@ func (b *serverFirstBarrier) awaitServersOf(pr *producer) {
 	}
 }
 
-// markAcked records that a client has acknowledged all of its class's ResourceSnapshot.
+// markAcked records that a client has acknowledged all of its class's ResourceSnapshot, so that the
+// barrier no longer awaits it. It does nothing if that ResourceSnapshot does not have the newest
+// inbound configuration yet.
 func (b *serverFirstBarrier) markAcked(c *Client) {
 	if _, awaited := b.servers[c]; awaited && c.class.hasNewestInbound() {
 		delete(b.servers, c)
@@ -130,7 +132,7 @@ func (b *serverFirstBarrier) markAcked(c *Client) {
 // removeClient stops waiting for a client.
 func (b *serverFirstBarrier) removeClient(c *Client) { delete(b.servers, c) }
 
-// removeProducer forgets a producer that is not needed any more.
+// removeProducer deletes all state of a producer that no class needs any more.
 func (b *serverFirstBarrier) removeProducer(pr *producer) {
 	delete(b.generating, pr)
 	delete(b.held, pr)
@@ -138,13 +140,14 @@ func (b *serverFirstBarrier) removeProducer(pr *producer) {
 	delete(b.retained, pr)
 }
 
-// finishGenerating records that a producer has nothing more to generate.
+// finishGenerating records that a producer has nothing more to generate. The barrier no longer
+// awaits it.
 func (b *serverFirstBarrier) finishGenerating(pr *producer) { delete(b.generating, pr) }
 
 // isSet reports whether the barrier holds anything back.
 func (b *serverFirstBarrier) isSet() bool { return b.level != holdNothing }
 
-// awaitedCount is the number of producers and servers that the barrier waits for.
+// awaitedCount returns the number of producers and servers that the barrier waits for.
 func (b *serverFirstBarrier) awaitedCount() int { return len(b.generating) + len(b.servers) }
 
 // releaseAt returns when the barrier is released if nothing more is acknowledged: barrierTimeout
@@ -161,8 +164,9 @@ func (b *serverFirstBarrier) releaseAt() time.Time {
 	}
 }
 
-// groupToServe returns the ResourceGroup of a producer that is served now. ready is false if the
-// producer is not done.
+// groupToServe returns the ResourceGroup of a producer that is served now: the held one if the
+// barrier holds the producer back, otherwise its newest. ready is false if the newest would be
+// served but the producer is busy, has failed or has no Product.
 func (b *serverFirstBarrier) groupToServe(pr *producer) (group *stream.ResourceGroup, ready bool) {
 	if held := b.held[pr]; held != nil {
 		return held, true

@@ -89,8 +89,8 @@ type turn struct {
 	last     lastTurn
 }
 
-// New returns a Rollout without clients. MaxJobs has a default, and without Recover panics
-// propagate. It panics if a Generator is not valid.
+// New returns a Rollout without clients. If o.MaxJobs is not positive, it is defaultMaxJobs; if
+// o.Recover is nil, panics propagate. New panics if a generator is not valid (checkGenerator).
 func New(o Options) *Rollout {
 	for i := range o.Generators {
 		checkGenerator(&o.Generators[i])
@@ -125,7 +125,8 @@ func (r *Rollout) composeLater(pr *producer) {
 	}
 }
 
-// holdClients sets the server-first barrier, or raises its level.
+// holdClients sets the server-first barrier, or raises its level. It does nothing if the barrier
+// has this level or a higher one.
 func (r *Rollout) holdClients(level holdLevel) { r.barrier.raiseLevel(level, r.now, r.producers) }
 
 // isConnected reports whether a client is connected.

@@ -81,6 +81,7 @@ func (r *Rollout) decideAll() {
 	}
 }
 
+// sweep removes idle classes and suspensions (removeIdle), at most once in sweepPeriod.
 func (r *Rollout) sweep() {
 	if !r.now.Before(r.sweepAt) {
 		r.sweepAt = r.now.Add(sweepPeriod)
@@ -88,8 +89,8 @@ func (r *Rollout) sweep() {
 	}
 }
 
-// decideQuarantines makes the decisions of quarantines that are due, and computes when the next
-// ones are.
+// decideQuarantines carries out the decisions of quarantines whose time has come, and computes the
+// time of the next one in r.quarantineDue if it may have changed.
 func (r *Rollout) decideQuarantines() {
 	if !r.quarantineDue.IsZero() && !r.now.Before(r.quarantineDue) {
 		r.expireQuarantines()
@@ -100,8 +101,9 @@ func (r *Rollout) decideQuarantines() {
 	}
 }
 
-// releaseBarrier releases the server-first barrier if it waits for nothing more, or for too long.
-// It reports whether it has done so.
+// releaseBarrier releases the server-first barrier if it waits for nothing more, or after
+// barrierTimeout, for which it emits BarrierTimedOut. It reports whether it released the barrier;
+// all classes are then composed again.
 func (r *Rollout) releaseBarrier() bool {
 	if !r.barrier.isSet() || r.now.Before(r.barrier.releaseAt()) {
 		return false
@@ -159,6 +161,8 @@ func (r *Rollout) advanceTransition() bool {
 	}
 }
 
+// wantNamesOf generates the names that a client wants and that were not generated yet. It does
+// nothing if the client has no class.
 func (r *Rollout) wantNamesOf(e NamesWanted) {
 	if e.Client.class == nil {
 		return
@@ -170,8 +174,8 @@ func (r *Rollout) wantNamesOf(e NamesWanted) {
 	}
 }
 
-// recordAcked records that a client has acknowledged everything of a ResourceSnapshot. It has no
-// effect if the client's class has a newer ResourceSnapshot.
+// recordAcked records that a client has acknowledged everything of ResourceSnapshot w, for the
+// barrier and the transition. It does nothing if w is not the newest of the client's class.
 func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
 	if c.class == nil || c.class.resources != w {
 		return
@@ -227,8 +231,8 @@ func (r *Rollout) recordRefused(e Refused) {
 	}
 }
 
-// applyAnswer carries out a quarantine, or gives it up because a voter has acknowledged the refused
-// version.
+// applyAnswer begins a quarantine or suspension, or drops the decision if a voter has acknowledged the
+// refused version.
 func (r *Rollout) applyAnswer(e Answered) {
 	if q := e.Question; q.producer != nil {
 		r.answerQuarantine(q.producer, q.decision, e.By)

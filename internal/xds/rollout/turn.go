@@ -26,7 +26,8 @@ func (r *Rollout) mergeSnapshot(e Published) {
 	r.inbox.delta.Merge(d)
 }
 
-// isTurnDue reports whether a turn is to begin. Turns do not overlap.
+// isTurnDue reports whether a turn must begin now: a snapshot was published, its debounce time has
+// passed, and no turn is active.
 func (r *Rollout) isTurnDue() bool {
 	return !r.turn.active && r.inbox.snapshot != nil &&
 		!r.options.Debounce.dueTime(r.inbox.gathering(), r.turn.last).After(r.now)
