@@ -21,9 +21,11 @@ const (
 	connectionPoll = 500 * time.Millisecond
 )
 
-// handleEvents handles exits, handovers and requests until the agent is to end, and then stops
-// Envoy, after draining unless it is to quit at once. A hangup replaces Envoy if hot restart is
-// enabled, else it ends the agent.
+// handleEvents handles the events of the agent until it ends: exits of Envoys, handovers of hot
+// restarts, and requests to restart, drain or quit. When ctx ends, it drains and stops Envoy. On a
+// request to quit it stops Envoy without draining. It returns an error if the active Envoy exits
+// without having been stopped. A SIGHUP replaces Envoy if hot restart is enabled and Envoy runs;
+// otherwise it has the effect of the end of ctx.
 func (a *agent) handleEvents(ctx context.Context) error {
 	for {
 		select {

@@ -25,8 +25,11 @@ type delegate struct {
 // findConfig returns an object by key, or nil.
 type findConfig func(config.Key) *config.Config
 
-// delegatesOf resolves the delegates of all routes that have one, in the order of the routes.
-func delegatesOf(c *config.Config, spec *networking.VirtualService, settings *Settings, find findConfig) []delegate {
+// resolveDelegates returns the delegate of each HTTP route of VirtualService c that has one, in the
+// order of the routes. A delegate that does not exist or cannot be used is an entry with a fault
+// (findDelegate). It returns nil if c has no hosts: such a VirtualService is itself a delegate, and
+// delegates must not delegate. spec is c's spec.
+func resolveDelegates(c *config.Config, spec *networking.VirtualService, settings *Settings, find findConfig) []delegate {
 	if len(spec.GetHosts()) == 0 {
 		return nil // it is a delegate itself, and delegates cannot delegate
 	}
@@ -49,8 +52,9 @@ func delegateKey(c *config.Config, d *networking.Delegate) config.Key {
 	return k
 }
 
-// findDelegate looks up a delegate for an object of the given namespace. It refuses a delegate that
-// does not exist, has hosts of its own or is not exported to the namespace.
+// findDelegate returns the delegate with this key, for a VirtualService of the given namespace. If
+// the delegate does not exist, has hosts of its own or is not exported to the namespace, the result
+// has a fault instead of a config.
 func findDelegate(key config.Key, namespace string, settings *Settings, find findConfig) delegate {
 	c := find(key)
 	if c == nil {

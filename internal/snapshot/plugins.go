@@ -9,8 +9,8 @@ import (
 // PolicyNames. The zero value is empty.
 type PluginNames struct{ Wasm, Traffic string }
 
-// Has reports whether the lists contain an object. It returns false for objects that are neither
-// WasmPlugins nor TrafficExtensions.
+// Has reports whether n contains the WasmPlugin or TrafficExtension with the key k. It returns
+// false for other kinds.
 func (n PluginNames) Has(k config.Key) bool {
 	switch k.Kind {
 	case api.WasmPlugin:
@@ -28,8 +28,9 @@ func (s *Snapshot) PluginNames(p ProxyAttributes) PluginNames {
 	return PluginNames{s.AttachedNames(api.WasmPlugin, p), s.AttachedNames(api.TrafficExtension, p)}
 }
 
-// Plugins returns the objects with the given names: first those of the root namespace, then the
-// others, each oldest first. Objects that no longer exist are left out.
+// Plugins returns the WasmPlugins and TrafficExtensions with the names in n, merged into one list:
+// first the objects of the root namespace, then all others, each of these two groups oldest first.
+// Names of objects that no longer exist are skipped.
 func (s *Snapshot) Plugins(n PluginNames) []*config.Config {
 	wasm, traffic := s.Policies(api.WasmPlugin, n.Wasm), s.Policies(api.TrafficExtension, n.Traffic)
 	list := make([]*config.Config, 0, len(wasm)+len(traffic))

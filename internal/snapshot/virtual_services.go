@@ -79,7 +79,7 @@ func newVirtualService(c *config.Config, settings *Settings, find findConfig) *V
 	v := &VirtualService{
 		Config: c, Spec: spec, From: []config.Key{c.Key}, domain: settings.Domain,
 		exportTo:  resolveExportTo(spec.ExportTo, settings.Mesh.DefaultVirtualServiceExportTo, c.Namespace),
-		delegates: delegatesOf(c, spec, settings, find),
+		delegates: resolveDelegates(c, spec, settings, find),
 	}
 	for _, h := range spec.Hosts {
 		v.Hosts = append(v.Hosts, v.ResolveHost(h))

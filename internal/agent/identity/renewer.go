@@ -252,9 +252,11 @@ func (r *Renewer) ownTrustDomain(s certificate) string {
 	return r.o.ID.Host
 }
 
-// addIssuerRoots adds the roots that came with the certificate to the domains, unless a domain has
-// them already: they may then sign for the workload's own trust domain. It returns nil if there are
-// no domains.
+// addIssuerRoots adds the roots in issuer (PEM), which came with the workload's certificate, to the
+// trust domain own. It skips roots that any trust domain already has, and creates own if it is
+// missing. So the issuer may also sign for the workload's own trust domain. domains is sorted by
+// name and is not modified: if anything is added, the result is a copy. If domains is empty, it
+// returns nil. Invalid PEM is an error.
 func addIssuerRoots(domains []secret.TrustDomain, issuer []byte, own string) ([]secret.TrustDomain, error) {
 	if len(domains) == 0 {
 		return nil, nil

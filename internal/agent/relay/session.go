@@ -281,8 +281,10 @@ func (s *session) convertResponses(ctx context.Context) error {
 	}
 }
 
-// convertResponse converts the extensions of a response and sends it to Envoy. If one fails, the
-// response is rejected (NACK), logged, and Envoy keeps its current extensions.
+// convertResponse converts the extensions of an ECDS response and sends the result to Envoy. If a
+// conversion fails, it sends nothing to Envoy, which keeps its current extensions, and rejects the
+// response at the control plane (NACK) with a log message. This is not an error. It returns an
+// error if the response cannot be decoded, a send fails or ctx has ended.
 func (s *session) convertResponse(ctx context.Context, f frame) error {
 	r, err := s.protocol.parseResponse(f)
 	if err != nil {

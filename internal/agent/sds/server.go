@@ -159,8 +159,10 @@ type subscription map[string]string
 
 func (have subscription) sortedNames() []string { return slices.Sorted(maps.Keys(have)) }
 
-// subscribe adds a name to the subscription, or marks it as not sent. It fails if that would exceed
-// maxNames.
+// subscribe adds a name to the subscription of a stream, and starts to read its files if it is a
+// file secret (WatchIfFile). If the stream already subscribes to the name, it is marked as not
+// sent, so that its secret is sent again. A new name on a stream with maxNames names is refused
+// with ResourceExhausted.
 func (s *Server) subscribe(ctx context.Context, have subscription, name string) error {
 	if _, there := have[name]; !there && len(have) == maxNames {
 		return status.Errorf(codes.ResourceExhausted, "more than %d secrets on a stream", maxNames)

@@ -14,8 +14,9 @@ func labelPosition(list []label, name string) int {
 	return slices.IndexFunc(list, func(l label) bool { return l.name == name })
 }
 
-// parseLabels parses `a="b",c="d\"e"` and appends the labels to list, with values as they are
-// escaped. It stops at malformed text.
+// parseLabels parses the Prometheus labels `a="b",c="d\"e"` and appends them to list. Values keep
+// their backslash escapes. Parsing stops at text without `="`, and keeps the labels before it. A
+// value without a closing quote ends at the end of the text.
 func parseLabels(list []label, text string) []label {
 	for text != "" {
 		name, rest, ok := strings.Cut(text, `="`)

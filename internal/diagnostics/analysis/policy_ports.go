@@ -13,9 +13,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// reportPolicyPorts reports rules for ports at which the selected gateways do not listen. Often
-// these are Service ports with another target port (ISTIO-SECURITY-2021-002). It skips policies for
-// proxies that are not known to be gateways, because those accept any port.
+// reportPolicyPorts reports a Warning for each port in an AuthorizationPolicy's operation.ports at
+// which the selected gateways do not listen. Often it is a Service port with another target port
+// (ISTIO-SECURITY-2021-002). It skips AuthorizationPolicies without selector labels, and those
+// whose proxies may be sidecars, which accept connections to any port (see gatewayPorts). It does
+// not check notPorts or conditions.
 func (a *analyzer) reportPolicyPorts() {
 	for _, c := range a.s.Configs(api.AuthorizationPolicy) {
 		spec := config.Spec[*security.AuthorizationPolicy](c)

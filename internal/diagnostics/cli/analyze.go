@@ -65,7 +65,10 @@ func (a *pageClient) analyzeCommand() *cobra.Command {
 	return c
 }
 
-// run prints the findings, and returns an *AnalysisError if one has the failure threshold.
+// run executes the analyze command. With --list-analyzers or --explain it prints the analyzers or a
+// code, and analyzes nothing. Otherwise it prints the findings that have at least the output
+// threshold and are not hidden by --namespace or --ignore-unknown. It returns an *AnalysisError if
+// one of these has at least the failure threshold.
 func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	switch {
 	case f.listAnalyzers:

@@ -55,9 +55,11 @@ func (x *exchange) requestTokens(p *jwtauthnv3.JwtProvider) []string {
 	return list
 }
 
-// trimTokenPrefix returns the token after a prefix, which may occur anywhere in the value. The
-// token ends at the first character that is invalid in a token.
-func trimTokenPrefix(value, prefix string) (string, bool) {
+// trimTokenPrefix returns the token after the first occurrence of prefix in a header's value,
+// without leading spaces. The token ends before the first character that a JWT cannot contain. If
+// prefix is "", the whole value is the token. ok is false if the value does not contain the prefix,
+// or if the token is empty.
+func trimTokenPrefix(value, prefix string) (token string, ok bool) {
 	i := strings.Index(value, prefix)
 	if i < 0 {
 		return "", false

@@ -45,7 +45,9 @@ func AppendServices(out mesh.Batch, source string, old, now []*mesh.Service) mes
 	return out
 }
 
-// AppendProblems appends an event with the Problems of a scope if they differ from the old ones.
+// AppendProblems appends an event that replaces the Problems of the scope, old, by now. It appends
+// nothing if old and now are equal, including their order. An empty now deletes the Problems of the
+// scope.
 func AppendProblems(out mesh.Batch, source, scope string, old, now []config.Problem) mesh.Batch {
 	if slices.Equal(old, now) {
 		return out

@@ -36,7 +36,8 @@ func (e *Emitter[K, V]) Set(k K, v V) {
 	}
 }
 
-// Delete deletes the value of k, and adds a change for Drain if k had one.
+// Delete deletes the value of k and adds a change for Drain. It does nothing if k has no value. A
+// pending Set of k is not cancelled: Drain returns both changes.
 func (e *Emitter[K, V]) Delete(k K) {
 	if old, found := e.emitted[k]; found {
 		delete(e.emitted, k)

@@ -130,7 +130,8 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 	return nil
 }
 
-// readExisting returns an object, or nil if it does not exist.
+// readExisting reads an object from the API server, not from a cache. It returns nil without an
+// error if the object or its kind does not exist.
 func (r *reconciler) readExisting(ctx context.Context, key objectKey) (*unstructured.Unstructured, error) {
 	o, err := r.o.Client.Dynamic.Resource(resource(key.kind)).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

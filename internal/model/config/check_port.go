@@ -51,8 +51,8 @@ func (r *report) checkProtocol(at path, name string) {
 	}
 }
 
-// isTLS reports whether a protocol is TLS or HTTPS, so that the port terminates TLS or passes it
-// through.
+// isTLS reports whether a port's protocol is TLS or HTTPS, in any case. Such a port terminates TLS
+// or passes it through.
 func isTLS(protocol string) bool {
 	return strings.EqualFold(protocol, "TLS") || strings.EqualFold(protocol, "HTTPS")
 }

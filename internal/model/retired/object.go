@@ -120,7 +120,7 @@ func Fields() []Field {
 	}
 }
 
-// Annotations returns the retired annotations.
+// Annotations returns the annotations that Istio has removed and that therefore have no effect.
 func Annotations() []Annotation {
 	const overlay = "use proxy.istio.io/config with the field "
 	return []Annotation{

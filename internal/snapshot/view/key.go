@@ -124,7 +124,7 @@ func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k.MissingFeatures = missingFeatures(p)
 	k.PoliciesInside = s.PatchesSecurityFilters(k.EnvoyFilterPatches.Listeners) || k.MissingFeatures.Has(FilterChain)
 	k.MissingFeatures &^= FilterChain
-	own, ownClusters, logService := ownConfig(s.Settings, p)
+	own, ownClusters, logService := proxyConfigOverrides(s.Settings, p)
 	k.ProxyConfigOverrides, k.ClusterOverrides, k.LogService = own, ownClusters, logService &&
 		s.Settings.Mesh.GetEnableEnvoyAccessLogService()
 	if p.Type == mesh.SidecarProxy {

@@ -15,12 +15,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// ownConfig returns the supported fields of the proxy's own ProxyConfig that differ from the
-// mesh's: headers and connection settings. all is in the form that Settings.With parses, or "" if
-// nothing differs; clusters is the part that outbound clusters depend on. logService reports
-// whether the proxy's bootstrap has the cluster of an access log service (envoyAccessLogService).
-// Envoy rejects a listener that logs to an unknown cluster.
-func ownConfig(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
+// proxyConfigOverrides returns the fields proxyHeaders and connectionSettings of the ProxyConfig in
+// the proxy's metadata, each if it differs from the mesh's. all is their encoding by encodeOwn,
+// which Settings.With parses; clusters is the encoding of the parts that outbound clusters depend
+// on. Either is "" if nothing differs. A field that cannot be parsed is ignored.
+//
+// logService reports whether the ProxyConfig has an address in envoyAccessLogService, so that the
+// proxy's bootstrap has the cluster of that service. Envoy rejects a listener that logs to an
+// unknown cluster. If the ProxyConfig is not valid JSON, all results are zero.
+func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters string, logService bool) {
 	raw := p.Metadata.ProxyConfig
 	if !slices.ContainsFunc(
 		[]string{"proxyHeaders", "connectionSettings", "envoyAccessLogService"},

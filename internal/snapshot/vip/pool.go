@@ -170,19 +170,20 @@ func (p *Pool) assignAddress(h *holder) (moved []Key) {
 	return moved
 }
 
-// skipCandidate records that h was refused a, and advances h to its next candidate.
-func (p *Pool) skipCandidate(h *holder, a netip.Addr) {
-	p.addRefused(h, a)
+// skipCandidate adds h to the requests that were refused its candidate addr, and advances h to its
+// next candidate. It assigns no address. After the last candidate, h.candidate is maxCandidates.
+func (p *Pool) skipCandidate(h *holder, addr netip.Addr) {
+	p.addRefused(h, addr)
 	h.candidate++
 }
 
 // reassignAddress assigns a free address to the request with the highest precedence that was
 // refused it, and then does the same for the address that becomes free. It returns the services
-// that moved.
-func (p *Pool) reassignAddress(a netip.Addr) (moved []Key) {
-	for a.IsValid() && p.reserved[a] == 0 && p.at[a] == nil {
+// whose address changed. It does nothing if addr is reserved or in use.
+func (p *Pool) reassignAddress(addr netip.Addr) (moved []Key) {
+	for addr.IsValid() && p.reserved[addr] == 0 && p.at[addr] == nil {
 		var next *holder
-		for h := range p.refused[a] {
+		for h := range p.refused[addr] {
 			if next == nil || h.precedes(&next.Request) {
 				next = h
 			}
@@ -191,22 +192,22 @@ func (p *Pool) reassignAddress(a netip.Addr) (moved []Key) {
 			return moved
 		}
 		free := next.address
-		p.assignEarlier(next, a)
+		p.assignEarlier(next, addr)
 		moved = append(moved, next.Key)
 		if free.IsValid() {
 			delete(p.at, free)
 		}
-		a = free
+		addr = free
 	}
 	return moved
 }
 
-// assignEarlier assigns to h the address a, an earlier candidate that it was refused, and updates
-// the refused sets. a must be one of h's candidates.
-func (p *Pool) assignEarlier(h *holder, a netip.Addr) {
+// assignEarlier assigns to h the address addr, which precedes its current candidate and was refused
+// to it earlier, and updates p.refused. addr must be one of h's candidates.
+func (p *Pool) assignEarlier(h *holder, addr netip.Addr) {
 	was := h.candidate
 	h.candidate = 0
-	for p.candidateAddress(h, h.candidate) != a {
+	for p.candidateAddress(h, h.candidate) != addr {
 		h.candidate++
 	}
 	for place := h.candidate; place < was; place++ {
@@ -215,25 +216,26 @@ func (p *Pool) assignEarlier(h *holder, a netip.Addr) {
 	for place := range h.candidate { // an address may occur in a sequence twice
 		p.addRefused(h, p.candidateAddress(h, place))
 	}
-	h.address, p.at[a] = a, h
+	h.address, p.at[addr] = addr, h
 }
 
-// addRefused adds h to the requests that were refused a.
-func (p *Pool) addRefused(h *holder, a netip.Addr) {
-	if !a.IsValid() {
+// addRefused adds h to p.refused[addr]. It does nothing if addr is the zero value.
+func (p *Pool) addRefused(h *holder, addr netip.Addr) {
+	if !addr.IsValid() {
 		return
 	}
-	if p.refused[a] == nil {
-		p.refused[a] = map[*holder]struct{}{}
+	if p.refused[addr] == nil {
+		p.refused[addr] = map[*holder]struct{}{}
 	}
-	p.refused[a][h] = struct{}{}
+	p.refused[addr][h] = struct{}{}
 }
 
-// removeRefused removes h from the requests that were refused a.
-func (p *Pool) removeRefused(h *holder, a netip.Addr) {
-	delete(p.refused[a], h)
-	if len(p.refused[a]) == 0 {
-		delete(p.refused, a)
+// removeRefused removes h from p.refused[addr], and deletes that set when it is empty. It does
+// nothing if h is not in it.
+func (p *Pool) removeRefused(h *holder, addr netip.Addr) {
+	delete(p.refused[addr], h)
+	if len(p.refused[addr]) == 0 {
+		delete(p.refused, addr)
 	}
 }
 

@@ -50,9 +50,11 @@ func (in InboundInput) Name() mesh.ClusterName {
 // is the highest value that Envoy accepts.
 const neverCleaned = 9223372035 // seconds
 
-// Inbound returns the cluster through which a proxy connects to its own workload. The connection
-// limits of the service's rule apply here too: the inbound side must have room for what callers are
-// allowed to send.
+// Inbound returns the inbound cluster of port in.Number, through which a proxy connects to its own
+// workload. Connections go to their original destination or to in.Endpoint (applyTarget). The
+// limits of connections are those of connectionPool, so the inbound side accepts what the service's
+// DestinationRule allows callers to send. in.Service, in.Rule and in.Sidecar may be nil. The result
+// is never nil.
 func Inbound(in InboundInput) *clusterv3.Cluster {
 	mesh := in.Settings.Mesh
 	c := &clusterv3.Cluster{
@@ -70,8 +72,9 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 	return c
 }
 
-// connectionPool returns the limits of the Sidecar's listener, else of the Sidecar, else of the
-// service's rule or the mesh's default. It may be nil.
+// connectionPool returns the limits of inbound connections: those of the Sidecar's ingress listener
+// at the port, else of the Sidecar, else of in.Rule or the mesh for the service's port. It returns
+// nil if none of them is set.
 func (in InboundInput) connectionPool() *networking.ConnectionPoolSettings {
 	if in.Sidecar != nil {
 		spec := config.Spec[*networking.Sidecar](in.Sidecar)

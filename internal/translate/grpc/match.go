@@ -40,7 +40,8 @@ func reduceMatch(m *routev3.RouteMatch) *routev3.RouteMatch {
 	return out
 }
 
-// constantHeader returns the value of a header that is equal in all gRPC calls.
+// constantHeader returns the value that a header has in every gRPC call: "POST" for :method, "http"
+// for :scheme. Case does not matter. For all other headers same is false.
 func constantHeader(header string) (value string, same bool) {
 	switch strings.ToLower(header) {
 	case ":method":

@@ -175,8 +175,10 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	}
 }
 
-// addChain adds a chain of a server. A chain without server names, or with the name "*", becomes
-// the default chain. The server's object and from are added to the listener's.
+// addChain appends a filter chain of server s to the current listener. A chain without server names
+// (SNI), or with "*" among them, becomes the listener's default chain instead: it replaces an
+// earlier default, its Match is cleared, and it is named after the listener. addChain also adds the
+// key of the server's Gateway and the keys in from to the listener's From.
 func (p *gatewayPlanner) addChain(s *view.GatewayServer, c Chain, from ...config.Key) {
 	p.spec.From = append(append(p.spec.From, s.Object.Key), from...)
 	if len(c.Match.SNI) > 0 && !slices.Contains(c.Match.SNI, anyName) {

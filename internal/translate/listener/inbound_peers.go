@@ -154,8 +154,10 @@ func (p peers) portChains(port uint32, http, tcp *Chain, address string) []Chain
 	return list
 }
 
-// passthroughChains returns the chains of connections to a port without a known service, which are
-// forwarded to their original destination. port 0 means all ports.
+// passthroughChains returns the chains, for HTTP and for TCP, of connections to ports without a
+// known service. They forward to the original destination. The caller adds what they lack: mutual
+// TLS (chains) and the destination port of their Match (portChains). port and address only
+// determine names; port 0 means all ports, and address is then ignored. Neither chain is nil.
 func (p peers) passthroughChains(port uint32, address string) (http, tcp *Chain) {
 	operation := ":" + formatNumber(port) + "/*"
 	http = &Chain{

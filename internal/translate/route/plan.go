@@ -90,8 +90,9 @@ func (p *planner) planPort(number uint32) []*planned {
 	return list
 }
 
-// planHost plans the virtual host of a service, or of a host of a VirtualService without one. It
-// returns nil if there is none.
+// planHost plans one virtual host: that of the service with the host at the port, else that of
+// VirtualServices which name the host (planUnknown). It returns nil if there is neither, and for a
+// host without a service if p.form is anyHost.
 func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 	svc := p.scope.service(port, host)
 	switch {

@@ -80,10 +80,11 @@ func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	return out
 }
 
-// retryLost also retries requests that were lost between the server's proxy and its application,
-// which the proxy reports in mesh.LostRequestHeader. It changes p. If p retries on reset, or
-// byDefault is set, any such report is retried; if p only retries on connect-failure, only
-// mesh.RequestNotSent is. Otherwise p stays as it is.
+// retryLost makes p also retry requests that were lost between the server's proxy and its
+// application, which that proxy reports in the response header mesh.LostRequestHeader. If byDefault
+// is set or p retries on reset, every report is retried. If p retries on connect-failure but not on
+// reset, only the report mesh.RequestNotSent is. Otherwise p is not modified. It replaces
+// p.RetriableHeaders and adds the condition retriable-headers.
 func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 	on := strings.Split(p.GetRetryOn(), ",")
 	var which *routev3.HeaderMatcher

@@ -100,7 +100,9 @@ func (m *builder) openTelemetryService(
 	return out
 }
 
-// attributeList converts fields to OpenTelemetry attributes, sorted by name.
+// attributeList converts the fields of a struct to OpenTelemetry attributes, sorted by name, with
+// their values converted by attributeValue. Nested structs are converted in the same way. If fields
+// is nil or empty, the list is empty.
 func attributeList(fields *structpb.Struct) *commonv1.KeyValueList {
 	list := new(commonv1.KeyValueList)
 	for _, name := range slices.Sorted(maps.Keys(fields.GetFields())) {

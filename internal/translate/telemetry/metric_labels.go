@@ -38,10 +38,12 @@ type pair struct {
 	cel string
 }
 
-// pairs returns the entries of the standard tag for all requests or connections, before overrides.
-// The name in the peer's certificate is last, because the peer chooses it: the last value extends
-// to the end, whatever it contains.
-func pairs(s side, t tailored) []pair {
+// standardEntries returns the entries of standardTag for a metric on one side, in their order. It
+// ignores overrides (t.tags). The entry k is only present if t.kinds is set, the entries c and g
+// only unless t.tcp is set, and p only on the client side. The entry with the principal in the
+// peer's certificate is last, because the peer chooses it: the agent takes all text after it as its
+// value.
+func standardEntries(s side, t tailored) []pair {
 	reporter, own, ownSAN, peer, peerSAN := "s", "source", "%UPSTREAM_LOCAL_URI_SAN%", "destination", "%UPSTREAM_PEER_URI_SAN%"
 	if s == server {
 		reporter, own, ownSAN, peer, peerSAN = "d", "destination", "%DOWNSTREAM_LOCAL_URI_SAN%", "source", "%DOWNSTREAM_PEER_URI_SAN%"
@@ -135,8 +137,10 @@ func valueFormat(expression string) string {
 	}
 }
 
-// standardFormat returns the value of the standard tag, without labels that objects replace or
-// remove. Labels that the agent would derive and objects remove are marked.
+// standardFormat returns the format of standardTag: the entries of standardEntries without the
+// labels, and parts of entries, that t.tags replaces or removes. For each removed label that the
+// agent would add otherwise (impliedLabels), it prepends the entry "label=!". If t.tags replaces or
+// removes the gRPC status, but not request_protocol, the entry q contains the protocol instead.
 func standardFormat(s side, t tailored) string {
 	var all []string
 	marked := map[string]bool{} // removed labels without an entry
@@ -145,7 +149,7 @@ func standardFormat(s side, t tailored) string {
 			marked[name] = true
 		}
 	}
-	for _, p := range pairs(s, t) {
+	for _, p := range standardEntries(s, t) {
 		switch _, touched := t.tags[p.label]; {
 		case touched && p.label == grpcStatus:
 			// The gRPC status would reveal the protocol.
@@ -173,10 +177,11 @@ func standardFormat(s side, t tailored) string {
 // protocolExpression returns the protocol of a request.
 const protocolExpression = `has(request.headers) && 'content-type' in request.headers && request.headers['content-type'].startsWith('application/grpc') ? 'grpc' : 'http'`
 
-// impliedLabels returns the labels that the agent adds unless they are marked as removed.
+// impliedLabels returns the labels, sorted, that the agent adds unless standardFormat marks them as
+// removed: derivedLabels, and the labels of the entries that have several parts.
 func impliedLabels(s side, t tailored) []string {
 	list := derivedLabels(s)
-	for _, p := range pairs(s, t) {
+	for _, p := range standardEntries(s, t) {
 		for _, labels := range p.parts {
 			list = append(list, labels...)
 		}

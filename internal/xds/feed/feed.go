@@ -121,8 +121,10 @@ func (f *Feed) ServeDelta(ctx context.Context, h server.Hello, s server.DeltaStr
 	return f.serveStream(ctx, h, stream.Delta, deltaWire{s})
 }
 
-// serveStream serves one client until the stream ends, and returns the reason. A client that access
-// refuses gets an error at once. Both are logged.
+// serveStream serves one client until its stream ends, and returns the reason of the end (see
+// session.run). A client that access refuses gets the error of checkClient at once. It logs the
+// refusal, or the start and the end of the stream, and counts the client with addClients as long as
+// it is served.
 func (f *Feed) serveStream(ctx context.Context, h server.Hello, mode stream.Mode, w wire) error {
 	log := f.log.With("client", h.Node.GetId(), "address", h.Peer, "identities", h.Identities)
 	if err := f.access.checkClient(h); err != nil {

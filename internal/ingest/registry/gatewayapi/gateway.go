@@ -163,9 +163,10 @@ func serviceKey(n name) config.Key {
 	return config.Key{Kind: api.Service, Namespace: n.Namespace, Name: n.Name}
 }
 
-// routesAlike reports whether the routes of a Gateway are converted alike for both versions of it,
-// including their statuses, which name the controller, and the DestinationRules for its proxies.
-// With ListenerSets it returns false. Either may be nil.
+// routesAlike reports whether routes attached to a Gateway have the same conversion with versions g
+// and o of it, so that they need not be converted again. The conversion includes the routes'
+// statuses, which name the controller, and the DestinationRules for the Gateway's proxies. It
+// returns false if either version has ListenerSets, or if exactly one of them is nil.
 func (g *gateway) routesAlike(o *gateway) bool {
 	if g == nil || o == nil {
 		return g == o
@@ -179,8 +180,8 @@ func (g *gateway) routesAlike(o *gateway) bool {
 		})
 }
 
-// carryAttached copies the attached routes from the previous version of a Gateway, for listeners
-// that routes see as equal.
+// carryAttached copies the attached routes of each listener from old, the previous version of the
+// Gateway. routesAlike must have returned true for the two versions.
 func (g *gateway) carryAttached(old *gateway) {
 	for i, l := range g.listeners {
 		l.attached = maps.Clone(old.listeners[i].attached)

@@ -305,8 +305,10 @@ func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	return old.state.diff(m.state)
 }
 
-// endWait sends Synced after the timeout and marks the clusters that are not in sync as late. It
-// does nothing if Synced was sent before.
+// endWait ends the wait for remote clusters when the timeout has passed: it returns Synced, so that
+// the control plane starts without the clusters that are not in sync. It logs each of them as an
+// error, counts it in Metrics.TimedOut and sets late, so that its state is TimedOut until it is in
+// sync. It returns nil if Synced was sent before.
 func (c *Clusters) endWait() mesh.Batch {
 	if c.synced {
 		return nil

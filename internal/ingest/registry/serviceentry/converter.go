@@ -197,9 +197,10 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	}
 }
 
-// setNamespace stores the labels and the traffic distribution of a Namespace, and converts the
-// ServiceEntries of the namespace that depend on them. A changed network of the system namespace
-// converts all objects.
+// setNamespace stores the labels and the traffic distribution of a Namespace, or deletes them if op
+// is mesh.Delete. It converts all ServiceEntries of the namespace if the traffic distribution
+// changed, or if the labels changed and the mesh has a serviceEntryVisibility. If the network label
+// of the system namespace changed, it converts all objects. The events are appended to out.
 func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.Config) mesh.Batch {
 	distribution, labels := "", map[string]string(nil)
 	if op == mesh.Upsert {

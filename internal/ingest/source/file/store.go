@@ -17,8 +17,8 @@ import (
 type store struct {
 	source, root string
 	manifests    map[string]*manifest
-	// filesByObject are the files that contain an object, sorted by path; that of the first one is
-	// used.
+	// filesByObject lists the files that contain an object, sorted by path. Only the object of the
+	// first file is effective.
 	filesByObject map[config.Key][]string
 	// own are Problems that belong to no file: those of the directory and of directories below it.
 	own map[string][]config.Problem
@@ -89,8 +89,8 @@ func (s *store) markChanged(rel string, before, after map[config.Key]*config.Con
 	}
 }
 
-// markOthers marks the Problems of all files that contain an object, because only one of them is
-// used.
+// markOthers marks the Problems of all files that contain an object as possibly changed, because
+// only the object of the first file is effective.
 func (s *store) markOthers(key config.Key) {
 	for _, rel := range s.filesByObject[key] {
 		s.scopes[rel] = true
@@ -119,8 +119,10 @@ func unreadableProblem(path string, err error) config.Problem {
 	}
 }
 
-// usedObject returns the object that is used for a key, or nil.
-func (s *store) usedObject(key config.Key) *config.Config {
+// effectiveObject returns the object with this key from the file whose path sorts first among the
+// files that contain it. The objects of the other files have no effect. It returns nil if no file
+// contains the key.
+func (s *store) effectiveObject(key config.Key) *config.Config {
 	claims := s.filesByObject[key]
 	if len(claims) == 0 {
 		return nil
@@ -136,7 +138,7 @@ func (s *store) problems(rel string) []config.Problem {
 		list = append(append(list, m.unreadable...), m.problems...)
 		for key, c := range m.objects {
 			if s.filesByObject[key][0] != rel {
-				list = append(list, duplicateProblem(c, s.usedObject(key)))
+				list = append(list, duplicateProblem(c, s.effectiveObject(key)))
 			}
 		}
 	}
@@ -149,7 +151,7 @@ func (s *store) problems(rel string) []config.Problem {
 func (s *store) pendingBatch() mesh.Batch {
 	var out mesh.Batch
 	for _, key := range slices.SortedFunc(maps.Keys(s.keys), config.Key.Compare) {
-		switch c, sent := s.usedObject(key), s.sent[key]; {
+		switch c, sent := s.effectiveObject(key), s.sent[key]; {
 		case c == nil && sent != nil:
 			out = append(
 				out,

@@ -38,7 +38,8 @@ type position struct {
 	flow int
 }
 
-// advance updates the position by one byte of the output.
+// advance updates the syntactic context after one byte of YAML output. A line feed ends the line
+// and resets the column; any other byte advances the column.
 func (p *position) advance(c byte) {
 	if c == '\n' {
 		p.endLine()
