@@ -105,6 +105,10 @@ func (n SecretName) Objects() []string {
 	return []string{n.Object}
 }
 
+// WorkloadCredential is the credentialName of a server that uses the certificate of its proxy, as in
+// Istio.
+const WorkloadCredential = "builtin://"
+
 // CredentialName returns the SDS name for the credentialName of a Gateway or DestinationRule, which
 // is a Secret's name or already an SDS name. ok is false for a name that the control plane does not
 // serve ("builtin://", "sds://…").

@@ -20,11 +20,12 @@ import (
 const handshakeTimeout = 15 * time.Second
 
 // serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
-// connections. ISTIO_MUTUAL uses the gateway's own credentials; without any, it adds a Problem and
-// refers to the mesh's.
+// connections. ISTIO_MUTUAL, and SIMPLE with mesh.WorkloadCredential, use the gateway's own
+// credentials; without any, it adds a Problem and refers to the mesh's.
 func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
-	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL {
+	simple := in.GetMode() == networking.ServerTLSSettings_SIMPLE && in.GetCredentialName() == mesh.WorkloadCredential
+	if in.GetMode() != networking.ServerTLSSettings_ISTIO_MUTUAL && !simple {
 		return newTLS(in, protocols)
 	}
 	own := p.v.Key.ServerCredentials
@@ -32,6 +33,11 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 		own = mesh.Credentials{Certificate: mesh.OwnCertificate, Roots: mesh.MeshRoots}
 		p.addProblem(s.Object.Key, serverField(s)+".tls.mode",
 			"gateways without certificates of the mesh, or files (TLS_SERVER_CERT_CHAIN) in their place, do not serve this")
+	}
+	if simple {
+		t := newTLS(in, protocols)
+		t.Certificates = []string{own.Certificate}
+		return t
 	}
 	return &TLS{
 		Certificates: []string{own.Certificate}, Trust: own.Roots, Required: true, Protocols: protocols,

@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -115,6 +118,9 @@ spec:
   - {name: suites, port: %[1]d, protocol: HTTPS, tls: {certificateRefs: [{name: web}], options: {gateway.istio.io/tls-cipher-suites: "ECDHE-ECDSA-AES128-GCM-SHA256"}}}
   - {name: mutual, port: %[2]d, protocol: HTTPS, tls: {certificateRefs: [{name: web}], options: {gateway.istio.io/tls-terminate-mode: MUTUAL}}}
   - {name: optional, port: %[3]d, protocol: HTTPS, tls: {certificateRefs: [{name: web}], options: {gateway.istio.io/tls-terminate-mode: OPTIONAL_MUTUAL}}}
+  - {name: workload-mutual, port: %[5]d, protocol: HTTPS, tls: {options: {gateway.istio.io/tls-terminate-mode: ISTIO_MUTUAL}}}
+  - {name: workload-simple, port: %[6]d, protocol: HTTPS, tls: {options: {gateway.istio.io/tls-terminate-mode: ISTIO_SIMPLE}}}
+  - {name: typo, port: %[7]d, protocol: HTTPS, tls: {certificateRefs: [{name: web}], options: {gateway.istio.io/tls-terminate-mode: MUTAL}}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -129,17 +135,26 @@ metadata: {name: web, namespace: istio-system}
 spec: {hosts: [web.internal], resolution: STATIC, ports: [{name: http, number: 80, protocol: HTTP, targetPort: %[4]d}], endpoints: [{address: 127.0.0.1}]}
 `
 
-// TestTLSOptions makes handshakes with listeners that have tls.options: cipher suites, and modes of client certificates.
+// TestTLSOptions makes handshakes with listeners that have tls.options: cipher suites, modes of client certificates, and the certificate
+// of the workload. A listener with an unknown mode is not served.
 func TestTLSOptions(t *testing.T) {
 	t.Parallel()
+	web, client, stranger, workload := newPair(1, "web.example.com"), newPair(2, "client"), newPair(3, "stranger"), newPair(4, "web.example.com")
+	files := t.TempDir() // In place of certificates of a CA.
+	workload.put(t, files)
+	client.put(t, filepath.Join(files, mkdir(t, files, "clients")))
 	e := gatewayenv.Start(t, gatewayenv.Options{
-		Flags:    []string{"--secretsPlainText", "loopback"},
-		AgentEnv: []string{`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`},
+		Flags: []string{"--secretsPlainText", "loopback"},
+		AgentEnv: []string{
+			`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`,
+			"ISTIO_META_TLS_SERVER_CERT_CHAIN=" + filepath.Join(files, "cert.pem"),
+			"ISTIO_META_TLS_SERVER_KEY=" + filepath.Join(files, "key.pem"),
+			"ISTIO_META_TLS_SERVER_ROOT_CERT=" + filepath.Join(files, "clients", "cert.pem"),
+		},
 	})
-	ports := serving.FreePorts(t, 3)
-	web, client, stranger := newPair(1, "web.example.com"), newPair(2, "client"), newPair(3, "stranger")
+	ports := serving.FreePorts(t, 6)
 	e.Write("certs.yaml", web.secret("web", client))
-	e.Write("gateway.yaml", fmt.Sprintf(optionsText, ports[0], ports[1], ports[2], httpBackend(t, "web")))
+	e.Write("gateway.yaml", fmt.Sprintf(optionsText, ports[0], ports[1], ports[2], httpBackend(t, "web"), ports[3], ports[4], ports[5]))
 	const url = "https://web.example.com/"
 	for _, call := range []struct {
 		name   string
@@ -152,9 +167,16 @@ func TestTLSOptions(t *testing.T) {
 		{"MUTUAL without a certificate", ports[1], nil, "error"},
 		{"OPTIONAL_MUTUAL with a certificate", ports[2], &client, "web web.example.com / cert=true"},
 		{"OPTIONAL_MUTUAL without a certificate", ports[2], nil, "web web.example.com / cert=false"},
+		{"ISTIO_MUTUAL with a certificate", ports[3], &client, "web web.example.com / cert=true"},
+		{"ISTIO_MUTUAL without a certificate", ports[3], nil, "error"},
+		{"ISTIO_SIMPLE", ports[4], nil, "web web.example.com / cert=false"},
+		{"an unknown mode", ports[5], &client, "error"},
 	} {
 		t.Run(call.name, func(t *testing.T) {
 			c := caller{port: call.port, roots: web, client: call.client}
+			if call.port == ports[3] || call.port == ports[4] {
+				c.roots = workload
+			}
 			gatewayenv.Eventually(t, call.name, func() error { return c.says(url, call.want) })
 		})
 	}
@@ -173,11 +195,76 @@ func TestTLSOptions(t *testing.T) {
 	}{{client, true}, {stranger, false}} {
 		certificate := shown.TLS()
 		show := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
-		for _, port := range ports[1:] {
-			err := handshake(port, &tls.Config{RootCAs: web.Pool(), GetClientCertificate: show})
+		for port, server := range map[int]pair{ports[1]: web, ports[2]: web, ports[3]: workload} {
+			err := handshake(port, &tls.Config{RootCAs: server.Pool(), GetClientCertificate: show})
 			if shown.accepted != (err == nil) {
 				t.Errorf("port %d: certificate of %s: %v, want accepted %t", port, shown.Certificate.Subject.CommonName, err, shown.accepted)
 			}
+		}
+	}
+}
+
+// mkdir makes a folder below another, and returns its name.
+func mkdir(t *testing.T, dir, name string) string {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// eastWestText is an east-west gateway: of its two listeners, one has the port of network gateways, and the other the option. The
+// numbers are the ports of the listeners, of which the label has the first, and that of the backend.
+const eastWestText = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata:
+  name: edge
+  namespace: istio-system
+  labels: {topology.istio.io/network: east, networking.istio.io/gatewayPort: "%[1]d"}
+spec:
+  gatewayClassName: istio
+  listeners:
+  - {name: label, port: %[1]d, protocol: TLS, hostname: "*.internal", tls: {mode: Passthrough}}
+  - {name: option, port: %[2]d, protocol: TLS, hostname: "*.internal", tls: {mode: Passthrough, options: {gateway.istio.io/listener-protocol: auto-passthrough}}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: web, namespace: istio-system}
+spec: {hosts: [web.internal], location: MESH_INTERNAL, resolution: STATIC, ports: [{name: tls, number: 443, protocol: TLS, targetPort: %[3]d}], endpoints: [{address: 127.0.0.1, labels: {security.istio.io/tlsMode: istio}}]}
+`
+
+// TestAutoPassthrough sends TLS connections through an east-west gateway to the service in their server name.
+func TestAutoPassthrough(t *testing.T) {
+	t.Parallel()
+	web := newPair(1, "web.example.com")
+	backend := httptest.NewUnstartedServer(http.NotFoundHandler())
+	backend.TLS = &tls.Config{Certificates: []tls.Certificate{web.TLS()}, NextProtos: []string{"istio"}}
+	backend.StartTLS()
+	t.Cleanup(backend.Close)
+	e := gatewayenv.Start(t, gatewayenv.Options{
+		AgentEnv: []string{`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`},
+	})
+	ports := serving.FreePorts(t, 2)
+	e.Write("gateway.yaml", fmt.Sprintf(eastWestText, ports[0], ports[1], backend.Listener.Addr().(*net.TCPAddr).Port))
+	connect := func(port int, server string) error {
+		//nolint:gosec // The certificate is compared.
+		c, err := tls.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port), &tls.Config{
+			InsecureSkipVerify: true, ServerName: server, NextProtos: []string{"istio"},
+		})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if !c.ConnectionState().PeerCertificates[0].Equal(web.Certificate) {
+			return errors.New("another server answered")
+		}
+		return nil
+	}
+	for _, port := range ports {
+		gatewayenv.Eventually(t, "the service answers", func() error { return connect(port, "outbound_.443_._.web.internal") })
+		if connect(port, "web.internal") == nil {
+			t.Errorf("port %d: a server name without a cluster reached a service", port)
 		}
 	}
 }

@@ -255,7 +255,7 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 			add(l.field, l.accepted)
 			add(l.field, l.conflict)
 			add(l.field, l.resolved)
-			for _, v := range l.unsupportedOptions() {
+			for _, v := range l.ignoredOptions() {
 				list = append(list, newProblem(object, l.field, config.Warning, v))
 			}
 		}

@@ -114,7 +114,11 @@ func (l *listener) acceptance() verdict {
 func (l *listener) conditions(generation int64, parent verdict) []metav1.Condition {
 	list := conditionList{generation: generation}
 	accepted := l.acceptance()
-	list.add(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), "The listener is accepted", accepted)
+	message := "The listener is accepted"
+	for _, v := range l.ignoredOptions() {
+		message += "; " + v.message
+	}
+	list.add(string(gatewayv1.ListenerConditionAccepted), string(gatewayv1.ListenerReasonAccepted), message, accepted)
 	programmed := accepted
 	if programmed.ok() && !l.isProgrammed() {
 		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), l.resolved.message}

@@ -107,6 +107,7 @@ func (c *Converter) newListener(g *gateway, in config.Key, field string, spec ga
 	if spec.Protocol == gatewayv1.HTTPSProtocolType && spec.TLS != nil && spec.TLS.Mode != nil && *spec.TLS.Mode == gatewayv1.TLSModePassthrough {
 		l.accepted.worse(verdict{string(gatewayv1.ListenerReasonUnsupportedValue), "tls.mode: Passthrough is not supported with protocol HTTPS"})
 	}
+	l.accepted.worse(l.checkOptions())
 	if l.usesCertificates() {
 		c.setCertificates(g, l)
 		if l.spec.Protocol == gatewayv1.HTTPSProtocolType {

@@ -25,6 +25,9 @@ func (g *gateway) newGateway(l *listener) *config.Config {
 	switch {
 	case l.isPassthrough():
 		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_PASSTHROUGH}
+		if l.isAutoPassthrough(g.object.Labels) {
+			server.Tls.Mode = networking.ServerTLSSettings_AUTO_PASSTHROUGH
+		}
 	case l.usesCertificates():
 		server.Tls = &networking.ServerTLSSettings{Mode: networking.ServerTLSSettings_SIMPLE, CredentialNames: l.certificates}
 		if len(l.certificates) == 1 {

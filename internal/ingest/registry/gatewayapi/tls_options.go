@@ -3,23 +3,40 @@ package gatewayapi
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // Keys of spec.listeners.tls.options, as in Istio.
 const (
-	// optionTerminateMode is the TLS mode of a listener that terminates TLS: MUTUAL, OPTIONAL_MUTUAL or
-	// ISTIO_MUTUAL, which uses the certificate of the workload.
+	// optionTerminateMode is the TLS mode of a listener that terminates TLS: MUTUAL, OPTIONAL_MUTUAL,
+	// or ISTIO_MUTUAL and ISTIO_SIMPLE, which use the certificate of the workload.
 	optionTerminateMode = "gateway.istio.io/tls-terminate-mode"
 	// optionCipherSuites are the names of cipher suites, separated by commas.
 	optionCipherSuites = "gateway.istio.io/tls-cipher-suites"
+	// optionProtocol has the value autoPassthrough for a listener of an east-west gateway, which
+	// forwards TLS connections to the service that their server name encodes.
+	optionProtocol  = "gateway.istio.io/listener-protocol"
+	autoPassthrough = "auto-passthrough"
 )
+
+// terminateModes returns the TLS modes by the values of optionTerminateMode.
+func terminateModes() map[gatewayv1.AnnotationValue]networking.ServerTLSSettings_TLSmode {
+	return map[gatewayv1.AnnotationValue]networking.ServerTLSSettings_TLSmode{
+		"MUTUAL":          networking.ServerTLSSettings_MUTUAL,
+		"OPTIONAL_MUTUAL": networking.ServerTLSSettings_OPTIONAL_MUTUAL,
+		"ISTIO_MUTUAL":    networking.ServerTLSSettings_ISTIO_MUTUAL,
+		"ISTIO_SIMPLE":    networking.ServerTLSSettings_SIMPLE,
+	}
+}
 
 // terminateMode returns the TLS mode that the options of a listener select. ok is false without the
 // option, for an unknown value, and for a listener that does not terminate TLS.
@@ -27,54 +44,110 @@ func (l *listener) terminateMode() (mode networking.ServerTLSSettings_TLSmode, o
 	if l.spec.TLS == nil || !l.usesCertificates() {
 		return 0, false
 	}
-	switch l.spec.TLS.Options[optionTerminateMode] {
-	case "MUTUAL":
-		return networking.ServerTLSSettings_MUTUAL, true
-	case "OPTIONAL_MUTUAL":
-		return networking.ServerTLSSettings_OPTIONAL_MUTUAL, true
-	case "ISTIO_MUTUAL":
-		return networking.ServerTLSSettings_ISTIO_MUTUAL, true
-	default:
-		return 0, false
-	}
+	mode, ok = terminateModes()[l.spec.TLS.Options[optionTerminateMode]]
+	return mode, ok
 }
 
 // usesWorkloadCertificate reports whether the listener terminates TLS with the certificate of its
 // proxy, so that it needs no Secret.
 func (l *listener) usesWorkloadCertificate() bool {
 	mode, ok := l.terminateMode()
-	return ok && mode == networking.ServerTLSSettings_ISTIO_MUTUAL
+	return ok && (mode == networking.ServerTLSSettings_ISTIO_MUTUAL || mode == networking.ServerTLSSettings_SIMPLE)
+}
+
+// isAutoPassthrough reports whether a listener with TLS mode Passthrough forwards connections by the
+// service in their server name. The option selects it. In a Gateway with the label of a network, so
+// does the port of network gateways, which a label can override, as in Istio.
+func (l *listener) isAutoPassthrough(labels map[string]string) bool {
+	if !l.isPassthrough() {
+		return false
+	}
+	if l.spec.TLS.Options[optionProtocol] == autoPassthrough {
+		return true
+	}
+	port := strconv.Itoa(mesh.DefaultNetworkGatewayPort)
+	if p, ok := labels[label.NetworkingGatewayPort.Name]; ok {
+		port = p
+	}
+	_, ok := labels[label.TopologyNetwork.Name]
+	return ok && strconv.Itoa(int(l.spec.Port)) == port
 }
 
 // applyOptions sets the mode and cipher suites that the options of a listener select. With
 // spec.tls.frontend of the Gateway, the CA certificates are those of frontend, and otherwise those
-// of the listener's Secret.
+// of the listener's Secret. ISTIO_MUTUAL and ISTIO_SIMPLE replace all other settings.
 func (l *listener) applyOptions(to *networking.ServerTLSSettings) {
 	mode, ok := l.terminateMode()
 	switch {
-	case ok && mode == networking.ServerTLSSettings_ISTIO_MUTUAL:
+	case l.usesWorkloadCertificate():
 		to.Reset()
 		to.Mode = mode
+		if mode == networking.ServerTLSSettings_SIMPLE {
+			to.CredentialName = mesh.WorkloadCredential
+		}
 	case ok:
 		to.Mode, to.InsecureSkipVerify = mode, nil
 	}
-	for suite := range strings.SplitSeq(string(l.spec.TLS.Options[optionCipherSuites]), ",") {
-		if suite = strings.TrimSpace(suite); suite != "" {
-			to.CipherSuites = append(to.CipherSuites, suite)
-		}
-	}
+	to.CipherSuites = l.cipherSuites()
 }
 
-// unsupportedOptions returns a verdict for each option of a listener that has no effect.
-func (l *listener) unsupportedOptions() (list []verdict) {
-	if l.spec.TLS == nil {
+// cipherSuites returns the names in optionCipherSuites.
+func (l *listener) cipherSuites() (names []string) {
+	for name := range strings.SplitSeq(string(l.spec.TLS.Options[optionCipherSuites]), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkOptions returns a failed verdict if an option of a listener that terminates TLS has a value
+// without which clients would be admitted that the option is to keep out: an unknown mode, or only
+// cipher suites that Envoy does not know. Istio ignores such values.
+func (l *listener) checkOptions() verdict {
+	if l.spec.TLS == nil || !l.usesCertificates() {
+		return verdict{}
+	}
+	text, present := l.spec.TLS.Options[optionTerminateMode]
+	if _, ok := l.terminateMode(); present && !ok {
+		return unsupported("tls.options: %s: %q is not supported; want %s", optionTerminateMode, text, joinModes())
+	}
+	if names := l.cipherSuites(); len(names) > 0 && len(config.KnownCipherSuites(names)) == 0 {
+		return unsupported("tls.options: %s: Envoy supports none of %q", optionCipherSuites, strings.Join(names, ", "))
+	}
+	return verdict{}
+}
+
+// joinModes returns the values of optionTerminateMode, sorted.
+func joinModes() string {
+	var names []string
+	for name := range terminateModes() {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// ignoredOptions returns a verdict for each option of an accepted listener that has no effect.
+func (l *listener) ignoredOptions() (list []verdict) {
+	if l.spec.TLS == nil || !l.checkOptions().ok() {
 		return nil
 	}
 	for _, k := range slices.Sorted(maps.Keys(l.spec.TLS.Options)) {
-		if _, ok := l.terminateMode(); k == optionTerminateMode && ok || k == optionCipherSuites && l.usesCertificates() {
-			continue
+		value := l.spec.TLS.Options[k]
+		switch {
+		case k == optionCipherSuites && l.usesCertificates():
+			known := config.KnownCipherSuites(l.cipherSuites())
+			for _, name := range l.cipherSuites() {
+				if !slices.Contains(known, name) {
+					list = append(list, unsupported("tls.options: %s: Envoy does not support %q", k, name))
+				}
+			}
+		case k == optionTerminateMode && l.usesCertificates():
+		case k == optionProtocol && value == autoPassthrough && l.isPassthrough():
+		default:
+			list = append(list, unsupported("tls.options: %s: %q has no effect", k, value))
 		}
-		list = append(list, unsupported("tls.options: %s: %q has no effect", k, l.spec.TLS.Options[k]))
 	}
 	return list
 }

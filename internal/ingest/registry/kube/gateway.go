@@ -21,7 +21,7 @@ const (
 	remoteGatewayClass = "istio-remote"
 	// listenerMode is a TLS option of a listener. autoPassthrough is its value for listeners that
 	// route by SNI, like those of Istio's AUTO_PASSTHROUGH.
-	listenerMode    = "gateway.istio.io/listener-mode"
+	listenerMode    = "gateway.istio.io/listener-protocol"
 	autoPassthrough = "auto-passthrough"
 )
 

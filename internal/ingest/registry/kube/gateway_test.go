@@ -44,7 +44,7 @@ func TestGatewaysOfGatewayAPI(t *testing.T) {
 		elsewhere = "gatewayClassName: istio-remote, "
 	)
 	none := func(port, network string) string {
-		return "spec.listeners: none has TLS and port " + port + ", or the option gateway.istio.io/listener-mode: auto-passthrough, so this is not a gateway of network \"" + network + "\""
+		return "spec.listeners: none has TLS and port " + port + ", or the option gateway.istio.io/listener-protocol: auto-passthrough, so this is not a gateway of network \"" + network + "\""
 	}
 	for name, test := range map[string]struct {
 		options      kube.Options
@@ -62,7 +62,7 @@ func TestGatewaysOfGatewayAPI(t *testing.T) {
 		"no listener on the port":  {labels: far + `, networking.istio.io/gatewayPort: "443"`, spec: class + one + usual, wrong: []string{none("443", "far")}},
 		"no port":                  {labels: far + `, networking.istio.io/gatewayPort: many`, spec: class + one + usual, wrong: []string{`metadata.labels[networking.istio.io/gatewayPort]: "many" is not a port number: no listener is created`, none("0", "far")}},
 		"listeners by their mode": {
-			labels: far, spec: class + one + "listeners: [{name: a, port: 1443, protocol: TLS, tls: {options: {gateway.istio.io/listener-mode: auto-passthrough}}}, {name: b, port: 15008, protocol: HBONE, tls: {}}, {name: c, port: 15443, protocol: TLS, tls: {}}]",
+			labels: far, spec: class + one + "listeners: [{name: a, port: 1443, protocol: TLS, tls: {options: {gateway.istio.io/listener-protocol: auto-passthrough}}}, {name: b, port: 15008, protocol: HBONE, tls: {}}, {name: c, port: 15443, protocol: TLS, tls: {}}]",
 			want: "far 198.51.100.1 1443, far 198.51.100.1 15443",
 		},
 		"no TLS":                        {labels: far, spec: class + one + "listeners: [{name: a, port: 15443, protocol: TCP}]", wrong: []string{none("15443", "far")}},
