@@ -41,6 +41,7 @@ func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute,
 	if out.GetRoute() == nil || len(x.Backends) == 0 {
 		return
 	}
+	limitPickers(out.GetRoute(), x.Backends)
 	if len(r.GetRoute()) == 1 {
 		t.setFilters(out.TypedPerFilterConfig, x.Backends[0])
 		if t.refuses(x.Backends[0]) {

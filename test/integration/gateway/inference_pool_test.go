@@ -157,9 +157,9 @@ func bodyAnswer(body []byte, end bool) *procv3.BodyResponse {
 	}}}
 }
 
-// poolText is a gateway with routes to three pools: of two pods with two ports each, whose picker works, and of the
-// same pods with a picker that has no endpoints, which fails closed and open. The numbers are the ports of the
-// listener, both ports of the pods, and the ports of the pickers: one that works, and one at which nothing listens.
+// poolText is a gateway with routes to pools: of two pods with two ports each, whose picker works, and of the same
+// pods with pickers that fail. The numbers are the ports of the listener, both ports of the pods, a picker that
+// works, one at which nothing listens, a plain backend, the picker of another pool, and one that never answers.
 const poolText = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -184,6 +184,10 @@ spec:
   - {matches: [{path: {value: /refused-open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: refused-open}]}
   - {matches: [{path: {value: /hidden-closed}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: hidden-closed}]}
   - {matches: [{path: {value: /hidden-open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: hidden-open}]}
+  - {matches: [{path: {value: /silent-closed}}], timeouts: {request: 1s}, backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: silent-closed}]}
+  - {matches: [{path: {value: /silent-open}}], timeouts: {request: 1s}, backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: silent-open}]}
+  - {matches: [{path: {value: /limited}}], timeouts: {request: 1s}, backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: picked}]}
+  - {matches: [{path: {value: /replaced}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: replaced}]}
   - {matches: [{path: {value: /missing-closed}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: missing-closed}]}
   - {matches: [{path: {value: /missing-open}}], backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: missing-open}]}
 ---
@@ -203,7 +207,8 @@ metadata: {name: other, namespace: istio-system}
 spec: {selector: {matchLabels: {app: other}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: second, port: {number: 9002}}}
 ` + poolFailures + poolPods
 
-// poolFailures are pools whose picker has no endpoint, refuses connections, is hidden from the gateway, or does not exist.
+// poolFailures are pools whose picker has no endpoint, refuses connections, never answers, is hidden from the gateway, or does not exist,
+// and one with two pickers of which one refuses connections.
 const poolFailures = `
 ---
 apiVersion: inference.networking.k8s.io/v1
@@ -225,6 +230,21 @@ apiVersion: inference.networking.k8s.io/v1
 kind: InferencePool
 metadata: {name: refused-open, namespace: istio-system}
 spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: refusing, failureMode: FailOpen, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: silent-closed, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: silent, failureMode: FailClose, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: silent-open, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: silent, failureMode: FailOpen, port: {number: 9002}}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: replaced, namespace: istio-system}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: %[2]d}], endpointPickerRef: {name: replaced, failureMode: FailClose, port: {number: 9002}}}
 ---
 apiVersion: inference.networking.k8s.io/v1
 kind: InferencePool
@@ -291,6 +311,26 @@ metadata: {name: hidden, namespace: istio-system, annotations: {networking.istio
 spec: {selector: {app: picker}, clusterIP: 10.0.0.5, ports: [{name: grpc, port: 9002, targetPort: %[4]d, appProtocol: http2}]}
 ---
 apiVersion: v1
+kind: Pod
+metadata: {name: picker-gone, namespace: istio-system, labels: {app: picker-gone, set: pickers}}
+status: {podIP: 127.0.0.4, phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: picker-next, namespace: istio-system, labels: {app: picker-next, set: pickers}}
+status: {podIP: 127.0.0.1, phase: Running, conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: silent, namespace: istio-system}
+spec: {selector: {app: picker}, clusterIP: 10.0.0.6, ports: [{name: grpc, port: 9002, targetPort: %[8]d, appProtocol: http2}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: replaced, namespace: istio-system}
+spec: {selector: {set: pickers}, clusterIP: 10.0.0.7, ports: [{name: grpc, port: 9002, targetPort: %[4]d, appProtocol: http2}]}
+---
+apiVersion: v1
 kind: Service
 metadata: {name: refusing, namespace: istio-system}
 spec: {selector: {app: picker}, clusterIP: 10.0.0.4, ports: [{name: grpc, port: 9002, targetPort: %[5]d, appProtocol: http2}]}
@@ -300,8 +340,8 @@ spec: {selector: {app: picker}, clusterIP: 10.0.0.4, ports: [{name: grpc, port: 
 type pools struct {
 	*testing.T
 	port    int
-	ports   [2]int // of the pods
-	pickers [2]*pickerServer
+	ports   [2]int           // of the pods
+	pickers [3]*pickerServer // the last one never answers
 }
 
 // modelBackend starts a model server at an address, which answers with the address and the body of the request. A port of
@@ -329,15 +369,16 @@ func startPools(t *testing.T) *pools {
 		modelBackend(t, "127.0.0.2", s.ports[i])
 	}
 	modelBackend(t, "127.0.0.3", s.ports[0])
-	var pickers [2]int
+	var pickers [3]int
 	for i := range pickers {
 		s.pickers[i], pickers[i] = startPicker(t, "127.0.0.1:0")
 	}
+	s.pickers[2].silent = true
 	edge := gatewayenv.Start(t, gatewayenv.Options{
 		Env:      []string{"ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true"},
 		AgentEnv: []string{`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`},
 	})
-	edge.Write("pools.yaml", fmt.Sprintf(poolText, s.port, s.ports[0], s.ports[1], pickers[0], serving.FreePort(t), modelBackend(t, "127.0.0.1", 0), pickers[1]))
+	edge.Write("pools.yaml", fmt.Sprintf(poolText, s.port, s.ports[0], s.ports[1], pickers[0], serving.FreePort(t), modelBackend(t, "127.0.0.1", 0), pickers[1], pickers[2]))
 	gatewayenv.Eventually(t, "a pod answers", func() error {
 		_, _, err := s.post("/picked", s.at(0, 0), "{}")
 		return err
@@ -452,6 +493,26 @@ func TestInferencePool(t *testing.T) {
 						t.Errorf("%sopen, body of %d bytes: %v", path, len(body), err)
 					}
 				}
+			}
+		}
+	})
+	t.Run("a picker that never answers", func(t *testing.T) {
+		// Envoy has no timeout for pickers, so the failure mode does not matter: after twice the timeout of the rule the request ends.
+		for _, path := range []string{"/silent-closed", "/silent-open"} {
+			for _, body := range []string{"", "{}", strings.Repeat("x", 1<<20)} {
+				if _, _, err := s.post(path, "", body); err == nil || !strings.HasPrefix(err.Error(), "status 504") {
+					t.Errorf("%s, body of %d bytes: %v, want status 504", path, len(body), err)
+				}
+			}
+		}
+		if by, _, err := s.post("/limited", s.at(1, 0), "{}"); err != nil || by != s.at(1, 0) {
+			t.Errorf("%s answered (%v): with a timeout, a picker that answers must choose", by, err)
+		}
+	})
+	t.Run("a picker of which one endpoint refuses connections", func(t *testing.T) {
+		for range 20 {
+			if by, _, err := s.post("/replaced", s.at(1, 0), "{}"); err != nil || by != s.at(1, 0) {
+				t.Errorf("%s answered (%v), want the endpoint that the other picker chooses", by, err)
 			}
 		}
 	})
