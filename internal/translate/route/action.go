@@ -119,6 +119,8 @@ func setTimeout(action *routev3.RouteAction, d time.Duration) {
 	action.MaxGrpcTimeout = durationpb.New(d) //nolint:staticcheck // see above
 }
 
+// setRewrite sets the rewrite of the path: the regular expression if there is one, otherwise the
+// prefix. It does not set the host.
 func setRewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 	if re := r.GetUriRegexRewrite(); re != nil {
 		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{

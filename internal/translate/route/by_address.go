@@ -44,7 +44,10 @@ type addressEntry struct {
 	address string
 }
 
-// applyByAddress sets n.removesDestination and n.byAddress. It reuses parts of old, which may be nil.
+// applyByAddress sets n.removesDestination, if some virtual host is named by address, and
+// n.byAddress, if some virtual hosts are replaced and others are not. n.byAddress stays nil for a
+// RouteConfiguration of one host or of all ports, and for direct proxies (view.IsDirect). It reuses
+// parts of old, which may be nil.
 func (n *plan) applyByAddress(p *planner, old *byAddress) {
 	n.byAddress = nil
 	n.removesDestination = slices.ContainsFunc(n.hosts, func(h *planned) bool { return h.namedByAddress })
@@ -68,8 +71,8 @@ func (n *plan) applyByAddress(p *planner, old *byAddress) {
 	}
 }
 
-// ownAddresses returns the addresses that only svc has, and that the proxies can reach. svc may be
-// nil.
+// ownAddresses returns the addresses that only svc has, and that the proxies can reach. It returns
+// nil if svc is nil, headless or a wildcard.
 func (p *planner) ownAddresses(svc *mesh.Service, owners destination.AddressOwners) []string {
 	if svc == nil || svc.Headless || svc.Host.IsWildcard() {
 		return nil
@@ -163,7 +166,8 @@ func headerInput(name string) *xdscorev3.TypedExtensionConfig {
 	}
 }
 
-// unknownRoutes returns the action for requests to unknown hosts.
+// unknownRoutes returns the action for requests to unknown hosts: they are forwarded to their
+// original destination, or refused if the View's outbound traffic policy does not allow them.
 func unknownRoutes(v *view.View) *xdsmatcherv3.Matcher_OnMatch {
 	r := blockedRoute()
 	if cluster := destination.UnknownRequests(v); cluster != "" {

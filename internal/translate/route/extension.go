@@ -123,9 +123,10 @@ func mergeRanked(lists ...[]rankedRoute) *routes {
 	return out
 }
 
-// extendedRoutes returns the merged routes of the VirtualServices with an extension for a host, or
-// nil if there are none. They take precedence over VirtualServices that users wrote. Of them, those
-// of the caller's namespace alone take precedence over the others.
+// extendedRoutes returns the merged routes of the VirtualServices for a host whose extension takes
+// precedence over VirtualServices that users wrote (Gateway API). If private ones of the caller's
+// namespace have routes, only these are merged. It returns nil if there are none. It adds what it
+// read to p.bound and p.from.
 func (p *planner) extendedRoutes(host mesh.Hostname, port uint32) *routes {
 	for _, private := range []bool{true, false} {
 		var lists []*boundRoutes

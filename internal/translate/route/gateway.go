@@ -20,8 +20,8 @@ type gatewayConfigurationKey struct {
 	key  view.Key
 }
 
-// gatewayNamed returns a RouteConfiguration of a gateway, or nil if none of its servers uses the
-// name.
+// gatewayNamed returns the RouteConfiguration of a gateway with a name, or nil if none of the
+// gateway's servers uses the name.
 func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
 	r := v.Gateway().RouteByName(name)
 	if r == nil {

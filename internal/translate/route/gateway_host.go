@@ -41,7 +41,8 @@ func (r *boundRoutes) isEmpty() bool {
 	return len(r.some.encoded)+len(r.rest.encoded)+len(r.ranked) == 0
 }
 
-// mergeBound returns the ranked routes of several VirtualServices as one list.
+// mergeBound returns the ranked routes of several VirtualServices as one list, in the order of
+// matching (mergeRanked).
 func mergeBound(list memo.List[*boundRoutes]) *routes {
 	var ranked [][]rankedRoute
 	for r := range list.All {

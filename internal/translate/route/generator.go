@@ -89,8 +89,9 @@ func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	}
 }
 
-// exists reports whether the subject of a name exists. A port always does: it has at least the
-// catch-all. So other names that proxies make up are not cached.
+// exists reports whether the service of a host, or the socket of a Sidecar's listener, exists in
+// the View. It returns true for a port: its RouteConfiguration has at least the catch-all. Names of
+// hosts and sockets that proxies make up are therefore not cached.
 func (g *Generator) exists(v *view.View, r request) bool {
 	switch {
 	case r.isSocket():

@@ -48,8 +48,9 @@ func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction
 	return newHashPolicy(to.rule, d.GetSubset(), t.cluster(d).Port)
 }
 
-// newHashPolicy returns the hash policy of requests to a cluster, or nil if it has none. It is that
-// of the subset or port, else of the rule. The mesh's defaults do not apply.
+// newHashPolicy returns the hash policy of requests to a cluster: that of the DestinationRule's
+// subset or port, else of the rule itself. It returns nil if there is none. The mesh's defaults do
+// not apply.
 func newHashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *routev3.RouteAction_HashPolicy {
 	hash := policy.Of(nil, rule.Spec, subset, port).GetLoadBalancer().GetConsistentHash()
 	switch k := hash.GetHashKey().(type) {

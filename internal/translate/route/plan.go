@@ -43,8 +43,8 @@ type planner struct {
 	bound  []*boundRoutes
 }
 
-// planAll plans all virtual hosts of a RouteConfiguration, sorted by name: of one host, of one
-// port, or of all ports if r.port is 0.
+// planAll plans all virtual hosts of a RouteConfiguration, sorted by name: of one host if r.host is
+// set, of all ports if r.port is 0, otherwise of the port. The list is empty if there are none.
 func (p *planner) planAll(r request) []*planned {
 	var list []*planned
 	switch {
@@ -105,9 +105,10 @@ func (p *planner) planHost(port uint32, host mesh.Hostname) *planned {
 	}
 }
 
-// planService plans the virtual host of a service. It has the routes of the first of its
-// VirtualServices that has any for the View's proxies; these are not merged, except those of the
-// Gateway API. Without any it has the default route.
+// planService plans the virtual host of a service, and is never nil. It has the routes of the first
+// of the service's VirtualServices that has any for the View's proxies; VirtualServices are not
+// merged, except those converted from the Gateway API. Without any it has the default route
+// (serviceRoute). It resets p.from, p.unused and p.bound.
 func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	in := p.namesInput(svc.Host, port)
 	in.service, in.reach = svc, reachOf(svc.Host, p.v.Key.Domain)
@@ -171,7 +172,9 @@ func (p *planner) newPlanned(h hostInput, in namesInput) *planned {
 	return &planned{hostInput: h, from: p.from, unused: p.unused, bound: p.bound}
 }
 
-// routes returns the routes of a VirtualService, or nil if it has none for the View's proxies.
+// routes returns the routes of a VirtualService on a port, or nil if it has none for the View's
+// proxies. It adds the keys of the objects behind them to p.from, or, if there are none, the empty
+// routes to p.unused.
 func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 	in, from := p.routesInput(vs, routesInput{port: port})
 	r := p.g.routes.Get(in)
@@ -218,8 +221,8 @@ type hostPort struct {
 	host mesh.Hostname
 }
 
-// affectedHosts returns the virtual hosts of a RouteConfiguration that the VirtualServices in list
-// may affect.
+// affectedHosts returns the virtual hosts of a RouteConfiguration that changes of the
+// VirtualServices in list may affect.
 func (p *planner) affectedHosts(r request, list []*snapshot.VirtualService) map[hostPort]bool {
 	places := map[hostPort]bool{}
 	if r.host != "" && len(list) > 0 {

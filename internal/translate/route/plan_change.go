@@ -54,7 +54,7 @@ func (p *planner) plan(r request, old *plan) *plan {
 	return next
 }
 
-// addressTable returns n.byAddress; n may be nil.
+// addressTable returns n.byAddress, or nil if n is nil.
 func (n *plan) addressTable() *byAddress {
 	if n == nil {
 		return nil
@@ -62,7 +62,8 @@ func (n *plan) addressTable() *byAddress {
 	return n.byAddress
 }
 
-// virtualHosts returns the encoded virtual hosts. Elements may be nil.
+// virtualHosts returns the encoded virtual hosts. Elements are nil for virtual hosts without a
+// domain.
 func (n *plan) virtualHosts() []*virtualHost {
 	if n.byAddress == nil {
 		return n.encoded
@@ -76,7 +77,8 @@ func (n *plan) virtualHosts() []*virtualHost {
 	return append(list, n.byAddress.host)
 }
 
-// follows reports whether a plan differs from an older one only by VirtualServices.
+// follows reports whether a plan may be derived from old, because they differ only by
+// VirtualServices. It returns false otherwise.
 func (n *plan) follows(old *plan) bool {
 	return n.request == old.request && n.scope.callees == old.scope.callees && n.settings == old.settings &&
 		n.mark == old.mark
@@ -151,7 +153,8 @@ func (n *plan) applyChanges(g *Generator, old *plan, changes []change) {
 	n.clusters = revised(n.clusters, left, led, strings.Compare, n.references)
 }
 
-// changesNames reports whether virtual hosts are added, removed, or compete for other domains.
+// changesNames reports whether any change adds, removes or renames a virtual host, so that domains
+// must be assigned again.
 func (n *plan) changesNames(changes []change) bool {
 	return slices.ContainsFunc(changes, func(c change) bool {
 		at, found := findHost(n.hosts, c.name)
@@ -159,6 +162,8 @@ func (n *plan) changesNames(changes []change) bool {
 	})
 }
 
+// findHost returns the index in hosts, sorted by name, of the virtual host with this name. If it is
+// not found, the index is where it would be inserted.
 func findHost(hosts []*planned, name string) (at int, found bool) {
 	return slices.BinarySearchFunc(
 		hosts,

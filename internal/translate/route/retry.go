@@ -32,9 +32,9 @@ const (
 	priorityFrequency = 2
 )
 
-// retryPolicy translates HTTPRetry; nil is Istio's default, and attempts 0 disables retries, for
-// which it returns nil. sticky is set if a hash selects the host: retries then use the same host,
-// unless the policy says otherwise. It adds retries of lost requests (retryLost).
+// retryPolicy translates HTTPRetry, and adds retries of lost requests (retryLost). nil selects
+// Istio's default. It returns nil if attempts is 0, which disables retries. sticky is set if a hash
+// selects the endpoint: retries then use the same endpoint, unless the policy says otherwise.
 func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
 		RetryOn:                       defaultRetryOn,

@@ -90,8 +90,8 @@ func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 	}
 }
 
-// checkHeaders warns of operations on headers that Envoy does not let be changed. The host of a
-// request may be set, which is supported by other means.
+// checkHeaders adds a Warning for each operation on a header that Envoy does not let be changed. It
+// accepts setting the host of a request, which is translated to a host rewrite.
 func (w *warnings) checkHeaders(path string, h *networking.Headers) {
 	for _, side := range []struct {
 		name    string

@@ -30,7 +30,8 @@ type hostInput struct {
 	attempts bool
 }
 
-// takesAll reports whether the virtual host matches requests that no other one matches.
+// takesAll reports whether the virtual host has the domain "*", and so matches requests that no
+// other virtual host matches.
 func (in hostInput) takesAll() bool {
 	return in.names.host == "*" && slices.Contains(without(in.names.domains, in.lost), "*")
 }
