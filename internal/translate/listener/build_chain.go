@@ -92,8 +92,8 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	return out
 }
 
-// accessFilters returns the network filters of access policies for a chain of a port; 0 for the
-// ports that no other chain matches.
+// accessFilters returns the network filters of access policies for a chain. port is the chain's
+// port, or 0 for connections to ports that no other chain matches.
 func (b builder) accessFilters(port uint32) []*listenerv3.Filter {
 	return authorization.At(b.access.connections, func(p uint32) bool {
 		if port != 0 {

@@ -58,8 +58,8 @@ func planGateway(v *view.View) *gatewayPlan {
 	return out
 }
 
-// addTargets adds the services and DestinationRules for connections: of destinations in
-// VirtualServices bound to servers that forward connections.
+// addTargets stores in p.targets the services and DestinationRules of destinations in
+// VirtualServices that are bound to servers which forward connections. HTTP servers need none.
 func (p *gatewayPlanner) addTargets() {
 	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
 	for _, l := range p.v.Gateway().Listeners {
@@ -133,7 +133,8 @@ func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 	return []Spec{s, overQUIC(&s)}
 }
 
-// addRequests plans a listener for plaintext requests, which are routed by host.
+// addRequests sets the default chain of the current listener, for plaintext requests that are
+// routed by host. It adds the Gateways of all servers to the listener's From.
 func (p *gatewayPlanner) addRequests(l *view.GatewayListener) {
 	first := l.Servers[0]
 	p.spec.Default = Chain{Name: p.spec.Name, HTTP: &HTTP{
@@ -148,8 +149,8 @@ func (p *gatewayPlanner) statPrefix() string {
 	return statPrefix(mesh.Outbound, p.spec.Address, p.listener.Port)
 }
 
-// addServer plans the chains of a server that shares its address with others by server name, or
-// with none. A server whose certificates the gateway may not read has no chain.
+// addServer adds the chains of a server that shares its address with others by server name, or with
+// none. A server whose certificates the gateway may not read (isWithheld) is skipped.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
 	case p.isWithheld(s):

@@ -47,8 +47,8 @@ func (p peers) portsBeyond(ports []inboundPort) []uint32 {
 	})
 }
 
-// withMTLS returns c with mutual TLS. offers are the ALPN names that clients must offer; nil for
-// any.
+// withMTLS returns a copy of c that requires mutual TLS with the proxy's own credentials. offers
+// are the ALPN names that clients must offer; nil matches any.
 func (p peers) withMTLS(c *Chain, offers []string) Chain {
 	m := *c
 	m.Name += "_mtls"
@@ -66,10 +66,12 @@ func (p peers) withMTLS(c *Chain, offers []string) Chain {
 	return m
 }
 
-// chains returns the chains of a mode for HTTP, for raw connections, or if both are set for either.
-// DISABLE has http and tcp as they are, STRICT only mutual TLS and a refusal of others, PERMISSIVE
-// both. They keep the other match fields of http and tcp. Connections that match no chain use the
-// listener's default chain.
+// chains returns the chains that a PeerAuthentication mode requires. http and tcp are the chains of
+// plaintext connections; one of them may be nil. DISABLE returns them unchanged. STRICT returns
+// each with mutual TLS, and a chain for clients that offer no ALPN name of the mesh (anyClient).
+// PERMISSIVE returns each with mutual TLS and in plaintext, and for tcp also a chain that forwards
+// TLS as bytes. Other match fields are kept. No chain refuses connections: what matches none uses
+// the listener's default chain.
 func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 	var list []Chain
 	if mode == security.PeerAuthentication_MutualTLS_DISABLE {
@@ -115,8 +117,8 @@ func (p peers) anyClient(http, tcp *Chain) Chain {
 	return c
 }
 
-// requiredALPNs returns the ALPN names that identify proxies: names, if these distinguish requests
-// from raw connections, else all of them.
+// requiredALPNs returns the ALPN names that identify proxies: those if apart is set, because they
+// then distinguish requests from raw connections, and otherwise the names of both.
 func requiredALPNs(apart bool, those []string) []string {
 	if apart {
 		return those
@@ -124,14 +126,18 @@ func requiredALPNs(apart bool, those []string) []string {
 	return slices.Concat(peerTCP, peerHTTP)
 }
 
-// plainChains returns the chains of a port that accepts no mutual TLS of the mesh.
+// plainChains returns portChains for a port that does not accept mutual TLS of the mesh, whatever
+// its mode is.
 func (p peers) plainChains(port uint32, http, tcp *Chain) []Chain {
 	p.modes = snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}
 	return p.portChains(port, http, tcp, "")
 }
 
-// portChains returns the chains of a port of the workload at the listener of captured connections.
-// The last one closes connections that the others do not match: plaintext under STRICT, and under
+// portChains returns the chains of a port at the listener of captured connections, with the mode of
+// the port. It sets the destination port in the Match of http and tcp; one of them may be nil.
+// address only determines the name of the chain that refuses connections.
+//
+// The last chain closes connections that the others do not match: plaintext under STRICT, and under
 // PERMISSIVE, TLS of clients without a proxy at a port declared as HTTP. Otherwise the listener's
 // default chain would forward such connections without the policies of the port. The chains do not
 // depend on policies, so that a policy for requests changes no listener (ADR 25).
