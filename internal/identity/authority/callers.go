@@ -162,9 +162,9 @@ func (s *Server) RequestNamespace(r *http.Request) (string, error) {
 	return account.Namespace, nil
 }
 
-// ClientRoots returns the roots against which client certificates are verified: those of
-// Options.ServingFiles, which may be replaced while the control plane runs, and those of the
-// authority if there is one.
+// ClientRoots returns the roots against which client certificates are verified: the roots of
+// Options.ServingFiles, which may be replaced while the control plane runs, and the authority's if
+// there is one.
 func (s *Server) ClientRoots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	if s.serving != nil && s.o.ServingFiles.Roots != "" {

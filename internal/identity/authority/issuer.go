@@ -54,7 +54,8 @@ func (s *Server) newRegistration() (*ca.Registration, error) {
 	}), nil
 }
 
-// signerRoots returns the roots that meshConfig.caCertificates lists for a signer.
+// signerRoots returns the roots that meshConfig.caCertificates lists for a signer, or none if it
+// lists none.
 func (s *Server) signerRoots(signer string) []*x509.Certificate {
 	var list []*x509.Certificate
 	for _, c := range s.o.Snapshot().Settings.Mesh.GetCaCertificates() {

@@ -91,9 +91,10 @@ func (r *Registration) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	return r.roots, r.changed.Changed()
 }
 
-// Issue has a certificate signed. It refuses CSRs that contain anything but the identity q.ID,
-// lifetimes over the maximum, and signers that are not configured. It returns only certificates
-// that pass verifyIssued.
+// Issue requests a certificate for q.ID from the signer in q, or else from the default signer, and
+// returns it with the roots of that signer. It refuses CSRs that contain anything but the identity
+// q.ID, lifetimes over the maximum, and signers that are not configured. It returns only
+// certificates that pass verifyIssued; all errors are IssueErrors.
 func (r *Registration) Issue(ctx context.Context, q Request) (Issued, error) {
 	request, err := parseCSR(q.CSR)
 	if err == nil {

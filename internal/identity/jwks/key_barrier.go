@@ -59,7 +59,8 @@ func (h *KeyBarrier) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-// isReady reports whether all key sources of an object have reported.
+// isReady reports whether all key sources of an object have reported keys or a fault. It returns
+// true for an object without key sources.
 func (h *KeyBarrier) isReady(c *config.Config) bool {
 	for source := range h.sourcesOf(c) {
 		if !h.reported[source] {

@@ -100,9 +100,9 @@ func (k *RuleKeys) update() {
 // startTimeout is the maximum time for which AwaitWanted waits.
 const startTimeout = 6 * time.Second
 
-// AwaitWanted waits for the keys of the rules in effect until each was fetched or failed, for up to
-// 6 seconds. Otherwise a restarted control plane would make reconnecting proxies reject tokens whose
-// keys they already have.
+// AwaitWanted blocks until the keys of each rule in effect were fetched or failed, for up to 6
+// seconds, or until ctx ends. Without the wait, a restarted control plane would make reconnecting
+// proxies reject tokens whose keys they already have.
 func (k *RuleKeys) AwaitWanted(ctx context.Context) {
 	k.mu.Lock()
 	sources := slices.Collect(maps.Keys(k.wanted))

@@ -125,8 +125,8 @@ func (f *Feed) settings(batch mesh.Batch) mesh.Batch {
 	return next
 }
 
-// problems returns a Problem if the bundle of an address could not be fetched. It returns none for
-// a deleted address.
+// problems returns a Problem if the bundle of the address in e could not be fetched or is invalid.
+// It returns none for a valid bundle or a deleted address.
 func (f *Feed) problems(e mesh.Event) []config.Problem {
 	if e.Op == mesh.Delete || e.KeySet.Fault == "" {
 		return nil
