@@ -25,9 +25,9 @@ const (
 	authorizerPrefix = "istio_ext_authz_"
 )
 
-// evaluateRBAC evaluates an HTTP RBAC filter. It returns nil if the request continues and a 403
-// ending if it is denied. A per-route configuration without rules disables the filter. Matchers are
-// unsupported.
+// evaluateRBAC evaluates an HTTP RBAC filter and adds steps. It returns nil if the request
+// continues, and a 403 ending if it is denied. A per-route configuration without rules disables the
+// filter. A configuration with matchers, and an unsupported condition, return an Unknown ending.
 func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
 	if p, ok := unpackAny(x.perRoute(name), new(httprbacv3.RBACPerRoute)); ok {
 		if f = p.GetRbac(); f == nil {
@@ -50,9 +50,10 @@ func (x *exchange) evaluateRBAC(name string, f *httprbacv3.RBAC) []Ending {
 	return []Ending{e}
 }
 
-// connectionAccess evaluates a network RBAC filter. It returns nil if the connection continues and
-// a Closed ending if it is denied. Envoy evaluates the rules at the first bytes, so a silent client
-// is not denied. Matchers are unsupported.
+// connectionAccess evaluates a network RBAC filter and adds steps. It returns nil if the connection
+// continues, and a Closed ending if it is denied. Envoy evaluates the rules at the first bytes, so
+// a silent client is not denied. A configuration with matchers, and an unsupported condition,
+// return an Unknown ending.
 func (w *walk) connectionAccess(name string, f *tcprbacv3.RBAC) []Ending {
 	if f.GetMatcher() != nil || f.GetShadowMatcher() != nil {
 		return w.endUnsupported(name, "the rules are a matcher, which is not supported")
@@ -122,10 +123,11 @@ func describeVerdict(rules *rbacv3.RBAC, j judgement) (rule, then string) {
 	}
 }
 
-// tryShadowRules evaluates shadow rules, which never deny a call; it does nothing for nil. It
-// stores their result in the dynamic metadata for later filters and adds a step. The prefix of the
-// metadata identifies CUSTOM rules, which decide whether an authorizer is called, and dry runs. It
-// returns endings only if a condition is unsupported.
+// tryShadowRules evaluates the shadow rules of an RBAC filter, which never deny a call, and adds a
+// step. It stores their result in the dynamic metadata of filter for later filters. name is the
+// name of the filter in the step. The prefix of the metadata distinguishes CUSTOM rules, which
+// decide whether an authorizer is called, from dry runs. It returns an Unknown ending if a
+// condition is unsupported, and otherwise nil. It does nothing if rules is nil.
 func (a rbacCall) tryShadowRules(filter, name string, rules *rbacv3.RBAC, prefix string) []Ending {
 	if rules == nil {
 		return nil

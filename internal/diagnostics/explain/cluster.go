@@ -18,8 +18,8 @@ type destination struct {
 	protocol  string // HTTP version
 }
 
-// resolveCluster resolves a cluster by name and adds steps for it and its endpoints. It returns nil
-// without endings, and a step, if the cluster does not exist. Endings are returned if the cluster
+// resolveCluster resolves a cluster by name and adds steps for it and its endpoints. If the cluster
+// does not exist, it adds a step and returns nil without endings. It returns endings if the cluster
 // cannot be decoded, selects subsets by metadata, or has an unsupported type. An unsupported
 // transport only adds a step.
 func (w *walk) resolveCluster(name string) (*destination, []Ending) {

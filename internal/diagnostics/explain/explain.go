@@ -78,7 +78,8 @@ func (w *walk) endUnsupported(resource, format string, args ...any) []Ending {
 	return []Ending{{Share: 1, Kind: Unknown, Reason: reason}}
 }
 
-// failWith records the first error and returns an ending that stops the walk.
+// failWith records err, unless an earlier error is recorded, and returns an ending that stops the
+// walk. Explain then returns the recorded error.
 func (w *walk) failWith(err error) []Ending {
 	if w.err == nil {
 		w.err = err

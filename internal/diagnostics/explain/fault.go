@@ -25,8 +25,9 @@ func (x *exchange) perRoute(filter string) *anypb.Any {
 }
 
 // evaluateFault evaluates the fault filter, by its per-route configuration or else its own, and
-// adds steps. It returns the endings of aborted requests and the branches that continue, split by
-// delay. An unsupported configuration and a fault for other requests leave open unchanged.
+// adds steps. answered are the endings of aborted requests; rest are the branches of open that
+// continue, split by delay. If the configuration is unsupported, or the fault is for other
+// requests, nothing is answered and rest is open.
 func (x *exchange) evaluateFault(f *hcmv3.HttpFilter, open []branch) (answered []Ending, rest []branch) {
 	packed := x.perRoute(f.GetName())
 	if packed == nil {

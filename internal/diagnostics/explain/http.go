@@ -203,8 +203,9 @@ func (x *exchange) runFilters() []Ending {
 	return append(out, singleEnding(Closed, "the connection manager has no router")...)
 }
 
-// isInert reports whether a filter does nothing unless the route configures it, and the route does not: the filters
-// for session persistence and for filters of a route.
+// isInert reports whether a filter does nothing for this request, because it has no effect by
+// itself and the route does not configure it. It may return true for the filters for session
+// persistence and for filters of a route, and returns false for all others.
 func (x *exchange) isInert(f *hcmv3.HttpFilter) bool {
 	if x.perRoute(f.GetName()) != nil {
 		return false

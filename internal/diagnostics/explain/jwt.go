@@ -69,7 +69,8 @@ func (x *exchange) evaluateJWT(name string, f *jwtauthnv3.JwtAuthentication) []E
 }
 
 // repeatRouteLookup repeats the route lookup if the provider of a valid token sets
-// clear_route_cache, because routes may match claims.
+// clear_route_cache, because routes may match claims. It returns the endings of the lookup, and nil
+// if it is not repeated.
 func (a *authentication) repeatRouteLookup(name string) []Ending {
 	for provider := range a.good {
 		if a.filter.GetProviders()[provider].GetClearRouteCache() {
@@ -257,8 +258,10 @@ func (a *authentication) ofItsIssuer(t token) error {
 	return errIssuer
 }
 
-// applyTokens applies the effects of valid tokens: dynamic metadata for later filters, request
-// headers of the payload and of claims, and the removal of tokens that are not forwarded.
+// applyTokens applies the effects of the valid tokens in a.good to the request, and adds no step.
+// It merges their claims into the dynamic metadata and sets headers with the payload and with
+// claims. It removes the headers and query parameters of tokens that are not forwarded. Without
+// valid tokens it does nothing.
 func (a *authentication) applyTokens() {
 	for _, name := range slices.Sorted(maps.Keys(a.good)) {
 		p, t := a.filter.GetProviders()[name], a.good[name]

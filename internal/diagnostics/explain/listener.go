@@ -18,8 +18,8 @@ const (
 )
 
 // selectListener selects the listener that handles the connection, and adds steps. A captured
-// connection starts at virtualOutbound or virtualInbound, which hands it off to the listener of its
-// original destination; without such a listener it keeps it. It returns a Refused ending if the
+// connection starts at virtualOutbound or virtualInbound. That hands it off to the listener of its
+// original destination, or handles it itself if there is none. It returns a Refused ending if the
 // first listener is missing, or nothing is bound to the address of a Direct call.
 func (w *walk) selectListener() (taken decoded[*listenerv3.Listener], end []Ending) {
 	all, err := w.decodeListeners()
@@ -144,8 +144,8 @@ func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listen
 }
 
 // listenerAt selects a listener in the same way as Envoy's connection handler: by address and port,
-// and otherwise by port on the wildcard address of the family. Its message is nil if there is none.
-// really skips listeners that are not bound to their port.
+// and otherwise by port on the wildcard address of the family. If really is set, it skips listeners
+// that are not bound to their port. The message of the result is nil if there is none.
 func listenerAt(
 	all []decoded[*listenerv3.Listener],
 	to netip.AddrPort,

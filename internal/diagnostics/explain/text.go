@@ -96,8 +96,8 @@ func (e Ending) String() string {
 	return text
 }
 
-// reasonSuffix returns the reason, details and flags of an ending as a suffix, in parentheses if it was
-// answered; "" without them.
+// reasonSuffix returns the reason, details and flags of an ending as a suffix, in parentheses if it
+// was answered. It returns "" if the ending has none of these.
 func (e Ending) reasonSuffix() string {
 	text := e.Reason
 	if e.Details != "" {

@@ -68,8 +68,9 @@ func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending 
 	return x.firstRoute(vh)
 }
 
-// toTLS redirects a request without TLS to the same URL with https (VirtualHost.require_tls),
-// before the route lookup.
+// toTLS redirects a request to the same URL with https, before the route lookup, and adds a step.
+// The caller has checked that the request has no TLS and the virtual host requires it
+// (VirtualHost.require_tls).
 func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 	location := "https://" + x.request.Authority + x.request.Path
 	x.addStep(
@@ -93,8 +94,9 @@ func (x *exchange) toTLS(vh *routev3.VirtualHost) []Ending {
 }
 
 // firstRoute selects the first route of a virtual host that matches, stores it in x.routed and adds
-// a step, which also names earlier routes for the path whose other conditions failed. It returns nil, also without a match. It returns endings only for an unsupported matcher
-// or a route for a fraction of the requests.
+// a step. The step also names earlier routes for the path whose other conditions failed. If no
+// route matches, the step names the routes that it tried. The result is nil in both cases. It
+// returns endings for an unsupported matcher and for a route for a fraction of the requests.
 func (x *exchange) firstRoute(vh *routev3.VirtualHost) []Ending {
 	var missed, near []string
 	for i, r := range vh.GetRoutes() {
