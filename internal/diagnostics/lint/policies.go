@@ -103,7 +103,9 @@ func (r *analysisRun) checkAmbient() {
 	}
 }
 
-// checkGatewaySelectors reports policies that select the pods of a Gateway of the Gateway API by
+// checkGatewaySelectors reports each RequestAuthentication, AuthorizationPolicy, Telemetry and
+// WasmPlugin whose selector matches a pod of a Gateway of the Gateway API in its namespace: such
+// proxies are selected with targetRefs. It skips objects with targetRefs or without selector
 // labels.
 func (r *analysisRun) checkGatewaySelectors() {
 	for _, o := range r.ofKind(api.RequestAuthentication, api.AuthorizationPolicy, api.Telemetry, api.WasmPlugin) {
