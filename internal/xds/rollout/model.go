@@ -204,8 +204,8 @@ type suspensions struct {
 	members map[*Client]struct{}
 	// left is when the last member left; zero while there is one.
 	left time.Time
-	// refused are the EnvoyFilters that were refused, inForce the suspended ones, by the candidate's
-	// name.
+	// refused are the EnvoyFilters that were refused, inForce the suspended ones, by the
+	// candidate's name.
 	refused map[string]*refusedFilter
 	inForce map[string]Quarantined
 }

@@ -231,8 +231,8 @@ func (r *Rollout) recordRefused(e Refused) {
 	}
 }
 
-// applyAnswer begins a quarantine or suspension, or drops the decision if a voter has acknowledged the
-// refused version.
+// applyAnswer begins a quarantine or suspension, or drops the decision if a voter has acknowledged
+// the refused version.
 func (r *Rollout) applyAnswer(e Answered) {
 	if q := e.Question; q.producer != nil {
 		r.answerQuarantine(q.producer, q.decision, e.By)

@@ -81,8 +81,8 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 }
 
 // newClusters returns the names of clusters in a draft that the client may not have in any version,
-// sorted: new and previously rejected ones, but no clusters that have lingered. It sorts the draft's
-// lists in place.
+// sorted: new and previously rejected ones, but no clusters that have lingered. It sorts the
+// draft's lists in place.
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
 	slices.Sort(d.returned)
