@@ -82,6 +82,8 @@ func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (fo
 	return found
 }
 
+// changesPeerAuthentication reports whether a Delta contains a PeerAuthentication. It ignores
+// d.All.
 func changesPeerAuthentication(d snapshot.Delta) bool {
 	for k := range d.Configs {
 		if k.Kind == api.PeerAuthentication {

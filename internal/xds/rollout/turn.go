@@ -33,6 +33,7 @@ func (r *Rollout) isTurnDue() bool {
 		!r.options.Debounce.dueTime(r.inbox.gathering(), r.turn.last).After(r.now)
 }
 
+// gathering describes the publications in the inbox for the debounce.
 func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
 
 // beginTurn brings everything up to the published snapshot: it moves clients whose Key has changed

@@ -17,6 +17,8 @@ func (m *Machine) AckedTypes() []string {
 	return list
 }
 
+// hasAckedAllOf reports whether the client has acknowledged everything that the newest
+// ResourceSnapshot has of the type s, and rejects none of it. It returns false if s is nil.
 func (m *Machine) hasAckedAllOf(s *subscription) bool {
 	return s != nil && m.resources != nil && s.reached == m.round && !s.isBehind() && len(s.flights) == 0 &&
 		len(s.refused) == 0

@@ -176,6 +176,7 @@ func (a *arrival) restrictTo(blamed []*resource.Resource) bool {
 	return len(names) > 0
 }
 
+// hasCluster reports whether the arrival contains the cluster, by name or because it contains all.
 func (a *arrival) hasCluster(cluster string) bool { return a.all || containsName(a.names, cluster) }
 
 // isProbablyWarm reports whether a stuck client probably has the clusters. Its ACK of their

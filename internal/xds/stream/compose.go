@@ -21,6 +21,7 @@ type draft struct {
 
 func (d *draft) isEmpty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
 
+// addPayload adds p to the draft, unless it has no resources.
 func (d *draft) addPayload(p *Payload) {
 	if len(p.resources) > 0 {
 		d.parts = append(d.parts, p)
@@ -179,6 +180,7 @@ func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	}
 }
 
+// baseOf returns the set in s.base of the ResourceGroup at an index, or nil if there is none.
 func (s *subscription) baseOf(group int) *resource.Set {
 	if group < len(s.base) {
 		return s.base[group]

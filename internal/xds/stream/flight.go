@@ -262,6 +262,8 @@ func mentionsName(text, name string) bool {
 	}
 }
 
+// isNameByte reports whether a byte is part of a name wherever it occurs: a letter, a digit, "-",
+// "_" or "|".
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '|'
 }

@@ -166,6 +166,8 @@ func (m *Machine) subscriptionAt(at int) *subscription {
 	return m.subs[at]
 }
 
+// clusters, endpoints and listeners return the subscriptions of CDS, EDS and LDS, or nil for a type
+// that was not requested.
 func (m *Machine) clusters() *subscription  { return m.subscriptionAt(m.types.clusters) }
 func (m *Machine) endpoints() *subscription { return m.subscriptionAt(m.types.endpoints) }
 func (m *Machine) listeners() *subscription { return m.subscriptionAt(m.types.listeners) }

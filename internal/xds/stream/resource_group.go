@@ -63,6 +63,8 @@ func (s *ResourceGroup) Set() *resource.Set { return s.set }
 // list must not be changed.
 func (s *ResourceGroup) LookedUpNames() []string { return s.lookedUp }
 
+// isKnown reports whether a name that is not in the set is known not to exist: it was looked up, or
+// the set is complete.
 func (s *ResourceGroup) isKnown(name string) bool {
 	return s.lookedUp == nil || containsName(s.lookedUp, name)
 }
@@ -138,6 +140,8 @@ func (s *ResourceGroup) payloadOf(list []*resource.Resource) *Payload {
 	return s.cachePayload(list)
 }
 
+// cachePayload returns a new Payload of the resources and caches it. At maxPicks it evicts the
+// oldest. s.mu is held.
 func (s *ResourceGroup) cachePayload(list []*resource.Resource) *Payload {
 	if len(s.selections) == maxPicks {
 		s.selections = slices.Delete(s.selections, 0, 1)
@@ -147,6 +151,8 @@ func (s *ResourceGroup) cachePayload(list []*resource.Resource) *Payload {
 	return p
 }
 
+// findResources returns the resources of the set with the given names, in order. Both lists are
+// sorted; names without a resource are skipped.
 func (s *ResourceGroup) findResources(names []string) []*resource.Resource {
 	rest := s.set.List()
 	var found []*resource.Resource

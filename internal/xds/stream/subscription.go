@@ -74,6 +74,7 @@ type exchange struct {
 	version string
 }
 
+// nonce returns the nonce of the response, or "" if there is no response.
 func (e exchange) nonce() string {
 	if e.number == 0 {
 		return ""
