@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// addConnections plans the chain of a server that forwards connections. Its destination is the
-// first matching TCP route of the VirtualServices bound to the server. Without one there is no
-// chain. Listeners of the Gateway API with TLS are planned by addTerminated.
+// addConnections adds the chain of a server that forwards connections. Its destination is the first
+// matching TCP route of the VirtualServices bound to the server; if there is none, it adds no
+// chain. For listeners of the Gateway API with TLS it calls addTerminated instead.
 func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 	if s.IsListener() && s.UsesTLS() {
 		p.addTerminated(s)
@@ -39,9 +39,10 @@ func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 	}
 }
 
-// addTerminated plans the chains of a listener of the Gateway API that terminates TLS: one for each
-// VirtualService that is bound to it, for the server names that the listener and the VirtualService
-// have in common and that no other chain has.
+// addTerminated adds the chains of a listener of the Gateway API that terminates TLS: one for each
+// VirtualService with TCP routes that is bound to it. A chain has the server names that the
+// listener and the VirtualService have in common and that no other chain has; without such a name
+// there is none. It records the names in p.names.
 func (p *gatewayPlanner) addTerminated(s *view.GatewayServer) {
 	taken := map[string]bool{}
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
@@ -132,8 +133,8 @@ func (p *gatewayPlanner) addPassthrough(s *view.GatewayServer) {
 	}
 }
 
-// claimNames returns the names that no other chain of the listener has, and assigns them to rule.
-// It adds a Problem for each of the others.
+// claimNames returns the names that no other chain of the listener has, and records in p.names that
+// rule has them. For each of the other names it adds a Problem at the field of rule.
 func (p *gatewayPlanner) claimNames(rule config.Key, field string, names []string) []string {
 	return withoutTaken(names, func(n string) bool {
 		owner, taken := p.names[n]

@@ -59,7 +59,8 @@ func (e *GatewayHTTP) appendText(b []byte) []byte {
 	return appendFlag(b, " filters of routes", e.PerRoute)
 }
 
-// edgeFor returns the properties of the connection managers that serve any of the servers.
+// edgeFor returns the properties of the connection managers that serve any of the servers: p.edge,
+// with PerRoute set if one of them is a listener of the Gateway API.
 func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 	if !slices.ContainsFunc(servers, (*view.GatewayServer).IsListener) {
 		return p.edge
