@@ -8,6 +8,7 @@ import (
 
 // addPlatformFlags adds the flags of the platforms beside Kubernetes and Consul.
 func addPlatformFlags(fs *pflag.FlagSet, p *options.Platforms) {
+	addCloudFoundryFlags(fs, &p.CloudFoundry)
 	fs.StringVar(&p.Mock.Dir, "mockRegistryDir", p.Mock.Dir,
 		"directory of YAML or JSON files with services, for --registries Mock; watched")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/cloudfoundry"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/mock"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/platform"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
@@ -16,12 +17,13 @@ import (
 
 // Platforms are the settings of the platforms that run as an adapter.Platform, by platform.
 type Platforms struct {
-	Mock mock.Settings
+	CloudFoundry cloudfoundry.Settings
+	Mock         mock.Settings
 }
 
 // DefaultPlatforms returns the settings without flags.
 func DefaultPlatforms() Platforms {
-	return Platforms{}
+	return Platforms{CloudFoundry: cloudfoundry.DefaultSettings()}
 }
 
 // platformRegistry is a value of --registries that selects an adapter.Platform.
@@ -41,6 +43,9 @@ type platformRegistry struct {
 func (o Options) platformRegistries() []platformRegistry {
 	p := o.Platforms
 	return []platformRegistry{
+		{cloudfoundry.Name, strings.Join(p.CloudFoundry.Servers, ","), p.CloudFoundry.Validate, func(l *slog.Logger) (adapter.Platform, error) {
+			return cloudfoundry.New(cloudfoundry.Options{Settings: p.CloudFoundry, Logger: l})
+		}},
 		{"Mock", p.Mock.Dir, p.Mock.Validate, func(l *slog.Logger) (adapter.Platform, error) { return mock.New(p.Mock, l), nil }},
 	}
 }
