@@ -143,8 +143,8 @@ func (r *Registration) Issue(ctx context.Context, q Request) (Issued, error) {
 	return Issued{Chain: chain, Roots: roots}, nil
 }
 
-// signerRoots returns the roots that Options.SignerRoots has for the signer. If SignerRoots is nil
-// or has none, it returns the roots of SetRoots.
+// signerRoots returns the roots that RegistrationOptions.SignerRoots has for the signer. If that is
+// nil or has none, it returns the roots of SetRoots.
 func (r *Registration) signerRoots(signer string) []*x509.Certificate {
 	if r.o.SignerRoots != nil {
 		if roots := r.o.SignerRoots(signer); len(roots) > 0 {

@@ -44,12 +44,12 @@ const (
 	pending = math.MaxUint64
 )
 
-// recordArrival adds an arrival with the clusters in a draft of s that are new to the client, if s
-// is of clusters. It replaces the arrival of a response that was not sent. On a first connection
-// none is recorded, because Envoy does not request listeners before its first clusters are warm.
-// None is recorded for a client that names its clusters (gRPC) either: it requests them because of
-// its routes and knows which it lacks. If a client has state, or has requested listeners, and did
-// not report its clusters, any cluster may be new.
+// recordArrival adds an arrival with the clusters in a draft of CDS that are new to the client, and
+// deletes the one that markUnwarmed added. It does nothing for other types. On a first connection
+// none is added, because Envoy does not request listeners before its first clusters are warm. None
+// is added for a client that names its clusters (gRPC) either: it requests them because of its
+// routes and knows which it lacks. If a client has state, or has requested listeners, and did not
+// report its clusters, any cluster may be new.
 func (m *Machine) recordArrival(s *subscription, d *draft) {
 	if s.role != clusterRole {
 		return

@@ -167,7 +167,8 @@ func (m *Machine) subscriptionAt(at int) *subscription {
 }
 
 // clusters, endpoints and listeners return the subscriptions of CDS, EDS and LDS, or nil for a type
-// that was not requested.
+// without a subscription. The subscription of EDS may exist before its first request
+// (oweFollowing).
 func (m *Machine) clusters() *subscription  { return m.subscriptionAt(m.types.clusters) }
 func (m *Machine) endpoints() *subscription { return m.subscriptionAt(m.types.endpoints) }
 func (m *Machine) listeners() *subscription { return m.subscriptionAt(m.types.listeners) }
