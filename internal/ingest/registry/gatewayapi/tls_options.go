@@ -73,9 +73,13 @@ func (l *listener) isAutoPassthrough(labels map[string]string) bool {
 	return ok && strconv.Itoa(int(l.spec.Port)) == port
 }
 
-// applyOptions sets the mode and cipher suites that the options of a listener select. With
-// spec.tls.frontend of the Gateway, the CA certificates are those of frontend, and otherwise those
-// of the listener's Secret. ISTIO_MUTUAL and ISTIO_SIMPLE replace all other settings.
+// applyOptions applies the TLS mode and the cipher suites in the options of a listener to its
+// ServerTLSSettings. ISTIO_MUTUAL and ISTIO_SIMPLE replace all other settings, because the
+// certificate is the workload's. MUTUAL and OPTIONAL_MUTUAL keep the certificates, and clear
+// InsecureSkipVerify: clients are then verified with the CA certificates of the Gateway's
+// spec.tls.frontend, which the caller has set, or else of the listener's Secret. Without a mode
+// (terminateMode) only the cipher suites are set. Options with unknown values are reported
+// elsewhere (checkOptions, ignoredOptions).
 func (l *listener) applyOptions(to *networking.ServerTLSSettings) {
 	mode, ok := l.terminateMode()
 	switch {
@@ -91,7 +95,8 @@ func (l *listener) applyOptions(to *networking.ServerTLSSettings) {
 	to.CipherSuites = l.cipherSuites()
 }
 
-// cipherSuites returns the names in optionCipherSuites.
+// cipherSuites returns the names of cipher suites in optionCipherSuites, known or not, or nil if
+// there are none.
 func (l *listener) cipherSuites() (names []string) {
 	for name := range strings.SplitSeq(string(l.spec.TLS.Options[optionCipherSuites]), ",") {
 		if name = strings.TrimSpace(name); name != "" {
