@@ -40,6 +40,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.endpointsCommand(), tableFlags(namespaceFlag)...),
 		followFlags(a.explainCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.remoteClusters(), tableFlags()...),
+		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.injectCommand(), namespaceFlag),

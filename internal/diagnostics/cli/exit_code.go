@@ -14,6 +14,8 @@ const (
 	// exitTimeout and exitRefused are for *WaitError.
 	exitTimeout = 3
 	exitRefused = 4
+	// exitCheckFailed is for *CheckError.
+	exitCheckFailed = 5
 	// exitProblems is the exit code of istioctl analyze for findings.
 	exitProblems = 79
 )
@@ -33,7 +35,8 @@ func (e *ProblemsError) Error() string {
 }
 
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 2 for a diff that failed, and otherwise 1.
+// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 5 for a *CheckError, 2 for a diff that
+// failed, and otherwise 1.
 func ExitCode(err error) int {
 	var wait *WaitError
 	switch {
@@ -43,6 +46,8 @@ func ExitCode(err error) int {
 		return exitRefused
 	case errors.As(err, &wait):
 		return exitTimeout
+	case errors.As(err, new(*CheckError)):
+		return exitCheckFailed
 	case errors.As(err, new(*DifferenceError)):
 		return exitDifference
 	case errors.As(err, new(*diffError)):

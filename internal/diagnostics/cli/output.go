@@ -128,10 +128,23 @@ func stateColors() map[string]string {
 	}
 }
 
-// colored returns the text of a table with colored states, if the output is a terminal and NO_COLOR
-// is not set.
+// isColored reports whether the output is a terminal, and NO_COLOR is not set.
+func (a *pageClient) isColored() bool {
+	return a.environment.Terminal && a.environment.variable("NO_COLOR") == "" && a.environment.variable("TERM") != "dumb"
+}
+
+// inColor returns the text in a color, if the output is colored.
+func (a *pageClient) inColor(text, color string) string {
+	if color == "" || !a.isColored() {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+// colored returns the text of a table with colored states. The text is returned
+// unchanged if the output is not colored.
 func (a *pageClient) colored(text string) string {
-	if !a.environment.Terminal || a.environment.variable("NO_COLOR") != "" || a.environment.variable("TERM") == "dumb" {
+	if !a.isColored() {
 		return text
 	}
 	colors := stateColors()
@@ -145,7 +158,7 @@ func (a *pageClient) colored(text string) string {
 	for range 2 {
 		text = cell.ReplaceAllStringFunc(text, func(s string) string {
 			m := cell.FindStringSubmatch(s)
-			return m[1] + "\x1b[" + colors[m[2]] + "m" + m[2] + "\x1b[0m" + m[3]
+			return m[1] + a.inColor(m[2], colors[m[2]]) + m[3]
 		})
 	}
 	return text

@@ -24,6 +24,8 @@ func equivalents() []equivalent {
 		{"admin log", "log", "flag `--ctrlz` names the port"},
 		{"analyze", "analyze", "files, and the cluster with `--cluster`; `problems` shows the same of a running control plane"},
 		{"authz check", "explain", "with `--inbound` or `--principal`: the verdict on one call, with the rule"},
+		{"experimental check-inject", "", "`kubectl apply --dry-run=server` shows the injected pod"},
+		{"experimental precheck", "check", "with `--pre`"},
 		{"create-remote-secret", "", "create the Secret with istioctl"},
 		{"dashboard", "", "`/debug/` of the control plane"},
 		{"describe pod, describe service", "explain", "one call instead of all objects"},
@@ -91,6 +93,7 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 	fmt.Fprintf(&b, "| %d | `diff`: something differs; if the command failed, the exit code is %d |\n", exitDifference, exitDiffFailure)
 	fmt.Fprintf(&b, "| %d | `wait`: the time is over |\n", exitTimeout)
 	fmt.Fprintf(&b, "| %d | `wait`: the version is invalid, or proxies reject it |\n", exitRefused)
+	fmt.Fprintf(&b, "| %d | `check`: a check failed |\n", exitCheckFailed)
 	fmt.Fprintf(&b, "| %d | the command worked, and configuration objects have errors (`problems`, `analyze`, `validate`), as with istioctl analyze |\n", exitProblems)
 	b.WriteString("\n## Flags of all commands\n\n")
 	writeFlags(&b, root.PersistentFlags())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
@@ -15,6 +16,7 @@ type SyncStatus struct {
 	Proxy                string                    `json:"proxy,omitempty"`
 	ProxyType            string                    `json:"proxy_type,omitempty"`
 	IstioVersion         string                    `json:"istio_version,omitempty"`
+	EnvoyVersion         string                    `json:"envoy_version,omitempty"` // specific to meshpilot
 	ClusterSent          string                    `json:"cluster_sent,omitempty"`
 	ClusterAcked         string                    `json:"cluster_acked,omitempty"`
 	ListenerSent         string                    `json:"listener_sent,omitempty"`
@@ -53,6 +55,9 @@ func newSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	s := SyncStatus{
 		ClusterID: string(c.Proxy.ClusterID), Proxy: DisplayName(c.Proxy), ProxyType: string(c.Proxy.Type),
 		IstioVersion: c.Proxy.Metadata.IstioVersion, Resources: map[string]ResourceStatus{},
+	}
+	if c.Proxy.EnvoyVersion != (mesh.EnvoyVersion{}) {
+		s.EnvoyVersion = c.Proxy.EnvoyVersion.String()
 	}
 	for _, w := range c.Types {
 		r := ResourceStatus{

@@ -1,0 +1,268 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+)
+
+// oldestKubernetes is the oldest release of Kubernetes that the charts are tested with: the first with
+// native sidecars enabled.
+const oldestKubernetes = "1.29"
+
+// apiServerAnswers requests the version of the API server.
+func apiServerAnswers(ctx context.Context, t *Target) outcome {
+	_, err := t.Client.Kubernetes.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err != nil {
+		return fail("%s: %v", t.Client.Config.Host, err)
+	}
+	return pass("%s", t.Client.Config.Host)
+}
+
+// kubernetesSupported compares the version of the API server with the oldest supported one.
+func kubernetesSupported(_ context.Context, t *Target) outcome {
+	v, err := t.Client.Kubernetes.Discovery().ServerVersion()
+	if err != nil {
+		return requestFailed(err)
+	}
+	parsed, err := version.ParseGeneric(v.GitVersion)
+	if err != nil {
+		return skip("version %q: %v", v.GitVersion, err)
+	}
+	if parsed.LessThan(version.MustParseGeneric(oldestKubernetes)) {
+		return fail("Kubernetes %s is older than %s", v.GitVersion, oldestKubernetes)
+	}
+	return pass("Kubernetes %s", v.GitVersion)
+}
+
+// permission is an action that is asked about.
+type permission struct{ verb, group, resource, subresource, namespace string }
+
+// missingPermissions returns the permissions that the user does not have.
+func (t *Target) missingPermissions(ctx context.Context, list []permission) (findings, error) {
+	var missing findings
+	for _, p := range list {
+		r := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: p.verb, Group: p.group, Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace,
+			},
+		}}
+		r, err := t.Client.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, r, metav1.CreateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if !r.Status.Allowed {
+			missing.add("may not %s %s", p.verb, strings.Trim(p.resource+"/"+p.subresource, "/"))
+		}
+	}
+	return missing, nil
+}
+
+// canReadControlPlane checks the permissions that pilotctl uses.
+func canReadControlPlane(ctx context.Context, t *Target) outcome {
+	missing, err := t.missingPermissions(ctx, []permission{
+		{"list", "", "pods", "", t.Namespace}, {"create", "", "pods", "portforward", t.Namespace},
+		{"get", "", "configmaps", "", t.Namespace}, {"get", "", "services", "", t.Namespace},
+		{"list", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", ""},
+		{"list", "apiextensions.k8s.io", "customresourcedefinitions", "", ""},
+	})
+	if err != nil {
+		return requestFailed(err)
+	}
+	return conclude(nil, missing, "pods, port-forward, ConfigMaps, Services, webhooks, CustomResourceDefinitions")
+}
+
+// canInstall checks the permissions that an installation takes.
+func canInstall(ctx context.Context, t *Target) outcome {
+	var list []permission
+	for _, r := range []string{
+		"apiextensions.k8s.io/customresourcedefinitions", "rbac.authorization.k8s.io/clusterroles", "rbac.authorization.k8s.io/clusterrolebindings",
+		"admissionregistration.k8s.io/mutatingwebhookconfigurations", "admissionregistration.k8s.io/validatingwebhookconfigurations", "/namespaces",
+	} {
+		group, resource, _ := strings.Cut(r, "/")
+		list = append(list, permission{"create", group, resource, "", ""})
+	}
+	for _, r := range []string{"/serviceaccounts", "/services", "/configmaps", "/secrets", "apps/deployments", "policy/poddisruptionbudgets"} {
+		group, resource, _ := strings.Cut(r, "/")
+		list = append(list, permission{"create", group, resource, "", t.Namespace})
+	}
+	missing, err := t.missingPermissions(ctx, list)
+	if err != nil {
+		return requestFailed(err)
+	}
+	return conclude(missing, nil, "%d kinds of objects can be created", len(list))
+}
+
+// installedVersions returns the served versions of Istio's installed kinds, by resource and group.
+func (t *Target) installedVersions(ctx context.Context) (map[string][]string, error) {
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	list, err := t.Client.Dynamic.Resource(crds).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	served := map[string][]string{}
+	for _, crd := range list.Items {
+		served[crd.GetName()] = servedVersions(crd.Object)
+	}
+	return served, nil
+}
+
+// servedVersions returns the served versions of a CustomResourceDefinition.
+func servedVersions(crd map[string]any) []string {
+	spec, _ := crd["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	var served []string
+	for _, v := range versions {
+		if v, ok := v.(map[string]any); ok && v["served"] == true {
+			name, _ := v["name"].(string)
+			served = append(served, name)
+		}
+	}
+	return served
+}
+
+// compareKinds compares the served versions with the versions that the control plane reads. Among missing
+// kinds, only Istio's are findings, if required is set.
+func (t *Target) compareKinds(ctx context.Context, required bool) outcome {
+	served, err := t.installedVersions(ctx)
+	if err != nil {
+		return requestFailed(err)
+	}
+	var wrong findings
+	count := 0
+	for _, k := range api.Kinds() {
+		if !strings.Contains(k.Group, ".istio.io") && !strings.HasSuffix(k.Group, "gateway.networking.k8s.io") {
+			continue
+		}
+		versions, installed := served[k.Plural+"."+k.Group]
+		switch {
+		case !installed && required && k.Istio():
+			wrong.add("%s.%s is not installed", k.Plural, k.Group)
+		case installed && !slices.ContainsFunc(versions, func(v string) bool { return slices.Contains(k.Versions, v) }):
+			wrong.add("%s.%s serves %s, and %s is read", k.Plural, k.Group, strings.Join(versions, ", "), strings.Join(k.Versions, ", "))
+		case installed:
+			count++
+		}
+	}
+	return conclude(wrong, nil, "%d kinds", count)
+}
+
+// kindsInstalled requires all of Istio's kinds.
+func kindsInstalled(ctx context.Context, t *Target) outcome { return t.compareKinds(ctx, true) }
+
+// installedKindsCurrent checks only kinds that are installed.
+func installedKindsCurrent(ctx context.Context, t *Target) outcome { return t.compareKinds(ctx, false) }
+
+// revisionFree warns if the control plane runs already.
+func revisionFree(ctx context.Context, t *Target) outcome {
+	pods, err := connect.Pods(ctx, t.Client, t.Namespace, t.Revision)
+	switch {
+	case apierrors.IsForbidden(err):
+		return requestFailed(err)
+	case err != nil: // none
+		return pass("no control plane runs in %s", t.Namespace)
+	}
+	return warn("pod %s/%s runs with revision %q", t.Namespace, pods[0].Name, pods[0].Labels["istio.io/rev"])
+}
+
+// serviceName returns the name of the control plane's Service.
+func (t *Target) serviceName() string {
+	if t.Revision != "" && t.Revision != "default" {
+		return "istiod-" + t.Revision
+	}
+	return "istiod"
+}
+
+// serviceHasEndpoints counts the ready endpoints of the control plane's Service.
+func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
+	if _, err := t.Client.Kubernetes.CoreV1().Services(t.Namespace).Get(ctx, t.serviceName(), metav1.GetOptions{}); err != nil {
+		return requestFailed(err)
+	}
+	n, err := t.readyEndpoints(ctx, t.Namespace, t.serviceName())
+	switch {
+	case err != nil:
+		return requestFailed(err)
+	case n == 0:
+		return fail("Service %s/%s has no ready endpoint", t.Namespace, t.serviceName())
+	}
+	return pass("%d ready", n)
+}
+
+// readyEndpoints returns the number of ready endpoints of a Service.
+func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) (int, error) {
+	slices, err := t.Client.Kubernetes.DiscoveryV1().EndpointSlices(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, s := range slices.Items {
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				n += len(e.Addresses)
+			}
+		}
+	}
+	return n, nil
+}
+
+// dnsService finds the Services of the cluster's DNS.
+const dnsSelector = "k8s-app=kube-dns"
+
+// dnsRuns checks the endpoints of the cluster's DNS.
+func dnsRuns(ctx context.Context, t *Target) outcome {
+	list, err := t.Client.Kubernetes.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
+	if err != nil {
+		return requestFailed(err)
+	}
+	if len(list.Items) == 0 {
+		return warn("no Service in %s has the label %s", metav1.NamespaceSystem, dnsSelector)
+	}
+	for i := range list.Items {
+		n, err := t.readyEndpoints(ctx, metav1.NamespaceSystem, list.Items[i].Name)
+		if err != nil {
+			return requestFailed(err)
+		}
+		if n > 0 {
+			return pass("Service %s has %d ready endpoints", list.Items[i].Name, n)
+		}
+	}
+	return fail("Service %s/%s has no ready endpoint", metav1.NamespaceSystem, list.Items[0].Name)
+}
+
+// dnsPort is the port of the cluster's DNS.
+const dnsPort = 53
+
+// dnsResolves sends a query for the control plane's name to a pod of the cluster's DNS, over TCP.
+func dnsResolves(ctx context.Context, t *Target) outcome {
+	pods, err := t.Client.Kubernetes.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
+	if err != nil {
+		return requestFailed(err)
+	}
+	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	if i < 0 {
+		return skip("no pod of the cluster's DNS runs in %s", metav1.NamespaceSystem)
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return t.DialPod(ctx, &pods.Items[i], dnsPort)
+	}}
+	name := fmt.Sprintf("%s.%s.svc.cluster.local.", t.serviceName(), t.Namespace)
+	addresses, err := resolver.LookupHost(ctx, name)
+	if err != nil {
+		return fail("pod %s: %v", pods.Items[i].Name, err)
+	}
+	return pass("%s is %s", strings.TrimSuffix(name, "."), strings.Join(addresses, ", "))
+}

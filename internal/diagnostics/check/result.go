@@ -1,0 +1,104 @@
+package check
+
+import (
+	"context"
+	"fmt"
+)
+
+// Status is the outcome of a check.
+type Status string
+
+// The outcomes. Skip means that the check could not be made.
+const (
+	Pass Status = "pass"
+	Warn Status = "warn"
+	Fail Status = "fail"
+	Skip Status = "skip"
+)
+
+// Result is one line of the report.
+type Result struct {
+	Category string `json:"category"`
+	// Check is the condition that was checked.
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	// Detail is what was found, and Hint what to do; both may be empty for Pass.
+	Detail string `json:"detail,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// outcome is what a check has found.
+type outcome struct {
+	status Status
+	detail string
+}
+
+// pass, warn, fail and skip return outcomes with formatted details.
+func pass(format string, args ...any) outcome { return outcome{Pass, fmt.Sprintf(format, args...)} }
+func warn(format string, args ...any) outcome { return outcome{Warn, fmt.Sprintf(format, args...)} }
+func fail(format string, args ...any) outcome { return outcome{Fail, fmt.Sprintf(format, args...)} }
+func skip(format string, args ...any) outcome { return outcome{Skip, fmt.Sprintf(format, args...)} }
+
+// check is one line of a table of checks.
+type check struct {
+	category, condition, hint string
+	run                       func(ctx context.Context, t *Target) outcome
+	// required is set if the checks below it cannot be made if this one fails: those of its own
+	// category, or with all set every other one.
+	required, all bool
+}
+
+// Run makes the checks, each within Timeout, and returns their results in order.
+func (t *Target) Run(ctx context.Context) []Result {
+	list := t.healthChecks()
+	switch {
+	case t.Pre:
+		list = t.preChecks()
+	case t.Proxy != "":
+		list = t.proxyChecks()
+	}
+	var results []Result
+	blocked := map[string]string{} // the failed condition by category; "" is every category
+	for _, c := range list {
+		r := Result{Category: c.category, Check: c.condition}
+		reason := blocked[c.category]
+		if reason == "" {
+			reason = blocked[""]
+		}
+		var o outcome
+		if reason != "" {
+			o = skip("%s: failed", reason)
+		} else {
+			o = t.runOne(ctx, c)
+		}
+		r.Status, r.Detail = o.status, o.detail
+		if o.status == Fail || o.status == Warn {
+			r.Hint = c.hint
+		}
+		if o.status == Fail && c.required {
+			blocked[c.category] = c.condition
+		}
+		if o.status == Fail && c.all {
+			blocked[""] = c.condition
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// runOne makes one check within Timeout.
+func (t *Target) runOne(ctx context.Context, c check) outcome {
+	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	return c.run(ctx, t)
+}
+
+// Failed returns the number of results with the status.
+func Failed(list []Result, status Status) (n int) {
+	for _, r := range list {
+		if r.Status == status {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/check"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
+)
+
+// checkFlagValues contains the flags of the command check.
+type checkFlagValues struct {
+	*pageClient
+	pre           bool
+	proxy, format string
+	wait          time.Duration
+}
+
+const checkText = `check finds out whether the mesh is healthy, with one line for each check and a hint for what failed. The categories are the
+API server and permissions, the kinds and their versions, the control plane (pods, replicas that answer and agree by hash, versions,
+resource limits, objects with errors, clocks), webhooks, certificates, remote clusters, DNS, and the connected proxies.
+
+Webhooks are tested by requests with dryRun, so that the API server itself calls them: nothing is stored. Ports of pods are reached by
+port-forward. A check that the user has no permission for is skipped.
+
+With --pre it is checked whether a control plane can be installed, and with --proxy the pod of a proxy: whether its traffic is captured,
+and the state, configuration, certificate, version and clock of its proxy.
+
+The exit code is 5 if a check failed. Warnings do not change it. With --wait, the checks are repeated until none fails, or the time is
+over.`
+
+// checkCommand returns the command that checks the health of the mesh.
+func (a *pageClient) checkCommand() *cobra.Command {
+	f := &checkFlagValues{pageClient: a}
+	c := &cobra.Command{
+		Use: "check", Short: "Check the health of the mesh", Long: checkText, Args: cobra.NoArgs,
+		Example: `  pilotctl check
+  pilotctl check --pre
+  pilotctl check --proxy productpage-v1-7d6b.bookinfo
+  pilotctl check --wait 2m -o junit > check.xml`,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	fs := c.Flags()
+	fs.BoolVar(&f.pre, "pre", false, "check whether a control plane can be installed")
+	fs.StringVar(&f.proxy, "proxy", "", "check the pod of a proxy: NAME or NAME.NAMESPACE")
+	fs.DurationVar(&f.wait, "wait", 0, "time for which the checks are repeated until none fails")
+	fs.StringVarP(&f.format, "output", "o", "table", "table, wide (details of passed checks), json, yaml or junit")
+	return c
+}
+
+// CheckError is the error of a command whose checks have failed.
+type CheckError struct{ Failed int }
+
+// Error returns the number of failed checks.
+func (e *CheckError) Error() string { return fmt.Sprintf("%d checks failed", e.Failed) }
+
+// run makes the checks and prints them. It returns a *CheckError if one failed.
+func (f *checkFlagValues) run(c *cobra.Command) error {
+	switch f.format {
+	case tableFormat, wideFormat, jsonFormat, yamlFormat, junitFormat:
+	default:
+		return fmt.Errorf("--output %q: want table, wide, json, yaml or junit", f.format)
+	}
+	deadline := time.Now().Add(f.wait)
+	results := f.results(c.Context())
+	for check.Failed(results, check.Fail) > 0 && time.Now().Before(deadline) && pause(c.Context(), nil) == nil {
+		f.close()
+		results = f.results(c.Context())
+	}
+	if err := f.print(c, results); err != nil {
+		return err
+	}
+	if n := check.Failed(results, check.Fail); n > 0 {
+		return &CheckError{n}
+	}
+	return nil
+}
+
+// settleTime is how long replicas may differ after a change.
+const settleTime = 5 * time.Second
+
+// results makes the checks once.
+func (f *checkFlagValues) results(ctx context.Context) []check.Result {
+	t := &check.Target{
+		Namespace: f.Namespace, Revision: f.Revision, Pre: f.pre, Proxy: f.proxy, ProxyNamespace: f.namespace,
+		Now: time.Now, Timeout: timeout, Settle: settleTime,
+	}
+	o := f.options()
+	if o.HasKubeconfig() {
+		if client, err := o.Client(); err != nil {
+			t.ControlError = err
+		} else {
+			defer client.HTTP.CloseIdleConnections()
+			t.Client = client
+			t.DialPod = func(ctx context.Context, pod *corev1.Pod, port int) (net.Conn, error) {
+				forward := connect.NewForwarder(client.Config, pod.Namespace, pod.Name, port)
+				conn, err := forward.DialContext(ctx, "", "")
+				if err != nil {
+					forward.Close()
+					return nil, err
+				}
+				return &forwardedConn{conn, forward}, nil
+			}
+		}
+	}
+	if !f.pre && t.ControlError == nil {
+		t.Control, t.ControlError = f.controlPlane(ctx)
+	}
+	return t.Run(ctx)
+}
+
+// forwardedConn is a connection over a port-forward of its own.
+type forwardedConn struct {
+	net.Conn
+	forward *connect.Forwarder
+}
+
+// Close closes the connection and ends the port-forward.
+func (c *forwardedConn) Close() error {
+	defer c.forward.Close()
+	return c.Conn.Close()
+}
+
+// print writes the results in the format of --output.
+func (f *checkFlagValues) print(c *cobra.Command, results []check.Result) error {
+	switch f.format {
+	case junitFormat:
+		return writeJUnit(c.OutOrStdout(), "pilotctl check", results)
+	case jsonFormat, yamlFormat:
+		f.output = f.format
+		return f.printAnswer(c, answer{whole: results})
+	}
+	return f.printChecks(c.OutOrStdout(), results)
+}
+
+// marks returns the mark and the color of each status.
+func marks() map[check.Status][2]string {
+	return map[check.Status][2]string{check.Pass: {"√", green}, check.Warn: {"‼", yellow}, check.Fail: {"×", red}, check.Skip: {"-", ""}}
+}
+
+// printChecks writes a line for each check below the name of its category, and below what is not
+// passed the details and the hint.
+func (f *checkFlagValues) printChecks(w io.Writer, results []check.Result) error {
+	category := ""
+	for _, r := range results {
+		if r.Category != category {
+			if category != "" {
+				fmt.Fprintln(w)
+			}
+			category = r.Category
+			fmt.Fprintln(w, category)
+		}
+		mark := marks()[r.Status]
+		line := r.Check
+		if r.Detail != "" && (f.format == wideFormat || r.Status == check.Skip) {
+			line += " (" + r.Detail + ")"
+		}
+		fmt.Fprintf(w, "%s %s\n", f.inColor(mark[0], mark[1]), line)
+		if r.Status == check.Fail || r.Status == check.Warn {
+			fmt.Fprintf(w, "    %s\n    hint: %s\n", r.Detail, r.Hint)
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%d passed, %d warnings, %d failed, %d skipped\n",
+		check.Failed(results, check.Pass), check.Failed(results, check.Warn), check.Failed(results, check.Fail), check.Failed(results, check.Skip))
+	return err
+}

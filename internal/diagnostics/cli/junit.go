@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/check"
+)
+
+// junitFormat is the format of --output for reports that CI systems read.
+const junitFormat = "junit"
+
+// junitSuite is the root of a report.
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+// junitCase is one check.
+type junitCase struct {
+	Class   string        `xml:"classname,attr"`
+	Name    string        `xml:"name,attr"`
+	Failure *junitMessage `xml:"failure"`
+	Skipped *junitMessage `xml:"skipped"`
+	Output  string        `xml:"system-out,omitempty"`
+}
+
+// junitMessage is why a case failed or was skipped.
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// writeJUnit writes results as a report. A warning is a passed case with output.
+func writeJUnit(w io.Writer, name string, results []check.Result) error {
+	suite := junitSuite{
+		Name: name, Tests: len(results), Failures: check.Failed(results, check.Fail), Skipped: check.Failed(results, check.Skip),
+	}
+	for _, r := range results {
+		c := junitCase{Class: r.Category, Name: r.Check}
+		switch r.Status {
+		case check.Fail:
+			c.Failure = &junitMessage{r.Detail, r.Hint}
+		case check.Skip:
+			c.Skipped = &junitMessage{Message: r.Detail}
+		case check.Warn:
+			c.Output = "warning: " + r.Detail + "\n" + r.Hint
+		default:
+			c.Output = r.Detail
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	text, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, text)
+	return err
+}
