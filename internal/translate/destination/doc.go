@@ -6,7 +6,7 @@
 // with an unknown host, subset or port has a name too, so a route can be sent before its cluster,
 // and outlive it.
 //
-// Start with [Named]; [Shares] is for the TCP and TLS routes of listeners. File unknown.go has the
-// clusters of unknown destinations, and dns_cache.go the cache for names that proxies resolve
-// themselves.
+// Start with [Named]; [Shares] is for the TCP and TLS routes of listeners, and [Unknown] is the cluster
+// of destinations that are not in the mesh. File dns_cache.go has the cache for names that proxies
+// resolve themselves.
 package destination

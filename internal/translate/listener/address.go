@@ -1,12 +1,16 @@
 package listener
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
 // listenAddress is the address and port of a listener. Every one has its own listener, named after
@@ -52,27 +56,6 @@ func (f family) at(address string, port uint32) (at listenAddress, more []string
 	return listenAddress{address, port}, nil
 }
 
-// parseBind parses the bind address of a Sidecar's listener; ok is false if no listener can be
-// bound to it.
-func parseBind(text string) (address string, ok bool) {
-	if isSocket(text) {
-		return text, len(text)-len(socketScheme) <= maxSocketPath
-	}
-	a, err := netip.ParseAddr(text)
-	if err != nil || a.Zone() != "" {
-		return "", false
-	}
-	return a.Unmap().String(), true
-}
-
-const (
-	socketScheme = "unix://"
-	// maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
-	maxSocketPath = 107
-)
-
-func isSocket(address string) bool { return strings.HasPrefix(address, socketScheme) }
-
 // Ports of a proxy that are not in MeshConfig.
 const (
 	statusPort = 15021 // the bootstrap's listener for readiness
@@ -95,4 +78,304 @@ func isOccupied(s *snapshot.Settings, port uint32) bool {
 	proxy := m.GetDefaultConfig()
 	return isReserved(s, port) || port == debugPort || port == dnsPort || port == uint32(proxy.GetProxyAdminPort()) ||
 		port == uint32(proxy.GetStatusPort()) || port == uint32(m.GetProxyHttpPort())
+}
+
+// planPort plans the listeners of a service port: at the egress listener's address if it has one.
+// Otherwise HTTP shares one listener, headless services have one per endpoint, and others one per
+// address.
+func (p *planner) planPort(b servicePort) {
+	switch {
+	case p.at.address != "":
+		p.planAddress(b, p.at.address)
+	case b.protocol.IsHTTP():
+		p.planHTTP(b)
+	case isPerEndpoint(b.serviceInput):
+		p.planEndpoints(b)
+	default:
+		p.planAddresses(b)
+	}
+}
+
+// planHTTP plans an HTTP port: all services with the port share the wildcard address, and requests
+// are routed by host. If the proxy itself uses the port, connections to the addresses of the service are
+// forwarded as TCP, with a Problem; a service without addresses is a conflict, and nothing is planned.
+func (p *planner) planHTTP(b servicePort) {
+	if !isReserved(p.in.settings, b.port.Number) {
+		shared := p.draftAt(b, p.family.wildcard[0])
+		if shared != nil {
+			p.addHTTP(shared, b)
+		}
+		p.addRoutedAddresses(b, shared)
+		return
+	}
+	addresses, _ := p.addresses(b.service)
+	if len(addresses) == 0 {
+		p.planAddress(b, p.family.wildcard[0]) // It reports the conflict.
+		return
+	}
+	forwarded := b
+	forwarded.protocol = mesh.TCP
+	for _, a := range addresses {
+		p.planAddress(forwarded, a)
+	}
+	p.addProblem(b.service.From, "spec.ports", fmt.Sprintf(
+		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread", b.port.Number, b.service.Host))
+}
+
+// addRoutedAddresses adds a listener for each address of a service to whose port routes of the Gateway
+// API apply: they apply to all requests that are sent to the address, whatever their host is. Requests at
+// the shared wildcard address that name the service are routed by their address, if it is that of
+// another service. So the shared listener, which may be nil, sets mesh.DestinationHeader. An address
+// that several services of the port share identifies none of them.
+func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
+	routed := func(vs *snapshot.VirtualService) bool { return vs.AppliesByAddress(b.port.Number) }
+	if p.in.class.direct || !slices.ContainsFunc(p.rules.list, routed) {
+		return // Without traffic capture, applications do not call addresses of services.
+	}
+	addresses, _ := p.addresses(b.service)
+	if p.visited != nil {
+		for _, a := range addresses {
+			p.draftAt(b, a) // Another service may share the address.
+		}
+		return
+	}
+	if !slices.ContainsFunc(p.rules.rulesFor(b.service.Host), routed) {
+		return
+	}
+	owners := p.ownersOf(b.port.Number)
+	for _, a := range addresses {
+		if !owners.Owns(b.service, a) {
+			continue
+		}
+		if d := p.draftAt(b, a); d != nil && d.http == nil {
+			p.addHTTP(d, b)
+			d.http.Route = string(b.service.Host) + ":" + formatNumber(b.port.Number)
+		}
+		if shared != nil && !shared.bind {
+			shared.http.Destination = true
+		}
+	}
+}
+
+// ownersOf returns the owners of the addresses of the current egress listener's services on a port.
+func (p *planner) ownersOf(port uint32) destination.AddressOwners {
+	if p.owners == nil {
+		p.owners = map[uint32]destination.AddressOwners{}
+	}
+	if p.owners[port] == nil {
+		p.owners[port] = destination.OwnersOf(func(yield func(*mesh.Service) bool) {
+			for _, s := range p.egress.services {
+				if !yield(s.service) {
+					return
+				}
+			}
+		}, port)
+	}
+	return p.owners[port]
+}
+
+// planAddresses plans the service's own addresses and ranges, or else the wildcard address. A
+// service whose addresses are all unreachable for these proxies has no listener.
+func (p *planner) planAddresses(b servicePort) {
+	addresses, ranges := p.addresses(b.service)
+	if len(ranges) > 0 {
+		if d := p.draftAt(b, p.family.wildcard[0]); d != nil {
+			p.addRanges(d, b, ranges)
+		}
+	}
+	for _, a := range addresses {
+		p.planAddress(b, a)
+	}
+	if !slices.ContainsFunc(b.service.Addresses, isSpecific) {
+		p.planAddress(b, p.family.wildcard[0])
+	}
+}
+
+// addresses returns the service's addresses and ranges that the proxies can reach, canonical and
+// without duplicates. Left out are invalid and unspecified addresses, and those of another IP
+// family.
+func (p *planner) addresses(svc *mesh.Service) (addresses, ranges []string) {
+	for _, text := range svc.Addresses {
+		prefix, ok := parsePrefix(text)
+		switch {
+		case !ok || !isSpecific(text) || !p.family.includes(prefix.Addr()):
+		case prefix.IsSingleIP():
+			addresses = appendOnce(addresses, prefix.Addr().String())
+		default:
+			ranges = appendOnce(ranges, prefix.String())
+		}
+	}
+	return addresses, ranges
+}
+
+// isSpecific reports whether an address of a service identifies it. Invalid addresses, unspecified
+// ones and "all" do not.
+func isSpecific(text string) bool {
+	prefix, ok := parsePrefix(text)
+	return ok && prefix.Bits() > 0 && !(prefix.IsSingleIP() && prefix.Addr().IsUnspecified())
+}
+
+// parsePrefix parses an IP or a CIDR; ok is false for others. IPv4-mapped IPv6 becomes IPv4, and
+// the bits beyond the prefix are cleared.
+func parsePrefix(text string) (netip.Prefix, bool) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		a = a.Unmap().WithZone("")
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	a, bits := prefix.Addr(), prefix.Bits()
+	if a.Is4In6() && bits >= 96 {
+		a, bits = a.Unmap(), bits-96
+	}
+	return netip.PrefixFrom(a, bits).Masked(), true
+}
+
+// appendOnce returns list with s, which it appends unless it is there.
+func appendOnce(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// isPerEndpoint reports whether callers use the addresses of a service's endpoints: for a headless
+// service, and for a ServiceEntry of resolution NONE that has endpoints or selects some. A
+// ServiceEntry with neither is identified by its port alone.
+func isPerEndpoint(s serviceInput) bool {
+	if s.endpoints == nil {
+		return false
+	}
+	return s.service.Headless || len(s.service.Selector) > 0 || len(s.endpoints.Endpoints) > 0
+}
+
+// planEndpoints plans the address of every endpoint, with the service's port, which callers connect
+// to.
+func (p *planner) planEndpoints(b servicePort) {
+	for _, e := range b.endpoints.Endpoints {
+		if e.ServicePort != b.port.Name {
+			continue
+		}
+		p.planEndpoint(b, e.Address)
+		for _, a := range e.MoreAddresses {
+			p.planEndpoint(b, a)
+		}
+	}
+}
+
+// planEndpoint plans an address of an endpoint. It ignores invalid and unspecified addresses, and those
+// of another IP family.
+func (p *planner) planEndpoint(b servicePort, address string) {
+	if a, err := netip.ParseAddr(address); err == nil && !a.IsUnspecified() && p.family.includes(a) {
+		p.planAddress(b, a.Unmap().WithZone("").String())
+	}
+}
+
+// planAddress adds a service port to the draft of an address, by its protocol. Unknown protocols are
+// TCP. It does nothing if draftAt returns no draft.
+func (p *planner) planAddress(b servicePort, address string) {
+	d := p.draftAt(b, address)
+	switch {
+	case d == nil:
+	case b.protocol.IsHTTP():
+		p.addHTTP(d, b)
+	case b.protocol.IsTLS():
+		p.addTLS(d, b, nil)
+	case b.protocol == mesh.Auto:
+		p.addAuto(d, b)
+	default:
+		p.addTCP(d, b)
+	}
+}
+
+// addUnknownRequests plans a listener for requests to unknown hosts on the port where they are most
+// likely sent, even without a service: their destination is resolved by DNS. Detecting HTTP on
+// every port would wait for the client's first bytes on every connection, and many servers send
+// first.
+func (p *planner) addUnknownRequests() {
+	at, more := p.family.at(p.family.wildcard[0], httpPort)
+	if !p.in.byName || p.egress.listener != nil || p.visited != nil || p.only != nil && !p.only[at] ||
+		p.drafts[at] != nil || p.isTaken(at) {
+		return
+	}
+	p.drafts[at] = &draft{listenAddress: at,
+		name: listenerName(at.address, at.port),
+		more: more,
+		bind: p.at.bound,
+		http: &HTTP{
+			StatPrefix: statPrefix(mesh.Outbound, at.address, at.port),
+			Route:      formatNumber(at.port),
+			Lookup:     p.requestLookup(),
+		}}
+}
+
+// httpPort is the default port of HTTP (RFC 9110, section 4.2.1).
+const httpPort = 80
+
+// draftAt returns the draft of an address and the port of b, which it creates if needed, and makes the
+// address the current one. It returns nil if the address is only visited or not to be planned, if an
+// egress listener with a port has it, or if the proxy itself uses it, which it records as a conflict.
+func (p *planner) draftAt(b servicePort, address string) *draft {
+	at, more := p.family.at(address, b.port.Number)
+	if isSocket(address) {
+		at.port = 0
+	}
+	if !p.selectAddress(at) {
+		return nil
+	}
+	d := p.drafts[at]
+	switch {
+	case d == nil && p.isTaken(at):
+		p.addConflict(at, b, candidate{service: b.service}, candidate{})
+		return nil
+	case d == nil:
+		d = &draft{listenAddress: at, name: listenerName(at.address, at.port), more: more}
+		p.drafts[at] = d
+	case d.locked:
+		return nil
+	}
+	d.bind = d.bind || p.at.bound
+	if p.egress.listener.GetPort() != nil {
+		d.from = append(d.from, p.in.sidecar.Key)
+	}
+	return d
+}
+
+// selectAddress makes an address the current one, and reports whether to plan it. While addresses are
+// visited it records the address in p.visited and returns false.
+func (p *planner) selectAddress(at listenAddress) bool {
+	p.here = at
+	if p.visited != nil {
+		p.visited[at] = true
+		return false
+	}
+	return p.only == nil || p.only[at]
+}
+
+// isTaken reports whether the proxy itself uses an address: any of its ports if the listener is
+// bound, otherwise its HTTP proxy on loopback and the reserved ports on the wildcard address.
+func (p *planner) isTaken(at listenAddress) bool {
+	switch {
+	case p.at.bound:
+		return at.port != 0 && isOccupied(p.in.settings, at.port)
+	case at.address == p.family.loopback[0]:
+		return at.port == uint32(p.in.settings.Mesh.GetProxyHttpPort())
+	default:
+		return at.address == p.family.wildcard[0] && isReserved(p.in.settings, at.port)
+	}
+}
+
+// addProblem adds a Warning about an object at the current address to the plan. It adds none while
+// addresses are only visited, or if the current address is not to be planned.
+func (p *planner) addProblem(key config.Key, field, reason string) {
+	if p.visited != nil || p.only != nil && !p.only[p.here] {
+		return
+	}
+	l := located{Problem: config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning}}
+	if p.here != (listenAddress{}) {
+		l.listener = listenerName(p.here.address, p.here.port)
+	}
+	p.plan.problems = append(p.plan.problems, l)
 }

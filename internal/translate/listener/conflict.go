@@ -23,13 +23,6 @@ type Conflict struct {
 	WinnerRule config.Key
 }
 
-func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candidate) {
-	p.plan.conflicts = append(p.plan.conflicts, Conflict{
-		Listener: listenerName(at.address, at.port), Service: b.service, Port: b.port, Rule: by.rule,
-		Winner: winner.service, WinnerRule: winner.rule,
-	})
-}
-
 // object returns the object to report the conflict on: the rule, or else the service.
 func (c *Conflict) object() config.Key {
 	if c.Rule != (config.Key{}) {

@@ -13,16 +13,17 @@
 // no connection.
 //
 //	generator.go          all listeners of a View, and Problems of the objects that they derive from
-//	plans.go              the outbound listeners of a class, derived from the previous ones
+//	outbound.go           the outbound listeners of a class, derived from the previous ones
+//	outbound_input.go     all inputs of outbound listeners
+//	outbound_plan.go      the planner: services are candidates for addresses, older ones first
+//	address.go            addresses of proxies, and the addresses at which a service port is planned
+//	draft.go              the listener of one address: which service receives which connections
+//	l4_route.go           the destinations of connections: TCP and TLS routes, or the service itself
+//	outbound_spec.go      a draft becomes a Spec
+//	conflict.go           services that do not receive connections, and why
 //	virtual.go            the listeners that receive captured outbound connections
 //	inbound.go ingress.go the workload's own ports
-//	outbound_input.go     all inputs of outbound listeners
-//	outbound*.go          services bind addresses, older ones first: by port (of a Sidecar), address, protocol
-//	outbound_change.go    which services a change affects, and so which addresses are replanned
-//	l4_route.go           the destinations of TCP and TLS routes of VirtualServices
-//	draft.go inherit.go   the candidates for one address become a Spec
 //	gateway*.go           the servers of Gateways that share an address
-//	conflict.go           services that do not receive connections, and why
 //	dynamic_dns.go        DNS lookups before a request or connection is forwarded
 //	policies.go           access policies: by ECDS for requests, in filter chains for raw connections
 //	build*.go …           encode a Spec as protobuf; filters.go has the order of all HTTP filters
@@ -30,5 +31,7 @@
 // Cases in testdata show users' objects, the planned listeners, and the result of calls through a
 // real Envoy.
 //
-// Start with [Generator] in generator.go, then spec.go.
+// Start with [Generator] in generator.go, then spec.go. An outbound listener passes through outbound.go,
+// outbound_input.go, outbound_plan.go, address.go, draft.go, l4_route.go and outbound_spec.go, in this
+// order.
 package listener

@@ -1,8 +1,8 @@
 package listener
 
 import (
+	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -33,9 +33,10 @@ type draft struct {
 	from  []config.Key
 }
 
-// matchKey is one destination range and server name; "" means all. No two services have the same
-// one, because Envoy refuses a listener with two chains for the same connections.
-type matchKey struct{ prefix, sni string }
+// addOrigins adds the objects of a service, and more objects, to those that the listener derives from.
+func (d *draft) addOrigins(svc *mesh.Service, more ...config.Key) {
+	d.from = append(svc.AppendObjects(d.from), more...)
+}
 
 // candidate is a service that requests connections, by itself or by a VirtualService for it.
 type candidate struct {
@@ -53,6 +54,211 @@ func (c candidate) conflictsWith(o candidate) bool {
 	}
 	return c.rule == none || c.rule != o.rule
 }
+
+func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candidate) {
+	p.plan.conflicts = append(p.plan.conflicts, Conflict{
+		Listener: listenerName(at.address, at.port), Service: b.service, Port: b.port, Rule: by.rule,
+		Winner: winner.service, WinnerRule: winner.rule,
+	})
+}
+
+// addHTTP makes a listener handle HTTP, for all services planned there. Except at the captured wildcard
+// address, all its connections are assumed to carry HTTP.
+func (p *planner) addHTTP(d *draft, b servicePort) {
+	if d.http != nil {
+		d.http.GRPCWeb = d.http.GRPCWeb || b.protocol == mesh.GRPCWeb
+		if l := p.lookupOfRequests(b.service); b.service.Resolution == mesh.DynamicDNS {
+			d.http.Lookup = l
+			d.addOrigins(b.service)
+		}
+		return
+	}
+	d.http = &HTTP{
+		StatPrefix: statPrefix(mesh.Outbound, d.address, d.port),
+		Route:      formatNumber(d.port),
+		GRPCWeb:    b.protocol == mesh.GRPCWeb,
+		Lookup:     p.lookupOfRequests(b.service),
+	}
+	if isSocket(d.address) {
+		d.http.Route = d.address
+	}
+	d.httpOnly = d.address != p.family.wildcard[0] || d.bind
+	d.addOrigins(b.service)
+}
+
+// requestLookup returns a Lookup of the hosts of requests.
+func (p *planner) requestLookup() Lookup { return Lookup{IPv4: p.family.ipv4, IPv6: p.family.ipv6} }
+
+// lookupOfRequests returns the Lookup of an HTTP listener for a service, or for unknown hosts.
+func (p *planner) lookupOfRequests(svc *mesh.Service) Lookup {
+	if svc.Resolution == mesh.DynamicDNS || p.in.byName {
+		return p.requestLookup()
+	}
+	return Lookup{}
+}
+
+// addAuto adds a port without a declared protocol: HTTP is routed, the rest forwarded. At an
+// address of its own the service has its own routes; elsewhere requests are routed by host. An own
+// address that another service uses for TCP is a conflict, and nothing is added.
+func (p *planner) addAuto(d *draft, b servicePort) {
+	own := p.isOwnAddress(d.address)
+	if own && d.tcpBy.service != nil && d.tcpBy.service != b.service {
+		p.addConflict(d.listenAddress, b, candidate{service: b.service}, d.tcpBy)
+		return // Inspecting the first bytes could stall the protocol of the other service.
+	}
+	if d.http == nil {
+		p.addHTTP(d, b)
+		if own {
+			d.http.Route = string(b.service.Host) + ":" + formatNumber(b.port.Number)
+		}
+	}
+	p.addTCP(d, b)
+}
+
+// isOwnAddress reports whether an address belongs to the service alone: it is that of the service,
+// and not the wildcard.
+func (p *planner) isOwnAddress(address string) bool {
+	return p.at.address == "" && address != p.family.wildcard[0]
+}
+
+// addTCP makes the service the owner of the connections that are neither HTTP nor match a chain, and
+// adds the chains of its routes by destination.
+func (p *planner) addTCP(d *draft, b servicePort) { p.setOwner(d, b, p.addTCPChains(d, b)) }
+
+// addTCPChains adds the chains of a service's routes by destination, and returns the destination of the
+// other connections.
+func (p *planner) addTCPChains(d *draft, b servicePort) routed {
+	r := p.tcpRoutes(b, p.ownIP(d))
+	for _, c := range r.ranged {
+		p.addChain(d, b, c)
+	}
+	return r.rest
+}
+
+// ownIP returns the address of a listener if it belongs to the service alone: routes by destination
+// are then decided during planning.
+func (p *planner) ownIP(d *draft) netip.Addr {
+	if !p.isOwnAddress(d.address) {
+		return netip.Addr{}
+	}
+	a, _ := netip.ParseAddr(d.address)
+	return a
+}
+
+// addTLS adds connections with TLS of the application, to ranges if there are any: by server name if
+// rules match it, or if the address is shared; otherwise all connections. An own address that another
+// service uses for TCP is a conflict, and nothing is added.
+func (p *planner) addTLS(d *draft, b servicePort, ranges []string) {
+	own := p.isOwnAddress(d.address)
+	other := d.tcpBy.service != nil && d.tcpBy.service != b.service
+	if own && other && !d.tls {
+		p.addConflict(d.listenAddress, b, candidate{service: b.service}, d.tcpBy)
+		return // Inspecting the first bytes could stall the protocol of the other service.
+	}
+	if routes := p.tlsRoutes(b, p.ownIP(d), ranges); len(routes) > 0 {
+		p.addTLSChains(d, b, routes)
+		return
+	}
+	to := p.toService(b)
+	// Its server names must be inspected.
+	if other || !own && p.at.address == "" || b.service.Resolution == mesh.DynamicDNS {
+		p.addServiceChain(d, b, to, ranges)
+		return
+	}
+	p.setOwner(d, b, to)
+}
+
+// addTLSChains adds a chain for each of the routes of a service. A route that matches all connections makes
+// the service the owner of the default chain.
+func (p *planner) addTLSChains(d *draft, b servicePort, routes []routed) {
+	for _, c := range routes {
+		if len(c.match.SNI)+len(c.match.Prefixes) == 0 {
+			p.setOwner(d, b, c)
+			continue
+		}
+		p.addChain(d, b, c)
+	}
+}
+
+// addServiceChain adds a chain that matches a service, and its aliases, by their server names.
+// Names that Envoy cannot match are Problems; without any other name there is no chain.
+func (p *planner) addServiceChain(d *draft, b servicePort, c routed, ranges []string) {
+	names := []string{string(b.service.Host)}
+	for _, alias := range p.aliases[b.service.Host] {
+		names = append(names, string(alias))
+	}
+	sni, faults := serverNames(names)
+	for _, f := range faults {
+		p.addProblem(
+			b.service.From,
+			"spec.hosts",
+			f+": TLS to this host cannot be distinguished from other TLS on port "+formatNumber(d.port),
+		)
+	}
+	if len(sni) > 0 {
+		c.match = Match{SNI: sni, Prefixes: ranges}
+		p.addChain(d, b, c)
+	}
+}
+
+// addRanges adds chains for destination ranges to the listener of the wildcard address. It sorts ranges. Envoy matches the range before the
+// protocol, so the chains of a range must handle all of its connections. Without a declared
+// protocol plaintext HTTP gets a chain too.
+func (p *planner) addRanges(d *draft, b servicePort, ranges []string) {
+	slices.Sort(ranges)
+	if b.protocol.IsTLS() {
+		p.addTLS(d, b, ranges)
+		return
+	}
+	rest := p.addTCPChains(d, b)
+	before := len(d.chains)
+	rest.match = Match{Prefixes: ranges}
+	p.addChain(d, b, rest)
+	if b.protocol != mesh.Auto || len(d.chains) == before {
+		return
+	}
+	// Plaintext HTTP has its own chain, so the other chain is repeated for plaintext and for any
+	// transport.
+	plain := d.chains[before]
+	plain.Match.Transport = rawBuffer
+	http := Chain{Match: plain.Match, HTTP: &HTTP{
+		StatPrefix: statPrefix(mesh.Outbound, d.address, d.port),
+		Route:      string(b.service.Host) + ":" + formatNumber(b.port.Number),
+	}}
+	http.Match.HTTP = true
+	d.chains = append(d.chains, http, plain)
+}
+
+// setOwner makes the service the owner of the default chain, unless it has one already, which may
+// be a conflict.
+func (p *planner) setOwner(d *draft, b servicePort, c routed) {
+	by := candidate{b.service, c.rule}
+	switch {
+	case d.tcp == nil:
+		d.tcp, d.tcpBy, d.tls = c.tcp, by, b.protocol.IsTLS()
+		d.addOrigins(b.service, c.from...)
+	case by.conflictsWith(d.tcpBy):
+		p.addConflict(d.listenAddress, b, by, d.tcpBy)
+	}
+}
+
+// addChain adds a chain for the free part of its match. The rest may be a conflict.
+func (p *planner) addChain(d *draft, b servicePort, c routed) {
+	by := candidate{b.service, c.rule}
+	got, ok, lost := d.claimMatches(c.match, by)
+	if lost != nil && by.conflictsWith(*lost) {
+		p.addConflict(d.listenAddress, b, by, *lost)
+	}
+	if !ok {
+		return
+	}
+	d.chains = append(d.chains, Chain{Match: got, TCP: c.tcp})
+	d.addOrigins(b.service, c.from...)
+}
+
+// matchKey is one destination range and server name; "" means all. No two services have the same
+// one, because Envoy refuses a listener with two chains for the same connections.
+type matchKey struct{ prefix, sni string }
 
 // claimMatches assigns the free ranges and names of a match to by, and returns them. A server name
 // is free only if it is so in all ranges of the match. ok is false if none is free. lost is the
@@ -101,69 +307,4 @@ func orAny(values []string) []string {
 		return []string{""}
 	}
 	return values
-}
-
-// isEmpty reports whether no service receives connections.
-func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
-
-// toSpec returns the finished listener. unknown is the cluster of connections to unknown
-// destinations, which the default chain forwards there. The default is TCP or HTTP if the draft
-// handles all connections so, and a black hole if the listener is bound.
-func (d *draft) toSpec(unknown string) Spec {
-	n := d.name
-	s := Spec{
-		Name:    n,
-		Address: d.address,
-		More:    d.more,
-		Port:    d.port,
-		Bind:    d.bind,
-		From:    sortedKeys(d.from),
-		Chains:  d.chains,
-	}
-	switch {
-	case d.tcp != nil:
-		s.Default = Chain{Name: n + "_tcp", TCP: d.tcp}
-	case d.http != nil && d.httpOnly:
-		s.Default = Chain{Name: n, HTTP: d.http}
-	case d.bind:
-		s.Default = Chain{Name: "BlackHoleFilterChain", TCP: forwardTo(mesh.BlackHoleCluster)}
-	default:
-		s.Default = Chain{Name: "PassthroughFilterChain", TCP: forwardTo(unknown)}
-	}
-	if d.http != nil && s.Default.HTTP == nil {
-		s.Chains = append(s.Chains, Chain{Match: Match{HTTP: true, Transport: rawBuffer}, HTTP: d.http})
-	}
-	s.Chains = append(s.Chains, inherited(s.Chains)...)
-	for i := range s.Chains {
-		c := &s.Chains[i]
-		c.Name = n + chainName(c.Match)
-		s.TLSInspector = s.TLSInspector || len(c.Match.SNI) > 0
-		s.HTTPInspector = s.HTTPInspector || c.Match.HTTP
-	}
-	slices.SortFunc(s.Chains, func(a, b Chain) int { return strings.Compare(a.Name, b.Name) })
-	return s
-}
-
-// chainName names a chain by the first value that it matches, which no other chain of the listener
-// has. The name changes only with the match: Envoy drains a chain that gets another name.
-func chainName(m Match) string {
-	var n string
-	for _, first := range [][]string{m.Prefixes, m.SNI} {
-		if len(first) > 0 {
-			n += "_" + first[0]
-		}
-	}
-	switch {
-	case m.HTTP && n != "":
-		return n + "_http"
-	case m.Transport != "" && !m.HTTP:
-		return n + "_" + m.Transport
-	default:
-		return n
-	}
-}
-
-func sortedKeys(keys []config.Key) []config.Key {
-	slices.SortFunc(keys, config.Key.Compare)
-	return slices.Compact(keys)
 }

@@ -6,7 +6,6 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	snidfpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/sni_dynamic_forward_proxy/v3"
 
-	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
@@ -22,30 +21,6 @@ type Lookup struct {
 }
 
 func (l Lookup) isWanted() bool { return l != Lookup{} }
-
-// requestLookup returns a Lookup of the hosts of requests.
-func (p *planner) requestLookup() Lookup { return Lookup{IPv4: p.family.ipv4, IPv6: p.family.ipv6} }
-
-// lookupOfRequests returns the Lookup of an HTTP listener for a service, or for unknown hosts.
-func (p *planner) lookupOfRequests(svc *mesh.Service) Lookup {
-	if svc.Resolution == mesh.DynamicDNS || p.in.byName {
-		return p.requestLookup()
-	}
-	return Lookup{}
-}
-
-// lookupOfConnections returns the Lookup of a TCP chain for a port of a service. It is zero unless
-// the service's names are resolved dynamically.
-func (p *planner) lookupOfConnections(svc *mesh.Service, port mesh.Port) Lookup {
-	if svc.Resolution != mesh.DynamicDNS {
-		return Lookup{}
-	}
-	l := p.requestLookup()
-	if port.Protocol.IsTLS() {
-		l.Port = port.Target
-	}
-	return l
-}
 
 // withLookup inserts the filter that resolves a request's host before the last filter, the router.
 // No filter needs the address earlier, and all that may refuse the request run first.

@@ -46,29 +46,6 @@ func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 	return g.outbound(v).extensions[name]
 }
 
-// extensionsOf returns the encoded extension configs of all chains that are discovered (ECDS), by
-// name, or nil if there are none.
-func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*resource.Resource {
-	var out map[string]*resource.Resource
-	add := func(s *Spec, c *Chain) {
-		if c.TCP == nil || !c.TCP.Discovered {
-			return
-		}
-		if out == nil {
-			out = map[string]*resource.Resource{}
-		}
-		out[c.Name] = g.extensions.Get(extensionInput{c, s.From, a})
-	}
-	for i := range specs {
-		s := &specs[i]
-		for j := range s.Chains {
-			add(s, &s.Chains[j])
-		}
-		add(s, &s.Default)
-	}
-	return out
-}
-
 // encodeExtension returns the TCP proxy of a discovered chain as an extension config. It refers to
 // the chain's clusters and those of telemetry.
 func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {

@@ -56,27 +56,6 @@ func (in listenerInput) key() listenerKey {
 	return listenerKey{string(in.spec.appendText(buffer[:0], false)), in.listenerContext}
 }
 
-// listenerContext is everything that encoded listeners depend on besides the Spec.
-type listenerContext struct {
-	settings  *snapshot.Settings
-	telemetry *telemetry.Telemetry
-	// peers is set if the proxy calls others with mutual TLS.
-	peers bool
-	// access has the filters of access policies; nil for the listeners of the workload's own calls.
-	access *accessFilters
-	// plugins are the places of plugins.
-	plugins plugin.Places
-}
-
-func (g *Generator) contextFor(v *view.View) listenerContext {
-	return listenerContext{
-		settings:  v.Settings,
-		telemetry: g.telemetry.For(v),
-		peers:     v.Key.ClientCredentials != mesh.Credentials{},
-		plugins:   plugin.Of(v),
-	}
-}
-
 // inboundContext returns the context of listeners that clients call, with access policies.
 func (g *Generator) inboundContext(v *view.View) listenerContext {
 	a := g.contextFor(v)
@@ -130,7 +109,7 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	if !v.Key.HasBoundIngress {
 		return common.resources
 	}
-	taken := planOwn(v).taken
+	taken := boundNames(v)
 	return slices.DeleteFunc(slices.Clone(common.resources), func(r *resource.Resource) bool { return taken[r.Name] })
 }
 
@@ -204,8 +183,8 @@ func (g *Generator) Plan(v *view.View) []Spec {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own, common := planOwn(v), planOutbound(v, g.inputFor(v))
-	return slices.Concat(own.specs, slices.DeleteFunc(common.specs, func(s Spec) bool { return own.taken[s.Name] }))
+	taken, common := boundNames(v), planOutbound(v, g.inputFor(v))
+	return slices.Concat(planOwn(v).specs, slices.DeleteFunc(common.specs, func(s Spec) bool { return taken[s.Name] }))
 }
 
 // Conflicts returns the connections that services of a View's class do not receive because others
@@ -227,7 +206,7 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
 	}
-	own, common := planOwn(v), g.outbound(v)
+	own, taken, common := planOwn(v), boundNames(v), g.outbound(v)
 	list := slices.Concat(
 		conflictProblems(common.conflicts),
 		withoutPlaces(common.problems),
@@ -237,7 +216,7 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	)
 	list = append(list, unimported(v)...)
 	for _, r := range common.resources {
-		if own.taken[r.Name] {
+		if taken[r.Name] {
 			list = append(list, config.Problem{
 				Code: code.ListenerConflict,
 				Key:  v.Sidecar.Key, Field: "spec.ingress", Severity: config.Warning,
@@ -295,6 +274,52 @@ func (g *Generator) resources(specs []Spec, a listenerContext) []*resource.Resou
 	return list
 }
 
+// extensionsOf returns the encoded extension configs of all chains that are discovered (ECDS), by
+// name, or nil if there are none.
+func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*resource.Resource {
+	var out map[string]*resource.Resource
+	add := func(s *Spec, c *Chain) {
+		if c.TCP == nil || !c.TCP.Discovered {
+			return
+		}
+		if out == nil {
+			out = map[string]*resource.Resource{}
+		}
+		out[c.Name] = g.extensions.Get(extensionInput{c, s.From, a})
+	}
+	for i := range specs {
+		s := &specs[i]
+		for j := range s.Chains {
+			add(s, &s.Chains[j])
+		}
+		add(s, &s.Default)
+	}
+	return out
+}
+
+// extensionNames returns the names of the extension configs that listeners reference, by the name
+// of the listener; nil if there are none.
+func extensionNames(specs []Spec) map[string][]string {
+	var out map[string][]string
+	for i := range specs {
+		s := &specs[i]
+		var names []string
+		for _, c := range append(s.Chains[:len(s.Chains):len(s.Chains)], s.Default) {
+			if c.TCP != nil && c.TCP.Discovered {
+				names = append(names, c.Name)
+			}
+		}
+		if names == nil {
+			continue
+		}
+		if out == nil {
+			out = map[string][]string{}
+		}
+		out[s.Name] = names
+	}
+	return out
+}
+
 func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	s, a := in.spec, in.listenerContext
 	c := g.shared.Get(a)
@@ -313,21 +338,9 @@ func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	return r
 }
 
-// own is the listeners that a View does not share with its class.
-type own struct {
-	*inboundPlan
-	// taken are the names of inbound listeners that are bound. The class may have outbound
-	// listeners with the same names, and so the same addresses.
-	taken map[string]bool
-}
-
-func planOwn(v *view.View) own {
-	o := own{inboundPlan: planInbound(v), taken: map[string]bool{}}
-	for i := range o.specs {
-		if n := o.specs[i].Name; n != virtualInbound {
-			o.taken[n] = true
-		}
-	}
+// planOwn plans the listeners that a View does not share with its class.
+func planOwn(v *view.View) *inboundPlan {
+	p := planInbound(v)
 	var first []Spec
 	if v.Key.Interception != noInterception {
 		first = append(first, planVirtualOutbound(v))
@@ -335,6 +348,6 @@ func planOwn(v *view.View) own {
 	if v.Settings.Mesh.GetProxyHttpPort() > 0 {
 		first = append(first, planHTTPProxy(v))
 	}
-	o.specs = append(first, o.specs...)
-	return o
+	p.specs = append(first, p.specs...)
+	return p
 }

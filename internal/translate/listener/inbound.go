@@ -2,7 +2,6 @@ package listener
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -216,19 +215,4 @@ func withLimits(v *view.View, p inboundPort) inboundPort {
 	p.idle = milliseconds(pool.GetTcp().GetIdleTimeout())
 	p.most = max(milliseconds(pool.GetTcp().GetMaxConnectionDuration()), 0)
 	return p
-}
-
-// isServable reports whether a port of the workload differs from the ports on which the proxy
-// receives captured connections. If not, it adds a Problem.
-func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, field string) bool {
-	m := v.Settings.Mesh
-	if port != uint32(m.GetProxyListenPort()) && port != uint32(m.GetProxyInboundListenPort()) {
-		return true
-	}
-	p.addProblem(
-		object,
-		field,
-		fmt.Sprintf("port %d of the workload is one of the proxy's own ports: nothing is served there", port),
-	)
-	return false
 }

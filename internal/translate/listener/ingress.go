@@ -14,39 +14,98 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// planIngress plans a listener for every ingress listener of the Sidecar that is not captured, and
-// returns the ports of the captured ones, sorted. Of two with one port, the first is used. A
-// listener with an uncaptured protocol, or on a port of the proxy, is left out with a Problem.
-func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
+// ingressListener is an ingress listener of a Sidecar that the proxy serves. Connections to it are
+// captured, or clients connect to it directly.
+type ingressListener struct {
+	*networking.IstioIngressListener
+	index    int // in the Sidecar
+	captured bool
+}
+
+// servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves. Of two with one
+// port, the first is served. A listener with an uncaptured protocol, or on a port of the proxy, is left
+// out, with a Problem.
+func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
+	var list []ingressListener
 	seen := map[uint32]bool{}
 	for i, l := range v.Ingress {
-		port := ingressPort(v, l)
+		number := l.GetPort().GetNumber()
 		field := fmt.Sprintf("spec.ingress[%d]", i)
-		if seen[port.port] || !p.isServable(v, port.port, v.Sidecar.Key, field+".port.number") {
+		if seen[number] || !p.isServable(v, number, v.Sidecar.Key, field+".port.number") {
 			continue
 		}
-		seen[port.port] = true
-		if !port.protocol.Captured() {
+		seen[number] = true
+		captured := v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE
+		protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
+		switch {
+		case l.GetTls() == nil && !protocol.Captured():
 			p.addProblem(
 				v.Sidecar.Key,
 				field+".port.protocol",
 				l.GetPort().GetProtocol()+" is not captured: this listener is left out",
 			)
-			continue
-		}
-		if v.Key.Interception != noInterception && l.GetCaptureMode() != networking.CaptureMode_NONE {
-			captured = append(captured, port)
-			continue
-		}
-		if isOccupied(v.Settings, port.port) {
+		case !captured && isOccupied(v.Settings, number):
 			p.addProblem(
 				v.Sidecar.Key,
 				field+".port.number",
-				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", port.port),
+				fmt.Sprintf("port %d is one of the proxy's own: this listener is left out", number),
 			)
+		default:
+			list = append(list, ingressListener{l, i, captured})
+		}
+	}
+	return list
+}
+
+// isServable reports whether a port of the workload differs from the ports on which the proxy
+// receives captured connections. If not, it adds a Problem.
+func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, field string) bool {
+	m := v.Settings.Mesh
+	if port != uint32(m.GetProxyListenPort()) && port != uint32(m.GetProxyInboundListenPort()) {
+		return true
+	}
+	p.addProblem(
+		object,
+		field,
+		fmt.Sprintf("port %d of the workload is one of the proxy's own ports: nothing is served there", port),
+	)
+	return false
+}
+
+// address returns the address to which clients of an uncaptured listener connect: its bind address, or
+// else all addresses. more are the additional addresses.
+func (l ingressListener) address(v *view.View) (at listenAddress, more []string) {
+	f := familyOf(v.Key)
+	address := f.wildcard[0]
+	if a, err := netip.ParseAddr(l.GetBind()); err == nil {
+		address = a.Unmap().String()
+	}
+	return f.at(address, l.GetPort().GetNumber())
+}
+
+// boundNames returns the names of the inbound listeners of a View to which clients connect directly. The
+// outbound listeners of its class may have the same names, and so the same addresses.
+func boundNames(v *view.View) map[string]bool {
+	names := map[string]bool{}
+	for _, l := range new(inboundPlan).servedIngress(v) {
+		if !l.captured {
+			at, _ := l.address(v)
+			names[listenerName(at.address, at.port)] = true
+		}
+	}
+	return names
+}
+
+// planIngress plans a listener for every ingress listener of the Sidecar that is not captured, and
+// returns the ports of the captured ones, sorted.
+func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
+	for _, l := range p.servedIngress(v) {
+		port := ingressPort(v, l.IstioIngressListener)
+		if l.captured {
+			captured = append(captured, port)
 			continue
 		}
-		p.planBound(v, l, port, p.needsLocalDestination(v, i, l))
+		p.planBound(v, l, port)
 	}
 	slices.SortFunc(captured, func(a, b inboundPort) int { return int(a.port) - int(b.port) })
 	slices.SortFunc(p.specs, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
@@ -85,20 +144,9 @@ func protocolInTLS(p mesh.Protocol) mesh.Protocol {
 
 // planBound plans a listener that clients connect to directly, at the bind address or else on all
 // addresses. Unless the Sidecar configures certificates for it, it accepts mutual TLS and plaintext
-// by PeerAuthentication; a connection that matches no chain is refused. localDestination is
-// Spec.LocalDestination.
-func (p *inboundPlan) planBound(
-	v *view.View,
-	l *networking.IstioIngressListener,
-	port inboundPort,
-	localDestination bool,
-) {
-	f := familyOf(v.Key)
-	address := f.wildcard[0]
-	if a, err := netip.ParseAddr(l.GetBind()); err == nil {
-		address = a.Unmap().String()
-	}
-	at, more := f.at(address, port.port)
+// by PeerAuthentication; a connection that matches no chain is refused.
+func (p *inboundPlan) planBound(v *view.View, l ingressListener, port inboundPort) {
+	at, more := l.address(v)
 	s := Spec{
 		Name:             listenerName(at.address, at.port),
 		Address:          at.address,
@@ -106,7 +154,8 @@ func (p *inboundPlan) planBound(
 		Port:             at.port,
 		Inbound:          true,
 		Bind:             true,
-		LocalDestination: localDestination, From: []config.Key{v.Sidecar.Key},
+		LocalDestination: p.needsLocalDestination(v, l.index, l.IstioIngressListener),
+		From:             []config.Key{v.Sidecar.Key},
 	}
 	http, tcp := port.chains(at.address)
 	peers := peersOf(v)

@@ -2,8 +2,13 @@ package listener
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -11,7 +16,79 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
+	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
+
+// l4Rules indexes the VirtualServices with TCP or TLS routes by host.
+type l4Rules struct {
+	list  []*snapshot.VirtualService
+	exact map[mesh.Hostname][]int // indexes in list, in order
+	wild  []int                   // indexes of those with a wildcard host
+}
+
+// newL4Rules returns the index of list, whose order it keeps.
+func newL4Rules(list []*snapshot.VirtualService) l4Rules {
+	r := l4Rules{list: list, exact: map[mesh.Hostname][]int{}}
+	for i, vs := range list {
+		for _, h := range vs.Hosts {
+			if !h.IsWildcard() {
+				r.exact[h] = append(r.exact[h], i)
+			} else if n := len(r.wild); n == 0 || r.wild[n-1] != i {
+				r.wild = append(r.wild, i)
+			}
+		}
+	}
+	return r
+}
+
+// rulesFor returns the VirtualServices that match a host, which may be a wildcard, by precedence: by
+// precedenceOf, then in the order of the list.
+func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
+	var places []int
+	switch {
+	case len(r.list) == 0:
+		return nil
+	case host.IsWildcard():
+		for i, vs := range r.list {
+			if matchesHost(vs, host) {
+				places = append(places, i)
+			}
+		}
+	default:
+		places = slices.Clone(r.exact[host])
+		for _, i := range r.wild {
+			if matchesHost(r.list[i], host) {
+				places = append(places, i)
+			}
+		}
+		slices.Sort(places)
+	}
+	out := make([]*snapshot.VirtualService, 0, len(places))
+	for _, i := range slices.Compact(places) {
+		out = append(out, r.list[i])
+	}
+	slices.SortStableFunc(out, func(a, b *snapshot.VirtualService) int { return cmp.Compare(precedenceOf(a), precedenceOf(b)) })
+	return out
+}
+
+// precedenceOf returns the rank of a VirtualService among those of its host: 0 for routes of the
+// Gateway API that apply to the caller's namespace alone, 1 for their other routes, 2 for
+// VirtualServices of users.
+func precedenceOf(vs *snapshot.VirtualService) int {
+	switch x := vs.Config.Extension; {
+	case x == nil || !x.Precedes:
+		return 2
+	case vs.IsPrivate():
+		return 0
+	default:
+		return 1
+	}
+}
+
+// matchesHost reports whether a VirtualService applies to a host; either may be a wildcard.
+func matchesHost(vs *snapshot.VirtualService, host mesh.Hostname) bool {
+	return slices.ContainsFunc(vs.Hosts, host.Matches)
+}
 
 // routed is the destination of some connections.
 type routed struct {
@@ -77,6 +154,87 @@ func (p *planner) tcpMatch(
 	return len(matches) == 0, slices.Compact(subnets)
 }
 
+// tlsRoutes returns the destinations of the TLS connections of a service, by server name and
+// destination. ip is the address of the listener if it is a single one, ranges are the service's.
+// Where routes of the Gateway API have a rule for the port, VirtualServices of lower precedence are
+// not used.
+func (p *planner) tlsRoutes(b servicePort, ip netip.Addr, ranges []string) []routed {
+	var out []routed
+	rank := 0
+	for _, vs := range p.rules.rulesFor(b.service.Host) {
+		if len(out) > 0 && precedenceOf(vs) != rank {
+			break
+		}
+		rank = precedenceOf(vs)
+		for i, r := range vs.Spec.GetTls() {
+			for j, m := range r.GetMatch() {
+				if !p.applies(m, b) {
+					continue
+				}
+				to, ok := p.tlsMatch(vs, fmt.Sprintf("spec.tls[%d].match[%d]", i, j), m, ip, ranges)
+				if ok {
+					c := p.weighted(vs, r.GetRoute(), b)
+					c.match = to
+					out = append(out, c)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// tlsMatch returns the Match of a TLS route's match at ip, if it is valid, or in ranges. ok is
+// false if it matches nothing there. Server names that Envoy cannot match are Problems of vs.
+func (p *planner) tlsMatch(
+	vs *snapshot.VirtualService,
+	field string,
+	m *networking.TLSMatchAttributes,
+	ip netip.Addr,
+	ranges []string,
+) (Match, bool) {
+	sni, faults := serverNames(m.GetSniHosts())
+	for _, f := range faults {
+		p.addProblem(vs.Config.Key, field+".sniHosts", f)
+	}
+	if len(sni) == 0 && len(faults) > 0 {
+		return Match{}, false
+	}
+	if slices.Contains(sni, anyName) {
+		sni = nil
+	}
+	subnets, everywhere := parseSubnets(m.GetDestinationSubnets())
+	switch {
+	case everywhere:
+		return Match{SNI: sni, Prefixes: ranges}, true
+	case ip.IsValid():
+		return Match{SNI: sni}, containsIP(ip, subnets)
+	default:
+		return Match{SNI: sni, Prefixes: subnets}, len(subnets) > 0
+	}
+}
+
+// anyName is the server name that matches all connections, including those without one.
+const anyName = "*"
+
+// serverNames returns names as Envoy compares them: in lower case, sorted, without duplicates.
+// Envoy supports only wildcards "*" for one or more whole labels at the beginning; faults describe
+// others, which are left out.
+func serverNames(names []string) (list, faults []string) {
+	for _, n := range names {
+		n = strings.ToLower(strings.TrimSuffix(n, "."))
+		if rest, _ := strings.CutPrefix(n, "*."); n != anyName && strings.Contains(rest, "*") || n == "" {
+			faults = append(
+				faults,
+				fmt.Sprintf("%q: a server name's wildcard must be a whole label at its beginning", n),
+			)
+			continue
+		}
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), faults
+}
+
 // l4Match is the common interface of the matches of TCP and TLS routes.
 type l4Match interface {
 	GetPort() uint32
@@ -107,6 +265,7 @@ func parseSubnets(subnets []string) (list []string, everywhere bool) {
 	return slices.Compact(list), everywhere || len(subnets) == 0
 }
 
+// containsIP reports whether any of the subnets contains ip. Invalid subnets contain none.
 func containsIP(ip netip.Addr, subnets []string) bool {
 	return slices.ContainsFunc(subnets, func(s string) bool {
 		prefix, ok := parsePrefix(s)
@@ -137,71 +296,55 @@ func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.Rou
 	return out
 }
 
-// l4Rules indexes the VirtualServices with TCP or TLS routes by host.
-type l4Rules struct {
-	list  []*snapshot.VirtualService
-	exact map[mesh.Hostname][]int // indexes in list, in order
-	wild  []int                   // indexes of those with a wildcard host
-}
-
-func newL4Rules(list []*snapshot.VirtualService) l4Rules {
-	r := l4Rules{list: list, exact: map[mesh.Hostname][]int{}}
-	for i, vs := range list {
-		for _, h := range vs.Hosts {
-			if !h.IsWildcard() {
-				r.exact[h] = append(r.exact[h], i)
-			} else if n := len(r.wild); n == 0 || r.wild[n-1] != i {
-				r.wild = append(r.wild, i)
-			}
-		}
-	}
-	return r
-}
-
-// precedenceOf returns the rank of a VirtualService among those of its host: 0 for routes of the
-// Gateway API that apply to the caller's namespace alone, 1 for their other routes, 2 for
-// VirtualServices of users.
-func precedenceOf(vs *snapshot.VirtualService) int {
-	switch x := vs.Config.Extension; {
-	case x == nil || !x.Precedes:
-		return 2
-	case vs.IsPrivate():
-		return 0
-	default:
-		return 1
-	}
-}
-
-// rulesFor returns the VirtualServices that match a host, which may be a wildcard, by precedence: by
-// precedenceOf, then in the order of the list.
-func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
-	var places []int
-	switch {
-	case len(r.list) == 0:
-		return nil
-	case host.IsWildcard():
-		for i, vs := range r.list {
-			if matchesHost(vs, host) {
-				places = append(places, i)
-			}
-		}
-	default:
-		places = slices.Clone(r.exact[host])
-		for _, i := range r.wild {
-			if matchesHost(r.list[i], host) {
-				places = append(places, i)
-			}
-		}
-		slices.Sort(places)
-	}
-	out := make([]*snapshot.VirtualService, 0, len(places))
-	for _, i := range slices.Compact(places) {
-		out = append(out, r.list[i])
-	}
-	slices.SortStableFunc(out, func(a, b *snapshot.VirtualService) int { return cmp.Compare(precedenceOf(a), precedenceOf(b)) })
+// toService returns the service itself as destination, with the policy of its DestinationRule.
+// Redis has its own filter only if the feature is on.
+func (p *planner) toService(b servicePort) routed {
+	c := mesh.ClusterName{Direction: mesh.Outbound, Port: b.port.Number, Host: b.service.Host}
+	out := routed{tcp: forwardTo(c.String())}
+	out.tcp.Mongo, out.tcp.Lookup = b.protocol == mesh.Mongo, p.lookupOfConnections(b.service, b.port)
+	out.tcp.Redis = b.protocol == mesh.Redis && p.in.settings.Features.RedisFilter
+	p.in.applyPolicy(&out, b.rule, "", b.port.Number)
 	return out
 }
 
-func matchesHost(vs *snapshot.VirtualService, host mesh.Hostname) bool {
-	return slices.ContainsFunc(vs.Hosts, host.Matches)
+// lookupOfConnections returns the Lookup of a TCP chain for a port of a service. It is zero unless
+// the service's names are resolved dynamically.
+func (p *planner) lookupOfConnections(svc *mesh.Service, port mesh.Port) Lookup {
+	if svc.Resolution != mesh.DynamicDNS {
+		return Lookup{}
+	}
+	l := p.requestLookup()
+	if port.Protocol.IsTLS() {
+		l.Port = port.Target
+	}
+	return l
+}
+
+// applyPolicy sets the fields of c.tcp that depend on the traffic policy of its cluster: source IP hash,
+// timeouts and tunnel. It adds the objects of r, which may be nil, to c.from.
+func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, subset string, port uint32) {
+	var spec *networking.DestinationRule
+	if r != nil {
+		spec = r.Spec
+		c.from = append(c.from, r.From...)
+	}
+	p := policy.Of(in.settings.Mesh, spec, subset, port)
+	c.tcp.SourceIPHash = p.GetLoadBalancer().GetConsistentHash().GetUseSourceIp()
+	pool := p.GetConnectionPool().GetTcp()
+	c.tcp.IdleTimeoutMS = milliseconds(pool.GetIdleTimeout())
+	c.tcp.MaxDurationMS = max(milliseconds(pool.GetMaxConnectionDuration()), 0)
+	tunnel := policy.TunnelOf(spec, subset)
+	c.tcp.Tunnel, c.tcp.TunnelByPost = tunnel.Target, tunnel.Post
+}
+
+// milliseconds converts a duration to the form of TCP: 0 is unset, negative is unlimited.
+func milliseconds(d *durationpb.Duration) int64 {
+	switch {
+	case d == nil:
+		return 0
+	case d.AsDuration() < time.Millisecond:
+		return -1
+	default:
+		return d.AsDuration().Milliseconds()
+	}
 }

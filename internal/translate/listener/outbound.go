@@ -1,332 +1,350 @@
 package listener
 
 import (
-	"cmp"
-	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
 
-	"github.com/meshpilot/meshpilot/internal/model/code"
-	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// outboundPlan is the planned outbound listeners of a class, or some of them.
-type outboundPlan struct {
-	specs     []Spec     // sorted by name
-	conflicts []Conflict // sorted by listener
+// outbound is the outbound listeners of a class, planned and encoded. It keeps only the parts of
+// the plan that are needed later, because there may be as many classes as namespaces.
+type outbound struct {
+	input     *outboundInput
+	resources []*resource.Resource // sorted by name
+	// extensions are the extension configs that chains reference, by name.
+	extensions map[string]*resource.Resource
+	// waiting are the names of the extension configs by the name of their listener.
+	waiting   map[string][]string
+	conflicts []Conflict
 	problems  []located
 }
 
-// located is a Problem with the listener that it was found at, or "".
-type located struct {
-	listener string
-	config.Problem
+// outboundKey identifies the outbound listeners of a class that a Generator derived from a snapshot.
+type outboundKey struct {
+	g     *Generator
+	class class
 }
 
-// configProblems returns the Problems of a plan.
-func (p *outboundPlan) configProblems() []config.Problem { return withoutPlaces(p.problems) }
-
-func withoutPlaces(list []located) []config.Problem {
-	out := make([]config.Problem, len(list))
-	for i, l := range list {
-		out[i] = l.Problem
-	}
-	return out
-}
-
-// planner plans the outbound listeners of a class. Every port of every service is a candidate for
-// its addresses, older services first. The listener of an address depends only on its candidates.
-type planner struct {
-	in *outboundInput
-	// v is used only to resolve names of services; everything else is in the input.
-	v       *view.View
-	family  family
-	drafts  map[listenAddress]*draft
-	targets map[mesh.Hostname]target
-	plan    *outboundPlan
-
-	// only are the addresses to plan, nil for all. ports are their ports, with true if one of them
-	// is a wildcard or socket.
-	only  map[listenAddress]bool
-	ports map[uint32]bool
-	// visited, if not nil, collects the addresses of candidates instead of planning them.
-	visited map[listenAddress]bool
-	// here is the current address.
-	here listenAddress
-
-	// The following fields belong to the current egress listener.
-	egress  *egressInput
-	at      binding
-	rules   l4Rules
-	aliases map[mesh.Hostname][]mesh.Hostname
-	owners  map[uint32]destination.AddressOwners // by port
-}
-
-func newPlanner(v *view.View, in *outboundInput) *planner {
-	p := &planner{
-		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
-		drafts: map[listenAddress]*draft{}, targets: map[mesh.Hostname]target{},
-	}
-	for _, t := range in.targets {
-		p.targets[t.host] = t
-	}
-	return p
-}
-
-// binding is where a Sidecar binds an egress listener.
-type binding struct {
-	// address is the address to listen at; "" for the addresses of the services.
-	address string
-	bound   bool
-}
-
-// servicePort is a service port that is a candidate for connections.
-type servicePort struct {
-	serviceInput
-	port mesh.Port
-	// protocol is that of the port, or of the Sidecar's listener if it has one.
-	protocol mesh.Protocol
-}
-
-// planOutbound plans all outbound listeners. Egress listeners of a Sidecar with a port precede the
-// one without a port, which adds nothing to them.
-func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
-	p := newPlanner(v, in)
-	for i := range in.egress {
-		e := &in.egress[i]
-		e.sortByAge()
-		p.planServices(e, e.byAge())
-	}
-	return p.finish()
-}
-
-// planServices plans the listeners of an egress listener's services, in their order. It plans
-// nothing if the egress listener cannot be served (begin).
-func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) {
-	switch {
-	case !p.begin(e):
-	case e.listener.GetPort() != nil:
-		p.planEgressPort(e.listener, services)
-	default:
-		p.planAllPorts(services)
-		p.addUnknownRequests()
-	}
-}
-
-// addUnknownRequests plans a listener for requests to unknown hosts on the port where they are most
-// likely sent, even without a service: their destination is resolved by DNS. Detecting HTTP on
-// every port would wait for the client's first bytes on every connection, and many servers send
-// first.
-func (p *planner) addUnknownRequests() {
-	at, more := p.family.at(p.family.wildcard[0], httpPort)
-	if !p.in.byName || p.egress.listener != nil || p.visited != nil || p.only != nil && !p.only[at] ||
-		p.drafts[at] != nil || p.isTaken(at) {
-		return
-	}
-	p.drafts[at] = &draft{listenAddress: at,
-		name: listenerName(at.address, at.port),
-		more: more,
-		bind: p.at.bound,
-		http: &HTTP{
-			StatPrefix: statPrefix(mesh.Outbound, at.address, at.port),
-			Route:      formatNumber(at.port),
-			Lookup:     p.requestLookup(),
-		}}
-}
-
-// httpPort is the default port of HTTP (RFC 9110, section 4.2.1).
-const httpPort = 80
-
-// finish returns the finished plan: the listeners of all drafts that are not empty, by name, with
-// sorted conflicts and Problems.
-func (p *planner) finish() *outboundPlan {
-	p.plan.specs = make([]Spec, 0, len(p.drafts))
-	for _, d := range slices.SortedFunc(
-		maps.Values(p.drafts),
-		func(a, b *draft) int { return strings.Compare(a.name, b.name) },
-	) {
-		if !d.isEmpty() {
-			p.plan.specs = append(p.plan.specs, d.toSpec(p.in.unknown))
+// outbound returns the outbound listeners of a View's class. They are planned once per snapshot,
+// and reused from the previous one if their inputs are equal. If few inputs changed, only the
+// affected ones are replanned.
+func (g *Generator) outbound(v *view.View) *outbound {
+	return snapshot.Derive(v.Snapshot.Derived, outboundKey{g, classOf(v.Key)}, func() *outbound {
+		in := g.inputFor(v)
+		was := g.newest.Get(in.class)
+		if was != nil && was.input.equal(in) {
+			return was
 		}
-	}
-	slices.SortStableFunc(p.plan.conflicts, func(a, b Conflict) int { return strings.Compare(a.Listener, b.Listener) })
-	slices.SortFunc(p.plan.problems, compareLocated)
-	p.plan.problems = slices.Compact(p.plan.problems)
-	return p.plan
-}
-
-func compareLocated(a, b located) int {
-	return cmp.Or(strings.Compare(a.listener, b.listener), a.Compare(b.Problem))
-}
-
-// begin selects an egress listener as the current one, and reports whether it can be served. If its
-// bind address is invalid, it adds a Problem and returns false.
-func (p *planner) begin(e *egressInput) bool {
-	p.egress, p.here, p.owners = e, listenAddress{}, nil
-	p.rules = newL4Rules(e.rules)
-	p.aliases = map[mesh.Hostname][]mesh.Hostname{}
-	for _, s := range e.services {
-		if s.service.Resolution != mesh.Alias {
-			continue
-		}
-		if host := destination.Host(p.v, s.service.Host); host != s.service.Host {
-			p.aliases[host] = append(p.aliases[host], s.service.Host)
-		}
-	}
-	l := e.listener
-	p.at = binding{
-		bound: p.in.class.direct || l.GetCaptureMode() == networking.CaptureMode_NONE || isSocket(l.GetBind()),
-	}
-	switch {
-	case l.GetBind() != "":
-		var ok bool
-		if p.at.address, ok = parseBind(l.GetBind()); !ok {
-			p.addProblem(
-				p.in.sidecar.Key,
-				"spec.egress.bind",
-				"nothing can be bound to "+l.GetBind()+": this listener is left out",
-			)
-			return false
-		}
-	case p.at.bound:
-		p.at.address = p.family.loopback[0]
-	}
-	return true
-}
-
-// planAllPorts plans all captured ports of services, except at addresses of egress listeners with a
-// port. Aliases have no listeners.
-func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
-	for _, d := range p.drafts {
-		d.locked = true
-	}
-	for s := range services {
-		if s.service.Resolution == mesh.Alias {
-			continue // An alias is a name for routes and has no address.
-		}
-		for _, port := range s.service.Ports {
-			if b := (servicePort{s, port, port.Protocol}); port.Protocol.Captured() && p.mayConcern(b) {
-				p.planPort(b)
+		o := g.replan(v, was, in)
+		if o == nil {
+			p := planOutbound(v, in)
+			g.planned.Add(1)
+			g.places.Add(uint64(len(p.specs)))
+			o = &outbound{
+				input:      in,
+				resources:  g.resources(p.specs, in.listenerContext),
+				extensions: g.extensionsOf(p.specs, in.listenerContext),
+				waiting:    extensionNames(p.specs),
+				conflicts:  p.conflicts, problems: p.problems,
 			}
 		}
-	}
-}
-
-// mayConcern reports whether a service port may be a candidate for one of the addresses to plan. It
-// returns true if all are planned. It is cheaper than planning the port, and may return true for a
-// port that is none.
-func (p *planner) mayConcern(b servicePort) bool {
-	if p.only == nil {
-		return true
-	}
-	everybody, planned := p.ports[b.port.Number]
-	if !planned || everybody || p.at.address != "" || b.endpoints != nil || len(b.service.Addresses) == 0 {
-		return planned
-	}
-	return slices.ContainsFunc(b.service.Addresses, func(a string) bool {
-		// An IPv4 address has only one spelling; others may have several.
-		return strings.ContainsAny(a, ":/") || p.only[listenAddress{a, b.port.Number}]
+		g.newest.Set(in.class, o)
+		return o
 	})
 }
 
-// planPort plans the listeners of a service port: at the egress listener's address if it has one.
-// Otherwise HTTP shares one listener, headless services have one per endpoint, and others one per
-// address.
-func (p *planner) planPort(b servicePort) {
-	switch {
-	case p.at.address != "":
-		p.planAddress(b, p.at.address)
-	case b.protocol.IsHTTP():
-		p.planHTTP(b)
-	case isPerEndpoint(b.serviceInput):
-		p.planEndpoints(b)
-	default:
-		p.planAddresses(b)
-	}
-}
-
-// planAddress plans the listener of an address for a service port, by its protocol. Unknown
-// protocols are TCP.
-func (p *planner) planAddress(b servicePort, address string) {
-	switch {
-	case b.protocol.IsHTTP():
-		p.addHTTP(b, address)
-	case b.protocol.IsTLS():
-		p.addTLS(b, address)
-	case b.protocol == mesh.Auto:
-		p.addAuto(b, address)
-	default:
-		p.addTCP(b, address)
-	}
-}
-
-// draftAt returns the draft of an address and port, and creates it if needed. It returns nil if the
-// address is not planned, belongs to an egress listener with a port, or is used by the proxy
-// itself, which is a conflict.
-func (p *planner) draftAt(b servicePort, address string) *draft {
-	at, more := p.family.at(address, b.port.Number)
-	if isSocket(address) {
-		at.port = 0
-	}
-	if !p.selectAddress(at) {
+// replan returns the outbound listeners of a class with only those regenerated that a change may
+// affect: at the addresses of services that changed. It returns nil if too much changed, or there
+// are no previous listeners.
+func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outbound {
+	if was == nil {
 		return nil
 	}
-	d := p.drafts[at]
-	switch {
-	case d == nil && p.isTaken(at):
-		p.addConflict(at, b, candidate{service: b.service}, candidate{})
-		return nil
-	case d == nil:
-		d = &draft{listenAddress: at, name: listenerName(at.address, at.port), more: more}
-		p.drafts[at] = d
-	case d.locked:
+	changes, ok := in.since(v, was.input)
+	if !ok {
 		return nil
 	}
-	d.bind = d.bind || p.at.bound
-	if p.egress.listener.GetPort() != nil {
-		d.from = append(d.from, p.in.sidecar.Key)
+	only := map[listenAddress]bool{}
+	visit := newPlanner(v, in)
+	visit.visited = only
+	for i := range changes {
+		visit.planServices(&was.input.egress[i], slices.Values(changes[i].before))
+		visit.planServices(&in.egress[i], slices.Values(changes[i].after))
 	}
-	return d
+	p := newPlanner(v, in)
+	p.only, p.ports = only, map[uint32]bool{}
+	names := make(map[string]bool, len(only))
+	for at := range only {
+		p.ports[at.port] = p.ports[at.port] || at.address == p.family.wildcard[0] || isSocket(at.address)
+		names[listenerName(at.address, at.port)] = true
+	}
+	for i := range in.egress {
+		p.planServices(&in.egress[i], in.egress[i].byAge())
+	}
+	plan := p.finish()
+	g.replanned.Add(1)
+	g.places.Add(uint64(len(only)))
+	return g.joined(was, in, plan, names)
 }
 
-// selectAddress makes an address the current one, and reports whether to plan it.
-func (p *planner) selectAddress(at listenAddress) bool {
-	p.here = at
-	if p.visited != nil {
-		p.visited[at] = true
-		return false
+// joined merges replanned listeners into the previous ones. names has the listeners that were
+// replanned; they disappear if plan does not have them. was is not modified.
+func (g *Generator) joined(was *outbound, in *outboundInput, plan *outboundPlan, names map[string]bool) *outbound {
+	o := &outbound{
+		input: in,
+		resources: merged(
+			was.resources,
+			g.resources(plan.specs, in.listenerContext),
+			func(r *resource.Resource) string { return r.Name },
+			names,
+		),
+		conflicts: merged(was.conflicts, plan.conflicts, func(c Conflict) string { return c.Listener }, names),
+		problems:  merged(was.problems, plan.problems, func(l located) string { return l.listener }, names),
 	}
-	return p.only == nil || p.only[at]
+	o.extensions, o.waiting = was.extensions, was.waiting
+	now := extensionNames(plan.specs)
+	stale := func(listener string) bool { return was.waiting[listener] != nil }
+	if len(now) == 0 && !anyOf(names, stale) {
+		return o
+	}
+	o.extensions, o.waiting = maps.Clone(was.extensions), maps.Clone(was.waiting)
+	if o.extensions == nil {
+		o.extensions, o.waiting = map[string]*resource.Resource{}, map[string][]string{}
+	}
+	for n := range names {
+		for _, extension := range was.waiting[n] {
+			delete(o.extensions, extension)
+		}
+		delete(o.waiting, n)
+	}
+	maps.Copy(o.extensions, g.extensionsOf(plan.specs, in.listenerContext))
+	maps.Copy(o.waiting, now)
+	return o
 }
 
-// isTaken reports whether the proxy itself uses an address: any of its ports if the listener is
-// bound, otherwise its HTTP proxy on loopback and the reserved ports on the wildcard address.
-func (p *planner) isTaken(at listenAddress) bool {
-	switch {
-	case p.at.bound:
-		return at.port != 0 && isOccupied(p.in.settings, at.port)
-	case at.address == p.family.loopback[0]:
-		return at.port == uint32(p.in.settings.Mesh.GetProxyHttpPort())
-	default:
-		return at.address == p.family.wildcard[0] && isReserved(p.in.settings, at.port)
+// anyOf reports whether holds returns true for an element of set.
+func anyOf(set map[string]bool, holds func(string) bool) bool {
+	for s := range set {
+		if holds(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// merged returns a list, sorted by name, with the elements of names replaced by others, which are
+// sorted too. It returns nil for an empty result.
+func merged[T any](old, others []T, nameOf func(T) string, names map[string]bool) []T {
+	list := make([]T, 0, len(old)+len(others))
+	for _, x := range old {
+		n := nameOf(x)
+		if names[n] {
+			continue
+		}
+		for len(others) > 0 && nameOf(others[0]) < n {
+			list, others = append(list, others[0]), others[1:]
+		}
+		list = append(list, x)
+	}
+	if list = append(list, others...); len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+// change is the services of an egress listener whose addresses must be replanned: their previous
+// and their new inputs.
+type change struct{ before, after []serviceInput }
+
+// Above these numbers of changes, everything is replanned.
+const (
+	mostServices = 64
+	mostRules    = 16
+)
+
+// since returns the changes since an older input of the same class, for each egress listener, and
+// derives the order of the services from the older one. ok is false if everything must be
+// replanned: other settings changed, or too many rules or services.
+func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []change, ok bool) {
+	if in.listenerContext != was.listenerContext || in.sidecar != was.sidecar || in.unknown != was.unknown ||
+		len(in.egress) != len(was.egress) {
+		return nil, false
+	}
+	differs := map[mesh.Hostname]bool{}
+	for i := range in.egress {
+		in.egress[i].addDiffering(&was.egress[i], differs)
+	}
+	moved := movedTargets(was.targets, in.targets)
+	maps.Copy(moved, differs)
+	for i := range in.egress {
+		e, old := &in.egress[i], &was.egress[i]
+		rules := changedRules(v, old.rules, e.rules, moved)
+		if len(rules) > mostRules {
+			return nil, false
+		}
+		c, ok := e.since(old, differs, func(host mesh.Hostname) bool {
+			return slices.ContainsFunc(rules, func(vs *snapshot.VirtualService) bool { return matchesHost(vs, host) })
+		})
+		if !ok {
+			return nil, false
+		}
+		changes = append(changes, c)
+	}
+	return changes, true
+}
+
+// movedTargets returns the hosts that only one of two lists of targets has, or whose service or
+// DestinationRule differs between them.
+func movedTargets(was, is []target) map[mesh.Hostname]bool {
+	moved := map[mesh.Hostname]bool{}
+	if slices.Equal(was, is) {
+		return moved
+	}
+	old := make(map[target]bool, len(was))
+	for _, t := range was {
+		old[t] = true
+	}
+	for _, t := range is {
+		if !old[t] {
+			moved[t.host] = true
+		}
+		delete(old, t)
+	}
+	for t := range old {
+		moved[t.host] = true
+	}
+	return moved
+}
+
+// changedRules returns the VirtualServices that were added or removed, and the present ones that
+// reference a host in moved.
+func changedRules(
+	v *view.View,
+	was, is []*snapshot.VirtualService,
+	moved map[mesh.Hostname]bool,
+) []*snapshot.VirtualService {
+	if len(moved) == 0 && slices.Equal(was, is) {
+		return nil
+	}
+	there := make(map[*snapshot.VirtualService]bool, len(was))
+	for _, vs := range was {
+		there[vs] = true
+	}
+	var list []*snapshot.VirtualService
+	for _, vs := range is {
+		if !there[vs] || references(v, vs, moved) {
+			list = append(list, vs)
+		}
+		delete(there, vs)
+	}
+	for _, vs := range was {
+		if there[vs] {
+			list = append(list, vs)
+		}
+	}
+	return list
+}
+
+// references reports whether a TCP or TLS route of a VirtualService has any of the hosts as destination.
+func references(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostname]bool) bool {
+	matches := func(d *networking.RouteDestination) bool {
+		return hosts[destination.Host(v, vs.ResolveHost(d.GetDestination().GetHost()))]
+	}
+	return len(hosts) > 0 &&
+		(slices.ContainsFunc(
+			vs.Spec.GetTcp(),
+			func(r *networking.TCPRoute) bool { return slices.ContainsFunc(r.GetRoute(), matches) },
+		) ||
+			slices.ContainsFunc(
+				vs.Spec.GetTls(),
+				func(r *networking.TLSRoute) bool { return slices.ContainsFunc(r.GetRoute(), matches) },
+			))
+}
+
+// addDiffering adds to into the hosts whose service, or its other inputs, changed, appeared or
+// disappeared. Both lists are sorted by host.
+func (e *egressInput) addDiffering(old *egressInput, into map[mesh.Hostname]bool) {
+	a, b := old.services, e.services
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].service.Host < b[0].service.Host:
+			into[a[0].service.Host], a = true, a[1:]
+		case len(a) == 0 || b[0].service.Host < a[0].service.Host:
+			into[b[0].service.Host], b = true, b[1:]
+		default:
+			if a[0] != b[0] {
+				into[a[0].service.Host] = true
+			}
+			a, b = a[1:], b[1:]
+		}
 	}
 }
 
-// addProblem adds a Warning about an object at the current address. It adds none while addresses
-// are only visited, or at an address that is not planned.
-func (p *planner) addProblem(key config.Key, field, reason string) {
-	if p.visited != nil || p.only != nil && !p.only[p.here] {
-		return
+// since returns the services that changed, or for which routed returns true, before and after, and
+// derives the order of all. ok is false if everything must be replanned: more than mostServices
+// changed, one is an alias, or the listener is an HTTP proxy.
+func (e *egressInput) since(
+	old *egressInput,
+	differs map[mesh.Hostname]bool,
+	routed func(mesh.Hostname) bool,
+) (c change, ok bool) {
+	// the new index of an unchanged service; -1 for the others
+	at := make([]int32, len(old.services))
+	var after []int32
+	for i, j := 0, 0; i < len(old.services) || j < len(e.services); {
+		switch {
+		case j == len(e.services) || i < len(old.services) && old.services[i].service.Host < e.services[j].service.Host:
+			c.before, at[i] = append(c.before, old.services[i]), -1
+			i++
+		case i == len(old.services) || e.services[j].service.Host < old.services[i].service.Host:
+			after = append(after, int32(j))
+			j++
+		default:
+			host := e.services[j].service.Host
+			if at[i] = int32(j); differs[host] || routed(host) {
+				c.before, after, at[i] = append(c.before, old.services[i]), append(after, int32(j)), -1
+			}
+			i, j = i+1, j+1
+		}
+		if len(c.before)+len(after) > mostServices {
+			return change{}, false
+		}
 	}
-	l := located{Problem: config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning}}
-	if p.here != (listenAddress{}) {
-		l.listener = listenerName(p.here.address, p.here.port)
+	for _, j := range after {
+		c.after = append(c.after, e.services[j])
 	}
-	p.plan.problems = append(p.plan.problems, l)
+	alias := func(s serviceInput) bool { return s.service.Resolution == mesh.Alias }
+	if slices.ContainsFunc(c.before, alias) || slices.ContainsFunc(c.after, alias) {
+		return change{}, false // Aliases change the names of other services.
+	}
+	if isHTTPProxy(e.listener) && len(c.before)+len(c.after) > 0 {
+		return change{}, false // The listener uses the first of all services.
+	}
+	e.mergeOrder(old, at, after)
+	return c, true
+}
+
+// mergeOrder derives the order of the services from that of an older list. at has the new indexes
+// of its services, -1 for the changed ones, whose new indexes are in after.
+func (e *egressInput) mergeOrder(old *egressInput, at, after []int32) {
+	slices.SortFunc(after, e.compareAge)
+	e.order = make([]int32, 0, len(e.services))
+	for _, i := range old.order {
+		now := at[i]
+		if now < 0 {
+			continue
+		}
+		for len(after) > 0 && e.compareAge(after[0], now) < 0 {
+			e.order, after = append(e.order, after[0]), after[1:]
+		}
+		e.order = append(e.order, now)
+	}
+	e.order = append(e.order, after...)
 }

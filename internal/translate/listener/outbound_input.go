@@ -4,19 +4,39 @@ import (
 	"cmp"
 	"iter"
 	"slices"
-	"time"
 
 	networking "istio.io/api/networking/v1alpha3"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
-	"github.com/meshpilot/meshpilot/internal/translate/policy"
+	"github.com/meshpilot/meshpilot/internal/translate/plugin"
+	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
+
+// listenerContext is everything that encoded listeners depend on besides the Spec.
+type listenerContext struct {
+	settings  *snapshot.Settings
+	telemetry *telemetry.Telemetry
+	// peers is set if the proxy calls others with mutual TLS.
+	peers bool
+	// access has the filters of access policies; nil for the listeners of the workload's own calls.
+	access *accessFilters
+	// plugins are the places of plugins.
+	plugins plugin.Places
+}
+
+// contextFor returns the context of outbound listeners, which have no access policies.
+func (g *Generator) contextFor(v *view.View) listenerContext {
+	return listenerContext{
+		settings:  v.Settings,
+		telemetry: g.telemetry.For(v),
+		peers:     v.Key.ClientCredentials != mesh.Credentials{},
+		plugins:   plugin.Of(v),
+	}
+}
 
 // class identifies the Views with equal outbound listeners.
 type class struct {
@@ -42,6 +62,7 @@ type class struct {
 	plugins snapshot.PluginNames
 }
 
+// classOf returns the class of the Views with a Key.
 func classOf(k view.Key) class {
 	return class{
 		namespace: k.Namespace,
@@ -89,15 +110,6 @@ type egressInput struct {
 	rules []*snapshot.VirtualService
 }
 
-// serviceInput is a service, with everything else that its listeners depend on.
-type serviceInput struct {
-	service *mesh.Service
-	// rule is nil if it has no settings for TCP connections.
-	rule *snapshot.DestinationRule
-	// endpoints is set if each of them has a listener.
-	endpoints *snapshot.EndpointSet
-}
-
 // sortByAge sets e.order, the indexes of services by age, unless it is set.
 func (e *egressInput) sortByAge() {
 	if e.order != nil {
@@ -125,6 +137,15 @@ func (e *egressInput) byAge() iter.Seq[serviceInput] {
 			}
 		}
 	}
+}
+
+// serviceInput is a service, with everything else that its listeners depend on.
+type serviceInput struct {
+	service *mesh.Service
+	// rule is nil if it has no settings for TCP connections.
+	rule *snapshot.DestinationRule
+	// endpoints is set if each of them has a listener.
+	endpoints *snapshot.EndpointSet
 }
 
 // target is a host that a TCP or TLS route references, after aliases were followed, with the inputs
@@ -166,6 +187,8 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 	return in
 }
 
+// serviceInputFor returns a service with its inputs. A service without forwarded ports, or an alias, has
+// none but the service.
 func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 	in := serviceInput{service: svc}
 	if !slices.ContainsFunc(svc.Ports, isForwarded) || svc.Resolution == mesh.Alias {
@@ -184,7 +207,7 @@ func isForwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol
 // addTargets adds the destinations of TCP and TLS routes with their DestinationRules to in.targets,
 // except hosts in seen, and adds them to seen.
 func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, seen map[mesh.Hostname]bool) {
-	note := func(list []*networking.RouteDestination) {
+	add := func(list []*networking.RouteDestination) {
 		for _, d := range list {
 			host := destination.Host(v, vs.ResolveHost(d.GetDestination().GetHost()))
 			if seen[host] {
@@ -195,10 +218,10 @@ func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, s
 		}
 	}
 	for _, r := range vs.Spec.GetTcp() {
-		note(r.GetRoute())
+		add(r.GetRoute())
 	}
 	for _, r := range vs.Spec.GetTls() {
-		note(r.GetRoute())
+		add(r.GetRoute())
 	}
 }
 
@@ -221,6 +244,8 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	return r
 }
 
+// hasTCPSettings reports whether a traffic policy, or a port level setting of it, has settings that TCP
+// listeners honour. With pools, any connection pool does.
 func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 	shapes := func(pool *networking.ConnectionPoolSettings, lb *networking.LoadBalancerSettings) bool {
 		tcp := pool.GetTcp()
@@ -232,34 +257,6 @@ func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 		func(s *networking.TrafficPolicy_PortTrafficPolicy) bool {
 			return shapes(s.GetConnectionPool(), s.GetLoadBalancer())
 		})
-}
-
-// applyPolicy sets the parts of a TCP proxy that depend on the traffic policy of its cluster.
-func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, subset string, port uint32) {
-	var spec *networking.DestinationRule
-	if r != nil {
-		spec = r.Spec
-		c.from = append(c.from, r.From...)
-	}
-	p := policy.Of(in.settings.Mesh, spec, subset, port)
-	c.tcp.SourceIPHash = p.GetLoadBalancer().GetConsistentHash().GetUseSourceIp()
-	pool := p.GetConnectionPool().GetTcp()
-	c.tcp.IdleTimeoutMS = milliseconds(pool.GetIdleTimeout())
-	c.tcp.MaxDurationMS = max(milliseconds(pool.GetMaxConnectionDuration()), 0)
-	tunnel := policy.TunnelOf(spec, subset)
-	c.tcp.Tunnel, c.tcp.TunnelByPost = tunnel.Target, tunnel.Post
-}
-
-// milliseconds converts a duration to the form of TCP: 0 is unset, negative is unlimited.
-func milliseconds(d *durationpb.Duration) int64 {
-	switch {
-	case d == nil:
-		return 0
-	case d.AsDuration() < time.Millisecond:
-		return -1
-	default:
-		return d.AsDuration().Milliseconds()
-	}
 }
 
 // equal reports whether two inputs of one class yield the same listeners. All other inputs derive

@@ -6,5 +6,5 @@
 // share messages with the inputs, so neither may be modified.
 //
 // Start with [Of]. File locality.go has the preference for near endpoints, which affects clusters
-// and endpoints alike. File tunnel.go has the tunnels of TCP proxies.
+// and endpoints alike. [TunnelOf] is for the TCP proxies of listeners.
 package policy

@@ -6,7 +6,76 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
+
+// isEmpty reports whether no service receives connections.
+func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
+
+// toSpec returns the finished listener. unknown is the cluster of connections to unknown
+// destinations, which the default chain forwards there. The default is TCP or HTTP if the draft
+// handles all connections so, and a black hole if the listener is bound.
+func (d *draft) toSpec(unknown string) Spec {
+	n := d.name
+	s := Spec{
+		Name:    n,
+		Address: d.address,
+		More:    d.more,
+		Port:    d.port,
+		Bind:    d.bind,
+		From:    sortedKeys(d.from),
+		Chains:  d.chains,
+	}
+	switch {
+	case d.tcp != nil:
+		s.Default = Chain{Name: n + "_tcp", TCP: d.tcp}
+	case d.http != nil && d.httpOnly:
+		s.Default = Chain{Name: n, HTTP: d.http}
+	case d.bind:
+		s.Default = Chain{Name: "BlackHoleFilterChain", TCP: forwardTo(mesh.BlackHoleCluster)}
+	default:
+		s.Default = Chain{Name: "PassthroughFilterChain", TCP: forwardTo(unknown)}
+	}
+	if d.http != nil && s.Default.HTTP == nil {
+		s.Chains = append(s.Chains, Chain{Match: Match{HTTP: true, Transport: rawBuffer}, HTTP: d.http})
+	}
+	s.Chains = append(s.Chains, inherited(s.Chains)...)
+	for i := range s.Chains {
+		c := &s.Chains[i]
+		c.Name = n + chainName(c.Match)
+		s.TLSInspector = s.TLSInspector || len(c.Match.SNI) > 0
+		s.HTTPInspector = s.HTTPInspector || c.Match.HTTP
+	}
+	slices.SortFunc(s.Chains, func(a, b Chain) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+// chainName names a chain by the first value that it matches, which no other chain of the listener
+// has. The name changes only with the match: Envoy drains a chain that gets another name.
+func chainName(m Match) string {
+	var n string
+	for _, first := range [][]string{m.Prefixes, m.SNI} {
+		if len(first) > 0 {
+			n += "_" + first[0]
+		}
+	}
+	switch {
+	case m.HTTP && n != "":
+		return n + "_http"
+	case m.Transport != "" && !m.HTTP:
+		return n + "_" + m.Transport
+	default:
+		return n
+	}
+}
+
+// sortedKeys returns keys sorted and without duplicates. It modifies keys.
+func sortedKeys(keys []config.Key) []config.Key {
+	slices.SortFunc(keys, config.Key.Compare)
+	return slices.Compact(keys)
+}
 
 // inherited returns copies of chains that Envoy requires. Envoy selects the narrowest range first
 // and then considers only chains of that range. So chains for all addresses, or for a wider range,

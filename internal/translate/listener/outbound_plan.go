@@ -1,0 +1,335 @@
+package listener
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+	"github.com/meshpilot/meshpilot/internal/translate/destination"
+)
+
+// outboundPlan is the planned outbound listeners of a class, or some of them.
+type outboundPlan struct {
+	specs     []Spec     // sorted by name
+	conflicts []Conflict // sorted by listener
+	problems  []located
+}
+
+// configProblems returns the Problems of a plan, without their listeners.
+func (p *outboundPlan) configProblems() []config.Problem { return withoutPlaces(p.problems) }
+
+// located is a Problem with the listener that it was found at, or "".
+type located struct {
+	listener string
+	config.Problem
+}
+
+// withoutPlaces returns the Problems of list, in its order.
+func withoutPlaces(list []located) []config.Problem {
+	out := make([]config.Problem, len(list))
+	for i, l := range list {
+		out[i] = l.Problem
+	}
+	return out
+}
+
+// compareLocated compares Problems by listener, then by config.Problem.Compare.
+func compareLocated(a, b located) int {
+	return cmp.Or(strings.Compare(a.listener, b.listener), a.Compare(b.Problem))
+}
+
+// planner plans the outbound listeners of a class. Every port of every service is a candidate for
+// its addresses, older services first. The listener of an address depends only on its candidates. A
+// planner is used once, by one goroutine: by planOutbound for all addresses, or by Generator.replan,
+// which sets only and ports, or visited.
+type planner struct {
+	in *outboundInput
+	// v is used only to resolve names of services; everything else is in the input.
+	v       *view.View
+	family  family
+	drafts  map[listenAddress]*draft
+	targets map[mesh.Hostname]target
+	plan    *outboundPlan
+
+	// only are the addresses to plan, nil for all. ports are their ports, with true if one of them
+	// is a wildcard or socket.
+	only  map[listenAddress]bool
+	ports map[uint32]bool
+	// visited, if not nil, collects the addresses of candidates instead of planning them.
+	visited map[listenAddress]bool
+	// here is the current address.
+	here listenAddress
+
+	// The following fields belong to the current egress listener.
+	egress  *egressInput
+	at      binding
+	rules   l4Rules
+	aliases map[mesh.Hostname][]mesh.Hostname
+	owners  map[uint32]destination.AddressOwners // by port
+}
+
+// newPlanner returns a planner of all addresses without drafts.
+func newPlanner(v *view.View, in *outboundInput) *planner {
+	p := &planner{
+		in: in, v: v, family: familyOf(v.Key), plan: new(outboundPlan),
+		drafts: map[listenAddress]*draft{}, targets: map[mesh.Hostname]target{},
+	}
+	for _, t := range in.targets {
+		p.targets[t.host] = t
+	}
+	return p
+}
+
+// binding is where a Sidecar binds an egress listener.
+type binding struct {
+	// address is the address to listen at; "" for the addresses of the services.
+	address string
+	bound   bool
+}
+
+// servicePort is a service port that is a candidate for connections.
+type servicePort struct {
+	serviceInput
+	port mesh.Port
+	// protocol is that of the port, or of the Sidecar's listener if it has one.
+	protocol mesh.Protocol
+}
+
+// planOutbound plans all outbound listeners. Egress listeners of a Sidecar with a port precede the
+// one without a port, which adds nothing to them.
+func planOutbound(v *view.View, in *outboundInput) *outboundPlan {
+	p := newPlanner(v, in)
+	for i := range in.egress {
+		e := &in.egress[i]
+		e.sortByAge()
+		p.planServices(e, e.byAge())
+	}
+	return p.finish()
+}
+
+// planServices makes e the current egress listener and plans the listeners of its services, in their
+// order. It plans nothing if e cannot be served (begin).
+func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) {
+	switch {
+	case !p.begin(e):
+	case e.listener.GetPort() != nil:
+		p.planEgressPort(e.listener, services)
+	default:
+		p.planAllPorts(services)
+		p.addUnknownRequests()
+	}
+}
+
+// begin selects an egress listener as the current one, and reports whether it can be served. If its
+// bind address is invalid, it adds a Problem and returns false.
+func (p *planner) begin(e *egressInput) bool {
+	p.egress, p.here, p.owners = e, listenAddress{}, nil
+	p.rules = newL4Rules(e.rules)
+	p.aliases = map[mesh.Hostname][]mesh.Hostname{}
+	for _, s := range e.services {
+		if s.service.Resolution != mesh.Alias {
+			continue
+		}
+		if host := destination.Host(p.v, s.service.Host); host != s.service.Host {
+			p.aliases[host] = append(p.aliases[host], s.service.Host)
+		}
+	}
+	l := e.listener
+	p.at = binding{
+		bound: p.in.class.direct || l.GetCaptureMode() == networking.CaptureMode_NONE || isSocket(l.GetBind()),
+	}
+	switch {
+	case l.GetBind() != "":
+		var ok bool
+		if p.at.address, ok = parseBind(l.GetBind()); !ok {
+			p.addProblem(
+				p.in.sidecar.Key,
+				"spec.egress.bind",
+				"nothing can be bound to "+l.GetBind()+": this listener is left out",
+			)
+			return false
+		}
+	case p.at.bound:
+		p.at.address = p.family.loopback[0]
+	}
+	return true
+}
+
+// parseBind parses the bind address of a Sidecar's listener; ok is false if no listener can be
+// bound to it.
+func parseBind(text string) (address string, ok bool) {
+	if isSocket(text) {
+		return text, len(text)-len(socketScheme) <= maxSocketPath
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" {
+		return "", false
+	}
+	return a.Unmap().String(), true
+}
+
+const (
+	socketScheme = "unix://"
+	// maxSocketPath is the length of sockaddr_un.sun_path on Linux without its final zero.
+	maxSocketPath = 107
+)
+
+// isSocket reports whether an address is a Unix domain socket.
+func isSocket(address string) bool { return strings.HasPrefix(address, socketScheme) }
+
+// planAllPorts plans all captured ports of services, except at addresses of egress listeners with a
+// port, whose drafts it locks. Aliases have no listeners.
+func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
+	for _, d := range p.drafts {
+		d.locked = true
+	}
+	for s := range services {
+		if s.service.Resolution == mesh.Alias {
+			continue // An alias is a name for routes and has no address.
+		}
+		for _, port := range s.service.Ports {
+			if b := (servicePort{s, port, port.Protocol}); port.Protocol.Captured() && p.mayConcern(b) {
+				p.planPort(b)
+			}
+		}
+	}
+}
+
+// mayConcern reports whether a service port may be a candidate for one of the addresses to plan. It
+// returns true if all are planned. It is cheaper than planning the port, and may return true for a
+// port that is none.
+func (p *planner) mayConcern(b servicePort) bool {
+	if p.only == nil {
+		return true
+	}
+	shared, planned := p.ports[b.port.Number]
+	if !planned || shared || p.at.address != "" || b.endpoints != nil || len(b.service.Addresses) == 0 {
+		return planned
+	}
+	return slices.ContainsFunc(b.service.Addresses, func(a string) bool {
+		// An IPv4 address has only one spelling; others may have several.
+		return strings.ContainsAny(a, ":/") || p.only[listenAddress{a, b.port.Number}]
+	})
+}
+
+// planEgressPort plans an egress listener with a port. Services without that port are ignored;
+// without any service there is no listener. The port of an HTTP proxy or a socket is not that of a
+// service. It adds a Problem and plans nothing if the protocol is not captured. It adds one for each
+// service that has several ports if the listener is a socket and its protocol is not HTTP.
+func (p *planner) planEgressPort(l *networking.IstioEgressListener, services iter.Seq[serviceInput]) {
+	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
+	_, planned := p.ports[l.GetPort().GetNumber()]
+	switch {
+	case p.ports != nil && !planned && !isSocket(l.GetBind()):
+		return
+	case isHTTPProxy(l):
+		p.planHTTPProxyPort(l)
+		return
+	case !protocol.Captured():
+		p.addProblem(
+			p.in.sidecar.Key,
+			"spec.egress.port.protocol",
+			l.GetPort().GetProtocol()+" is not captured: this listener is left out",
+		)
+		return
+	}
+	for s := range services {
+		if s.service.Resolution == mesh.Alias {
+			continue
+		}
+		port, ok := portFor(s.service, l.GetPort().GetNumber())
+		switch {
+		case !ok:
+		case port.Number == 0 && !protocol.IsHTTP():
+			p.selectAddress(listenAddress{address: p.at.address})
+			p.addProblem(
+				p.in.sidecar.Key,
+				"spec.egress.bind",
+				fmt.Sprintf("connections to %s do not say which port of %s they are for", l.GetBind(), s.service.Host),
+			)
+		default:
+			p.planPort(servicePort{s, port, protocol})
+		}
+	}
+}
+
+// portFor returns the captured port of a service with a listener's number; ok is false if there is none.
+// A socket (0) means the only captured port of the service. If there are several, the result is a zero
+// port and ok is true, because only requests name one.
+func portFor(svc *mesh.Service, number uint32) (port mesh.Port, ok bool) {
+	captured := slices.DeleteFunc(slices.Clone(svc.Ports), func(p mesh.Port) bool { return !p.Protocol.Captured() })
+	if number == 0 {
+		if len(captured) == 1 {
+			return captured[0], true
+		}
+		return mesh.Port{}, len(captured) > 0
+	}
+	i := slices.IndexFunc(captured, func(p mesh.Port) bool { return p.Number == number })
+	if i < 0 {
+		return mesh.Port{}, false
+	}
+	return captured[i], true
+}
+
+// httpProxy is the protocol of a Sidecar's egress listener that clients use as their HTTP proxy.
+// Services never have it.
+const httpProxy = "HTTP_PROXY"
+
+// isHTTPProxy reports whether clients use an egress listener as their HTTP proxy. l may be nil.
+func isHTTPProxy(l *networking.IstioEgressListener) bool {
+	return strings.EqualFold(l.GetPort().GetProtocol(), httpProxy)
+}
+
+// planHTTPProxyPort plans an egress listener that is an HTTP proxy, for services on any port, at
+// the wildcard address unless another is set. Without services there is none, nor if its address is
+// taken.
+func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
+	if len(p.egress.services) == 0 {
+		return
+	}
+	b := servicePort{
+		serviceInput: p.egress.services[0],
+		port:         mesh.Port{Number: l.GetPort().GetNumber()},
+		protocol:     mesh.HTTP,
+	}
+	address := p.at.address
+	if address == "" {
+		address = p.family.wildcard[0]
+	}
+	if d := p.draftAt(b, address); d != nil && d.http == nil {
+		p.addHTTP(d, b)
+		d.http.AbsoluteURL, d.httpOnly = true, true
+		for _, s := range p.egress.services {
+			if s.service.Resolution == mesh.DynamicDNS {
+				d.http.Lookup = p.requestLookup()
+			}
+		}
+	}
+}
+
+// finish returns the finished plan: the listeners of all drafts that are not empty, by name, with
+// sorted conflicts and Problems.
+func (p *planner) finish() *outboundPlan {
+	p.plan.specs = make([]Spec, 0, len(p.drafts))
+	for _, d := range slices.SortedFunc(
+		maps.Values(p.drafts),
+		func(a, b *draft) int { return strings.Compare(a.name, b.name) },
+	) {
+		if !d.isEmpty() {
+			p.plan.specs = append(p.plan.specs, d.toSpec(p.in.unknown))
+		}
+	}
+	slices.SortStableFunc(p.plan.conflicts, func(a, b Conflict) int { return strings.Compare(a.Listener, b.Listener) })
+	slices.SortFunc(p.plan.problems, compareLocated)
+	p.plan.problems = slices.Compact(p.plan.problems)
+	return p.plan
+}
