@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/hashicorp/consul/api"
-	corev1 "k8s.io/api/core/v1"
 
 	"istio.io/api/label"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/spiffe"
@@ -85,7 +85,7 @@ func (r *reader) newEndpoint(i *Instance, address string, own map[string]string)
 	}
 	e := mesh.Endpoint{
 		Address:   address,
-		Labels:    r.allLabels(own, locality, network),
+		Labels:    registry.Topology{Locality: locality, Cluster: r.options.Cluster, Network: network}.Labels(own),
 		Account:   account,
 		Workload:  i.ID,
 		Owner:     r.object.Name,
@@ -156,27 +156,6 @@ func ownLabels(i *Instance) map[string]string {
 		}
 	}
 	return labels
-}
-
-// allLabels returns the labels of an endpoint, with labels for its locality, cluster and network
-// added, which subsets can select.
-func (r *reader) allLabels(own map[string]string, at mesh.Locality, network mesh.Network) map[string]string {
-	all := make(map[string]string, len(own)+5)
-	for k, v := range own {
-		all[k] = v
-	}
-	for _, l := range [...]struct{ key, value string }{
-		{corev1.LabelTopologyRegion, at.Region},
-		{corev1.LabelTopologyZone, at.Zone},
-		{label.TopologySubzone.Name, at.SubZone},
-		{label.TopologyCluster.Name, string(r.options.Cluster)},
-		{label.TopologyNetwork.Name, string(network)},
-	} {
-		if l.value != "" {
-			all[l.key] = l.value
-		}
-	}
-	return all
 }
 
 // withPorts sets the name of the service port of each endpoint. It leaves out the endpoints of ports

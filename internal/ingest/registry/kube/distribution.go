@@ -2,13 +2,13 @@ package kube
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"istio.io/api/annotation"
 	"istio.io/api/label"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -53,19 +53,19 @@ func (c *Converter) trafficDistribution(
 ) string {
 	const field = "networking.istio.io/traffic-distribution"
 	if spec.TrafficDistribution != nil {
-		if d, ok := canonicalDistribution(*spec.TrafficDistribution); ok {
+		if d, ok := registry.CanonicalDistribution(*spec.TrafficDistribution); ok {
 			return d
 		}
 		wrong.add(config.Warning, "spec.trafficDistribution", unknownDistribution(*spec.TrafficDistribution))
 	}
 	if own := annotations[field]; own != "" {
-		if d, ok := canonicalDistribution(own); ok {
+		if d, ok := registry.CanonicalDistribution(own); ok {
 			return d
 		}
 		wrong.add(config.Warning, "metadata.annotations["+field+"]", unknownDistribution(own))
 		return ""
 	}
-	d, _ := canonicalDistribution(c.distributions[namespace])
+	d, _ := registry.CanonicalDistribution(c.distributions[namespace])
 	return d
 }
 
@@ -73,18 +73,4 @@ func (c *Converter) trafficDistribution(
 func unknownDistribution(value string) string {
 	return fmt.Sprintf("%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
 		value, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)
-}
-
-// canonicalDistribution returns the canonical name of a preference. PreferClose is the older name
-// of PreferSameZone; "" and Any are no preference. The second result is false for an unknown value.
-func canonicalDistribution(value string) (string, bool) {
-	switch {
-	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferClose),
-		strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameZone):
-		return corev1.ServiceTrafficDistributionPreferSameZone, true
-	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameNode):
-		return corev1.ServiceTrafficDistributionPreferSameNode, true
-	default:
-		return "", value == "" || strings.EqualFold(value, "Any")
-	}
 }

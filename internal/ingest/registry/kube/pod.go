@@ -286,7 +286,7 @@ func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 		Subdomain:      p.subdomain,
 		Addresses:      p.ips,
 		ContainerPorts: p.ports,
-		Labels:         c.topologyLabels(p.labels, locality, network, p.node),
+		Labels:         registry.Topology{Locality: locality, Cluster: c.options.Cluster, Network: network, Node: p.node}.Labels(p.labels),
 		Account:        c.accountID(k.Namespace, p.serviceAccount),
 		Node:           p.node,
 		Locality:       locality,

@@ -346,7 +346,7 @@ func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.En
 	if e.Hostname != nil {
 		endpoint.Hostname = *e.Hostname
 	}
-	endpoint.Labels = c.topologyLabels(nil, mesh.Locality{}, network, endpoint.Node)
+	endpoint.Labels = registry.Topology{Cluster: c.options.Cluster, Network: network, Node: endpoint.Node}.Labels(nil)
 	return endpoint
 }
 

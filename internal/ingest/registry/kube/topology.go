@@ -68,30 +68,3 @@ func (c *Converter) localityOf(labels map[string]string, node string) mesh.Local
 func (c *Converter) networkOf(labels map[string]string, address string) mesh.Network {
 	return cmp.Or(mesh.Network(labels[label.TopologyNetwork.Name]), c.network, c.networks.Of(address))
 }
-
-// topologyLabels returns the labels of an endpoint with labels for its locality, cluster, network
-// and node added, which subsets can select.
-func (c *Converter) topologyLabels(
-	own map[string]string,
-	at mesh.Locality,
-	network mesh.Network,
-	node string,
-) map[string]string {
-	all := make(map[string]string, len(own)+6)
-	for k, v := range own {
-		all[k] = v
-	}
-	for _, l := range [...]struct{ key, value string }{
-		{corev1.LabelTopologyRegion, at.Region},
-		{corev1.LabelTopologyZone, at.Zone},
-		{label.TopologySubzone.Name, at.SubZone},
-		{label.TopologyCluster.Name, string(c.options.Cluster)},
-		{label.TopologyNetwork.Name, string(network)},
-		{corev1.LabelHostname, node},
-	} {
-		if l.value != "" {
-			all[l.key] = l.value
-		}
-	}
-	return all
-}

@@ -1,12 +1,11 @@
 package serviceentry
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"istio.io/api/annotation"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
@@ -16,10 +15,10 @@ func (r *reader) trafficDistribution() string {
 	field := annotation.NetworkingTrafficDistribution.Name
 	own := r.object.Annotations[field]
 	if own == "" {
-		inherited, _ := canonicalDistribution(r.distributions[r.object.Namespace])
+		inherited, _ := registry.CanonicalDistribution(r.distributions[r.object.Namespace])
 		return inherited
 	}
-	preference, known := canonicalDistribution(own)
+	preference, known := registry.CanonicalDistribution(own)
 	if !known {
 		r.addProblem(
 			config.Warning,
@@ -31,18 +30,4 @@ func (r *reader) trafficDistribution() string {
 		)
 	}
 	return preference
-}
-
-// canonicalDistribution returns the canonical Kubernetes name of a preference. known is false for
-// an unknown value.
-func canonicalDistribution(value string) (preference string, known bool) {
-	switch {
-	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferClose),
-		strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameZone):
-		return corev1.ServiceTrafficDistributionPreferSameZone, true
-	case strings.EqualFold(value, corev1.ServiceTrafficDistributionPreferSameNode):
-		return corev1.ServiceTrafficDistributionPreferSameNode, true
-	default:
-		return "", value == "" || strings.EqualFold(value, "Any")
-	}
 }

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"istio.io/api/label"
 	networking "istio.io/api/networking/v1alpha3"
 
+	"github.com/meshpilot/meshpilot/internal/ingest/registry"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
@@ -195,20 +194,7 @@ func usesMutualTLS(serviceAccount string, labels map[string]string) bool {
 // topologyLabels returns the labels of an endpoint with labels for its locality, cluster and
 // network added, which subsets can select. They replace own ones, except for the network.
 func (r *reader) topologyLabels(own map[string]string, at mesh.Locality, network mesh.Network) map[string]string {
-	all := make(map[string]string, len(own)+5)
-	for k, v := range own {
-		all[k] = v
-	}
-	for _, l := range [...]struct{ key, value string }{
-		{corev1.LabelTopologyRegion, at.Region},
-		{corev1.LabelTopologyZone, at.Zone},
-		{label.TopologySubzone.Name, at.SubZone},
-		{label.TopologyCluster.Name, string(r.options.Cluster)},
-	} {
-		if l.value != "" {
-			all[l.key] = l.value
-		}
-	}
+	all := registry.Topology{Locality: at, Cluster: r.options.Cluster}.Labels(own)
 	if all[label.TopologyNetwork.Name] == "" && network != "" {
 		all[label.TopologyNetwork.Name] = string(network)
 	}
