@@ -25,7 +25,7 @@ func NewPreviews() *Previews { return &Previews{requests: make(chan chan *Previe
 // observes. It must be used by one goroutine at a time.
 type Preview struct {
 	pipeline *pipeline
-	// source is the feed of new objects: the first one that has an object.
+	// source is the feed of new objects: the first feed with an object.
 	source string
 	// aged is set if objects have a creation time (API server). A new object is then the youngest.
 	aged bool
@@ -114,9 +114,9 @@ func (x *Preview) Object(k config.Key) *config.Config {
 // Snapshot returns the snapshot of the copied state.
 func (x *Preview) Snapshot() *snapshot.Snapshot { return x.pipeline.Builder.Current() }
 
-// Preview returns the present snapshot, and the one after a change of objects, which is not published.
-// problems are those of decoding the objects. It fails as Copy does, or if an object cannot be
-// encoded.
+// Preview returns the present snapshot, and the one after a change of objects, which is not
+// published. problems are the Problems of decoding the objects. It fails as Copy does, or if an
+// object cannot be encoded.
 func (p *Previews) Preview(
 	ctx context.Context, changed []*config.Config, deleted []config.Key, problems []config.Problem,
 ) (before, after *snapshot.Snapshot, err error) {
@@ -131,7 +131,7 @@ func (p *Previews) Preview(
 
 // Apply applies changed and deleted objects as one change, and returns the resulting snapshot. A
 // changed object keeps its age and status. A deleted object that several feeds have is deleted from
-// the one that takes precedence. Apply fails if an object cannot be encoded.
+// the feed that takes precedence. Apply fails if an object cannot be encoded.
 func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot, error) {
 	p := x.pipeline
 	x.findSource()

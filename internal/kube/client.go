@@ -72,7 +72,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 }
 
 // WithRateLimit returns another client for the same API server with its own connections and its own
-// rate limit, so that its requests and those of c cannot delay each other.
+// rate limit, so that requests of the two clients cannot delay each other.
 func (c *Client) WithRateLimit(qps float32, burst int) (*Client, error) {
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil

@@ -15,7 +15,7 @@ import (
 )
 
 // splitExtensions separates the DestinationRules of users from the settings of rules that were
-// converted from other objects: TLS and the retry budget, of which the first is used.
+// converted from other objects: TLS and the retry budget; the first of each is used.
 func splitExtensions(
 	parts []*config.Config,
 ) (own []*config.Config, extensions []config.BackendTLS, budget *config.RetryBudget) {
@@ -67,7 +67,7 @@ func withExtensions(
 	return spec
 }
 
-// portPolicy returns the settings of a port, and creates them from those of the host if needed.
+// portPolicy returns the settings of a port, and creates them from the host's settings if needed.
 func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
 	for _, s := range p.PortLevelSettings {
 		if s.GetPort().GetNumber() == port {

@@ -48,8 +48,8 @@ func isConvertedKind(kind api.Kind) bool {
 	}
 }
 
-// Keeps reports whether snapshots have the objects of a kind: those of istio.io/api and the converted
-// kinds. Objects of other kinds are only in what is made from them, such as services.
+// Keeps reports whether snapshots have the objects of a kind: the kinds of istio.io/api and the
+// converted kinds. Objects of other kinds are only in what is made from them, such as services.
 func Keeps(kind api.Kind) bool {
 	info, known := api.Info(kind)
 	return known && (info.Istio() || isConvertedKind(kind) || kind == api.ReferenceGrant)

@@ -22,7 +22,7 @@ type destinationRules struct {
 	// names.
 	selectors map[string][]ruleSelector
 	// labels are the label names in failoverPriority of each namespace's rules. failoverLabels are
-	// those of all namespaces and of MeshConfig.
+	// the labels that rules of any namespace, or MeshConfig, use for failover.
 	labels         map[string]labelNames
 	failoverLabels []string
 }

@@ -147,7 +147,8 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 // oldest object that has one. Subsets are concatenated; of several with one name, the first is
 // used.
 //
-// The TLS settings and the retry budget of extensions then replace those of the trafficPolicy.
+// The TLS settings and the retry budget of extensions then replace the same settings of the
+// trafficPolicy.
 func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	parts, extensions, budget := splitExtensions(parts)
 	if len(extensions) > 0 || budget != nil {

@@ -75,7 +75,7 @@ func (s *Snapshot) DestinationRule(client string, svc mesh.ServiceKey) *Destinat
 //
 // The root namespace contains the defaults of the mesh. Its own proxies, usually gateways,
 // therefore use them last too: first the rules that are exported to the root namespace alone, then
-// those of the service's namespace.
+// the rules of the service's namespace.
 func (s *Snapshot) SelectedRule(client string, names RuleNames, svc mesh.ServiceKey) *DestinationRule {
 	rules, root := s.destinationRules, s.Settings.RootNamespace
 	own := rules.local[client]

@@ -183,8 +183,8 @@ func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *
 	return next
 }
 
-// compareFilters orders EnvoyFilters for application: by priority in all namespaces, then those of
-// the root namespace, then by age.
+// compareFilters orders EnvoyFilters for application: by priority in all namespaces, then filters
+// of the root namespace first, then by age.
 func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	own := func(x *filterRow) int {
 		if x.object.Namespace == root {

@@ -41,8 +41,8 @@ func (g *NetworkGateways) All() []mesh.NetworkGateway {
 	return g.all
 }
 
-// GatewaysFor returns the gateways for the endpoints of a cluster in a network: those of that
-// cluster if there are any, otherwise all gateways of the network.
+// GatewaysFor returns the gateways for the endpoints of a cluster in a network: the gateways of
+// that cluster if there are any, otherwise all gateways of the network.
 func (g *NetworkGateways) GatewaysFor(network mesh.Network, cluster mesh.ClusterID) []mesh.NetworkGateway {
 	if g == nil {
 		return nil

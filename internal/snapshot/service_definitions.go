@@ -52,7 +52,7 @@ func (c serviceDefinitions) setDefinitions(k mesh.ServiceKey, list []*mesh.Servi
 	selecting[k] = struct{}{}
 }
 
-// selectingServices returns the services of which some definition selects the workload.
+// selectingServices returns the services with a definition that selects the workload.
 func (c serviceDefinitions) selectingServices(w *mesh.Workload) []mesh.ServiceKey {
 	var keys []mesh.ServiceKey
 	for k := range c.selecting[w.Namespace] {

@@ -14,7 +14,7 @@ func compareServiceKeys(a, b mesh.ServiceKey) int {
 }
 
 // listServices updates the sorted list of services and, for each namespace, the list of services
-// with a selector, from delta.Services. It copies what it changes.
+// with a selector, from delta.Services. It copies the parts that it changes.
 func (e *edit) listServices() {
 	changed := slices.SortedFunc(maps.Keys(e.delta.Services), compareServiceKeys)
 	e.next.serviceList = replaceServices(e.next.serviceList, changed, e.services.Get)

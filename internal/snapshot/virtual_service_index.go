@@ -66,8 +66,8 @@ func (x virtualServices) rebuildIndex(list []*config.Config, settings *Settings,
 }
 
 // updateIndex returns the index after a change of objects; x stays as it is. It rebuilds their rows
-// and those of the objects that delegate to them, and merges them into the sorted list. A row whose
-// inputs are the same keeps its pointer.
+// and the rows of the objects that delegate to them, and merges them into the sorted list. A row
+// whose inputs are the same keeps its pointer.
 func (x virtualServices) updateIndex(
 	objects map[config.Key]bool,
 	settings *Settings,

@@ -17,7 +17,7 @@ type Interface struct {
 }
 
 // HostInterfaces returns the network interfaces of this network namespace with their addresses. It
-// fails if those of one cannot be listed.
+// fails if the addresses of an interface cannot be listed.
 func HostInterfaces() ([]Interface, error) {
 	found, err := net.Interfaces()
 	if err != nil {

@@ -2,8 +2,8 @@
 // without a value.
 //
 // A [Wake] is for one receiver: it remembers at most one notification, so that a receiver that is
-// busy runs once more afterwards, however often it was notified meanwhile. A [Broadcast] is for any
-// number of receivers: each takes a channel that is closed at the next notification.
+// busy runs once more afterwards, however often it was notified in the interval. A [Broadcast] is
+// for any number of receivers: each takes a channel that is closed at the next notification.
 //
 // Invariants: Notify never blocks, and no notification is lost between two receives of a Wake or
 // between [Broadcast.Changed] and the closing of the channel that it returned. A receiver of a

@@ -156,7 +156,7 @@ func parseLevel(flag, text string) (code.Level, error) {
 	return "", fmt.Errorf("--%s %q: want Info, Warning or Error", flag, text)
 }
 
-// analyzed returns what was analyzed, for messages.
+// analyzed returns a description of the analyzed inputs, for messages.
 func analyzed(args []string, cluster bool) string {
 	if cluster {
 		args = append(slices.Clone(args), "the cluster")

@@ -15,7 +15,7 @@ import (
 
 // AnalysisError is the error of an analysis that worked and has findings of the failure threshold.
 type AnalysisError struct {
-	// Findings is the number of these findings, and Analyzed what was analyzed.
+	// Findings is the number of these findings, and Analyzed describes the analyzed inputs.
 	Findings int
 	Analyzed string
 }
@@ -100,7 +100,7 @@ func writeJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// jsonFinding is a finding in JSON and YAML. The first five fields are those of istioctl.
+// jsonFinding is a finding in JSON and YAML. The first five fields are the same as istioctl's.
 type jsonFinding struct {
 	Code             string `json:"code"`
 	Level            string `json:"level"`

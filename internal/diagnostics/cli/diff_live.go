@@ -27,8 +27,8 @@ const diffTimeout = 40 * time.Second
 // maxReport is the size of the largest report that is read.
 const maxReport = 256 << 20
 
-// compareLive submits the change to the control plane: to each replica, or to one that asks the
-// others.
+// compareLive submits the change to the control plane: to each replica, or to a single replica,
+// which queries the others.
 func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	body, query, err := d.submission(c)
 	if err != nil {

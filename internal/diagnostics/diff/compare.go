@@ -20,7 +20,7 @@ type Input struct {
 	Before, After *snapshot.Snapshot
 	// Proxies exist before and after.
 	Proxies []*mesh.Proxy
-	// Generators are those of translate.Table.
+	// Generators are the generators of translate.Table.
 	Generators []view.Generator
 	// Problems returns the Problems of a snapshot. If nil, only the ones that it contains itself are
 	// compared.

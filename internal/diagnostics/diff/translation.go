@@ -37,7 +37,7 @@ type scope struct {
 	key       view.Key
 }
 
-// output is what a generator returns for a scope.
+// output is the result of a generator for a scope.
 type output struct {
 	view  *view.View // nil before it is needed
 	key   view.Key

@@ -25,8 +25,8 @@ import (
 // injectionLabel is the label of namespaces for the default revision.
 const injectionLabel = "istio-injection"
 
-// injectorName is the name of the ConfigMap with the settings of injection, and the prefix of those
-// of other revisions.
+// injectorName is the name of the ConfigMap with the settings of injection, and the prefix of the
+// names for other revisions.
 const injectorName = "istio-sidecar-injector"
 
 // injectorValues is the part of the settings of injection that is checked.

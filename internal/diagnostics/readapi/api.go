@@ -28,7 +28,7 @@ type Options struct {
 	Track func(object config.Key, snapshot uint64) *push.ObjectTracker
 	// Connections returns the state of every open stream.
 	Connections func() []push.Connection
-	// Peers finds the other replicas, whose answers are part of those of this one.
+	// Peers finds the other replicas, whose answers are part of the answers of this replica.
 	Peers Peers
 	// Replica is the name of this replica in answers.
 	Replica string

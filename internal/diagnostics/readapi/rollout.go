@@ -33,7 +33,7 @@ const (
 	Pushing RolloutState = "pushing"
 	// Distributing means that some proxies have not acknowledged it yet.
 	Distributing RolloutState = "distributing"
-	// Refused means that proxies reject what is generated from it.
+	// Refused means that proxies reject resources that are generated from it.
 	Refused RolloutState = "refused"
 	// Reached means that all proxies that need it have acknowledged it.
 	Reached RolloutState = "reached"

@@ -56,8 +56,8 @@ func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.
 	}
 }
 
-// LocalKinds returns the kinds that are read from the control plane's own API server: those of its
-// services, its config objects, or both. InferencePools are omitted unless the feature is enabled.
+// LocalKinds returns the kinds that are read from the control plane's own API server: the kinds of
+// services, of config objects, or both. InferencePools are omitted unless the feature is enabled.
 func (o Options) LocalKinds(services, config bool) []api.Kind {
 	var kinds []api.Kind
 	if services {

@@ -20,7 +20,7 @@ import (
 // Options are the settings and dependencies of a Server.
 type Options struct {
 	Settings Settings
-	// Namespace and Revision are those of the control plane, ClusterID is the name of its cluster.
+	// Namespace and Revision identify the control plane, ClusterID is the name of its cluster.
 	Namespace, Revision, ClusterID string
 	// ServingFiles are the files with the serving certificate. If the certificate's name is empty,
 	// Settings.CertProvider selects another source.

@@ -19,8 +19,8 @@ import (
 // Cluster is the name of the cluster that the objects of a Mesh describe.
 const Cluster = "Kubernetes"
 
-// Options are the settings of a Mesh that differ from those of a control plane without flags. The zero
-// value is valid.
+// Options are the settings of a Mesh. They default to a control plane without flags. The zero value
+// is valid.
 type Options struct {
 	Features snapshot.Features
 	// InferencePools converts InferencePools to services (default false).

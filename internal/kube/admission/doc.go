@@ -1,5 +1,5 @@
 // Package admission runs the admission webhooks of a control plane: the HTTPS server on port 15017,
-// what it needs to know of the cluster, and the webhook configurations.
+// the readers of the cluster's state, and the webhook configurations.
 //
 // Inputs: [Settings], which users choose; the serving certificate; the mesh configuration and
 // ProxyConfigs of the newest snapshot. Outputs: answers to the API server's admission reviews, and

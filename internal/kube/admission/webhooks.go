@@ -39,7 +39,7 @@ type Options struct {
 	Address  string
 	Shutdown time.Duration
 	TLS      tlspolicy.Policy
-	// Namespace and Revision are those of the control plane.
+	// Namespace and Revision identify the control plane.
 	Namespace, Revision string
 
 	Client      *kube.Client
@@ -90,7 +90,7 @@ func New(o Options) *Webhooks {
 	return w
 }
 
-// addInjection creates the injector and the readers of what it needs: nodes if native sidecars are
+// addInjection creates the injector and the readers of its inputs: nodes if native sidecars are
 // detected, namespaces on OpenShift, and the ConfigMap of the templates.
 func (w *Webhooks) addInjection() {
 	o, client := w.o, w.o.Client.Kubernetes

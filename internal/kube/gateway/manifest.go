@@ -114,8 +114,8 @@ func (in *input) infrastructureLabels() map[string]string {
 	return l
 }
 
-// infrastructureAnnotations returns the annotations in spec.infrastructure, or else those of the
-// Gateway if they are copied. Annotations about the deployment itself are left out.
+// infrastructureAnnotations returns the annotations in spec.infrastructure, or else the Gateway's
+// annotations if they are copied. Annotations about the deployment itself are left out.
 func (in *input) infrastructureAnnotations() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Annotations != nil {
 		return withoutDeploymentAnnotations(withoutGatewayAPI(i.Annotations))

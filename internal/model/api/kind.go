@@ -23,7 +23,7 @@ import (
 )
 
 // Kind is a kind of object that meshpilot reads, spelled as in a manifest. If two API groups have a
-// kind of the same name, the one that is not Istio's has its group appended, as in kubectl
+// kind of the same name, the kind that is not Istio's has its group appended, as in kubectl
 // ("Gateway.gateway.networking.k8s.io").
 type Kind string
 

@@ -67,7 +67,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// With returns the set after a change: updated resources are added or replace those of the same
+// With returns the set after a change: updated resources are added or replace resources of the same
 // name, and resources with removed names are deleted. A resource with an unchanged version is kept
 // as it is. If nothing changes, With returns s itself. updated may have any order but no duplicate
 // names, and it takes precedence over removed. A nil set is empty.

@@ -7,10 +7,10 @@
 // the address of an older one.
 //
 // Each service has a pseudorandom sequence of candidate addresses, the hashes of its name, and gets
-// the first one that is not reserved or assigned to a request with precedence. This is the stable
-// matching in which all requests prefer earlier candidates, and it is maintained incrementally. A
-// service that loses its address continues along its sequence. An address that becomes free goes to
-// the request with the highest precedence that was refused it.
+// the first address that is not reserved or assigned to a request with precedence. This is the
+// stable matching in which all requests prefer earlier candidates, and it is maintained
+// incrementally. A service that loses its address continues along its sequence. An address that
+// becomes free goes to the request with the highest precedence that was refused it.
 //
 // Start reading with [Pool.Set] in pool.go.
 package vip

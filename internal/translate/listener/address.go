@@ -192,7 +192,7 @@ func (p *planner) planAddresses(b servicePort) {
 }
 
 // addresses returns the service's addresses and ranges that the proxies can reach, canonical and
-// without duplicates. Left out are invalid and unspecified addresses, and those of another IP
+// without duplicates. It leaves out invalid and unspecified addresses, and addresses of another IP
 // family.
 func (p *planner) addresses(svc *mesh.Service) (addresses, ranges []string) {
 	for _, text := range svc.Addresses {
@@ -265,8 +265,8 @@ func (p *planner) planEndpoints(b servicePort) {
 	}
 }
 
-// planEndpoint plans an address of an endpoint. It ignores invalid and unspecified addresses, and those
-// of another IP family.
+// planEndpoint plans an address of an endpoint. It ignores invalid and unspecified addresses, and
+// addresses of another IP family.
 func (p *planner) planEndpoint(b servicePort, address string) {
 	if a, err := netip.ParseAddr(address); err == nil && !a.IsUnspecified() && p.family.includes(a) {
 		p.planAddress(b, a.Unmap().WithZone("").String())

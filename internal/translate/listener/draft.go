@@ -33,7 +33,8 @@ type draft struct {
 	from  []config.Key
 }
 
-// addOrigins adds the objects of a service, and more objects, to those that the listener derives from.
+// addOrigins adds the objects of a service, and more, to the objects from which the listener
+// derives.
 func (d *draft) addOrigins(svc *mesh.Service, more ...config.Key) {
 	d.from = append(svc.AppendObjects(d.from), more...)
 }

@@ -47,7 +47,7 @@ func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 }
 
 // encodeExtension returns the TCP proxy of a discovered chain as an extension config. It refers to
-// the chain's clusters and those of telemetry.
+// the clusters of the chain and of telemetry.
 func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
 	c, from, a := in.chain, in.from, in.listenerContext
 	common := g.shared.Get(a)

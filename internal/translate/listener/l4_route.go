@@ -71,9 +71,9 @@ func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	return out
 }
 
-// precedenceOf returns the rank of a VirtualService among those of its host: 0 for routes of the
-// Gateway API that apply to the caller's namespace alone, 1 for their other routes, 2 for
-// VirtualServices of users.
+// precedenceOf returns the rank of a VirtualService among all VirtualServices of its host: 0 for
+// routes of the Gateway API that apply to the caller's namespace alone, 1 for their other routes, 2
+// for VirtualServices of users.
 func precedenceOf(vs *snapshot.VirtualService) int {
 	switch x := vs.Config.Extension; {
 	case x == nil || !x.Precedes:

@@ -60,7 +60,7 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 }
 
 // appendText appends the text of a chain. Without extensions, of a TCP proxy that comes by ECDS it
-// has only what the listener contains.
+// has only the parts that the listener contains.
 func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(b, c.Name)
 	if c.Match.DestinationPort != 0 {

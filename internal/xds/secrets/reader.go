@@ -24,8 +24,8 @@ type Options struct {
 	Aliases map[mesh.ClusterID]mesh.ClusterID
 	// PlainText selects the proxies that are sent private keys without TLS.
 	PlainText feed.PlainText
-	// Config reads the Secrets of the config cluster, Remote those of the proxies' own clusters. Both
-	// are nil without an API server.
+	// Config reads the Secrets of the config cluster, Remote the Secrets of the proxies' own
+	// clusters. Both are nil without an API server.
 	Config *credential.Source
 	Remote *credential.Clusters
 	// Snapshot returns the newest snapshot.

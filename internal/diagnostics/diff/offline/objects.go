@@ -135,8 +135,8 @@ func (o *Objects) addManifest(name string, text []byte) {
 	}
 }
 
-// Overlay returns the objects with those of change added or replaced, and without the deleted
-// ones.
+// Overlay returns the objects of o and change, without the deleted objects. If both have an object,
+// the object of change is used.
 func (o *Objects) Overlay(change *Objects, deleted ...config.Key) *Objects {
 	next := &Objects{
 		List: map[config.Key]*config.Config{}, Broken: map[config.Key]bool{},

@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate"
 )
 
-// Options select what is compared.
+// Options select the proxies and the mesh configuration of a comparison.
 type Options struct {
 	// MeshConfig is MeshConfig in YAML; nil for the defaults.
 	MeshConfig []byte

@@ -179,8 +179,8 @@ func classify(err error) failure {
 	}
 }
 
-// errorText returns a text for a Problem: one that is the same for repeated failures with one cause,
-// so without ports of connections.
+// errorText returns a text for a Problem: repeated failures with one cause have the same text, so
+// it has no ports of connections.
 func errorText(err error) string {
 	var status api.StatusError
 	var op *net.OpError

@@ -229,7 +229,7 @@ func (r *run) beginGeneration(ctx context.Context, x *result) {
 
 // handleList starts the watches of new services. It removes nothing: a service is removed when the
 // query of its instances shows that it has none. The queries of services that are no longer listed
-// begin again, because one that streams does not notice that the token lost a right.
+// begin again, because a streaming query does not notice that the token lost a right.
 func (r *run) handleList(ctx context.Context, x *result) {
 	for name := range r.listed {
 		if _, listed := x.services[name]; listed || r.services[name] == nil {

@@ -114,10 +114,10 @@ func (w watcher) watch(ctx context.Context) {
 	}
 }
 
-// next returns the index that the query after the answer r waits to exceed, and the pause before it.
-// The query of r waited to exceed asked. After a pause of the list, and after an early answer, the
-// query is direct (index 0), and its index is compared with the one before: if a snapshot was restored
-// meanwhile, Consul would wait for an index from the future.
+// next returns the index that the query after the answer r waits to exceed, and the pause before
+// it. The query of r waited to exceed asked. After a pause of the list, and after an early answer,
+// the query is direct (index 0), and its index is compared with the one before: if a snapshot was
+// restored in the interval, Consul would wait for an index from the future.
 func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, pause time.Duration) {
 	pause = minPause - time.Since(began)
 	if w.name == "" {

@@ -91,9 +91,9 @@ func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
 	return &ip
 }
 
-// serviceAddresses returns the addresses of a Gateway from its Service: those of the load balancer,
-// or else the host of the Service. The verdict fails if the Service or an address of the load
-// balancer is missing, or a requested address is not assigned.
+// serviceAddresses returns the addresses of a Gateway from its Service: the addresses of the load
+// balancer, or else the host of the Service. The verdict fails if the Service or an address of the
+// load balancer is missing, or a requested address is not assigned.
 func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	s := specOf[*corev1.Service](c.objects.all[serviceKey(*g.service)])
 	if s == nil {

@@ -118,7 +118,7 @@ func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 
 // hostBackend resolves a backend of kind Hostname: the host of a Service or ServiceEntry. It
 // returns nil, with a verdict, if no port is set or no such host exists. It does not check the
-// port. What it looked up is added to refs.
+// port. The objects that it looked up are added to refs.
 func (c *Converter) hostBackend(
 	field string,
 	ref gatewayv1.BackendObjectReference,

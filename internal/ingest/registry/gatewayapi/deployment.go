@@ -55,7 +55,7 @@ func ServiceName(gateway *config.Config, class string) string {
 const maxName = 63
 
 // checkNames checks the names that a deployed gateway needs: that of its Service, and that of the
-// Gateway, which is the value of a label. Istio only logs what the API server refuses.
+// Gateway, which is the value of a label. Istio only logs objects that the API server refuses.
 func (g *gateway) checkNames(o Options) {
 	if !g.isDeployed(o) {
 		return

@@ -20,7 +20,7 @@ type gateway struct {
 	object *config.Config
 	spec   *gatewayv1.GatewaySpec
 	class  classInfo
-	// listeners are those of the Gateway, then those of attached ListenerSets in their order of
+	// listeners are the listeners of the Gateway, then of attached ListenerSets in their order of
 	// precedence.
 	listeners []*listener
 	sets      []*listenerSet

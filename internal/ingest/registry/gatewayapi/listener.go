@@ -151,7 +151,7 @@ func (l *listener) allowsKind(kind api.Kind) bool {
 }
 
 // namespaceSelector returns whether routes of a namespace may attach to a listener of an object in
-// namespace own. Without allowedRoutes, only those of its own namespace may.
+// namespace own. Without allowedRoutes, only routes of its own namespace may.
 func (c *Converter) namespaceSelector(own string, allowed *gatewayv1.AllowedRoutes) func(string) bool {
 	var from *gatewayv1.FromNamespaces
 	var selector *metav1.LabelSelector

@@ -85,8 +85,8 @@ type attachment struct {
 	controller string
 	parent     config.Key
 	accepted   verdict
-	// gateway and listeners are what the route is attached to, if the parent is a Gateway or
-	// ListenerSet.
+	// gateway and listeners are the objects to which the route is attached, if the parent is a
+	// Gateway or ListenerSet.
 	gateway   *gateway
 	listeners []*listener
 }
@@ -190,7 +190,7 @@ func (a *attachment) noListener() string {
 	return fmt.Sprintf("No listener of %s has %s; listeners: %s", parent, strings.Join(wanted, " and "), strings.Join(have, ", "))
 }
 
-// noHostname returns the message about a route whose hostnames match those of no listener.
+// noHostname returns the message about a route whose hostnames match no listener.
 func noHostname(hosts []mesh.Hostname, listeners []*listener) string {
 	var of, have []string
 	for _, h := range hosts[:min(len(hosts), maxNamed)] {

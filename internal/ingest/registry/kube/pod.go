@@ -43,8 +43,8 @@ type pod struct {
 }
 
 // setPod stores a Pod, or deletes it if object is nil, and marks it and the slices with its
-// addresses. If only its readiness differs, the slices are not marked. It does nothing if what it
-// reads of the Pod is unchanged.
+// addresses. If only its readiness differs, the slices are not marked. It does nothing if the
+// fields of the Pod that it reads are unchanged.
 func (c *Converter) setPod(k name, object *config.Config) {
 	old, now := c.pods[k], (*pod)(nil)
 	if object != nil {

@@ -17,10 +17,10 @@ import (
 
 // Options configure a Filter.
 type Options struct {
-	// Sources are the names of the sources whose objects are filtered: those that read the API
-	// server with the Namespaces. Objects of other sources (files, config over xDS) pass through,
-	// as in Istio. If empty, objects of all sources are filtered once there is any Namespace. Files
-	// often contain no Namespaces, and then all their objects are used.
+	// Sources are the names of the sources whose objects are filtered: the sources that read the
+	// API server with the Namespaces. Objects of other sources (files, config over xDS) pass
+	// through, as in Istio. If empty, objects of all sources are filtered once there is any
+	// Namespace. Files often contain no Namespaces, and then all their objects are used.
 	Sources []string
 	// Recovery confines panics to the object that causes them. If nil, they propagate.
 	Recovery *recovery.Recorder

@@ -20,7 +20,8 @@ type store struct {
 	// filesByObject lists the files that contain an object, sorted by path. Only the object of the
 	// first file is effective.
 	filesByObject map[config.Key][]string
-	// own are Problems that belong to no file: those of the directory and of directories below it.
+	// own are Problems that belong to no file: problems of the directory and of directories below
+	// it.
 	own map[string][]config.Problem
 
 	sent         map[config.Key]*config.Config

@@ -98,7 +98,7 @@ func (s *store) newShard(kind api.KindInfo, namespace string) *kindStore {
 	}
 }
 
-// markDirty marks an object that may differ from what was sent. s.mu must be held.
+// markDirty marks an object that may differ from its last sent state. s.mu must be held.
 func (s *store) markDirty(of *kindStore, name types.NamespacedName) {
 	s.dirty[place{of, name}] = true
 	s.wake.Notify()

@@ -251,8 +251,8 @@ func (e *edit) applyChanges(r response) {
 }
 
 // applyChange applies one Resource of a delta response; n is its number, for messages. A resource
-// without a body is a heartbeat and ignored. One that cannot be read, or has two names, is reported
-// and ignored.
+// without a body is a heartbeat and ignored. A resource that cannot be read, or has two names, is
+// reported and ignored.
 func (e *edit) applyChange(n int, resource []byte) {
 	var version, outer, body []byte
 	err := forEachField(resource, func(number protowire.Number, v []byte) error {
@@ -287,7 +287,7 @@ func (e *edit) applyChange(n int, resource []byte) {
 }
 
 // emitProblems emits the Problems of resources without a readable name. In a full state they are
-// complete. For changes they are those of the last response, because the deletion of such a
+// complete. For changes they are the names of the last response, because the deletion of such a
 // resource cannot be recognized.
 func (e *edit) emitProblems() {
 	e.answered = true

@@ -12,8 +12,8 @@ import (
 
 // Node is the description of the control plane that config sources receive.
 type Node struct {
-	// Namespace and PodName are those of the control plane. IP is its address; servers only require
-	// a valid one.
+	// Namespace and PodName identify the control plane. IP is its address; servers only require a
+	// valid one.
 	Namespace, PodName, IP string
 	ClusterID              mesh.ClusterID
 	// Domain is the DNS suffix of services.

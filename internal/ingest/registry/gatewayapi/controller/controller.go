@@ -33,7 +33,7 @@ type Options struct {
 	// annotations of a Gateway that has none in spec.infrastructure to the objects that are deployed
 	// for it.
 	WriteStatus, Deploy, CreateClasses, CopyMetadata bool
-	// Namespace and Revision are those of the control plane.
+	// Namespace and Revision identify the control plane.
 	Namespace, Revision string
 
 	// Client accesses the API server. Deployments use their own connections and rate limit.

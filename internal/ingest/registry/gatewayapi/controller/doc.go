@@ -1,5 +1,5 @@
-// Package controller writes to an API server what the Gateway API requires: it deploys Gateways,
-// creates GatewayClasses and writes the status of objects.
+// Package controller writes the objects and statuses that the Gateway API requires to an API
+// server: it deploys Gateways, creates GatewayClasses and writes the status of objects.
 //
 // Inputs: the deployments and statuses that gatewayapi.Converter has computed. Outputs: requests of
 // packages kube/gateway and kube/status.
