@@ -178,8 +178,11 @@ func withoutRepetitions(list []Finding) []Finding {
 	seen := map[subject]bool{}
 	return slices.DeleteFunc(list, func(f Finding) bool {
 		switch f.Code {
-		case code.ConflictingSidecarWorkloadSelectors, code.MultipleSidecarsWithoutWorkloadSelectors, code.ConflictingGateways,
-			code.ConflictingTelemetryWorkloadSelectors, code.MultipleTelemetriesWithoutWorkloadSelectors:
+		case code.ConflictingSidecarWorkloadSelectors,
+			code.MultipleSidecarsWithoutWorkloadSelectors,
+			code.ConflictingGateways,
+			code.ConflictingTelemetryWorkloadSelectors,
+			code.MultipleTelemetriesWithoutWorkloadSelectors:
 		default:
 			return false
 		}

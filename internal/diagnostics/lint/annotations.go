@@ -49,7 +49,8 @@ func (r *analysisRun) checkAnnotation(o *object, name, value string) {
 	if def.FeatureStatus == annotation.Alpha && !(setByInjection(name) && isInjectedWithoutInit(o)) {
 		r.report(code.AlphaAnnotation, o, field, "is of a feature in the phase alpha")
 	}
-	if _, hasLabel := o.meta.Labels[label.SidecarInject.Name]; def.Deprecated && !(name == annotation.SidecarInject.Name && hasLabel) {
+	if _, hasLabel := o.meta.Labels[label.SidecarInject.Name]; def.Deprecated &&
+		!(name == annotation.SidecarInject.Name && hasLabel) {
 		advice := ""
 		if name == annotation.SidecarInject.Name {
 			advice = "; use the label " + label.SidecarInject.Name

@@ -28,7 +28,8 @@ func (r *analysisRun) checkDefinitions() {
 	for _, o := range r.ofKind("CustomResourceDefinition") {
 		spec := decodeAs[definition](o).Spec
 		for _, k := range api.Kinds() {
-			if !k.Custom || k.Group != spec.Group || k.Plural != spec.Names.Plural || !strings.HasPrefix(k.Group, "gateway.networking.") {
+			if !k.Custom || k.Group != spec.Group || k.Plural != spec.Names.Plural ||
+				!strings.HasPrefix(k.Group, "gateway.networking.") {
 				continue
 			}
 			read := false
@@ -36,8 +37,13 @@ func (r *analysisRun) checkDefinitions() {
 				read = read || (v.Served && slices.Contains(k.Versions, v.Name))
 			}
 			if !read {
-				r.report(code.GatewayAPICRDVersionBelowMinimum, o, "spec.versions", "serves none of the versions %s, so objects of the kind are not read",
-					strings.Join(k.Versions, ", "))
+				r.report(
+					code.GatewayAPICRDVersionBelowMinimum,
+					o,
+					"spec.versions",
+					"serves none of the versions %s, so objects of the kind are not read",
+					strings.Join(k.Versions, ", "),
+				)
 			}
 		}
 	}

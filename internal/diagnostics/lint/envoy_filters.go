@@ -43,7 +43,13 @@ func (r *analysisRun) checkPatches() {
 	}
 }
 
-func (r *analysisRun) checkOperation(o *object, field string, p *networking.EnvoyFilter_EnvoyConfigObjectPatch, priority int32, versioned bool) {
+func (r *analysisRun) checkOperation(
+	o *object,
+	field string,
+	p *networking.EnvoyFilter_EnvoyConfigObjectPatch,
+	priority int32,
+	versioned bool,
+) {
 	routes := p.ApplyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION || p.ApplyTo == networking.EnvoyFilter_HTTP_ROUTE
 	switch operation := p.GetPatch().GetOperation(); operation {
 	case networking.EnvoyFilter_Patch_ADD:
@@ -58,9 +64,17 @@ func (r *analysisRun) checkOperation(o *object, field string, p *networking.Envo
 		}
 	case networking.EnvoyFilter_Patch_REPLACE:
 		switch p.ApplyTo {
-		case networking.EnvoyFilter_NETWORK_FILTER, networking.EnvoyFilter_HTTP_FILTER, networking.EnvoyFilter_VIRTUAL_HOST:
+		case networking.EnvoyFilter_NETWORK_FILTER,
+			networking.EnvoyFilter_HTTP_FILTER,
+			networking.EnvoyFilter_VIRTUAL_HOST:
 		default:
-			r.report(code.EnvoyFilterUsesReplaceOperationIncorrectly, o, field, "REPLACE has no effect on %s", p.ApplyTo)
+			r.report(
+				code.EnvoyFilterUsesReplaceOperationIncorrectly,
+				o,
+				field,
+				"REPLACE has no effect on %s",
+				p.ApplyTo,
+			)
 			return
 		}
 	case networking.EnvoyFilter_Patch_INSERT_BEFORE, networking.EnvoyFilter_Patch_INSERT_AFTER:
@@ -70,9 +84,19 @@ func (r *analysisRun) checkOperation(o *object, field string, p *networking.Envo
 	switch {
 	case priority != 0:
 	case versioned:
-		r.report(code.EnvoyFilterUsesRelativeOperationWithProxyVersion, o, field, "is relative to filters of other objects, without a priority, and a patch of the same filter is for proxy versions")
+		r.report(
+			code.EnvoyFilterUsesRelativeOperationWithProxyVersion,
+			o,
+			field,
+			"is relative to filters of other objects, without a priority, and a patch of the same filter is for proxy versions",
+		)
 	default:
-		r.report(code.EnvoyFilterUsesRelativeOperation, o, field, "is relative to filters of other objects, without a priority")
+		r.report(
+			code.EnvoyFilterUsesRelativeOperation,
+			o,
+			field,
+			"is relative to filters of other objects, without a priority",
+		)
 	}
 }
 

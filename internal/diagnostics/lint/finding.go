@@ -29,8 +29,15 @@ type Finding struct {
 
 // Compare orders findings by file, position, object, code and text.
 func (f Finding) Compare(o Finding) int {
-	return cmp.Or(cmp.Compare(f.File, o.File), cmp.Compare(f.Line, o.Line), cmp.Compare(f.Column, o.Column), f.Key.Compare(o.Key),
-		cmp.Compare(f.Code, o.Code), cmp.Compare(f.Field, o.Field), cmp.Compare(f.Message, o.Message))
+	return cmp.Or(
+		cmp.Compare(f.File, o.File),
+		cmp.Compare(f.Line, o.Line),
+		cmp.Compare(f.Column, o.Column),
+		f.Key.Compare(o.Key),
+		cmp.Compare(f.Code, o.Code),
+		cmp.Compare(f.Field, o.Field),
+		cmp.Compare(f.Message, o.Message),
+	)
 }
 
 // Object returns the object as in istioctl: "Kind name.namespace", or "" without an object.
@@ -62,7 +69,14 @@ var origin = regexp.MustCompile(`^(.*)#(\d+):(\d+)$`)
 // newFinding returns the finding of a Problem. The level is that of the code, or a higher one if the
 // Problem is an Error.
 func (r *analysisRun) newFinding(p config.Problem) Finding {
-	f := Finding{Code: p.MessageCode(), Level: code.Warning, Key: p.Key, Field: p.Field, Message: p.Reason, File: p.Origin}
+	f := Finding{
+		Code:    p.MessageCode(),
+		Level:   code.Warning,
+		Key:     p.Key,
+		Field:   p.Field,
+		Message: p.Reason,
+		File:    p.Origin,
+	}
 	if e, ok := code.Find(f.Code); ok {
 		f.Level = e.Level
 	}

@@ -98,14 +98,25 @@ func (r *analysisRun) checkNamespaces() {
 			}
 		}
 		if len(found) > 1 {
-			r.report(code.NamespaceMultipleInjectionLabels, o, "metadata.labels", "has the labels %s", strings.Join(found, ", "))
+			r.report(
+				code.NamespaceMultipleInjectionLabels,
+				o,
+				"metadata.labels",
+				"has the labels %s",
+				strings.Join(found, ", "),
+			)
 		}
 		revision, hasRevision := o.meta.Labels[label.IoIstioRev.Name]
 		if value != "" || hasRevision || o.meta.Labels[label.IoIstioDataplaneMode.Name] == "ambient" {
 			continue
 		}
 		if v := r.injector(revision); v != nil && v.Webhook.NamespacesByDefault {
-			r.report(code.NamespaceInjectionEnabledByDefault, o, "metadata.labels", "has no label for injection; pods are injected by default")
+			r.report(
+				code.NamespaceInjectionEnabledByDefault,
+				o,
+				"metadata.labels",
+				"has no label for injection; pods are injected by default",
+			)
 		} else {
 			r.report(code.NamespaceNotInjected, o, "metadata.labels", "has no label for injection, so its pods have no sidecar")
 		}
@@ -134,7 +145,13 @@ func (r *analysisRun) checkSidecarContainers() {
 		namespace := r.namespace(o.key.Namespace)
 		switch {
 		case image == "" && !pod.Spec.HostNetwork && !strings.EqualFold(inject, "false") && namespace.meta.Labels[injectionLabel] == "enabled":
-			r.report(code.PodMissingProxy, o, "spec.containers", "has no container %s, although its namespace has injection", proxyContainer)
+			r.report(
+				code.PodMissingProxy,
+				o,
+				"spec.containers",
+				"has no container %s, although its namespace has injection",
+				proxyContainer,
+			)
 		case image != "" && image != "auto" && o.meta.Annotations[annotation.SidecarProxyImage.Name] == "":
 			v := r.injector(namespace.meta.Labels[label.IoIstioRev.Name])
 			if v != nil && image != v.image() && image != v.image()+"-"+r.imageType(pod) {
@@ -156,7 +173,8 @@ func (r *analysisRun) imageType(pod *corev1.Pod) string {
 			ImageType string `json:"imageType"`
 		} `json:"image"`
 	}
-	if text := pod.Annotations[annotation.ProxyConfig.Name]; text != "" && unmarshalYAML(text, &own) && own.Image.ImageType != "" {
+	if text := pod.Annotations[annotation.ProxyConfig.Name]; text != "" && unmarshalYAML(text, &own) &&
+		own.Image.ImageType != "" {
 		return own.Image.ImageType
 	}
 	found, rank := r.snapshot.Settings.Mesh.GetDefaultConfig().GetImage().GetImageType(), 0
@@ -183,7 +201,10 @@ func (r *analysisRun) imageType(pod *corev1.Pod) string {
 func (r *analysisRun) checkAutoImages() {
 	for _, o := range r.ofKind(api.Pod, deployment) {
 		spec, podLabels, field := podSpec(o)
-		i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == proxyContainer && c.Image == "auto" })
+		i := slices.IndexFunc(
+			spec.Containers,
+			func(c corev1.Container) bool { return c.Name == proxyContainer && c.Image == "auto" },
+		)
 		if i < 0 {
 			continue
 		}
@@ -193,7 +214,12 @@ func (r *analysisRun) checkAutoImages() {
 			continue
 		}
 		if n := r.namespace(o.key.Namespace); !r.webhooksSelect(n, podLabels) {
-			r.report(code.ImageAutoWithoutInjectionWarning, o, field, "is auto, and no injection webhook selects the pods")
+			r.report(
+				code.ImageAutoWithoutInjectionWarning,
+				o,
+				field,
+				"is auto, and no injection webhook selects the pods",
+			)
 		}
 	}
 }
@@ -207,7 +233,8 @@ func (r *analysisRun) webhooksSelect(namespace *object, podLabels map[string]str
 	}
 	for _, o := range r.ofKind(mutatingWebhook) {
 		for _, w := range decodeAs[admissionv1.MutatingWebhookConfiguration](o).Webhooks {
-			if strings.HasSuffix(w.Name, "istio.io") && selects(w.NamespaceSelector, namespaceLabels) && selects(w.ObjectSelector, podLabels) {
+			if strings.HasSuffix(w.Name, "istio.io") && selects(w.NamespaceSelector, namespaceLabels) &&
+				selects(w.ObjectSelector, podLabels) {
 				return true
 			}
 		}

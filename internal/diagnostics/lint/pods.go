@@ -18,7 +18,10 @@ func (r *analysisRun) readTemplates() {
 		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 		pod.Name, pod.Namespace = o.key.Name+"-"+"template", o.key.Namespace
 		k := config.Key{Kind: api.Pod, Namespace: pod.Namespace, Name: pod.Name}
-		c, err := config.New(config.Meta{Key: k, Labels: pod.Labels, Annotations: pod.Annotations, Origin: o.origin()}, pod)
+		c, err := config.New(
+			config.Meta{Key: k, Labels: pod.Labels, Annotations: pod.Annotations, Origin: o.origin()},
+			pod,
+		)
 		if err == nil && r.byKey[k] == nil {
 			r.templates = append(r.templates, c)
 		}

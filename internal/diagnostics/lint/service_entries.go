@@ -26,7 +26,12 @@ func (r *analysisRun) checkEntryAddresses() {
 		}
 		for i, p := range spec.GetPorts() {
 			if p.GetProtocol() == "" || strings.EqualFold(p.GetProtocol(), "TCP") {
-				r.report(code.ServiceEntryAddressesRequired, o, fmt.Sprintf("spec.ports[%d]", i), "is a TCP port, and spec.addresses is empty")
+				r.report(
+					code.ServiceEntryAddressesRequired,
+					o,
+					fmt.Sprintf("spec.ports[%d]", i),
+					"is a TCP port, and spec.addresses is empty",
+				)
 			}
 		}
 	}
@@ -52,11 +57,19 @@ func (r *analysisRun) checkEntryProtocols() {
 				at := endpoint{host, p.GetNumber()}
 				now := use{o, spec, strings.ToUpper(p.GetProtocol()), fmt.Sprintf("spec.ports[%d].protocol", i)}
 				for _, other := range uses[at] {
-					if other.object != o && other.protocol != now.protocol && shareNamespace(other.object, other.spec.GetExportTo(), o, spec.GetExportTo()) {
+					if other.object != o && other.protocol != now.protocol &&
+						shareNamespace(other.object, other.spec.GetExportTo(), o, spec.GetExportTo()) {
 						r.addProblem(config.Problem{
 							Code: code.ConflictingServiceEntryProtocol, Key: o.key, Origin: o.origin(), Field: now.field, Severity: config.Warning, Conflict: other.object.key,
-							Reason: fmt.Sprintf("host %s has port %d with the protocol %s here, and %s in ServiceEntry %s/%s",
-								host, p.GetNumber(), now.protocol, other.protocol, other.object.key.Namespace, other.object.key.Name),
+							Reason: fmt.Sprintf(
+								"host %s has port %d with the protocol %s here, and %s in ServiceEntry %s/%s",
+								host,
+								p.GetNumber(),
+								now.protocol,
+								other.protocol,
+								other.object.key.Namespace,
+								other.object.key.Name,
+							),
 						})
 					}
 				}
@@ -82,7 +95,8 @@ func shareNamespace(a *object, exportA []string, b *object, exportB []string) bo
 	}
 	of, other := visible(a, exportA), visible(b, exportB)
 	return slices.ContainsFunc(of, func(n string) bool {
-		return n != "~" && slices.ContainsFunc(other, func(m string) bool { return m != "~" && (n == m || n == "*" || m == "*") })
+		return n != "~" &&
+			slices.ContainsFunc(other, func(m string) bool { return m != "~" && (n == m || n == "*" || m == "*") })
 	})
 }
 
@@ -91,18 +105,31 @@ func shareNamespace(a *object, exportA []string, b *object, exportB []string) bo
 func (r *analysisRun) checkServerVerification() {
 	for o, spec := range specsOf[*networking.DestinationRule](r, api.DestinationRule) {
 		unverified := func(t *networking.ClientTLSSettings) bool {
-			originates := t.GetMode() == networking.ClientTLSSettings_SIMPLE || t.GetMode() == networking.ClientTLSSettings_MUTUAL
+			originates := t.GetMode() == networking.ClientTLSSettings_SIMPLE ||
+				t.GetMode() == networking.ClientTLSSettings_MUTUAL
 			return t != nil && originates && t.GetCaCertificates() == "" && !t.GetInsecureSkipVerify().GetValue() &&
 				(t.GetCredentialName() == "" || spec.GetWorkloadSelector() == nil)
 		}
 		const reason = "originates TLS without certificates to verify the server of %s against"
 		p := spec.GetTrafficPolicy()
 		if unverified(p.GetTls()) {
-			r.report(code.NoServerCertificateVerificationDestinationLevel, o, "spec.trafficPolicy.tls", reason, spec.GetHost())
+			r.report(
+				code.NoServerCertificateVerificationDestinationLevel,
+				o,
+				"spec.trafficPolicy.tls",
+				reason,
+				spec.GetHost(),
+			)
 		}
 		for i, port := range p.GetPortLevelSettings() {
 			if unverified(port.GetTls()) {
-				r.report(code.NoServerCertificateVerificationPortLevel, o, fmt.Sprintf("spec.trafficPolicy.portLevelSettings[%d].tls", i), reason, spec.GetHost())
+				r.report(
+					code.NoServerCertificateVerificationPortLevel,
+					o,
+					fmt.Sprintf("spec.trafficPolicy.portLevelSettings[%d].tls", i),
+					reason,
+					spec.GetHost(),
+				)
 			}
 		}
 	}

@@ -55,7 +55,8 @@ func (r *analysisRun) isSystemNamespace(name string) bool {
 func (r *analysisRun) checkPortNames() {
 	for _, o := range r.ofKind(api.Service) {
 		if slices.Contains(controlPlaneNames(), o.meta.Labels["app"]) || slices.Contains(controlPlaneNames(), o.meta.Labels["istio"]) ||
-			o.meta.Labels["release"] == "istio" || r.isSystemNamespace(o.key.Namespace) || strings.HasPrefix(o.meta.Labels[label.GatewayManaged.Name], "istio.io") {
+			o.meta.Labels["release"] == "istio" || r.isSystemNamespace(o.key.Namespace) ||
+			strings.HasPrefix(o.meta.Labels[label.GatewayManaged.Name], "istio.io") {
 			continue
 		}
 		spec := decodeAs[corev1.Service](o).Spec
@@ -63,9 +64,22 @@ func (r *analysisRun) checkPortNames() {
 			field := fmt.Sprintf("spec.ports[%d].name", i)
 			switch external := spec.Type == corev1.ServiceTypeExternalName; {
 			case external && (p.Name == "tcp" || !declaresProtocol(p)):
-				r.report(code.ExternalNameServiceTypeInvalidPortName, o, field, "%q declares no HTTP or TLS protocol, in a Service of type ExternalName", p.Name)
+				r.report(
+					code.ExternalNameServiceTypeInvalidPortName,
+					o,
+					field,
+					"%q declares no HTTP or TLS protocol, in a Service of type ExternalName",
+					p.Name,
+				)
 			case !external && !declaresProtocol(p):
-				r.report(code.PortNameIsNotUnderNamingConvention, o, field, "%q of port %d does not begin with a protocol, and appProtocol is not set", p.Name, p.Port)
+				r.report(
+					code.PortNameIsNotUnderNamingConvention,
+					o,
+					field,
+					"%q of port %d does not begin with a protocol, and appProtocol is not set",
+					p.Name,
+					p.Port,
+				)
 			}
 		}
 	}
@@ -108,9 +122,19 @@ func (r *analysisRun) checkConditions() {
 			list = append(list, p.Conditions...)
 		}
 		for _, c := range list {
-			partial := o.key.Kind == api.AuthorizationPolicy && c.Type == "WaypointAccepted" && c.Reason == "PartiallyInvalid"
+			partial := o.key.Kind == api.AuthorizationPolicy && c.Type == "WaypointAccepted" &&
+				c.Reason == "PartiallyInvalid"
 			if partial || (c.Status == metav1.ConditionFalse && slices.Contains(types, c.Type)) {
-				r.report(code.NegativeConditionStatus, o, "status", "condition %s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+				r.report(
+					code.NegativeConditionStatus,
+					o,
+					"status",
+					"condition %s is %s: %s: %s",
+					c.Type,
+					c.Status,
+					c.Reason,
+					c.Message,
+				)
 			}
 		}
 	}

@@ -30,9 +30,23 @@ func (r *analysisRun) checkDestination(o *object, d *networking.Destination, fie
 	}
 	switch {
 	case known && !visible:
-		r.report(code.ReferencedResourceNotFound, o, field+".host", "service %q is not visible in namespace %s (exportTo)", host, o.key.Namespace)
+		r.report(
+			code.ReferencedResourceNotFound,
+			o,
+			field+".host",
+			"service %q is not visible in namespace %s (exportTo)",
+			host,
+			o.key.Namespace,
+		)
 	case known && ports > 1 && d.GetPort() == nil:
-		r.report(code.VirtualServiceDestinationPortSelectorRequired, o, field, "has no port, and %q has %d ports", host, ports)
+		r.report(
+			code.VirtualServiceDestinationPortSelectorRequired,
+			o,
+			field,
+			"has no port, and %q has %d ports",
+			host,
+			ports,
+		)
 	}
 }
 
@@ -42,7 +56,8 @@ func (r *analysisRun) isVisible(svc *mesh.Service, namespace string) bool {
 	if len(list) == 0 {
 		list = r.snapshot.Settings.Mesh.GetDefaultServiceExportTo()
 	}
-	return slices.Contains(list, "*") || slices.Contains(list, namespace) || (slices.Contains(list, ".") && svc.Namespace == namespace)
+	return slices.Contains(list, "*") || slices.Contains(list, namespace) ||
+		(slices.Contains(list, ".") && svc.Namespace == namespace)
 }
 
 // checkDestinations checks the destinations of all routes and mirrors of VirtualServices.
@@ -75,7 +90,8 @@ func (r *analysisRun) checkIngressSubsets() {
 	for o, spec := range specsOf[*networking.VirtualService](r, api.VirtualService) {
 		for _, route := range spec.GetHttp() {
 			for _, d := range route.GetRoute() {
-				if h := d.GetDestination().GetHost(); d.GetDestination().GetSubset() != "" && slices.Contains(spec.GetHosts(), h) {
+				if h := d.GetDestination().GetHost(); d.GetDestination().GetSubset() != "" &&
+					slices.Contains(spec.GetHosts(), h) {
 					subsets[h] = append(subsets[h], o)
 				}
 			}
@@ -89,8 +105,14 @@ func (r *analysisRun) checkIngressSubsets() {
 			for j, d := range route.GetRoute() {
 				for _, other := range subsets[d.GetDestination().GetHost()] {
 					if d.GetDestination().GetSubset() == "" && other != o {
-						r.report(code.IngressRouteRulesNotAffected, o, fmt.Sprintf("spec.http[%d].route[%d].destination", i, j),
-							"the subsets of VirtualService %s/%s do not apply at gateways", other.key.Namespace, other.key.Name)
+						r.report(
+							code.IngressRouteRulesNotAffected,
+							o,
+							fmt.Sprintf("spec.http[%d].route[%d].destination", i, j),
+							"the subsets of VirtualService %s/%s do not apply at gateways",
+							other.key.Namespace,
+							other.key.Name,
+						)
 					}
 				}
 			}
@@ -130,11 +152,21 @@ func (r *analysisRun) reportEqualMatches(o *object, protocol string, routes [][]
 			}
 			repeated++
 			if matches {
-				r.report(code.VirtualServiceIneffectiveMatch, o, fmt.Sprintf("spec.%s[%d].match[%d]", protocol, i, j), "an earlier route has the same match")
+				r.report(
+					code.VirtualServiceIneffectiveMatch,
+					o,
+					fmt.Sprintf("spec.%s[%d].match[%d]", protocol, i, j),
+					"an earlier route has the same match",
+				)
 			}
 		}
 		if repeated > 0 && repeated == len(route) {
-			r.report(code.VirtualServiceUnreachableRule, o, fmt.Sprintf("spec.%s[%d]", protocol, i), "is never reached: earlier routes have all of its matches")
+			r.report(
+				code.VirtualServiceUnreachableRule,
+				o,
+				fmt.Sprintf("spec.%s[%d]", protocol, i),
+				"is never reached: earlier routes have all of its matches",
+			)
 		}
 		earlier = append(earlier, route...)
 	}

@@ -101,8 +101,13 @@ func (r *analysisRun) reportOverlaps(list []injectionWebhook, revisions []string
 		}
 	}
 	for i, others := range overlaps {
-		r.report(code.InvalidWebhook, list[i].object, fmt.Sprintf("webhooks[%d]", list[i].index),
-			"selects pods that also %s selects: they may be injected twice", strings.Join(slices.Sorted(maps.Keys(others)), ", "))
+		r.report(
+			code.InvalidWebhook,
+			list[i].object,
+			fmt.Sprintf("webhooks[%d]", list[i].index),
+			"selects pods that also %s selects: they may be injected twice",
+			strings.Join(slices.Sorted(maps.Keys(others)), ", "),
+		)
 	}
 }
 
@@ -129,7 +134,8 @@ func labelCombinations(name string, values, revisions []string) []map[string]str
 // an IP address.
 func (r *analysisRun) checkExternalControlPlane() {
 	for _, o := range r.ofKind(mutatingWebhook, validatingWebhook) {
-		if !strings.HasPrefix(o.key.Name, injectorName) && !strings.HasPrefix(o.key.Name, "istio-validator") && o.key.Name != "istiod-default-validator" {
+		if !strings.HasPrefix(o.key.Name, injectorName) && !strings.HasPrefix(o.key.Name, "istio-validator") &&
+			o.key.Name != "istiod-default-validator" {
 			continue
 		}
 		hooks := decodeAs[struct {
@@ -154,7 +160,13 @@ func (r *analysisRun) checkWebhookAddress(o *object, field string, c admissionv1
 			return
 		}
 		if _, err := netip.ParseAddr(u.Hostname()); err == nil {
-			r.report(code.ExternalControlPlaneAddressIsNotAHostname, o, field+".url", "%s is an IP address", u.Hostname())
+			r.report(
+				code.ExternalControlPlaneAddressIsNotAHostname,
+				o,
+				field+".url",
+				"%s is an IP address",
+				u.Hostname(),
+			)
 		}
 	}
 }

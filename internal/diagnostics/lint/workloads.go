@@ -41,12 +41,24 @@ func (r *analysisRun) checkUsers() {
 	for _, o := range r.ofKind(api.Pod, deployment) {
 		spec, _, field := podSpec(o)
 		if c := spec.SecurityContext; c != nil && c.RunAsUser != nil && *c.RunAsUser == proxyUser {
-			r.report(code.InvalidApplicationUID, o, field+".securityContext.runAsUser", "%d is the user of the proxy", proxyUser)
+			r.report(
+				code.InvalidApplicationUID,
+				o,
+				field+".securityContext.runAsUser",
+				"%d is the user of the proxy",
+				proxyUser,
+			)
 		}
 		for i, c := range spec.Containers {
-			if c.Name != proxyContainer && c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil && *c.SecurityContext.RunAsUser == proxyUser {
-				r.report(code.InvalidApplicationUID, o, fmt.Sprintf("%s.containers[%d].securityContext.runAsUser", field, i),
-					"%d is the user of the proxy", proxyUser)
+			if c.Name != proxyContainer && c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil &&
+				*c.SecurityContext.RunAsUser == proxyUser {
+				r.report(
+					code.InvalidApplicationUID,
+					o,
+					fmt.Sprintf("%s.containers[%d].securityContext.runAsUser", field, i),
+					"%d is the user of the proxy",
+					proxyUser,
+				)
 			}
 		}
 	}
@@ -69,7 +81,8 @@ func (r *analysisRun) checkDeploymentServices() {
 		byPort, byTarget := map[int32][]portUse{}, map[string][]portUse{}
 		for _, svc := range r.ofKind(api.Service) {
 			spec := decodeAs[corev1.Service](svc).Spec
-			if svc.key.Namespace != o.key.Namespace || len(spec.Selector) == 0 || !labels.SelectorFromSet(spec.Selector).Matches(labels.Set(podLabels)) {
+			if svc.key.Namespace != o.key.Namespace || len(spec.Selector) == 0 ||
+				!labels.SelectorFromSet(spec.Selector).Matches(labels.Set(podLabels)) {
 				continue
 			}
 			for _, p := range spec.Ports {
@@ -90,8 +103,15 @@ func (r *analysisRun) reportPortUses(o *object, byPort map[int32][]portUse, byTa
 			protocols[string(u.port.Protocol)] = true
 		}
 		if len(protocols) > 1 {
-			r.report(code.DeploymentAssociatedToMultipleServices, o, "spec.selector", "Services %s use port %d with the protocols %s",
-				servicesOf(byPort[n]), n, strings.Join(slices.Sorted(maps.Keys(protocols)), ", "))
+			r.report(
+				code.DeploymentAssociatedToMultipleServices,
+				o,
+				"spec.selector",
+				"Services %s use port %d with the protocols %s",
+				servicesOf(byPort[n]),
+				n,
+				strings.Join(slices.Sorted(maps.Keys(protocols)), ", "),
+			)
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(byTarget)) {
@@ -104,8 +124,14 @@ func (r *analysisRun) reportPortUses(o *object, byPort map[int32][]portUse, byTa
 			names[u.service] = true
 		}
 		if len(ports) > 1 && len(names) > 1 {
-			r.report(code.DeploymentConflictingPorts, o, "spec.selector", "Services %s map different ports to the target port %s",
-				servicesOf(byTarget[target]), target)
+			r.report(
+				code.DeploymentConflictingPorts,
+				o,
+				"spec.selector",
+				"Services %s map different ports to the target port %s",
+				servicesOf(byTarget[target]),
+				target,
+			)
 		}
 	}
 }

@@ -119,7 +119,10 @@ func (p *planner) planHTTP(b servicePort) {
 		p.planAddress(forwarded, a)
 	}
 	p.addProblem(b.service.From, "spec.ports", fmt.Sprintf(
-		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread", b.port.Number, b.service.Host))
+		"port %d of %s is one of the proxy's own: connections to the service are forwarded unread",
+		b.port.Number,
+		b.service.Host,
+	))
 }
 
 // addRoutedAddresses adds a listener for each address of a service to whose port routes of the Gateway
@@ -373,7 +376,15 @@ func (p *planner) addProblem(key config.Key, field, reason string) {
 	if p.visited != nil || p.only != nil && !p.only[p.here] {
 		return
 	}
-	l := located{Problem: config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning}}
+	l := located{
+		Problem: config.Problem{
+			Code:     code.ListenerConflict,
+			Key:      key,
+			Field:    field,
+			Reason:   reason,
+			Severity: config.Warning,
+		},
+	}
 	if p.here != (listenAddress{}) {
 		l.listener = listenerName(p.here.address, p.here.port)
 	}

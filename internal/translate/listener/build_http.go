@@ -82,7 +82,10 @@ func setDestination() *corev3.TypedExtensionConfig {
 		Name: "envoy.http.early_header_mutation.header_mutation",
 		TypedConfig: resource.Pack(&earlyv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{{
 			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: mesh.DestinationHeader, Value: "%DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT%"},
+				Header: &corev3.HeaderValue{
+					Key:   mesh.DestinationHeader,
+					Value: "%DOWNSTREAM_LOCAL_ADDRESS_WITHOUT_PORT%",
+				},
 				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 			}},
 		}}}),

@@ -60,7 +60,13 @@ func (c *Conflict) problem(more int) config.Problem {
 			c.Winner.Host,
 		)
 	}
-	return config.Problem{Code: code.ListenerConflict, Key: c.object(), Field: field, Reason: reason, Severity: config.Warning}
+	return config.Problem{
+		Code:     code.ListenerConflict,
+		Key:      c.object(),
+		Field:    field,
+		Reason:   reason,
+		Severity: config.Warning,
+	}
 }
 
 // conflictProblems returns one Problem for all conflicts between the same two objects on a port,

@@ -96,7 +96,8 @@ func (g *Generator) Own(v *view.View) []*resource.Resource {
 // OwnTouched reports whether a change may alter the result of Own; s is the snapshot after the
 // change.
 func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
-	return v.IsInboundAffectedBy(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) || plugin.Touched(v, s, d)
+	return v.IsInboundAffectedBy(d) || g.telemetry.Touched(v, s, d) || g.policiesTouched(v, s, d) ||
+		plugin.Touched(v, s, d)
 }
 
 // Outbound returns the listeners for calls to services. It omits listeners whose name an inbound
@@ -128,7 +129,7 @@ func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 		switch k.Kind {
 		case api.DestinationRule: // see below
 		case api.VirtualService:
-			if old, now := v.Snapshot.Config(k), s.Config(k); v.Sidecar != nil || shapesListeners(old) || shapesListeners(now) {
+			if v.Sidecar != nil || shapesListeners(v.Snapshot.Config(k)) || shapesListeners(s.Config(k)) {
 				return true
 			}
 		default:

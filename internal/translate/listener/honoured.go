@@ -37,7 +37,10 @@ func sidecarFields() config.Fields {
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
+		found = append(
+			found,
+			config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning},
+		)
 	}
 	for i, l := range spec.GetIngress() {
 		captured := l.GetCaptureMode() != networking.CaptureMode_NONE
@@ -103,14 +106,19 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 		}
 		return ""
 	}
-	others := config.Fields(slices.DeleteFunc(config.LeafPaths(m), func(leaf string) bool { return reason(leaf) != "" }))
+	others := config.Fields(
+		slices.DeleteFunc(config.LeafPaths(m), func(leaf string) bool { return reason(leaf) != "" }),
+	)
 	found := others.Unhonoured(m)
 	for i := range found {
 		found[i].Field = strings.TrimPrefix(found[i].Field, "spec.")
 		found[i].Reason = reason(found[i].Field)
 	}
 	warn := func(field, reason string) {
-		found = append(found, config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning})
+		found = append(
+			found,
+			config.Problem{Code: code.FieldWithoutEffect, Field: field, Reason: reason, Severity: config.Warning},
+		)
 	}
 	found = append(found, connectionFaults(m)...)
 	if m.GetProxyListenPort() == m.GetProxyInboundListenPort() {

@@ -21,7 +21,10 @@ type inboundPlan struct {
 }
 
 func (p *inboundPlan) addProblem(key config.Key, field, reason string) {
-	p.problems = append(p.problems, config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning})
+	p.problems = append(
+		p.problems,
+		config.Problem{Code: code.ListenerConflict, Key: key, Field: field, Reason: reason, Severity: config.Warning},
+	)
 }
 
 // inboundPort is one port of the workload.

@@ -30,7 +30,10 @@ type peers struct {
 // peersOf returns the peers of a View. A proxy without credentials accepts every connection without
 // mutual TLS.
 func peersOf(v *view.View) peers {
-	p := peers{own: v.Key.ServerCredentials, modes: snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}}
+	p := peers{
+		own:   v.Key.ServerCredentials,
+		modes: snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE},
+	}
 	if p.own != (mesh.Credentials{}) {
 		p.modes = v.Key.PeerModes(v.Snapshot)
 		if !v.Settings.Features.AcceptAnyTrustDomain {

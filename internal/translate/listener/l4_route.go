@@ -67,7 +67,10 @@ func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	for _, i := range slices.Compact(places) {
 		out = append(out, r.list[i])
 	}
-	slices.SortStableFunc(out, func(a, b *snapshot.VirtualService) int { return cmp.Compare(precedenceOf(a), precedenceOf(b)) })
+	slices.SortStableFunc(
+		out,
+		func(a, b *snapshot.VirtualService) int { return cmp.Compare(precedenceOf(a), precedenceOf(b)) },
+	)
 	return out
 }
 

@@ -26,9 +26,11 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	}
 	if h.GetPreserveHttp1HeaderCase().GetValue() {
 		http1Options(m).HeaderKeyFormat = &corev3.Http1ProtocolOptions_HeaderKeyFormat{
-			HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_StatefulFormatter{StatefulFormatter: &corev3.TypedExtensionConfig{
-				Name: "preserve_case", TypedConfig: resource.Pack(new(preservecasev3.PreserveCaseFormatterConfig)),
-			}},
+			HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_StatefulFormatter{
+				StatefulFormatter: &corev3.TypedExtensionConfig{
+					Name: "preserve_case", TypedConfig: resource.Pack(new(preservecasev3.PreserveCaseFormatterConfig)),
+				},
+			},
 		}
 	}
 	b.applyServerHeader(m)

@@ -40,12 +40,20 @@ func (c *Converter) checkParameters(g *gateway) {
 		case ref.Group != "" || ref.Kind != "ConfigMap":
 			g.accepted.worse(verdict{
 				string(gatewayv1.GatewayReasonInvalidParameters),
-				fmt.Sprintf("spec.infrastructure.parametersRef: kind %q of group %q is not supported, only ConfigMap", ref.Kind, ref.Group),
+				fmt.Sprintf(
+					"spec.infrastructure.parametersRef: kind %q of group %q is not supported, only ConfigMap",
+					ref.Kind,
+					ref.Group,
+				),
 			})
 		case c.options.Deploys && c.objects.all[k] == nil:
 			g.accepted.worse(verdict{
 				string(gatewayv1.GatewayReasonInvalidParameters),
-				fmt.Sprintf("spec.infrastructure.parametersRef: ConfigMap %s does not exist in namespace %s", k.Name, k.Namespace),
+				fmt.Sprintf(
+					"spec.infrastructure.parametersRef: ConfigMap %s does not exist in namespace %s",
+					k.Name,
+					k.Namespace,
+				),
 			})
 		}
 	}

@@ -50,20 +50,30 @@ func (c *Converter) backend(
 		return c.hostBackend(field, ref, refs)
 	default:
 		return nil, verdict{
-			string(gatewayv1.RouteReasonInvalidKind), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, kind, group),
+			string(
+				gatewayv1.RouteReasonInvalidKind,
+			), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, kind, group),
 		}
 	}
 	*refs = append(*refs, k)
 	if !inMesh && !c.isGranted(route, k) {
 		return nil, verdict{
 			string(gatewayv1.RouteReasonRefNotPermitted),
-			fmt.Sprintf("%s: no ReferenceGrant in namespace %s allows the reference to %s %s", field, k.Namespace, k.Kind, k.Name),
+			fmt.Sprintf(
+				"%s: no ReferenceGrant in namespace %s allows the reference to %s %s",
+				field,
+				k.Namespace,
+				k.Kind,
+				k.Name,
+			),
 		}
 	}
 	hosts, exists := c.meshHosts(k)
 	if !exists || len(hosts) == 0 {
 		return nil, verdict{
-			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+			string(
+				gatewayv1.RouteReasonBackendNotFound,
+			), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
 		}
 	}
 	return c.portOf(field, k, string(hosts[0]), ref.Port, route.Kind == api.UDPRoute)
@@ -84,12 +94,16 @@ func (c *Converter) portOf(
 	number := uint32(*port) //nolint:gosec // validated by the API
 	if !c.hasPort(k, number) {
 		return nil, verdict{
-			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s.port: %s %s/%s has no port %d", field, k.Kind, k.Namespace, k.Name, number),
+			string(
+				gatewayv1.RouteReasonBackendNotFound,
+			), fmt.Sprintf("%s.port: %s %s/%s has no port %d", field, k.Kind, k.Namespace, k.Name, number),
 		}
 	}
 	if udp && !c.hasUDPPort(k, number) {
 		return nil, verdict{
-			string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s.port: port %d of %s %s/%s is not UDP", field, number, k.Kind, k.Namespace, k.Name),
+			string(
+				gatewayv1.RouteReasonBackendNotFound,
+			), fmt.Sprintf("%s.port: port %d of %s %s/%s is not UDP", field, number, k.Kind, k.Namespace, k.Name),
 		}
 	}
 	return &networking.Destination{Host: host, Port: &networking.PortSelector{Number: number}}, verdict{}
@@ -143,7 +157,10 @@ func (c *Converter) hostBackend(
 			return to, verdict{}
 		}
 	}
-	return nil, verdict{string(gatewayv1.RouteReasonBackendNotFound), fmt.Sprintf("%s: no service has the host %q", field, host)}
+	return nil, verdict{
+		string(gatewayv1.RouteReasonBackendNotFound),
+		fmt.Sprintf("%s: no service has the host %q", field, host),
+	}
 }
 
 // meshHosts returns the hosts of a Service, ServiceImport or ServiceEntry, and whether it exists.

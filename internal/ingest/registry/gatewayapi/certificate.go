@@ -145,7 +145,9 @@ func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k conf
 		k.Kind = api.Secret
 	case ref.Group != "" || ref.Kind != "ConfigMap":
 		return k, false, verdict{
-			string(gatewayv1.ListenerReasonInvalidCACertificateKind), fmt.Sprintf("kind %q is neither ConfigMap nor Secret", ref.Kind),
+			string(
+				gatewayv1.ListenerReasonInvalidCACertificateKind,
+			), fmt.Sprintf("kind %q is neither ConfigMap nor Secret", ref.Kind),
 		}
 	}
 	g.references = append(g.references, k)
@@ -157,7 +159,9 @@ func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k conf
 	}
 	if fault := c.authorityFault(k); fault != "" {
 		return k, true, verdict{
-			string(gatewayv1.ListenerReasonInvalidCACertificateRef), fmt.Sprintf("%s %s/%s %s", k.Kind, k.Namespace, k.Name, fault),
+			string(
+				gatewayv1.ListenerReasonInvalidCACertificateRef,
+			), fmt.Sprintf("%s %s/%s %s", k.Kind, k.Namespace, k.Name, fault),
 		}
 	}
 	return k, true, verdict{}
@@ -215,10 +219,17 @@ func (c *Converter) setClientCertificate(g *gateway) {
 	case !c.isGranted(gatewayKey(g.name), k):
 		g.backend = verdict{
 			string(gatewayv1.GatewayReasonRefNotPermitted),
-			fmt.Sprintf("spec.tls.backend.clientCertificateRef: no ReferenceGrant in %s allows the reference to Secret %s", k.Namespace, k.Name),
+			fmt.Sprintf(
+				"spec.tls.backend.clientCertificateRef: no ReferenceGrant in %s allows the reference to Secret %s",
+				k.Namespace,
+				k.Name,
+			),
 		}
 	case fault != "":
-		g.backend = verdict{invalid, fmt.Sprintf("spec.tls.backend.clientCertificateRef: Secret %s/%s %s", k.Namespace, k.Name, fault)}
+		g.backend = verdict{
+			invalid,
+			fmt.Sprintf("spec.tls.backend.clientCertificateRef: Secret %s/%s %s", k.Namespace, k.Name, fault),
+		}
 	default:
 		g.certificate = sdsName(k)
 	}

@@ -65,12 +65,20 @@ func (g *gateway) checkNames(o Options) {
 	case len(g.Name) > maxName:
 		g.deployable = verdict{
 			string(gatewayv1.GatewayReasonInvalid),
-			fmt.Sprintf("The name of the Gateway has more than %d characters, so it cannot be a label of its proxies", maxName),
+			fmt.Sprintf(
+				"The name of the Gateway has more than %d characters, so it cannot be a label of its proxies",
+				maxName,
+			),
 		}
 	case len(service) > maxName:
 		g.deployable = verdict{
 			string(gatewayv1.GatewayReasonInvalid),
-			fmt.Sprintf("The name %q of its Service has more than %d characters: set the annotation %s", service, maxName, nameOverride),
+			fmt.Sprintf(
+				"The name %q of its Service has more than %d characters: set the annotation %s",
+				service,
+				maxName,
+				nameOverride,
+			),
 		}
 	}
 }

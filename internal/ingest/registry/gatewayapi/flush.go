@@ -192,7 +192,11 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	}
 	c.pending.setStatus(k, c.gatewayStatus(g))
 	c.pending.deployments[k] = c.deployment(g)
-	out = c.emitted.problems.Emit(out, k, g.problems(k, g.object, g.accepted, g.deployable, g.backend, c.unusableAddress(g)))
+	out = c.emitted.problems.Emit(
+		out,
+		k,
+		g.problems(k, g.object, g.accepted, g.deployable, g.backend, c.unusableAddress(g)),
+	)
 	for _, s := range g.sets {
 		c.pending.setStatus(s.object.Key, c.listenerSetStatus(g, s))
 		out = c.emitted.problems.Emit(out, s.object.Key, g.problems(s.object.Key, s.object, s.accepted))

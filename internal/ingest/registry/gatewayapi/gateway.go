@@ -98,7 +98,10 @@ func (c *Converter) attachSets(g *gateway) {
 		}
 		spec := &config.Spec[*gatewayv1.ListenerSet](object).Spec
 		for i, e := range spec.Listeners {
-			g.listeners = append(g.listeners, c.newListener(g, object.Key, fmt.Sprintf("spec.listeners[%d]", i), gatewayv1.Listener(e)))
+			g.listeners = append(
+				g.listeners,
+				c.newListener(g, object.Key, fmt.Sprintf("spec.listeners[%d]", i), gatewayv1.Listener(e)),
+			)
 		}
 	}
 }
@@ -127,7 +130,8 @@ func (c *Converter) selectProxies(g *gateway) {
 		g.service = &manual
 		k := serviceKey(manual)
 		g.references = append(g.references, k)
-		if s := specOf[*corev1.Service](c.objects.all[k]); s != nil && len(s.Spec.Selector) > 0 && manual.Namespace == g.Namespace {
+		if s := specOf[*corev1.Service](c.objects.all[k]); s != nil && len(s.Spec.Selector) > 0 &&
+			manual.Namespace == g.Namespace {
 			g.selector = s.Spec.Selector
 		}
 		return

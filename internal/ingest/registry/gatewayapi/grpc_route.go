@@ -20,7 +20,10 @@ func (r *routeReader) readGRPCRoute(spec *gatewayv1.GRPCRouteSpec) {
 		}
 		x.filters = r.convertFilters(x.field, httpFilters(rule.Filters))
 		for _, b := range rule.BackendRefs {
-			x.backends = append(x.backends, gatewayv1.HTTPBackendRef{BackendRef: b.BackendRef, Filters: httpFilters(b.Filters)})
+			x.backends = append(
+				x.backends,
+				gatewayv1.HTTPBackendRef{BackendRef: b.BackendRef, Filters: httpFilters(b.Filters)},
+			)
 		}
 		matches := rule.Matches
 		if len(matches) == 0 {

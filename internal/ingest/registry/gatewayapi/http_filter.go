@@ -42,7 +42,9 @@ func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFil
 	}
 	if out.redirect != nil && out.rewrite != nil {
 		out.supported.worse(verdict{
-			string(gatewayv1.RouteReasonIncompatibleFilters), field + ".filters: RequestRedirect and URLRewrite exclude each other",
+			string(
+				gatewayv1.RouteReasonIncompatibleFilters,
+			), field + ".filters: RequestRedirect and URLRewrite exclude each other",
 		})
 	}
 	return out
@@ -71,9 +73,22 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 	case f.Type == gatewayv1.HTTPRouteFilterExtensionRef && f.ExtensionRef != nil:
 		out.resolved.worse(verdict{
 			string(gatewayv1.RouteReasonInvalidKind),
-			fmt.Sprintf("%s.extensionRef: kind %q of group %q is not a filter", at, f.ExtensionRef.Kind, f.ExtensionRef.Group),
+			fmt.Sprintf(
+				"%s.extensionRef: kind %q of group %q is not a filter",
+				at,
+				f.ExtensionRef.Kind,
+				f.ExtensionRef.Group,
+			),
 		})
-		out.supported.worse(unsupported("%s.type: filter %s (%s %q) is not supported", at, f.Type, f.ExtensionRef.Kind, f.ExtensionRef.Name))
+		out.supported.worse(
+			unsupported(
+				"%s.type: filter %s (%s %q) is not supported",
+				at,
+				f.Type,
+				f.ExtensionRef.Kind,
+				f.ExtensionRef.Name,
+			),
+		)
 	default:
 		out.supported.worse(unsupported("%s: filter %q is not supported", at, f.Type))
 	}
@@ -131,7 +146,10 @@ func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPReques
 		}
 		share = 100 * float64(m.Fraction.Numerator) / float64(of)
 	}
-	out.mirrors = append(out.mirrors, &networking.HTTPMirrorPolicy{Destination: to, Percentage: &networking.Percent{Value: share}})
+	out.mirrors = append(
+		out.mirrors,
+		&networking.HTTPMirrorPolicy{Destination: to, Percentage: &networking.Percent{Value: share}},
+	)
 }
 
 // newCORS converts a CORS filter. Credentials are not allowed by default.
@@ -174,7 +192,11 @@ func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m h
 
 // pathReplacement returns a regular expression and its substitution for a change of the path. The
 // verdict fails for a prefix replacement if m is not a prefix, and for unknown modifiers.
-func pathReplacement(p *gatewayv1.HTTPPathModifier, m httpMatch, field string) (pattern, replacement string, v verdict) {
+func pathReplacement(
+	p *gatewayv1.HTTPPathModifier,
+	m httpMatch,
+	field string,
+) (pattern, replacement string, v verdict) {
 	escaped := func(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
 	switch {
 	case p.Type == gatewayv1.FullPathHTTPPathModifier && p.ReplaceFullPath != nil:

@@ -65,7 +65,10 @@ type httpRule struct {
 func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	for i, rule := range spec.Rules {
 		x := httpRule{
-			field: fmt.Sprintf("spec.rules[%d]", i), name: ruleName(r.object, i, rule.Name), index: i, backends: rule.BackendRefs,
+			field: fmt.Sprintf(
+				"spec.rules[%d]",
+				i,
+			), name: ruleName(r.object, i, rule.Name), index: i, backends: rule.BackendRefs,
 			timeouts: rule.Timeouts, retry: rule.Retry, session: rule.SessionPersistence, failure: 500,
 		}
 		x.filters = r.convertFilters(x.field, rule.Filters)
@@ -93,8 +96,18 @@ func (r *routeReader) addRule(x httpRule) {
 	session, fault := r.newSession(&x, destinations)
 	x.verdict.worse(fault)
 	for j, m := range x.matches {
-		to := &networking.HTTPRoute{Name: x.name, Match: []*networking.HTTPMatchRequest{m.match}, Headers: x.filters.headers}
-		extra := config.HTTPExtension{Order: m.rank.text(r.object, x.index, j), PathElements: m.elements, CORS: x.filters.cors, Authorizer: x.filters.authorizer, Backends: backends}
+		to := &networking.HTTPRoute{
+			Name:    x.name,
+			Match:   []*networking.HTTPMatchRequest{m.match},
+			Headers: x.filters.headers,
+		}
+		extra := config.HTTPExtension{
+			Order:        m.rank.text(r.object, x.index, j),
+			PathElements: m.elements,
+			CORS:         x.filters.cors,
+			Authorizer:   x.filters.authorizer,
+			Backends:     backends,
+		}
 		v := x.verdict
 		if x.filters.redirect != nil {
 			v.worse(setRedirect(to, &extra, x.filters.redirect, m, x.field))
@@ -103,7 +116,11 @@ func (r *routeReader) addRule(x httpRule) {
 		}
 		x.verdict.worse(v)
 		if !v.ok() || x.filters.blocked {
-			to = &networking.HTTPRoute{Name: x.name, Match: to.Match, DirectResponse: &networking.HTTPDirectResponse{Status: x.failure}}
+			to = &networking.HTTPRoute{
+				Name:           x.name,
+				Match:          to.Match,
+				DirectResponse: &networking.HTTPDirectResponse{Status: x.failure},
+			}
 			extra = config.HTTPExtension{Order: extra.Order, PathElements: extra.PathElements}
 		}
 		if matchable.ok() {

@@ -44,11 +44,19 @@ func meshStatus(object *config.Config) (*Status, []config.Problem) {
 	var accepted verdict
 	var problems []config.Problem
 	if spec.ParametersRef != nil {
-		accepted = verdict{string(gatewayx.MeshReasonInvalidParameters), "spec.parametersRef: an XMesh has no parameters"}
+		accepted = verdict{
+			string(gatewayx.MeshReasonInvalidParameters),
+			"spec.parametersRef: an XMesh has no parameters",
+		}
 		problems = append(problems, newProblem(object, "", config.Error, accepted))
 	}
 	list := conditionList{generation: object.Generation}
-	list.add(string(gatewayx.MeshConditionAccepted), string(gatewayx.MeshReasonAccepted), "Handled by meshpilot", accepted)
+	list.add(
+		string(gatewayx.MeshConditionAccepted),
+		string(gatewayx.MeshReasonAccepted),
+		"Handled by meshpilot",
+		accepted,
+	)
 	s := &gatewayx.MeshStatus{Conditions: list.list}
 	for _, f := range meshFeatures() {
 		s.SupportedFeatures = append(s.SupportedFeatures, gatewayv1.SupportedFeature{Name: gatewayv1.FeatureName(f)})

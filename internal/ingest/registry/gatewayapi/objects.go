@@ -36,8 +36,20 @@ func (c *Converter) isInput(kind api.Kind) bool {
 		return c.options.Deploys
 	case api.InferencePool:
 		return c.options.InferencePools
-	case api.GatewayClass, api.KubernetesGateway, api.ListenerSet, api.ReferenceGrant, api.BackendTLSPolicy, api.XBackendTrafficPolicy,
-		api.XMesh, api.XBackend, api.Namespace, api.Service, api.ServiceEntry, api.ServiceImport, api.Secret, api.ConfigMap:
+	case api.GatewayClass,
+		api.KubernetesGateway,
+		api.ListenerSet,
+		api.ReferenceGrant,
+		api.BackendTLSPolicy,
+		api.XBackendTrafficPolicy,
+		api.XMesh,
+		api.XBackend,
+		api.Namespace,
+		api.Service,
+		api.ServiceEntry,
+		api.ServiceImport,
+		api.Secret,
+		api.ConfigMap:
 		return true
 	default:
 		return isRoute(kind)

@@ -33,8 +33,22 @@ func (p precedence) text(route *config.Config, rule, match int) string {
 		method = 0
 	}
 	const most = 99999
-	return fmt.Sprintf("%d %05d %d %03d %03d %020d %s/%s %03d %03d", p.path, most-min(p.length, most), method,
-		999-min(p.headers, 999), 999-min(p.query, 999), max(route.Created.Unix(), 0), route.Namespace, route.Name, rule, match)
+	return fmt.Sprintf(
+		"%d %05d %d %03d %03d %020d %s/%s %03d %03d",
+		p.path,
+		most-min(p.length, most),
+		method,
+		999-min(
+			p.headers,
+			999,
+		),
+		999-min(p.query, 999),
+		max(route.Created.Unix(), 0),
+		route.Namespace,
+		route.Name,
+		rule,
+		match,
+	)
 }
 
 // ruleName returns the name of a rule in routes, logs and explanations: "namespace.route.rule".

@@ -15,7 +15,14 @@ var fieldPath = regexp.MustCompile(`^[a-z][A-Za-z]*([.\[][A-Za-z0-9]+\]?)*$`)
 // part, or "" for the whole object. The message of a verdict can start with the path of a field and
 // ": ". The path starts at the object if it starts with "spec", and otherwise at the part.
 func newProblem(object *config.Config, part string, severity config.Severity, v verdict) config.Problem {
-	p := config.Problem{Code: code.RouteNotConverted, Key: object.Key, Field: part, Severity: severity, Origin: object.Origin, Reason: v.message}
+	p := config.Problem{
+		Code:     code.RouteNotConverted,
+		Key:      object.Key,
+		Field:    part,
+		Severity: severity,
+		Origin:   object.Origin,
+		Reason:   v.message,
+	}
 	if path, rest, found := strings.Cut(v.message, ": "); found && fieldPath.MatchString(path) {
 		p.Reason = rest
 		switch {

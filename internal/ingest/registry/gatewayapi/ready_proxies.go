@@ -21,7 +21,10 @@ func (c *Converter) proxiesReady(g *gateway) verdict {
 			return verdict{}
 		}
 	}
-	return verdict{string(gatewayv1.GatewayReasonNoResources), fmt.Sprintf("no proxy of Service %s is ready", g.service.Name)}
+	return verdict{
+		string(gatewayv1.GatewayReasonNoResources),
+		fmt.Sprintf("no proxy of Service %s is ready", g.service.Name),
+	}
 }
 
 // markSlice updates the index of EndpointSlices by Service. If the slice begins or ceases to have

@@ -155,8 +155,18 @@ func routeStatus(object *config.Config, attachments []*attachment, r *routeReade
 		list := conditionList{generation: object.Generation}
 		accepted := a.accepted
 		accepted.worse(r.rejected())
-		list.add(string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteReasonAccepted), "The route is accepted", accepted)
-		list.add(string(gatewayv1.RouteConditionResolvedRefs), string(gatewayv1.RouteReasonResolvedRefs), "All references are resolved", r.resolved)
+		list.add(
+			string(gatewayv1.RouteConditionAccepted),
+			string(gatewayv1.RouteReasonAccepted),
+			"The route is accepted",
+			accepted,
+		)
+		list.add(
+			string(gatewayv1.RouteConditionResolvedRefs),
+			string(gatewayv1.RouteReasonResolvedRefs),
+			"All references are resolved",
+			r.resolved,
+		)
 		if r.wrong > 0 && accepted.ok() {
 			list.set(string(gatewayv1.RouteConditionPartiallyInvalid), metav1.ConditionTrue, r.supported.reason,
 				"Requests of a rule are answered with an error: "+r.supported.message)
@@ -212,7 +222,12 @@ func (c *Converter) virtualServices(
 // meshVirtualService returns the VirtualService of a route for callers of a Service or ServiceEntry.
 // A route of the parent's namespace applies to all callers, a route of another namespace only to
 // those of its own.
-func (c *Converter) meshVirtualService(object *config.Config, a *attachment, r *routeReader, name string) *config.Config {
+func (c *Converter) meshVirtualService(
+	object *config.Config,
+	a *attachment,
+	r *routeReader,
+	name string,
+) *config.Config {
 	vs := &networking.VirtualService{Gateways: []string{"mesh"}, ExportTo: []string{"*"}}
 	if object.Namespace != a.parent.Namespace {
 		vs.ExportTo = []string{"."}

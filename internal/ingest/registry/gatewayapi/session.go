@@ -23,7 +23,10 @@ var validToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // newSession converts the session persistence of a rule with these destinations. It returns nil if
 // the rule has none or it is not supported.
-func (r *routeReader) newSession(x *httpRule, to []*networking.HTTPRouteDestination) (*config.SessionPersistence, verdict) {
+func (r *routeReader) newSession(
+	x *httpRule,
+	to []*networking.HTTPRouteDestination,
+) (*config.SessionPersistence, verdict) {
 	in := x.session
 	if in == nil {
 		return nil, verdict{}
@@ -51,7 +54,10 @@ func (r *routeReader) newSession(x *httpRule, to []*networking.HTTPRouteDestinat
 	case kind == gatewayv1.HeaderBasedSessionPersistence:
 		return &config.SessionPersistence{Header: name}, verdict{}
 	case len(to) > 1 && usesCookies(x.matches, to):
-		return nil, unsupported("%s: is not supported for several backends if matches or filters of backends name cookies", field)
+		return nil, unsupported(
+			"%s: is not supported for several backends if matches or filters of backends name cookies",
+			field,
+		)
 	case kind != gatewayv1.CookieBasedSessionPersistence:
 		return nil, unsupported("%s.type: %q is not supported", field, kind)
 	case !permanent && in.AbsoluteTimeout != nil:

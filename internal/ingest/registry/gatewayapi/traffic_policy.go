@@ -54,7 +54,11 @@ func readTrafficPolicy(object *config.Config) trafficPolicy {
 	if in == nil {
 		return out
 	}
-	out.budget = &config.RetryBudget{Percent: defaultBudgetPercent, Interval: defaultBudgetInterval, MinConcurrency: defaultMinRetries}
+	out.budget = &config.RetryBudget{
+		Percent:        defaultBudgetPercent,
+		Interval:       defaultBudgetInterval,
+		MinConcurrency: defaultMinRetries,
+	}
 	if in.Budget != nil {
 		if in.Budget.Percent != nil {
 			out.budget.Percent = float64(*in.Budget.Percent)
@@ -71,7 +75,8 @@ func readTrafficPolicy(object *config.Config) trafficPolicy {
 	out.setDuration(&interval, "spec.retryConstraint.minRetryRate.interval", in.MinRetryRate.Interval)
 	if interval != minRetryInterval {
 		out.ignored = append(out.ignored, unsupported(
-			"spec.retryConstraint.minRetryRate.interval: has no effect: count is the number of retries that may be active at once"))
+			"spec.retryConstraint.minRetryRate.interval: has no effect: count is the number of retries that may be active at once",
+		))
 	}
 	return out
 }
@@ -144,7 +149,12 @@ func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch 
 		accepted := read.accepted
 		accepted.worse(target)
 		list := conditionList{generation: object.Generation}
-		list.add(string(gatewayv1.PolicyConditionAccepted), string(gatewayv1.PolicyReasonAccepted), "The policy is accepted", accepted)
+		list.add(
+			string(gatewayv1.PolicyConditionAccepted),
+			string(gatewayv1.PolicyReasonAccepted),
+			"The policy is accepted",
+			accepted,
+		)
 		if i < maxAncestors {
 			s.Ancestors = append(s.Ancestors, gatewayv1.PolicyAncestorStatus{
 				AncestorRef:    gatewayv1.ParentReference{Group: &t.Group, Kind: &t.Kind, Name: t.Name},
@@ -158,20 +168,31 @@ func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch 
 
 // trafficTargetVerdict returns a failed verdict if a target of a policy does not exist, or if an older
 // policy has it too.
-func (c *Converter) trafficTargetVerdict(object *config.Config, field string, t gatewayx.LocalPolicyTargetReference) verdict {
+func (c *Converter) trafficTargetVerdict(
+	object *config.Config,
+	field string,
+	t gatewayx.LocalPolicyTargetReference,
+) verdict {
 	k, ok := trafficTarget(object.Namespace, t)
 	if !ok {
 		return verdict{
-			string(gatewayv1.PolicyReasonTargetNotFound), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, t.Kind, t.Group),
+			string(
+				gatewayv1.PolicyReasonTargetNotFound,
+			), fmt.Sprintf("%s: kind %q of group %q is not a backend", field, t.Kind, t.Group),
 		}
 	}
 	if _, exists := c.meshHosts(k); !exists {
 		return verdict{
-			string(gatewayv1.PolicyReasonTargetNotFound), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
+			string(
+				gatewayv1.PolicyReasonTargetNotFound,
+			), fmt.Sprintf("%s: %s %s/%s does not exist", field, k.Kind, k.Namespace, k.Name),
 		}
 	}
 	if first := c.policiesOf(api.XBackendTrafficPolicy, k)[0]; first != object {
-		return verdict{string(gatewayv1.PolicyReasonConflicted), fmt.Sprintf("%s: %s is older and targets %s too", field, first.Key, k)}
+		return verdict{
+			string(gatewayv1.PolicyReasonConflicted),
+			fmt.Sprintf("%s: %s is older and targets %s too", field, first.Key, k),
+		}
 	}
 	return verdict{}
 }
