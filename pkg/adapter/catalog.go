@@ -1,0 +1,160 @@
+package adapter
+
+import (
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	mcp "istio.io/api/mcp/v1alpha1"
+)
+
+// resource is an encoded ServiceEntry.
+type resource struct {
+	name    string // "namespace/name"
+	version string // a hash of the content, equal after a restart
+	body    *anypb.Any
+}
+
+// catalog holds the ServiceEntries that are served. It is safe for concurrent use.
+type catalog struct {
+	platform string
+	log      *slog.Logger
+
+	mu        sync.Mutex
+	resources map[string]*resource // replaced, never changed
+	version   uint64
+	synced    bool
+	changed   chan struct{} // closed at the next change
+
+	requests, rejects prometheus.Counter
+}
+
+func newCatalog(platform string, log *slog.Logger) *catalog {
+	return &catalog{
+		platform: platform, log: log, resources: map[string]*resource{}, changed: make(chan struct{}),
+		requests: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "adapter_xds_responses_total", Help: "Responses sent to control planes.",
+		}),
+		rejects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "adapter_xds_rejects_total", Help: "Responses that control planes rejected.",
+		}),
+	}
+}
+
+// apply applies a change of the platform. A service that cannot be converted keeps its last entry,
+// and the problem is logged.
+func (c *catalog) apply(change Change) {
+	for k, err := range change.Problems {
+		if err != nil {
+			c.log.Warn("the platform reports a problem", "service", k.String(), "problem", err)
+		}
+	}
+	if len(change.Set)+len(change.Deleted) == 0 && !change.Synced {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := maps.Clone(c.resources)
+	for _, k := range change.Deleted {
+		delete(next, k.Namespace+"/"+EntryName(c.platform, k.Name))
+	}
+	for _, s := range change.Set {
+		r, problems := newResource(c.platform, s)
+		for _, p := range problems {
+			c.log.Warn("a part of a service is not used", "service", s.String(), "problem", p, "refused", r == nil)
+		}
+		if r != nil {
+			next[r.name] = r
+		}
+	}
+	c.resources = next
+	c.version++
+	c.synced = c.synced || change.Synced
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// state returns the resources, their version, and a channel that is closed at the next change. ready
+// is false until the platform has reported everything once.
+func (c *catalog) state() (resources map[string]*resource, version uint64, changed <-chan struct{}, ready bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resources, c.version, c.changed, c.synced
+}
+
+// newResource encodes a service. It returns nil if the service cannot be used.
+func newResource(platform string, s Service) (*resource, []FieldError) {
+	e, problems := NewEntry(platform, s)
+	if e.Spec == nil {
+		return nil, problems
+	}
+	options := proto.MarshalOptions{Deterministic: true}
+	spec, err := options.Marshal(e.Spec)
+	if err != nil {
+		return nil, append(problems, FieldError{"spec", err.Error()})
+	}
+	name := e.Namespace + "/" + e.Name
+	wrapper := &mcp.Resource{
+		Metadata: &mcp.Metadata{Name: name, Labels: e.Labels, Annotations: e.Annotations},
+		Body:     &anypb.Any{TypeUrl: "type.googleapis.com/" + string(e.Spec.ProtoReflect().Descriptor().FullName()), Value: spec},
+	}
+	if !e.Created.IsZero() {
+		wrapper.Metadata.CreateTime = timestamppb.New(e.Created)
+	}
+	encoded, err := options.Marshal(wrapper)
+	if err != nil {
+		return nil, append(problems, FieldError{"", err.Error()})
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write(encoded)
+	return &resource{
+		name: name, version: strconv.FormatUint(hash.Sum64(), 16),
+		body: &anypb.Any{TypeUrl: "type.googleapis.com/" + string(wrapper.ProtoReflect().Descriptor().FullName()), Value: encoded},
+	}, problems
+}
+
+// newMetricsHandler returns the handler of /metrics and /ready. An adapter is ready once the platform
+// has reported everything.
+func newMetricsHandler(platform string, f *Follower, c *catalog) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c.requests, c.rejects)
+	for _, g := range []struct {
+		name, help string
+		value      func(Status) float64
+	}{
+		{"adapter_services", "Services in use.", func(s Status) float64 { return float64(s.Services) }},
+		{"adapter_instances", "Instances in use.", func(s Status) float64 { return float64(s.Instances) }},
+		{"adapter_held_instances", "Instances in use that the platform does not list.", func(s Status) float64 { return float64(s.Held) }},
+		{"adapter_problems", "Services with a problem, and 1 for the platform.", func(s Status) float64 { return float64(s.Problems) }},
+		{"adapter_watch_failures", "How often watching the platform failed.", func(s Status) float64 { return float64(s.Failures) }},
+		{"adapter_synced", "1 while the platform can be read.", func(s Status) float64 {
+			if s.Synced {
+				return 1
+			}
+			return 0
+		}},
+	} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: g.name, Help: g.help, ConstLabels: prometheus.Labels{"platform": platform},
+		}, func() float64 { return g.value(f.Status()) }))
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if _, _, _, ready := c.state(); !ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, f.Status().Error)
+		}
+	})
+	return mux
+}

@@ -1,0 +1,218 @@
+package adapter
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// xdsServer serves a catalog as configuration over xDS, in both variants of the protocol. Types other
+// than ServiceEntry have no resources: clients wait for an answer of each type.
+type xdsServer struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	catalog  *catalog
+	log      *slog.Logger
+	stopping <-chan struct{}
+}
+
+// isServiceEntry reports whether a type URL is that of ServiceEntries, in any version.
+func isServiceEntry(typeURL string) bool {
+	return strings.HasPrefix(typeURL, "networking.istio.io/") && strings.HasSuffix(typeURL, "/ServiceEntry")
+}
+
+// maxTypes limits the types that one stream may subscribe to, of which there are about 20.
+const maxTypes = 100
+
+// receiveAll passes the messages of a stream to the channel until the stream ends.
+func receiveAll[T any](ctx context.Context, receive func() (T, error), requests chan<- T) error {
+	for {
+		r, err := receive()
+		if err != nil {
+			return err
+		}
+		select {
+		case requests <- r:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// StreamAggregatedResources serves the state-of-the-world variant.
+func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	requests, ended := make(chan *discoveryv3.DiscoveryRequest), make(chan error, 1)
+	go func() { ended <- receiveAll(s.Context(), s.Recv, requests) }()
+	subscribed := map[string]*sotwType{}
+	for {
+		resources, version, changed, ready := x.catalog.state()
+		for _, typeURL := range slices.Sorted(maps.Keys(subscribed)) {
+			if err := x.sendFull(s, typeURL, subscribed[typeURL], resources, version, ready); err != nil {
+				return err
+			}
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-x.stopping:
+			return nil
+		case <-changed:
+		case r := <-requests:
+			t := subscribed[r.GetTypeUrl()]
+			switch {
+			case t == nil && len(subscribed) < maxTypes:
+				subscribed[r.GetTypeUrl()] = &sotwType{names: r.GetResourceNames(), due: true}
+			case t == nil || r.GetResponseNonce() != t.nonce:
+			case r.GetErrorDetail() != nil:
+				x.logReject(r.GetTypeUrl(), r.GetErrorDetail().GetMessage())
+			case !slices.Equal(t.names, r.GetResourceNames()):
+				t.names, t.due = r.GetResourceNames(), true
+			}
+		}
+	}
+}
+
+// sotwType is a subscription of a state-of-the-world stream.
+type sotwType struct {
+	names   []string // if empty, all
+	due     bool     // an answer is owed whatever the version
+	version uint64   // sent last
+	nonce   string
+	sent    int
+}
+
+// sendFull sends the resources of a type if they changed since the last response or if an answer is
+// owed. ServiceEntries are not sent before the catalog is ready.
+func (x *xdsServer) sendFull(
+	s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer,
+	typeURL string, t *sotwType, resources map[string]*resource, version uint64, ready bool,
+) error {
+	entries := isServiceEntry(typeURL)
+	if entries && (!ready || !t.due && t.version == version) || !entries && !t.due {
+		return nil
+	}
+	var list []*anypb.Any
+	if entries {
+		for _, name := range slices.Sorted(maps.Keys(resources)) {
+			if isWanted(t.names, name) {
+				list = append(list, resources[name].body)
+			}
+		}
+	}
+	t.sent++
+	t.due, t.version, t.nonce = false, version, strconv.Itoa(t.sent)
+	x.catalog.requests.Inc()
+	return s.Send(&discoveryv3.DiscoveryResponse{
+		TypeUrl: typeURL, VersionInfo: strconv.FormatUint(version, 10), Nonce: t.nonce, Resources: list,
+	})
+}
+
+// isWanted reports whether a subscription to names includes a resource. No name, or "*", is all.
+func isWanted(names []string, name string) bool {
+	return len(names) == 0 || slices.Contains(names, name) || slices.Contains(names, "*")
+}
+
+// DeltaAggregatedResources serves the incremental variant.
+func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	requests, ended := make(chan *discoveryv3.DeltaDiscoveryRequest), make(chan error, 1)
+	go func() { ended <- receiveAll(s.Context(), s.Recv, requests) }()
+	subscribed := map[string]*deltaType{}
+	for {
+		resources, version, changed, ready := x.catalog.state()
+		for _, typeURL := range slices.Sorted(maps.Keys(subscribed)) {
+			if err := x.sendChanges(s, typeURL, subscribed[typeURL], resources, version, ready); err != nil {
+				return err
+			}
+		}
+		select {
+		case err := <-ended:
+			return err
+		case <-x.stopping:
+			return nil
+		case <-changed:
+		case r := <-requests:
+			t := subscribed[r.GetTypeUrl()]
+			switch {
+			case t == nil && len(subscribed) < maxTypes:
+				t = &deltaType{has: r.GetInitialResourceVersions(), due: true, names: r.GetResourceNamesSubscribe()}
+				if t.has == nil {
+					t.has = map[string]string{}
+				}
+				subscribed[r.GetTypeUrl()] = t
+			case t == nil:
+			default:
+				if r.GetErrorDetail() != nil {
+					x.logReject(r.GetTypeUrl(), r.GetErrorDetail().GetMessage())
+				}
+				t.changeNames(r)
+			}
+		}
+	}
+}
+
+// deltaType is a subscription of an incremental stream.
+type deltaType struct {
+	names   []string          // if empty, all
+	has     map[string]string // the versions that the client has
+	due     bool              // an answer is owed, even if it is empty
+	version uint64
+	sent    int
+}
+
+// changeNames applies a request that adds or removes names. A name that is added is sent again.
+func (t *deltaType) changeNames(r *discoveryv3.DeltaDiscoveryRequest) {
+	for _, name := range r.GetResourceNamesUnsubscribe() {
+		t.names = slices.DeleteFunc(slices.Clone(t.names), func(n string) bool { return n == name })
+		delete(t.has, name)
+	}
+	for _, name := range r.GetResourceNamesSubscribe() {
+		if !slices.Contains(t.names, name) {
+			t.names = append(slices.Clip(t.names), name)
+		}
+		delete(t.has, name)
+		t.due = true
+	}
+}
+
+// sendChanges sends the difference between the resources and what the client has.
+func (x *xdsServer) sendChanges(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+	typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool,
+) error {
+	response := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, SystemVersionInfo: strconv.FormatUint(version, 10)}
+	if isServiceEntry(typeURL) {
+		if !ready || !t.due && t.version == version {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(resources)) {
+			if r := resources[name]; t.has[name] != r.version && isWanted(t.names, name) {
+				t.has[name] = r.version
+				response.Resources = append(response.Resources, &discoveryv3.Resource{Name: name, Version: r.version, Resource: r.body})
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(t.has)) {
+			if resources[name] == nil {
+				delete(t.has, name)
+				response.RemovedResources = append(response.RemovedResources, name)
+			}
+		}
+	}
+	t.version = version
+	if !t.due && len(response.Resources)+len(response.RemovedResources) == 0 {
+		return nil
+	}
+	t.sent++
+	t.due, response.Nonce = false, strconv.Itoa(t.sent)
+	x.catalog.requests.Inc()
+	return s.Send(response)
+}
+
+func (x *xdsServer) logReject(typeURL, reason string) {
+	x.catalog.rejects.Inc()
+	x.log.Warn("a control plane rejected a response", "type", typeURL, "reason", reason)
+}
