@@ -17,7 +17,7 @@ import (
 func (a *pageClient) explainCommand() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
-		Use:   "explain NAME[.NAMESPACE] URL",
+		Use:   "explain NAME[.NAMESPACE] URL | STATUS,FLAG",
 		Short: "Explain where a proxy sends a call, and which objects decide it",
 		Long: "explain follows a call through the configuration that a proxy was sent, and names the objects that decide each step.\n" +
 			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.\n\n" +
@@ -25,12 +25,18 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			"Envoy answers \"RBAC: access denied\", its access log has the details (%RESPONSE_CODE_DETAILS%) with which this command\n" +
 			"ends too: rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop,\n" +
 			"which denies the call; with [none], ALLOW policies exist and none of them matches.\n\n" +
-			"The response flags of a call that the proxy answers or closes are those of its access log (%RESPONSE_FLAGS%).",
+			"The response flags of a call that the proxy answers or closes are those of its access log (%RESPONSE_FLAGS%).\n\n" +
+			"With one argument, the status and flags of an access log, it describes what the flags mean and what to look at, without\n" +
+			"a control plane. A status alone selects the flags with which it is usual.",
 		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason' --both\n" +
 			"  pilotctl explain reviews-v1.default http://reviews:9080/reviews/0 --principal default/bookinfo-productpage\n" +
-			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers",
-		Args: cobra.ExactArgs(2),
+			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers\n" +
+			"  pilotctl explain 503,UF",
+		Args: cobra.RangeArgs(1, 2), //nolint:mnd // see Use
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return a.explainFlags(c, args[0])
+			}
 			query, err := q.queryValues(a.proxyName(args[0]), args[1])
 			if err != nil {
 				return err
@@ -48,6 +54,23 @@ func (a *pageClient) explainCommand() *cobra.Command {
 	}
 	q.addFlags(c.Flags())
 	return c
+}
+
+// explainFlags prints what the response flags of an access log mean.
+func (a *pageClient) explainFlags(c *cobra.Command, text string) error {
+	list, err := explain.FindResponseFlags(text)
+	if err != nil {
+		return fmt.Errorf("explain %q (a call needs a proxy and a URL): %w", text, err)
+	}
+	if !a.isTable() {
+		return a.printAnswer(c, answer{whole: list})
+	}
+	for _, f := range list {
+		if _, err := fmt.Fprint(c.OutOrStdout(), f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // callQuestion is the call that the flags describe.

@@ -18,6 +18,7 @@ func TestReference(t *testing.T) {
 	const path = "../../../docs/PILOTCTL.md"
 	want := Reference(New(), map[string]string{
 		"pilotctl diff":     diffSession(t),
+		"pilotctl explain":  flagSession(t),
 		"pilotctl analyze":  lintSession(t, "analyze", "web.yaml"),
 		"pilotctl validate": lintSession(t, "validate", "-f", "web.yaml"),
 	})
@@ -33,6 +34,19 @@ func TestReference(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("docs/PILOTCTL.md differs (-want +got; go test -update rewrites it):\n%s", diff)
 	}
+}
+
+// flagSession returns the description of a response flag.
+func flagSession(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	c := New()
+	c.SetOut(&out)
+	c.SetArgs([]string{"explain", "503,UF"})
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	return "$ pilotctl explain 503,UF\n" + out.String()
 }
 
 // diffSession returns a comparison with Bookinfo, of which v1 of reviews gets all requests, with its

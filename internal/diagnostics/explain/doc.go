@@ -41,6 +41,7 @@
 //	load.go dynamic.go         load balancing and dynamic clusters
 //	object.go rule.go          the source objects of a decision, and the rules in them
 //	text.go                    text output
+//	response_flag.go           what response flags mean; response_flag_local.go those of the proxy itself
 //
 // Start reading with [Explain] in explain.go and [Path] in path.go.
 package explain
