@@ -51,6 +51,7 @@ func (p *Pages) explainPage(q question) (answer, error) {
 		return answer{}, err
 	}
 	path.Notes = append(p.hostNotes(q, call, c.Proxy), p.routeNotes(call, path)...)
+	path.Notes = append(path.Notes, p.precedenceNotes(q, call, c.Proxy, path)...)
 	if q.Has("both") {
 		if path.Callee, err = p.explainCallee(q, c.Proxy, path); err != nil {
 			return answer{}, err

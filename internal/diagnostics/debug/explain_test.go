@@ -38,6 +38,22 @@ spec:
     directResponse: {status: 418}
   - route: [{destination: {host: reviews}}]
 ---
+kind: VirtualService
+metadata: {name: second, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z"}
+spec: {hosts: [reviews.shop.svc.cluster.local], http: [{directResponse: {status: 500}}]}
+---
+kind: VirtualService
+metadata: {name: all, namespace: shop}
+spec: {hosts: ["*.shop.svc.cluster.local"], http: [{directResponse: {status: 500}}]}
+---
+kind: DestinationRule
+metadata: {name: reviews, namespace: shop}
+spec: {host: reviews, trafficPolicy: {connectionPool: {tcp: {maxConnections: 10}}}}
+---
+kind: DestinationRule
+metadata: {name: subsets, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z"}
+spec: {host: reviews, subsets: [{name: v1, labels: {version: v1}}]}
+---
 kind: Service
 metadata: {name: orders, namespace: shop}
 spec: {clusterIP: 10.96.0.2, ports: [{name: http, port: 9080}]}
@@ -121,6 +137,15 @@ func TestExplain(t *testing.T) {
 		{"url=http://reviews:9080/&header=end-user:%20jason", "VirtualService/shop/reviews spec.http[0].match[0]"},
 		{"url=http://reviews:9080/&header=end-user:%20jason", "=> 418"},
 		{"url=http://reviews:9080/&method=POST&protocol=h2c", "POST http://reviews:9080/"},
+		{
+			"url=http://reviews:9080/",
+			"note: not used: VirtualService/shop/second also has host reviews.shop.svc.cluster.local; VirtualService/shop/reviews takes precedence: it is older",
+		},
+		{
+			"url=http://reviews:9080/",
+			"note: not used: VirtualService/shop/all also has host *.shop.svc.cluster.local; VirtualService/shop/reviews takes precedence: its host ",
+		},
+		{"url=http://reviews:9080/", "note: merged for host reviews.shop.svc.cluster.local: DestinationRule/shop/reviews, DestinationRule/shop/subsets; "},
 		{"url=tcp://reviews:5432", "forwards bytes to outbound|5432||reviews.shop.svc.cluster.local"},
 		{"url=http://out.example.com/", "outbound|80||out.example.com"},
 		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
