@@ -176,7 +176,7 @@ scorecard: build envoy programs ## run the 43 reliability checks and write docs/
 
 .PHONY: fuzz
 fuzz: ## look for input that breaks parsers, each for a while (FUZZTIME=10s; FUZZ=regexp of targets); what is found is kept as a test
-	@set -e; echo "$$(grep -rhE '^func Fuzz' --include='*_test.go' internal test | wc -l) targets"; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal test); do \
+	@set -e; echo "$$(grep -rhE '^func Fuzz' --include='*_test.go' internal samples test | wc -l) targets"; for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' internal samples test); do \
 	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9]*)\(.*/\1/p' $$f | grep -E '$(or $(FUZZ),.)'); do \
 	    echo "$$(dirname $$f) $$target"; \
 	    $(GO) test ./$$(dirname $$f) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),10s) -fuzzminimizetime 5s; \

@@ -33,7 +33,7 @@ while read -r file target; do
     [[ -d $kept ]] && have=$(find "$kept" -type f | wc -l)
   fi
   ((have > 0)) || without+=("$dir $target")
-done < <(grep -rE '^func Fuzz' --include='*_test.go' internal test | sed -nE 's/^([^:]*):func (Fuzz[A-Za-z0-9]*)\(.*/\1 \2/p' | sort)
+done < <(grep -rE '^func Fuzz' --include='*_test.go' internal samples test | sed -nE 's/^([^:]*):func (Fuzz[A-Za-z0-9]*)\(.*/\1 \2/p' | sort)
 
 echo "$targets targets, $copied inputs copied, ${#without[@]} targets without kept inputs"
 ((${#without[@]} == 0)) || printf '  %s\n' "${without[@]}"
