@@ -11,4 +11,6 @@ func addPlatformFlags(fs *pflag.FlagSet, p *options.Platforms) {
 	addCloudFoundryFlags(fs, &p.CloudFoundry)
 	fs.StringVar(&p.Mock.Dir, "mockRegistryDir", p.Mock.Dir,
 		"directory of YAML or JSON files with services, for --registries Mock; watched")
+	addZooKeeperFlags(fs, &p.ZooKeeper)
+	addEurekaFlags(fs, &p.Eureka)
 }

@@ -6,24 +6,31 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshpilot/meshpilot/internal/base/clock"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery"
 	"github.com/meshpilot/meshpilot/internal/ingest"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/cloudfoundry"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/eureka"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/mock"
 	"github.com/meshpilot/meshpilot/internal/ingest/registry/platform"
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/zookeeper"
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
 // Platforms are the settings of the platforms that run as an adapter.Platform, by platform.
 type Platforms struct {
 	CloudFoundry cloudfoundry.Settings
+	Eureka       eureka.Settings
 	Mock         mock.Settings
+	ZooKeeper    zookeeper.Settings
 }
 
 // DefaultPlatforms returns the settings without flags.
 func DefaultPlatforms() Platforms {
-	return Platforms{CloudFoundry: cloudfoundry.DefaultSettings()}
+	return Platforms{
+		CloudFoundry: cloudfoundry.DefaultSettings(), Eureka: eureka.DefaultSettings(), ZooKeeper: zookeeper.DefaultSettings(),
+	}
 }
 
 // platformRegistry is a value of --registries that selects an adapter.Platform.
@@ -45,6 +52,12 @@ func (o Options) platformRegistries() []platformRegistry {
 	return []platformRegistry{
 		{cloudfoundry.Name, strings.Join(p.CloudFoundry.Servers, ","), p.CloudFoundry.Validate, func(l *slog.Logger) (adapter.Platform, error) {
 			return cloudfoundry.New(cloudfoundry.Options{Settings: p.CloudFoundry, Logger: l})
+		}},
+		{zookeeper.Name, strings.Join(p.ZooKeeper.Servers, ","), p.ZooKeeper.Validate, func(l *slog.Logger) (adapter.Platform, error) {
+			return zookeeper.New(p.ZooKeeper, l)
+		}},
+		{eureka.Name, strings.Join(p.Eureka.URLs, ","), p.Eureka.Validate, func(l *slog.Logger) (adapter.Platform, error) {
+			return eureka.New(p.Eureka, l, clock.System{})
 		}},
 		{"Mock", p.Mock.Dir, p.Mock.Validate, func(l *slog.Logger) (adapter.Platform, error) { return mock.New(p.Mock, l), nil }},
 	}

@@ -1,0 +1,132 @@
+package eureka
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// maxAnswer limits the size of one answer. 100,000 instances stay below it.
+const maxAnswer = 256 << 20
+
+// requestTimeout limits one request.
+const requestTimeout = 30 * time.Second
+
+// client sends requests to the servers.
+type client struct {
+	settings *Settings
+	http     *http.Client
+	// current is the index of the server that answered last.
+	current int
+}
+
+// newClient returns a client without connections.
+func (s *Settings) newClient() (*client, error) {
+	security := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.CAFile != "" {
+		text, err := os.ReadFile(s.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--eurekaCAFile: %w", err)
+		}
+		security.RootCAs = x509.NewCertPool()
+		if !security.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--eurekaCAFile %s: has no certificate in PEM", s.CAFile)
+		}
+	}
+	if s.CertFile != "" {
+		security.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+			return &c, err
+		}
+	}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: security, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, ResponseHeaderTimeout: requestTimeout,
+	}
+	return &client{settings: s, http: &http.Client{Transport: transport, Timeout: requestTimeout}}, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// errNoDelta is returned for a server that does not serve changes.
+var errNoDelta = errors.New("the server does not serve changes")
+
+// get requests a path of the servers, beginning with the one that answered last. other reports whether
+// another server answered than the last time. If all fail, the error is that of the last one.
+func (c *client) get(ctx context.Context, path string) (body []byte, other bool, err error) {
+	for i := range c.settings.URLs {
+		n := (c.current + i) % len(c.settings.URLs)
+		if body, err = c.getFrom(ctx, c.settings.URLs[n], path); err == nil || errors.Is(err, errNoDelta) {
+			other, c.current = n != c.current, n
+			return body, other, err
+		}
+	}
+	return nil, false, err
+}
+
+// getFrom requests a path of one server.
+func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("X-Eureka-Accept", "full")
+	if err := c.settings.authenticate(r); err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, withoutURL(server, err)
+	}
+	defer response.Body.Close()
+	switch {
+	case path == pathDelta && (response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusNotFound):
+		return nil, errNoDelta
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s answered with status %d", server, response.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", server, err)
+	}
+	return body, nil
+}
+
+// withoutURL returns the error of a request with the server instead of the whole URL.
+func withoutURL(server string, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return fmt.Errorf("%s: %w", server, err)
+}
+
+// authenticate adds the user and the password of the file, if there is one.
+func (s *Settings) authenticate(r *http.Request) error {
+	if s.AuthFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(s.AuthFile)
+	if err != nil {
+		return fmt.Errorf("--eurekaAuthFile: %w", err)
+	}
+	user, password, found := strings.Cut(string(bytes.TrimSpace(text)), ":")
+	if !found {
+		return fmt.Errorf("--eurekaAuthFile %s: want user:password", s.AuthFile)
+	}
+	r.SetBasicAuth(user, password)
+	return nil
+}

@@ -1,0 +1,138 @@
+package eureka
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/metadata"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
+)
+
+// services converts all instances: one service for each name and port that callers use. The names of an
+// instance are its application and its VIP addresses. The problems name instances that have an
+// invalid part or another protocol than the first one of their service.
+func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, map[adapter.ServiceKey]error) {
+	services, problems := map[adapter.ServiceKey]adapter.Service{}, map[adapter.ServiceKey]error{}
+	held := map[adapter.ServiceKey]int{}
+	for _, k := range slices.SortedFunc(maps.Keys(t.instances), compareKeys) {
+		e := t.instances[k]
+		converted, err := s.convert(&e.instance)
+		for _, c := range converted {
+			service, found := services[c.ServiceKey]
+			if !found {
+				service = c
+				service.Instances = nil
+			}
+			if p, q := c.Ports[0], service.Ports[0]; p != q {
+				problem := fmt.Errorf("instance %s has protocol %s for port %d, and other instances have %s", k.id, p.Protocol, p.Number, q.Protocol)
+				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], problem)
+				c.Instances[0].Ports = map[string]uint32{q.Name: c.Instances[0].Ports[p.Name]}
+			}
+			service.Instances = append(service.Instances, c.Instances...)
+			services[c.ServiceKey] = service
+			if !e.missing.IsZero() {
+				held[c.ServiceKey]++
+			}
+			if err != nil {
+				problems[c.ServiceKey] = errors.Join(problems[c.ServiceKey], fmt.Errorf("instance %s: %w", k.id, err))
+			}
+		}
+	}
+	for key, n := range held {
+		problems[key] = errors.Join(problems[key], fmt.Errorf("the Eureka server does not list %d of the instances and has not reported "+
+			"their removal; they stay in use until their leases have passed and the server lists most instances", n))
+	}
+	return services, problems
+}
+
+func compareKeys(a, b key) int { return cmp.Or(cmp.Compare(a.app, b.app), cmp.Compare(a.id, b.id)) }
+
+// convert returns a service with this one instance for each of its names and ports.
+func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
+	meta := maps.Clone(map[string]string(i.Metadata))
+	for _, technical := range []string{"management.port", "jmx.port"} {
+		delete(meta, technical)
+	}
+	m, err := metadata.Parse(meta)
+	m.Zone = cmp.Or(m.Zone, i.DataCenter.Metadata["availability-zone"])
+	if m.Zone != "" {
+		m.Region = cmp.Or(m.Region, s.Region)
+	}
+	instance := adapter.Instance{
+		ID: i.ID, Address: cmp.Or(i.IP, i.HostName), Labels: m.Labels, Weight: m.Weight, Locality: m.Locality(), Network: m.Network,
+		ServiceAccount: m.ServiceAccount, Health: healthOf(i.Status, &m),
+	}
+	var list []adapter.Service
+	protocol := cmp.Or(m.Protocol, "HTTP")
+	for _, p := range []struct {
+		own      port
+		names    string
+		protocol string
+		number   uint32
+	}{
+		{i.Port, i.VIP, protocol, cmp.Or(m.ServicePort, metadata.DefaultPort(protocol))},
+		{i.SecurePort, i.SecureVIP, "HTTPS", metadata.DefaultPort("HTTPS")},
+	} {
+		if p.own == 0 {
+			continue
+		}
+		port := adapter.Port{Name: strings.ToLower(p.protocol) + "-" + strconv.FormatUint(uint64(p.number), 10), Number: p.number, Protocol: p.protocol}
+		one := instance
+		one.Ports = map[string]uint32{port.Name: uint32(p.own)}
+		for _, name := range names(i.App, p.names) {
+			host := name + ".service." + s.Domain
+			key := adapter.ServiceKey{Namespace: s.Namespace, Name: strconv.FormatUint(uint64(p.number), 10) + "." + host}
+			list = append(list, adapter.Service{
+				ServiceKey: key, Hosts: []string{host}, Ports: []adapter.Port{port}, Instances: []adapter.Instance{one},
+			})
+		}
+	}
+	return list, err
+}
+
+// maxNames limits the names of an instance.
+const maxNames = 16
+
+// names returns the names of an instance without duplicates: its application, and the VIP addresses, which
+// commas separate. Names that no host can have, such as variables that were not replaced, are left out.
+func names(app, vips string) []string {
+	list := []string{hostPart(app)}
+	for _, vip := range strings.Split(vips, ",") {
+		vip, _, _ = strings.Cut(strings.TrimSpace(vip), ":") // some programs add a port
+		if vip != "" && !strings.ContainsAny(vip, "${}") && !slices.Contains(list, hostPart(vip)) && len(list) < maxNames {
+			list = append(list, hostPart(vip))
+		}
+	}
+	return list
+}
+
+// hostPart returns text in lower case, with a hyphen for each character that a host cannot have.
+func hostPart(text string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+			return c
+		case c >= 'A' && c <= 'Z':
+			return c - 'A' + 'a'
+		default:
+			return '-'
+		}
+	}, text)
+}
+
+// healthOf returns the health of an instance with a status. Weight 0 drains it.
+func healthOf(status string, m *metadata.Instance) adapter.Health {
+	switch {
+	case status == "OUT_OF_SERVICE", status == "UP" && m.WeightSet && m.Weight == 0:
+		return adapter.Draining
+	case status == "UP":
+		return adapter.Healthy
+	default: // STARTING, DOWN, UNKNOWN
+		return adapter.Unhealthy
+	}
+}

@@ -1,0 +1,115 @@
+package eureka
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// table is the last known state of all instances. It decides which instances exist.
+type table struct {
+	instances map[key]*entry
+}
+
+// entry is a known instance.
+type entry struct {
+	instance
+	// missing is when a list without the instance was first received, zero if the last one has it. The
+	// instance is then held.
+	missing time.Time
+}
+
+func newTable() *table { return &table{instances: map[key]*entry{}} }
+
+// applyDelta applies the changes that a server lists. It returns the names of the applications whose
+// instances changed.
+func (t *table) applyDelta(changes []instance) (changed map[string]bool) {
+	changed = map[string]bool{}
+	for _, i := range changes {
+		if i.Action == actionDeleted {
+			if t.instances[i.key()] != nil {
+				delete(t.instances, i.key())
+				changed[i.App] = true
+			}
+			continue
+		}
+		t.set(i, changed)
+	}
+	return changed
+}
+
+// set stores an instance that a server lists.
+func (t *table) set(i instance, changed map[string]bool) {
+	i.Action = ""
+	known := t.instances[i.key()]
+	if known != nil && known.missing.IsZero() && reflect.DeepEqual(known.instance, i) {
+		return
+	}
+	t.instances[i.key()] = &entry{instance: i}
+	changed[i.App] = true
+}
+
+// applyList applies a list of all instances. Instances that it lacks are held from now on, or removed if
+// they may go. It returns the names of the applications whose instances changed.
+func (t *table) applyList(listed []instance, now time.Time) (changed map[string]bool) {
+	changed = map[string]bool{}
+	isListed := make(map[key]bool, len(listed))
+	for _, i := range listed {
+		isListed[i.key()] = true
+		t.set(i, changed)
+	}
+	for k, e := range t.instances {
+		if !isListed[k] && e.missing.IsZero() {
+			e.missing = now
+			changed[k.app] = true
+		}
+	}
+	maps.Copy(changed, t.expire(now))
+	return changed
+}
+
+// expire removes held instances whose lease has passed without a registration: a running instance sends a
+// heartbeat several times in that time, and registers again if the server does not have it. While less
+// than half of all instances are listed, none is removed: the server is still missing registrations.
+func (t *table) expire(now time.Time) (changed map[string]bool) {
+	changed = map[string]bool{}
+	if held := t.held(); held == 0 || held > len(t.instances)/2 {
+		return changed
+	}
+	for k, e := range t.instances {
+		if !e.missing.IsZero() && now.Sub(e.missing) >= e.Lease.duration() {
+			delete(t.instances, k)
+			changed[k.app] = true
+		}
+	}
+	return changed
+}
+
+// held returns the number of instances that the server does not list.
+func (t *table) held() int {
+	n := 0
+	for _, e := range t.instances {
+		if !e.missing.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// hash returns the hash code of the instances that the server lists, as Eureka computes it.
+func (t *table) hash() string {
+	counts := map[string]int{}
+	for _, e := range t.instances {
+		if e.missing.IsZero() {
+			counts[e.Status]++
+		}
+	}
+	var b strings.Builder
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, "%s_%d_", status, counts[status])
+	}
+	return b.String()
+}
