@@ -175,6 +175,8 @@ instances: [{id: web-1, address: 192.0.2.1}]
 	})
 	c.eventually("the provider of the service", c.shows("/debug/registryz", `"Mock"`, true))
 	c.eventually("the provider of its endpoint", c.shows("/debug/endpointShardz", `"Mock/Kubernetes"`, true))
+	c.eventually("the state of the registry", c.shows("/api/v1/registries", `"state":"synced"`, true))
+	c.eventually("its services", c.shows("/api/v1/registries", `"services":1,"instances":1`, true))
 	files.write("web.yaml", "name: [")
 	c.eventually("the problem", c.shows("/metrics", `meshpilot_platform_problems{platform="Mock"} 2`, true))
 	if err := c.has("web.example.com", true)(); err != nil {

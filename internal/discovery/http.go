@@ -51,7 +51,7 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
-		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Preview: s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
+		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registryStatuses, Preview: s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
 	}))
 	mux.Handle("/ready", s.ready)
 	mux.Handle("/debug", s.pages)

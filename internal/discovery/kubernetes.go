@@ -87,5 +87,6 @@ func (s *server) newSources(m *meshconfig.MeshConfig) error {
 			"--configDir to read files, which may hold Kubernetes objects too; or configSources in the file of --meshConfig; or --registries Consul")
 	}
 	s.sources = append([]ingest.Feed{s.settings}, config...)
+	s.openedSources.Store(&config)
 	return nil
 }

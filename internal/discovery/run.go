@@ -80,16 +80,18 @@ type server struct {
 	client     *kubeclient.Client // nil without an API server
 	settings   *settings.Source
 	sources    []ingest.Feed // settings, config and services; nil until the mesh configuration, which selects them, is known
-	feeds      []ingest.Feed // all others, see otherFeeds
-	builder    *snapshot.Builder
-	table      *translate.Table
-	pusher     *push.Pusher
-	feed       *feed.Feed
-	analysis   *analysis.Background
-	pages      *debug.Pages
-	inputs     *ingest.Metrics
-	health     *health.Gauges
-	current    atomic.Pointer[snapshot.Snapshot]
+	// openedSources are the sources without settings, for readers on other goroutines.
+	openedSources atomic.Pointer[[]ingest.Feed]
+	feeds         []ingest.Feed // all others, see otherFeeds
+	builder       *snapshot.Builder
+	table         *translate.Table
+	pusher        *push.Pusher
+	feed          *feed.Feed
+	analysis      *analysis.Background
+	pages         *debug.Pages
+	inputs        *ingest.Metrics
+	health        *health.Gauges
+	current       atomic.Pointer[snapshot.Snapshot]
 
 	secrets           *secrets.Reader
 	credentials       *credential.Source // nil without an API server, as the following two

@@ -41,6 +41,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.explainCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.remoteClusters(), tableFlags()...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
+		followFlags(a.registries(), tableFlags()...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.injectCommand(), namespaceFlag),

@@ -42,6 +42,8 @@ type Options struct {
 	// object that has no effect.
 	Table      *translate.Table
 	Unhonoured func(*config.Config) []config.Problem
+	// Registries returns the state of the registries. If nil, there are none.
+	Registries func() []Registry
 	// Stopping ends streams of events when it is closed, so that they do not delay the shutdown. If
 	// nil, they end with their requests only.
 	Stopping <-chan struct{}
@@ -90,6 +92,7 @@ func New(o Options) *API {
 		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
 	}, map[string]any{"rollout": Rollout{}}, a.watchRollout)
 	a.registerDiff()
+	a.registerRegistries()
 	return a
 }
 

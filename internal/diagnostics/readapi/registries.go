@@ -1,0 +1,65 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// RegistryState is whether a registry can be read.
+type RegistryState string
+
+// The states of a registry.
+const (
+	// RegistryWaiting: it has not reported everything since the control plane started.
+	RegistryWaiting RegistryState = "waiting"
+	RegistrySynced  RegistryState = "synced"
+	// RegistryStale: it cannot be read now, and its last known state is in use.
+	RegistryStale RegistryState = "stale"
+)
+
+// Registry is the state of a source of services and objects. Numbers are known for platforms that run
+// as an adapter.Platform.
+type Registry struct {
+	Name       string        `json:"name" doc:"The name of the source, with its address or cluster: ZooKeeper/zk.example:2181."`
+	State      RegistryState `json:"state" enum:"waiting,synced,stale" doc:"waiting: has not reported everything since the start; stale: cannot be read now, its last known state is in use."`
+	LastSync   *time.Time    `json:"lastSync,omitempty" doc:"When it last reported everything."`
+	LastChange *time.Time    `json:"lastChange,omitempty" doc:"When a service last changed."`
+	LagSeconds int64         `json:"lagSeconds,omitempty" doc:"How long it has not been readable, in seconds."`
+	Error      string        `json:"error,omitempty" doc:"Why it cannot be read, or what is missing."`
+	Failures   int           `json:"failures,omitempty" doc:"How often it could not be read since the start."`
+	Services   *int          `json:"services,omitempty" doc:"Services in use."`
+	Instances  *int          `json:"instances,omitempty" doc:"Instances in use."`
+	Held       int           `json:"held,omitempty" doc:"Instances in use that it does not list."`
+	Problems   int           `json:"problems,omitempty" doc:"Services with a problem, and 1 for the registry itself."`
+}
+
+// Registries are the registries that one replica reads.
+type Registries struct {
+	Replica    string     `json:"replica,omitempty" doc:"The replica of the control plane that answers."`
+	Registries []Registry `json:"registries" doc:"By precedence."`
+}
+
+// registerRegistries adds the operation that lists the registries.
+func (a *API) registerRegistries() {
+	huma.Register(a.api, huma.Operation{
+		OperationID: "list-registries", Method: http.MethodGet, Path: Prefix + "/registries",
+		Summary: "The registries, clusters and other sources that this replica reads, with their state",
+		Errors:  []int{http.StatusUnauthorized, http.StatusForbidden},
+	}, a.registries)
+}
+
+// registries lists the registries. It refuses callers that may not read all namespaces, because
+// errors contain addresses.
+func (a *API) registries(ctx context.Context, _ *struct{}) (*struct{ Body Registries }, error) {
+	if !callerOf(ctx).CanRead("") {
+		return nil, huma.Error403Forbidden("registries are for callers that may read all namespaces")
+	}
+	answer := &struct{ Body Registries }{Registries{Replica: a.Replica, Registries: []Registry{}}}
+	if a.Registries != nil {
+		answer.Body.Registries = a.Registries()
+	}
+	return answer, nil
+}
