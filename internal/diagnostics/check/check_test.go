@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -93,7 +94,7 @@ func TestReplicaChecks(t *testing.T) {
 
 // TestSkippedChecks has neither a cluster nor a control plane.
 func TestSkippedChecks(t *testing.T) {
-	list := (&Target{ControlError: fmt.Errorf("no route"), Now: time.Now, Timeout: time.Second}).Run(t.Context())
+	list := (&Target{ControlError: errors.New("no route"), Now: time.Now, Timeout: time.Second}).Run(t.Context())
 	for _, r := range list {
 		want := Skip
 		switch r.Check {
