@@ -95,7 +95,7 @@ func (f *follow) do(step func(adapter.Sink)) {
 // reconnect ends the running Watch with an error and waits for the next one.
 func (f *follow) reconnect() {
 	f.fail()
-	time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
+	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
@@ -201,7 +201,7 @@ func TestFollowerKeepsStateOnErrors(t *testing.T) {
 		if s := f.Status(); s.Failures != 1 || s.Error != "connection reset" || s.Unreadable.IsZero() {
 			t.Errorf("status %+v", s)
 		}
-		time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
+		time.Sleep(time.Minute)
 		f.do(set(service("a", many(20)...), service("b", "i99")))
 		f.requireProblem(t, adapter.ServiceKey{}, "")
 		all := f.services
@@ -236,7 +236,7 @@ func TestFollowerHoldsAfterDataLoss(t *testing.T) {
 		if s := f.Status(); s.Held != 4 || !s.Synced {
 			t.Errorf("status %+v", s)
 		}
-		time.Sleep(24 * time.Hour) //nolint:forbidigo // the time of the bubble
+		time.Sleep(24 * time.Hour)
 		f.requireState(t, "a:i1,i2 b:i3,i4")
 		f.do(func(s adapter.Sink) { s.Delete(key("a")); s.Set(service("b", "i3")) })
 		f.requireState(t, "a:i1,i2 b:i3,i4")
@@ -247,7 +247,7 @@ func TestFollowerHoldsAfterDataLoss(t *testing.T) {
 		f.do(func(s adapter.Sink) { s.Set(service("a", "i1", "i2")) })
 		f.requireProblem(t, adapter.ServiceKey{}, "1 instances")
 		// The rest is removed after the time for which the platform lists more than is held.
-		time.Sleep(11 * time.Minute) //nolint:forbidigo // the time of the bubble
+		time.Sleep(11 * time.Minute)
 		synctest.Wait()
 		f.requireState(t, "a:i1,i2 b:")
 		f.requireProblem(t, adapter.ServiceKey{}, "")
@@ -345,9 +345,9 @@ func TestFollowerPausesLonger(t *testing.T) {
 			f.sinks <- s
 			return time.Since(at)
 		}
-		for i, want := range []time.Duration{1, 2, 4, 5, 5} {
-			if got := pause(); got != want*time.Second {
-				t.Errorf("pause %d is %s, want %ds", i, got, want)
+		for i, want := range []float64{1, 2, 4, 5, 5} {
+			if got := pause().Seconds(); got != want {
+				t.Errorf("pause %d is %vs, want %vs", i, got, want)
 			}
 		}
 		f.do(set())

@@ -93,7 +93,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 				pause = p.clock.After(settle)
 			}
 			continue
-		case <-dirs.Errors():
+		case err := <-dirs.Errors():
+			p.log.Debug("events of the directory may be lost; reading it again", "error", err)
 		case <-pause:
 		case <-p.clock.After(poll):
 		}

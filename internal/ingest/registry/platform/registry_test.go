@@ -293,7 +293,7 @@ func TestErrorsKeepEntries(t *testing.T) {
 		if synced, _, _ := gauges(); synced != 0 || testutil.ToFloat64(m.Platform.Failures.WithLabelValues("Test")) != 1 {
 			t.Error("the failure is not in the metrics")
 		}
-		time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
+		time.Sleep(time.Minute)
 		r.receive()
 		if synced, held, _ := gauges(); len(r.objects["test-web"].GetEndpoints()) != 2 || synced != 1 || held != 2 {
 			t.Errorf("after an empty restart: %v, held %v", r.objects, held)
@@ -332,7 +332,7 @@ func TestPanicKeepsEntries(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		out, done := make(chan mesh.Batch, 100), make(chan error, 1)
 		go func() { done <- r.Run(ctx, out) }()
-		time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s := r.Status(); count != 1 || !s.Synced || s.Failures != 1 || s.Services != 1 {
 			t.Errorf("%d panics counted, status %+v", count, s)
