@@ -98,7 +98,7 @@ func (t *Target) proxyChecks() []check {
 		{category: podCategory, condition: "the pod runs", run: needCluster(podRuns), required: true,
 			hint: "kubectl describe pod"},
 		{category: podCategory, condition: "it has a proxy", run: needCluster(podInjected), required: true,
-			hint: "pilotctl check-inject explains which webhook selects the pod; pods are injected when they are created"},
+			hint: "label its namespace or its pod for injection (istio-injection=enabled, istio.io/rev), and create it again"},
 		{category: podCategory, condition: "its traffic is captured", run: needCluster(podCaptured),
 			hint: "kubectl logs of istio-init, or of the node's istio-cni; the node needs the kernel modules of iptables or nftables"},
 		{category: podCategory, condition: "the proxy's container is healthy", run: needCluster(proxyHealthy),
