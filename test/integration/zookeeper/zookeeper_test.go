@@ -69,6 +69,10 @@ func TestChanges(t *testing.T) {
 	f.AwaitProblem("is not an instance of curator-x-discovery")
 	f.Await("80.orders.service.zookeeper: 192.0.2.3:8080=draining")
 	c.Deregister("/services/orders/a")
+	f.Await("")
+	c.Register("/services/orders/a", instance("orders", "a", "192.0.2.3", 8080, "UP"))
+	f.Await("80.orders.service.zookeeper: 192.0.2.3:8080")
+	c.Deregister("/services/orders/a")
 	c.Deregister("/services/orders") // as servers do with empty containers
 	f.AwaitProblem("")
 	f.Await("")

@@ -218,7 +218,7 @@ func (s *session) handle(n node) {
 			delete(s.outstanding, n.path+"/"+gone)
 		}
 		for _, name := range n.children {
-			if _, known := s.nodes[n.path+"/"+name]; !known {
+			if known, read := s.nodes[n.path+"/"+name]; !read || !known.exists && known.err == nil {
 				s.request(n.path + "/" + name)
 			}
 		}
