@@ -135,7 +135,7 @@ func (p *port) UnmarshalJSON(text []byte) error {
 	}
 	*p = 0
 	if json.Unmarshal(text, &raw) != nil || strings.Trim(string(raw.Enabled), `"`) != "true" {
-		return nil // an instance without this port
+		return nil //nolint:nilerr // an instance without this port
 	}
 	var n uint16
 	if json.Unmarshal(bytes.Trim(raw.Number, `"`), &n) == nil {
@@ -152,7 +152,7 @@ func (m *textMap) UnmarshalJSON(text []byte) error {
 	var raw map[string]any
 	*m = nil
 	if json.Unmarshal(text, &raw) != nil {
-		return nil // Java writes an empty map in other ways
+		return nil //nolint:nilerr // Java writes an empty map in other ways
 	}
 	for k, v := range raw {
 		switch v.(type) {
