@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/cluster"
 )
 
-// gatewayObjects are a Gateway whose parameters request an autoscaler and a disruption budget, a route, and a policy of the
-// experimental channel.
+// gatewayObjects are a Gateway whose parameters request an autoscaler and a disruption budget, a route, a policy of the experimental
+// channel, and an InferencePool.
 const gatewayObjects = `
 apiVersion: v1
 kind: ConfigMap
@@ -35,7 +35,7 @@ spec:
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: front, namespace: shop}
-spec: {parentRefs: [{name: front}], rules: [{backendRefs: [{name: web, port: 80}]}]}
+spec: {parentRefs: [{name: front}], rules: [{backendRefs: [{name: web, port: 80}, {group: inference.networking.k8s.io, kind: InferencePool, name: models}]}]}
 ---
 apiVersion: gateway.networking.x-k8s.io/v1alpha1
 kind: XBackendTrafficPolicy
@@ -43,6 +43,11 @@ metadata: {name: web, namespace: shop}
 spec:
   targetRefs: [{group: "", kind: Service, name: web}]
   retryConstraint: {budget: {percent: 20, interval: 10s}}
+---
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata: {name: models, namespace: shop}
+spec: {selector: {matchLabels: {app: model}}, targetPorts: [{number: 8000}], endpointPickerRef: {name: web, port: {number: 80}}}
 `
 
 // gatewayStory has the control plane create classes, deploy a Gateway, write statuses, and delete what is not requested any more.
@@ -80,6 +85,7 @@ func gatewayStory(t *testing.T, c *cluster.Cluster) {
 	exists(group, "v1", "gateways", "shop", "front", "status", "listeners")
 	exists(group, "v1", "httproutes", "shop", "front", "status", "parents")
 	exists("gateway.networking.x-k8s.io", "v1alpha1", "xbackendtrafficpolicies", "shop", "web", "status", "ancestors")
+	exists("inference.networking.k8s.io", "v1", "inferencepools", "shop", "models", "status", "parents")
 
 	data := []byte(`{"data": null}`)
 	if _, err := c.Client(t).CoreV1().ConfigMaps("shop").Patch(t.Context(), "parameters", "application/merge-patch+json", data, metav1.PatchOptions{}); err != nil {

@@ -39,10 +39,11 @@ func TestPermissions(t *testing.T) {
 	longtest.Test(t)
 	flags, log := auditing(t)
 	c := cluster.Start(t, cluster.Options{
-		GatewayAPI: cluster.Experimental, IstioKinds: true, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags,
+		GatewayAPI: cluster.Experimental, IstioKinds: true, InferenceKinds: true, CRDs: []string{clusterSetKinds(t)}, APIServerArgs: flags,
 	})
 	h := newHelm(t, c.Kubeconfig())
-	values := []string{"autoscaleEnabled=false", "gatewaySecrets.namespaces={shop}", "env.PILOT_WORKLOAD_ENTRY_GRACE_PERIOD=100ms", "env.ENABLE_MCS_AUTO_EXPORT=true"}
+	values := []string{"autoscaleEnabled=false", "gatewaySecrets.namespaces={shop}", "env.PILOT_WORKLOAD_ENTRY_GRACE_PERIOD=100ms", "env.ENABLE_MCS_AUTO_EXPORT=true",
+		"env.ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true"}
 	createNamespace(t, c, "shop")
 	h.run(t, "install", "istio-base", chart("base"), "-n", "istio-system", "--create-namespace", "--set", "crds.enabled=false")
 	h.run(t, append([]string{"install", "istiod", chart("istiod"), "-n", "istio-system", "--create-namespace"}, arguments(values)...)...)

@@ -44,6 +44,13 @@ func crdFiles(ctx context.Context, o Options) ([]string, error) {
 		}
 		files = append(files, filepath.Join(dir, "config", "crd", string(o.GatewayAPI)))
 	}
+	if o.InferenceKinds {
+		dir, err := program.Module{Dir: root}.SourceOf(ctx, "sigs.k8s.io/gateway-api-inference-extension")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, filepath.Join(dir, "config", "crd", "bases"))
+	}
 	return files, nil
 }
 

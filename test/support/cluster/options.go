@@ -36,6 +36,8 @@ type Options struct {
 	GatewayAPI GatewayAPI
 	// IstioKinds installs Istio's kinds (default false).
 	IstioKinds bool
+	// InferenceKinds installs the kinds of the Gateway API Inference Extension (default false).
+	InferenceKinds bool
 	// CRDs are more files or directories with CustomResourceDefinitions.
 	CRDs []string
 	// Images are the images of Pods in the tier Node, besides [BaseImages].
