@@ -23,7 +23,9 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
+var shared = cluster.NewShared(cluster.Options{
+	IstioKinds: true, GatewayAPI: cluster.Experimental, InferenceKinds: true,
+})
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(shared.Around(m)) }
 
@@ -103,6 +105,14 @@ func resource(l *lab, kind string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Plural}
 }
 
+// kindOf returns the kind of an object as package api names it: Gateways of the Gateway API have their group in it.
+func kindOf(u *unstructured.Unstructured) string {
+	if gvk := u.GroupVersionKind(); gvk.Group == "gateway.networking.k8s.io" && gvk.Kind == "Gateway" {
+		return string(api.KubernetesGateway)
+	}
+	return u.GetKind()
+}
+
 // apply makes or changes objects as kubectl does, in the namespace of the test if they name none.
 func (l *lab) apply(manifests string) *unstructured.Unstructured {
 	l.Helper()
@@ -115,7 +125,7 @@ func (l *lab) apply(manifests string) *unstructured.Unstructured {
 		if u.GetNamespace() == "" {
 			u.SetNamespace(l.shop)
 		}
-		got, err := l.client.Dynamic.Resource(resource(l, u.GetKind())).Namespace(u.GetNamespace()).Apply(l.Context(), u.GetName(), u,
+		got, err := l.client.Dynamic.Resource(resource(l, kindOf(u))).Namespace(u.GetNamespace()).Apply(l.Context(), u.GetName(), u,
 			metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
 		if err != nil {
 			l.Fatalf("%v\n%s", err, text)
@@ -127,7 +137,7 @@ func (l *lab) apply(manifests string) *unstructured.Unstructured {
 
 func (l *lab) get(u *unstructured.Unstructured) *unstructured.Unstructured {
 	l.Helper()
-	got, err := l.client.Dynamic.Resource(resource(l, u.GetKind())).Namespace(u.GetNamespace()).Get(l.Context(), u.GetName(), metav1.GetOptions{})
+	got, err := l.client.Dynamic.Resource(resource(l, kindOf(u))).Namespace(u.GetNamespace()).Get(l.Context(), u.GetName(), metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
