@@ -49,7 +49,7 @@ func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d
 
 // Change is what changed in the state of a platform. The services and maps must not be changed.
 type Change struct {
-	// Set are services that are new or changed, and Deleted are those that were removed.
+	// Set has the new and the changed services, Deleted the keys of the removed ones.
 	Set     []Service
 	Deleted []ServiceKey
 	// Problems are changed problems by service. A nil error clears the problem. The zero key is the

@@ -33,7 +33,7 @@ type Sink interface {
 	// is unknown.
 	Delete(key ServiceKey)
 	// Synced marks that every existing service was reported since Watch began. Until then, services and
-	// instances that only earlier calls of Watch reported stay. Synced removes those that were not
+	// instances that only earlier calls of Watch reported stay. Synced removes what was not
 	// reported, unless a large share of all instances is missing: then they are held, because a server
 	// that lost its data answers in the same way. After Synced, and for services and instances that
 	// this call of Watch reported, Set and Delete apply at once.

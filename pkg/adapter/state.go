@@ -18,8 +18,8 @@ type state struct {
 	// stale are the keys of problems that were not reported since Watch began.
 	stale  map[ServiceKey]bool
 	status Status
-	// kept is how many instances are in use that the running call of Watch has not listed, without
-	// those of unreadable services. After Synced, these are the held instances.
+	// kept is how many instances are in use that the running call of Watch has not listed. Instances
+	// of unreadable services are not included. After Synced, these are the held instances.
 	kept    int
 	held    time.Time // when the decision to hold them was made last
 	started bool      // Synced was called once
@@ -31,7 +31,7 @@ type state struct {
 
 // known is a service and what the running call of Watch reported about it.
 type known struct {
-	// inUse is the service with all instances that exist: the reported ones, and those that are kept.
+	// inUse is the service with all instances that exist: the reported and the kept ones.
 	inUse Service
 	// listed are the IDs of the instances that were reported since Watch began, nil if the service was
 	// not. kept is how many instances of inUse are not listed.

@@ -81,8 +81,8 @@ func name(e ast.Expr) string {
 // shipped are the Go files of the programs, by their paths in the repository.
 func shipped(t *testing.T) (list []string) {
 	t.Helper()
-	for _, room := range []string{"cmd", "internal"} {
-		err := filepath.WalkDir(filepath.Join("../..", room), func(path string, d fs.DirEntry, err error) error {
+	for _, folder := range []string{"cmd", "internal", "pkg"} {
+		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, d fs.DirEntry, err error) error {
 			path = strings.TrimPrefix(filepath.ToSlash(path), "../../")
 			switch {
 			case err != nil:
