@@ -4,10 +4,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// auditNext compares the next list with the servers. It requests a read if the list has changed or may no
-// longer be read. Watches alone are not enough: since ZooKeeper 3.9.2 a
-// server discards the event of a watch, and the watch, if the client lacks the right to read the node at that
-// moment.
+// auditNext compares the next list with the servers. It requests a read if the list has changed or
+// may no longer be read. Watches alone are not enough: ZooKeeper 3.9.4 discards the event of a watch,
+// and the watch, if the client lacks the right to read the node at that moment (observed).
 func (s *session) auditNext() {
 	path := s.nextAudit()
 	if path == "" || !s.queue.isReady() {
