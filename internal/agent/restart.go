@@ -155,9 +155,11 @@ func (a *agent) completeHandover(ctx context.Context, h handover) {
 	}
 }
 
-// handleExit handles the exit of an Envoy. It returns an error, which ends the agent, if the active
-// Envoy exited without having been stopped or replaced. If its replacement runs, that becomes
-// active. A failed replacement is retried with backoff, up to maxAttempts.
+// handleExit handles the exit of an Envoy while the agent is not stopping. If the active Envoy
+// exits, its replacement becomes active if one runs. Otherwise handleExit returns an error, which
+// ends the agent; all other exits return nil. If the replacement exits, the active Envoy stays.
+// Another replacement is requested after a backoff, unless maxAttempts in succession have failed.
+// An Envoy that was replaced before is removed from a.older.
 func (a *agent) handleExit(g *envoyRun) error {
 	switch g {
 	case a.current:

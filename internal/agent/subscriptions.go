@@ -36,8 +36,9 @@ func (a *agent) applyProxyConfig(body []byte) error {
 	return a.applyTrustBundle(&config)
 }
 
-// applyTrustBundle applies the roots that the mesh trusts besides the one of the certificate
-// authority. It fails if one is invalid, and changes nothing without a renewer.
+// applyTrustBundle has the renewer trust the roots of config (caCertificatesPem) besides the
+// certificate authority's. It returns an error, and changes nothing, if a root is invalid. Without
+// a renewer it only validates them.
 func (a *agent) applyTrustBundle(config *meshconfig.ProxyConfig) error {
 	anchors := make([]mesh.TrustAnchor, len(config.GetCaCertificatesPem()))
 	texts := make([][]byte, len(anchors))

@@ -61,9 +61,10 @@ func (s *server) notifyStatus() {
 // config returns an object of the newest snapshot, or nil.
 func (s *server) config(k config.Key) *config.Config { return s.current.Load().Config(k) }
 
-// statusProblems returns all Problems of objects except rejections by proxies, and the version of
-// the snapshot that was analyzed last. It omits objects of remote clusters, whose status is not
-// written, and local objects that are named like them.
+// statusProblems returns the Problems of the last analysis, of the current snapshot and of inViews,
+// and the version of the analyzed snapshot. The current snapshot may be newer than that. It omits
+// Problems of objects of remote clusters, whose status is not written, but not of local objects
+// with the same Key. Rejections by proxies are not included.
 func (s *server) statusProblems(inViews *analysis.Cached) (version uint64, list []config.Problem) {
 	version, list = s.analysis.Problems()
 	list = slices.Concat(list, s.current.Load().Problems(), inViews.Problems())

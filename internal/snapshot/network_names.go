@@ -77,7 +77,9 @@ func (l *gatewayList) add(g mesh.NetworkGateway) {
 	}
 }
 
-// build returns the collected gateways, sorted and without duplicates.
+// build returns the collected gateways, sorted and without duplicates, their DNS names, and the
+// networks whose gateways all have unresolved names. It does not fill the indexes and the scale
+// (withIndexes). It modifies l, which must not be used afterwards.
 func (l *gatewayList) build() *NetworkGateways {
 	slices.SortFunc(l.all, mesh.NetworkGateway.Compare)
 	g := &NetworkGateways{all: slices.Compact(l.all), names: slices.Sorted(maps.Keys(l.names))}

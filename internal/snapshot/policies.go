@@ -28,7 +28,8 @@ func (n PolicyNames) Has(k config.Key) bool {
 	return containsName(list, k)
 }
 
-// containsName reports whether a list contains the name of k.
+// containsName reports whether a list of PolicyNames or PluginNames ("namespace/name;" for each
+// object) contains the namespace and name of k. It ignores the kind of k.
 func containsName(list string, k config.Key) bool {
 	name := k.Namespace + "/" + k.Name + ";"
 	return strings.HasPrefix(list, name) || strings.Contains(list, ";"+name)

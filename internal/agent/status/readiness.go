@@ -65,8 +65,9 @@ func (r *Readiness) StartDraining() {
 	r.draining = true
 }
 
-// SetHandover sets whether one Envoy is being replaced by another. During that time Envoy cannot be
-// queried, and the proxy stays ready if it was.
+// SetHandover sets whether one Envoy is being replaced by another. Envoy cannot be queried then, so
+// Check skips the query if the proxy was ready at the last check. A proxy that was not ready is
+// checked as usual. Draining and the agent's own checks always apply.
 func (r *Readiness) SetHandover(active bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

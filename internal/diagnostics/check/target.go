@@ -131,7 +131,8 @@ func requestFailed(err error) outcome {
 	return fail("%v", err)
 }
 
-// needCluster returns a check that is skipped without a cluster.
+// needCluster returns a check that calls run if a cluster is selected (Target.Client is set).
+// Otherwise its outcome is Skip, and run is not called.
 func needCluster(run func(context.Context, *Target) outcome) func(context.Context, *Target) outcome {
 	return func(ctx context.Context, t *Target) outcome {
 		if t.Client == nil {

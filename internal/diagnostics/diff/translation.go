@@ -113,7 +113,9 @@ func (t *translation) outputOf(i int, k view.Key) *output {
 	return o
 }
 
-// allOf returns the resources of a generator of a type that proxies subscribe to as a whole.
+// allOf returns all resources of t.generators[i] in the scope of o, which must be that generator's
+// output. The first call generates them, keeps them in o and adds their number to t.cached. It
+// returns nil if the generator has no All: its type is subscribed by name.
 func (t *translation) allOf(i int, o *output) []*resource.Resource {
 	if g := &t.generators[i]; o.all == nil && g.All != nil {
 		if o.all = g.All(t.viewIn(o)); o.all == nil {

@@ -154,8 +154,10 @@ func (r *analysisRun) checkGatewayHosts() {
 	}
 }
 
-// acceptsHost reports whether a server of a Gateway accepts one of the hosts of a VirtualService in a
-// namespace.
+// acceptsHost reports whether a server of the Gateway o accepts one of the hosts of a
+// VirtualService in namespace. The hosts match if they are equal or either covers the other. A
+// prefix of the server's host limits it to a namespace; "." is the Gateway's own. It returns true
+// if the spec of o cannot be read.
 func acceptsHost(o *object, hosts []string, namespace string) bool {
 	if o.config == nil {
 		return true

@@ -36,8 +36,8 @@ type peerWatch struct {
 
 var errNoAnswerYet = errors.New("it has not answered yet")
 
-// newPeerWatches returns the watches of a request, which follow nothing before add. The caller must
-// call close.
+// newPeerWatches returns the watches of the other replicas for the request of w. It starts none:
+// add does. The watches end when ctx ends or close is called. The caller must call close.
 func newPeerWatches(ctx context.Context, w *rolloutWatch) *peerWatches {
 	p := &peerWatches{watch: w, active: map[string]*peerWatch{}}
 	p.ctx, p.stop = context.WithCancel(ctx)

@@ -127,7 +127,9 @@ func (r *Registrar) Run(ctx context.Context) {
 	r.workers.Wait()
 }
 
-// start starts the goroutine of a workload.
+// start runs w.run in a goroutine, which maintains the workload's entry until ctx ends or the
+// workload has disconnected and its entry is cleaned up. Registrar.Run waits for it. start must be
+// called once for a workload.
 func (r *Registrar) start(ctx context.Context, w *workload) {
 	r.workers.Go(func() { w.run(ctx) })
 }

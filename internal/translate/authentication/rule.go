@@ -64,9 +64,10 @@ func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource
 	return list
 }
 
-// keysOf returns the keys of all rules, in their order, as far as they are known: a cluster to
-// fetch them from, or the set that the control plane fetched. fault is set if only proxies may
-// fetch keys and cannot.
+// keysOf returns the source of the keys of each rule, in the order of policies and rules. It is the
+// zero value for inline keys. If proxies may fetch the keys of a jwksUri and can, cluster is set.
+// Otherwise set is the set that the control plane fetched, or nil if it has not. fault is set,
+// without a set, if only proxies may fetch the keys of a jwksUri and cannot.
 func keysOf(v *view.View, policies []*config.Config) []keys {
 	var list []keys
 	for _, c := range policies {
@@ -121,8 +122,10 @@ func rulesOf(policies []*config.Config, keys []keys) []Rule {
 	return list
 }
 
-// newRule returns the rule with its keys. Keys that proxies fetch themselves (k.cluster) are left
-// out. Fault is set if they are invalid, not fetched yet or cannot be fetched.
+// newRule returns the rule with the keys that it contains or that the control plane fetched. If
+// proxies fetch the keys themselves (k.cluster), Cluster is set, and Keys and Fault are "". Fault
+// is set if the keys are invalid, have not been fetched yet or cannot be fetched. Fetched keys that
+// may be outdated are returned with their Fault.
 func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	r := Rule{Policy: c, Index: index, Spec: spec, Cluster: k.cluster, field: "jwksUri"}
 	if spec.GetJwksUri() == "" {

@@ -47,8 +47,9 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 	return slices.Concat(g.Outbound(v), g.Resolved(v), g.Inbound(v), g.SNIDNATClusters(v), g.UDPClusters(v))
 }
 
-// Outbound returns the clusters of services without embedded endpoints, by EDS or original
-// destination, and the clusters that all proxies of the type have.
+// Outbound returns the built-in clusters of the proxy's type, and the clusters of all services
+// except the ones that proxies resolve by DNS (Resolved). They embed no endpoints: they use EDS,
+// the original destination or, for DYNAMIC_DNS, the host of each request or connection.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	list := make([]*resource.Resource, 0, 2*len(v.Services))
 	for _, name := range builtinNames(v) {

@@ -124,8 +124,10 @@ func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 	}
 }
 
-// addRest plans the chains of connections to all other ports. Plaintext TCP is the default chain,
-// which refuses it under STRICT.
+// addRest plans the connections to all ports without chains of their own, which are forwarded to
+// the original destination. It adds the chains of mutual TLS and plaintext HTTP that the mode
+// allows. It also sets the default chain, for all other connections: it forwards them as TCP, or
+// closes them under STRICT. address has no effect.
 func (s *Spec) addRest(p peers, address string) {
 	http, tcp := p.passthroughChains(0, address)
 	for _, c := range p.chains(p.modes.Mode, http, tcp) {

@@ -45,7 +45,10 @@ func bindProxyFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 	}
 }
 
-// bindSelectionFlags binds the flags that select which traffic is captured to o.
+// bindSelectionFlags defines the flags of the inbound mode, of TPROXY's mark and routing table, and
+// of the ports, addresses and interfaces to capture or exclude. Parsing fs stores their values in
+// o, whose current values are the defaults. The proxy's users and groups are flags of
+// bindProxyFlags.
 func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	bindValue(fs, &o.InboundMode, parseMode, "mode", "istio-inbound-interception-mode", "m",
 		"how inbound connections are redirected to Envoy: REDIRECT, or TPROXY, which preserves the client's address")

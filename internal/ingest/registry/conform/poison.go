@@ -85,8 +85,10 @@ func (p *poisoned) testLaterVersion() {
 	}
 }
 
-// testFirstVersion sends a poisoned version first, deletes it, and sends a poisoned and a good one.
-// Each time the other objects and the Problems must be as expected.
+// testFirstVersion sends a poisoned version of the victim as its first, with the others: exactly
+// one object must have a Problem. It then deletes the victim, and then sends a poisoned and a good
+// version of it. After the deletion and after the good version, the output must be as if no version
+// had been poisoned, without Problems.
 func (p *poisoned) testFirstVersion() {
 	p.Helper()
 	c := p.new(p.recorder())

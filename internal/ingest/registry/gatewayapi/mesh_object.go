@@ -34,8 +34,9 @@ func (c *Converter) flushApart(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// meshStatus returns the status of an XMesh, with the features of the mesh, and its Problems. Both are
-// nil for an XMesh of another controller. Parameters are not supported.
+// meshStatus returns the status of an XMesh, with the supported features of a mesh, and its
+// Problems. An XMesh with a parametersRef is reported as not accepted, with a Problem: parameters
+// are not supported. Both results are nil for an XMesh of another controller.
 func meshStatus(object *config.Config) (*Status, []config.Problem) {
 	spec := config.Spec[*gatewayx.XMesh](object).Spec
 	if spec.ControllerName != ControllerName {

@@ -86,7 +86,8 @@ func (s *Settings) key(e *endpoint) adapter.ServiceKey {
 	return adapter.ServiceKey{Namespace: s.Namespace, Name: strconv.FormatUint(uint64(e.number), 10) + "." + s.host(e)}
 }
 
-// shortened returns a text for a Problem that is not longer than a line.
+// shortened returns text for a Problem, with invalid UTF-8 replaced by "?". A text of more than 120
+// bytes is cut, between two characters, and ends with "…". Line breaks are kept.
 func shortened(text string) string {
 	const most = 120
 	if text = strings.ToValidUTF8(text, "?"); len(text) > most {
