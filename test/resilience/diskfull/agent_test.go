@@ -236,13 +236,15 @@ func (a *sidecar) envoySerials(t *testing.T) string {
 	return strings.Join(serials, " ")
 }
 
-// outputSerial returns the serial number of the certificate in OUTPUT_CERTS, and fails the test if it and the key do not belong together.
+// outputSerial returns the serial number of the certificate in OUTPUT_CERTS. It fails the test if the certificate and the key do not
+// belong together for a second. They do not for a moment while the agent replaces first the key and then the certificate.
 func (a *sidecar) outputSerial(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(a.dir, "certs")
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem"))
-	if err != nil {
-		t.Fatalf("OUTPUT_CERTS: %v", err)
-	}
+	var pair tls.Certificate
+	serving.Eventually(t, time.Second, "OUTPUT_CERTS has a certificate and its key", func() (err error) {
+		pair, err = tls.LoadX509KeyPair(filepath.Join(dir, "cert-chain.pem"), filepath.Join(dir, "key.pem"))
+		return err
+	})
 	return pair.Leaf.SerialNumber.String()
 }
