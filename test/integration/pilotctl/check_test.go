@@ -189,7 +189,7 @@ spec: {ports: [{name: tcp, port: 15012}]}
 
 // TestCheckBrokenMeshes breaks one thing after the other, and has pilotctl check find each.
 func TestCheckBrokenMeshes(t *testing.T) {
-	l := newLab(t)
+	l := newLabAlone(t)
 	l.apply(service(l.shop) + "---" + route(l.shop, "1s") + "---" + meshService(l.system))
 	l.endpoints(l.system, "istiod", true)
 	secure := func(o *discovery.Options) {
@@ -390,7 +390,7 @@ func TestCheckOfPods(t *testing.T) {
 // TestCheckOfClusters breaks webhooks, roots and DNS in a cluster without a control plane, and checks
 // whether one can be installed.
 func TestCheckOfClusters(t *testing.T) {
-	l := newLab(t)
+	l := newLabAlone(t)
 	webhooks := func(name string) string {
 		client := "{url: 'https://127.0.0.1:1/inject'}"
 		if name == "orphan" {

@@ -18,7 +18,10 @@ import (
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
 
-var shared = cluster.NewShared(cluster.Options{IstioKinds: true})
+var (
+	options = cluster.Options{IstioKinds: true}
+	shared  = cluster.NewShared(options)
+)
 
 func TestMain(m *testing.M) { os.Exit(shared.Around(m).Run()) }
 
@@ -34,10 +37,23 @@ type lab struct {
 	node         string
 }
 
+// newLab returns a lab on the API server of all tests.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	longtest.Test(t) // the API server takes seconds to start
-	c := shared.Start(t)
+	return newLabOn(t, shared.Start(t))
+}
+
+// newLabAlone returns a lab on an API server of its own, for tests of commands that look at all
+// namespaces.
+func newLabAlone(t *testing.T) *lab {
+	t.Helper()
+	longtest.Test(t)
+	return newLabOn(t, cluster.Start(t, options))
+}
+
+func newLabOn(t *testing.T, c *cluster.Cluster) *lab {
+	t.Helper()
 	client, err := kube.NewClient(c.Config())
 	if err != nil {
 		t.Fatal(err)
