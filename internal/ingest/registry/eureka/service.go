@@ -101,28 +101,14 @@ const maxNames = 16
 // names returns the names of an instance without duplicates: its application, and the VIP addresses, which
 // commas separate. Names that no host can have, such as variables that were not replaced, are left out.
 func names(app, vips string) []string {
-	list := []string{hostPart(app)}
+	list := []string{metadata.HostPart(app)}
 	for _, vip := range strings.Split(vips, ",") {
 		vip, _, _ = strings.Cut(strings.TrimSpace(vip), ":") // some programs add a port
-		if vip != "" && !strings.ContainsAny(vip, "${}") && !slices.Contains(list, hostPart(vip)) && len(list) < maxNames {
-			list = append(list, hostPart(vip))
+		if vip != "" && !strings.ContainsAny(vip, "${}") && !slices.Contains(list, metadata.HostPart(vip)) && len(list) < maxNames {
+			list = append(list, metadata.HostPart(vip))
 		}
 	}
 	return list
-}
-
-// hostPart returns text in lower case, with a hyphen for each character that a host cannot have.
-func hostPart(text string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
-			return c
-		case c >= 'A' && c <= 'Z':
-			return c - 'A' + 'a'
-		default:
-			return '-'
-		}
-	}, text)
 }
 
 // healthOf returns the health of an instance with a status. Weight 0 drains it.

@@ -64,7 +64,7 @@ func parseInstance(service string, content []byte) (registration, error) {
 	ports, portErr := c.ports(&i, payload.Metadata)
 	r := registration{registered: c.RegistrationTimeUTC}
 	for _, e := range ports {
-		e.name, e.instance = hostPart(service)+".service", instance
+		e.name, e.instance = metadata.HostPart(service)+".service", instance
 		r.endpoints = append(r.endpoints, e)
 	}
 	if len(ports) == 0 && portErr == nil {

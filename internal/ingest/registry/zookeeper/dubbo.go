@@ -144,26 +144,12 @@ func dubboProtocol(scheme string, secure bool) (protocol string, number uint32) 
 // interfaceName returns the name of an interface with a group and version: "g-GROUP.v-VERSION.INTERFACE.dubbo".
 // Dubbo treats each group and version as a service of its own, and version 0.0.0 as none.
 func interfaceName(iface, group, version string) string {
-	name := hostPart(iface) + ".dubbo"
+	name := metadata.HostPart(iface) + ".dubbo"
 	if version != "" && version != "0.0.0" {
-		name = "v-" + strings.ReplaceAll(hostPart(version), ".", "-") + "." + name
+		name = "v-" + strings.ReplaceAll(metadata.HostPart(version), ".", "-") + "." + name
 	}
 	if group != "" {
-		name = "g-" + strings.ReplaceAll(hostPart(group), ".", "-") + "." + name
+		name = "g-" + strings.ReplaceAll(metadata.HostPart(group), ".", "-") + "." + name
 	}
 	return name
-}
-
-// hostPart returns text in lower case, with a hyphen for each character that a host cannot have.
-func hostPart(text string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
-			return c
-		case c >= 'A' && c <= 'Z':
-			return c - 'A' + 'a'
-		default:
-			return '-'
-		}
-	}, text)
 }
