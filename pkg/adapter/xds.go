@@ -44,25 +44,49 @@ func receiveAll[T any](ctx context.Context, receive func() (T, error), requests 
 	}
 }
 
-// StreamAggregatedResources serves the state-of-the-world variant.
-func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
-	requests, ended := make(chan *discoveryv3.DiscoveryRequest), make(chan error, 1)
-	go func() { ended <- receiveAll(s.Context(), s.Recv, requests) }()
-	subscribed := map[string]*sotwType{}
+// stream is one stream of a variant of the protocol, with requests of type Request and subscriptions of
+// type Subscription.
+type stream[Request, Subscription any] struct {
+	server  *xdsServer
+	receive func() (Request, error)
+	// subscribed are the subscriptions by type URL.
+	subscribed map[string]*Subscription
+	// handle applies a request to subscribed.
+	handle func(Request)
+	// send sends what is due for a subscription. It must not modify the resources.
+	send func(typeURL string, s *Subscription, resources map[string]*resource, version uint64, ready bool) error
+}
+
+// serve handles requests, and after each request and change of the catalog sends what is due, until
+// the stream ends or the server stops.
+func (x *stream[Request, Subscription]) serve(ctx context.Context) error {
+	requests, ended := make(chan Request), make(chan error, 1)
+	go func() { ended <- receiveAll(ctx, x.receive, requests) }()
 	for {
-		resources, version, changed, ready := x.catalog.state()
-		for _, typeURL := range slices.Sorted(maps.Keys(subscribed)) {
-			if err := x.sendFull(s, typeURL, subscribed[typeURL], resources, version, ready); err != nil {
+		resources, version, changed, ready := x.server.catalog.state()
+		for _, typeURL := range slices.Sorted(maps.Keys(x.subscribed)) {
+			if err := x.send(typeURL, x.subscribed[typeURL], resources, version, ready); err != nil {
 				return err
 			}
 		}
 		select {
 		case err := <-ended:
 			return err
-		case <-x.stopping:
+		case <-x.server.stopping:
 			return nil
 		case <-changed:
 		case r := <-requests:
+			x.handle(r)
+		}
+	}
+}
+
+// StreamAggregatedResources serves the state-of-the-world variant.
+func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	subscribed := map[string]*sotwType{}
+	served := stream[*discoveryv3.DiscoveryRequest, sotwType]{
+		server: x, receive: s.Recv, subscribed: subscribed,
+		handle: func(r *discoveryv3.DiscoveryRequest) {
 			t := subscribed[r.GetTypeUrl()]
 			switch {
 			case t == nil && len(subscribed) < maxTypes:
@@ -73,8 +97,12 @@ func (x *xdsServer) StreamAggregatedResources(s discoveryv3.AggregatedDiscoveryS
 			case !slices.Equal(t.names, r.GetResourceNames()):
 				t.names, t.due = r.GetResourceNames(), true
 			}
-		}
+		},
+		send: func(typeURL string, t *sotwType, resources map[string]*resource, version uint64, ready bool) error {
+			return x.sendFull(s, typeURL, t, resources, version, ready)
+		},
 	}
+	return served.serve(s.Context())
 }
 
 // sotwType is a subscription of a state-of-the-world stream.
@@ -119,23 +147,10 @@ func isWanted(names []string, name string) bool {
 
 // DeltaAggregatedResources serves the incremental variant.
 func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
-	requests, ended := make(chan *discoveryv3.DeltaDiscoveryRequest), make(chan error, 1)
-	go func() { ended <- receiveAll(s.Context(), s.Recv, requests) }()
 	subscribed := map[string]*deltaType{}
-	for {
-		resources, version, changed, ready := x.catalog.state()
-		for _, typeURL := range slices.Sorted(maps.Keys(subscribed)) {
-			if err := x.sendChanges(s, typeURL, subscribed[typeURL], resources, version, ready); err != nil {
-				return err
-			}
-		}
-		select {
-		case err := <-ended:
-			return err
-		case <-x.stopping:
-			return nil
-		case <-changed:
-		case r := <-requests:
+	served := stream[*discoveryv3.DeltaDiscoveryRequest, deltaType]{
+		server: x, receive: s.Recv, subscribed: subscribed,
+		handle: func(r *discoveryv3.DeltaDiscoveryRequest) {
 			t := subscribed[r.GetTypeUrl()]
 			switch {
 			case t == nil && len(subscribed) < maxTypes:
@@ -151,8 +166,12 @@ func (x *xdsServer) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoverySe
 				}
 				t.changeNames(r)
 			}
-		}
+		},
+		send: func(typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool) error {
+			return x.sendChanges(s, typeURL, t, resources, version, ready)
+		},
 	}
+	return served.serve(s.Context())
 }
 
 // deltaType is a subscription of an incremental stream.

@@ -17,7 +17,7 @@ func notRecovered() map[string]int {
 		"internal/agent/shutdown.go":                                   2,
 		"pkg/adapter/follower.go":                                      1, // callWatch recovers
 		"pkg/adapter/run.go":                                           3,
-		"pkg/adapter/xds.go":                                           2,
+		"pkg/adapter/xds.go":                                           1,
 		"internal/kube/autoregister/registrar.go":                      1,
 		"internal/identity/ca/reloader.go":                             1,
 		"internal/identity/ca/root_publisher.go":                       1,
