@@ -14,11 +14,18 @@ const (
 	podCategory          = "pod"
 )
 
+// The checks of more than one table.
+var (
+	apiServerCheck = check{category: apiCategory, condition: "the API server answers", run: needCluster(apiServerAnswers), all: true,
+		hint: "check the kubeconfig and its context (--kubeconfig, --context), and the network to the API server"}
+	dnsCheck = check{category: dnsCategory, condition: "the cluster's DNS runs", run: needCluster(dnsRuns),
+		hint: "kubectl get pods -n kube-system -l k8s-app=kube-dns"}
+)
+
 // healthChecks are the checks of a running mesh.
 func (t *Target) healthChecks() []check {
 	return []check{
-		{category: apiCategory, condition: "the API server answers", run: needCluster(apiServerAnswers), all: true,
-			hint: "check the kubeconfig and its context (--kubeconfig, --context), and the network to the API server"},
+		apiServerCheck,
 		{category: permissionCategory, condition: "this user can read the control plane", run: needCluster(canReadControlPlane),
 			hint: "grant these permissions in the namespace of the control plane; without them some checks are skipped"},
 		{category: kindCategory, condition: "the kinds are installed in versions that are read", run: needCluster(kindsInstalled),
@@ -57,8 +64,7 @@ func (t *Target) healthChecks() []check {
 			hint: "proxies refuse the control plane: its certificate must be signed by the roots in istio-ca-root-cert"},
 		{category: clusterCategory, condition: "all clusters are in sync", run: needReplicas(clustersSynced),
 			hint: "pilotctl remote-clusters; the Secret with the kubeconfig must be current, and the API server of the cluster reachable"},
-		{category: dnsCategory, condition: "the cluster's DNS runs", run: needCluster(dnsRuns),
-			hint: "kubectl get pods -n kube-system -l k8s-app=kube-dns"},
+		dnsCheck,
 		{category: dnsCategory, condition: "the control plane's name resolves", run: needCluster(dnsResolves),
 			hint: "proxies connect to that name: check the Service of the control plane and the DNS of the cluster"},
 		{category: proxiesCategory, condition: "no proxy refuses its configuration", run: needReplicas(nothingRefused),
@@ -73,8 +79,7 @@ func (t *Target) healthChecks() []check {
 // preChecks are the checks before an installation.
 func (t *Target) preChecks() []check {
 	return []check{
-		{category: apiCategory, condition: "the API server answers", run: needCluster(apiServerAnswers), all: true,
-			hint: "check the kubeconfig and its context (--kubeconfig, --context), and the network to the API server"},
+		apiServerCheck,
 		{category: apiCategory, condition: "the Kubernetes version is supported", run: needCluster(kubernetesSupported),
 			hint: "upgrade the cluster"},
 		{category: permissionCategory, condition: "this user can install the charts", run: needCluster(canInstall),
@@ -85,16 +90,14 @@ func (t *Target) preChecks() []check {
 			hint: "this is an upgrade; install another revision beside it to move workloads one by one"},
 		{category: webhookCategory, condition: "no webhook of a removed control plane is left", run: needCluster(noOrphanedWebhooks),
 			hint: "delete the webhook configuration: with failurePolicy Fail no pod starts in the namespaces that it selects"},
-		{category: dnsCategory, condition: "the cluster's DNS runs", run: needCluster(dnsRuns),
-			hint: "kubectl get pods -n kube-system -l k8s-app=kube-dns"},
+		dnsCheck,
 	}
 }
 
 // proxyChecks are the checks of one pod.
 func (t *Target) proxyChecks() []check {
 	return []check{
-		{category: apiCategory, condition: "the API server answers", run: needCluster(apiServerAnswers), all: true,
-			hint: "check the kubeconfig and its context (--kubeconfig, --context), and the network to the API server"},
+		apiServerCheck,
 		{category: podCategory, condition: "the pod runs", run: needCluster(podRuns), required: true,
 			hint: "kubectl describe pod"},
 		{category: podCategory, condition: "it has a proxy", run: needCluster(podInjected), required: true,
