@@ -15,36 +15,36 @@ const peerName = "TLS, server name outbound_."
 
 // explainCallee explains the forwarded call at the first workload that it may reach and whose proxy
 // the caller of the page may see. The call is inbound there. If the calling proxy uses mutual TLS
-// of the mesh, the call has the identity of that proxy. callee returns nil if there is no such
-// workload.
-func (p *Pages) explainCallee(q question, caller *mesh.Proxy, path *explain.Path) (*explain.Path, error) {
-	for _, e := range path.Endings {
-		for _, one := range e.Endpoints {
+// of the mesh, the call has the identity of that proxy. It returns nil if there is no
+// such workload.
+func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
+	for _, end := range path.Endings {
+		for _, one := range end.Endpoints {
 			to, err := netip.ParseAddrPort(one.Address)
-			if err != nil || e.Kind != explain.Forwarded {
+			if err != nil || end.Kind != explain.Forwarded {
 				continue
 			}
-			c, ok := p.connectionAt(q, to.Addr())
+			c, ok := e.connectionAt(e.asker, to.Addr())
 			if !ok {
 				continue
 			}
 			call := path.Call
-			call.Direction, call.To, call.Request, call.Carries, call.ALPN, call.ServerName = explain.Inbound, to, e.Upstream, "", nil, ""
-			if e.Protocol == "HTTP/2" {
+			call.Direction, call.To, call.Request, call.Carries, call.ALPN, call.ServerName = explain.Inbound, to, end.Upstream, "", nil, ""
+			if end.Protocol == "HTTP/2" {
 				call.Carries = explain.HTTP2
 			}
-			if len(caller.Addresses) > 0 {
-				call.From = netip.AddrPortFrom(caller.Addresses[0], 0)
+			if len(e.proxy.Addresses) > 0 {
+				call.From = netip.AddrPortFrom(e.proxy.Addresses[0], 0)
 			}
-			transport := e.Transport
+			transport := end.Transport
 			if one.Transport != "" {
 				transport = one.Transport
 			}
 			if strings.HasPrefix(transport, peerName) {
 				_, call.ServerName, _ = strings.Cut(transport, "server name ")
-				p.setIdentity(&call, accountOf(caller))
+				call.SetIdentity(accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
 			}
-			return explain.Explain(p.resourcesOf(c), call)
+			return explain.Explain(e.resourcesOf(c), call)
 		}
 	}
 	return nil, nil
@@ -52,8 +52,8 @@ func (p *Pages) explainCallee(q question, caller *mesh.Proxy, path *explain.Path
 
 // connectionAt returns the connection of the sidecar at the address. It ignores proxies that the
 // caller of the page may not see.
-func (p *Pages) connectionAt(q question, a netip.Addr) (push.Connection, bool) {
-	list := p.visibleConnections(q.caller)
+func (p *Pages) connectionAt(asker Caller, a netip.Addr) (push.Connection, bool) {
+	list := p.visibleConnections(asker)
 	i := slices.IndexFunc(list, func(c push.Connection) bool {
 		return c.Proxy.Type == mesh.SidecarProxy && slices.Contains(c.Proxy.Addresses, a)
 	})

@@ -19,19 +19,16 @@ const maxPrecedenceNotes = 5
 // precedenceNotes returns the VirtualServices that have the host of an outbound call too and are not
 // used, with the reason, and the DestinationRules that are merged for it, in their order. It returns
 // nothing for a host without a service.
-func (p *Pages) precedenceNotes(q question, call explain.Call, proxy *mesh.Proxy, path *explain.Path) []string {
+func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []string {
 	if call.Direction != explain.Outbound {
 		return nil
 	}
-	_, rest, _ := strings.Cut(q.Get("url"), "://")
-	s := p.Snapshot()
-	v := view.Build(s, view.KeyFor(s, proxy))
-	svc := serviceOf(v, hostOf(authorityOf(rest)), proxy)
+	svc := e.serviceOf(e.question.Host())
 	if svc == nil {
 		return nil
 	}
-	notes := unusedVirtualServices(v, svc.Host, routeObject(path))
-	if rule := v.DestinationRule(svc.Host); rule != nil && len(rule.From) > 1 {
+	notes := unusedVirtualServices(e.view, svc.Host, routeObject(path))
+	if rule := e.view.DestinationRule(svc.Host); rule != nil && len(rule.From) > 1 {
 		var names []string
 		for _, k := range rule.From {
 			names = append(names, k.String())

@@ -18,12 +18,12 @@ const maxRouteNotes = 5
 // routeNotes returns the Problems of HTTPRoutes and GRPCRoutes that explain the path of a request: of
 // the rules in the path, such as a missing backend, and of routes for the request's host that a parent
 // does not accept.
-func (p *Pages) routeNotes(call explain.Call, path *explain.Path) []string {
+func (e *explanation) routeNotes(call explain.Call, path *explain.Path) []string {
 	if call.Request == nil {
 		return nil
 	}
 	var notes []string
-	s := p.Snapshot()
+	s := e.view.Snapshot
 	for _, problem := range s.Problems() {
 		if problem.Key.Kind != api.HTTPRoute && problem.Key.Kind != api.GRPCRoute {
 			continue
@@ -73,7 +73,7 @@ func isFor(route *config.Config, r *explain.Request) bool {
 	default:
 		return false
 	}
-	host := mesh.Hostname(strings.ToLower(hostOf(r.Authority)))
+	host := mesh.Hostname(strings.ToLower(explain.HostOf(r.Authority)))
 	return forPath && (len(hosts) == 0 || slices.ContainsFunc(hosts, func(h gatewayv1.Hostname) bool {
 		return mesh.Hostname(h).Matches(host)
 	}))

@@ -10,6 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
@@ -201,6 +202,22 @@ func TestExplainRefuses(t *testing.T) {
 		var refusal Refusal
 		if !errors.As(err, &refusal) || refusal.Status != c.status {
 			t.Errorf("%s as %q: got %s, %v; want status %d", c.query, c.namespace, body, err, c.status)
+		}
+	}
+}
+
+// TestExplainReadsOneSnapshot explains a call at both proxies, during which the mesh could change.
+func TestExplainReadsOneSnapshot(t *testing.T) {
+	p := explainedPages(t)
+	current, reads := p.Snapshot, 0
+	p.Snapshot = func() *snapshot.Snapshot {
+		reads++
+		return current()
+	}
+	for _, query := range []string{"url=http://reviews:9080/reviews&both", "url=http://me:8080/reviews&principal=shop/web"} {
+		reads = 0
+		if _, err := p.Page("explain?proxyID=web-1.shop&text&"+query, Caller{}); err != nil || reads != 1 {
+			t.Errorf("%s: the snapshot was read %d times, %v", query, reads, err)
 		}
 	}
 }

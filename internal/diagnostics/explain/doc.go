@@ -14,6 +14,7 @@
 //
 // The files, in the order in which a call passes them:
 //
+//	question.go                from a call as users describe it to a Call
 //	call.go                    the call: source, destination, protocol, request
 //	resources.go               the resources of the proxy, decoded on demand
 //	explain.go                 the walk

@@ -1,0 +1,91 @@
+package debug
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// someAddress is the placeholder for an address that only DNS can resolve (RFC 5737, TEST-NET-1).
+const someAddress = "192.0.2.1"
+
+// workloadPort returns the workload's own address and the target port that a service port maps to.
+// If the workload does not serve that port for the host, the port is returned unchanged.
+func (e *explanation) workloadPort(host string, port uint16) netip.AddrPort {
+	at := netip.MustParseAddr(someAddress)
+	if len(e.proxy.Addresses) > 0 {
+		at = e.proxy.Addresses[0]
+	}
+	for _, i := range e.view.Inbound {
+		name, _, _ := strings.Cut(string(i.Service.Host), ".")
+		if i.Port.Number == uint32(port) &&
+			(strings.EqualFold(host, name) || strings.HasPrefix(strings.ToLower(host), name+".")) {
+			return netip.AddrPortFrom(at, uint16(i.TargetPort))
+		}
+	}
+	return netip.AddrPortFrom(at, port)
+}
+
+// serviceOf returns the service that a host names for the proxy, as its DNS search domains resolve
+// it; nil if there is none.
+func (e *explanation) serviceOf(host string) *mesh.Service {
+	_, cluster, _ := strings.Cut(e.proxy.DNSDomain, ".")
+	_, domain, _ := strings.Cut(cluster, ".")
+	for _, name := range []string{host, host + "." + e.proxy.DNSDomain, host + "." + cluster, host + "." + domain} {
+		if svc := e.view.Service(mesh.Hostname(strings.ToLower(strings.TrimSuffix(name, ".")))); svc != nil {
+			return svc
+		}
+	}
+	return nil
+}
+
+// hostNotes returns hints about the host of an outbound call: the service does not have the port, or
+// the proxy has no service of that name. It returns nothing for an IP address, for an inbound call and
+// if the caller has chosen the destination.
+func (e *explanation) hostNotes(call explain.Call) []string {
+	host := e.question.Host()
+	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {
+		return nil
+	}
+	svc := e.serviceOf(host)
+	if svc == nil {
+		return []string{fmt.Sprintf(
+			"the proxy has no service %q: DNS decides the address, and the placeholder %s is used here; --to sets another one",
+			host, someAddress,
+		)}
+	}
+	number := uint32(call.To.Port())
+	if _, ok := svc.Port(number); ok {
+		return nil
+	}
+	var ports []string
+	for _, port := range svc.Ports {
+		ports = append(ports, fmt.Sprintf("%d (%s)", port.Number, port.Name))
+	}
+	return []string{fmt.Sprintf(
+		"service %s has no port %d, so none of its configuration applies; its ports are %s",
+		svc.Host, number, strings.Join(ports, ", "),
+	)}
+}
+
+// addressOf resolves a host as the proxy would: to the first address of the service with that name,
+// or of one of its endpoints. If it finds none, it returns someAddress.
+func (e *explanation) addressOf(host string, _ uint16) netip.Addr {
+	svc := e.serviceOf(host)
+	if svc == nil {
+		return netip.MustParseAddr(someAddress)
+	}
+	candidates := svc.Addresses
+	for _, one := range e.view.Endpoints(svc).Endpoints {
+		candidates = append(candidates[:len(candidates):len(candidates)], one.Address)
+	}
+	for _, c := range candidates {
+		if a, err := netip.ParseAddr(c); err == nil && !a.IsUnspecified() {
+			return a
+		}
+	}
+	return netip.MustParseAddr(someAddress)
+}
