@@ -3,7 +3,6 @@ package consul
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // Settings are the user's settings of a Source.
@@ -104,12 +105,7 @@ func (s *Settings) newClient() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.CertFile != "" {
-		security.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
-			return &c, err
-		}
-	}
+	clienttls.Files{Certificate: s.CertFile, Key: s.KeyFile, Flags: "consul"}.SetClientCertificate(security)
 	// A blocking query is silent for minutes, so TCP must detect that the server has disappeared.
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,

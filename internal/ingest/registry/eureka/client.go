@@ -3,8 +3,6 @@ package eureka
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // maxAnswer limits the size of one answer. 100,000 instances stay below it.
@@ -31,22 +31,9 @@ type client struct {
 
 // newClient returns a client without connections.
 func (s *Settings) newClient() (*client, error) {
-	security := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.CAFile != "" {
-		text, err := os.ReadFile(s.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--eurekaCAFile: %w", err)
-		}
-		security.RootCAs = x509.NewCertPool()
-		if !security.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--eurekaCAFile %s: has no certificate in PEM", s.CAFile)
-		}
-	}
-	if s.CertFile != "" {
-		security.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
-			return &c, err
-		}
+	security, err := clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "eureka"}.Config()
+	if err != nil {
+		return nil, err
 	}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: security, ForceAttemptHTTP2: true,

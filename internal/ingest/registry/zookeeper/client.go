@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/meshpilot/meshpilot/internal/ingest/registry/clienttls"
 )
 
 // The errors that end a session.
@@ -49,7 +50,7 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 	c := &client{name: s.ServerName, closed: cancel}
 	if s.TLS {
 		var err error
-		if c.security, err = s.security(); err != nil {
+		if c.security, err = s.tlsFiles().Config(); err != nil {
 			cancel()
 			return nil, err
 		}
@@ -72,6 +73,11 @@ func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func
 	}
 	c.Conn, c.events = conn, events
 	return c, nil
+}
+
+// tlsFiles returns the files of the TLS settings.
+func (s *Settings) tlsFiles() clienttls.Files {
+	return clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "zookeeper"}
 }
 
 // dial opens a connection to a server.
@@ -111,28 +117,6 @@ func (c *client) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
-}
-
-// security returns the TLS settings.
-func (s *Settings) security() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.CAFile != "" {
-		text, err := os.ReadFile(s.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--zookeeperCAFile: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--zookeeperCAFile %s: has no certificate in PEM", s.CAFile)
-		}
-	}
-	if s.CertFile != "" {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
-			return &c, err
-		}
-	}
-	return config, nil
 }
 
 // authenticate sends the user and the password of the file, if there is one. The library sends them again

@@ -37,7 +37,7 @@ func New(s Settings, logger *slog.Logger) (*Platform, error) {
 		return nil, err
 	}
 	if s.TLS {
-		if _, err := s.security(); err != nil {
+		if _, err := s.tlsFiles().Config(); err != nil {
 			return nil, err
 		}
 	}
