@@ -1,8 +1,6 @@
 package cloudfoundry
 
 import (
-	"crypto/x509"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -96,34 +94,20 @@ func TestSecured(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	authority, stranger := pki.Authority("nats"), pki.Authority("stranger")
-	server := authority.Issue(&x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
-	if err := server.WriteFiles(in("server.pem"), in("server-key.pem")); err != nil {
-		t.Fatal(err)
-	}
-	write("ca.pem", string(authority.CertificatePEM()))
-	s := nats.Start(t, nats.Options{
-		User: "router", Password: "pass:word", CAFile: in("ca.pem"), CertFile: in("server.pem"), KeyFile: in("server-key.pem"),
-	})
+	files, stranger := pki.NewFiles(t, "127.0.0.1"), pki.NewFiles(t, "127.0.0.1")
+	s := nats.Start(t, nats.Options{User: "router", Password: "pass:word", TLS: files})
 	s.StartEmitter(interval/2).Register("web", instanceOf("web.test", "10.0.0.1"))
-	client := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, DNSNames: []string{"client"}}
-	write("roots.pem", string(stranger.CertificatePEM()))
+	write("roots.pem", string(stranger.CA.CertificatePEM()))
 	write("credentials", "router:wrong")
-	if err := stranger.Issue(client).WriteFiles(in("client.pem"), in("client-key.pem")); err != nil {
-		t.Fatal(err)
-	}
 	f := follow(t, s, func(o *cloudfoundry.Settings) {
 		o.CAFile, o.CertFile, o.KeyFile, o.CredentialsFile = in("roots.pem"), in("client.pem"), in("client-key.pem"), in("credentials")
 	})
 	f.awaitFailure("certificate signed by unknown authority")
-	write("roots.pem", string(authority.CertificatePEM()))
+	write("roots.pem", string(files.CA.CertificatePEM()))
+	f.awaitFailure("--cloudFoundryCertFile: open ")
+	stranger.IssueClient(t, in("client.pem"), in("client-key.pem"))
 	f.awaitFailure("remote error: tls")
-	if err := authority.Issue(client).WriteFiles(in("client.pem"), in("client-key.pem")); err != nil {
-		t.Fatal(err)
-	}
+	files.IssueClient(t, in("client.pem"), in("client-key.pem"))
 	f.awaitFailure("Authorization Violation")
 	write("credentials", "router:pass:word\n")
 	f.await("web.test: 10.0.0.1:80")

@@ -14,7 +14,7 @@ import (
 // its address. The client certificate comes from files that are replaced.
 func TestTLS(t *testing.T) {
 	consul.Require(t)
-	certificates := consul.NewCertificates(t)
+	certificates := pki.NewFiles(t, "server.dc1.consul")
 	s := consul.Start(t, consul.Options{TLS: certificates})
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func TestTLS(t *testing.T) {
 // settings require. Nothing is read.
 func TestTLSRefused(t *testing.T) {
 	consul.Require(t)
-	certificates := consul.NewCertificates(t)
+	certificates := pki.NewFiles(t, "server.dc1.consul")
 	s := consul.Start(t, consul.Options{TLS: certificates})
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)
 	otherCA := filepath.Join(t.TempDir(), "ca.pem")

@@ -10,6 +10,7 @@ import (
 
 	registry "github.com/meshpilot/meshpilot/internal/ingest/registry/consul"
 	"github.com/meshpilot/meshpilot/test/support/consul"
+	"github.com/meshpilot/meshpilot/test/support/pki"
 )
 
 // TestChanges registers, changes and deregisters services.
@@ -162,7 +163,7 @@ func TestServerRestartsEmpty(t *testing.T) {
 // token, and writes another one into the file.
 func TestTokenLosesRights(t *testing.T) {
 	consul.Require(t)
-	certificates := consul.NewCertificates(t)
+	certificates := pki.NewFiles(t, "server.dc1.consul")
 	s := consul.Start(t, consul.Options{ACL: true, TLS: certificates})
 	s.Register("api", "api-1", "192.0.2.3", 8080, "passing", nil)
 	s.Register("web", "web-1", "192.0.2.1", 8080, "passing", nil)

@@ -3,7 +3,6 @@ package consul
 import (
 	"errors"
 	"fmt"
-	"syscall"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -96,38 +95,4 @@ func (c *Cluster) serverOf(address string) *Server {
 		}
 	}
 	return nil
-}
-
-// Runs reports whether the process runs and is not paused.
-func (s *Server) Runs() bool { return s.process != nil && !s.paused }
-
-// Pause stops the process without ending it: its connections stay open and nothing answers.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP, true) }
-
-// Resume lets a paused process go on.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT, false) }
-
-func (s *Server) signal(signal syscall.Signal, paused bool) {
-	s.t.Helper()
-	if s.process == nil {
-		s.t.Fatalf("%s does not run", s.node)
-	}
-	if err := s.process.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
-	s.paused = paused
-}
-
-// Stop ends the process with SIGTERM, as an upgrade does, and waits for its end. It does nothing if
-// it does not run.
-func (s *Server) Stop() {
-	s.t.Helper()
-	if s.process == nil {
-		return
-	}
-	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = s.process.Wait() // its status does not matter
-	s.process = nil
 }

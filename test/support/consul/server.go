@@ -14,6 +14,8 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/process"
 	"github.com/meshpilot/meshpilot/test/support/program"
 	"github.com/meshpilot/meshpilot/test/support/scorecard"
 	"github.com/meshpilot/meshpilot/test/support/serving"
@@ -29,9 +31,8 @@ const patience = 2 * time.Minute
 type Options struct {
 	// ACL enables access control with the policy "deny".
 	ACL bool
-	// TLS serves HTTPS only, with the certificates of NewCertificates, and requires a client
-	// certificate.
-	TLS *Certificates
+	// TLS serves HTTPS only, and requires a client certificate.
+	TLS *pki.Files
 	// Datacenter is the name of the datacenter (default "dc1").
 	Datacenter string
 	// WAN is a server of another datacenter that this one joins.
@@ -43,6 +44,8 @@ type Server struct {
 	// URL is the address of its HTTP interface. It does not change when the server restarts.
 	URL string
 
+	*process.Process
+
 	t       testing.TB
 	options Options
 	binary  string
@@ -50,9 +53,6 @@ type Server struct {
 	peers   []*Server
 	dir     string // of its data
 	ports   []int
-	log     serving.Log
-	process *exec.Cmd // nil while it does not run
-	paused  bool
 	client  *api.Client // nil before the first call of Client
 }
 
@@ -91,17 +91,14 @@ func Start(t testing.TB, o Options) *Server {
 // newServer returns a server that does not run yet.
 func newServer(t testing.TB, binary, node string, o Options) *Server {
 	t.Helper()
-	s := &Server{t: t, options: o, binary: binary, node: node, dir: filepath.Join(t.TempDir(), "data"), ports: serving.FreePorts(t, 4)}
+	s := &Server{
+		Process: process.New(t, "Consul's "+node), t: t, options: o, binary: binary, node: node,
+		dir: filepath.Join(t.TempDir(), "data"), ports: serving.FreePorts(t, 4),
+	}
 	s.URL = fmt.Sprintf("http://127.0.0.1:%d", s.ports[0])
 	if o.TLS != nil {
 		s.URL = fmt.Sprintf("https://127.0.0.1:%d", s.ports[0])
 	}
-	t.Cleanup(func() {
-		s.Kill()
-		if t.Failed() {
-			t.Logf("the log of Consul's %s:\n%s", node, s.log.String())
-		}
-	})
 	return s
 }
 
@@ -116,9 +113,6 @@ func (s *Server) Launch() {
 // start starts the process if it does not run.
 func (s *Server) start() {
 	s.t.Helper()
-	if s.process != nil {
-		return
-	}
 	options := ""
 	if s.options.ACL {
 		options = `acl { enabled = true, default_policy = "deny", tokens { initial_management = "` + ManagementToken + `", agent = "` + ManagementToken + `" } }`
@@ -133,7 +127,8 @@ func (s *Server) start() {
 		"-hcl", "peering { enabled = false }", "-hcl", options,
 	}
 	if c := s.options.TLS; c != nil {
-		args = append(args, "-http-port=-1", "-https-port="+port(0), "-hcl", c.configuration())
+		args = append(args, "-http-port=-1", "-https-port="+port(0), "-hcl", fmt.Sprintf(`tls { defaults { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`,
+			c.CAFile, c.ServerCertFile, c.ServerKeyFile))
 	} else {
 		args = append(args, "-http-port="+port(0))
 	}
@@ -143,12 +138,9 @@ func (s *Server) start() {
 	for _, peer := range s.peers {
 		args = append(args, fmt.Sprintf("-retry-join=127.0.0.1:%d", peer.ports[2]), "-retry-interval=1s")
 	}
-	s.process = exec.Command(s.binary, args...)
-	s.process.Stdout, s.process.Stderr = &s.log, &s.log
-	s.process.Env = append(os.Environ(), "GOMEMLIMIT=512MiB", "GOMAXPROCS=2")
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	command := exec.Command(s.binary, args...)
+	command.Env = append(os.Environ(), "GOMEMLIMIT=512MiB", "GOMAXPROCS=2")
+	s.Process.Start(command)
 }
 
 // awaitLeader waits until the server knows a leader and is a member of the service "consul".
@@ -175,22 +167,10 @@ func (s *Server) isIn(list []*api.ServiceEntry) bool {
 	return slices.ContainsFunc(list, func(e *api.ServiceEntry) bool { return e.Node != nil && e.Node.Node == s.node })
 }
 
-// Kill ends the process without a chance to leave the cluster. It does nothing if it does not run.
-func (s *Server) Kill() {
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Process.Kill() // it may have ended
-	_ = s.process.Wait()
-	s.process, s.paused = nil, false
-}
-
 // DeleteData deletes the data of a server that does not run.
 func (s *Server) DeleteData() {
 	s.t.Helper()
-	if s.process != nil {
-		s.t.Fatal("the server runs")
-	}
+	s.RequireStopped()
 	if err := os.RemoveAll(s.dir); err != nil {
 		s.t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,11 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/process"
 	"github.com/meshpilot/meshpilot/test/support/program"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -35,18 +34,14 @@ type Server struct {
 	// URL is the address of its REST interface. It does not change when the server restarts.
 	URL string
 	// TLS has the files of clients; nil without Options.TLS.
-	TLS *TLS
+	TLS *pki.Files
 
-	t       testing.TB
-	jar     string
-	args    []string
-	log     serving.Log
-	process *exec.Cmd // nil while it does not run
-	client  *http.Client
+	*process.Process
+
+	t      testing.TB
+	args   []string
+	client *http.Client
 }
-
-// TLS names the files of clients of a server with TLS.
-type TLS struct{ CAFile, CertFile, KeyFile string }
 
 // Require skips a test unless MESHPILOT_PLATFORMS=true, because real Eureka servers need Java 17 and
 // Maven. `make platforms` sets the variable; then a missing program fails the test.
@@ -79,7 +74,10 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatalf("build the Eureka server: %v", err)
 	}
 	port := serving.FreePort(t)
-	s := &Server{URL: fmt.Sprintf("http://127.0.0.1:%d/eureka", port), t: t, jar: jar, client: &http.Client{Timeout: 10 * time.Second}}
+	s := &Server{
+		URL: fmt.Sprintf("http://127.0.0.1:%d/eureka", port), Process: process.New(t, "the Eureka server"),
+		t: t, client: &http.Client{Timeout: 10 * time.Second},
+	}
 	s.args = []string{
 		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar, fmt.Sprintf("--server.port=%d", port), "--server.address=127.0.0.1",
 		"--eureka.client.register-with-eureka=false", "--eureka.client.fetch-registry=false", "--eureka.server.wait-time-in-ms-when-sync-empty=0",
@@ -88,13 +86,7 @@ func Start(t testing.TB, o Options) *Server {
 	if o.TLS {
 		s.configureTLS(port)
 	}
-	t.Cleanup(func() {
-		s.Kill()
-		s.client.CloseIdleConnections()
-		if t.Failed() {
-			t.Logf("the log of the Eureka server:\n%s", s.log.String())
-		}
-	})
+	t.Cleanup(s.client.CloseIdleConnections)
 	s.Launch()
 	return s
 }
@@ -103,67 +95,24 @@ func Start(t testing.TB, o Options) *Server {
 // with them.
 func (s *Server) configureTLS(port int) {
 	s.t.Helper()
-	dir := s.t.TempDir()
-	in := func(name string) string { return filepath.Join(dir, name) }
-	s.TLS = &TLS{CAFile: in("ca.pem"), CertFile: in("client.pem"), KeyFile: in("client-key.pem")}
-	ca := pki.Authority("eureka")
-	if err := os.WriteFile(s.TLS.CAFile, ca.CertificatePEM(), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	server := ca.Issue(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	client := ca.Issue(&x509.Certificate{DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	if err := server.WriteFiles(in("server.pem"), in("server-key.pem")); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := client.WriteFiles(s.TLS.CertFile, s.TLS.KeyFile); err != nil {
-		s.t.Fatal(err)
-	}
+	s.TLS = pki.NewFiles(s.t, "localhost")
 	pair, err := tls.LoadX509KeyPair(s.TLS.CertFile, s.TLS.KeyFile)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca.CertificatePEM())
-	s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}}
+	s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: s.TLS.CA.Pool(), Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+	}}
 	s.URL = fmt.Sprintf("https://localhost:%d/eureka", port)
-	s.args = append(s.args, "--server.ssl.certificate="+in("server.pem"), "--server.ssl.certificate-private-key="+in("server-key.pem"),
+	s.args = append(s.args, "--server.ssl.certificate="+s.TLS.ServerCertFile, "--server.ssl.certificate-private-key="+s.TLS.ServerKeyFile,
 		"--server.ssl.trust-certificate="+s.TLS.CAFile, "--server.ssl.client-auth=need")
 }
 
 // Launch starts the process if it does not run, and waits until it answers. It has no instances then.
 func (s *Server) Launch() {
 	s.t.Helper()
-	if s.process != nil {
-		return
-	}
-	s.process = exec.Command("java", s.args...)
-	s.process.Stdout, s.process.Stderr = &s.log, &s.log
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	serving.Eventually(s.t, patience, "Eureka answers", func() error { return s.send(http.MethodGet, "/apps", nil) })
-}
-
-// Kill ends the process. It does nothing if it does not run.
-func (s *Server) Kill() {
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Process.Kill() // it may have ended
-	_ = s.process.Wait()
-	s.process = nil
-}
-
-// Pause stops the process without ending it: its connections stay open and nothing answers.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
-
-// Resume continues a paused process.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(signal syscall.Signal) {
-	s.t.Helper()
-	if err := s.process.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
+	if s.Process.Start(exec.Command("java", s.args...)) {
+		serving.Eventually(s.t, patience, "Eureka answers", func() error { return s.send(http.MethodGet, "/apps", nil) })
 	}
 }
 

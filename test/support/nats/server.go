@@ -6,12 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/process"
 	"github.com/meshpilot/meshpilot/test/support/program"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -23,8 +24,8 @@ const patience = time.Minute
 type Options struct {
 	// User and Password are the only accepted credentials. If empty, none are required.
 	User, Password string
-	// CAFile, CertFile and KeyFile enable TLS. Clients need a certificate of the authority.
-	CAFile, CertFile, KeyFile string
+	// TLS enables TLS and requires client certificates.
+	TLS *pki.Files
 	// Command, if set, returns the command that runs the program with arguments: in a network
 	// namespace, for example.
 	Command func(program string, args ...string) *exec.Cmd
@@ -39,12 +40,12 @@ type Server struct {
 	// URL is the address for clients. It does not change when the server restarts.
 	URL string
 
+	*process.Process
+
 	t       testing.TB
 	options Options
 	binary  string
 	args    []string
-	log     serving.Log
-	process *exec.Cmd // nil while it does not run
 }
 
 // Require skips a test unless MESHPILOT_PLATFORMS=true, which `make platforms` sets.
@@ -76,21 +77,18 @@ func Start(t testing.TB, o Options) *Server {
 		o.Address = "127.0.0.1"
 	}
 	port := serving.FreePorts(t, 1)[0]
-	s := &Server{t: t, options: o, binary: binary, URL: fmt.Sprintf("nats://%s:%d", o.Address, port)}
+	s := &Server{
+		URL: fmt.Sprintf("nats://%s:%d", o.Address, port), Process: process.New(t, "the NATS server"), t: t, options: o, binary: binary,
+	}
 	s.args = []string{"--addr", o.Address, "--port", fmt.Sprint(port)}
 	if o.User != "" {
 		s.args = append(s.args, "--user", o.User, "--pass", o.Password)
 	}
-	if o.CertFile != "" {
+	if c := o.TLS; c != nil {
 		s.URL = fmt.Sprintf("tls://%s:%d", o.Address, port)
-		s.args = append(s.args, "--tls", "--tlscert", o.CertFile, "--tlskey", o.KeyFile, "--tlscacert", o.CAFile, "--tlsverify")
+		s.args = append(s.args, "--tls", "--tlscert", c.ServerCertFile, "--tlskey", c.ServerKeyFile,
+			"--tlscacert", c.CAFile, "--tlsverify")
 	}
-	t.Cleanup(func() {
-		s.Kill()
-		if t.Failed() {
-			t.Logf("the log of the NATS server:\n%s", s.log.String())
-		}
-	})
 	s.Launch()
 	return s
 }
@@ -98,20 +96,13 @@ func Start(t testing.TB, o Options) *Server {
 // Launch starts the process if it does not run, and waits until it accepts connections.
 func (s *Server) Launch() {
 	s.t.Helper()
-	if s.process != nil {
-		return
-	}
 	command := exec.Command
 	if s.options.Command != nil {
 		command = s.options.Command
 	}
-	s.process = command(s.binary, s.args...)
-	s.process.Stdout, s.process.Stderr = &s.log, &s.log
-	s.process.Env = append(os.Environ(), "GOMEMLIMIT=128MiB", "GOMAXPROCS=2")
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	if s.options.Unchecked {
+	run := command(s.binary, s.args...)
+	run.Env = append(os.Environ(), "GOMEMLIMIT=128MiB", "GOMAXPROCS=2")
+	if !s.Process.Start(run) || s.options.Unchecked {
 		return
 	}
 	serving.Eventually(s.t, patience, "the NATS server accepts connections", func() error {
@@ -121,32 +112,6 @@ func (s *Server) Launch() {
 		}
 		return err
 	})
-}
-
-// Kill ends the process, without a chance to notify its clients. It does nothing if it does not run.
-func (s *Server) Kill() {
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Process.Kill() // it may have ended
-	_ = s.process.Wait()
-	s.process = nil
-}
-
-// Pause stops the process without ending it: its connections stay open and nothing answers.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
-
-// Resume lets a paused process go on.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(signal syscall.Signal) {
-	s.t.Helper()
-	if s.process == nil {
-		s.t.Fatal("the NATS server does not run")
-	}
-	if err := s.process.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // Connect returns a connection that reconnects as long as the test runs.
@@ -164,8 +129,8 @@ func (s *Server) connect(options ...nats.Option) (*nats.Conn, error) {
 	if s.options.User != "" {
 		options = append(options, nats.UserInfo(s.options.User, s.options.Password))
 	}
-	if s.options.CertFile != "" {
-		options = append(options, nats.RootCAs(s.options.CAFile), nats.ClientCert(s.options.CertFile, s.options.KeyFile))
+	if c := s.options.TLS; c != nil {
+		options = append(options, nats.RootCAs(c.CAFile), nats.ClientCert(c.CertFile, c.KeyFile))
 	}
 	return nats.Connect(s.URL, options...)
 }

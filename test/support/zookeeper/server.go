@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -11,11 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/meshpilot/meshpilot/test/support/pki"
+	"github.com/meshpilot/meshpilot/test/support/process"
 	"github.com/meshpilot/meshpilot/test/support/program"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
@@ -36,21 +35,18 @@ type Server struct {
 	// TLS describes the port with TLS; nil without Options.TLS.
 	TLS *TLS
 
-	t       testing.TB
-	jars    string // the folder of its jars
-	dir     string // of its data and its configuration
-	log     serving.Log
-	process *exec.Cmd // nil while it does not run
+	*process.Process
+
+	t    testing.TB
+	jars string // the folder of its jars
+	dir  string // of its data and its configuration
 }
 
 // TLS is a port with TLS and the files of its clients.
 type TLS struct {
-	// Address is its host and port. ServerName is the only name in the server's certificate.
-	Address, ServerName string
-	// CAFile has the root of both certificates. CertFile and KeyFile are the client's.
-	CAFile, CertFile, KeyFile string
-
-	serverFile string // the server's certificate and key
+	*pki.Files
+	// Address is its host and port.
+	Address string
 }
 
 // Require skips a test unless MESHPILOT_PLATFORMS=true, because real ZooKeeper servers need Java 17
@@ -85,20 +81,18 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatalf("fetch ZooKeeper: %v", err)
 	}
 	ports := serving.FreePorts(t, 2)
-	s := &Server{Address: fmt.Sprintf("127.0.0.1:%d", ports[0]), t: t, jars: jars, dir: t.TempDir()}
-	t.Cleanup(func() {
-		s.Kill()
-		if t.Failed() {
-			t.Logf("the log of ZooKeeper:\n%s", s.log.String())
-		}
-	})
+	s := &Server{
+		Address: fmt.Sprintf("127.0.0.1:%d", ports[0]), Process: process.New(t, "ZooKeeper"), t: t, jars: jars, dir: t.TempDir(),
+	}
 	text := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
 		"maxClientCnxns=0\n", s.dataDir(), ports[0])
 	if o.TLS {
-		s.TLS = newTLS(t, s.dir, ports[1])
+		s.TLS = &TLS{Files: pki.NewFiles(t, "zookeeper.test"), Address: fmt.Sprintf("127.0.0.1:%d", ports[1])}
+		keyStore := filepath.Join(s.dir, "server.pem")
+		writeKeyStore(t, keyStore, s.TLS.ServerCertFile, s.TLS.ServerKeyFile)
 		text += fmt.Sprintf("serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\nsecureClientPort=%d\n"+
 			"secureClientPortAddress=127.0.0.1\nssl.keyStore.location=%s\nssl.trustStore.location=%s\n",
-			ports[1], s.TLS.serverFile, s.TLS.CAFile)
+			ports[1], keyStore, s.TLS.CAFile)
 	}
 	if err := os.WriteFile(s.configFile(), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -110,48 +104,15 @@ func Start(t testing.TB, o Options) *Server {
 func (s *Server) dataDir() string    { return filepath.Join(s.dir, "data") }
 func (s *Server) configFile() string { return filepath.Join(s.dir, "zoo.cfg") }
 
-// newTLS writes the certificates of a new authority to a folder.
-func newTLS(t testing.TB, dir string, port int) *TLS {
-	t.Helper()
-	in := func(name string) string { return filepath.Join(dir, name) }
-	c := &TLS{
-		Address: fmt.Sprintf("127.0.0.1:%d", port), ServerName: "zookeeper.test", CAFile: in("ca.pem"),
-		CertFile: in("client.pem"), KeyFile: in("client-key.pem"), serverFile: in("server.pem"),
-	}
-	ca := pki.Authority("zookeeper")
-	if err := os.WriteFile(c.CAFile, ca.CertificatePEM(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	server := ca.Issue(&x509.Certificate{
-		DNSNames: []string{c.ServerName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-	if err := server.WriteFiles(in("cert.pem"), in("key.pem")); err != nil {
-		t.Fatal(err)
-	}
-	writeKeyStore(t, c.serverFile, in("cert.pem"), in("key.pem"))
-	client := ca.Issue(&x509.Certificate{
-		DNSNames: []string{"client"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	if err := client.WriteFiles(c.CertFile, c.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // Launch starts the process if it does not run, and waits until it answers.
 func (s *Server) Launch() {
 	s.t.Helper()
-	if s.process != nil {
-		return
-	}
-	s.process = exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+	command := exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-Dzookeeper.extendedTypesEnabled=true", "-cp", s.jars+"/*",
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.configFile())
-	s.process.Stdout, s.process.Stderr = &s.log, &s.log
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
+	if s.Process.Start(command) {
+		serving.Eventually(s.t, patience, "ZooKeeper answers", s.ask)
 	}
-	serving.Eventually(s.t, patience, "ZooKeeper answers", s.ask)
 }
 
 // ask returns an error unless the server answers the command srvr as one that serves clients.
@@ -174,22 +135,10 @@ func (s *Server) ask() error {
 	return err
 }
 
-// Kill ends the process without a chance to close sessions. It does nothing if it does not run.
-func (s *Server) Kill() {
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Process.Kill() // it may have ended
-	_ = s.process.Wait()
-	s.process = nil
-}
-
 // DeleteData deletes the data of a server that does not run.
 func (s *Server) DeleteData() {
 	s.t.Helper()
-	if s.process != nil {
-		s.t.Fatal("the server runs")
-	}
+	s.RequireStopped()
 	if err := os.RemoveAll(s.dataDir()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -210,19 +159,6 @@ func (s *Server) RestoreData(saved string) {
 	s.t.Helper()
 	s.DeleteData()
 	if err := os.CopyFS(s.dataDir(), os.DirFS(saved)); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// Pause stops the process without ending it: its connections stay open and nothing answers.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
-
-// Resume continues a paused process.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(signal syscall.Signal) {
-	s.t.Helper()
-	if err := s.process.Process.Signal(signal); err != nil {
 		s.t.Fatal(err)
 	}
 }
