@@ -21,7 +21,7 @@ import (
 // down in one of the two.
 func readers() (own, operators []string) {
 	return []string{"config_dump", "edsz", "explain", "ndsz"}, []string{
-		"adsz", "adsz?push=true", "authorizationz", "cachez", "cachez?clear=true", "cachez?sizes=true", "clusterz", "configz", "connections", "ecdsz", "endpointShardz", "endpointz",
+		"adsz", "adsz?push=true", "authorizationz", "cachez", "cachez?clear=true", "cachez?sizes=true", "clusterz", "configz", "connections", "describe", "ecdsz", "endpointShardz", "endpointz",
 		"inject", "instancesz", "krtz", "mcsz", "mesh", "nackz", "networkz", "problemz", "push_status", "pushcontext", "registryz", "resourcesz", "scopez",
 		"sidecarz", "syncz", "telemetryz",
 	}

@@ -35,6 +35,8 @@ func (p *Pages) pageTable() []page {
 			p.configDump, nil, nil},
 		{"configz", operators, "all config objects", p.configz, nil, nil},
 		{"connections", operators, "connected proxies and where they connect from", p.connectionsPage, nil, nil},
+		{"describe", operators, "services, rules and policies of a proxy (?proxyID=) or a service (?service=); ?text as text",
+			p.describePage, nil, nil},
 		{"ecdsz", operators, "extension configurations sent to a proxy (?proxyID=)", p.typedPage("ecds"), nil, nil},
 		{"edsz", owners, "endpoints sent to a proxy (?proxyID=)", p.typedPage("eds"), nil, nil},
 		{"endpointShardz", operators, "all endpoints by service and by source", p.endpointShardz, nil, nil},

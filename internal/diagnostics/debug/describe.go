@@ -1,0 +1,77 @@
+package debug
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/describe"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// describePage serves what applies to the proxy in ?proxyID=, or to the service in ?service= (a host, or
+// NAME.NAMESPACE). With ?text the response is text instead of JSON. Problems of the objects are added
+// to the warnings.
+func (p *Pages) describePage(q question) (answer, error) {
+	if name := q.Get("service"); name != "" {
+		svc, err := p.serviceByName(name)
+		if err != nil {
+			return answer{}, err
+		}
+		d := describe.DescribeService(p.Snapshot(), svc)
+		d.Warnings = append(d.Warnings, p.problemsOf(d.Keys())...)
+		return describedAnswer(q, d)
+	}
+	c, err := p.findConnection(q)
+	if err != nil {
+		return answer{}, err
+	}
+	d := describe.DescribeProxy(p.Snapshot(), c.Proxy)
+	d.Warnings = append(d.Warnings, p.problemsOf(d.Keys())...)
+	return describedAnswer(q, d)
+}
+
+// describedAnswer returns a description as JSON, or as text.
+func describedAnswer(q question, d fmt.Stringer) (answer, error) {
+	if q.Has("text") {
+		return textAnswer(d.String())
+	}
+	return jsonAnswer(q, d)
+}
+
+// serviceByName returns the service with a hostname, or with NAME.NAMESPACE before the first label of
+// which the hostname starts. It returns a Refusal if there is none, or several.
+func (p *Pages) serviceByName(name string) (*mesh.Service, error) {
+	var found []*mesh.Service
+	for _, svc := range p.Snapshot().Services() {
+		host := string(svc.Host)
+		if host == name {
+			return svc, nil
+		}
+		if strings.HasPrefix(host, name+".") {
+			found = append(found, svc)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, Refusal{http.StatusNotFound, fmt.Sprintf("no service %q is known", name)}
+	case 1:
+		return found[0], nil
+	}
+	var hosts []string
+	for _, svc := range found {
+		hosts = append(hosts, string(svc.Host))
+	}
+	return nil, Refusal{http.StatusBadRequest, fmt.Sprintf("%q is ambiguous: %s", name, strings.Join(hosts, ", "))}
+}
+
+// problemsOf returns the Problems of some objects as lines of text.
+func (p *Pages) problemsOf(keys map[config.Key]bool) (list []string) {
+	for _, x := range p.collectProblems(p.Proxies.Connections()).all {
+		if keys[x.Key] {
+			list = append(list, x.String())
+		}
+	}
+	return list
+}
