@@ -39,6 +39,8 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.servicesCommand(), tableFlags(namespaceFlag)...),
 		followFlags(a.endpointsCommand(), tableFlags(namespaceFlag)...),
 		followFlags(a.explainCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
+		followFlags(a.describeCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
+		followFlags(a.authzCommand(), tableFlags(namespaceFlag)...),
 		followFlags(a.remoteClusters(), tableFlags()...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.registries(), tableFlags()...),
