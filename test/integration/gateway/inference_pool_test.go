@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,152 +9,13 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/structpb"
-
+	"github.com/meshpilot/meshpilot/test/support/endpointpicker"
 	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
 	"github.com/meshpilot/meshpilot/test/support/serving"
 )
-
-// pickerServer is an endpoint picker. It reads the whole body of a request and chooses the endpoint that the header
-// x-pick names. It adds the endpoint that has answered, as Envoy reports it, to the response.
-type pickerServer struct {
-	procv3.UnimplementedExternalProcessorServer
-	mu     sync.Mutex
-	bodies []string
-	// silent makes it accept requests without an answer.
-	silent bool
-}
-
-// startPicker starts a picker at an address and returns it with its port.
-func startPicker(t *testing.T, address string) (*pickerServer, int) {
-	t.Helper()
-	p := &pickerServer{}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	procv3.RegisterExternalProcessorServer(server, p)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	return p, listener.Addr().(*net.TCPAddr).Port
-}
-
-// Process answers the messages of one request and its response, in the body mode FULL_DUPLEX_STREAMED.
-func (p *pickerServer) Process(stream procv3.ExternalProcessor_ProcessServer) error {
-	var pick string
-	var body []byte
-	for {
-		message, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		var answers []*procv3.ProcessingResponse
-		switch m := message.GetRequest().(type) {
-		case *procv3.ProcessingRequest_RequestHeaders:
-			pick = headerOf(m.RequestHeaders, "x-pick")
-			if m.RequestHeaders.GetEndOfStream() {
-				answers = pickAnswers(pick, nil, true)
-			}
-		case *procv3.ProcessingRequest_RequestBody:
-			if body = append(body, m.RequestBody.GetBody()...); m.RequestBody.GetEndOfStream() {
-				answers = pickAnswers(pick, body, false)
-				p.record(string(body))
-			}
-		case *procv3.ProcessingRequest_ResponseHeaders:
-			served := message.GetMetadataContext().GetFilterMetadata()["envoy.lb"].GetFields()["x-gateway-destination-endpoint-served"]
-			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseHeaders{
-				ResponseHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{HeaderMutation: setHeader("x-served", served.GetStringValue())}},
-			}}}
-		case *procv3.ProcessingRequest_ResponseBody:
-			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseBody{
-				ResponseBody: bodyAnswer(m.ResponseBody.GetBody(), m.ResponseBody.GetEndOfStream()),
-			}}}
-		case *procv3.ProcessingRequest_RequestTrailers:
-			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}}
-		case *procv3.ProcessingRequest_ResponseTrailers:
-			answers = []*procv3.ProcessingResponse{{Response: &procv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &procv3.TrailersResponse{}}}}
-		}
-		for _, a := range answers {
-			if p.isSilent() {
-				continue
-			}
-			if err := stream.Send(a); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (p *pickerServer) record(body string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.bodies = append(p.bodies, body)
-}
-
-func (p *pickerServer) isSilent() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.silent
-}
-
-// received returns the number of bodies that the picker has received, and the last one.
-func (p *pickerServer) received() (n int, last string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n = len(p.bodies); n > 0 {
-		last = p.bodies[n-1]
-	}
-	return n, last
-}
-
-func headerOf(h *procv3.HttpHeaders, name string) string {
-	for _, v := range h.GetHeaders().GetHeaders() {
-		if v.GetKey() == name {
-			return string(v.GetRawValue())
-		}
-	}
-	return ""
-}
-
-// pickAnswers returns the answers to a request: the endpoints in a header and in the metadata, as the protocol requires,
-// and the body unchanged. Without endpoints the picker leaves the choice to the gateway.
-func pickAnswers(pick string, body []byte, bodyless bool) []*procv3.ProcessingResponse {
-	headers := &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{
-		RequestHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{ClearRouteCache: true}},
-	}}
-	if pick != "" {
-		headers.GetRequestHeaders().Response.HeaderMutation = setHeader("x-gateway-destination-endpoint", pick)
-		chosen, err := structpb.NewStruct(map[string]any{"envoy.lb": map[string]any{"x-gateway-destination-endpoint": pick}})
-		if err != nil {
-			panic(err)
-		}
-		headers.DynamicMetadata = chosen
-	}
-	if bodyless {
-		return []*procv3.ProcessingResponse{headers}
-	}
-	return []*procv3.ProcessingResponse{headers, {Response: &procv3.ProcessingResponse_RequestBody{RequestBody: bodyAnswer(body, true)}}}
-}
-
-func setHeader(name, value string) *procv3.HeaderMutation {
-	return &procv3.HeaderMutation{SetHeaders: []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: name, RawValue: []byte(value)}}}}
-}
-
-func bodyAnswer(body []byte, end bool) *procv3.BodyResponse {
-	return &procv3.BodyResponse{Response: &procv3.CommonResponse{BodyMutation: &procv3.BodyMutation{
-		Mutation: &procv3.BodyMutation_StreamedResponse{StreamedResponse: &procv3.StreamedBodyResponse{Body: body, EndOfStream: end}},
-	}}}
-}
 
 // poolText is a gateway with routes to pools: of two pods with two ports each, whose picker works, and of the same
 // pods with pickers that fail. The numbers are the ports of the listener, both ports of the pods, a picker that
@@ -340,8 +200,8 @@ spec: {selector: {app: picker}, clusterIP: 10.0.0.4, ports: [{name: grpc, port: 
 type pools struct {
 	*testing.T
 	port    int
-	ports   [2]int           // of the pods
-	pickers [3]*pickerServer // the last one never answers
+	ports   [2]int                    // of the pods
+	pickers [3]*endpointpicker.Server // the last one never answers
 }
 
 // modelBackend starts a model server at an address, which answers with the address and the body of the request. A port of
@@ -371,9 +231,10 @@ func startPools(t *testing.T) *pools {
 	modelBackend(t, "127.0.0.3", s.ports[0])
 	var pickers [3]int
 	for i := range pickers {
-		s.pickers[i], pickers[i] = startPicker(t, "127.0.0.1:0")
+		s.pickers[i] = endpointpicker.Start(t, "127.0.0.1:0")
+		pickers[i] = s.pickers[i].Port
 	}
-	s.pickers[2].silent = true
+	s.pickers[2].StopAnswering()
 	edge := gatewayenv.Start(t, gatewayenv.Options{
 		Env:      []string{"ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true"},
 		AgentEnv: []string{`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`},
@@ -444,7 +305,7 @@ func TestInferencePool(t *testing.T) {
 				}
 			}
 		}
-		if _, last := s.pickers[0].received(); last != `{"model":"m"}` {
+		if _, last := s.pickers[0].Bodies(); last != `{"model":"m"}` {
 			t.Errorf("the picker received the body %q", last)
 		}
 	})
@@ -467,13 +328,13 @@ func TestInferencePool(t *testing.T) {
 		}
 	})
 	t.Run("weights", func(t *testing.T) {
-		before, _ := s.pickers[1].received()
+		before, _ := s.pickers[1].Bodies()
 		other := fmt.Sprintf("127.0.0.3:%d", s.ports[0])
 		got := s.all(60, "/split", s.at(1, 1)+","+other)
 		if len(got) != 3 || !slices.Contains(got, s.at(1, 1)) || !slices.Contains(got, other) {
 			t.Errorf("%v answered, want the chosen endpoint of each pool and the plain backend", got)
 		}
-		if after, _ := s.pickers[1].received(); after-before < 5 || after-before > 40 {
+		if after, _ := s.pickers[1].Bodies(); after-before < 5 || after-before > 40 {
 			t.Errorf("the second pool's picker received %d of 60 requests", after-before)
 		}
 	})
