@@ -85,7 +85,7 @@ stringData: {.dockerconfigjson: '%s'}
 		}
 		shown[address] = page
 	}
-	logs, err := filepath.Glob(filepath.Join(filepath.Dir(g.Dir), "*.log"))
+	logs, err := filepath.Glob(filepath.Join(g.Logs, "*.log"))
 	if err != nil || len(logs) < 2 {
 		t.Fatalf("logs %q, %v", logs, err)
 	}

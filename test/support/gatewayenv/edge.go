@@ -1,12 +1,10 @@
 package gatewayenv
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,10 +26,14 @@ type Options struct {
 type Edge struct {
 	// Dir is the control plane's folder of config files.
 	Dir string
+	// Logs is the folder of the logs of the control plane and of agents with their Envoys.
+	Logs string
 	// Admin is where Envoy's own pages are, Pages where the control plane's are, metrics too.
 	Admin, Pages string
 
 	t         testing.TB
+	bin       string          // the folder of the programs
+	grpc      string          // where the control plane serves proxies
 	discovery func() *process // starts one
 	running   *process
 }
@@ -40,17 +42,17 @@ type Edge struct {
 // its namespace is istio-system.
 func Start(t testing.TB, o Options) *Edge {
 	t.Helper()
-	proxy := envoy.RequireBinary(t)
+	envoy.RequireBinary(t)
 	bin, dir := programFolder(t), t.TempDir()
-	ports := serving.FreePorts(t, 6)
+	ports := serving.FreePorts(t, 2)
 	at := func(i int) string { return "127.0.0.1:" + strconv.Itoa(ports[i]) }
-	e := &Edge{t: t, Dir: filepath.Join(dir, "config"), Admin: at(2), Pages: at(1)}
+	e := &Edge{t: t, Dir: filepath.Join(dir, "config"), Logs: dir, Pages: at(1), bin: bin, grpc: at(0)}
 	if err := os.Mkdir(e.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	none := filepath.Join(dir, "none")
 	e.discovery = func() *process {
-		return runCommand(t, "discovery", exec.Command(filepath.Join(bin, "pilot-discovery"), append([]string{
+		c := exec.Command(filepath.Join(bin, "pilot-discovery"), append([]string{
 			"discovery",
 			"--configDir",
 			e.Dir,
@@ -68,39 +70,12 @@ func Start(t testing.TB, o Options) *Edge {
 			"--httpsAddr=",
 			"--ctrlz_port",
 			"0",
-		}, o.Flags...)...), dir, o.Env)
+		}, o.Flags...)...)
+		c.Dir = dir
+		return runCommand(t, "discovery", c, dir, o.Env)
 	}
 	e.running = e.discovery()
-	proxyConfig, err := json.Marshal(map[string]any{
-		"discoveryAddress":         at(0),
-		"controlPlaneAuthPolicy":   "NONE",
-		"binaryPath":               proxy,
-		"configPath":               dir,
-		"concurrency":              1,
-		"proxyAdminPort":           ports[2],
-		"statusPort":               ports[3],
-		"terminationDrainDuration": "1s",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runCommand(
-		t,
-		"agent",
-		exec.Command(filepath.Join(bin, "pilot-agent"), "proxy", "router", "--domain", "istio-system.svc.cluster.local"),
-		dir,
-		append([]string{
-			"POD_NAME=gateway",
-			"POD_NAMESPACE=istio-system",
-			"INSTANCE_IP=127.0.0.1",
-			"PROXY_CONFIG=" + string(proxyConfig),
-			`ISTIO_METAJSON_LABELS={"istio":"ingressgateway"}`,
-			"ISTIO_META_CLUSTER_ID=Kubernetes",
-			"ENVOY_STATUS_PORT=" + strconv.Itoa(ports[4]),
-			"ENVOY_PROMETHEUS_PORT=" + strconv.Itoa(ports[5]),
-		}, o.AgentEnv...),
-	)
-	Eventually(t, "the gateway is ready", func() error { return checkStatus("http://" + at(4) + "/healthz/ready") })
+	e.Admin = e.StartProxy("gateway", "127.0.0.1", o.AgentEnv...).Admin
 	return e
 }
 
@@ -133,50 +108,4 @@ func (e *Edge) Write(name, text string) {
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	serving.Eventually(t, settleTime, what, check)
-}
-
-// process is a program that runs until its test ends, at the latest.
-type process struct {
-	t     testing.TB
-	name  string
-	cmd   *exec.Cmd
-	ended chan struct{}
-}
-
-// runCommand starts a program that ends with the test, and shows its log if that fails.
-func runCommand(t testing.TB, name string, c *exec.Cmd, dir string, env []string) *process {
-	t.Helper()
-	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Dir, c.Env, c.Stdout, c.Stderr = dir, append(os.Environ(), env...), log, log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, name: name, cmd: c, ended: make(chan struct{})}
-	go func() {
-		defer close(p.ended)
-		_ = c.Wait() // how it ended is in its log
-	}()
-	t.Cleanup(func() {
-		defer log.Close()
-		p.endProcess()
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("log of %s:\n%s", name, text[max(0, len(text)-8000):])
-		}
-	})
-	return p
-}
-
-func (p *process) endProcess() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-p.ended:
-	case <-time.After(settleTime):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-		p.t.Errorf("%s did not end", p.name)
-	}
 }
