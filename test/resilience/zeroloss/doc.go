@@ -20,7 +20,8 @@
 // With -replicas 2 the client and one server have another control plane than the other server, and
 // with -stall one of them stands still while modes of mutual TLS change.
 //
-// gateway_api_test.go does the same for a gateway that Gateway API objects configure.
+// gateway_api_test.go does the same for a gateway that Gateway API objects configure. The events of its
+// InferencePool are in gateway_pool_test.go, and its second proxy in gateway_proxies_test.go.
 //
 // Start reading at events_test.go; state_test.go is the state that the events change, mesh_test.go
 // the mesh. Package facts tests properties of Envoy that the order of pushes relies on.

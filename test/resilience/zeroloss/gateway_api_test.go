@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"text/template"
 	"time"
@@ -37,6 +39,9 @@ type gatewayState struct {
 	Servers                                 echo.Ports
 	Certificate, Key                        string
 	HTTPHost, HTTP2Host, GRPCHost, SetsHost string
+	Pool                                    poolState
+	PoolHost                                string
+	SecondProxy                             string // address
 }
 
 // gatewayStage is a gateway with servers behind it, and requests through it.
@@ -48,6 +53,8 @@ type gatewayStage struct {
 	authority *pki.Pair
 	serial    int64
 	slowest   map[string]time.Duration
+	balancer  *balancer
+	second    *gatewayenv.Proxy
 }
 
 // gatewayEvent is a change of Gateway API objects, and how it shows.
@@ -67,7 +74,8 @@ func gatewayEvents() []gatewayEvent {
 	}
 	extra := func(s gatewayState) int { return s.Added }
 	set := func(s gatewayState) int { return s.Set }
-	return []gatewayEvent{
+	return slices.Concat(poolEvents(), []gatewayEvent{
+		{name: "scale the Gateway from 1 to 2", do: (*gatewayStage).scaleUp, seen: (*gatewayStage).scaledUp},
 		{name: "edit a route", do: change(func(*gatewayState) {})},
 		{name: "add a rule", do: change(func(s *gatewayState) { s.Match = true })},
 		{name: "add a listener", do: change(func(s *gatewayState) { s.Listener = true }), seen: added(extra, true)},
@@ -78,8 +86,9 @@ func gatewayEvents() []gatewayEvent {
 		{name: "remove a listener", do: change(func(s *gatewayState) { s.Listener = false }), seen: added(extra, false)},
 		{name: "detach a ListenerSet", do: change(func(s *gatewayState) { s.ListenerSet = false }), seen: added(set, false)},
 		{name: "return to the first backend", do: change(func(s *gatewayState) { s.Backend = "v1" }), seen: (*gatewayStage).replaced},
+		{name: "scale the Gateway from 2 to 1", do: (*gatewayStage).scaleDown},
 		{name: "restart the control plane", do: func(s *gatewayStage) { s.edge.Restart() }},
-	}
+	})
 }
 
 // requirePort returns an error unless a port of the gateway is open or closed as wanted.
@@ -106,7 +115,7 @@ func (s *gatewayStage) rotate() {
 
 // rotated returns an error unless the gateway presents the current certificate.
 func (s *gatewayStage) rotated() error {
-	conn, err := s.dialTLS(s.Context(), s.state.HTTPHost, s.state.HTTPS)
+	conn, err := s.dialTLS(s.Context(), firstProxy, s.state.HTTPHost)
 	if err != nil {
 		return err
 	}
@@ -118,8 +127,11 @@ func (s *gatewayStage) rotated() error {
 }
 
 // replaced returns an error unless new requests are answered by the current backend.
-func (s *gatewayStage) replaced() error {
-	for _, lane := range s.lanes() {
+func (s *gatewayStage) replaced() error { return s.answeredBy(s.lanes(), s.state.Backend) }
+
+// answeredBy returns an error unless new requests in some lanes are answered by a version; by any if it is "".
+func (s *gatewayStage) answeredBy(lanes []load.Lane, version string) error {
+	for _, lane := range lanes {
 		if lane.Kind.Long() {
 			continue
 		}
@@ -128,55 +140,69 @@ func (s *gatewayStage) replaced() error {
 		reply, err := c.Call(ctx, "probe")
 		cancel()
 		c.Close()
-		if err != nil || reply.Version != s.state.Backend {
-			return fmt.Errorf("%s: answered by %q, want %s: %w", lane.Name, reply.Version, s.state.Backend, err)
+		if err != nil || version != "" && reply.Version != version {
+			return fmt.Errorf("%s: answered by %q, want %s: %w", lane.Name, reply.Version, version, err)
 		}
 	}
 	return nil
 }
 
-func (s *gatewayStage) dialTLS(ctx context.Context, host string, port int) (*tls.Conn, error) {
+// dialPlain returns a function that connects to a port.
+func dialPlain(port int) dialProxy {
+	return func(ctx context.Context, proxy string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(proxy, strconv.Itoa(port)))
+	}
+}
+
+func (s *gatewayStage) dialTLS(ctx context.Context, proxy, host string) (*tls.Conn, error) {
 	d := tls.Dialer{Config: &tls.Config{RootCAs: s.authority.Pool(), ServerName: host, MinVersion: tls.VersionTLS12}}
-	conn, err := d.DialContext(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(proxy, strconv.Itoa(s.state.HTTPS)))
 	if err != nil {
 		return nil, err
 	}
 	return conn.(*tls.Conn), nil
 }
 
+// lane returns requests of a kind to a host. Long connections stay with the first proxy: they would end with
+// the second one.
+func (s *gatewayStage) lane(name string, kind echo.Kind, host string, dial dialProxy) load.Lane {
+	const rate = 24
+	workers := new(atomic.Int64)
+	return load.Lane{
+		Name: name + string(kind), Kind: kind, Rate: rate, Workers: 2, Timeout: requestTime,
+		Caller: func() echo.Caller {
+			worker := int(workers.Add(1)) - 1
+			if kind.Long() {
+				worker = 0
+			}
+			return s.balancer.newCaller(name+string(kind), worker, func(d echo.Dial) echo.Caller {
+				return echo.NewCaller(kind, d, host, echo.Ports{HTTP: 80, HTTP2: 80, GRPC: 80, TCP: 80})
+			}, dial)
+		},
+	}
+}
+
 // lanes are all kinds of requests in plain text, and those over HTTP with TLS.
 func (s *gatewayStage) lanes() []load.Lane {
 	hosts := map[echo.Kind]string{echo.HTTP: s.state.HTTPHost, echo.HTTPClose: s.state.HTTPHost, echo.HTTP2: s.state.HTTP2Host}
-	plain := func(port int) echo.Dial {
-		return func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+strconv.Itoa(port))
-		}
-	}
 	var list []load.Lane
-	add := func(name string, kind echo.Kind, host string, dial echo.Dial) {
-		const rate = 24
-		list = append(list, load.Lane{
-			Name: name + string(kind), Kind: kind, Rate: rate, Workers: 2, Timeout: requestTime,
-			Caller: func() echo.Caller {
-				return echo.NewCaller(kind, dial, host, echo.Ports{HTTP: 80, HTTP2: 80, GRPC: 80, TCP: 80})
-			},
-		})
-	}
 	for _, kind := range echo.Kinds() {
-		port, host := s.state.HTTP, hosts[kind]
-		switch {
-		case kind == echo.TCP || kind == echo.TCPOpen:
-			port, host = s.state.TCP, "tcp"
-		case host == "":
+		if kind == echo.TCP || kind == echo.TCPOpen {
+			list = append(list, s.lane("", kind, "tcp", dialPlain(s.state.TCP)))
+			continue
+		}
+		host := hosts[kind]
+		if host == "" {
 			host = s.state.GRPCHost
 		}
-		add("", kind, host, plain(port))
-		if port == s.state.HTTP {
-			add("TLS ", kind, host, func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dialTLS(ctx, host, s.state.HTTPS) })
-		}
+		encrypted := func(ctx context.Context, proxy string) (net.Conn, error) { return s.dialTLS(ctx, proxy, host) }
+		list = append(list, s.lane("", kind, host, dialPlain(s.state.HTTP)), s.lane("TLS ", kind, host, encrypted))
 	}
 	return list
 }
+
+// allLanes are those of lanes, and the ones of the pool.
+func (s *gatewayStage) allLanes() []load.Lane { return append(s.lanes(), s.poolLanes()...) }
 
 // apply writes the objects with a new generation.
 func (s *gatewayStage) apply() {
@@ -191,7 +217,7 @@ func (s *gatewayStage) apply() {
 
 // generationSeen returns an error unless all lanes over HTTP have a reply of the current generation.
 func (s *gatewayStage) generationSeen(newest map[string]load.Seen) error {
-	for _, lane := range s.lanes() {
+	for _, lane := range s.allLanes() {
 		seen, found := newest[lane.Name]
 		if !found {
 			return fmt.Errorf("%s: no reply", lane.Name)
@@ -271,10 +297,11 @@ func (s *gatewayStage) drained() error {
 func newGatewayStage(t *testing.T) *gatewayStage {
 	t.Helper()
 	ports := serving.FreePorts(t, 9)
-	s := &gatewayStage{T: t, slowest: map[string]time.Duration{}, authority: pki.Authority("gateway"), state: gatewayState{
+	s := &gatewayStage{T: t, slowest: map[string]time.Duration{}, balancer: new(balancer), authority: pki.Authority("gateway"), state: gatewayState{
 		Backend: "v1", HTTP: ports[0], HTTPS: ports[1], TCP: ports[2], Added: ports[3], Set: ports[4],
 		Servers:  echo.Ports{HTTP: ports[5], HTTP2: ports[6], GRPC: ports[7], TCP: ports[8]},
 		HTTPHost: "http.echo.mesh", HTTP2Host: "http2.echo.mesh", GRPCHost: "grpc.echo.mesh", SetsHost: "more.echo.mesh",
+		Pool: firstPool(), PoolHost: poolHost, SecondProxy: secondProxy,
 	}}
 	for version, address := range map[string]string{"v1": "127.0.0.1", "v2": "127.0.0.2"} {
 		server, err := echo.NewServer(echo.Options{
@@ -288,14 +315,16 @@ func newGatewayStage(t *testing.T) *gatewayStage {
 	}
 	s.edge = gatewayenv.Start(t, gatewayenv.Options{
 		Flags:    []string{"--secretsPlainText", "loopback"},
+		Env:      []string{"ENABLE_GATEWAY_API_INFERENCE_EXTENSION=true"},
 		AgentEnv: []string{`ISTIO_METAJSON_LABELS={"gateway.networking.k8s.io/gateway-name":"edge"}`},
 	})
+	s.startPickers()
 	s.rotate()
 	s.apply()
 	gatewayenv.Eventually(t, "the gateway forwards", func() error {
-		return errors.Join(s.replaced(), s.rotated())
+		return errors.Join(s.replaced(), s.rotated(), s.answeredBy(s.poolLanes(), ""))
 	})
-	s.load = load.Start(s.lanes())
+	s.load = load.Start(s.allLanes())
 	t.Cleanup(func() { s.load.Stop() })
 	return s
 }
