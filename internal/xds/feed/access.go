@@ -38,8 +38,9 @@ const (
 	PlainTextAnyone PlainText = "anyone"
 )
 
-// checkClient returns nil if the client may connect, and otherwise the gRPC status that refuses it.
-// The status is Unauthenticated for a missing identity and PermissionDenied for a wrong one.
+// checkClient returns nil if the client may connect, and otherwise a gRPC status error. The code is
+// Unauthenticated for a client without TLS that PlainText does not admit, and for one without a
+// certificate. It is PermissionDenied if none of the client's identities is in Identities.
 func (a Access) checkClient(h server.Hello) error {
 	if !h.Secure {
 		if a.PlainText.AdmitsPeer(h.Peer) {
@@ -68,12 +69,15 @@ func (a Access) checkClient(h server.Hello) error {
 	)
 }
 
-// AdmitsPeer reports whether a client without TLS is accepted that connects from peer
-// ("host:port").
+// AdmitsPeer reports whether a client without TLS may connect from peer ("host:port"). Every peer
+// may for PlainTextAnyone and only loopback addresses for PlainTextLoopback; a peer that cannot be
+// parsed is no loopback address.
 func (p PlainText) AdmitsPeer(peer string) bool {
 	return p == PlainTextAnyone || p == PlainTextLoopback && isLoopback(peer)
 }
 
+// matchesIdentity reports whether a client's identity equals allowed. If allowed ends in "/*", it
+// reports whether id starts with the part before "*" and is longer than it.
 func matchesIdentity(allowed, id string) bool {
 	if prefix, wild := strings.CutSuffix(allowed, "*"); wild && strings.HasSuffix(prefix, "/") {
 		return strings.HasPrefix(id, prefix) && len(id) > len(prefix)

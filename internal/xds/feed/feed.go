@@ -54,8 +54,8 @@ type Feed struct {
 
 var _ server.Handler = (*Feed)(nil)
 
-// New returns a Feed. It sends no resources before the first Publish. Without Logger, Metrics and
-// Clock it has none, none and the system's.
+// New returns a Feed that sends no resources before the first Publish. If nil, Logger discards,
+// Metrics records nothing, and Clock is the system's.
 func New(o Options) *Feed {
 	f := &Feed{
 		access:   o.Access,
@@ -86,9 +86,9 @@ func (f *Feed) Publish(s *snapshot.Snapshot) {
 	f.changed.Notify()
 }
 
-// currentResources returns the ResourceSnapshot of the newest snapshot, and a channel that is
-// closed when a newer snapshot is published. The ResourceSnapshot is nil before the first snapshot.
-// It creates the library if there is none.
+// currentResources returns the ResourceSnapshot of the newest snapshot, nil before the first
+// Publish, and a channel that is closed when a newer snapshot is published. It creates f.library if
+// there is none.
 func (f *Feed) currentResources() (*stream.ResourceSnapshot, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,6 +101,8 @@ func (f *Feed) currentResources() (*stream.ResourceSnapshot, <-chan struct{}) {
 	return f.library.resourcesOf(f.newest), f.changed.Changed()
 }
 
+// addClients adds n, which may be negative, to the number of connected clients. With the last
+// client it drops the library with the encoded objects.
 func (f *Feed) addClients(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,14 +111,14 @@ func (f *Feed) addClients(n int) {
 	}
 }
 
-// ServeSotW serves a stream of the state-of-the-world variant until it ends. It returns a gRPC
-// status if the client is refused.
+// ServeSotW serves a stream of the state-of-the-world variant until it ends, and returns why it
+// ended, never nil. A client that Access refuses gets a gRPC status at once.
 func (f *Feed) ServeSotW(ctx context.Context, h server.Hello, s server.SotWStream) error {
 	return f.serveStream(ctx, h, stream.SotW, sotwWire{s})
 }
 
-// ServeDelta serves a stream of the incremental variant until it ends. It returns a gRPC status if
-// the client is refused.
+// ServeDelta serves a stream of the incremental variant until it ends, and returns why it ended,
+// never nil. A client that Access refuses gets a gRPC status at once.
 func (f *Feed) ServeDelta(ctx context.Context, h server.Hello, s server.DeltaStream) error {
 	return f.serveStream(ctx, h, stream.Delta, deltaWire{s})
 }

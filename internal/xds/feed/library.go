@@ -54,8 +54,9 @@ func newLibrary(types *stream.Types, log *slog.Logger) *library {
 	return l
 }
 
-// resourcesOf returns the ResourceSnapshot of a snapshot. It returns the previous ResourceSnapshot
-// if no served object and no mesh config changed. It must not be called concurrently.
+// resourcesOf returns the ResourceSnapshot of s: all objects of the served kinds and the mesh
+// config. It returns the previous ResourceSnapshot if none of them changed since the last call. It
+// must not be called concurrently.
 func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 	changed := l.resources == nil
 	if m := s.Settings.Mesh; l.group == nil || m != l.mesh {
@@ -80,9 +81,9 @@ func (l *library) resourcesOf(s *snapshot.Snapshot) *stream.ResourceSnapshot {
 	return l.resources
 }
 
-// updateSection replaces the objects of a section with list and reports whether its ResourceGroup
-// changed. It encodes only objects whose row changed. An object that cannot be encoded is logged
-// and skipped; its last version stays.
+// updateSection replaces the objects of section x with list and reports whether its ResourceGroup
+// changed. It encodes only objects whose pointer changed. An object that cannot be encoded is
+// logged and skipped; its last encoded version stays.
 func (l *library) updateSection(x *section, list []*config.Config) bool {
 	if x.group != nil && sameList(x.list, list) {
 		return false
@@ -140,10 +141,10 @@ func nameOf(k config.Key) string { return k.Namespace + "/" + k.Name }
 // whole object a second time.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// encodeObject converts an object to a resource. Its version is the hash of its content. The
-// annotation lastApplied is left out. The resourceVersion of an API server is not used: it changes
-// with the status too, and differs between clusters. It returns an error if the spec is not a
-// protobuf message.
+// encodeObject converts an object to a resource whose version is the hash of the object's content.
+// The resourceVersion of an API server is not used: it changes with the status too, and differs
+// between clusters. The annotation lastApplied is left out. It returns an error if the spec is not
+// a protobuf message or cannot be encoded.
 func encodeObject(c *config.Config) (*resource.Resource, error) {
 	spec, ok := c.Spec.(proto.Message)
 	if !ok {
@@ -170,9 +171,9 @@ func encodeObject(c *config.Config) (*resource.Resource, error) {
 	return resource.Encode(m.Name, objectType, &mcp.Resource{Metadata: m, Body: body}, c.Key)
 }
 
-// encodeMesh converts the mesh config to a resource. It removes ConfigSources, because they may
-// contain keys and are meant only for this control plane. If encoding fails, it logs the error and
-// returns nil.
+// encodeMesh converts the mesh config to a list of one resource. It leaves out ConfigSources,
+// because they may contain keys and are meant only for this control plane. If encoding fails, it
+// logs the error and returns nil.
 func (l *library) encodeMesh(m *meshconfig.MeshConfig) []*resource.Resource {
 	if len(m.ConfigSources) > 0 {
 		m, _ = proto.Clone(m).(*meshconfig.MeshConfig) // Clone keeps the type

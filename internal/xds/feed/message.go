@@ -41,7 +41,8 @@ func (w sotwWire) send(s *stream.Send) (int, error) {
 	return proto.Size(m), w.Send(m)
 }
 
-// sotwForm returns resources in the form of a SotW response. All clients share the result.
+// sotwForm returns the resources as a []*anypb.Any, in the same order, for a SotW response. A
+// Payload stores the result, which all clients share.
 func sotwForm(list []*resource.Resource) any {
 	out := make([]*anypb.Any, len(list))
 	for i, r := range list {
@@ -84,7 +85,8 @@ func (w deltaWire) send(s *stream.Send) (int, error) {
 	return proto.Size(m), w.Send(m)
 }
 
-// deltaForm returns resources in the form of a delta response. All clients share the result.
+// deltaForm returns the resources as a []*discoveryv3.Resource, in the same order, for a delta
+// response. A Payload stores the result, which all clients share.
 func deltaForm(list []*resource.Resource) any {
 	out := make([]*discoveryv3.Resource, len(list))
 	for i, r := range list {

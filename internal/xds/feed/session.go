@@ -42,9 +42,9 @@ type outgoing struct {
 // overdue is the interval at which the machine receives stream.Tick, its event for elapsed time.
 const overdue = time.Second
 
-// run serves the session until the stream, a write or ctx ends, and returns the reason. It applies
-// requests, new resources and a tick every overdue period to the machine, and writes one response
-// at a time.
+// run serves the session until receiving or writing fails, the client breaks the protocol, or ctx
+// ends. It returns that reason, never nil. It applies requests, new resources and a Tick every
+// overdue period to the machine, and writes one response at a time.
 func (x *session) run(ctx context.Context) error {
 	defer close(x.over)
 	go func() {
@@ -88,8 +88,8 @@ func (x *session) run(ctx context.Context) error {
 	}
 }
 
-// readRequests receives requests and passes them to run until receiving fails or the session is
-// over. It sends the failure to x.ended.
+// readRequests receives requests and passes them to run. If receiving fails, it sends the error to
+// x.ended and returns; it also returns when the session is over.
 func (x *session) readRequests() {
 	for {
 		r, size, err := x.wire.receive()
@@ -130,8 +130,8 @@ func (x *session) writeNext() {
 	}()
 }
 
-// completeWrite removes the first response of the queue after it was written, and reports it to the
-// machine unless it is foreign.
+// completeWrite removes the first response, which was written, from the queue. It then reports Sent
+// to the machine, unless the response is foreign: such a response is not the machine's.
 func (x *session) completeWrite() {
 	done := x.queue[0]
 	x.queue, x.writing = x.queue[1:], false
@@ -150,8 +150,8 @@ func (x *session) completeWrite() {
 }
 
 // applyEvent applies an event to the machine and carries out the resulting actions: it enqueues
-// responses, logs rejections and ends a broken stream. A request of an unknown type is answered
-// with an empty response.
+// responses and logs rejections. A request of an unknown type is answered with an empty response. A
+// violation of the protocol sets x.broken, at which run ends the stream.
 func (x *session) applyEvent(e stream.Event) {
 	for _, a := range x.machine.Step(e) {
 		switch a := a.(type) {

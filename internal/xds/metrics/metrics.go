@@ -25,8 +25,8 @@ func New(m *obs.Metrics) Metrics {
 	return Metrics{m: m, versions: &versionLabels{gauge: m.Clients, proxies: map[string]int{}}}
 }
 
-// shortType returns the short name of a type for labels, such as "cds", or the URL of a type without a
-// short name.
+// shortType returns the short name of a type URL in lower case, such as "cds", or typeURL itself if
+// the type has no short name.
 func shortType(typeURL string) string {
 	if s := api.ShortType(typeURL); s != typeURL {
 		return strings.ToLower(s)
@@ -34,8 +34,9 @@ func shortType(typeURL string) string {
 	return typeURL
 }
 
-// RegisterCounters registers the counters that the generators and the Pusher maintain themselves.
-// computedByType has, by type, the number of resources that were computed and not read from a cache.
+// RegisterCounters registers counters that are read when metrics are scraped: resources computed
+// for each type, and reads of the cache that missed or hit. computedByType has a function for each
+// type URL that returns how many resources were computed and not read from a cache.
 func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, p *push.Pusher) {
 	var misses []func() uint64
 	for _, typeURL := range slices.Sorted(maps.Keys(computedByType)) {
@@ -58,12 +59,14 @@ func (x Metrics) RegisterCounters(computedByType map[string]func() uint64, p *pu
 	x.m.CacheReads(cached, computed)
 }
 
-// Connected adds delta to the number of connected proxies of a version.
+// Connected adds delta to the number of connected proxies that report this version of their
+// software.
 func (x Metrics) Connected(delta int, version string) {
 	x.versions.count(version, delta)
 }
 
-// Published records how long the changes of a turn were collected, and the kinds of its changes.
+// Published records for how long the changes of a turn were gathered, and increments the counter of
+// each trigger (the kinds of its changes).
 func (x Metrics) Published(gathered time.Duration, triggers []string) {
 	x.m.Debounce.Observe(gathered.Seconds())
 	for _, t := range triggers {
@@ -74,7 +77,8 @@ func (x Metrics) Published(gathered time.Duration, triggers []string) {
 	}
 }
 
-// Generated records the time that a generator took for the requested resources of a type.
+// Generated records the time that one run of a generator took, for the type of its resources. The
+// number of resources is ignored.
 func (x Metrics) Generated(typeURL string, _ int, took time.Duration) {
 	x.m.PushTime.WithLabelValues(shortType(typeURL)).Observe(took.Seconds())
 }
@@ -88,7 +92,8 @@ func (x Metrics) Queued(d time.Duration) { x.m.QueueTime.Observe(d.Seconds()) }
 // Converged records the time from a change until a proxy has answered every response for it.
 func (x Metrics) Converged(d time.Duration) { x.m.Convergence.Observe(d.Seconds()) }
 
-// Sent records a response: its type, size in bytes, and the time that sending took.
+// Sent counts a response of a type, and records its size in bytes and the time that writing took.
+// The number of resources is ignored.
 func (x Metrics) Sent(typeURL string, _, bytes int, took time.Duration) {
 	x.m.Pushes.WithLabelValues(shortType(typeURL)).Inc()
 	x.m.SentBytes.WithLabelValues(shortType(typeURL)).Add(float64(bytes))
@@ -102,7 +107,8 @@ func (x Metrics) Received(bytes int) { x.m.Received(bytes) }
 // Acked does nothing: acknowledgements have no metric.
 func (x Metrics) Acked(string) {}
 
-// Refused records that a proxy rejected a resource type, until RejectionResolved.
+// Refused counts a rejection of the type. It also sets the gauge of rejected types for the proxy to
+// 1, until RejectionResolved; types without such a gauge are only counted.
 func (x Metrics) Refused(n push.Nack) {
 	x.m.Rejects.WithLabelValues(shortType(n.TypeURL)).Inc()
 	if g := x.m.Rejected[shortType(n.TypeURL)]; g != nil {
@@ -110,7 +116,8 @@ func (x Metrics) Refused(n push.Nack) {
 	}
 }
 
-// RejectionResolved removes the mark that Refused set for the proxy and type.
+// RejectionResolved removes the gauge value that Refused set for the proxy and type. It does
+// nothing for types without such a gauge.
 func (x Metrics) RejectionResolved(n push.Nack) {
 	if g := x.m.Rejected[shortType(n.TypeURL)]; g != nil {
 		g.DeleteLabelValues(n.Proxy.Name+"."+n.Proxy.Namespace, "")
@@ -120,11 +127,11 @@ func (x Metrics) RejectionResolved(n push.Nack) {
 // Quarantined sets the number of resources that are withheld.
 func (x Metrics) Quarantined(n int) { x.m.Quarantined.Set(float64(n)) }
 
-// Late counts resources that were sent although the proxy had not shown in time that it has their
-// clusters.
+// Late counts a response with resources that refer to clusters which the proxy had not acknowledged
+// within the deadline.
 func (x Metrics) Late(typeURL string) { x.m.Late.WithLabelValues(shortType(typeURL)).Inc() }
 
-// ExpiredNonce counts a request that answers an older response than the last one of its type.
+// ExpiredNonce counts a request whose nonce is not that of the last response of its type.
 func (x Metrics) ExpiredNonce(typeURL string) {
 	x.m.ExpiredNonces.WithLabelValues(shortType(typeURL)).Inc()
 }

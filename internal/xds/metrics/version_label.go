@@ -28,9 +28,9 @@ type versionLabels struct {
 	proxies map[string]int // number by version, only versions with a label
 }
 
-// count adds delta to the number of connected proxies of a version, and deletes the label at 0. A
-// version without a label is added to unknownVersion if it cannot have one: it is malformed or
-// maxVersions have one.
+// count adds delta to the number of connected proxies that report version, and deletes the label
+// when the number is 0. A new version gets no label if it is malformed, maxVersions have one, or
+// delta is negative: then delta is added to the label unknownVersion.
 func (v *versionLabels) count(version string, delta int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 // ID identifies the stream: "name.namespace" of the proxy, "-" and a counter.
 func (c *Client) ID() string { return c.id }
 
-// Request processes a request of the proxy. It does nothing after the stream has ended.
+// Request applies a request of the proxy, including ACKs and NACKs, to the stream's protocol
+// machine. It does nothing after the stream has ended.
 func (c *Client) Request(r stream.Request) {
 	if c.env.log.Enabled(context.Background(), slog.LevelDebug) {
 		c.env.log.Debug("ADS:"+api.ShortType(r.TypeURL)+": REQ "+c.id, "nonce", r.Nonce, "version", r.Version,
@@ -26,8 +27,8 @@ func (c *Client) Request(r stream.Request) {
 }
 
 // Next waits for the next response and returns it. It applies the newest offer first. After writing
-// the response, the caller must call Sent before it calls Next again. The error is the context's,
-// ErrClosed, ErrInternal or a ProtocolError.
+// the response, the caller must call Sent before it calls Next again. The error is that of ctx,
+// ErrClosed after Close, ErrInternal after a panic, or a ProtocolError.
 func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	for {
 		if o := c.mailbox.Swap(nil); o != nil {
@@ -51,8 +52,9 @@ func (c *Client) Next(ctx context.Context) (*stream.Send, error) {
 	}
 }
 
-// acceptOffer replaces the ResourceSnapshot of the stream by an offered one and applies it to the
-// machine. It also ends refusals that the new ResourceSnapshot makes obsolete.
+// acceptOffer replaces the ResourceSnapshot of the stream by the offered one and applies it to the
+// machine. It also ends refusals (NACKs) of resources that the new ResourceSnapshot no longer has
+// in that version. After the end of the stream the machine ignores it.
 func (c *Client) acceptOffer(o *offer) {
 	c.mu.Lock()
 	if c.ended == nil {
@@ -67,9 +69,9 @@ func (c *Client) acceptOffer(o *offer) {
 	c.env.nacks.endOutdated(c.id, o.resources)
 }
 
-// Sent records that the last response of Next was written, with its size in bytes and the time that
-// writing took, in metrics and log. Incremental responses with endpoints are logged at debug level.
-// The machine may then emit the next response.
+// Sent records in metrics and log that the response s of Next was written, with its size in bytes
+// and the time that writing took. Then the machine may prepare the next response. Incremental
+// responses with endpoints are logged at debug level.
 func (c *Client) Sent(s *stream.Send, bytes int, took time.Duration) {
 	n := s.Resources()
 	c.env.metrics.Sent(s.TypeURL, n, bytes, took)
@@ -106,8 +108,8 @@ func byteCount(n int) string {
 	return strconv.FormatFloat(size, 'f', 1, 64) + unit
 }
 
-// Close removes the stream and ends its refusals and secret subscription. The proxy keeps its
-// configuration. Further calls do nothing.
+// Close ends the stream: Next returns ErrClosed, its NACKs and its secret subscription end, and the
+// rollout no longer waits for it. The proxy keeps its configuration. Further calls do nothing.
 func (c *Client) Close() {
 	if !c.unregister() {
 		return

@@ -23,13 +23,14 @@ func (t *clientTable) nextID() uint64 {
 	return t.ids
 }
 
+// add adds an open stream under its handle.
 func (t *clientTable) add(c *Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.clients[&c.handle] = c
 }
 
-// remove removes a stream. It returns false if the stream was removed before.
+// remove removes a stream and reports whether it was in the table.
 func (t *clientTable) remove(c *Client) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +67,8 @@ func (t *clientTable) get(handle *rollout.Client) *Client {
 	return t.clients[handle]
 }
 
-// deliverOffer puts an offer into the mailbox of each open stream in to. Streams that have ended
-// are skipped.
+// deliverOffer puts o into the mailbox of each open stream in to, in place of an offer that was not
+// taken yet. Streams that have ended are skipped.
 func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,8 +79,8 @@ func (t *clientTable) deliverOffer(o *offer, to []*rollout.Client) {
 	}
 }
 
-// findAcknowledged returns the first client whose proxy has acknowledged its candidate resource, or
-// nil.
+// findAcknowledged returns the first client of the list whose proxy subscribes to the resource
+// beside it and has acknowledged this version. It returns nil if there is none.
 func (t *clientTable) findAcknowledged(candidates []rollout.Acknowledgement) *rollout.Client {
 	for _, x := range candidates {
 		if c := t.get(x.Client); c != nil && c.hasAcknowledged(x.Resource) {

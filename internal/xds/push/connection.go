@@ -35,7 +35,8 @@ type Watch struct {
 	Groups []*stream.ResourceGroup
 }
 
-// Resources returns the resources of the type that the proxy should have, sorted by name within a
+// Resources returns the resources of the type that the proxy should have: all of them under a
+// wildcard subscription, otherwise the named ones that exist. They are sorted by name within each
 // ResourceGroup. The caller owns the list.
 func (w Watch) Resources() []*resource.Resource {
 	var list []*resource.Resource
@@ -53,8 +54,8 @@ func (w Watch) Resources() []*resource.Resource {
 	return list
 }
 
-// SubscribedNames returns the names of a type that the stream subscribes to, sorted. It returns nil
-// if the stream does not subscribe to the type. The caller must not change the list.
+// SubscribedNames returns the sorted names of a type that the stream subscribes to, or nil if it
+// does not subscribe to the type. The caller must not change the list.
 func (c Connection) SubscribedNames(typeURL string) []string {
 	for _, w := range c.Types {
 		if w.TypeURL == typeURL {
@@ -75,6 +76,8 @@ func (p *Pusher) Connections() []Connection {
 	return list
 }
 
+// stateOf returns the state of a stream at this moment: its proxy, and for each subscribed type the
+// subscription, the time of the last response and the ResourceGroups.
 func stateOf(c *Client) Connection {
 	c.mu.Lock()
 	types, resources, sent := c.machine.State(), c.resources, maps.Clone(c.sent)
@@ -96,9 +99,8 @@ type Sharing struct {
 	Total int64
 }
 
-// Sharing returns the current sizes: of all resources once (Unique), and multiplied by their
-// clients (Total). Only ResourceGroups with clients are included in Unique. It reads the resources
-// of each ResourceGroup once.
+// Sharing returns the number and total size of the distinct resources that have clients (Resources,
+// Unique), and the size if each client had its own copy (Total). It reads every served resource.
 func (p *Pusher) Sharing() Sharing {
 	var clients map[*stream.ResourceGroup]int
 	p.queryRollout(func(r *rollout.Rollout) { clients = r.Groups() })
@@ -134,7 +136,8 @@ type Stats struct {
 	Generated map[string]uint64
 }
 
-// Stats returns the current numbers.
+// Stats returns the current numbers of clients, classes and producers, the number of the last
+// pushed snapshot, and the turns, panics and generated resources since the start.
 func (p *Pusher) Stats() Stats {
 	var n rollout.Counts
 	p.queryRollout(func(r *rollout.Rollout) { n = r.Counts() })
@@ -144,8 +147,8 @@ func (p *Pusher) Stats() Stats {
 	}
 }
 
-// Quarantine returns the resources that are withheld from proxies, sorted by type, name, suspended
-// EnvoyFilter, time and version.
+// Quarantine returns the resources and EnvoyFilters that are withheld from connected proxies,
+// sorted by type, name, suspended EnvoyFilter, time and version.
 func (p *Pusher) Quarantine() []Quarantined {
 	var list []Quarantined
 	p.queryRollout(func(r *rollout.Rollout) { list = r.Quarantined() })

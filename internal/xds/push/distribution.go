@@ -21,9 +21,10 @@ type Distribution struct {
 	Reach map[config.Key]Reach
 }
 
-// Distribution computes how many proxies each of the objects has reached; without objects it
-// returns only the snapshot. It reads the origin of each distinct resource and the state of each
-// proxy. It is meant to be called rarely, with few objects.
+// Distribution returns, for each object, how many proxies get resources generated from it and how
+// many have acknowledged these, with the number of the pushed snapshot. An object without such
+// resources has no entry. It reads every served resource and every proxy's state, so it should be
+// called rarely and with few objects.
 func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 	d := Distribution{Snapshot: p.counts.snapshot.Load(), Reach: map[config.Key]Reach{}}
 	if len(objects) == 0 {
@@ -54,7 +55,8 @@ func (p *Pusher) Distribution(objects map[config.Key]struct{}) Distribution {
 // generatedFrom maps an object to the resources that were generated from it.
 type generatedFrom map[config.Key][]*resource.Resource
 
-// findGenerated returns the resources of a set that were generated from any of the objects.
+// findGenerated returns the resources of a set that were generated from any of the objects, by
+// object. Objects without such resources have no entry.
 func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generatedFrom {
 	found := generatedFrom{}
 	for _, r := range set.List() {
@@ -67,9 +69,9 @@ func findGenerated(set *resource.Set, objects map[config.Key]struct{}) generated
 	return found
 }
 
-// addReach adds the proxies of a class to the reach of the objects of resources. A proxy is counted
-// as acknowledged if it has acknowledged the whole ResourceSnapshot, or all resources of the
-// object.
+// addReach adds the open streams of class m to the Reach in to of each object in resources. A proxy
+// counts as acknowledged if it has acknowledged the class's whole ResourceSnapshot, or all
+// resources of the object that it subscribes to.
 func (t *clientTable) addReach(m rollout.Members, resources generatedFrom, to map[config.Key]Reach) {
 	complete := 0 // proxies that have acknowledged everything
 	var behind []*Client

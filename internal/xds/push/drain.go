@@ -16,10 +16,10 @@ const (
 	maxDrain = 10 * time.Minute
 )
 
-// drainEvents returns for how many Tick events connections may still use the clusters of a
-// replaced listener. The events are counted from the ACK of the new listener. The time is
-// drainDuration of the proxy's ProxyConfig, at most maxDrain. If it is missing or malformed, it is
-// the default of ProxyConfig.
+// drainEvents returns for how many Tick events after the ACK of a new listener connections may
+// still use the clusters of the replaced one. It is derived from drainDuration of the proxy's
+// ProxyConfig, at most maxDrain, plus drainMargin. If drainDuration is missing, malformed or not
+// positive, the default of ProxyConfig applies.
 func drainEvents(proxy *mesh.Proxy) int {
 	drain := mesh.DefaultProxyConfig().GetDrainDuration().AsDuration()
 	var stated struct {

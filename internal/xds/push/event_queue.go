@@ -25,7 +25,7 @@ type eventQueue struct {
 
 func newEventQueue() *eventQueue { return &eventQueue{ready: notify.NewWake()} }
 
-// add appends events and wakes the owner. It never blocks.
+// add appends events and wakes the owner. It never blocks, and does nothing without events.
 func (q *eventQueue) add(events ...rollout.Event) {
 	if len(events) == 0 {
 		return
@@ -36,8 +36,8 @@ func (q *eventQueue) add(events ...rollout.Event) {
 	q.ready.Notify()
 }
 
-// publish stores a snapshot. If another one is not processed yet, it is replaced and the Deltas are
-// merged.
+// publish stores a snapshot with its Delta, and wakes the owner. If the last one has not been taken
+// from the queue yet, it is replaced: the Deltas are merged and the time of the first is kept.
 func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Time) {
 	q.mu.Lock()
 	if q.published.Snapshot == nil {
@@ -49,8 +49,8 @@ func (q *eventQueue) publish(s *snapshot.Snapshot, d snapshot.Delta, now time.Ti
 	q.ready.Notify()
 }
 
-// drainEvents removes and returns all events. A published snapshot is the last of them. The list is
-// valid until the next call.
+// drainEvents removes and returns all events in order, nil or an empty list if there are none. A
+// published snapshot is the last of them. The list is valid until the next call.
 func (q *eventQueue) drainEvents() []rollout.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,7 +67,7 @@ func (q *eventQueue) drainEvents() []rollout.Event {
 	return taken
 }
 
-// isEmpty reports whether there are no events.
+// isEmpty reports whether there are neither events nor a published snapshot.
 func (q *eventQueue) isEmpty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -36,6 +36,7 @@ type Refused struct {
 	From []config.Key
 }
 
+// refusedOf returns the name, version and origin of each resource, in the same order.
 func refusedOf(list []*resource.Resource) []Refused {
 	var out []Refused
 	for _, r := range list {
@@ -44,8 +45,8 @@ func refusedOf(list []*resource.Resource) []Refused {
 	return out
 }
 
-// blamedResources returns the resources that the message names. If it names none, it returns all
-// candidates.
+// blamedResources returns the resources that the error message names. If it names none, it returns
+// all resources of the rejected response, any of which may be the cause.
 func (n *Nack) blamedResources() []Refused {
 	if len(n.Resources) > 0 {
 		return n.Resources
@@ -53,8 +54,8 @@ func (n *Nack) blamedResources() []Refused {
 	return n.candidates
 }
 
-// ReasonFor returns the part of the message that is about a resource. If there is no such part, the
-// message is about all resources that it names, and Of returns the whole message.
+// ReasonFor returns the part of the error message about the resource of this name. If there is no
+// such part, it returns the whole message, because that is about all resources.
 //
 // Envoy refuses several listeners with "Error adding/updating listener(s) NAME: why", then a line
 // "NAME: why" for each of the others. gRPC writes `resource "NAME": why`, and ";" with a line break
@@ -72,7 +73,8 @@ func (n *Nack) ReasonFor(name string) string {
 	return n.Message
 }
 
-// untilOther returns the text before the first line about another refused resource.
+// untilOther returns the part of text before the first line about a blamed resource, or all of text
+// if there is no such line.
 func (n *Nack) untilOther(text string) string {
 	for _, r := range n.blamedResources() {
 		text, _, _ = strings.Cut(text, "\n"+r.Name+": ")

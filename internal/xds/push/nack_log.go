@@ -19,6 +19,8 @@ type nackLog struct {
 	standing int
 }
 
+// add appends a refusal, which must be standing. If the log has maxNacks, it first removes the
+// oldest refusal that has ended, or the oldest of all if all are standing.
 func (l *nackLog) add(n Nack) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +35,7 @@ func (l *nackLog) add(n Nack) {
 	l.standing++
 }
 
-// hasStanding reports whether the stream has a refusal that has not ended.
+// hasStanding reports whether the stream (connection is its ID) has a refusal that has not ended.
 func (l *nackLog) hasStanding(connection string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +44,8 @@ func (l *nackLog) hasStanding(connection string) bool {
 	})
 }
 
-// endType ends the refusals of a type, because the stream has accepted a response of it.
+// endType ends the stream's standing refusals of a type, because the stream has accepted a later
+// response of it.
 func (l *nackLog) endType(connection, typeURL string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection && n.TypeURL == typeURL })
 }
@@ -61,11 +64,13 @@ func (l *nackLog) endOutdated(connection string, w *stream.ResourceSnapshot) {
 	})
 }
 
-// endAll ends all refusals of a stream that was closed.
+// endAll ends all standing refusals of a stream (connection is its ID) that was closed.
 func (l *nackLog) endAll(connection string) {
 	l.endWhere(func(n *Nack) bool { return n.Connection == connection })
 }
 
+// endWhere marks each standing refusal that matches as ended, and reports it to the metrics as
+// RejectionResolved. The refusals stay in the log.
 func (l *nackLog) endWhere(matches func(*Nack) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +86,7 @@ func (l *nackLog) endWhere(matches func(*Nack) bool) {
 	}
 }
 
-// newestFirst returns a copy of the refusals, newest first.
+// newestFirst returns a copy of all recorded refusals, standing and ended, newest first.
 func (l *nackLog) newestFirst() []Nack {
 	l.mu.Lock()
 	list := slices.Clone(l.list)

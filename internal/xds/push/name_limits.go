@@ -9,6 +9,7 @@ const (
 	defaultNameBytes = 8 << 20
 )
 
+// withDefaults returns l with the default for each limit that is not positive.
 func withDefaults(l stream.NameLimits) stream.NameLimits {
 	if l.Names <= 0 {
 		l.Names = defaultNames

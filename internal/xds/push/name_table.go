@@ -30,9 +30,10 @@ func newNameTable() *nameTable {
 	return &nameTable{seed: maphash.MakeSeed(), lists: map[fingerprint]weak.Pointer[nameList]{}}
 }
 
-// internNames returns the shared list of the names: sorted, without duplicates and empty names.
-// names may be in any order. The caller must hold the second result while it uses the list: the
-// table has only weak pointers. It returns nil for no names.
+// internNames returns the names sorted, without duplicates and empty names, in a list that all
+// equal subscriptions share. names may be in any order. The caller must keep the second result
+// reachable while it uses the list, because the table has only weak pointers. Both results are nil
+// for no names.
 func (t *nameTable) internNames(names []string) ([]string, any) {
 	if len(names) == 0 {
 		return nil, nil
@@ -57,6 +58,8 @@ func (t *nameTable) internNames(names []string) ([]string, any) {
 	return l.names, l
 }
 
+// remove deletes the entry of a list that was garbage collected. It does nothing if the entry has a
+// new list.
 func (t *nameTable) remove(f fingerprint) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

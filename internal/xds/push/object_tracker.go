@@ -37,7 +37,8 @@ type trackedProxy struct {
 }
 
 // TrackObject returns an ObjectTracker for the version of an object that is in the snapshot with
-// this number, and in later ones. The object may be one that the snapshot does not contain.
+// this number and in later ones. A snapshot need not contain the object: its deletion can be
+// tracked too.
 func (p *Pusher) TrackObject(object config.Key, snapshot uint64) *ObjectTracker {
 	return &ObjectTracker{pusher: p, object: object, snapshot: snapshot, proxies: map[*rollout.Client]*trackedProxy{}}
 }
@@ -59,7 +60,8 @@ type ObjectProgress struct {
 	Quarantined []Quarantined
 }
 
-// Reached reports whether all proxies that need the version have it.
+// Reached reports whether the snapshot was pushed, no proxy is behind, and no resource generated
+// from the object is quarantined.
 func (x ObjectProgress) Reached() bool {
 	return x.Pushed && len(x.Behind) == 0 && len(x.Quarantined) == 0
 }
@@ -83,7 +85,9 @@ type ResourceBehind struct {
 	Message string
 }
 
-// Progress looks at all proxies. The cost is that of Pusher.Distribution for one object.
+// Progress returns which proxies concern the object and which of these do not have the version yet,
+// sorted by ID. A proxy that had everything once is not looked at again. Each call costs as much as
+// Pusher.Distribution for one object.
 func (t *ObjectTracker) Progress() ObjectProgress {
 	var members []rollout.Members
 	var served uint64
@@ -106,8 +110,8 @@ func (t *ObjectTracker) Progress() ObjectProgress {
 	return x
 }
 
-// resourcesOf returns the resources of a class that are generated from the object. found has the
-// result for each set.
+// resourcesOf returns the resources of class m that were generated from the tracked object. found
+// caches the result for each set.
 func (t *ObjectTracker) resourcesOf(m rollout.Members, found map[*resource.Set][]*resource.Resource) []*resource.Resource {
 	var list []*resource.Resource
 	objects := map[config.Key]struct{}{t.object: {}}
@@ -122,8 +126,9 @@ func (t *ObjectTracker) resourcesOf(m rollout.Members, found map[*resource.Set][
 	return list
 }
 
-// addClass adds the proxies of a class to the progress. list are the resources generated from the
-// object.
+// addClass adds the open streams of class m to x: to Proxies, and to UpToDate or Behind. list has
+// the class's resources generated from the object. A proxy that neither gets such resources nor was
+// ever behind is not included.
 func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x *ObjectProgress) {
 	for _, handle := range m.Clients {
 		c := t.pusher.clients.get(handle)
@@ -153,10 +158,10 @@ func (t *ObjectTracker) addClass(m rollout.Members, list []*resource.Resource, x
 	}
 }
 
-// findBehind returns which resources of the list the proxy lacks. If pushed is true, it also
-// returns the types of which the proxy may not have everything that was generated when it was
-// looked at first; sent is the memory for that. offered is false if parts of the class's resources
-// are held back.
+// findBehind returns the resources of list that the proxy subscribes to and has not acknowledged.
+// If pushed is set, it adds the types (without a name) whose responses may still be unsent or
+// unanswered since the first such call; sent stores that state between calls. offered must be false
+// while parts of the class's resources are held back.
 func (s *session) findBehind(list []*resource.Resource, pushed, offered bool, sent map[string]uint64) []ResourceBehind {
 	s.mu.Lock()
 	defer s.mu.Unlock()

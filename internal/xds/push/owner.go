@@ -15,8 +15,8 @@ import (
 // time.
 const overduePeriod = time.Second
 
-// Run pushes configuration until the context ends. It must be called once. Its goroutine owns the
-// rollout.
+// Run pushes configuration until the context ends, and returns when its workers have ended. It must
+// be called once. Its goroutine owns the rollout.
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for range p.workers {
@@ -53,8 +53,8 @@ func (p *Pusher) runOwner(ctx context.Context, r *rollout.Rollout) {
 	}
 }
 
-// processEvents applies all events, at least a Tick, and carries out the resulting actions. It
-// repeats this while the actions add events.
+// processEvents applies all queued events and the present time to the rollout, and carries out the
+// resulting actions. It repeats this while the actions add events.
 func (p *Pusher) processEvents(r *rollout.Rollout) {
 	for {
 		actions := r.Step(p.clock.Now(), p.events.drainEvents()...)
@@ -69,7 +69,7 @@ func (p *Pusher) processEvents(r *rollout.Rollout) {
 }
 
 // carryOut executes an action of the rollout: it enqueues jobs, delivers offers, queries clients
-// and sets metrics. logRecord logs the actions that are only records.
+// and sets metrics. An action that has no effect but a log entry is passed to logRecord.
 func (p *Pusher) carryOut(a rollout.Action) {
 	switch a := a.(type) {
 	case rollout.Generate:
@@ -129,8 +129,8 @@ func (p *Pusher) logRecord(a rollout.Action) {
 	}
 }
 
-// queryRollout calls read with the rollout, after all events that were added before. The owner's
-// goroutine calls it if Run is active, and the caller's goroutine otherwise.
+// queryRollout calls read with the rollout, after all events that were added before, and waits for
+// it. The owner's goroutine calls read while Run is active, and the caller's goroutine otherwise.
 func (p *Pusher) queryRollout(read func(*rollout.Rollout)) {
 	q := query{read: read, done: make(chan struct{})}
 	select {

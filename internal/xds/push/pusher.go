@@ -76,8 +76,9 @@ type query struct {
 // owner. Changes for a producer without a queued job are collected until it has one.
 const jobsPerWorker = 4
 
-// New returns a Pusher. It pushes nothing before Run. Missing Logger, Metrics and Clock are
-// replaced by defaults; Workers defaults to GOMAXPROCS.
+// New returns a Pusher that pushes nothing before Run. If nil, Logger discards, Metrics records
+// nothing, and Clock is the system's. Workers defaults to GOMAXPROCS. Without Recovery, panics in
+// streams and in the rollout are not recovered.
 func New(o Options) *Pusher {
 	p := &Pusher{
 		environment: environment{
@@ -110,18 +111,19 @@ func New(o Options) *Pusher {
 	return p
 }
 
-// NameLimits returns the limits of the subscriptions of a stream.
+// NameLimits returns how many names, and how many bytes of them, a stream may subscribe to.
 func (p *Pusher) NameLimits() stream.NameLimits { return p.limits }
 
-// Publish replaces the snapshot that is pushed. d must contain all differences from the one
-// published before. It never blocks.
+// Publish replaces the snapshot that is pushed and wakes Run. d must contain all differences from
+// the snapshot published before. It never blocks.
 func (p *Pusher) Publish(s *snapshot.Snapshot, d snapshot.Delta) {
 	p.latest.Store(s)
 	p.events.publish(s, d, p.clock.Now())
 }
 
 // PushAll generates everything again and resends to every proxy all resources that it subscribes
-// to, even unchanged ones. Before the first snapshot it generates nothing.
+// to, even unchanged ones. Before the first snapshot there is nothing to generate, and it only
+// marks streams for resending.
 func (p *Pusher) PushAll() {
 	if s := p.latest.Load(); s != nil {
 		p.Publish(s, snapshot.Delta{All: true})
@@ -158,8 +160,8 @@ func (p *Pusher) Connect(proxy *mesh.Proxy, mode stream.Mode, peer string) *Clie
 	return c
 }
 
-// Disconnect closes the stream with this ID and reports whether it existed. The proxy will
-// reconnect.
+// Disconnect closes the stream with this ID and reports whether it existed. The proxy is expected
+// to reconnect.
 func (p *Pusher) Disconnect(id string) bool {
 	c := p.clients.find(id)
 	if c != nil {
@@ -168,5 +170,5 @@ func (p *Pusher) Disconnect(id string) bool {
 	return c != nil
 }
 
-// Nacks returns the last refusals, newest first.
+// Nacks returns the last refusals (at most maxNacks), both standing and ended, newest first.
 func (p *Pusher) Nacks() []Nack { return p.nacks.newestFirst() }

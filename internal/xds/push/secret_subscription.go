@@ -26,7 +26,8 @@ type secretSubscription struct {
 	last Subscription
 }
 
-// reportOpened reports a new stream without names.
+// reportOpened reports a new stream without names. Without a report function it only records the
+// stream.
 func (s *secretSubscription) reportOpened(id string, proxy *mesh.Proxy) {
 	s.last = Subscription{Stream: id, Proxy: proxy}
 	if s.report != nil {
@@ -34,8 +35,8 @@ func (s *secretSubscription) reportOpened(id string, proxy *mesh.Proxy) {
 	}
 }
 
-// setNames reports the names if they differ from the last ones. It does nothing after reportClosed,
-// or without a report function.
+// setNames reports the names of Secrets that the stream subscribes to, if they differ from the last
+// ones. It does nothing after reportClosed, or without a report function.
 func (s *secretSubscription) setNames(names []string) {
 	if s.report == nil {
 		return
@@ -49,8 +50,8 @@ func (s *secretSubscription) setNames(names []string) {
 	s.report(s.last)
 }
 
-// reportClosed reports that the stream has ended. Later names are not reported. It does nothing
-// without a report function.
+// reportClosed reports that the stream has ended and has no names. Later names are not reported. It
+// does nothing without a report function.
 func (s *secretSubscription) reportClosed() {
 	if s.report == nil {
 		return

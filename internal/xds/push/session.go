@@ -65,9 +65,10 @@ type offer struct {
 	accepted, acceptedAll atomic.Pointer[stream.Payload]
 }
 
-// isReported reports whether another stream has already reported the acceptance of a response. If
-// not, it records that the response is being reported now. It returns false for a response that
-// does not have exactly one part.
+// isReported reports whether another stream that got this offer has already reported the acceptance
+// of the same response; everything also distinguishes acceptance of all of the type. If not, it
+// records the response as reported. It returns false for a response that does not have exactly one
+// part.
 func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	if len(parts) != 1 {
 		return false
@@ -78,8 +79,8 @@ func (o *offer) isReported(parts []*stream.Payload, everything bool) bool {
 	return o.acceptedAll.Load() == parts[0] || o.accepted.Swap(parts[0]) == parts[0]
 }
 
-// setOffer puts an offer into the mailbox and replaces an offer that was not taken yet. It keeps
-// the time of the older change.
+// setOffer puts an offer into the mailbox, replaces an offer that was not taken yet, and wakes the
+// writer. It keeps the time of the older change.
 func (s *session) setOffer(o *offer) {
 	old := s.mailbox.Swap(o)
 	if old != nil && !old.changed.IsZero() && (o.changed.IsZero() || old.changed.Before(o.changed)) {
@@ -88,8 +89,8 @@ func (s *session) setOffer(o *offer) {
 	s.wake.Notify()
 }
 
-// endSession makes Next return err, closes the machine and discards the ResourceSnapshot and the
-// pending response.
+// endSession makes Next return err, closes the machine, and discards the ResourceSnapshot, the
+// mailbox and the pending response.
 func (s *session) endSession(err error) {
 	s.mu.Lock()
 	if s.ended == nil {
@@ -101,11 +102,11 @@ func (s *session) endSession(err error) {
 	s.wake.Notify()
 }
 
-// stepMachine calls Machine.Step. If that panics, the stream ends with ErrInternal, and a closed
-// Machine replaces the one whose state is unknown. Without Recovery the panic is not recovered.
-// session.mu must be held.
+// stepMachine applies e to the machine and returns its actions. If e is a request, names are the
+// names of its type that the proxy subscribed to before it, otherwise nil. session.mu must be held.
 //
-// If e is a request, names are the names of its type that the proxy subscribed to before it.
+// If the machine panics, the stream ends with ErrInternal and no actions, and a closed Machine
+// replaces the present one, whose state is unknown. Without Recovery the panic is not recovered.
 func (s *session) stepMachine(e stream.Event) (actions []stream.Action, names []string) {
 	defer func() {
 		if s.env.recovery == nil {
@@ -157,33 +158,33 @@ func eventName(e stream.Event) string {
 // NACKs of voters only.
 func (s *session) isVoter() bool { return s.node.Identity != "" }
 
-// subscribedNames returns the names of a type that the proxy subscribes to. The caller must not
-// change the list.
+// subscribedNames returns the sorted names of a type that the proxy subscribes to, nil if there are
+// none. The caller must not change the list.
 func (s *session) subscribedNames(typeURL string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Names(typeURL)
 }
 
-// newestResources returns the newest ResourceSnapshot that the stream has taken. acknowledged is
-// true if the proxy has acknowledged everything of it and no newer ResourceSnapshot is in the
-// mailbox.
+// newestResources returns the newest ResourceSnapshot that the stream has taken, or nil if there is
+// none. acknowledged reports whether the proxy has acknowledged everything of it and no newer one
+// is in the mailbox.
 func (s *session) newestResources() (w *stream.ResourceSnapshot, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.resources, s.mailbox.Load() == nil && s.machine.HasConverged()
 }
 
-// hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged this
-// version of it.
+// hasAcknowledged reports whether the proxy subscribes to the resource and has acknowledged exactly
+// this version of it.
 func (s *session) hasAcknowledged(r *resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.HasAckedSubscribed(r)
 }
 
-// hasAll reports whether the proxy has acknowledged all resources of the list that it subscribes
-// to.
+// hasAll reports whether the proxy has acknowledged all resources of the list in these versions.
+// Resources that it does not subscribe to are ignored.
 func (s *session) hasAll(list []*resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,8 +196,8 @@ func (s *session) hasAll(list []*resource.Resource) bool {
 	return true
 }
 
-// hasResources reports whether w is the stream's current ResourceSnapshot and the proxy has
-// acknowledged everything of it.
+// hasResources reports whether w is the ResourceSnapshot that the stream took last and the proxy
+// has acknowledged everything of it. It returns false if w is nil.
 func (s *session) hasResources(w *stream.ResourceSnapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,15 +81,15 @@ func (c *Client) applyEvent(e stream.Event) {
 	}
 }
 
-// sameNames reports whether two lists are equal. Lists of thousands of names are usually shared;
-// then their elements are not compared.
+// sameNames reports whether two sorted lists are equal. Long lists usually share their memory; then
+// their elements are not compared.
 func sameNames(a, b []string) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// recordActions records the actions of a Step in the session and returns their consequences.
-// EndStream ends the session. Acknowledgements enter the progress only if the rollout needs them.
-// session.mu must be held.
+// recordActions records the actions of a Step in the session: the response to write, the end of the
+// stream, and convergence. It returns what applyEvent has to report after unlocking.
+// Acknowledgements are included only if the rollout needs them. session.mu must be held.
 func (c *Client) recordActions(actions []stream.Action) progress {
 	p := progress{resources: c.resources}
 	for _, a := range actions {
@@ -133,8 +133,8 @@ func (c *Client) acceptedEvent(a stream.Ack) rollout.Event {
 	}
 }
 
-// reportAction logs and counts an action. It forwards NACKs and wanted names to the rollout, and
-// ends the NACK of a type that was acknowledged.
+// reportAction logs and counts an action. It adds NACKs (reportNack) and wanted names to the events
+// of the rollout. An ACK ends the stream's standing NACKs of the type.
 func (c *Client) reportAction(a stream.Action) {
 	env := c.env
 	switch a := a.(type) {
@@ -193,8 +193,9 @@ func (c *Client) reportNack(a stream.Nack) {
 	}
 }
 
-// reportProgress reports the newest ResourceSnapshot to the rollout if the proxy has acknowledged
-// everything of it.
+// reportProgress adds an Acknowledged event for the newest ResourceSnapshot to the rollout's
+// events. It does nothing unless the proxy has acknowledged everything of it and no newer one is in
+// the mailbox.
 func (c *Client) reportProgress() {
 	if w, acknowledged := c.newestResources(); w != nil && acknowledged {
 		c.env.events.add(rollout.Acknowledged{Client: &c.handle, Resources: w})

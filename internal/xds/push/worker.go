@@ -21,9 +21,9 @@ func (p *Pusher) runJobs(ctx context.Context) {
 	}
 }
 
-// runJob runs one generator and returns its result. If the generator panics, runJob logs and counts
-// the panic and returns GeneratorFailed. Then the proxies keep their configuration. Invalid
-// resources are logged and counted, but the result is used.
+// runJob runs one generator and returns a Generated event with its Product. If the generator
+// panics, it logs and counts the panic and returns GeneratorFailed; then the proxies keep their
+// configuration. Invalid resources are logged and counted, but the result is used.
 func (env *environment) runJob(job *rollout.Job) (result rollout.Event) {
 	defer func() {
 		v := recover()

@@ -15,8 +15,9 @@ const (
 // witnesses maps the connections that refused a candidate to their identities.
 type witnesses map[string]string
 
-// add records a witness and returns the set, which it creates if w is nil. It ignores a witness
-// that exceeds maxWitnesses or witnessesPerIdentity.
+// add records the connection of m as a witness with its identity, and returns the set, which it
+// creates if w is nil. It ignores a connection beyond witnessesPerIdentity of one identity, and an
+// identity beyond maxWitnesses.
 func (w witnesses) add(m Member) witnesses {
 	if w == nil {
 		w = witnesses{}
@@ -34,7 +35,7 @@ func (w witnesses) add(m Member) witnesses {
 	return w
 }
 
-// identities returns the distinct identities, sorted.
+// identities returns the distinct identities of the witnesses, sorted.
 func (w witnesses) identities() []string {
 	return slices.Compact(slices.Sorted(maps.Values(w)))
 }
@@ -45,6 +46,7 @@ type electorate struct {
 	identities map[string]int
 }
 
+// add adds a member. If its connection is known with another identity, that is replaced.
 func (e *electorate) add(m Member) {
 	if old, known := e.members[m.Connection]; known {
 		if old == m.Identity {
@@ -56,6 +58,7 @@ func (e *electorate) add(m Member) {
 	e.identities[m.Identity]++
 }
 
+// remove removes the member with this connection, if there is one.
 func (e *electorate) remove(connection string) {
 	identity, known := e.members[connection]
 	if !known {

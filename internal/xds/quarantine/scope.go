@@ -27,6 +27,8 @@ const (
 	DefaultMaxRetry = 5 * time.Minute
 )
 
+// withDefaults returns o with the default for each duration that is zero, and with a MaxRetry of at
+// least Retry.
 func (o Options) withDefaults() Options {
 	o.Window = cmp.Or(o.Window, DefaultWindow)
 	o.Retry = cmp.Or(o.Retry, DefaultRetry)
@@ -62,7 +64,8 @@ type entry struct {
 	idle time.Time
 }
 
-// New returns a scope without members.
+// New returns a Scope without members and candidates. Durations of o that are zero get their
+// defaults.
 func New(o Options) *Scope {
 	return &Scope{
 		options: o.withDefaults(), voters: electorate{members: map[string]string{}, identities: map[string]int{}},
@@ -71,8 +74,8 @@ func New(o Options) *Scope {
 }
 
 // Step applies an event at the time now, which must not decrease, and returns the resulting
-// decisions. The decisions are sorted by name. The list is valid until the next call. Events of
-// connections that are not voters are ignored.
+// decisions to quarantine and release. Decisions of one event are sorted by name. The list is valid
+// until the next call. Refusals and acceptances by connections that are not members are ignored.
 func (s *Scope) Step(now time.Time, e Event) []Decision {
 	s.out = s.out[:0]
 	switch e := e.(type) {
@@ -103,7 +106,8 @@ func (s *Scope) Step(now time.Time, e Event) []Decision {
 	return s.out
 }
 
-// forEachEntry calls do for every entry, in the order of their names.
+// forEachEntry calls do with now, the name and the entry of every refused candidate, sorted by
+// name. do may delete its entry.
 func (s *Scope) forEachEntry(now time.Time, do func(time.Time, string, *entry)) {
 	if len(s.entries) == 0 {
 		return
@@ -139,6 +143,8 @@ func (s *Scope) recordRefusal(now time.Time, e Refused) {
 	s.decideEntry(now, e.Name, x)
 }
 
+// recordAcceptance releases the candidate if it is quarantined, deletes its refusals, and records
+// that it must not be quarantined again. It ignores connections that are not members.
 func (s *Scope) recordAcceptance(now time.Time, e Accepted) {
 	if _, member := s.voters.members[e.Connection]; !member {
 		return
@@ -205,8 +211,9 @@ func (s *Scope) expireEntry(now time.Time, name string, x *entry) {
 	}
 }
 
-// reviewQuarantine ends a quarantine whose witnesses are no longer a quorum. It drops witnesses
-// that have left and starts a new window for the others.
+// reviewQuarantine releases a candidate whose witnesses are no longer a quorum: it drops witnesses
+// that have left, keeps the others and starts a new window. It does nothing if x is not quarantined
+// or has a quorum.
 func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 	if x.quarantine == nil || s.voters.isQuorum(x.refused) {
 		return
@@ -224,7 +231,8 @@ func (s *Scope) reviewQuarantine(now time.Time, name string, x *entry) {
 // duration.
 const slowShare = 10
 
-// windowOf returns how long refusals of a candidate are collected.
+// windowOf returns for how long refusals of a candidate are collected: Window, or longer after a
+// long quarantine.
 func (s *Scope) windowOf(x *entry) time.Duration { return max(s.options.Window, x.lasts/slowShare) }
 
 // releaseEntry ends the quarantine of x and emits a Release with the reason why. It does nothing if
@@ -240,29 +248,29 @@ func (s *Scope) releaseEntry(now time.Time, name string, x *entry, why Reason) {
 	s.out = append(s.out, Release{Candidate{name, x.version}, why})
 }
 
-// HasState reports whether the scope has state of this candidate: it was refused or accepted, and
-// has not been deleted or evicted since.
+// HasState reports whether the scope has state of this candidate, name and version: it was refused
+// or accepted, and has not been deleted or evicted since.
 func (s *Scope) HasState(c Candidate) bool {
 	x := s.entries[c.Name]
 	return x != nil && x.version == c.Version || s.Accepted(c)
 }
 
-// Accepted reports whether a member accepted the candidate and it has not been evicted since.
+// Accepted reports whether a member has accepted the candidate and it has not been evicted from the
+// list of accepted candidates.
 func (s *Scope) Accepted(c Candidate) bool {
 	_, good := s.accepted[c]
 	return good
 }
 
-// Names returns the names of the candidates that were refused and neither accepted nor outdated,
-// sorted.
+// Names returns the names of the candidates that were refused and neither accepted nor replaced by
+// another version, sorted. Quarantined candidates are included.
 func (s *Scope) Names() []string { return slices.Sorted(maps.Keys(s.entries)) }
 
-// Active reports whether the scope has a candidate that was refused and neither accepted nor
-// outdated.
+// Active reports whether Names would return any name.
 func (s *Scope) Active() bool { return len(s.entries) > 0 }
 
-// Next returns when the next Tick is due, provided that a Tick was applied at now. It returns zero
-// if no Tick is due.
+// Next returns the earliest time after now at which a Tick changes something: the end of a window,
+// a quarantine or an idle time. It returns zero if there is none.
 func (s *Scope) Next(now time.Time) time.Time {
 	var next time.Time
 	for _, x := range s.entries {
@@ -280,7 +288,7 @@ func (s *Scope) Next(now time.Time) time.Time {
 	return next
 }
 
-// Quarantined reports whether the candidate is quarantined.
+// Quarantined reports whether the candidate is quarantined in this version.
 func (s *Scope) Quarantined(c Candidate) bool {
 	x := s.entries[c.Name]
 	return x != nil && x.version == c.Version && x.quarantine != nil

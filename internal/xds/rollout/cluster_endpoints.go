@@ -18,7 +18,7 @@ const (
 )
 
 // clustersOf returns the names of the clusters that a route configuration, a listener or an
-// extension refers to.
+// extension refers to, nil for a resource that refers to none.
 func clustersOf(r *resource.Resource) []string {
 	if r.Refers == nil {
 		return nil

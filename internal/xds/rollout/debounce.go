@@ -65,7 +65,8 @@ func (d Debounce) dueTime(g gathering, t lastTurn) time.Time {
 	return t.ended.Add(min(max(pause, minPause), longest))
 }
 
-// earlier returns the earlier of two times. A zero time is later than any other.
+// earlier returns the earlier of two times. A zero time is later than any other; of two zero times
+// the result is zero.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

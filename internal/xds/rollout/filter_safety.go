@@ -17,9 +17,9 @@ import (
 // connections, trusted headers, routes that deny, removals and replacements. An added cluster is
 // not harmless either: a filter that calls it may let requests pass if it is missing.
 
-// isDroppable reports whether an EnvoyFilter may be left out of what proxies refuse.
-// RequiredAnnotation overrides the lists: only the value "false" allows it. Without the annotation
-// all patches must be harmless.
+// isDroppable reports whether an EnvoyFilter may be left out of resources that proxies refuse. With
+// RequiredAnnotation, that is so only for the value "false". Without it, every patch must be
+// harmless (isHarmless).
 func isDroppable(c *config.Config) bool {
 	if required, stated := c.Annotations[config.RequiredAnnotation]; stated {
 		return required == "false"
@@ -30,9 +30,9 @@ func isDroppable(c *config.Config) bool {
 	})
 }
 
-// isHarmless reports whether a patch can be left out without weakening any protection: a merge of
-// harmless fields (harmlessMerge), or an added HTTP filter that harmlessFilter accepts. Removals,
-// replacements and all else are not.
+// isHarmless reports whether leaving out a patch weakens no protection. It is true only for a merge
+// of harmless fields (harmlessMerge), and for an added HTTP filter that harmlessFilter accepts.
+// Every other operation is not harmless.
 func isHarmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	value := p.GetPatch().GetValue()
 	switch p.GetPatch().GetOperation() {
@@ -46,7 +46,8 @@ func isHarmless(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	}
 }
 
-// harmlessFilter reports whether an HTTP filter protects nothing, by the type of its configuration.
+// harmlessFilter reports whether an HttpFilter protects nothing: it has only harmlessFilterFields,
+// and the type of its typed_config is in harmlessFilters.
 func harmlessFilter(value *structpb.Struct) bool {
 	if !onlyFields(value, harmlessFilterFields()) {
 		return false
@@ -55,8 +56,8 @@ func harmlessFilter(value *structpb.Struct) bool {
 }
 
 // harmlessMerge reports whether every merged field is in the list of harmless fields of its
-// ApplyTo. For filters the list depends on the type of typed_config, and any field beside name and
-// typed_config is unsafe. An unknown type or ApplyTo is unsafe.
+// ApplyTo. For filters the list depends on the type of typed_config, and any other field beside
+// name is refused. It returns false for an unknown type or ApplyTo, and for a value without fields.
 func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bool {
 	switch to {
 	case networking.EnvoyFilter_CLUSTER:
@@ -78,8 +79,8 @@ func harmlessMerge(to networking.EnvoyFilter_ApplyTo, value *structpb.Struct) bo
 	}
 }
 
-// onlyFields reports whether a value has at least one field and all of its fields are in the list.
-// Names may be in either form of JSON.
+// onlyFields reports whether a value has at least one field and all of its fields are in allowed,
+// which has protobuf names. The value may use either form of JSON names.
 func onlyFields(value *structpb.Struct, allowed []string) bool {
 	for name := range value.GetFields() {
 		if !slices.Contains(allowed, snakeCase(name)) {
@@ -102,8 +103,8 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-// typeOf returns the message type of a typed_config, "" if it has none. It does not resolve
-// wrappers such as TypedStruct, so these are unknown types.
+// typeOf returns the full name of the message type of a typed_config, or "" if it has none.
+// Wrappers such as TypedStruct are not resolved: the result is the wrapper's type.
 func typeOf(typed *structpb.Struct) string {
 	url := typed.GetFields()["@type"].GetStringValue()
 	return url[strings.LastIndexByte(url, '/')+1:]
@@ -156,6 +157,7 @@ func harmlessClusterFields() []string {
 	}
 }
 
+// harmlessListenerFields returns the fields of a listener for access logs, statistics and sockets.
 func harmlessListenerFields() []string {
 	return []string{"access_log", "enable_reuse_port", "stat_prefix", "tcp_backlog_size", "tcp_fast_open_queue_length"}
 }
@@ -174,6 +176,8 @@ func harmlessNetworkFilterFields() map[string][]string {
 	}
 }
 
+// harmlessVirtualHostFields returns the fields of a virtual host for retries, hedging and
+// statistics.
 func harmlessVirtualHostFields() []string {
 	return []string{
 		"hedge_policy", "include_attempt_count_in_response", "include_request_attempt_count", "retry_policy",
@@ -181,4 +185,5 @@ func harmlessVirtualHostFields() []string {
 	}
 }
 
+// harmlessRouteFields returns the fields of a route for names, statistics and traces.
 func harmlessRouteFields() []string { return []string{"decorator", "name", "stat_prefix", "tracing"} }

@@ -8,7 +8,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// scopeOf returns the part of a Key that the output of a generator depends on.
+// scopeOf returns the part of Key k that the output of a generator depends on: g.Scope(k), or all
+// of k if the generator has no Scope.
 func scopeOf(g *view.Generator, k view.Key) view.Key {
 	if g.Scope == nil {
 		return k
@@ -19,9 +20,10 @@ func scopeOf(g *view.Generator, k view.Key) view.Key {
 // manyNames is the number of names from which one call of Every is cheaper than calls of Named.
 const manyNames = 100
 
-// lookupNamed returns a function that returns resources of a View by name, or nil for unknown ones.
-// It must be called with names in sorted order. For manyNames or more names it generates all at
-// once (Every), where the generator can.
+// lookupNamed returns a function that returns the resource of a name in View v, or nil if there is
+// none. The function must be called with names in sorted order. names is how many lookups are
+// expected: for manyNames or more, all resources are generated at once (g.Every) if the generator
+// can.
 func lookupNamed(g *view.Generator, v *view.View, names int) func(name string) *resource.Resource {
 	if g.Every == nil || names < manyNames {
 		return func(name string) *resource.Resource { return g.Named(v, name) }
@@ -38,8 +40,9 @@ func lookupNamed(g *view.Generator, v *view.View, names int) func(name string) *
 	}
 }
 
-// checkGenerator panics if a generator cannot work. The table of generators is a literal in the
-// program.
+// checkGenerator panics if no stream serves the generator's type, if a wildcard type lacks All, or
+// if another type lacks Named. The table of generators is a literal in the program, so this is a
+// programming error.
 func checkGenerator(g *view.Generator) {
 	switch {
 	case !stream.Serves(g.TypeURL):

@@ -25,9 +25,9 @@ type Result struct {
 	Err error
 }
 
-// Run runs the generator and returns its Product. It builds a new View unless the change is empty.
-// It has no effect on the producer, and panics if the generator does. Err of the result reports
-// invalid resources, which are still in the Product.
+// Run runs the generator and returns the next Product of its producer, which it does not change. It
+// builds a new View unless the task's delta is empty. Err of the result reports invalid resources,
+// which are still in the Product. It panics if the generator does.
 func (j *Job) Run() (r Result) {
 	gen := j.producer.gen
 	r.Product = j.old
@@ -42,7 +42,7 @@ func (j *Job) Run() (r Result) {
 	return r
 }
 
-// TypeURL returns the type of the generator.
+// TypeURL returns the resource type of the generator.
 func (j *Job) TypeURL() string { return j.producer.gen.TypeURL }
 
 // Scope returns the part of the Key that the resources are generated for.
@@ -63,8 +63,9 @@ type Members struct {
 	Resources *stream.ResourceSnapshot
 }
 
-// members returns the class's clients and resources. Resources is nil if the newest Product of some
-// producer is not in it, because it is held back or others are not done.
+// members returns the class's clients and the newest set of each producer that has a Product.
+// Resources is nil if the class's ResourceSnapshot lacks any producer's newest Product, because
+// that is held back or others are not done.
 func (cl *class) members() Members {
 	m := Members{Clients: make([]*Client, 0, len(cl.clients)), Resources: cl.resources}
 	for c := range cl.clients {

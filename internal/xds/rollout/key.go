@@ -10,16 +10,16 @@ import (
 // anything is changed. They are recovered. All other panics of a Rollout are not: nothing shows
 // that its state is consistent after one.
 
-// keyFor returns the Key of a proxy. ok is false if view.KeyFor panicked: then the client stays in
-// its class, or without one, until a later turn.
+// keyFor returns the Key of a proxy in the current snapshot. If view.KeyFor panics, ok is false:
+// then the client stays in its class, or without one, until a later turn.
 func (r *Rollout) keyFor(proxy *mesh.Proxy) (key view.Key, ok bool) {
 	err := r.options.Recover(func() { key = view.KeyFor(r.snapshot, proxy) },
 		"proxy", proxy.ID, "namespace", proxy.Namespace, "doing", "find class")
 	return key, err == nil
 }
 
-// keyMoves returns a function that reports whether the change d from the snapshot old may alter the
-// Key of a proxy. The function also returns true after a panic.
+// keyMoves returns a function that reports whether the change d from the snapshot old to the
+// current one may alter the Key of a proxy. The function also returns true after a panic.
 func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.Proxy) bool {
 	always := func(*mesh.Proxy) bool { return true }
 	moves := always
@@ -36,8 +36,8 @@ func (r *Rollout) keyMoves(old *snapshot.Snapshot, d snapshot.Delta) func(*mesh.
 	}
 }
 
-// isTouched reports whether a change may alter the Product of a producer (producer.isTouched). It
-// also returns true after a panic.
+// isTouched reports whether the change d may alter the Product of a producer (see
+// producer.isTouched). It also returns true after a panic.
 func (r *Rollout) isTouched(pr *producer, d snapshot.Delta) (touched bool) {
 	err := r.options.Recover(
 		func() { touched = pr.isTouched(r.snapshot, d) },

@@ -38,16 +38,17 @@ type subscription struct {
 	names   []string
 }
 
-// isVoter reports whether acknowledgements and refusals of the client count: it has proved an
-// identity.
+// isVoter reports whether the proxy has proved an identity. Acknowledgements and refusals of other
+// clients are ignored.
 func (c *Client) isVoter() bool { return c.Proxy.Identity != "" }
 
+// member returns the client as a member of quarantines: its connection and identity.
 func (c *Client) member() quarantine.Member {
 	return quarantine.Member{Connection: c.ID, Identity: c.Proxy.Identity}
 }
 
-// subscribedNames returns the names of a type that the client subscribes to. The list must not be
-// changed.
+// subscribedNames returns the sorted names of a type that the client subscribes to, nil if there
+// are none. The list must not be changed.
 func (c *Client) subscribedNames(typeURL string) []string {
 	for _, s := range c.subscriptions {
 		if s.typeURL == typeURL {
@@ -68,7 +69,8 @@ func (c *Client) setSubscribed(typeURL string, names []string) {
 	c.subscriptions = append(c.subscriptions, subscription{typeURL, names})
 }
 
-// unsuspendedKey returns the Key before EnvoyFilters are suspended. The client must be in a class.
+// unsuspendedKey returns the Key that the client would have if no EnvoyFilters were suspended. The
+// client must be in a class.
 func (c *Client) unsuspendedKey() view.Key {
 	if c.wanted != nil {
 		return *c.wanted
@@ -89,8 +91,8 @@ type class struct {
 	groups    []*stream.ResourceGroup
 }
 
-// hasNewestInbound reports whether the class's ResourceSnapshot has the newest resources of the
-// generators for inbound traffic, and none of them is being generated.
+// hasNewestInbound reports whether the class's ResourceSnapshot has the newest ResourceGroups of
+// all generators for inbound traffic, and none of these is running or queued.
 func (cl *class) hasNewestInbound() bool {
 	for i, pr := range cl.producers {
 		if pr.gen.Inbound && (pr.busy || cl.groups[i] != pr.group) {
@@ -135,8 +137,8 @@ type producer struct {
 	ancestor *ancestor
 }
 
-// isTouched reports whether a change may alter the Product. s is the snapshot after the change. It
-// may return true for a change without effect. Without a View or with d.All it returns true.
+// isTouched reports whether the change d may alter the Product; s is the snapshot after it. It may
+// return true for a change without effect. It returns true without a View or with d.All.
 func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	switch {
 	case pr.view == nil || d.All:
@@ -150,7 +152,8 @@ func (pr *producer) isTouched(s *snapshot.Snapshot, d snapshot.Delta) bool {
 	}
 }
 
-// voterClients returns the clients of the producer that have a vote.
+// voterClients returns an iterator over the producer's clients that are voters (Client.isVoter), in
+// no particular order.
 func (pr *producer) voterClients() iter.Seq[*Client] {
 	return func(yield func(*Client) bool) {
 		for cl := range pr.classes {
@@ -163,9 +166,9 @@ func (pr *producer) voterClients() iter.Seq[*Client] {
 	}
 }
 
-// composeResources returns the ResourceSnapshot of ResourceGroups that are in the order of the
-// producers. It takes types over from the class's present ResourceSnapshot where no ResourceGroup
-// differs. The class stays as it is.
+// composeResources returns the ResourceSnapshot that consists of groups, which are in the order of
+// the class's producers. It reuses the types of the current ResourceSnapshot whose ResourceGroups
+// are the same. It does not change the class.
 func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.ResourceSnapshot {
 	resources := cl.resources
 	byType := map[string][]*stream.ResourceGroup{}
@@ -190,7 +193,8 @@ func (cl *class) composeResources(groups []*stream.ResourceGroup) *stream.Resour
 	return resources
 }
 
-// hasGroups reports whether the class's ResourceSnapshot consists of these ResourceGroups.
+// hasGroups reports whether the class's current ResourceSnapshot consists of exactly these
+// ResourceGroups, in the order of its producers.
 func (cl *class) hasGroups(groups []*stream.ResourceGroup) bool {
 	return slices.Equal(groups, cl.groups)
 }
@@ -210,6 +214,8 @@ type suspensions struct {
 	inForce map[string]Quarantined
 }
 
+// newSuspensions returns suspensions of EnvoyFilters for the clients of a Key, without members and
+// refusals.
 func newSuspensions(k view.Key, o quarantine.Options) *suspensions {
 	return &suspensions{
 		key: k, scope: quarantine.New(o), members: map[*Client]struct{}{},

@@ -7,11 +7,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// transitionKey returns the Key that a client must have now. If the change from the old snapshot
-// alters the mutual TLS modes that it accepts, the Key accepts both modes during the transition,
-// and the barrier holds back its clients. A transition that is already on its way continues.
-// Otherwise the Key is k, and c leaves the transition; so it does without an old snapshot, class or
-// server certificate.
+// transitionKey returns k, or k with TransitionModes if the change from the old snapshot alters the
+// mutual TLS modes that the server c accepts. Then c accepts both modes during the transition, and
+// the barrier holds back its clients. A transition that is on its way to the same modes continues.
+//
+// Otherwise it returns k and removes c from the transition. That includes clients without a class
+// or server certificate, and a first snapshot (old is nil).
 func (r *Rollout) transitionKey(c *Client, old *snapshot.Snapshot, k view.Key) view.Key {
 	if old == nil || c.class == nil || k.ServerCredentials == (mesh.Credentials{}) ||
 		c.class.key.ServerCredentials != k.ServerCredentials {
@@ -54,9 +55,9 @@ type otherProxies struct {
 	callsChange bool
 }
 
-// findOtherProxies looks for workloads that accept mutual TLS and are not connected here. It does
-// so only if the change may alter how clients must call workloads, and stops at the first such
-// workload that must be called differently. Without an old snapshot it finds none.
+// findOtherProxies reports whether workloads that accept mutual TLS are not connected here (exist),
+// and whether d changes how one of them must be called (callsChange). It stops at the first such.
+// It finds none without an old snapshot, or if d changes no PeerAuthentication.
 func (r *Rollout) findOtherProxies(old *snapshot.Snapshot, d snapshot.Delta) (found otherProxies) {
 	if old == nil || !d.All && !changesPeerAuthentication(d) {
 		return otherProxies{}

@@ -59,8 +59,8 @@ const (
 	mtlsEvents
 )
 
-// mtlsTransitions is the transition table. An event that is not expected in a phase does not change
-// it.
+// mtlsTransitions returns the transition table: the next phase for each phase and event. An event
+// that is not expected in a phase leaves it as it is.
 func mtlsTransitions() [mtlsPhases][mtlsEvents]mtlsPhase {
 	return [mtlsPhases][mtlsEvents]mtlsPhase{
 		acceptNew: {
@@ -111,7 +111,7 @@ func (t *mtlsTransition) applyEvent(e mtlsEvent) {
 }
 
 // acceptBoth records that the server c accepts both modes from now on, and begins the phase
-// AcceptBoth. callsChange is set if clients must call it in another way.
+// AcceptBoth. callsChange is set if clients must call c in another way than before.
 func (t *mtlsTransition) acceptBoth(c *Client, callsChange bool) {
 	if t.servers == nil {
 		t.servers = map[*Client]struct{}{}
@@ -121,34 +121,36 @@ func (t *mtlsTransition) acceptBoth(c *Client, callsChange bool) {
 	t.applyEvent(modesChanged)
 }
 
-// removeServer records that a client accepts only the configured modes, or has disconnected.
-// Without any server left, the transition ends.
+// removeServer removes a client that accepts only the configured modes or has disconnected. If no
+// server is left, the transition ends.
 func (t *mtlsTransition) removeServer(c *Client) {
 	if delete(t.servers, c); len(t.servers) == 0 {
 		t.applyEvent(serversLeft)
 	}
 }
 
-// removeClient removes a client that has disconnected, as a server and from the clients that must
-// acknowledge.
+// removeClient removes a disconnected client from the servers in transition and from the clients
+// that must acknowledge.
 func (t *mtlsTransition) removeClient(c *Client) {
 	t.removeServer(c)
 	delete(t.behind, c)
 }
 
-// beginUpdate begins the phase UpdateClients. behind are the clients that have to acknowledge.
+// beginUpdate begins the phase UpdateClients if the phase is AcceptBoth. behind are the clients
+// that must acknowledge; the transition keeps and changes the map.
 func (t *mtlsTransition) beginUpdate(now time.Time, behind map[*Client]struct{}) {
 	t.applyEvent(barrierReleased)
 	t.updating, t.behind = now, behind
 }
 
-// markAcked records that a client has acknowledged all of its class's ResourceSnapshot.
+// markAcked records that a client has acknowledged its class's whole ResourceSnapshot, so that the
+// phase no longer waits for it.
 func (t *mtlsTransition) markAcked(c *Client) { delete(t.behind, c) }
 
-// waitForOthers prolongs the phases for clients of other control planes. exist means that such
-// clients may be affected, callsChange that they must call servers in another way: then they may
-// not know how to do so until barrierTimeout and updateTimeout have passed. It does nothing unless
-// exist is set.
+// waitForOthers prolongs the phases for clients of other control planes. exist is set if such
+// clients may be affected, callsChange if they must call servers in another way. In that case they
+// may not know how until barrierTimeout and updateTimeout have passed. It does nothing unless exist
+// is set.
 func (t *mtlsTransition) waitForOthers(now time.Time, exist, callsChange bool) {
 	if exist && callsChange {
 		t.othersUntil = now.Add(barrierTimeout + updateTimeout)
@@ -158,9 +160,9 @@ func (t *mtlsTransition) waitForOthers(now time.Time, exist, callsChange bool) {
 	}
 }
 
-// finishAt returns when the phase UpdateClients ends if nothing more is acknowledged: updateTimeout
-// after its start while clients are behind or proxies elsewhere are affected, updateDelay if calls
-// change, otherwise at once.
+// finishAt returns when the phase UpdateClients ends if nothing more is acknowledged. That is
+// updateTimeout after its start while clients are behind or other control planes' proxies are
+// affected. Otherwise it is updateDelay if calls change, and at once if not.
 func (t *mtlsTransition) finishAt() time.Time {
 	switch {
 	case len(t.behind) > 0 || t.othersAffected:
@@ -172,7 +174,8 @@ func (t *mtlsTransition) finishAt() time.Time {
 	}
 }
 
-// String describes the state for scripts.
+// String describes the phase and the numbers of servers and clients that are behind, for test
+// scripts.
 func (t *mtlsTransition) String() string {
 	return fmt.Sprintf("%s servers=%d behind=%d", t.phase, len(t.servers), len(t.behind))
 }

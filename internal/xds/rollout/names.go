@@ -17,7 +17,8 @@ func union(a, b []string) []string {
 	return out
 }
 
-// without returns the names of the sorted list a that are not in the sorted list b.
+// without returns the names of the sorted list a that are not in the sorted list b, nil if there
+// are none.
 func without(a, b []string) []string {
 	var out []string
 	for _, n := range a {
@@ -31,5 +32,5 @@ func without(a, b []string) []string {
 	return out
 }
 
-// intersection returns the names that are in both sorted lists.
+// intersection returns the names that are in both sorted lists, nil if there are none.
 func intersection(a, b []string) []string { return without(a, without(a, b)) }

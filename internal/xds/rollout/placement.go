@@ -11,8 +11,9 @@ import (
 // Disconnected proxies usually reconnect, often all at once.
 const classIdleTimeout = time.Minute
 
-// placeClient puts a client in the class of a Key, without the EnvoyFilters that are suspended for
-// it. c.wanted keeps the Key with them. It does nothing if the client has disconnected.
+// placeClient moves a client to the class of the Key wanted, from which it removes the EnvoyFilters
+// that are suspended for it. If that alters the Key, c.wanted keeps the original. It does nothing
+// if the client has disconnected.
 func (r *Rollout) placeClient(c *Client, wanted view.Key) {
 	if !r.isConnected(c) {
 		return
@@ -28,7 +29,8 @@ func (r *Rollout) placeClient(c *Client, wanted view.Key) {
 	}
 }
 
-// placeMoving places the clients whose suspended EnvoyFilters have changed.
+// placeMoving places again the clients in r.moving, whose suspended EnvoyFilters have changed, and
+// empties r.moving. Clients without a class are skipped.
 func (r *Rollout) placeMoving() {
 	for c := range r.moving {
 		delete(r.moving, c)
@@ -38,9 +40,9 @@ func (r *Rollout) placeMoving() {
 	}
 }
 
-// moveClient moves a client to a class and offers it the class's ResourceSnapshot. Its vote moves
-// too. If names that it subscribes to have to be generated first, or the class has no
-// ResourceSnapshot yet, it is offered the next one instead. Paused generators of the class resume.
+// moveClient moves a client and its vote to a class, resumes paused generators of the class, and
+// offers the client the class's ResourceSnapshot. It offers nothing yet if the class has none, or
+// if names that the client subscribes to must be generated first; the next one follows.
 func (r *Rollout) moveClient(c *Client, to *class) {
 	from := c.class
 	if from != nil {
@@ -67,8 +69,8 @@ func (r *Rollout) moveClient(c *Client, to *class) {
 	}
 }
 
-// inheritServed copies to producers without a Product the state that the same generators serve in
-// another class.
+// inheritServed copies what from serves into the ancestor of each of cl's producers that has
+// neither a Product nor an ancestor. New Products are then compared with it.
 func (cl *class) inheritServed(from *class) {
 	for i, pr := range cl.producers {
 		if old := from.producers[i]; pr.group == nil && pr.ancestor == nil && old.group != nil {
@@ -77,7 +79,8 @@ func (cl *class) inheritServed(from *class) {
 	}
 }
 
-// classFor returns the class of a Key. It makes a new one, with its producers, if there is none.
+// classFor returns the class of a Key. If there is none, it makes one, with the producers that it
+// needs and no clients.
 func (r *Rollout) classFor(k view.Key) *class {
 	cl := r.classes[k]
 	if cl == nil {
@@ -92,8 +95,9 @@ func (r *Rollout) classFor(k view.Key) *class {
 	return cl
 }
 
-// resumeGenerators resumes the generators of a class that was without clients. Its ResourceSnapshot
-// may be outdated and is composed again.
+// resumeGenerators increments the live count of each producer of a class that has got its first
+// client, and enqueues pending tasks of producers that were paused. It discards the class's
+// ResourceSnapshot, which may be outdated.
 func (r *Rollout) resumeGenerators(cl *class) {
 	cl.left, cl.groups, cl.resources = time.Time{}, nil, nil
 	for _, pr := range cl.producers {
@@ -104,8 +108,9 @@ func (r *Rollout) resumeGenerators(cl *class) {
 	r.recountIfQuarantined(cl)
 }
 
-// removeFromClass detaches a client from its class, if it has one. The last client pauses the
-// class's producers; a class without clients is kept for classIdleTimeout.
+// removeFromClass detaches a client from its class and does nothing if it has none. With the last
+// client the class's producers pause, unless another class uses them. A class without clients is
+// kept for classIdleTimeout.
 func (r *Rollout) removeFromClass(c *Client) {
 	cl := c.class
 	if cl == nil {
@@ -123,7 +128,8 @@ func (r *Rollout) removeFromClass(c *Client) {
 	r.recountIfQuarantined(cl)
 }
 
-// recountIfQuarantined has the quarantined resources counted again if the class has any.
+// recountIfQuarantined sets r.recount, so that quarantined resources are counted again, if the
+// class has any.
 func (r *Rollout) recountIfQuarantined(cl *class) {
 	if slices.ContainsFunc(
 		cl.producers,
@@ -133,8 +139,8 @@ func (r *Rollout) recountIfQuarantined(cl *class) {
 	}
 }
 
-// addClient adds a client and places it in its class. It stays without a class until the first
-// snapshot, or if its Key cannot be computed.
+// addClient adds a connected client and places it in its class. Before the first snapshot, or if
+// its Key cannot be computed, the client stays without a class.
 func (r *Rollout) addClient(c *Client) {
 	r.clients[c] = struct{}{}
 	for _, a := range c.Proxy.Addresses {
@@ -150,8 +156,8 @@ func (r *Rollout) addClient(c *Client) {
 	}
 }
 
-// removeClient removes a client, with its vote. The barrier and the mutual TLS transition no longer
-// wait for it.
+// removeClient removes a disconnected client with its class, vote and suspensions. The barrier and
+// the mutual TLS transition no longer wait for it.
 func (r *Rollout) removeClient(c *Client) {
 	delete(r.clients, c)
 	for _, a := range c.Proxy.Addresses {
@@ -188,8 +194,8 @@ func (r *Rollout) removeIdle() {
 	}
 }
 
-// removeClass removes a class, with the producers that only it needs. The barrier no longer waits
-// for these.
+// removeClass removes a class, and the producers that no other class uses. The barrier no longer
+// waits for these producers.
 func (r *Rollout) removeClass(cl *class) {
 	delete(r.classes, cl.key)
 	for _, pr := range cl.producers {

@@ -42,9 +42,10 @@ func (t task) String() string {
 		t.delta.All, len(t.delta.Services), len(t.delta.Endpoints), t.delta.Configs, len(t.names))
 }
 
-// generateAll brings all resources of a wildcard type up to the View of next, through Update if
-// that can tell what differs. It returns how many resources were generated, and an error if the
-// generator broke its contract.
+// generateAll generates the resources of a wildcard type for next.view and stores them in next. It
+// uses gen.Update, which generates only differences, if there is an old Product, not everything
+// changed and Update can tell. It returns how many resources were generated, and an error if the
+// generator returned invalid ones.
 func generateAll(gen *view.Generator, t task, old Product, next *Product) (generated int, err error) {
 	if gen.Update != nil && old.group != nil && old.view != nil && !t.delta.All {
 		if diff, ok := gen.Update(old.view, next.view, t.delta); ok {
@@ -58,9 +59,9 @@ func generateAll(gen *view.Generator, t task, old Product, next *Product) (gener
 	return len(list), err
 }
 
-// replaceSet makes a new ResourceGroup of a set, and for clusters updates the endpoint names that
-// they need. It does nothing if the set is the same as before. changed are the resources of the set
-// that may be new.
+// replaceSet replaces the set and its ResourceGroup, and for clusters the names of the endpoints
+// that they need. changed are the resources of the set that may be new. It does nothing if the set
+// has the same version as before.
 func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*resource.Resource) {
 	old := next.group
 	if old != nil && set.Version() == next.set.Version() {
@@ -80,9 +81,9 @@ func (next *Product) replaceSet(typeURL string, set *resource.Set, changed []*re
 	next.needs = union(next.needs, next.added)
 }
 
-// generateNamed generates the named resources that the change affects and the newly requested
-// names, and keeps the other resources. Names outside of t.keep are dropped unless it is nil. A
-// name without a resource is removed from the set but stays looked up. It returns how many were
+// generateNamed generates the named resources that the task's delta affects and its new names, and
+// keeps the others in next. Names outside of t.keep are dropped unless t.keep is nil. A name
+// without a resource is removed from the set but stays looked up. It returns how many names were
 // generated.
 func generateNamed(gen *view.Generator, t task, old Product, next *Product) (generated int) {
 	var before []string
@@ -115,8 +116,8 @@ func generateNamed(gen *view.Generator, t task, old Product, next *Product) (gen
 	return len(again)
 }
 
-// affectedNames returns the names among names whose resources the change d may alter, sorted. It
-// returns all if the generator cannot tell, everything changed, or there is no View old.
+// affectedNames returns, sorted, those of names whose resources the change d may alter. It returns
+// all of names if the generator cannot tell, everything changed, or there is no View old.
 func affectedNames(gen *view.Generator, old, v *view.View, d snapshot.Delta, names []string) []string {
 	if gen.Affected == nil || d.All || old == nil {
 		return names

@@ -16,8 +16,8 @@ import (
 // A producer has votes from the first refusal on. Until then an acknowledgement costs a look at two
 // counters.
 
-// votesOf returns the votes of a producer. It creates them, with all voters as members, at the
-// first refusal.
+// votesOf returns the votes of a producer. If it has none yet, they are created with all present
+// voters as members.
 func (r *Rollout) votesOf(pr *producer) *votes {
 	if pr.votes == nil {
 		pr.votes = newVotes(r.options.Quarantine)
@@ -28,9 +28,9 @@ func (r *Rollout) votesOf(pr *producer) *votes {
 	return pr.votes
 }
 
-// moveVote moves a client's vote from the producers of one class to the producers of another class.
-// Either may be nil. Its refusals of resources of a producer that both classes share remain valid.
-// It does nothing for a client that is not a voter.
+// moveVote moves the vote of client c from the producers of class from to those of class to; either
+// class may be nil. Its refusals at a producer that both classes share remain valid. It does
+// nothing for a client that is not a voter.
 func (r *Rollout) moveVote(c *Client, from, to *class) {
 	if !c.isVoter() {
 		return
@@ -55,8 +55,8 @@ func (r *Rollout) moveVote(c *Client, from, to *class) {
 	}
 }
 
-// changeVoters adds by to the number of a producer's voters, and applies e, by which a voter joined
-// or left, to the producer's quarantine if it has one.
+// changeVoters adds by to the number of a producer's voters. If the producer has votes, it applies
+// e (Joined or Left) to its quarantine and carries out the decisions.
 func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 	pr.voters += by
 	r.watchCandidates(pr)
@@ -65,7 +65,7 @@ func (r *Rollout) changeVoters(pr *producer, by int, e quarantine.Event) {
 	}
 }
 
-// takeProduct replaces the Product of a producer: its changed resources become candidates,
+// takeProduct replaces the Product of a producer by next. Changed resources become candidates,
 // quarantines of other versions end, and the ResourceGroup omits resources that are still
 // quarantined. A first Product is compared with that of the producer's ancestor. If the
 // ResourceGroup differs, the barrier awaits the servers that get it.
@@ -92,8 +92,9 @@ func (r *Rollout) takeProduct(pr *producer, next Product) {
 	pr.Product, pr.failed = next, false
 }
 
-// offerVersions reports the versions of a set to the quarantine of a producer. It ends the
-// quarantine and the observation of other versions. It does nothing if nothing is observed.
+// offerVersions reports the versions of a set to the producer's quarantine, which ends the
+// quarantine and the observation of other versions of these names. It does nothing if no refused
+// resource is observed.
 func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 	if !pr.votes.scope.Active() {
 		return
@@ -115,9 +116,9 @@ func (r *Rollout) offerVersions(pr *producer, set *resource.Set) {
 }
 
 // enforceQuarantine carries out decisions about a producer. A release takes effect at once. Before
-// a quarantine begins, all voters are queried whether one has acknowledged the resource
-// (FindAcknowledged): voters may have acknowledged it in another class, or after watchLimit. A
-// decision about another version than the present one is dropped.
+// a quarantine begins, it emits FindAcknowledged for all voters: one may have acknowledged the
+// resource in another class, or after watchLimit. A quarantine of another version than the present
+// one is dropped.
 func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decision) {
 	changed := false
 	r.quarantineMoved = true
@@ -142,8 +143,9 @@ func (r *Rollout) enforceQuarantine(pr *producer, decisions []quarantine.Decisio
 	}
 }
 
-// answerQuarantine begins a quarantine if no voter has acknowledged the resource. Otherwise it ends
-// the observation of the resource for good.
+// answerQuarantine begins the quarantine q if by, the voter that has acknowledged the resource, is
+// nil or disconnected. Otherwise it ends the observation of this version for good. It does nothing
+// if q ended in the meantime.
 func (r *Rollout) answerQuarantine(pr *producer, q quarantine.Quarantine, by *Client) {
 	if by != nil && r.isConnected(by) {
 		r.acceptCandidate(pr, q.Candidate, by)
@@ -167,8 +169,9 @@ func (r *Rollout) acceptCandidate(pr *producer, x quarantine.Candidate, by *Clie
 }
 
 // recordDecision records a decision and emits QuarantineBegan or QuarantineEnded. It reports
-// whether the decision changes what is quarantined; a decision about another version or an unknown
-// quarantine does not.
+// whether the decision changes what is quarantined. It does nothing and returns false for a
+// quarantine of a version that is not the refused one, and for a release of a resource that is not
+// quarantined.
 func (r *Rollout) recordDecision(pr *producer, d quarantine.Decision) bool {
 	switch d := d.(type) {
 	case quarantine.Quarantine:
@@ -273,8 +276,8 @@ func (r *Rollout) expireQuarantines() {
 	}
 }
 
-// nextQuarantine returns the time of the next decision of any quarantine or suspension, or zero if
-// there is none.
+// nextQuarantine returns the earliest time at which any quarantine or suspension has something to
+// decide, or zero if there is none.
 func (r *Rollout) nextQuarantine() (next time.Time) {
 	for pr := range r.observing {
 		next = earlier(next, pr.votes.scope.Next(r.now))
@@ -285,8 +288,8 @@ func (r *Rollout) nextQuarantine() (next time.Time) {
 	return next
 }
 
-// Quarantined returns the resources that are withheld from connected proxies, including suspended
-// EnvoyFilters, in no particular order.
+// Quarantined returns the resources that are withheld from connected proxies and the suspended
+// EnvoyFilters, each with the IDs of the affected clients, in no particular order.
 func (r *Rollout) Quarantined() []Quarantined {
 	var list []Quarantined
 	for _, pr := range r.producers {
@@ -314,7 +317,7 @@ func (r *Rollout) Quarantined() []Quarantined {
 	return list
 }
 
-// appendIDs appends the IDs of clients to a list.
+// appendIDs returns list with the IDs of the clients appended.
 func appendIDs(list []string, clients iter.Seq[*Client]) []string {
 	for c := range clients {
 		list = append(list, c.ID)

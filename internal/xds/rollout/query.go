@@ -2,10 +2,12 @@ package rollout
 
 import "github.com/meshpilot/meshpilot/internal/xds/stream"
 
-// NeedsProgress reports whether an Acknowledged of each client is needed.
+// NeedsProgress reports whether the rollout needs an Acknowledged event whenever a client has
+// acknowledged everything, because the barrier is set or a mutual TLS transition is under way.
 func (r *Rollout) NeedsProgress() bool { return r.barrier.isSet() || len(r.transition.servers) > 0 }
 
-// NeedsAccepted reports whether an Accepted is needed for a type.
+// NeedsAccepted reports whether the rollout needs Accepted events for a type, because it has
+// candidates of the type or observes refusals.
 func (r *Rollout) NeedsAccepted(typeURL string) bool {
 	return r.watched[typeURL] > 0 || r.ObservesRefusals()
 }
@@ -19,7 +21,8 @@ func (r *Rollout) ObservesRefusals() bool { return len(r.observing) > 0 || len(r
 // classes need.
 type Counts struct{ Clients, Classes, Producers int }
 
-// Counts returns the present numbers. Classes and producers are included only if they have clients.
+// Counts returns the present numbers of clients, of classes with clients, and of producers with
+// clients.
 func (r *Rollout) Counts() Counts {
 	n := Counts{Clients: len(r.clients), Classes: r.countClasses()}
 	for _, pr := range r.producers {
@@ -30,7 +33,7 @@ func (r *Rollout) Counts() Counts {
 	return n
 }
 
-// Members returns the clients and resources of each class with clients.
+// Members returns the clients and resources of each class that has clients, in no particular order.
 func (r *Rollout) Members() []Members {
 	list := make([]Members, 0, len(r.classes))
 	for _, cl := range r.classes {
@@ -41,7 +44,8 @@ func (r *Rollout) Members() []Members {
 	return list
 }
 
-// Groups returns each served ResourceGroup with the number of its clients.
+// Groups returns each ResourceGroup that a class is served, with the number of its clients. The
+// number is 0 for groups of classes that have none.
 func (r *Rollout) Groups() map[*stream.ResourceGroup]int {
 	clients := map[*stream.ResourceGroup]int{}
 	for _, cl := range r.classes {

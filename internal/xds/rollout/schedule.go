@@ -6,7 +6,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// producerFor returns the producer of a generator for a Key. It makes a new one if there is none.
+// producerFor returns the producer of a generator (an index of Options.Generators) for the scope of
+// Key k. If there is none, it makes one, which generates everything as soon as its class has a
+// client.
 func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	gen := &r.options.Generators[generator]
 	key := producerKey{generator, scopeOf(gen, k)}
@@ -19,9 +21,9 @@ func (r *Rollout) producerFor(generator int, k view.Key) *producer {
 	return pr
 }
 
-// enqueueTask schedules the pending task of a producer. If ofTurn is set, the turn under way waits
-// for it; names that clients request during the turn do not delay it. enqueueTask does nothing if
-// no class with clients needs the producer.
+// enqueueTask queues a producer for its pending task. If ofTurn is set, the active turn waits for
+// it; names that clients request during the turn do not delay it. It does nothing if no class with
+// clients needs the producer, and does not queue a producer twice.
 func (r *Rollout) enqueueTask(pr *producer, ofTurn bool) {
 	if pr.live == 0 {
 		return
@@ -50,9 +52,9 @@ func (r *Rollout) wantNames(pr *producer, names []string, ofTurn bool) bool {
 	return true
 }
 
-// dispatchJobs emits Generate for queued producers as long as fewer than MaxJobs are running. The
-// task of a producer contains everything that was added to it while it was queued. A producer that
-// no client needs any more is finished instead and keeps its task.
+// dispatchJobs emits Generate for queued producers while fewer than MaxJobs run. A job takes
+// everything that was added to the producer's task while it was queued. A producer that no client
+// needs any more is finished instead and keeps its task.
 func (r *Rollout) dispatchJobs() {
 	for len(r.queue) > 0 && r.running < r.options.MaxJobs {
 		pr := r.queue[0]
@@ -71,8 +73,8 @@ func (r *Rollout) dispatchJobs() {
 	}
 }
 
-// finishTask records that a producer has finished its task in this turn. It informs the
-// server-first barrier and schedules the composition of the classes that use it.
+// finishTask records that a producer has nothing to generate any more in this turn. It informs the
+// server-first barrier and schedules the composition of the classes that use the producer.
 func (r *Rollout) finishTask(pr *producer) {
 	pr.busy = false
 	r.turn.finished = append(r.turn.finished, pr)
@@ -80,8 +82,8 @@ func (r *Rollout) finishTask(pr *producer) {
 	r.composeLater(pr)
 }
 
-// finishOrRequeue schedules the work that was added to a producer's task while its generator ran.
-// Without such, or after a failure, the producer is finished.
+// finishOrRequeue queues a producer again if work was added to its task while its generator ran. If
+// there is none, or the generator failed, it calls finishTask.
 func (r *Rollout) finishOrRequeue(pr *producer) {
 	if pr.failed || pr.pending.isEmpty() {
 		r.finishTask(pr)
@@ -91,7 +93,7 @@ func (r *Rollout) finishOrRequeue(pr *producer) {
 }
 
 // failJob keeps the old Product of a producer whose generator panicked. The generator runs again,
-// from scratch, with the next change.
+// from scratch, when the next change or name is added to its task.
 func (r *Rollout) failJob(j *Job) {
 	r.running--
 	pr := j.producer
@@ -101,9 +103,9 @@ func (r *Rollout) failJob(j *Job) {
 	r.finishOrRequeue(pr)
 }
 
-// followClusters requests the endpoints of new clusters before the clusters are sent. groups are
-// the ResourceGroups of a class's next ResourceSnapshot; groups that the class has already are
-// skipped. It reports whether any endpoints are missing.
+// followClusters requests the endpoints that new clusters need, so that these are generated before
+// the clusters are sent. groups are the ResourceGroups of the next ResourceSnapshot of cl; it skips
+// groups that cl has already. It reports whether any endpoints were not generated yet.
 func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool {
 	missing := false
 	for i, clusters := range cl.producers {
@@ -119,10 +121,10 @@ func (r *Rollout) followClusters(cl *class, groups []*stream.ResourceGroup) bool
 	return missing
 }
 
-// requestEndpoints requests the endpoints of the newest clusters of one producer from another. If
-// it has done so for the previous ResourceGroup of clusters, it requests only the endpoints of
-// added clusters. It reports whether any were not generated yet. For a ResourceGroup that it has
-// handled before, it does nothing and returns false.
+// requestEndpoints requests from the producer endpoints the endpoints of all clusters of the
+// producer clusters, or only of its added clusters if the previous ResourceGroup was handled. It
+// reports whether any were not generated yet. For a ResourceGroup that was handled before, it does
+// nothing and returns false.
 func (r *Rollout) requestEndpoints(clusters, endpoints *producer) bool {
 	done := endpoints.followed[clusters]
 	if done == clusters.group {
@@ -151,8 +153,7 @@ func (r *Rollout) composeAllResources() {
 
 // composeResources composes the class's next ResourceSnapshot and offers it to all clients of the
 // class. It does nothing if a producer is not ready (groupToServe), endpoints of new clusters are
-// missing, or the ResourceGroups are unchanged: the class then keeps the ResourceSnapshot that it
-// has.
+// missing, or the ResourceGroups are unchanged. The class then keeps its current ResourceSnapshot.
 func (r *Rollout) composeResources(cl *class) {
 	groups := make([]*stream.ResourceGroup, len(cl.producers))
 	for i, pr := range cl.producers {
@@ -177,8 +178,8 @@ func (r *Rollout) composeResources(cl *class) {
 	r.offerResources(cl.resources, clients...)
 }
 
-// offerResources emits an Offer of w to the clients, and records it at each client and in the
-// turn's count.
+// offerResources emits an Offer of w to the clients, sets their offered to it, and adds them to the
+// turn's number of proxies.
 func (r *Rollout) offerResources(w *stream.ResourceSnapshot, clients ...*Client) {
 	for _, c := range clients {
 		c.offered = w

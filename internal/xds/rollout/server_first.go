@@ -58,8 +58,9 @@ type serverFirstBarrier struct {
 // inputs.
 type retained struct{ clusters, endpoints, group *stream.ResourceGroup }
 
-// holdsBack reports whether a level holds back the resources of a generator: outbound configuration
-// from holdConfiguration on, endpoints only at holdEndpoints. Other types are never held.
+// holdsBack reports whether level l holds back the resources of a generator. Outbound clusters,
+// listeners, extensions and routes are held from holdConfiguration on, endpoints only at
+// holdEndpoints. Inbound configuration and other types are never held.
 func (l holdLevel) holdsBack(g *view.Generator) bool {
 	switch g.TypeURL {
 	case api.ClusterType, api.ListenerType, api.ExtensionType, api.RouteType:
@@ -71,8 +72,9 @@ func (l holdLevel) holdsBack(g *view.Generator) bool {
 	}
 }
 
-// raiseLevel sets the barrier or raises its level. From now on every producer that the level holds
-// back is served with its current Product. It does nothing if the barrier already holds as much.
+// raiseLevel sets the barrier, or raises its level. From now on each producer that the level holds
+// back is served with its current ResourceGroup. It does nothing if the barrier is at this level or
+// a higher one.
 func (b *serverFirstBarrier) raiseLevel(level holdLevel, now time.Time, producers map[producerKey]*producer) {
 	if level <= b.level {
 		return
@@ -99,16 +101,16 @@ func (b *serverFirstBarrier) raiseLevel(level holdLevel, now time.Time, producer
 	}
 }
 
-// awaitServer keeps the barrier until the client has acknowledged its inbound configuration. The
-// barrier must be set.
+// awaitServer makes the barrier wait until the client has acknowledged its inbound configuration.
+// The barrier must be set.
 func (b *serverFirstBarrier) awaitServer(c *Client) { b.servers[c] = struct{}{} }
 
-// awaitGenerator keeps the barrier until the producer has its next Product. The barrier must be
-// set.
+// awaitGenerator makes the barrier wait until the producer has its next Product. The barrier must
+// be set.
 func (b *serverFirstBarrier) awaitGenerator(pr *producer) { b.generating[pr] = struct{}{} }
 
-// awaitServersOf awaits all clients of a producer whose Product has changed. It does nothing unless
-// the barrier awaited the Product (awaitGenerator).
+// awaitServersOf makes the barrier wait for all clients of a producer whose Product has changed. It
+// does nothing unless the barrier waits for the producer (awaitGenerator).
 func (b *serverFirstBarrier) awaitServersOf(pr *producer) {
 	if _, awaited := b.generating[pr]; !awaited {
 		return
@@ -120,16 +122,16 @@ func (b *serverFirstBarrier) awaitServersOf(pr *producer) {
 	}
 }
 
-// markAcked records that a client has acknowledged all of its class's ResourceSnapshot, so that the
-// barrier no longer awaits it. It does nothing if that ResourceSnapshot does not have the newest
-// inbound configuration yet.
+// markAcked records that a client has acknowledged its class's whole ResourceSnapshot, so that the
+// barrier no longer waits for it. It does nothing if that ResourceSnapshot lacks the newest inbound
+// configuration.
 func (b *serverFirstBarrier) markAcked(c *Client) {
 	if _, awaited := b.servers[c]; awaited && c.class.hasNewestInbound() {
 		delete(b.servers, c)
 	}
 }
 
-// removeClient stops waiting for a client.
+// removeClient makes the barrier no longer wait for a client that has disconnected.
 func (b *serverFirstBarrier) removeClient(c *Client) { delete(b.servers, c) }
 
 // removeProducer deletes all state of a producer that no class needs any more.
@@ -140,19 +142,20 @@ func (b *serverFirstBarrier) removeProducer(pr *producer) {
 	delete(b.retained, pr)
 }
 
-// finishGenerating records that a producer has nothing more to generate. The barrier no longer
-// awaits it.
+// finishGenerating records that a producer has nothing more to generate, so that the barrier no
+// longer waits for it.
 func (b *serverFirstBarrier) finishGenerating(pr *producer) { delete(b.generating, pr) }
 
-// isSet reports whether the barrier holds anything back.
+// isSet reports whether a barrier is set, so that the resources of some generators are held back.
 func (b *serverFirstBarrier) isSet() bool { return b.level != holdNothing }
 
 // awaitedCount returns the number of producers and servers that the barrier waits for.
 func (b *serverFirstBarrier) awaitedCount() int { return len(b.generating) + len(b.servers) }
 
-// releaseAt returns when the barrier is released if nothing more is acknowledged: barrierTimeout
-// after it was set while servers are awaited or proxies elsewhere are affected, applyDelay if it
-// holds endpoints, otherwise at once.
+// releaseAt returns when the barrier is released if nothing more is acknowledged. That is
+// barrierTimeout after it was set while producers or servers are awaited or other control planes'
+// proxies are affected. Otherwise it is applyDelay after it was set if endpoints are held, and at
+// once if not.
 func (b *serverFirstBarrier) releaseAt() time.Time {
 	switch {
 	case b.awaitedCount() > 0 || b.othersAffected:
@@ -164,8 +167,8 @@ func (b *serverFirstBarrier) releaseAt() time.Time {
 	}
 }
 
-// groupToServe returns the ResourceGroup of a producer that is served now: the held one if the
-// barrier holds the producer back, otherwise its newest. ready is false if the newest would be
+// groupToServe returns the ResourceGroup of a producer that must be served now: the held one if the
+// barrier holds the producer back, otherwise its newest. ready is false if the newest must be
 // served but the producer is busy, has failed or has no Product.
 func (b *serverFirstBarrier) groupToServe(pr *producer) (group *stream.ResourceGroup, ready bool) {
 	if held := b.held[pr]; held != nil {
@@ -174,12 +177,14 @@ func (b *serverFirstBarrier) groupToServe(pr *producer) (group *stream.ResourceG
 	return pr.group, !pr.busy && !pr.failed && pr.group != nil
 }
 
-// retainEndpoints keeps the endpoints of clusters that are held back and will be removed. The
-// newest configuration has no such cluster, so its endpoints come out empty; but routes still refer
-// to it, and their requests would fail. While the clusters are still being generated, it is not
-// known which of them will be removed: until then all endpoints stay as they are, and it reports
-// false for a new class, which has none yet. groups are in the order of the class's producers and
-// are changed in place.
+// retainEndpoints replaces in groups, which are in the order of the class's producers, the
+// endpoints of clusters that are held back and will be removed. The newest configuration has no
+// such cluster, so its endpoints come out empty; but routes still refer to it, and their requests
+// would fail.
+//
+// While the clusters are being generated, it is not known which will be removed. Until then all
+// endpoints stay as the class has them. It returns false only if the class has none yet: then it
+// cannot be served.
 func (b *serverFirstBarrier) retainEndpoints(cl *class, groups []*stream.ResourceGroup) (ready bool) {
 	for _, clusters := range cl.producers {
 		held := b.held[clusters]
@@ -201,9 +206,9 @@ func (b *serverFirstBarrier) retainEndpoints(cl *class, groups []*stream.Resourc
 	return true
 }
 
-// retainedGroup returns the ResourceGroup of a producer of endpoints, in which the endpoints of
-// removed clusters are unchanged since the barrier was set. Without any it is the producer's own.
-// It is made once for all classes that share both producers.
+// retainedGroup returns the ResourceGroup of the producer endpoints in which the endpoints of
+// removed clusters are as they were when the barrier was set. If there are none, it returns the
+// producer's own. All classes that share both producers share the result.
 func (b *serverFirstBarrier) retainedGroup(clusters, endpoints *producer) *stream.ResourceGroup {
 	if done := b.retained[endpoints]; done.clusters == clusters.group && done.endpoints == endpoints.group {
 		return done.group

@@ -117,26 +117,27 @@ func New(o Options) *Rollout {
 
 func (r *Rollout) emitAction(a Action) { r.actions = append(r.actions, a) }
 
-// composeLater has the ResourceSnapshots of a producer's classes composed again at the end of the
-// Step.
+// composeLater adds the classes of a producer to r.composing, so that their ResourceSnapshots are
+// composed again in this Step.
 func (r *Rollout) composeLater(pr *producer) {
 	for cl := range pr.classes {
 		r.composing[cl] = struct{}{}
 	}
 }
 
-// holdClients sets the server-first barrier, or raises its level. It does nothing if the barrier
-// has this level or a higher one.
+// holdClients sets the server-first barrier, or raises its level. It does nothing if the barrier is
+// at this level or a higher one.
 func (r *Rollout) holdClients(level holdLevel) { r.barrier.raiseLevel(level, r.now, r.producers) }
 
-// isConnected reports whether a client is connected.
+// isConnected reports whether the client was added and not removed since.
 func (r *Rollout) isConnected(c *Client) bool {
 	_, connected := r.clients[c]
 	return connected
 }
 
-// watchCandidates counts a producer in watched, by type, while acknowledgements are needed because
-// of its candidates. It removes it from the count when they are not, or the producer is removed.
+// watchCandidates updates r.watched, the number of producers of each type for which
+// acknowledgements of voters are needed. A producer is counted while its candidates are watched
+// (isWatched) and it was not removed.
 func (r *Rollout) watchCandidates(pr *producer) {
 	needed := r.producers[pr.producerKey] == pr && pr.candidates.isWatched(r.now, pr.voters)
 	switch {

@@ -9,8 +9,9 @@ import (
 // sweepPeriod is how often idle classes are looked for.
 const sweepPeriod = time.Second
 
-// Step applies events at a time, which must not go back, and returns the actions that follow from
-// them. The list is valid until the next call.
+// Step applies events at the time now, which must not go back, and returns the actions to carry
+// out, in order. Without events it applies only the passing of time. The list is valid until the
+// next call.
 func (r *Rollout) Step(now time.Time, events ...Event) []Action {
 	clear(r.actions) // keeps no outdated ResourceSnapshot alive
 	r.now, r.actions = now, r.actions[:0]
@@ -21,8 +22,8 @@ func (r *Rollout) Step(now time.Time, events ...Event) []Action {
 	return r.actions
 }
 
-// applyEvent applies one event to the state. decideAll makes the decisions that concern several
-// classes. A Tick changes nothing by itself.
+// applyEvent applies one event to the state; decideAll then makes the decisions that follow from
+// it. A Tick, and Disconnected of a client that is not connected, change nothing.
 func (r *Rollout) applyEvent(e Event) {
 	switch e := e.(type) {
 	case Published:
@@ -55,8 +56,8 @@ func (r *Rollout) applyEvent(e Event) {
 	}
 }
 
-// decideAll makes all decisions that follow from the events and the time, until nothing more does.
-// It emits the number of quarantined resources if that may have changed.
+// decideAll makes all decisions that follow from the applied events and the time, until no further
+// one follows. It emits the number of quarantined resources if that may have changed.
 func (r *Rollout) decideAll() {
 	r.sweep()
 	for {
@@ -101,9 +102,9 @@ func (r *Rollout) decideQuarantines() {
 	}
 }
 
-// releaseBarrier releases the server-first barrier if it waits for nothing more, or after
-// barrierTimeout, for which it emits BarrierTimedOut. It reports whether it released the barrier;
-// all classes are then composed again.
+// releaseBarrier releases the server-first barrier if releaseAt has come, has all classes composed
+// again, and reports whether it did. It emits BarrierTimedOut if servers or producers were still
+// awaited. It returns false if no barrier is set.
 func (r *Rollout) releaseBarrier() bool {
 	if !r.barrier.isSet() || r.now.Before(r.barrier.releaseAt()) {
 		return false
@@ -118,10 +119,13 @@ func (r *Rollout) releaseBarrier() bool {
 	return true
 }
 
-// advanceTransition begins the phase UpdateClients when servers accept both modes, and asks clients
-// to report their progress. It begins AcceptNew when clients have acknowledged or the time is over,
-// which it emits. It reports whether it moved servers to AcceptNew. It does nothing while the
-// barrier is set or a turn is active.
+// advanceTransition moves the mutual TLS transition to its next phase, if that may begin. From
+// AcceptBoth it begins UpdateClients and asks clients to report their progress. From UpdateClients
+// it begins AcceptNew when all have acknowledged, or after the timeout, for which it emits
+// TransitionTimedOut.
+//
+// It reports whether it moved servers to AcceptNew. It does nothing while the barrier is set or a
+// turn is active.
 func (r *Rollout) advanceTransition() bool {
 	if r.barrier.isSet() || r.turn.active {
 		return false // clients are still to be offered the change
@@ -161,8 +165,8 @@ func (r *Rollout) advanceTransition() bool {
 	}
 }
 
-// wantNamesOf generates the names that a client wants and that were not generated yet. It does
-// nothing if the client has no class.
+// wantNamesOf schedules the generation of the names that a client wants and that were not generated
+// yet. It does nothing if the client has no class.
 func (r *Rollout) wantNamesOf(e NamesWanted) {
 	if e.Client.class == nil {
 		return
@@ -174,8 +178,8 @@ func (r *Rollout) wantNamesOf(e NamesWanted) {
 	}
 }
 
-// recordAcked records that a client has acknowledged everything of ResourceSnapshot w, for the
-// barrier and the transition. It does nothing if w is not the newest of the client's class.
+// recordAcked records for the barrier and the transition that a client has acknowledged everything
+// of w. It does nothing if w is not the newest ResourceSnapshot of the client's class.
 func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
 	if c.class == nil || c.class.resources != w {
 		return
@@ -184,9 +188,9 @@ func (r *Rollout) recordAcked(c *Client, w *stream.ResourceSnapshot) {
 	r.barrier.markAcked(c)
 }
 
-// recordAccepted records the acknowledgement of a voter: it confirms candidates, and ends
-// quarantines and suspensions of what was acknowledged. Acknowledgements of other clients are
-// ignored.
+// recordAccepted records the acknowledgement of a response by a voter: its resources are no longer
+// candidates, and their quarantines and suspensions end. It ignores clients that are not voters or
+// have no class.
 func (r *Rollout) recordAccepted(e Accepted) {
 	cl := e.Client.class
 	if cl == nil || !e.Client.isVoter() {
@@ -212,9 +216,9 @@ func (r *Rollout) recordAccepted(e Accepted) {
 	}
 }
 
-// recordRefused records the refusal of a voter: against EnvoyFilters that may be left out of the
-// resource, or else against the resource. Refusals of resources that are not open candidates, and
-// of other clients, are ignored.
+// recordRefused records the refusal of resources by a voter: against the EnvoyFilters that may be
+// left out of the resource, or if there are none against the resource. It ignores resources that
+// are not open candidates (isOpenCandidate), and clients that are not voters or have no class.
 func (r *Rollout) recordRefused(e Refused) {
 	if e.Client.class == nil || !e.Client.isVoter() {
 		return
@@ -231,8 +235,8 @@ func (r *Rollout) recordRefused(e Refused) {
 	}
 }
 
-// applyAnswer begins a quarantine or suspension, or drops the decision if a voter has acknowledged
-// the refused version.
+// applyAnswer begins the quarantine or suspension that the question is about, unless a voter (e.By)
+// has acknowledged the refused version: then it drops the decision for good.
 func (r *Rollout) applyAnswer(e Answered) {
 	if q := e.Question; q.producer != nil {
 		r.answerQuarantine(q.producer, q.decision, e.By)
@@ -241,8 +245,8 @@ func (r *Rollout) applyAnswer(e Answered) {
 	}
 }
 
-// Next returns when the next Tick is due: the earliest of sweep, quarantine, debounce, barrier and
-// transition. It is never zero.
+// Next returns the earliest time at which a Step without events has something to decide: about
+// sweep, quarantine, debounce, barrier or transition. It is zero only before the first Step.
 func (r *Rollout) Next() time.Time {
 	next := earlier(r.sweepAt, r.quarantineDue)
 	if !r.turn.active && r.inbox.snapshot != nil {

@@ -17,7 +17,8 @@ import (
 // changes of the resource reach them. Votes, window and expiry work as in a quarantine. Its scope
 // is all proxies whose Key, before anything is suspended, is the same.
 
-// withoutSuspended returns a Key without the EnvoyFilters that are suspended for it.
+// withoutSuspended returns k without the EnvoyFilters that are suspended for its class, or k itself
+// if none are.
 func (r *Rollout) withoutSuspended(k view.Key) view.Key {
 	if len(r.suspensions) == 0 {
 		return k
@@ -30,8 +31,8 @@ func (r *Rollout) withoutSuspended(k view.Key) view.Key {
 	return k
 }
 
-// joinSuspensions makes a client a member of the class of a Key, if EnvoyFilters were refused
-// there. It leaves its previous class.
+// joinSuspensions makes a client a member of the suspensions for Key k, if EnvoyFilters were
+// refused there, and removes it from its previous ones. It does nothing if they are the same.
 func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
 	var next *suspensions
 	if len(r.suspensions) > 0 {
@@ -46,8 +47,8 @@ func (r *Rollout) joinSuspensions(c *Client, k view.Key) {
 	}
 }
 
-// addMember adds a client, and its vote if it has one, to the class in which EnvoyFilters were
-// refused.
+// addMember makes a client a member of the suspensions s. If it is a voter, it applies the joining
+// to their quarantine and carries out the decisions.
 func (r *Rollout) addMember(s *suspensions, c *Client) {
 	c.suspensions = s
 	s.members[c] = struct{}{}
@@ -57,8 +58,8 @@ func (r *Rollout) addMember(s *suspensions, c *Client) {
 	}
 }
 
-// leaveSuspensions removes a client from the class in which EnvoyFilters were refused. It does
-// nothing if the client is in none.
+// leaveSuspensions removes a client and its vote from its suspensions. It does nothing if the
+// client is a member of none.
 func (r *Rollout) leaveSuspensions(c *Client) {
 	s := c.suspensions
 	if s == nil {
@@ -73,8 +74,8 @@ func (r *Rollout) leaveSuspensions(c *Client) {
 	}
 }
 
-// suspensionsOf returns the suspensions of a client's class. It creates them if the client has
-// none, with all clients of the same Key as members.
+// suspensionsOf returns the suspensions that the client is a member of. If there are none, it
+// creates them, with all clients of the same Key as members.
 func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	if c.suspensions != nil {
 		return c.suspensions
@@ -89,8 +90,9 @@ func (r *Rollout) suspensionsOf(c *Client) *suspensions {
 	return s
 }
 
-// refuseFilters counts a refusal against the EnvoyFilters that shaped the resource and that may be
-// left out of it. It reports whether there are any.
+// refuseFilters records a refusal of a resource against each EnvoyFilter that it was generated with
+// and that may be left out (isDroppable). It reports whether it recorded any; otherwise the refusal
+// must be recorded against the resource.
 func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResource) bool {
 	found := false
 	for _, k := range refused.From {
@@ -105,8 +107,8 @@ func (r *Rollout) refuseFilters(c *Client, typeURL string, refused RefusedResour
 }
 
 // refuseFilter records a refusal against one EnvoyFilter in a resource, and carries out the
-// decisions. It returns false, without a record, if a voter of the class has acknowledged the
-// resource with the filter.
+// decisions. It returns false and records nothing if a voter has acknowledged the resource with
+// this version of the filter.
 func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResource, filter *config.Config) bool {
 	s := r.suspensionsOf(c)
 	x := quarantine.Candidate{
@@ -130,8 +132,8 @@ func (r *Rollout) refuseFilter(c *Client, typeURL string, refused RefusedResourc
 }
 
 // acceptFilters ends the suspension, or the observation, of EnvoyFilters in the resources that a
-// voter has acknowledged. The resource must be a refused version, or be generated with the refused
-// filter (isShapedBy).
+// voter has acknowledged. The acknowledged resource must be a refused version, or be generated with
+// the refused filter (isShapedBy). It does nothing if no filter is observed.
 func (r *Rollout) acceptFilters(e Accepted) {
 	s := e.Client.suspensions
 	if s == nil || !s.scope.Active() {
@@ -151,14 +153,15 @@ func (r *Rollout) acceptFilters(e Accepted) {
 	}
 }
 
-// acceptFilter records that a voter has acknowledged a resource with a refused EnvoyFilter.
+// acceptFilter records that the voter by has acknowledged a resource with a refused EnvoyFilter.
+// This ends the filter's suspension in this resource, and its refusals are forgotten.
 func (r *Rollout) acceptFilter(s *suspensions, f *refusedFilter, by *Client) {
 	r.enforceSuspensions(s, s.scope.Step(r.now, quarantine.Accepted{Candidate: f.candidate, Connection: by.ID}))
 	delete(s.refused, f.candidate.Name)
 }
 
-// isShapedBy reports whether a resource is the newest version of its class, and was generated with
-// the EnvoyFilter in the version that was refused.
+// isShapedBy reports whether got is the newest version of its resource in class cl, and was
+// generated with the EnvoyFilter in the version that was refused.
 func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource) bool {
 	if !slices.Contains(got.From, f.filter) {
 		return false
@@ -176,9 +179,10 @@ func (r *Rollout) isShapedBy(cl *class, f *refusedFilter, got *resource.Resource
 	return false
 }
 
-// enforceSuspensions carries out decisions about a class. Before a suspension begins, all voters
-// are queried whether one has acknowledged the resource with the EnvoyFilter. When one ends, its
-// members are placed again.
+// enforceSuspensions carries out decisions about the EnvoyFilters of s. A release takes effect at
+// once: members are placed again. Before a suspension begins, it emits FindAcknowledged, because a
+// voter may have acknowledged the resource with the EnvoyFilter. A decision about another version
+// of the filter is dropped.
 func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Decision) {
 	r.quarantineMoved = true
 	for _, d := range slices.Clone(decisions) {
@@ -199,8 +203,8 @@ func (r *Rollout) enforceSuspensions(s *suspensions, decisions []quarantine.Deci
 	}
 }
 
-// shapedNow returns the voters of a class with the resource that they are served now, as far as the
-// refused EnvoyFilter shaped it.
+// shapedNow returns the voters among the members of s whose current resource was generated with the
+// refused EnvoyFilter, each with that resource.
 func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledgement) {
 	for c := range s.members {
 		if !c.isVoter() || c.class == nil {
@@ -218,9 +222,9 @@ func (r *Rollout) shapedNow(s *suspensions, f *refusedFilter) (list []Acknowledg
 	return list
 }
 
-// answerSuspension suspends an EnvoyFilter if no voter (by) has acknowledged a resource with it: it
-// emits QuarantineBegan and places the members again. Otherwise it ends the observation of the
-// EnvoyFilter for good. It does nothing if the decision is outdated.
+// answerSuspension suspends an EnvoyFilter, emits QuarantineBegan and places the members again,
+// unless by is a member that has acknowledged a resource with the filter. Then it ends the
+// observation of the filter for good. It does nothing if the decision is outdated.
 func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *Client) {
 	f := s.refused[d.Name]
 	switch {
@@ -235,7 +239,8 @@ func (r *Rollout) answerSuspension(s *suspensions, d quarantine.Quarantine, by *
 	}
 }
 
-// moveMembers has all members of a class placed again, because other EnvoyFilters are suspended.
+// moveMembers adds all members to r.moving, so that they are placed again without, or with, the
+// suspended EnvoyFilters, and has the quarantined resources counted again.
 func (r *Rollout) moveMembers(s *suspensions) {
 	r.recount = true
 	for c := range s.members {
@@ -244,7 +249,7 @@ func (r *Rollout) moveMembers(s *suspensions) {
 }
 
 // forgetChangedFilters ends the suspension and the observation of EnvoyFilters that were changed or
-// deleted since they were refused. Their proxies are placed again because of the change.
+// deleted since they were refused. It does not place their proxies again: the change does.
 func (r *Rollout) forgetChangedFilters() {
 	for _, s := range r.suspensions {
 		for name, f := range s.refused {

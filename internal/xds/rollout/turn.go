@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// mergeSnapshot merges a snapshot and its Delta into the inbox. A snapshot with an empty Delta is
-// ignored, except the first, which changes everything.
+// mergeSnapshot merges a snapshot and its Delta into the inbox for the next turn. A snapshot with
+// an empty Delta is ignored, except the first, which changes everything.
 func (r *Rollout) mergeSnapshot(e Published) {
 	d := e.Delta
 	if r.snapshot == nil {
@@ -33,11 +33,12 @@ func (r *Rollout) isTurnDue() bool {
 		!r.options.Debounce.dueTime(r.inbox.gathering(), r.turn.last).After(r.now)
 }
 
-// gathering describes the publications in the inbox for the debounce.
+// gathering returns the times of the first and last publication in the inbox and whether only
+// endpoints changed, for the debounce.
 func (in inbox) gathering() gathering { return gathering{in.first, in.last, in.delta.EndpointsOnly()} }
 
-// beginTurn brings everything up to the published snapshot: it moves clients whose Key has changed
-// to other classes, and schedules the generators that the change touches. It sets the barrier if
+// beginTurn makes the published snapshot the current one. It moves clients whose Key has changed to
+// other classes, and schedules the generators that the change touches. It sets the barrier if
 // servers must be updated first, and ends suspensions of changed EnvoyFilters.
 func (r *Rollout) beginTurn() {
 	in, old := r.inbox, r.snapshot
@@ -59,9 +60,9 @@ func (r *Rollout) beginTurn() {
 	}
 }
 
-// replaceClient places a client whose Key may have changed. If its inbound configuration changes,
-// the barrier awaits it. A client whose Key cannot be computed keeps its class and is tried again
-// in the next turn.
+// replaceClient computes the client's Key again and places it in the class of that Key; old is the
+// previous snapshot. If its inbound configuration changes, the barrier waits for it. A client whose
+// Key cannot be computed keeps its class and is tried again in the next turn.
 func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	k, ok := r.keyFor(c.Proxy)
 	c.unkeyed = !ok
@@ -75,9 +76,10 @@ func (r *Rollout) replaceClient(c *Client, old *snapshot.Snapshot) {
 	r.placeClient(c, r.transitionKey(c, old, k))
 }
 
-// affectedClients returns the clients whose Key a change may have altered. A change of endpoints
-// alone alters only Keys of proxies at the addresses that it names; a client may be listed twice
-// then. Clients without a class or Key are always included otherwise.
+// affectedClients returns the clients whose Key the change d may have altered: clients without a
+// class or Key, and clients for which moves returns true. A change of endpoints alone affects only
+// proxies at the addresses that it names. Then clients without a class are not included, and a
+// client may be listed twice.
 func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool) (list []*Client) {
 	if !d.EndpointsOnly() {
 		for c := range r.clients {
@@ -97,10 +99,10 @@ func (r *Rollout) affectedClients(d snapshot.Delta, moves func(*mesh.Proxy) bool
 	return list
 }
 
-// updateProducer schedules a producer's generator if the change touches its Product, or if it is
-// busy or failed before. If the Product is about what proxies serve, the barrier awaits it.
-// Otherwise the producer's View only moves to the new snapshot. Names that are no longer needed are
-// dropped when they are the majority.
+// updateProducer schedules the producer's generator if d touches its Product, or if it is busy or
+// has failed. Otherwise only its View moves to the new snapshot. If the Product is inbound
+// configuration, the barrier waits for it. If most of its names are no longer needed, those are
+// dropped.
 func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	if !pr.busy && !pr.failed && !r.isTouched(pr, d) {
 		if !d.EndpointsOnly() &&
@@ -122,8 +124,8 @@ func (r *Rollout) updateProducer(pr *producer, d snapshot.Delta) {
 	r.enqueueTask(pr, true)
 }
 
-// neededNames returns the names that clients of a producer subscribe to, and the names of endpoints
-// that follow clusters.
+// neededNames returns the names that clients of the producer subscribe to, sorted and without
+// duplicates. For endpoints it adds the names that the classes' clusters need. It is never nil.
 func (pr *producer) neededNames() []string {
 	names := []string{}
 	seen := map[*string]bool{} // lists are shared by alike clients
@@ -148,9 +150,9 @@ func (pr *producer) neededNames() []string {
 	return slices.Compact(names)
 }
 
-// endTurn ends the turn if all of its producers are done: it emits TurnEnded and records the turn's
-// duration for the debounce. Otherwise, and without an active turn, it only forgets the finished
-// producers.
+// endTurn ends the active turn if all of its producers are done: it emits TurnEnded and records the
+// turn's duration for the debounce. Otherwise it only removes finished producers from the list that
+// the turn waits for.
 func (r *Rollout) endTurn() {
 	for _, pr := range r.turn.finished {
 		if !pr.busy { // otherwise there is more for it to do
@@ -180,8 +182,8 @@ func (r *Rollout) countClasses() (n int) {
 	return n
 }
 
-// changeKinds names the kinds of change in a Delta as istiod's push triggers: global, service,
-// config, endpoint, proxyupdate.
+// changeKinds returns the kinds of change in a Delta by the names of istiod's push triggers:
+// global, service, config, endpoint, proxyupdate. It returns nil for none of these.
 func changeKinds(d snapshot.Delta) (list []string) {
 	if d.All {
 		list = append(list, "global")

@@ -7,13 +7,14 @@ import (
 )
 
 // verifiedAccount reports whether a proxy may be sent the private keys of its namespace, judging by
-// its connection alone. Over TLS it requires an authenticated identity of the namespace, whose
-// account is returned. In plain text it requires that Options.PlainText admits the peer.
+// its connection alone. Over TLS it requires an authenticated identity of the proxy's namespace,
+// and returns its account. In plain text it requires that Options.PlainText admits the peer; then
+// account is zero.
 //
-// The API server of the account's cluster is asked for its permissions. That cluster is the one
-// whose API server verified the identity; otherwise a workload could choose the judge of its own
-// permissions. An identity that only a certificate proves is judged by the control plane's own
-// cluster. A proxy that claims to be in any other cluster is sent no keys.
+// Account.Cluster is the cluster whose API server verified the identity, and the judge of the
+// account's permissions; otherwise a workload could choose its judge. It is the control plane's own
+// cluster if only a certificate proves the identity. A proxy that claims to be in any other cluster
+// is refused.
 func (r *Reader) verifiedAccount(p *mesh.Proxy, h server.Hello) (account mesh.Account, ok bool) {
 	if !h.Secure {
 		return mesh.Account{}, r.o.PlainText.AdmitsPeer(h.Peer)

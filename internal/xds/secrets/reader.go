@@ -39,13 +39,14 @@ type Reader struct {
 	published notify.Broadcast
 }
 
-// New returns a Reader. It requests nothing.
+// New returns a Reader. It reads no Secrets before AuthorizeKeys or UpdateSubscription.
 func New(o Options) *Reader { return &Reader{o: o} }
 
-// AuthorizeKeys reports whether a proxy that connects may be sent private keys, and sets p.Keys and
-// p.Account accordingly. For a gateway it also waits for the expected certificates, up to the
-// timeout of package credential. Without them the gateway would open its ports without
-// certificates. It logs a proxy whose authenticated identity has another namespace or cluster.
+// AuthorizeKeys reports whether a connecting proxy may be sent private keys, and sets p.Account,
+// and p.Keys if an API server can be asked. For a gateway it then waits for the expected
+// certificates, up to the timeout of package credential. Without them the gateway would open its
+// ports without certificates. It logs a proxy whose authenticated identity has another namespace or
+// cluster.
 func (r *Reader) AuthorizeKeys(p *mesh.Proxy, h server.Hello) bool {
 	account, verified := r.verifiedAccount(p, h)
 	if !verified && h.Secure && len(h.Identities) > 0 {
@@ -67,8 +68,8 @@ func (r *Reader) AuthorizeKeys(p *mesh.Proxy, h server.Hello) bool {
 	return true
 }
 
-// readExpected reads in advance the Secrets that a gateway will request, and returns the existing
-// ones.
+// readExpected reads the Secrets that a gateway will request, from its cluster and the config
+// cluster, until ctx ends. It returns the keys of the existing ones.
 func (r *Reader) readExpected(ctx context.Context, p *mesh.Proxy) []config.Key {
 	s := r.o.Snapshot()
 	ours, theirs := r.wants(s, p, secret.Expected(s, p))
@@ -79,9 +80,9 @@ func (r *Reader) readExpected(ctx context.Context, p *mesh.Proxy) []config.Key {
 	return append(existing, r.o.Config.Await(ctx, ours)...)
 }
 
-// wants returns the objects to read for the names that a proxy requests: ours from the config
-// cluster, and theirs from the proxy's own cluster if that is another one. The API server of the
-// proxy's cluster decides which account may read what.
+// wants returns the objects to read for the names of Secrets that a proxy requests: ours from the
+// config cluster, and theirs from the proxy's own cluster. theirs is empty if both are the same.
+// The API server of the proxy's cluster decides which account may read what.
 func (r *Reader) wants(s *snapshot.Snapshot, p *mesh.Proxy, names []string) (ours, theirs credential.Want) {
 	d := secret.DemandOf(s, p, names)
 	if p.ClusterID == "" || p.ClusterID == r.o.Cluster {
@@ -114,8 +115,8 @@ func accountToCheck(p *mesh.Proxy, d secret.Demand) mesh.Account {
 	return mesh.Account{}
 }
 
-// UpdateSubscription updates the Secrets that are read for a stream after its subscription changed
-// or ended. There must be an API server.
+// UpdateSubscription replaces the Secrets that are read for a stream: by the Secrets that its new
+// subscription needs, or by none if it ended. Options.Config must not be nil.
 func (r *Reader) UpdateSubscription(x push.Subscription) {
 	var ours, theirs credential.Want
 	if !x.Ended {
@@ -125,8 +126,8 @@ func (r *Reader) UpdateSubscription(x push.Subscription) {
 	r.o.Remote.SetWant(x.Proxy.ClusterID, x.Stream, theirs)
 }
 
-// AwaitSnapshot waits until the newest snapshot contains all of the objects, or until ctx ends. The
-// caller cannot distinguish the two.
+// AwaitSnapshot waits until the newest snapshot contains all of the objects, or until ctx ends; it
+// does not report which. It returns at once without objects.
 func (r *Reader) AwaitSnapshot(ctx context.Context, objects []config.Key) {
 	for {
 		published := r.published.Changed()

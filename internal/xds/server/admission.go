@@ -52,6 +52,9 @@ const (
 
 func cpus() int { return runtime.GOMAXPROCS(0) }
 
+// newAdmission returns an admission for one kind of connections. openings bounds the streams that
+// are opened at once, openingsPerCPU for each CPU if it is not positive. perSecond bounds how many
+// begin in a second, without limit if it is not positive.
 func newAdmission(openings int, perSecond float64, c clock.Clock) *admission {
 	if openings <= 0 {
 		openings = openingsPerCPU * cpus()
@@ -70,9 +73,9 @@ func newAdmission(openings int, perSecond float64, c clock.Clock) *admission {
 
 var errTooMany = status.Error(codes.ResourceExhausted, "too many proxies are connecting; retry later")
 
-// waitForRate waits until a stream may begin by the configured rate. It returns at once if there is
-// no rate. It returns errTooMany if the wait would exceed maxWait, and otherwise the context's
-// error as a gRPC status.
+// waitForRate waits until a stream may begin by the configured rate, and returns nil at once if
+// there is none. It returns errTooMany, without waiting, if the wait would exceed maxWait, and
+// ctx's error as a gRPC status if ctx ends.
 func (a *admission) waitForRate(ctx context.Context) error {
 	pause, ok := a.limiter.reserve(maxWait)
 	switch {
@@ -89,9 +92,9 @@ func (a *admission) waitForRate(ctx context.Context) error {
 	}
 }
 
-// acquirePlace waits for a place of a gate, for maxWait at most. leave releases the place and may
-// be called more than once. If limit is not 0, the place is released after that time in any case.
-// The error is a gRPC status.
+// acquirePlace waits for a place of gate g, for maxWait at most. leave releases the place and may
+// be called more than once; if limit is not 0, the place is released after limit in any case. On an
+// error, errTooMany or ctx's error as a gRPC status, leave is nil.
 func (*admission) acquirePlace(ctx context.Context, g *gate, limit time.Duration) (leave func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -109,9 +112,10 @@ func (*admission) acquirePlace(ctx context.Context, g *gate, limit time.Duration
 	return func() { timer.Stop(); release() }, nil
 }
 
-// decodeInPlace runs f, which decodes a request of that size, while it holds a place. A request
-// larger than small also needs the only place for large ones. The first place is kept until leave
-// is called, for openingLimit at most. The error is a gRPC status.
+// decodeInPlace runs f, which decodes a request of size bytes, while it holds a decoding place. A
+// request larger than small also needs the only place for large ones. The first place is kept until
+// leave is called, for openingLimit at most. If no place is free in time, it returns a gRPC status,
+// a nil leave, and does not run f.
 func (a *admission) decodeInPlace(ctx context.Context, size, small int, f func()) (leave func(), err error) {
 	if leave, err = a.acquirePlace(ctx, a.reading, 0); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func newCertificates(files CertificateFiles, log *slog.Logger) (*certificates, e
 }
 
 // currentPair returns the certificates to use now. It reads the files again if they changed. If
-// they are missing or invalid, it returns the last valid ones, and logs invalid ones once per
+// they are missing or invalid, it returns the last valid ones; invalid files are logged once per
 // change.
 func (c *certificates) currentPair() pair {
 	c.mu.Lock()
@@ -78,6 +78,8 @@ func (c *certificates) currentPair() pair {
 	return c.current
 }
 
+// statFiles returns the state of the certificate, key and roots files, in this order; nil for a
+// file that is not configured. It returns an error if one is missing.
 func (c *certificates) statFiles() (list [3]os.FileInfo, err error) {
 	for i, name := range []string{c.files.Certificate, c.files.Key, c.files.Roots} {
 		if name == "" {
@@ -90,8 +92,9 @@ func (c *certificates) statFiles() (list [3]os.FileInfo, err error) {
 	return list, nil
 }
 
-// sameFiles reports whether no file was written, replaced, created or deleted, including through a
-// symbolic link of a parent directory.
+// sameFiles reports whether a and b describe the same files with the same sizes and modification
+// times, so that none was written, replaced, created or deleted in between. Changed symbolic links,
+// also of parent directories, are noticed.
 func sameFiles(a, b [3]os.FileInfo) bool {
 	for i := range a {
 		switch {
@@ -106,8 +109,9 @@ func sameFiles(a, b [3]os.FileInfo) bool {
 	return true
 }
 
-// readFiles reads the certificate with its key, and the roots if they are configured. It returns an
-// error if a file is missing or invalid, or the roots contain no certificate.
+// readFiles reads the certificate with its key, and the roots; the result's roots are nil if none
+// are configured. It returns an error if a file is missing or invalid, or the roots file contains
+// no certificate.
 func (c *certificates) readFiles() (pair, error) {
 	own, err := tls.LoadX509KeyPair(c.files.Certificate, c.files.Key)
 	if err != nil {

@@ -18,8 +18,8 @@ type codec struct {
 
 func newCodec(p *port) codec { return codec{encoding.GetCodecV2(proto.Name), p} }
 
-// Marshal returns the wire form of a message. The wire form of an ADS response shares its resource
-// buffers with other streams; these need no freeing.
+// Marshal returns the wire form of a message. That of an ADS response is already encoded and shares
+// its resource buffers with other streams.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if r, ok := v.(*response); ok {
 		return r.buffers, nil
@@ -27,8 +27,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// Unmarshal decodes a message. The error of a guarded message, and ResourceExhausted of an ADS
-// request, are stored in it.
+// Unmarshal decodes data into v. A *guardedMessage stores the error in its err and Unmarshal
+// returns nil, because gRPC would end the call with codes.Internal. For the same reason a *request
+// stores ResourceExhausted. All other errors are returned.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch v := v.(type) {
 	case *request:
@@ -41,8 +42,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.decodeBounded(data, v)
 }
 
-// decodeBounded decodes a message of a service other than ADS. It refuses a message that is longer,
-// or would take more memory, than unary calls need, and waits at most maxWait for a decoding place.
+// decodeBounded decodes a message of a service other than ADS. It refuses messages longer than
+// SmallRequest or with too many elements, and returns errTooMany if no decoding place is free
+// within maxWait.
 func (c codec) decodeBounded(data mem.BufferSlice, v any) error {
 	if data.Len() > c.port.limits.SmallRequest {
 		return errTooLong(data.Len(), c.port.limits.SmallRequest)

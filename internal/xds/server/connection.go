@@ -16,8 +16,9 @@ type connection struct {
 	frames frames
 }
 
-// trackConnection returns the connection that gRPC must use in place of conn. A TCP connection can
-// still be read without a buffer while no data is available.
+// trackConnection returns the connection that gRPC must use in place of conn: it counts written
+// bytes and charges unread messages to l. For a plain TCP connection the result also implements
+// readyreader.Reader, so that an idle one holds no read buffer.
 func trackConnection(conn net.Conn, l *link) net.Conn {
 	c := connection{Conn: conn, link: l, frames: frames{preface: prefaceLength}}
 	tcp, plain := conn.(*net.TCPConn)
@@ -33,7 +34,9 @@ func trackConnection(conn net.Conn, l *link) net.Conn {
 	return r
 }
 
-// Read reads, and waits before it returns while there are too many unread messages.
+// Read reads, and charges the DATA frames that it read to the port's unread budget. While the
+// budget is used up it blocks; after a time, or if the connection is closed, it returns an error
+// and no bytes.
 func (c *connection) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -44,6 +47,8 @@ func (c *connection) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// chargeFrames charges the DATA frames that begin in b, the next bytes read, to the port's unread
+// budget. It may block, and returns an error if there is no room in time.
 func (c *connection) chargeFrames(b []byte) error {
 	carried, count := c.frames.countData(b)
 	if count == 0 {
@@ -59,7 +64,8 @@ func (c *connection) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection and removes it from all accounts.
+// Close closes the connection, removes it from the connections that newer ones may displace, and
+// credits its unread bytes.
 func (c *connection) Close() error {
 	c.link.aborted.Store(true)
 	c.link.release.Do(func() {
@@ -110,8 +116,9 @@ func (c *readyConnection) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, i
 	return buffer, n, nil
 }
 
-// readReady reads once without blocking, into a buffer from the pool. It returns false, without a
-// buffer, if no data is available yet. The result is in c.n and c.err.
+// readReady reads once without blocking, into a buffer from the pool, and stores the result in
+// c.buffer, c.n and c.err. It returns false, without a buffer, only if no data is available yet;
+// after an error it returns true, also without a buffer.
 func (c *readyConnection) readReady(fd uintptr) bool {
 	c.buffer = c.pool.Get(c.size)
 	for {

@@ -40,7 +40,8 @@ type Debug interface {
 	ConfigDump(c push.Connection) ([]*anypb.Any, error)
 }
 
-// isDebug reports whether a type is a debug request about the control plane.
+// isDebug reports whether a type URL is that of a debug request: debugType itself, or a page below
+// it.
 func isDebug(typeURL string) bool {
 	return typeURL == debugType || strings.HasPrefix(typeURL, debugType+"/")
 }
@@ -51,9 +52,10 @@ type named struct {
 	body *anypb.Any
 }
 
-// answerAll serves a stream whose first request is a debug request, until the stream ends. Such a
-// client is not a proxy and may send several debug requests. Other requests and ACKs are ignored.
-// answered is called after each response was written.
+// answerAll serves a stream whose first request in is a debug request, until the stream ends, and
+// returns why it ended. It answers further debug requests, and ignores ACKs and requests of other
+// types. A refused debug request ends the stream. answered is called after each response was
+// written.
 func (x *session) answerAll(in *incoming, answered func()) error {
 	requests := x.readRequests(in)
 	hello := x.describeClient(in.node)
@@ -81,8 +83,8 @@ func (x *session) answerAll(in *incoming, answered func()) error {
 }
 
 // answerOnProxyStream answers a debug request on the stream of a proxy, whose agent forwards
-// requests of istioctl. If there is an error it sends an empty response, because a debug request
-// must not end the stream.
+// requests of istioctl. If the request is refused, it logs why and sends an empty response, because
+// a debug request must not end the stream. It ignores ACKs of such responses.
 func (x *session) answerOnProxyStream(in *incoming) {
 	if in.Nonce == betweenNonce {
 		return // an ACK of a response
@@ -101,9 +103,9 @@ func (x *session) answerOnProxyStream(in *incoming) {
 const betweenNonce = "debug"
 
 // answerDebug returns the resources of the response to a debug request, limited to the namespace
-// that the client may see. Errors of a page are its content, as in istiod. Otherwise the error is a
-// gRPC status: no debug handler, no permission, or not exactly one page name. A dump with another
-// number of names has no resources.
+// that the client may see. NotFound and InvalidArgument of a page become its content, as in istiod.
+// Otherwise the error is a gRPC status: no debug handler, no permission, or not exactly one page
+// name. A config dump with another number of names than one has no resources and no error.
 func (s *Server) answerDebug(h Hello, in *incoming) ([]named, error) {
 	if s.debug == nil {
 		return nil, status.Error(codes.Unimplemented, "this control plane does not answer debug requests")
@@ -143,7 +145,8 @@ func (s *Server) answerDebug(h Hello, in *incoming) ([]named, error) {
 	return []named{{names[0], &anypb.Any{TypeUrl: debugType, Value: body}}}, nil
 }
 
-// debugResponse returns a response for the protocol variant of the stream.
+// debugResponse returns a SotW or delta response, as the stream requires, with the resources of
+// list.
 func (x *session) debugResponse(typeURL, nonce string, list []named) proto.Message {
 	control := controlPlane(x.s.debug)
 	if x.mode == stream.Delta {

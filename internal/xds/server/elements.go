@@ -27,10 +27,12 @@ const (
 	maxFieldBytes = 1 << 20
 )
 
+// errTooLong returns a ResourceExhausted status for a message of size bytes that exceeds limit.
 func errTooLong(size, limit int) error {
 	return status.Errorf(codes.ResourceExhausted, "message of %d bytes exceeds the limit of %d bytes", size, limit)
 }
 
+// errFieldTooLong returns a ResourceExhausted status for a field of a request that has size bytes.
 func errFieldTooLong(number protowire.Number, size int) error {
 	return status.Errorf(
 		codes.ResourceExhausted,
@@ -41,11 +43,11 @@ func errFieldTooLong(number protowire.Number, size int) error {
 	)
 }
 
-// checkFields refuses a request of more than most fields, or with a field of more than
-// maxFieldBytes. unbounded is the number of the field whose length is not checked. It reads only
-// the lengths of the fields, in the buffers in which they arrived. So a refused request is neither
-// copied nor waits for a place. A malformed message is accepted here; the decoder refuses it. The
-// error is a gRPC status.
+// checkFields returns a ResourceExhausted status for a request of more than most fields, or with a
+// field of more than maxFieldBytes. The length of the field with the number unbounded is not
+// checked. It reads only lengths, in the buffers in which they arrived, so a refused request is
+// neither copied nor waits for a place. It returns nil for a malformed message, which the decoder
+// refuses.
 func checkFields(data mem.BufferSlice, most int, unbounded protowire.Number) error {
 	r := data.Reader()
 	defer r.Close()
@@ -97,17 +99,17 @@ var (
 	errDepth    = status.Errorf(codes.ResourceExhausted, "a message is nested more than %d deep", maxDepth)
 )
 
-// checkElements returns an error if an encoded message of that type has more than maxElements
-// elements or is nested too deep. A malformed message is accepted here; the decoder refuses it. The
-// error is a gRPC status.
+// checkElements returns a gRPC status if an encoded message of type of has more than maxElements
+// elements or is nested deeper than maxDepth. It returns nil for a malformed message, which the
+// decoder refuses.
 func checkElements(of protoreflect.MessageDescriptor, raw []byte) error {
 	_, err := countElements(of, raw, maxElements, maxDepth)
 	return err
 }
 
-// countElements returns the rest of left after subtracting the number of elements of the message,
-// nested ones included. It returns an error if there are more than left, or messages are nested
-// deeper than depth. It stops without an error at invalid encoding.
+// countElements returns left minus the number of elements of the encoded message, nested ones
+// included. It returns errElements if that is negative, and errDepth if messages are nested deeper
+// than depth. At invalid encoding it stops without an error.
 func countElements(of protoreflect.MessageDescriptor, raw []byte, left, depth int) (int, error) {
 	if depth == 0 {
 		return 0, errDepth

@@ -47,8 +47,8 @@ type wire struct {
 	size    int
 }
 
-// newResponse encodes a response. It appends the envelope to *envelope, and leaves room for it in
-// buffers.
+// newResponse encodes a response. It appends all fields but the resources to *envelope, and
+// reserves a last place in buffers for it, which writeEncoded fills.
 func newResponse(s *stream.Send, mode stream.Mode, identifier string, envelope *[]byte) *response {
 	*envelope = appendEnvelope(*envelope, s, mode, identifier)
 	r := &response{envelope: envelope, size: len(*envelope)}
@@ -65,8 +65,8 @@ func newResponse(s *stream.Send, mode stream.Mode, identifier string, envelope *
 	return r
 }
 
-// appendEnvelope encodes all fields of a response except the resources. For Delta these include the
-// removed names.
+// appendEnvelope appends all encoded fields of a response except the resources to b. For Delta
+// these include the removed names. Without an identifier the control_plane field is left out.
 func appendEnvelope(b []byte, s *stream.Send, mode stream.Mode, identifier string) []byte {
 	if mode == stream.Delta {
 		b = appendString(b, deltaVersion, s.Version)
@@ -83,6 +83,8 @@ func appendEnvelope(b []byte, s *stream.Send, mode stream.Mode, identifier strin
 	return appendControlPlane(b, sotwControlPlane, identifier)
 }
 
+// appendControlPlane appends a ControlPlane with the identifier as the given field, or nothing if
+// the identifier is empty.
 func appendControlPlane(b []byte, field protowire.Number, identifier string) []byte {
 	if identifier == "" {
 		return b
@@ -93,6 +95,8 @@ func appendControlPlane(b []byte, field protowire.Number, identifier string) []b
 	)
 }
 
+// wireOf returns the encoded resources of a payload for the protocol variant. They are encoded once
+// and shared by all streams.
 func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 	encode := encodeSotW
 	if mode == stream.Delta {
@@ -109,10 +113,11 @@ func wireOf(p *stream.Payload, mode stream.Mode) *wire {
 // larger body is a buffer of its own in every message.
 const small = 512
 
-// encodeDelta encodes resources as the field resources of a DeltaDiscoveryResponse.
+// encodeDelta returns a *wire: the resources encoded as the field resources of a
+// DeltaDiscoveryResponse.
 func encodeDelta(list []*resource.Resource) any { return encodeResources(list, sizeDelta, appendDelta) }
 
-// encodeSotW encodes resources as the field resources of a DiscoveryResponse.
+// encodeSotW returns a *wire: the resources encoded as the field resources of a DiscoveryResponse.
 func encodeSotW(list []*resource.Resource) any { return encodeResources(list, sizeSotW, appendSotW) }
 
 // encodeResources returns the *wire of a list: for each resource the output of head, followed by
@@ -157,6 +162,8 @@ func encodeResources(
 // The body is the last field of a Resource, after name and version. It is an Any whose value is
 // last.
 
+// sizeResource returns the encoded size of a discovery Resource with name, version and body,
+// without the tag and length of its own field.
 func sizeResource(r *resource.Resource) int {
 	return sizeBytes(
 		resourceName,
@@ -172,6 +179,8 @@ func sizeResource(r *resource.Resource) int {
 
 func sizeDelta(r *resource.Resource) int { return sizeBytes(deltaResources, sizeResource(r)) }
 
+// appendDelta appends a resource as an element of DeltaDiscoveryResponse.resources, without the
+// bytes of its body.
 func appendDelta(b []byte, r *resource.Resource) []byte {
 	b = appendLength(b, deltaResources, sizeResource(r))
 	b = appendString(b, resourceName, r.Name)
@@ -182,20 +191,25 @@ func appendDelta(b []byte, r *resource.Resource) []byte {
 
 func sizeSotW(r *resource.Resource) int { return sizeBytes(sotwResources, sizeAny(r)) }
 
+// appendSotW appends a resource as an element of DiscoveryResponse.resources, without the bytes of
+// its body.
 func appendSotW(b []byte, r *resource.Resource) []byte {
 	return appendAny(appendLength(b, sotwResources, sizeAny(r)), r)
 }
 
+// sizeAny returns the encoded size of a resource as an Any, without the tag and length of its own
+// field.
 func sizeAny(r *resource.Resource) int {
 	return sizeBytes(anyType, len(r.TypeURL)) + sizeBytes(anyValue, len(r.Body))
 }
 
-// appendAny appends an Any without the bytes of its value.
+// appendAny appends the type URL of an Any, and the tag and length of its value, without the
+// value's bytes.
 func appendAny(b []byte, r *resource.Resource) []byte {
 	return appendLength(appendString(b, anyType, r.TypeURL), anyValue, len(r.Body))
 }
 
-// sizeBytes returns the encoded size of a field that holds n bytes.
+// sizeBytes returns the encoded size of a field that holds n bytes, with tag and length.
 func sizeBytes(field protowire.Number, n int) int {
 	return protowire.SizeTag(field) + protowire.SizeBytes(n)
 }

@@ -16,8 +16,9 @@ const (
 	dataFrame     = 0
 )
 
-// countData processes the next bytes of the connection, which may begin inside a frame. It returns
-// the total payload and the number of the non-empty DATA frames whose headers end in them.
+// countData processes the next bytes of an HTTP/2 connection, which may begin and end inside a
+// frame. It returns the number of non-empty DATA frames whose headers end in b (count), and the sum
+// of their payload lengths (carried).
 func (f *frames) countData(b []byte) (carried, count int) {
 	for len(b) > 0 {
 		if skip := min(len(b), f.preface); skip > 0 {

@@ -40,7 +40,7 @@ func newGate(places, maxWaiting int) *gate {
 	return &gate{free: places, maxWaiting: maxWaiting, now: time.Now}
 }
 
-// tryAcquire takes a place and returns true if one is free.
+// tryAcquire takes a place and reports whether one was free. It does not wait.
 func (g *gate) tryAcquire() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,9 +51,9 @@ func (g *gate) tryAcquire() bool {
 	return true
 }
 
-// acquire waits for a place. It returns errTooMany if the caller was refused in favour of newer
-// waiters, because more than maxWaiting wait, and otherwise the context's error. After success
-// release must be called.
+// acquire waits for a place and returns nil when it has one, which release must give back. If more
+// than maxWaiting wait, the oldest is refused with errTooMany. If ctx ends first, it returns ctx's
+// error.
 func (g *gate) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (g *gate) acquire(ctx context.Context) error {
 	}
 }
 
-// removeWaiter removes a waiter that stops waiting. If the waiter was admitted at the same moment,
-// its place goes to the next waiter.
+// removeWaiter removes a waiter that stops waiting and returns err. If the waiter was admitted at
+// the same moment, its place goes to the next waiter.
 func (g *gate) removeWaiter(w *waiter, err error) error {
 	g.mu.Lock()
 	at := slices.Index(g.waiting, w)
@@ -97,8 +97,8 @@ func (g *gate) removeWaiter(w *waiter, err error) error {
 	return err
 }
 
-// release frees a place, or passes it on to a waiter: the oldest, or under overload (the oldest
-// waits longer than overloadAfter) the newest.
+// release returns a place: to the oldest waiter, or to the newest under overload (the oldest waits
+// longer than overloadAfter). Without waiters the place becomes free.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -41,6 +41,8 @@ func (g Guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	g.Server.RegisterService(&guarded, impl)
 }
 
+// guardUnary returns a handler that authenticates the caller and then calls serve, within the
+// limits of the port and with recovery of panics.
 func (g Guard) guardUnary(serve grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		c := newGuardedCall(ctx, g.Recovery)
@@ -53,6 +55,8 @@ func (g Guard) guardUnary(serve grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
+// guardStream returns a handler that authenticates the caller and then calls serve, within the
+// limits of the port and with recovery of panics.
 func (g Guard) guardStream(serve grpc.StreamHandler) grpc.StreamHandler {
 	return func(srv any, st grpc.ServerStream) error {
 		c := newGuardedCall(st.Context(), g.Recovery)
@@ -66,6 +70,7 @@ func (g Guard) guardStream(serve grpc.StreamHandler) grpc.StreamHandler {
 	}
 }
 
+// authenticate returns the error of g.Authenticate, or nil if that is not set.
 func (g Guard) authenticate(ctx context.Context) error {
 	if g.Authenticate == nil {
 		return nil
@@ -83,6 +88,7 @@ type guardedCall struct {
 	received atomic.Bool // the first message was received
 }
 
+// newGuardedCall returns a call on the connection of ctx, whose own context its limits can cancel.
 func newGuardedCall(ctx context.Context, r *recovery.Recorder) *guardedCall {
 	c := &guardedCall{link: linkOf(ctx), recovery: r}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
@@ -97,10 +103,11 @@ type outcome struct {
 	err   error
 }
 
-// runHandler runs the handler of a call, with recovery of panics. It returns without waiting for
-// the handler in two cases: the first message does not arrive in time, or newer calls displace this
-// one before it has arrived. gRPC then ends the call, which also unblocks the handler. Without a
-// port, the handler runs unlimited.
+// runHandler runs the handler of a call and returns its result, or errInternal if it panics. It
+// returns without waiting for the handler if the first message does not arrive in time, if newer
+// calls displace this one before that, or if the call is canceled. gRPC then ends the call, which
+// also unblocks the handler. On a connection without a port, the handler runs without limits and
+// recovery.
 func (c *guardedCall) runHandler(handler func(context.Context) (any, error)) (any, error) {
 	defer c.cancel(nil)
 	if c.link.port == nil {
@@ -149,7 +156,8 @@ type guardedMessage struct {
 	err     error
 }
 
-// receiveMessage reads a message with read. A message that cannot be decoded is InvalidArgument.
+// receiveMessage reads a message into v with read, and credits it to the unread budget. The error
+// of a message that cannot be decoded is InvalidArgument, of one over a limit ResourceExhausted.
 // The first message ends the time limit and marks the connection as admitted.
 func (c *guardedCall) receiveMessage(v any, read func(any) error) error {
 	m := &guardedMessage{message: v}
@@ -176,7 +184,7 @@ type guardedStream struct {
 	ctx  context.Context
 }
 
-// Context returns the context of the call.
+// Context returns the context of the guarded call, which its limits can cancel.
 func (s *guardedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg reads a message within the limits of the port.

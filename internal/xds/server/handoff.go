@@ -14,15 +14,15 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
-// handlerFor returns the Handler that a client selects with GENERATOR in its node metadata, or nil
-// for a proxy.
+// handlerFor returns the Handler that a client selects with GENERATOR in its node metadata. It
+// returns nil if GENERATOR is missing, as for a proxy, or names no Handler.
 func (s *Server) handlerFor(node *corev3.Node) Handler {
 	return s.generators[node.GetMetadata().GetFields()["GENERATOR"].GetStringValue()]
 }
 
-// handOver lets a Handler serve the stream, and returns its error. It refuses a node ID that is too
-// long or not printable. If the stream has ended, it returns the cause in place of the Handler's
-// error.
+// handOver lets h serve the stream, beginning with the request first, and returns its error. It
+// refuses a node ID that is too long or not printable with InvalidArgument. If h failed because the
+// stream has ended, it returns the cause of that.
 func (x *session) handOver(h Handler, first *incoming) error {
 	if err := mesh.CheckNodeText("node id", first.node.GetId()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -70,6 +70,8 @@ type handoff struct {
 	in <-chan *incoming
 }
 
+// recv decodes the next request into a message of the stream's protocol variant, waiting for one.
+// If the stream has ended and no request is left, it returns the cause.
 func (h handoff) recv(into proto.Message) error {
 	select {
 	case m := <-h.in:
@@ -112,7 +114,8 @@ func (h deltaHandoff) Recv() (*discoveryv3.DeltaDiscoveryRequest, error) {
 	return m, nil
 }
 
-// describeClient returns the description of the client for Handlers and Debug.
+// describeClient returns the address, TLS state, identities and cluster of the client with the
+// given node, for Handlers and Debug.
 func (x *session) describeClient(node *corev3.Node) Hello {
 	return Hello{
 		Node:       node,

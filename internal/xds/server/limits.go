@@ -41,8 +41,8 @@ const maxRequestBytes = 16 << 20
 // defaultSmallRequest is the default of Limits.SmallRequest.
 const defaultSmallRequest = 1 << 20
 
-// withDefaults returns the limits with defaults in place of values that are not positive. Unread is
-// at least two of the largest requests.
+// withDefaults returns l with the default in place of each value that is not positive. Unread is
+// raised to at least two of the largest requests.
 func (l Limits) withDefaults() Limits {
 	set := func(to *int, value int) {
 		if *to <= 0 {
@@ -75,6 +75,7 @@ type port struct {
 	decoding *gate
 }
 
+// newPort returns the state of one port's limits. Limits that are not positive have defaults.
 func newPort(l Limits) *port {
 	l = l.withDefaults()
 	return &port{

@@ -32,8 +32,8 @@ type link struct {
 	release sync.Once
 }
 
-// linkOf returns the connection of a stream. On a gRPC server that was not created with
-// ServerOptions, it returns a link without a connection.
+// linkOf returns the link of the call's connection. On a gRPC server that was not created with
+// ServerOptions it returns a new link without a connection, port and limits.
 func linkOf(ctx context.Context) *link {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -49,8 +49,8 @@ func linkOf(ctx context.Context) *link {
 // stream's status arrives.
 const lingering = 50 * time.Millisecond
 
-// close closes the connection after lingering. The client then makes a new one, possibly to another
-// replica.
+// close closes the connection after lingering. It does not wait. The client then opens a new
+// connection, possibly to another replica.
 func (l *link) close() {
 	if l.conn != nil {
 		time.AfterFunc(lingering, l.abort)
@@ -68,10 +68,11 @@ func (l *link) abort() {
 // markAdmitted marks the connection as admitted, so that newer ones no longer displace it.
 func (l *link) markAdmitted() { l.pending.remove() }
 
-// beginCall increments the number of calls on the connection, and end decrements it. Without calls
-// gRPC holds no message of a connection, so end then releases its unread bytes.
+// beginCall increments the number of calls on the connection.
 func (l *link) beginCall() { l.streams.Add(1) }
 
+// endCall decrements the number of calls on the connection and reports whether none is left. Then
+// gRPC holds no message of the connection, so all of its unread bytes are credited.
 func (l *link) endCall() (last bool) {
 	if last = l.streams.Add(-1) == 0; last && l.port != nil {
 		l.port.unread.creditAll(l)
@@ -79,7 +80,8 @@ func (l *link) endCall() (last bool) {
 	return last
 }
 
-// creditDecoded credits a decoded message of that many bytes to the unread budget.
+// creditDecoded credits a decoded message of that many bytes, and its header, to the port's unread
+// budget. It does nothing on a link without a port.
 func (l *link) creditDecoded(bytes int) {
 	if l.port != nil {
 		l.port.unread.credit(l, bytes+messageHeader)
@@ -105,7 +107,8 @@ func (l *link) usesTLS() bool {
 	return ok
 }
 
-// identities returns the URIs of the client's certificate, or nil without a verified one.
+// identities returns the URIs of the client's certificate, or nil if it presented none that was
+// verified.
 func (l *link) identities() (uris []string) {
 	if state := l.TLS(); state != nil && len(state.VerifiedChains) > 0 {
 		for _, u := range state.VerifiedChains[0][0].URIs {
@@ -122,8 +125,9 @@ type linkCredentials struct {
 	port *port
 }
 
-// ServerHandshake runs the handshake of the wrapped credentials and returns a link as its result.
-// The returned connection counts bytes read and written.
+// ServerHandshake runs the handshake of the wrapped credentials and returns a link as AuthInfo, and
+// a connection that counts bytes. From before the handshake, newer connections may displace it
+// (pendingSet). It returns the handshake's error.
 func (c linkCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	l := &link{
 		peer:   raw.RemoteAddr().String(),

@@ -14,10 +14,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// parseNode parses the node of a proxy. It refuses a node without a valid ID or addresses, or with
-// names that are too long or not printable. Metadata override the namespace of the ID, and aliases
-// replace the cluster ID. The result references no memory of the node: most of its 60 KB are the
-// extensions of its Envoy, which are the same for the whole fleet.
+// parseNode returns the proxy that a node describes. It returns an error if the ID or an address is
+// missing or invalid, or a name is too long or not printable. NAMESPACE in the metadata overrides
+// the namespace of the ID, and aliases replace the cluster ID. The result references no memory of
+// the node, most of whose 60 KB are extensions that are the same for all proxies.
 func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	if node.GetId() == "" {
 		return nil, errors.New("node.id is missing in the first request")
@@ -65,8 +65,8 @@ func (s *Server) parseNode(node *corev3.Node) (*mesh.Proxy, error) {
 	return &p, nil
 }
 
-// checkTexts refuses a node with names that are too long or not printable. They are logged and
-// become parts of keys.
+// checkTexts returns an error that names the first field of the node, in no particular order, whose
+// text is too long or not printable. The texts are logged and become parts of keys.
 func checkTexts(p *mesh.Proxy) error {
 	for field, s := range map[string]string{
 		"node.cluster": p.Cluster, "node.locality.region": p.Locality.Region, "node.locality.zone": p.Locality.Zone,
@@ -80,6 +80,8 @@ func checkTexts(p *mesh.Proxy) error {
 	return nil
 }
 
+// parseMetadata returns the metadata of a node, zero if it has none. Fields of an unexpected type
+// are logged and ignored. It returns an error if the metadata cannot be converted to JSON.
 func (s *Server) parseMetadata(node *corev3.Node) (mesh.NodeMetadata, error) {
 	if node.Metadata == nil {
 		return mesh.NodeMetadata{}, nil
@@ -107,8 +109,8 @@ type extensionTable struct {
 const maxExtensionLists = 32
 
 // namesOf returns the names of the extensions of a proxy's Envoy, sorted and without duplicates;
-// nil if the node has none. The list is shared, for up to maxExtensionLists lists, and must not be
-// changed.
+// nil if the node has none. Proxies with the same extensions share the list, which must not be
+// changed, as long as there are at most maxExtensionLists lists.
 func (t *extensionTable) namesOf(node *corev3.Node) []string {
 	if len(node.Extensions) == 0 {
 		return nil

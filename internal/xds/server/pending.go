@@ -34,14 +34,16 @@ type pendingEntry struct {
 	all, bySource *list.Element
 }
 
+// newPendingSet returns an empty set of at most total entries, and perSource for each source.
 func newPendingSet(perSource, total int) *pendingSet {
 	return &pendingSet{
 		perSource: perSource, total: total, now: time.Now, all: list.New(), sources: map[netip.Addr]*list.List{},
 	}
 }
 
-// add adds an entry and drops the oldest entries that exceed a limit, of the same source or of all.
-// It also drops entries older than maxPendingAge. drop must not block.
+// add adds an entry for a connection or call from source, and returns it. Then it drops (calls drop
+// of) the oldest entries beyond perSource of this source and beyond total, and entries older than
+// maxPendingAge. drop must not block.
 func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	e := &pendingEntry{set: p, source: source, drop: drop, since: p.now()}
 	p.mu.Lock()
@@ -59,8 +61,8 @@ func (p *pendingSet) add(source netip.Addr, drop func()) *pendingEntry {
 	return e
 }
 
-// removeSurplus removes and returns the entries that are too old or exceed a limit. p.mu must be
-// held.
+// removeSurplus removes and returns the oldest entries until mine, the list of one source, and the
+// whole set are within their limits and none is older than maxPendingAge. p.mu must be held.
 func (p *pendingSet) removeSurplus(mine *list.List, now time.Time) (victims []*pendingEntry) {
 	for {
 		oldest := p.all.Front().Value.(*pendingEntry)
@@ -90,7 +92,8 @@ func (e *pendingEntry) remove() {
 	e.set.unlink(e)
 }
 
-// unlink removes an entry from both lists, if it is in them. p.mu must be held.
+// unlink removes an entry from the list of all and that of its source. It does nothing if it was
+// removed before. p.mu must be held.
 func (p *pendingSet) unlink(e *pendingEntry) {
 	if e.all == nil {
 		return
@@ -110,8 +113,8 @@ func (p *pendingSet) count() int {
 	return p.all.Len()
 }
 
-// sourceOf returns the address to which limits per source apply. For IPv6 it is the /64, because a
-// host has a /64 of its own.
+// sourceOf returns the IP address to which limits per source apply: for IPv6 its /64, because a
+// host has a /64 of its own. It returns the zero address for an address that is not TCP.
 func sourceOf(a net.Addr) netip.Addr {
 	var ip netip.Addr
 	if tcp, ok := a.(*net.TCPAddr); ok {

@@ -23,8 +23,9 @@ type Port struct {
 	listener net.Listener
 }
 
-// OpenPort listens on address. flag is the flag that sets the address; errors name it. Connections
-// are accepted only by ServePorts.
+// OpenPort listens on the TCP address and returns a Port with a gRPC server that has
+// ServerOptions(t) and options. flag is the command line flag that sets the address; errors name
+// it. Connections are accepted only by ServePorts.
 func OpenPort(flag, address string, t Transport, options ...grpc.ServerOption) (*Port, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -41,8 +42,8 @@ type PortAddress struct {
 	TLS           *tls.Config
 }
 
-// OpenPorts opens a port for each address, with the Transport t and the TLS of the address. If one
-// cannot be opened, it closes the others and returns an error.
+// OpenPorts opens a port for each address, with the Transport t but the TLS of the address. If one
+// cannot be opened, it closes the others and returns the error.
 func OpenPorts(list []PortAddress, t Transport, options ...grpc.ServerOption) ([]*Port, error) {
 	var ports []*Port
 	for _, a := range list {
@@ -73,8 +74,9 @@ func (p *Port) Protocol() string {
 	return "in plain text"
 }
 
-// ServePorts serves on all ports until ctx ends. Then it calls stopping and waits up to shutdown per
-// port for its streams, before it terminates them. It returns an error if a port fails.
+// ServePorts serves on all ports until ctx ends or a port fails. Then it calls stopping and waits
+// up to shutdown for the streams of each port, before it terminates them. It returns the error of a
+// port that failed, otherwise nil.
 func ServePorts(ctx context.Context, ports []*Port, stopping func(), shutdown time.Duration) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	for _, p := range ports {

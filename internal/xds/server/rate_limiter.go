@@ -17,7 +17,8 @@ type rateLimiter struct {
 	next time.Time // when the next call would be due at an even rate
 }
 
-// newRateLimiter returns a rate limiter, or nil if perSecond is 0, which means no limit.
+// newRateLimiter returns a rate limiter for perSecond calls a second, with bursts of one second. If
+// perSecond is not positive, it returns nil, which means no limit.
 func newRateLimiter(perSecond float64, c clock.Clock) *rateLimiter {
 	if perSecond <= 0 {
 		return nil
@@ -25,8 +26,9 @@ func newRateLimiter(perSecond float64, c clock.Clock) *rateLimiter {
 	return &rateLimiter{clock: c, interval: time.Duration(float64(time.Second) / perSecond)}
 }
 
-// reserve reserves the next call and returns how long the caller must wait for it. If that is
-// longer than limit, ok is false and nothing is reserved. A nil pace never waits.
+// reserve reserves the next call and returns how long the caller must wait before it; zero or less
+// means not at all. If that is longer than limit, ok is false and nothing is reserved. A nil
+// rateLimiter never waits.
 func (p *rateLimiter) reserve(limit time.Duration) (pause time.Duration, ok bool) {
 	if p == nil {
 		return 0, true

@@ -36,8 +36,8 @@ var errRebalanced = status.Error(
 	"connection closed to rebalance proxies between replicas; reconnect",
 )
 
-// Run closes connections as configured by Rebalance, once a second, until the context ends. It
-// returns at once if nothing is configured.
+// Run closes connections as configured by Options.Rebalance, once a second, until the context ends.
+// It returns at once if nothing is configured.
 func (s *Server) Run(ctx context.Context) {
 	if s.rebalance == (Rebalance{}) {
 		return
@@ -53,10 +53,10 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// closeDueConnections closes the connections that are due after another second: expired ones and as
-// many as Share requires, at most closingRate. Only idle connections are closed. owed is the number
-// of connections that Share requires and that were not closed yet. It returns the new value of
-// owed.
+// closeDueConnections retires idle connections, at most closingRate: expired ones, and as many of
+// the oldest as HourlyShare requires after another second. Their streams end with errRebalanced.
+// owed is the number of connections that HourlyShare requires and that were not closed yet; it
+// returns its new value.
 func (s *Server) closeDueConnections(now time.Time, owed float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *Server) openLinks() (n int, idle []*link) {
 	return len(busy), idle
 }
 
-// isExpired reports whether the connection has exceeded its maximum age. The hash of the client's
-// address determines how far its maximum deviates from maxAge.
+// isExpired reports whether the connection is older than maxAge, plus or minus a share that depends
+// on a hash of the client's address. It returns false if maxAge is not positive.
 func (l *link) isExpired(now time.Time, maxAge time.Duration) bool {
 	if maxAge <= 0 {
 		return false

@@ -24,9 +24,9 @@ var errInternal = status.Error(
 	"internal error: the stream panicked; the control plane's log has the details",
 )
 
-// recoverStream must be deferred by the functions of a stream. After a panic it ends the stream
-// with errInternal. It needs no stack while these functions run; there are two of them for each
-// proxy.
+// recoverStream must be deferred by the functions of a stream. After a panic it records the panic
+// and ends the stream with errInternal; otherwise it does nothing. doing names the function in the
+// log. It needs no stack while these functions run, of which each proxy has two.
 func (x *session) recoverStream(doing string) {
 	if v := recover(); v != nil {
 		_ = x.s.recovery.Record(
@@ -43,8 +43,8 @@ func (x *session) recoverStream(doing string) {
 	}
 }
 
-// panicError returns errInternal and records the panic if the stream of p has panicked. Otherwise
-// it returns err.
+// panicError returns errInternal and counts the panic for the proxy's backoff if its stream has
+// panicked. Otherwise it returns err.
 func (x *session) panicError(p *mesh.Proxy, err error) error {
 	if cause := context.Cause(x.ctx); !errors.Is(err, push.ErrInternal) && !errors.Is(cause, errInternal) {
 		return err
@@ -63,8 +63,8 @@ func (x *session) panicKey(p *mesh.Proxy) string {
 	return p.ID + "|" + by
 }
 
-// awaitPanics returns an Unavailable status while a proxy must wait because its streams have
-// panicked. It does not block.
+// awaitPanics returns an Unavailable status with the remaining time if the proxy must wait because
+// its streams have panicked, otherwise nil. It does not block.
 func (x *session) awaitPanics(p *mesh.Proxy) error {
 	if wait := x.s.panics.backoffFor(x.panicKey(p), x.s.clock.Now()); wait > 0 {
 		return status.Error(
@@ -101,8 +101,9 @@ type panicRecord struct {
 	backoff time.Duration
 }
 
-// recordPanic records a panic of key. The second in panicMemory begins a backoff, which each
-// further one doubles up to maxPanicBackoff. New keys are not recorded while maxPanicked are.
+// recordPanic records a panic of the proxy with this key. The second within panicMemory begins a
+// backoff of minPanicBackoff, which each further one doubles up to maxPanicBackoff. A new key is
+// ignored if maxPanicked keys are recorded and none has expired.
 func (b *panicBackoff) recordPanic(key string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,8 +130,8 @@ func (b *panicBackoff) recordPanic(key string, now time.Time) {
 	b.seen[key] = p
 }
 
-// backoffFor returns how long a proxy must wait before its next stream; zero if it may open one
-// now.
+// backoffFor returns how long the proxy with this key must wait before its next stream, zero if it
+// may open one now.
 func (b *panicBackoff) backoffFor(key string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -54,16 +54,17 @@ const (
 	otherFields = 100
 )
 
-// nextRequest reads a request of an open stream.
+// nextRequest waits for a request that is not the stream's first and returns it. It keeps no place
+// of the admission.
 func (x *session) nextRequest() (*incoming, error) {
 	in, leave, err := x.receiveRequest(smallMessage)
 	leave()
 	return in, err
 }
 
-// receiveRequest reads a request. A request longer than free bytes is decoded while it holds a
-// place of the admission, which is kept until leave is called. free is 0 for first requests. leave
-// is never nil.
+// receiveRequest waits for a request and returns it. A request longer than free bytes is decoded
+// while it holds a place of the admission, which is kept until leave is called; free is 0 for first
+// requests. leave is never nil, even with an error.
 func (x *session) receiveRequest(free int) (in *incoming, leave func(), err error) {
 	r := &request{mode: x.mode, session: x, free: free, leave: func() {}}
 	if err := x.st.RecvMsg(r); err != nil {
@@ -91,8 +92,9 @@ type request struct {
 	err     error  // a gRPC status; the request is refused
 }
 
-// decodeData decodes a message that has arrived in full. A refusal with ResourceExhausted is stored
-// in r.err, because gRPC would replace it by codes.Internal.
+// decodeData decodes a message that has arrived in full. A message longer than r.free is bounded by
+// the admission (readBounded). A ResourceExhausted error is stored in r.err and nil returned,
+// because gRPC would replace it by codes.Internal. Other errors are returned.
 func (r *request) decodeData(data mem.BufferSlice) (err error) {
 	if r.size = data.Len(); r.session != nil && r.size > r.free {
 		err = r.readBounded(data)
@@ -105,10 +107,10 @@ func (r *request) decodeData(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// readBounded decodes a message while it holds a place of the admission. Messages that are too long
-// or have too many fields are refused before. The first message of a stream also waits for the
-// rate. A refusal by the admission is stored in r.err, not returned. It is not inlined, so it needs
-// no stack on idle streams.
+// readBounded decodes a message while it holds a place of the admission, which r.leave releases. It
+// returns ResourceExhausted for a message that is too long or has too many fields, before it waits.
+// The first message of a stream also waits for the rate. A refusal by the admission is stored in
+// r.err, not returned. It is not inlined, so it needs no stack on idle streams.
 //
 //go:noinline
 func (r *request) readBounded(data mem.BufferSlice) (err error) {
@@ -137,8 +139,8 @@ func (r *request) readBounded(data mem.BufferSlice) (err error) {
 	return err
 }
 
-// decodeMessage copies and decodes a message. The error is ResourceExhausted for too many names,
-// otherwise it describes the malformed request.
+// decodeMessage copies a message into r.raw and decodes it into r. The error is ResourceExhausted
+// for too many names or elements; otherwise it describes the malformed field.
 func (r *request) decodeMessage(data mem.BufferSlice) error {
 	var text strings.Builder
 	text.Grow(data.Len())
@@ -155,8 +157,9 @@ func (r *request) decodeMessage(data mem.BufferSlice) error {
 	return nil
 }
 
-// decodeFields decodes r.raw into the fields of r for its protocol variant. It refuses too many
-// names before it decodes them.
+// decodeFields decodes r.raw into the fields of r for its protocol variant. It returns
+// ResourceExhausted for too many names, before it decodes them, and an error for malformed
+// encoding.
 func (r *request) decodeFields() error {
 	field, names := r.decodeSotWField, asksSotWNames
 	if r.mode == stream.Delta {
@@ -190,8 +193,8 @@ func (r *request) decodeFields() error {
 	return nil
 }
 
-// checkNames refuses a request with more names than a stream may subscribe to, before the names are
-// decoded. Without a session there is no limit.
+// checkNames returns ResourceExhausted if a list of names is longer than a stream may subscribe to.
+// many has the number of fields by number, before decoding. Without a session there is no limit.
 func (r *request) checkNames(many map[protowire.Number]int) error {
 	if r.session == nil {
 		return nil
@@ -210,8 +213,8 @@ func (r *request) checkNames(many map[protowire.Number]int) error {
 	return nil
 }
 
-// countFields returns the number of fields by field number, up to the first malformed field. Fields
-// of other wire types than bytes are counted as 0.
+// countFields returns the number of string and message fields by field number, up to the first
+// malformed field. Fields of other wire types are counted as number 0.
 func countFields(text string) map[protowire.Number]int {
 	counts, last, n := map[protowire.Number]int{}, protowire.Number(0), 0
 	for m := newMessage(text); !m.atEnd(); {
@@ -229,8 +232,8 @@ func countFields(text string) map[protowire.Number]int {
 	return counts
 }
 
-// decodeDeltaField stores one field of a DeltaDiscoveryRequest, whose value begins at at. Unknown
-// fields are ignored.
+// decodeDeltaField stores one field of a DeltaDiscoveryRequest, whose value begins at offset at of
+// r.raw. Unknown fields are ignored. It returns an error for a malformed or too long value.
 func (r *request) decodeDeltaField(number protowire.Number, value string, at int) error {
 	switch number {
 	case asksDeltaNode:
@@ -252,7 +255,8 @@ func (r *request) decodeDeltaField(number protowire.Number, value string, at int
 	}
 }
 
-// decodeSotWField stores one field of a DiscoveryRequest. Unknown fields are ignored.
+// decodeSotWField stores one field of a DiscoveryRequest. Unknown fields and the offset are
+// ignored. It returns an error for a malformed or too long value.
 func (r *request) decodeSotWField(number protowire.Number, value string, _ int) error {
 	switch number {
 	case asksSotWVersion:
@@ -272,8 +276,9 @@ func (r *request) decodeSotWField(number protowire.Number, value string, _ int) 
 	}
 }
 
-// checkFields refuses a request whose fields exceed the limits, without decoding it. Requests of at
-// most maxFieldBytes are not checked.
+// checkFields returns ResourceExhausted for a request with too many or too long fields, without
+// decoding it. The text of a NACK may be of any length. Requests of at most maxFieldBytes are not
+// checked.
 func (r *request) checkFields(data mem.BufferSlice) error {
 	if data.Len() <= maxFieldBytes {
 		return nil
@@ -285,6 +290,8 @@ func (r *request) checkFields(data mem.BufferSlice) error {
 	return checkFields(data, nameLists*r.session.s.pusher.NameLimits().Names+otherFields, refusal)
 }
 
+// readNode decodes value into r.node. It returns ResourceExhausted for a node that is longer than
+// maxFieldBytes, has too many elements or is nested too deep.
 func (r *request) readNode(value string) error {
 	if len(value) > maxFieldBytes {
 		return status.Errorf(codes.ResourceExhausted,
@@ -298,8 +305,8 @@ func (r *request) readNode(value string) error {
 	return proto.Unmarshal(raw, r.node)
 }
 
-// decodeHeld decodes one entry of initial_resource_versions, which is at text[from:to] of the
-// message, and adds it to r.Held. It refuses invalid UTF-8.
+// decodeHeld decodes one entry of initial_resource_versions, which is r.raw[from:to], and adds it
+// to r.Held. It returns an error for malformed encoding or invalid UTF-8.
 func (r *request) decodeHeld(from, to int) error {
 	var key, version struct{ from, to int }
 	for m := (&message{text: r.raw[:to], at: from}); !m.atEnd(); {
@@ -324,7 +331,9 @@ func (r *request) decodeHeld(from, to int) error {
 	return nil
 }
 
-// decodeErrorDetail decodes error_detail: it sets Rejected, and Message to its text.
+// decodeErrorDetail decodes error_detail: it sets r.Rejected, and r.Message to the message of the
+// status. Code and details are ignored. It returns an error for malformed encoding or invalid
+// UTF-8.
 func (r *request) decodeErrorDetail(value string) error {
 	r.Rejected = true
 	for m := newMessage(value); !m.atEnd(); {
@@ -343,7 +352,8 @@ func (r *request) decodeErrorDetail(value string) error {
 
 var errUTF8 = errors.New("a string is not UTF-8")
 
-// storeText stores value in to, if it is UTF-8. The string may be kept for longer than the message.
+// storeText stores a copy of value in to. It returns errUTF8, and stores nothing, if value is not
+// valid UTF-8.
 func storeText(to *string, value string) error {
 	if !utf8.ValidString(value) {
 		return errUTF8
@@ -355,6 +365,8 @@ func storeText(to *string, value string) error {
 // maxTypeURL bounds a type URL, because streams remember unknown ones.
 const maxTypeURL = 1 << 10
 
+// storeTypeURL stores a copy of value in to. It returns an error if value is longer than maxTypeURL
+// or not valid UTF-8.
 func storeTypeURL(to *string, value string) error {
 	if len(value) > maxTypeURL {
 		return fmt.Errorf("type_url of %d bytes is too long", len(value))
@@ -362,7 +374,8 @@ func storeTypeURL(to *string, value string) error {
 	return storeText(to, value)
 }
 
-// appendName appends a resource name. Callers that keep names must copy them.
+// appendName appends a resource name without copying it, so callers that keep it must copy it. It
+// returns errUTF8 if value is not valid UTF-8.
 func appendName(to *[]string, value string) error {
 	if !utf8.ValidString(value) {
 		return errUTF8
@@ -381,9 +394,9 @@ func newMessage(text string) *message { return &message{text: text} }
 
 func (m *message) atEnd() bool { return m.at == len(m.text) }
 
-// nextField reads the next field, which is a string or message. For a field of another wire type,
-// which no request has, it skips the value and number is 0. It returns an error for malformed
-// encoding.
+// nextField reads the next field, which must be a string or message, and returns its number and
+// value. A field of another wire type, which no request has, is skipped and returned with number 0.
+// It returns an error for malformed encoding.
 func (m *message) nextField() (number protowire.Number, value string, err error) {
 	key, err := m.readVarint()
 	if err != nil {

@@ -109,8 +109,9 @@ type Server struct {
 
 var _ discoveryv3.AggregatedDiscoveryServiceServer = (*Server)(nil)
 
-// New returns a Server. It refuses streams until SetReady. Missing Logger, Metrics, Clock and
-// SendTimeout (30 s) have defaults; without Writers, their number is not limited.
+// New returns a Server that refuses streams until SetReady. Missing Logger, Metrics, Clock and
+// SendTimeout (30 s) have defaults. Without Writers, their number is not limited; without
+// Authenticate, identities are the URIs of verified client certificates.
 func New(o Options) *Server {
 	s := &Server{
 		pusher:            o.Pusher,
@@ -156,8 +157,8 @@ func New(o Options) *Server {
 // be registered on several gRPC servers.
 func (s *Server) Register(g *grpc.Server) { discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s) }
 
-// SetReady sets whether streams are accepted. Before, streams are refused with Unavailable, and the
-// proxy retries.
+// SetReady sets whether new streams are accepted. Otherwise they are refused with Unavailable, and
+// the proxy retries. Open streams are not affected.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
 // Stop ends all streams and refuses new ones, so that grpc.Server.GracefulStop does not wait for
@@ -201,6 +202,8 @@ var (
 	)
 )
 
+// serveStream serves a stream until it ends, and returns its gRPC status. It refuses streams before
+// SetReady, after Stop and on retired connections.
 func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	if !s.ready.Load() {
 		return errNotReady
@@ -214,6 +217,8 @@ func (s *Server) serveStream(st grpc.ServerStream, mode stream.Mode) error {
 	return x.run()
 }
 
+// addSession adds x to the open sessions. It returns errStopping after Stop and errRebalanced on a
+// retired connection, and then adds nothing.
 func (s *Server) addSession(x *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,6 +233,8 @@ func (s *Server) addSession(x *session) error {
 	return nil
 }
 
+// removeSession removes a session. If it was the last of a retired connection, the connection is
+// closed.
 func (s *Server) removeSession(x *session) {
 	s.mu.Lock()
 	delete(s.sessions, x)

@@ -60,8 +60,9 @@ type first struct {
 	err   error
 }
 
-// authenticate sets the identities and the cluster of the stream's client. The error is a gRPC
-// status.
+// authenticate sets the identities and the cluster of the stream's client. Without
+// Options.Authenticate the identities are the URIs of the verified client certificate. The error is
+// a gRPC status.
 func (x *session) authenticate() (err error) {
 	if x.s.authenticate == nil {
 		x.identities = x.link.identities()
@@ -79,8 +80,7 @@ func (x *session) admissionFor() *admission {
 	return x.s.secure
 }
 
-// smallRequest returns the size up to which a request needs no authentication. maxRequest returns
-// the maximum size of a request.
+// smallRequest returns the size in bytes up to which a request needs no authentication.
 func (x *session) smallRequest() int {
 	if x.link.port == nil {
 		return defaultSmallRequest
@@ -88,6 +88,8 @@ func (x *session) smallRequest() int {
 	return x.link.port.limits.SmallRequest
 }
 
+// maxRequest returns the largest size in bytes that a request of this client may have, which is
+// smaller without identities.
 func (x *session) maxRequest() int {
 	if len(x.identities) > 0 {
 		return max(maxRequestBytes, x.smallRequest())
@@ -95,8 +97,8 @@ func (x *session) maxRequest() int {
 	return x.smallRequest()
 }
 
-// addPending adds the stream to the calls that newer ones may displace, until its first request has
-// arrived.
+// addPending adds the stream to the calls that newer ones may displace until its first request has
+// arrived. It does nothing on a connection without a port.
 func (x *session) addPending() {
 	if x.link.port != nil {
 		x.pending = x.link.port.calls.add(x.link.source, func() { x.end(errDisplaced) })
@@ -111,8 +113,9 @@ func (x *session) markArrived() {
 	x.link.markAdmitted()
 }
 
-// run serves the stream and returns its gRPC status. It authenticates the client, waits for the
-// first request, and then serves a debug client, a Handler's client or a proxy.
+// run serves the stream and returns its gRPC status. It authenticates the client and waits for the
+// first request. That determines whether it serves debug requests, hands the stream to a Handler,
+// or registers the workload and serves a proxy.
 func (x *session) run() error {
 	x.addPending()
 	defer x.pending.remove()
@@ -154,9 +157,9 @@ func (x *session) run() error {
 	return x.streamStatus(x.serveProxy(in.proxy, in.Request, opened))
 }
 
-// awaitFirst waits for the first request. It returns DeadlineExceeded if none arrives in time; a
-// request that has arrived may wait longer for its admission. Before the request arrives, the
-// stream has no place of the admission, so silent clients do not block others.
+// awaitFirst waits for the first request that is not health. It returns DeadlineExceeded if none
+// arrives in time; a request that has arrived may wait longer for its admission. Until then the
+// stream holds no place of the admission, so silent clients do not block others.
 func (x *session) awaitFirst() (first, error) {
 	c := make(chan first, 1)
 	go func() {
@@ -185,7 +188,7 @@ func (x *session) awaitFirst() (first, error) {
 	}
 }
 
-// firstRequestLimit returns how long a stream may last without a request.
+// firstRequestLimit returns how long a stream may last before its first request has arrived.
 func (x *session) firstRequestLimit() time.Duration {
 	if x.link.port == nil {
 		return x.s.sendTimeout
@@ -193,9 +196,10 @@ func (x *session) firstRequestLimit() time.Duration {
 	return min(x.s.sendTimeout, x.link.port.limits.FirstRequest)
 }
 
-// readFirst reads requests and returns the first request whose type is not health, with its proxy
-// unless it is for a debug page or a Handler. The last health request before it is kept. It runs in
-// a goroutine of its own, because decoding a node grows the stack.
+// readFirst reads requests until one is not health, and returns it with its proxy, or without for a
+// debug request or a Handler. The result's health is the last health request before it, or nil; its
+// err is set if reading fails or the proxy is refused. It runs in a goroutine of its own, because
+// decoding a node grows the stack.
 func (x *session) readFirst() first {
 	var health *incoming
 	for {
@@ -217,8 +221,8 @@ func (x *session) readFirst() first {
 }
 
 // admitProxy returns the proxy that the node of a request describes, with its identity if TLS
-// proves it, and its access to keys. It refuses an invalid node, a proxy that must wait after
-// panics, and a proxy that Options.Admit rejects. The error is a gRPC status.
+// proves it, and with Keys as Options.Keys decides. It refuses an invalid node, a proxy that must
+// wait after panics, and a proxy that Options.Admit rejects. The error is a gRPC status.
 func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 	proxy, err := x.s.parseNode(in.node)
 	if err != nil {
@@ -241,8 +245,9 @@ func (x *session) admitProxy(in *incoming) (*mesh.Proxy, error) {
 	return proxy, nil
 }
 
-// serveProxy connects a proxy to the Pusher and serves it until the stream ends. A panic ends the
-// stream with errInternal.
+// serveProxy connects a proxy to the Pusher, applies its first request r and serves it until the
+// stream ends. It returns the reason, errInternal after a panic. opened is called after each
+// response was written.
 func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func()) (err error) {
 	defer func() { err = x.panicError(proxy, err) }()
 	defer x.recoverStream("send")
@@ -253,8 +258,8 @@ func (x *session) serveProxy(proxy *mesh.Proxy, r stream.Request, opened func())
 	return x.sendResponses(c, opened)
 }
 
-// receiveRequests reads and processes requests until the stream ends: health reports, debug
-// requests, and all others for c. If reading fails, it ends the session.
+// receiveRequests reads requests until the stream ends. It applies health reports to the workload,
+// answers debug requests, and passes all others to c. If reading fails, it ends the session.
 func (x *session) receiveRequests(c *push.Client) {
 	defer x.recoverStream("take requests in")
 	for {
@@ -273,8 +278,8 @@ func (x *session) receiveRequests(c *push.Client) {
 	}
 }
 
-// sendResponses writes responses until the stream ends, and returns the reason. opened is called
-// after each response was written.
+// sendResponses writes the responses of c until the stream ends, and returns the reason. opened,
+// which releases a place of the admission, is called after each response was written.
 func (x *session) sendResponses(c *push.Client, opened func()) error {
 	for {
 		out, err := c.Next(x.ctx)
@@ -291,7 +296,8 @@ func (x *session) sendResponses(c *push.Client, opened func()) error {
 }
 
 // writeResponse composes and writes a response. It returns its size in bytes and the time that this
-// took, excluding the wait for a writer.
+// took, without the wait for a writer. The error is that of the context, of writing, or
+// DeadlineExceeded.
 func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration, err error) {
 	done, err := x.acquireWriter()
 	if err != nil {
@@ -306,9 +312,9 @@ func (x *session) writeResponse(out *stream.Send) (size int, took time.Duration,
 	return r.size, x.s.clock.Now().Sub(began), nil
 }
 
-// streamStatus returns the gRPC status with which a stream ends. It is nil if the client has closed
-// the stream. Protocol errors are InvalidArgument, exceeded limits ResourceExhausted; a canceled
-// stream has the status of its cause.
+// streamStatus returns the gRPC status with which a stream ends for err, nil if the client has
+// closed the stream. Protocol errors are InvalidArgument, exceeded limits ResourceExhausted; a
+// canceled stream has the status of its cause. Other errors are returned as they are.
 func (x *session) streamStatus(err error) error {
 	var broken push.ProtocolError
 	switch {

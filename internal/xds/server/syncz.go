@@ -16,6 +16,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
+// controlPlane returns the ControlPlane for debug responses, or nil if d is nil.
 func controlPlane(d Debug) *corev3.ControlPlane {
 	if d == nil {
 		return nil
@@ -23,8 +24,9 @@ func controlPlane(d Debug) *corev3.ControlPlane {
 	return &corev3.ControlPlane{Identifier: d.Identifier()}
 }
 
-// newestConnections returns the newest stream of each proxy of a namespace ("": of all). A proxy
-// has two streams during a hot restart, or when a connection was lost unnoticed.
+// newestConnections returns the newest stream of each proxy in a namespace, or of all proxies if
+// namespace is "". A proxy has two streams during a hot restart, or when a connection was lost
+// unnoticed.
 func (s *Server) newestConnections(namespace string) []push.Connection {
 	var list []push.Connection
 	at := map[string]int{}
@@ -42,9 +44,9 @@ func (s *Server) newestConnections(namespace string) []push.Connection {
 	return list
 }
 
-// clientConfigs returns a ClientConfig for each proxy of a namespace, by its newest connection,
-// with the sync status of each type. "" is all namespaces. Resources are named "name.namespace",
-// the form that istioctl prints and accepts.
+// clientConfigs returns a ClientConfig with the sync status of each type for each proxy in a
+// namespace, or for all if namespace is "". It uses a proxy's newest stream. Resources are named
+// "name.namespace", the form that istioctl prints and accepts.
 func (s *Server) clientConfigs(namespace string) ([]named, error) {
 	var list []named
 	for _, c := range s.newestConnections(namespace) {
@@ -75,7 +77,8 @@ func (s *Server) clientConfigs(namespace string) ([]named, error) {
 	return list, nil
 }
 
-// nodeMetadata returns the fields of a proxy that istioctl shows.
+// nodeMetadata returns the cluster, namespace and version of a proxy, as istioctl shows them. Empty
+// values are left out.
 func nodeMetadata(c push.Connection) *structpb.Struct {
 	fields := map[string]*structpb.Value{}
 	for k, v := range map[string]string{
@@ -102,10 +105,10 @@ func syncStatus(w push.Watch) statusv3.ConfigStatus {
 	return statusv3.ConfigStatus_STALE
 }
 
-// configDump returns the configuration that a proxy was sent, by its newest connection. It returns
-// nothing if the proxy is not connected here, because it may be connected to another replica, or is
-// in another namespace; "" is all namespaces. name is "web-1.shop", the node ID, or the ID of the
-// Connection.
+// configDump returns the configuration that a proxy was sent on its newest stream, a resource for
+// each part of Envoy's ConfigDump. name is "web-1.shop", the node ID, or the ID of the Connection.
+// It returns nil without an error if the proxy is not connected here, or is outside namespace (""
+// permits all): it may be connected to another replica.
 func (s *Server) configDump(name, namespace string) ([]named, error) {
 	var found *push.Connection
 	for _, c := range s.Connections() {

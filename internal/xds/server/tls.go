@@ -61,8 +61,9 @@ func (t TLS) Config(log *slog.Logger) (*tls.Config, error) {
 	return base, nil
 }
 
-// certificateSource returns the function that selects the certificates of a handshake:
-// t.Certificate with t.Roots if set, else the files, which it reads now and which must be valid.
+// certificateSource returns the function that selects the certificate and roots of a handshake.
+// They are t.Certificate and t.Roots if Certificate is set, otherwise the files. It reads the files
+// now, and returns an error if they are not valid.
 func (t TLS) certificateSource(log *slog.Logger) (func(*tls.ClientHelloInfo) (pair, error), error) {
 	if t.Certificate != nil {
 		return func(hello *tls.ClientHelloInfo) (p pair, err error) {
@@ -80,8 +81,9 @@ func (t TLS) certificateSource(log *slog.Logger) (func(*tls.ClientHelloInfo) (pa
 	return func(*tls.ClientHelloInfo) (pair, error) { return certificates.currentPair(), nil }, nil
 }
 
-// verifyPeer refuses a verified client certificate that is not an X.509-SVID of an accepted trust
-// domain. Without a certificate, and without TrustDomains for any domain, it accepts.
+// verifyPeer returns an error if the verified client certificate is not an X.509-SVID, or its trust
+// domain is not in TrustDomains. If TrustDomains is nil, any is accepted. It returns nil if no
+// certificate was presented.
 func (t TLS) verifyPeer(_ [][]byte, chains [][]*x509.Certificate) error {
 	if len(chains) == 0 {
 		return nil // no certificate was presented

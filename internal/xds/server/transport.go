@@ -48,9 +48,8 @@ const (
 )
 
 // ServerOptions returns the options with which a gRPC server that serves ADS must be created. They
-// are for one port and one server, because they contain the state of its limits. Keepalive and
-// limits that are not set have defaults. Without TLS, and for anonymous clients, messages are
-// limited to SmallRequest.
+// contain the state of the limits, so each server needs its own. Keepalive and limits that are not
+// positive have defaults. Without TLS, or with Anonymous, messages are limited to SmallRequest.
 func ServerOptions(c Transport) []grpc.ServerOption {
 	if c.KeepaliveInterval <= 0 {
 		c.KeepaliveInterval = 30 * time.Second

@@ -38,16 +38,18 @@ func (u unread) cost() int { return u.bytes + u.overhead }
 // single byte: a buffer and its place in lists.
 const frameOverhead = 128
 
+// newUnreadBudget returns a budget of size bytes for the messages that have arrived and were not
+// decoded yet.
 func newUnreadBudget(size int) *unreadBudget {
 	return &unreadBudget{size: size, wait: 10 * time.Second, poll: 20 * time.Millisecond, holders: map[*link]struct{}{}}
 }
 
 var errUnread = errors.New("too many bytes of incomplete messages on the port")
 
-// charge charges a connection for DATA frames that begin to arrive. While there is no room it
-// blocks, and so does the reading of that connection. It closes the connection with the most unread
-// data, if that is another one. After b.wait, or if its own connection is closed, it returns an
-// error; the caller must then close the connection.
+// charge charges connection l for frames DATA frames of together bytes that begin to arrive. While
+// there is no room it blocks, and so does the reading of that connection. Meanwhile it closes the
+// connections with more unread data than l. After b.wait, or if l is closed, it returns an error;
+// the caller must then close l.
 func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 	for began := (time.Time{}); ; <-time.After(b.poll) { // any credit, of any connection, may free room
 		victim, ok := b.tryCharge(l, bytes, frames)
@@ -68,7 +70,8 @@ func (b *unreadBudget) charge(l *link, bytes, frames int) error {
 }
 
 // tryCharge charges l and returns true if there is room and l was not closed. If there is no room,
-// it returns the connection that must be closed to make room; nil if that is l itself.
+// victim is the connection with the most unread data, to be closed; it is nil if that is l itself
+// or l was closed.
 func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +98,7 @@ func (b *unreadBudget) tryCharge(l *link, bytes, frames int) (victim *link, ok b
 	return victim, false
 }
 
-// credit credits a message that was decoded. When the connection has no unread bytes left, the
+// credit credits bytes of a decoded message. When the connection has no unread bytes left, the
 // overhead of its frames is credited too, because the frames of a message are not known.
 func (b *unreadBudget) credit(l *link, bytes int) {
 	b.mu.Lock()
@@ -116,14 +119,15 @@ func (b *unreadBudget) creditAll(l *link) {
 	b.removeSettled(l)
 }
 
-// removeSettled removes a connection from the accounts. b.mu must be held.
+// removeSettled credits all that a connection was charged and removes it from the holders. b.mu
+// must be held.
 func (b *unreadBudget) removeSettled(l *link) {
 	b.used -= l.unread.cost()
 	l.unread = unread{}
 	delete(b.holders, l)
 }
 
-// inUse returns the bytes that are charged.
+// inUse returns the charged bytes, with the overhead of frames.
 func (b *unreadBudget) inUse() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,7 +41,8 @@ func (x *session) Put(b *[]byte) {
 
 var _ mem.BufferPool = (*session)(nil)
 
-// newEnvelope returns an empty buffer for the last part of a response.
+// newEnvelope returns an empty buffer from the pool, or a new one, for the fields of a response
+// that are not resources.
 func (s *Server) newEnvelope() *[]byte {
 	if b, ok := s.envelopes.Get().(*[]byte); ok {
 		*b = (*b)[:0]
@@ -63,9 +64,9 @@ const (
 // longer has a slow reader, and waiting for it costs nothing.
 const patience = 20 * time.Millisecond
 
-// writeEncoded writes a response. It ends with DeadlineExceeded if the proxy does not read for
-// sendTimeout, or has not read everything after maxSendTime. A live proxy then reconnects;
-// keepalive detects a dead one.
+// writeEncoded writes a response and waits until the proxy has read it. It returns DeadlineExceeded
+// if the proxy reads too slowly during sendTimeout, or has not read everything after maxSendTime. A
+// live proxy then reconnects; keepalive detects a dead one.
 func (x *session) writeEncoded(r *response) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -94,14 +95,16 @@ func (x *session) writeEncoded(r *response) error {
 	}
 }
 
+// timeoutError counts a write timeout and returns it as DeadlineExceeded.
 func (x *session) timeoutError(r *response, limit time.Duration) error {
 	x.s.metrics.WriteTimeout()
 	return status.Errorf(codes.DeadlineExceeded,
 		"a response of %d bytes could not be written: the proxy has not read it within %v", r.size, limit)
 }
 
-// acquireWriter waits until the session may compose and write a response. It returns at once if
-// Options.Writers sets no bound. After success done must be called.
+// acquireWriter waits until the session may compose and write a response. done releases the writer,
+// which is also released after patience. If Options.Writers is not set, it returns at once. The
+// error is the context's, and done is then nil.
 func (x *session) acquireWriter() (done func(), err error) {
 	if x.s.writers == nil {
 		return func() {}, nil
@@ -109,7 +112,8 @@ func (x *session) acquireWriter() (done func(), err error) {
 	return acquireFor(x.ctx, x.s.writers, patience)
 }
 
-// writeMessage encodes and writes a message.
+// writeMessage encodes and writes a message, as writeEncoded does. It returns an Internal status if
+// it cannot be encoded.
 func (x *session) writeMessage(m proto.Message) error {
 	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 0, max(tracked, proto.Size(m))), m)
 	if err != nil {
@@ -119,8 +123,8 @@ func (x *session) writeMessage(m proto.Message) error {
 }
 
 // acquireFor acquires a place of a semaphore, in the order of the calls. leave releases it and may
-// be called more than once. The place is released after limit in any case. The error is the
-// context's.
+// be called more than once; the place is released after limit in any case. The error is ctx's, and
+// leave is then nil.
 func acquireFor(ctx context.Context, places *semaphore.Weighted, limit time.Duration) (leave func(), err error) {
 	if err := places.Acquire(ctx, 1); err != nil {
 		return nil, err

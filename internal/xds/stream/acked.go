@@ -6,21 +6,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// HasAcked reports whether the client has acknowledged this version of r and has not been sent
-// another version since, nor rejected it. It also returns true if the client does not subscribe to
-// r. Unlike AckedType, it does not depend on other pending resources of the type.
+// HasAcked reports whether the client has acknowledged this version of r, and has neither rejected
+// it nor been sent another version since. It also returns true if the client does not subscribe to
+// r. Unlike AckedType, it does not depend on other resources of the type.
 func (m *Machine) HasAcked(r *resource.Resource) bool { return m.DeliveryOf(r) <= Acknowledged }
 
-// HasAckedSubscribed reports whether the client is subscribed to the resource, has acknowledged
-// this version of it and has not been sent another version since. Unlike HasAcked, it returns false
-// if the client does not subscribe to the resource.
+// HasAckedSubscribed reports whether the client subscribes to r, has acknowledged this version of
+// it and has not been sent another version since. Unlike HasAcked, it returns false if the client
+// does not subscribe to r.
 func (m *Machine) HasAckedSubscribed(r *resource.Resource) bool {
 	return m.DeliveryOf(r) == Acknowledged
 }
 
 // AckedAll reports whether the client has requested clusters and listeners, and has acknowledged
 // everything of the newest ResourceSnapshot that it subscribes to. A client that names its
-// listeners need not request clusters.
+// listeners (gRPC) need not have requested clusters. It returns false before the first
+// ResourceSnapshot.
 func (m *Machine) AckedAll() bool {
 	if m.resources == nil || !m.subscribesByName() && (m.clusters() == nil || m.listeners() == nil) {
 		return false

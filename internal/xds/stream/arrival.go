@@ -44,12 +44,14 @@ const (
 	pending = math.MaxUint64
 )
 
-// recordArrival adds an arrival with the clusters in a draft of CDS that are new to the client, and
-// deletes the one that markUnwarmed added. It does nothing for other types. On a first connection
-// none is added, because Envoy does not request listeners before its first clusters are warm. None
-// is added for a client that names its clusters (gRPC) either: it requests them because of its
-// routes and knows which it lacks. If a client has state, or has requested listeners, and did not
-// report its clusters, any cluster may be new.
+// recordArrival adds an arrival with the clusters in a draft of CDS that the client may not have
+// yet, and deletes the arrival of markUnwarmed. If a client has state, or has requested listeners,
+// and did not report its clusters, any cluster may be new.
+//
+// It adds none for other types, or if no cluster is new. It adds none on a first connection,
+// because Envoy requests listeners only when its first clusters are warm. It adds none for a client
+// that names its clusters (gRPC): that requests them because of its routes and knows which it
+// lacks.
 func (m *Machine) recordArrival(s *subscription, d *draft) {
 	if s.role != clusterRole {
 		return
@@ -81,7 +83,7 @@ func (m *Machine) recordArrival(s *subscription, d *draft) {
 }
 
 // newClusters returns the names of clusters in a draft that the client may not have in any version,
-// sorted: new and previously rejected ones, but no clusters that have lingered. It sorts the
+// sorted: new ones and previously rejected ones. Clusters that lingered are not new. It sorts the
 // draft's lists in place.
 func (s *subscription) newClusters(d *draft) []string {
 	slices.Sort(d.fresh)
@@ -95,14 +97,15 @@ func (s *subscription) newClusters(d *draft) []string {
 	return names
 }
 
-// markUnwarmed adds an arrival of all clusters, because the client may lack any. It reconnected
-// with state and has not requested clusters.
+// markUnwarmed adds an arrival of all clusters for a client that reconnected with state and has not
+// requested clusters: it may lack any. recordArrival deletes it.
 func (m *Machine) markUnwarmed() {
 	m.arrivals = append(m.arrivals, arrival{number: pending, all: true, bare: true})
 }
 
-// markEndpointsSent records that endpoints are sent. If no following endpoints are left in
-// s.following, the endpoints of all clusters that were sent so far have been sent.
+// markEndpointsSent records in the arrivals that the EDS response which was just recorded completes
+// their endpoints. It does nothing while s.following has names, because endpoints of sent clusters
+// are still missing.
 func (m *Machine) markEndpointsSent(s *subscription) {
 	if len(s.following) > 0 {
 		return
@@ -164,7 +167,8 @@ func (m *Machine) recordRetried(s *subscription, refused []*resource.Resource) {
 	}
 }
 
-// restrictTo reduces an arrival to the blamed clusters and reports whether any are left.
+// restrictTo removes all clusters but the blamed ones from an arrival, and reports whether any are
+// left.
 func (a *arrival) restrictTo(blamed []*resource.Resource) bool {
 	var names []string
 	for _, r := range blamed {
@@ -179,24 +183,25 @@ func (a *arrival) restrictTo(blamed []*resource.Resource) bool {
 // hasCluster reports whether the arrival contains the cluster, by name or because it contains all.
 func (a *arrival) hasCluster(cluster string) bool { return a.all || containsName(a.names, cluster) }
 
-// isProbablyWarm reports whether a stuck client probably has the clusters. Its ACK of their
-// endpoints is required, and if some wait for no endpoints, grace must also have passed.
+// isProbablyWarm reports whether a stuck client probably has the clusters: it has acknowledged
+// their endpoints and, if some wait for no endpoints, grace has passed.
 func (a *arrival) isProbablyWarm() bool { return a.taken && (!a.bare || a.age >= grace) }
 
-// mayLackClusters reports whether the client may lack clusters of the ResourceSnapshot: some
-// arrival is recorded. It returns false if the ResourceSnapshot has no clustersOf or no clusters.
+// mayLackClusters reports whether any arrival is recorded, so that the client may lack clusters of
+// the ResourceSnapshot. It returns false if the ResourceSnapshot has no clustersOf or serves no
+// clusters.
 func (m *Machine) mayLackClusters() bool {
 	return len(m.arrivals) > 0 && m.resources.clustersOf != nil && len(m.resources.groups[m.types.clusters]) > 0
 }
 
-// mustWait reports whether resource r of the type s refers to a cluster that the client has not
-// shown to have (lacksCluster). It returns false for nil.
+// mustWait reports whether resource r of type s refers to a cluster that the client has not shown
+// to have (lacksCluster). It returns false if r is nil.
 func (m *Machine) mustWait(s *subscription, r *resource.Resource) bool {
 	return r != nil && slices.ContainsFunc(m.resources.referencedClusters(s.at, r), m.lacksCluster)
 }
 
-// lacksCluster reports whether an arrival contains the cluster. If the client is stuck, arrivals
-// that are probably warm are ignored.
+// lacksCluster reports whether an arrival contains the cluster, so that the client may lack it. If
+// the client is stuck, arrivals that are probably warm are ignored.
 func (m *Machine) lacksCluster(cluster string) bool {
 	return slices.ContainsFunc(m.arrivals, func(a arrival) bool {
 		return a.hasCluster(cluster) && (!m.stuck || !a.isProbablyWarm())
@@ -266,8 +271,8 @@ func (m *Machine) ageArrivals() {
 	}
 }
 
-// reportLate emits a Late for each type with frozen resources that waited for clusters of the
-// deleted arrival a and wait for no others. It emits nothing if there are none.
+// reportLate emits a Late for each type with frozen resources that waited only for clusters of the
+// deleted arrival a. It emits nothing for resources that still wait for others.
 func (m *Machine) reportLate(a arrival) {
 	for _, s := range m.subs {
 		if s == nil || !s.refersToClusters() {

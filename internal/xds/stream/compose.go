@@ -21,7 +21,7 @@ type draft struct {
 
 func (d *draft) isEmpty() bool { return len(d.parts) == 0 && len(d.removed) == 0 }
 
-// addPayload adds p to the draft, unless it has no resources.
+// addPayload adds p to the draft. It does nothing if p has no resources.
 func (d *draft) addPayload(p *Payload) {
 	if len(p.resources) > 0 {
 		d.parts = append(d.parts, p)
@@ -76,9 +76,10 @@ func (m *Machine) composeDraft(s *subscription) *draft {
 	return d
 }
 
-// addAll adds all resources that a wildcard covers to the draft, except resources whose current
-// version the client reported as held. Resources that must wait are frozen instead. If the type is
-// removable, reported resources that do not exist are removed.
+// addAll adds all resources that a wildcard covers to the draft, except those whose current version
+// the client reported as held. Resources that must wait are frozen instead. Reported resources that
+// do not exist are added to the removals, if the type is removable. It clears s.everything and
+// s.held.
 func (m *Machine) addAll(s *subscription, d *draft) {
 	if s.base != nil {
 		m.addRemovals(s, d)
@@ -180,7 +181,8 @@ func (m *Machine) recordNewClusters(s *subscription, d *draft) {
 	}
 }
 
-// baseOf returns the set in s.base of the ResourceGroup at an index, or nil if there is none.
+// baseOf returns the set in s.base of the ResourceGroup at an index, or nil if s.base has none at
+// that index.
 func (s *subscription) baseOf(group int) *resource.Set {
 	if group < len(s.base) {
 		return s.base[group]
@@ -188,8 +190,9 @@ func (s *subscription) baseOf(group int) *resource.Set {
 	return nil
 }
 
-// selectChanges returns the resources of p, a Payload of the ResourceGroup, that must be sent to
-// the client now (sendsNow), or p itself if these are all. It freezes resources that must wait.
+// selectChanges returns a Payload of the resources of p, a Payload of the group, that must be sent
+// to the client now (sendsNow), or p itself if these are all. The result may be empty. It freezes
+// resources that must wait.
 func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft) *Payload {
 	var part []*resource.Resource
 	whole := true
@@ -208,10 +211,9 @@ func (s *subscription) selectChanges(group *ResourceGroup, p *Payload, d *draft)
 	return group.payloadOf(part)
 }
 
-// sendsNow reports whether a changed resource is sent to the client now. It returns false for a
-// resource that is not subscribed to or owed (addOwed adds these), and for a resource that must
-// wait, which it freezes. A frozen resource that need not wait is unfrozen, and sent if its version
-// changed.
+// sendsNow reports whether the changed resource r is sent to the client now. It returns false if r
+// is not subscribed to or is in s.owed (addOwed adds these), and if r must wait: then it is frozen.
+// A frozen resource that need not wait is unfrozen, and sent if its version changed.
 func (s *subscription) sendsNow(r *resource.Resource, d *draft) bool {
 	if containsName(s.owed, r.Name) {
 		return false

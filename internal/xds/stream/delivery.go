@@ -29,8 +29,9 @@ func (d Delivery) String() string {
 	return [...]string{"unsubscribed", "acknowledged", "unsent", "unanswered", "rejected"}[d]
 }
 
-// DeliveryOf returns how far this version of r has come. A client that has not requested clusters
-// or listeners yet will subscribe to them, so they are Unsent.
+// DeliveryOf returns how far this version of r has come at the client: Unsubscribed, Unsent,
+// Unanswered, Acknowledged or Rejected. Clusters and listeners that were not requested yet are
+// Unsent, because the client will request them.
 func (m *Machine) DeliveryOf(r *resource.Resource) Delivery {
 	at := m.types.positionOf(r.TypeURL)
 	s := m.subscriptionAt(at)
@@ -88,12 +89,14 @@ func (m *Machine) UnconfirmedTypes(sent map[string]uint64) []string {
 	return list
 }
 
-// serves reports whether the newest ResourceSnapshot has ResourceGroups of the type.
+// serves reports whether the newest ResourceSnapshot has ResourceGroups of the subscription's type.
+// It returns false before the first.
 func (m *Machine) serves(s *subscription) bool {
 	return m.resources != nil && len(m.resources.groups[s.at]) > 0
 }
 
-// Message returns the error of the client's last NACK of a type, or "" if an ACK followed it.
+// Message returns the error message of the client's last NACK of a type. It returns "" if there was
+// none, an ACK followed it, or the type was not requested.
 func (m *Machine) Message(typeURL string) string {
 	if s := m.subscriptionAt(m.types.positionOf(typeURL)); s != nil {
 		return s.message

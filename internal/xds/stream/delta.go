@@ -60,8 +60,8 @@ func (s *subscription) subscribeNames(names []string, first bool) {
 }
 
 // unsubscribeNames removes names from the subscription; "*" removes the wildcard. Removed names
-// that a wildcard still covers are added to s.owed, because the client cannot know whether the
-// resource exists: it must be answered with the resource or its removal.
+// that a wildcard still covers are added to s.owed, because the client forgets them: it must be
+// sent the resource again, or its removal.
 func (m *Machine) unsubscribeNames(s *subscription, names []string) {
 	if len(names) == 0 {
 		return

@@ -27,7 +27,8 @@ const (
 	maxFlights = 16
 )
 
-// addFlight records a response as unanswered. Of more than maxFlights it forgets the oldest.
+// addFlight records a response as unanswered. If maxFlights are recorded already, it forgets the
+// oldest.
 func (s *subscription) addFlight(f flight) {
 	if len(s.flights) == maxFlights {
 		s.flights = slices.Delete(s.flights, 0, 1)
@@ -35,7 +36,7 @@ func (s *subscription) addFlight(f flight) {
 	s.flights = append(s.flights, f)
 }
 
-// removeFlight removes a flight from the list and returns it. An empty list is released.
+// removeFlight removes the flight at index i from s.flights and returns it.
 func (s *subscription) removeFlight(i int) flight {
 	f := s.flights[i]
 	if s.flights = slices.Delete(s.flights, i, i+1); len(s.flights) == 0 {
@@ -50,8 +51,8 @@ func (s *subscription) awaitsAnswer() bool {
 	return slices.ContainsFunc(s.flights, func(f flight) bool { return f.age < patience })
 }
 
-// ackedRound returns the newest round up to which the client has acknowledged everything. Responses
-// that are unanswered for patience are assumed to be acknowledged.
+// ackedRound returns the newest round up to which the client has acknowledged everything of the
+// type. Responses that have been unanswered for patience are assumed to be acknowledged.
 func (s *subscription) ackedRound() uint64 {
 	for _, f := range s.flights {
 		if f.age < patience {
@@ -61,8 +62,8 @@ func (s *subscription) ackedRound() uint64 {
 	return s.reached
 }
 
-// processDeltaAnswer processes the ACK or NACK of one response. It emits Stale for an ACK of an
-// unknown response. A NACK of an unknown response is still recorded.
+// processDeltaAnswer records the ACK or NACK of one response and removes it from s.flights. For an
+// unknown nonce, a NACK is still recorded, and an ACK emits Stale.
 func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.hasNonce(r.Nonce) })
 	if i < 0 {
@@ -81,8 +82,8 @@ func (m *Machine) processDeltaAnswer(s *subscription, r Request) {
 	m.recordAck(s, f)
 }
 
-// processSotWAnswer processes the ACK or NACK of the newest response, which also answers all
-// earlier responses. A repeated ACK is ignored.
+// processSotWAnswer records the ACK or NACK of the newest response, which also answers all earlier
+// responses, and clears s.flights. A repeated ACK changes nothing.
 func (m *Machine) processSotWAnswer(s *subscription, r Request) {
 	flights := s.flights
 	s.flights = nil
@@ -97,8 +98,8 @@ func (m *Machine) processSotWAnswer(s *subscription, r Request) {
 	} // else a repeated ACK: Envoy requests endpoints while clusters warm; these follow anyway
 }
 
-// processLateAnswer processes an answer to a response that is not the newest. A NACK of a stored
-// response is recorded, because it is not repeated. Anything else emits Stale.
+// processLateAnswer processes a SotW answer to a response that is not the newest. A NACK of a
+// stored response is recorded, because it is not repeated. Anything else only emits Stale.
 func (m *Machine) processLateAnswer(s *subscription, r Request) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.hasNonce(r.Nonce) })
 	if i < 0 || !r.Rejected {
@@ -197,10 +198,10 @@ func (s *subscription) addSuspects(flights []flight) {
 	}
 }
 
-// retrySuspect returns a response with only the next resource of s.suspects, and removes that from
-// the list. An ACK or NACK then concerns only this resource, and valid resources are accepted. It
-// drops suspects that changed, are no longer rejected, or that the client no longer subscribes to.
-// It returns nil if there is no suspect or an answer is awaited.
+// retrySuspect takes the next resource from s.suspects and returns a response with only that
+// resource, so that its ACK or NACK concerns no other. It drops suspects that changed, are no
+// longer rejected or no longer subscribed to. It returns nil if no suspect is left or an answer is
+// awaited.
 func (m *Machine) retrySuspect(s *subscription) *draft {
 	for len(s.suspects) > 0 && !s.awaitsAnswer() {
 		r := s.suspects[0]
@@ -268,8 +269,8 @@ func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '|'
 }
 
-// continuesName reports whether the text after a name continues that name. A full stop does so only
-// before another character of a name.
+// continuesName reports whether rest, the text after a name, continues that name. It does if it
+// begins with a character of a name, or with a full stop before such a character.
 func continuesName(rest string) bool {
 	if rest == "" {
 		return false

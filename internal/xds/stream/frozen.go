@@ -15,7 +15,8 @@ import (
 // client lacks it, the entry has just the name and perhaps a version.
 type frozen map[string]*resource.Resource
 
-// isNameOnly reports whether only the name, and perhaps the version, of a resource is known.
+// isNameOnly reports whether r has no contents: only the name of a resource, and perhaps its
+// version, is known.
 func isNameOnly(r *resource.Resource) bool { return r.TypeURL == "" }
 
 // freezeResource holds back changes of the resource r, where r is the version that the client has.
@@ -38,7 +39,7 @@ func (s *subscription) unfreezeNames(names []string) {
 }
 
 // previousVersion returns the resource in the version that the client was last updated to: the
-// frozen one, or else that in s.base. It returns nil if there is none.
+// frozen one, or else that in s.base. It returns nil if neither has the name.
 func (s *subscription) previousVersion(name string) *resource.Resource {
 	if r := s.frozen[name]; r != nil {
 		return r
@@ -51,9 +52,9 @@ func (s *subscription) previousVersion(name string) *resource.Resource {
 	return nil
 }
 
-// clientVersion returns the client's version of a resource that is about to be frozen. For types
-// that refer to clusters, a resource that was never sent has only a name and the held version, if
-// any. For other types it returns nil, because there is no version to keep.
+// clientVersion returns the client's version of a resource that is about to be frozen. If none was
+// sent, it returns a resource with only the name and the version that the client reported, if any.
+// For types that do not refer to clusters it then returns nil, because there is no version to keep.
 func (s *subscription) clientVersion(name string) *resource.Resource {
 	if r := s.previousVersion(name); r != nil || !s.refersToClusters() {
 		return r
@@ -93,7 +94,8 @@ func (m *Machine) heldBackFilter(s *subscription) func(name string, is *resource
 	}
 }
 
-// lingeringEndpoints returns the EDS names of the lingering clusters, sorted.
+// lingeringEndpoints returns the names of the ClusterLoadAssignments of the lingering clusters,
+// sorted, nil if none linger.
 func (m *Machine) lingeringEndpoints() []string {
 	c := m.clusters()
 	if c == nil || len(c.gone) == 0 {
@@ -106,8 +108,8 @@ func (m *Machine) lingeringEndpoints() []string {
 	return sortedNames(names)
 }
 
-// endpointsOf returns the EDS name of a lingering cluster. If the cluster is nil, because only the
-// client knows it, its own name is assumed.
+// endpointsOf returns the name of the ClusterLoadAssignment of a lingering cluster. If the cluster
+// is nil, because only the client knows it, it returns the cluster's own name.
 func (m *Machine) endpointsOf(name string, cluster *resource.Resource) string {
 	if cluster == nil {
 		return name

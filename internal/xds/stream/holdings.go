@@ -33,10 +33,11 @@ type Holdings struct {
 // is greater than nameTo.
 type heldEntry struct{ nameFrom, nameTo, versionFrom, versionTo uint32 }
 
+// isDeleted reports whether the entry was removed by removeNames.
 func (e heldEntry) isDeleted() bool { return e.nameFrom > e.nameTo }
 
-// NewHoldings returns empty Holdings over a text, with capacity for room resources. The text is
-// retained.
+// NewHoldings returns empty Holdings over a text, in which Add finds names and versions, with
+// capacity for room resources. The text is retained.
 func NewHoldings(text string, room int) *Holdings {
 	return &Holdings{text: text, list: make([]heldEntry, 0, room)}
 }
@@ -69,7 +70,7 @@ func (h *Holdings) Add(nameFrom, nameTo, versionFrom, versionTo int) {
 	h.sum += resource.Hash(h.text[nameFrom:nameTo], h.text[versionFrom:versionTo])
 }
 
-// Len returns the number of resources.
+// Len returns the number of held resources, 0 if h is nil.
 func (h *Holdings) Len() int {
 	if h == nil {
 		return 0
@@ -77,7 +78,7 @@ func (h *Holdings) Len() int {
 	return h.left + len(h.more)
 }
 
-// All returns the names and versions, in no particular order.
+// All returns an iterator over names and versions, in no particular order. It is empty if h is nil.
 func (h *Holdings) All() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if h == nil {
@@ -96,8 +97,8 @@ func (h *Holdings) All() iter.Seq2[string, string] {
 	}
 }
 
-// equalSets reports whether the resources are exactly those in the sets, by comparing counts and
-// checksums. It returns false if h is nil or contains entries that were added by with.
+// equalSets reports whether h holds exactly the resources and versions of the sets, by comparing
+// counts and checksums. It returns false if h is nil or contains entries that withVersion added.
 func (h *Holdings) equalSets(sets []*resource.Set) bool {
 	if h == nil || len(h.more) > 0 {
 		return false
@@ -109,7 +110,8 @@ func (h *Holdings) equalSets(sets []*resource.Set) bool {
 	return h.left == count && h.sum == sum
 }
 
-// versionOf returns the version of a resource. holds is false if it is not in h.
+// versionOf returns the version in which the client holds a resource. holds is false if h does not
+// have it or is nil.
 func (h *Holdings) versionOf(name string) (version string, holds bool) {
 	if h == nil {
 		return "", false
@@ -123,7 +125,8 @@ func (h *Holdings) versionOf(name string) (version string, holds bool) {
 	return "", false
 }
 
-// isReported reports whether h contains a resource that the client reported itself. h is not nil.
+// isReported reports whether h contains a resource that the client reported itself, not one added
+// by withVersion. h must not be nil.
 func (h *Holdings) isReported(name string) bool { return h.indexOf(name) >= 0 }
 
 // removeNames removes resources by name. Names that are not in h are ignored. h may be nil.
@@ -157,8 +160,8 @@ func (h *Holdings) withVersion(name, version string) *Holdings {
 func (h *Holdings) name(e heldEntry) string    { return h.text[e.nameFrom:e.nameTo] }
 func (h *Holdings) version(e heldEntry) string { return h.text[e.versionFrom:e.versionTo] }
 
-// indexOf returns the index of a name in list, or -1 if it is not there or deleted. The first call
-// builds the hash index.
+// indexOf returns the index in h.list of a resource's name, or -1 if it is not there or was
+// removed. The first call builds the hash index.
 func (h *Holdings) indexOf(name string) int {
 	if h.left == 0 {
 		return -1

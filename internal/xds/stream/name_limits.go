@@ -15,8 +15,9 @@ type NameLimits struct {
 	Names, Bytes int
 }
 
-// exceeded returns an error message for the limit that the names of a subscription exceed, or "".
-// before is the list that was checked last; if s.names is still that list, it is not checked again.
+// exceeded returns an error message if the names of a subscription exceed a limit, and ""
+// otherwise. before is the list of names before the request; if s.names is still the same list, it
+// is not checked again. Limits that are not positive do not apply.
 func (l NameLimits) exceeded(s *subscription, before []string) string {
 	switch n := len(s.names); {
 	case n == 0, n == len(before) && &s.names[0] == &before[0]:

@@ -4,9 +4,8 @@ import "slices"
 
 // Lists of names are sorted and without duplicates. They are immutable, because they are shared.
 
-// sortedNames returns the names that a client sent as a list of names. The input may be in any
-// order, with duplicates and empty names. An input that is already such a list is returned as is;
-// any other input is sorted in place.
+// sortedNames returns names sorted, without duplicates and empty names, as all functions of this
+// file expect. A list that already is so is returned as it is; any other is sorted in place.
 func sortedNames(names []string) []string {
 	if isSorted(names) {
 		return names
@@ -31,14 +30,14 @@ func isSorted(names []string) bool {
 	return true
 }
 
-// containsName reports whether the list contains the name.
+// containsName reports whether a sorted list contains the name.
 func containsName(list []string, name string) bool {
 	_, found := slices.BinarySearch(list, name)
 	return found
 }
 
-// subtractNames returns the names of a that are not in b. It returns a itself if b removes none,
-// and nil if b removes all.
+// subtractNames returns the names of the sorted list a that are not in the sorted list b. It
+// returns a itself if b removes none, and nil if b removes all.
 func subtractNames(a, b []string) []string {
 	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
 		return nil
@@ -63,7 +62,7 @@ func subtractNames(a, b []string) []string {
 	return append(out, a[begin:]...)
 }
 
-// intersectNames returns the names that are in both lists, or nil if there are none.
+// intersectNames returns the names that are in both sorted lists, or nil if there are none.
 func intersectNames(a, b []string) []string {
 	if len(b) == 0 {
 		return nil
@@ -71,8 +70,8 @@ func intersectNames(a, b []string) []string {
 	return subtractNames(a, subtractNames(a, b))
 }
 
-// mergeNames returns the names of both lists. It returns one of the lists itself if that list
-// contains all names.
+// mergeNames returns the names that are in either sorted list, sorted. It returns one of the lists
+// itself if that contains all names.
 func mergeNames(a, b []string) []string {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -93,7 +92,7 @@ func mergeNames(a, b []string) []string {
 	return append(out, a...)
 }
 
-// countBefore returns the number of names in the list that sort before n. It searches
+// countBefore returns the number of names in the sorted list that sort before n. It searches
 // exponentially, so a small result is found quickly.
 func countBefore(list []string, n string) int {
 	if len(list) == 0 || list[0] >= n {

@@ -2,10 +2,10 @@ package stream
 
 import "github.com/meshpilot/meshpilot/internal/model/resource"
 
-// addOwed adds the resources in s.owed to the draft. Names that the ResourceSnapshot has not looked
-// up yet stay in s.owed. Names that do not exist are added to the draft's removals if the type is
-// removable, and are otherwise not answered. Names that must not change now are answered with the
-// client's previous version, if it is known.
+// addOwed adds the resources in s.owed to the draft and removes them from s.owed. Names that the
+// ResourceSnapshot has not looked up yet stay there. Names that do not exist are added to the
+// draft's removals if the type is removable, and are otherwise not answered. Names that must not
+// change now are answered with the client's previous version, if it is known.
 func (m *Machine) addOwed(s *subscription, d *draft) {
 	if len(s.owed) == 0 {
 		return
@@ -118,8 +118,8 @@ func (m *Machine) unchangedOwed(s *subscription, owed []string, d *draft) []stri
 	return subtractNames(owed, settled)
 }
 
-// oweUnlessEqual adds the resource with r's name to s.owed, and records r's version in s.held. So
-// it is not sent if its newest version, when that has been looked up, is r's.
+// oweUnlessEqual adds the resource with r's name to s.owed, and records in s.held that the client
+// has r's version. So it is sent, once it was looked up, only if its newest version differs.
 func (s *subscription) oweUnlessEqual(r *resource.Resource) {
 	s.held = s.held.withVersion(r.Name, r.Version)
 	s.oweNames([]string{r.Name})

@@ -46,16 +46,16 @@ func NewPayload(list []*resource.Resource) *Payload { return &Payload{resources:
 // Resources returns the resources. The list must not be changed.
 func (p *Payload) Resources() []*resource.Resource { return p.resources }
 
-// Form returns the encoded resources for a mode. The first call runs encode and caches the result
-// for all others. Every caller must therefore pass an equivalent function.
+// Form returns the result of encode for the resources and a mode. The first call runs encode; all
+// others get the cached result, so every caller must pass an equivalent function.
 func (p *Payload) Form(m Mode, encode func([]*resource.Resource) any) any {
 	f := &p.forms[m]
 	f.once.Do(func() { f.value = encode(p.resources) })
 	return f.value
 }
 
-// endpointNames returns the names of the endpoints that the clusters of the Payload wait for,
-// sorted. The result of the first call is cached.
+// endpointNames returns the names of the ClusterLoadAssignments that the clusters of the Payload
+// wait for, sorted. The result of the first call is cached.
 func (p *Payload) endpointNames(endpointsOf func(*resource.Resource) string) []string {
 	f := &p.endpoints
 	f.once.Do(func() {
@@ -71,7 +71,8 @@ func (p *Payload) endpointNames(endpointsOf func(*resource.Resource) string) []s
 	return names
 }
 
-// findResource returns the first resource of that name in the Payloads, or nil if there is none.
+// findResource returns the resource of that name in the first Payload that has it, or nil if none
+// has it.
 func findResource(parts []*Payload, name string) *resource.Resource {
 	for _, p := range parts {
 		if i := countPreceding(p.resources, name); i < len(p.resources) && p.resources[i].Name == name {

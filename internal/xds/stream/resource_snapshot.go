@@ -47,7 +47,9 @@ func NewResourceSnapshot(
 	return BuildResourceSnapshot(Contents{Groups: groups, EndpointsOf: endpointsOf})
 }
 
-// BuildResourceSnapshot returns a ResourceSnapshot with the given contents.
+// BuildResourceSnapshot returns a ResourceSnapshot with the given contents. Without Types it has
+// Envoy's; without EndpointsOf no cluster waits for endpoints. Groups of types that are not in
+// Types are ignored.
 func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 	if c.Types == nil {
 		c.Types = envoyTypes
@@ -70,7 +72,8 @@ func BuildResourceSnapshot(c Contents) *ResourceSnapshot {
 	return w
 }
 
-// setGroups sets the ResourceGroups of a type, and its sets and version from them.
+// setGroups sets the ResourceGroups of the type at an index, and derives its sets and version from
+// them. It changes w.
 func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
 	versions := make([]string, len(list))
 	w.groups[at], w.sets[at] = list, make([]*resource.Set, len(list))
@@ -80,8 +83,8 @@ func (w *ResourceSnapshot) setGroups(at int, list []*ResourceGroup) {
 	w.versions[at] = strings.Join(versions, ".")
 }
 
-// With returns a copy of w with other ResourceGroups of one type. It returns w itself if the type
-// is not in its table.
+// With returns a copy of w in which one type has the ResourceGroups in list. It returns w itself if
+// the type is not in its table.
 func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *ResourceSnapshot {
 	at := w.types.positionOf(typeURL)
 	if at < 0 {
@@ -93,8 +96,8 @@ func (w *ResourceSnapshot) With(typeURL string, list []*ResourceGroup) *Resource
 	return &next
 }
 
-// Groups returns the ResourceGroups of a type, or nil if w is nil or the type is not in its
-// table. The list must not be changed.
+// Groups returns the ResourceGroups of a type, or nil if it has none, w is nil, or the type is not
+// in w's table. The list must not be changed.
 func (w *ResourceSnapshot) Groups(typeURL string) []*ResourceGroup {
 	if w == nil {
 		return nil
@@ -105,7 +108,7 @@ func (w *ResourceSnapshot) Groups(typeURL string) []*ResourceGroup {
 	return nil
 }
 
-// findResource returns the resource of that name, or nil if w has none.
+// findResource returns the resource of that name of the type at an index, or nil if w has none.
 func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource {
 	for _, s := range w.groups[at] {
 		if r := s.set.Get(name); r != nil {
@@ -115,7 +118,7 @@ func (w *ResourceSnapshot) findResource(at int, name string) *resource.Resource 
 	return nil
 }
 
-// forEachNamed calls f for each name of a sorted list, with its resource or nil if w has none. at
+// forEachNamed calls f for each name of a sorted list, with its resource, or nil if w has none. at
 // is the index of the type.
 func (w *ResourceSnapshot) forEachNamed(at int, names []string, f func(name string, r *resource.Resource)) {
 	if len(w.groups[at]) != 1 {
@@ -170,8 +173,8 @@ func (w *ResourceSnapshot) isKnown(at int, name string) bool {
 	return true
 }
 
-// lookedUpNames returns the names of a type that were looked up, sorted. It returns nil unless the
-// type has exactly one ResourceGroup.
+// lookedUpNames returns the names that were looked up for the type at an index, sorted. It returns
+// nil if w is nil, the type is complete, or it has not exactly one ResourceGroup.
 func (w *ResourceSnapshot) lookedUpNames(at int) []string {
 	if w == nil || len(w.groups[at]) != 1 {
 		return nil
@@ -179,8 +182,9 @@ func (w *ResourceSnapshot) lookedUpNames(at int) []string {
 	return w.groups[at][0].lookedUp
 }
 
-// referencedClusters returns the clusters that a resource refers to, sorted. It returns nil if r is
-// not a resource of w. clustersOf must not be nil.
+// referencedClusters returns the names of the clusters that a resource refers to, sorted. It
+// returns nil if r is not, by pointer, a resource of the type at index at. clustersOf must not be
+// nil.
 func (w *ResourceSnapshot) referencedClusters(at int, r *resource.Resource) []string {
 	for _, s := range w.groups[at] {
 		if s.set.Get(r.Name) == r {

@@ -62,10 +62,10 @@ func (m *Machine) requestSotW(s *subscription, r Request, first bool) {
 	s.everything = s.everything || widened
 }
 
-// stateOfTheWorld converts a draft of changes into a SotW response. A response of a wildcard type
-// contains all subscribed resources; it is sent even without changes if due is set. A response of
-// another type contains only the changes ("Grouping Resources into Responses") and cannot express
-// removals. It returns nil if there is nothing to send.
+// stateOfTheWorld converts a draft of changes into a SotW response, or returns nil if there is
+// nothing to send. A response of a wildcard type contains all subscribed resources; it is sent even
+// without changes if due is set. A response of another type contains only the changes, and cannot
+// express removals.
 func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	if !s.Wildcard {
 		if d.removed = nil; len(d.parts) == 0 {
@@ -91,8 +91,9 @@ func (m *Machine) stateOfTheWorld(s *subscription, d *draft, due bool) *draft {
 	return full
 }
 
-// clientVersions returns p with each held-back resource replaced by the version that the client
-// has. Held-back resources that the client lacks or whose contents are unknown are left out.
+// clientVersions returns p with each frozen resource replaced by the version that the client has,
+// or p itself if none is frozen. Frozen resources that the client lacks, or whose contents are
+// unknown, are left out.
 func (s *subscription) clientVersions(p *Payload) *Payload {
 	if !slices.ContainsFunc(p.resources, func(r *resource.Resource) bool { return s.frozen[r.Name] != nil }) {
 		return p

@@ -59,8 +59,8 @@ func (m *Machine) State() []TypeState {
 	return list
 }
 
-// Names returns the names of a type that the client subscribes to, sorted. The list is shared and
-// must not be changed.
+// Names returns the names of a type that the client subscribes to, sorted, or nil if it did not
+// request the type. The list is shared and must not be changed.
 func (m *Machine) Names(typeURL string) []string {
 	if s := m.subscriptionAt(m.types.positionOf(typeURL)); s != nil {
 		return s.names

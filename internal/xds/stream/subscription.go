@@ -109,9 +109,8 @@ func (s *subscription) oweFollowing(names []string) {
 	s.oweNames(names)
 }
 
-// oweTrusted adds the endpoints in s.trusted, which were not sent because the client reported them
-// as held, to s.owed, and clears s.trusted. All names in s.owed are then sent even in the version
-// that the client reported.
+// oweTrusted makes the next response contain the endpoints that were not sent because the client
+// reported to hold them (s.trusted), in whatever version. It clears s.trusted.
 func (s *subscription) oweTrusted() {
 	s.oweNames(s.trusted)
 	s.trusted, s.resend = nil, s.owed
@@ -145,8 +144,8 @@ func (s *subscription) dropNames(names []string) {
 // changes: the client has requested resources, or endpoints must follow their clusters.
 func (s *subscription) hasRequest() bool { return s.due || s.everything || len(s.owed) > 0 }
 
-// maySend reports whether a response of the type may be sent now: a request is unanswered
-// (hasRequest), no answer from the client is awaited (awaitsAnswer), or the type is unpaced.
+// maySend reports whether a response of the type may be sent now: the client has requested
+// something that was not sent, no answer is awaited, or the type is unpaced.
 func (s *subscription) maySend() bool { return s.isUnpaced() || s.hasRequest() || !s.awaitsAnswer() }
 
 // isBehind reports whether the client lacks resources of the ResourceSnapshot that it was last
@@ -155,8 +154,7 @@ func (s *subscription) isBehind() bool {
 	return len(s.owed) > 0 || s.refersToClusters() && len(s.frozen) > 0
 }
 
-// upToDate reports whether the client was updated to the given round and composeDraft would find
-// nothing to send.
+// upToDate reports whether the client was updated to the given round, and there is nothing to send.
 func (s *subscription) upToDate(round uint64) bool {
 	return s.reached == round && !s.hasRequest() && !s.isBehind()
 }
@@ -172,8 +170,7 @@ func (s *subscription) unknownNames(w *ResourceSnapshot) []string {
 	return list
 }
 
-// releaseEmpty releases the memory of the subscription's empty maps: frozen, refused, gone and
-// held.
+// releaseEmpty sets empty maps and Holdings of the subscription to nil, to release their memory.
 func (s *subscription) releaseEmpty() {
 	if len(s.frozen) == 0 {
 		s.frozen = nil
@@ -192,8 +189,9 @@ func (s *subscription) releaseEmpty() {
 // many is the number of names from which m.intern is called before the names are sorted.
 const many = 64
 
-// internNames returns the list of names that a client sent, shared if that saves sorting it. The
-// caller must retain the second result as long as the list is in use.
+// internNames returns the names sorted and without duplicates, shared with other streams if there
+// are many. The caller must keep the second result, which may be nil, reachable while the list is
+// in use.
 func (m *Machine) internNames(names []string) ([]string, any) {
 	if len(names) < many {
 		return sortedNames(names), nil
@@ -201,9 +199,9 @@ func (m *Machine) internNames(names []string) ([]string, any) {
 	return m.intern(names)
 }
 
-// setNames sets the names that s subscribes to. Equal lists of many streams are stored once. shared
-// keeps such a list reachable. If shared is nil, setNames uses the ResourceSnapshot's list of
-// looked-up names if it is equal, and otherwise interns names.
+// setNames sets the names that s subscribes to, so that equal lists of many streams are stored
+// once. shared keeps a list of internNames reachable. If shared is nil, it uses the
+// ResourceSnapshot's list of looked-up names if that is equal, and otherwise interns names.
 func (m *Machine) setNames(s *subscription, names []string, shared any) {
 	s.names, s.shared = names, shared
 	if shared == nil && !s.adoptSharedNames(m.resources.lookedUpNames(s.at)) {
@@ -211,8 +209,8 @@ func (m *Machine) setNames(s *subscription, names []string, shared any) {
 	}
 }
 
-// adoptSharedNames replaces s.names by asked, the ResourceSnapshot's own list, and reports whether
-// it did. It does nothing if s.names is already shared, empty or different from asked.
+// adoptSharedNames replaces s.names by asked, an equal list of the ResourceSnapshot, and reports
+// whether it did. It does nothing if s.names is shared already, empty or different from asked.
 func (s *subscription) adoptSharedNames(asked []string) bool {
 	if s.shared != nil || len(s.names) == 0 || !equalNames(asked, s.names) {
 		return false

@@ -93,11 +93,11 @@ var envoyTypes = NewTypes(
 // isInbound reports whether a cluster routes to the proxy's own workload.
 func isInbound(cluster string) bool { return strings.HasPrefix(cluster, "inbound|") }
 
-// Serves reports whether the type is served to proxies and their agents.
+// Serves reports whether the type is one of the types that are served to proxies and their agents.
 func Serves(typeURL string) bool { return envoyTypes.Serves(typeURL) }
 
 // IsWildcard reports whether a type that is served to proxies and their agents is a wildcard type
-// (see Types.Wildcard).
+// (see Types.IsWildcard).
 func IsWildcard(typeURL string) bool { return envoyTypes.IsWildcard(typeURL) }
 
 // URLs returns the type URLs in push order.
