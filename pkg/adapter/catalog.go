@@ -36,7 +36,7 @@ type catalog struct {
 	synced    bool
 	changed   chan struct{} // closed at the next change
 
-	requests, rejects prometheus.Counter
+	requests, rejects, saveFailures prometheus.Counter
 }
 
 func newCatalog(platform string, log *slog.Logger) *catalog {
@@ -47,6 +47,9 @@ func newCatalog(platform string, log *slog.Logger) *catalog {
 		}),
 		rejects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "adapter_xds_rejects_total", Help: "Responses that control planes rejected.",
+		}),
+		saveFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "adapter_state_save_failures_total", Help: "How often the state file could not be written.",
 		}),
 	}
 }
@@ -127,7 +130,7 @@ func newResource(platform string, s Service) (*resource, []FieldError) {
 // has reported everything.
 func newMetricsHandler(platform string, f *Follower, c *catalog) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c.requests, c.rejects)
+	registry.MustRegister(c.requests, c.rejects, c.saveFailures)
 	for _, g := range []struct {
 		name, help string
 		value      func(Status) float64

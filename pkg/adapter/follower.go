@@ -19,12 +19,9 @@ type FollowOptions struct {
 	// with each failure in a row up to MaxBackoff (default 30 s). Each pause has a random length
 	// between half and all of that.
 	Backoff, MaxBackoff time.Duration
-	// HoldShare is the share of all instances that may be missing after Watch was called again, up to
-	// which they are removed at once (default 0.1). If more are missing, they are held.
-	HoldShare float64
-	// HoldTime is how long held instances stay at least while the platform answers (default 10
-	// minutes). After it they are removed, if the platform then lists at least as many instances as
-	// are held.
+	// HoldTime is how long held instances stay at least while the platform answers. After it they are
+	// removed, if the platform then lists at least as many instances as are held. If 0, which is the
+	// default, they stay until they are registered again.
 	HoldTime time.Duration
 	// MaxServices limits the number of services (default 100,000). More are refused with a problem.
 	MaxServices int
@@ -34,6 +31,8 @@ type FollowOptions struct {
 	Clock   Clock          // default: the system clock
 	Random  func() float64 // in [0,1); default: math/rand
 	Logger  *slog.Logger   // if nil, nothing is logged
+
+	restored *savedState // the state of an earlier process; nil without one
 }
 
 // Clock provides the time and timers.
@@ -80,7 +79,7 @@ type Status struct {
 }
 
 // Follower runs a Platform and keeps its last known state. It retries with backoff, holds the state
-// on errors, and guards against the removal of many instances by a server that lost its data.
+// on errors, and guards against the removal of instances by a server that lost its data.
 type Follower struct {
 	platform Platform
 	o        FollowOptions
@@ -92,6 +91,7 @@ type Follower struct {
 	// session is the running call of Watch; its Sink is ignored if the number differs.
 	session    int
 	holdTimers chan struct{} // receives when instances are held
+	unsaved    chan struct{} // receives when save returns another state than before
 }
 
 // NewFollower returns a Follower. apply is called with each change, one call at a time. It may block,
@@ -99,8 +99,6 @@ type Follower struct {
 func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
-	o.HoldShare = cmp.Or(o.HoldShare, 0.1)
-	o.HoldTime = cmp.Or(o.HoldTime, 10*time.Minute)
 	o.MaxServices = cmp.Or(o.MaxServices, 100_000)
 	if o.Clock == nil {
 		o.Clock = systemClock{}
@@ -111,9 +109,14 @@ func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Follower{
-		platform: p, o: o, apply: apply, state: newState(o.HoldShare, o.MaxServices), holdTimers: make(chan struct{}, 1),
+	f := &Follower{
+		platform: p, o: o, apply: apply, state: newState(o.MaxServices),
+		holdTimers: make(chan struct{}, 1), unsaved: make(chan struct{}, 1),
 	}
+	if o.restored != nil {
+		f.state.restore(o.restored)
+	}
+	return f
 }
 
 // Run calls Watch until ctx ends. It returns after the last call of Watch has returned.
@@ -212,7 +215,7 @@ func (f *Follower) pause(failures int) time.Duration {
 func (f *Follower) releaseTime() (time.Time, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.state.status.Synced || f.state.kept == 0 {
+	if !f.state.status.Synced || f.state.kept == 0 || f.o.HoldTime == 0 {
 		return time.Time{}, false
 	}
 	return f.state.held.Add(f.o.HoldTime), true
@@ -232,6 +235,7 @@ func (f *Follower) emit() {
 	}
 	if changed {
 		f.apply(c)
+		wake(f.unsaved)
 	}
 }
 
@@ -254,14 +258,14 @@ func (s *session) update(edit func()) {
 	edit()
 	s.emit()
 	if s.state.status.Synced && s.state.kept > 0 && s.state.kept != kept {
-		s.wakeRelease()
+		wake(s.holdTimers)
 	}
 }
 
-// wakeRelease makes runSession compute the time of the next release.
-func (f *Follower) wakeRelease() {
+// wake makes the receiver of a channel run, once for several calls.
+func wake(c chan struct{}) {
 	select {
-	case f.holdTimers <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -278,12 +282,19 @@ func (s *session) Report(key ServiceKey, err error) {
 }
 
 // Synced implements Sink.
-func (s *session) Synced() {
+func (s *session) Synced() { s.SyncedGeneration("") }
+
+// SyncedGeneration implements Sink.
+func (s *session) SyncedGeneration(generation string) {
 	s.update(func() {
-		s.state.sync(s.o.Clock.Now())
+		if s.state.status.Synced {
+			return
+		}
+		s.state.sync(generation, s.o.Clock.Now())
+		wake(s.unsaved)
 		if kept := s.state.kept; kept > 0 {
-			s.wakeRelease()
-			s.o.Logger.Warn("the platform does not list many of the known instances; they are held", "instances", kept)
+			wake(s.holdTimers)
+			s.o.Logger.Warn("the platform does not list all known instances, and may have lost its data; they are held", "instances", kept)
 		}
 	})
 }

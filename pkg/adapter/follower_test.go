@@ -121,12 +121,15 @@ func service(name string, ids ...string) adapter.Service {
 }
 
 // set reports services and Synced.
-func set(services ...adapter.Service) func(adapter.Sink) {
+func set(services ...adapter.Service) func(adapter.Sink) { return setIn("", services...) }
+
+// setIn reports services and SyncedGeneration.
+func setIn(generation string, services ...adapter.Service) func(adapter.Sink) {
 	return func(sink adapter.Sink) {
 		for _, s := range services {
 			sink.Set(s)
 		}
-		sink.Synced()
+		sink.SyncedGeneration(generation)
 	}
 }
 
@@ -216,18 +219,88 @@ func TestFollowerKeepsStateOnErrors(t *testing.T) {
 		if !maps.EqualFunc(all, f.services, func(a, b adapter.Service) bool { return a.Equal(&b) }) {
 			t.Errorf("state %v", f.services)
 		}
-		// One of 21 instances is below the share that is held.
+	})
+}
+
+// TestFollowerTrustsGenerations tests that what is missing after a reconnect is removed if the platform has
+// lost nothing, and held otherwise: once held, until it is listed again.
+func TestFollowerTrustsGenerations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFollow(t, adapter.FollowOptions{})
+		f.do(setIn("A", service("a", many(20)...), service("b", "i21", "i22"), service("c", "i23")))
+		f.reconnect()
+		f.do(setIn("A", service("b", "i21")))
+		f.requireState(t, "b:i21")
+		if s := f.Status(); s.Held != 0 || s.Instances != 1 || s.Services != 1 {
+			t.Fatalf("status %+v", s)
+		}
+		f.reconnect()
+		f.do(setIn("B", service("d", "i1")))
+		f.requireState(t, "b:i21 d:i1")
+		f.requireProblem(t, adapter.ServiceKey{}, "1 instances")
+		f.do(func(s adapter.Sink) { s.Set(service("d", "i1", "i2")) })
+		f.reconnect()
+		f.do(setIn("B", service("d", "i2")))
+		f.requireState(t, "b:i21 d:i2") // i21 was never listed in generation B
+		f.reconnect()
+		f.do(setIn("B", service("b", "i21"), service("d", "i2")))
+		f.requireProblem(t, adapter.ServiceKey{}, "")
+		f.reconnect()
+		f.do(setIn("B"))
+		f.requireState(t, "")
+	})
+}
+
+// TestFollowerHoldsPartialReports tests that an instance is held that was only reported by a call of Watch
+// whose generation is not known.
+func TestFollowerHoldsPartialReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFollow(t, adapter.FollowOptions{})
+		f.do(setIn("A", service("a", "i1")))
+		f.reconnect()
+		f.do(func(s adapter.Sink) { s.Set(service("a", "i1", "i2")) }) // of another server, which fails then
+		f.reconnect()
+		f.do(setIn("A"))
+		f.requireState(t, "a:i2")
+		f.do(func(s adapter.Sink) { s.Set(service("a", "i2")); s.Set(service("a")) })
+		f.requireState(t, "a:")
+	})
+}
+
+// TestFollowerDecidesUnreadableServicesLater tests that a service that could not be read when the platform was
+// synced is treated as the others when it is reported.
+func TestFollowerDecidesUnreadableServicesLater(t *testing.T) {
+	for generation, want := range map[string]string{"A": "a:i2", "B": "a:i1,i2"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := startFollow(t, adapter.FollowOptions{})
+			f.do(setIn("A", service("a", "i1", "i2")))
+			f.reconnect()
+			f.do(func(s adapter.Sink) { s.Report(key("a"), errors.New("denied")); s.SyncedGeneration(generation) })
+			f.requireState(t, "a:i1,i2")
+			f.do(func(s adapter.Sink) { s.Set(service("a", "i2")) })
+			f.requireState(t, want)
+		})
+	}
+}
+
+// TestFollowerHoldsSmallShares tests that one of many instances is held, too.
+func TestFollowerHoldsSmallShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFollow(t, adapter.FollowOptions{})
+		f.do(set(service("a", many(20)...), service("b", "i99")))
 		f.reconnect()
 		f.do(set(service("a", many(20)...)))
-		if f.services[key("b")].Name != "" || f.Status().Held != 0 {
-			t.Errorf("a service that was deregistered while disconnected stays: %+v", f.Status())
+		time.Sleep(24 * time.Hour)
+		f.requireProblem(t, adapter.ServiceKey{}, "1 instances")
+		if len(f.services[key("b")].Instances) != 1 {
+			t.Errorf("status %+v", f.Status())
 		}
 	})
 }
 
 func TestFollowerHoldsAfterDataLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := startFollow(t, adapter.FollowOptions{})
+		f := startFollow(t, adapter.FollowOptions{HoldTime: 10 * time.Minute})
 		f.do(set(service("a", "i1", "i2"), service("b", "i3", "i4")))
 		f.reconnect()
 		f.do(set()) // the server restarted empty
@@ -271,13 +344,13 @@ func TestFollowerReplacesMovedInstances(t *testing.T) {
 func TestFollowerKeepsUnreadableServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFollow(t, adapter.FollowOptions{})
-		f.do(set(service("a", "i1"), service("b", "i2"), service("c", "i3")))
+		f.do(setIn("A", service("a", "i1"), service("b", "i2"), service("c", "i3")))
 		f.reconnect()
 		f.do(func(s adapter.Sink) {
 			s.Set(service("a", "i1"))
 			s.Report(key("b"), errors.New("denied"))
 			s.Set(service("c", "i3"))
-			s.Synced()
+			s.SyncedGeneration("A")
 		})
 		f.requireState(t, "a:i1 b:i2 c:i3")
 		f.requireProblem(t, key("b"), "denied")

@@ -1,6 +1,9 @@
 package adapter
 
-import "context"
+import (
+	"context"
+	"crypto/rand"
+)
 
 // Platform lists and watches the services of a platform. It is the part that is specific to the
 // platform; everything else is done by its caller.
@@ -10,7 +13,7 @@ type Platform interface {
 	// an error, and the caller calls Watch again after a pause that grows with the number of
 	// failures. An error removes nothing. If ctx ends, Watch returns soon, with any result.
 	//
-	// Each call of Watch begins with every service that exists, then calls Sink.Synced, and then
+	// Each call of Watch begins with every service that exists, then calls Sink.SyncedGeneration or Sink.Synced, and then
 	// reports changes. It returns after all of its goroutines have ended.
 	Watch(ctx context.Context, sink Sink) error
 }
@@ -32,15 +35,27 @@ type Sink interface {
 	// Delete removes a service, because the platform no longer has it. It does nothing if the service
 	// is unknown.
 	Delete(key ServiceKey)
-	// Synced marks that every existing service was reported since Watch began. Until then, services and
-	// instances that only earlier calls of Watch reported stay. Synced removes what was not
-	// reported, unless a large share of all instances is missing: then they are held, because a server
-	// that lost its data answers in the same way. After Synced, and for services and instances that
-	// this call of Watch reported, Set and Delete apply at once.
+	// SyncedGeneration marks that every existing service was reported since Watch began. Until then,
+	// services and instances that only earlier calls of Watch reported stay. After it, Set and Delete
+	// apply at once. Further calls until Watch ends do nothing.
+	//
+	// generation identifies the data that the platform has: it differs if the platform has lost data,
+	// was restored from a backup, or is another one. If it equals that of the last call, what was not
+	// reported was deregistered, and is removed. Otherwise a server that lost its data may have answered,
+	// so these instances are held: they stay in use until they are reported again.
+	//
+	// A platform that decides itself what was deregistered, because it has all services in memory, uses
+	// a value of NewGeneration for as long.
+	SyncedGeneration(generation string)
+	// Synced is SyncedGeneration of a platform whose generation is not known: all missing instances are
+	// held.
 	Synced()
 	// Report sets the problem of a service that cannot be read or converted, or clears it if err is
-	// nil. The service stays as it is, and is not removed by Synced if Report was called with an error
+	// nil. The service stays as it is, and is not removed by SyncedGeneration if Report was called with an error
 	// instead of Set. Set and Delete clear the problem. A key without a name is the platform itself,
 	// for problems that do not end Watch.
 	Report(key ServiceKey, err error)
 }
+
+// NewGeneration returns a random generation for Sink.SyncedGeneration.
+func NewGeneration() string { return rand.Text() }

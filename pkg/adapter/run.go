@@ -34,6 +34,10 @@ type Options struct {
 	TLS *TLS
 	// MetricsAddress is the address for /metrics and /ready, over HTTP. If empty, they are not served.
 	MetricsAddress string
+	// StateFile keeps the last known state over a restart, so that an adapter that starts while the
+	// platform is unreachable, or has lost its data, serves what it served before. If empty, the state is
+	// not kept. One process may use a file.
+	StateFile string
 	// Follow configures retries and the guard against removals. Its Logger defaults to Logger.
 	Follow FollowOptions
 	Logger *slog.Logger // if nil, nothing is logged
@@ -54,10 +58,12 @@ type TLS struct {
 }
 
 // Run serves the services of a platform as ServiceEntries, by configuration over xDS, until ctx ends.
-// It returns an error if it cannot listen or if an option is invalid.
+// It returns an error if it cannot listen, if an option is invalid, or if the state file has another
+// content than a state of the platform.
 //
-// It does not answer requests for ServiceEntries before the platform has reported everything once. So a
-// client keeps what it had from an earlier process of the adapter, even if the platform is unreachable.
+// Without a state of an earlier process, it does not answer requests for ServiceEntries before the
+// platform has reported everything once. So a client keeps what it had, even if the platform is
+// unreachable.
 func Run(ctx context.Context, p Platform, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -67,6 +73,13 @@ func Run(ctx context.Context, p Platform, o Options) error {
 	}
 	if o.Platform == "" {
 		return errors.New("adapter: Options.Platform is empty")
+	}
+	if o.StateFile != "" {
+		restored, err := readState(o.StateFile, o.Platform)
+		if err != nil {
+			return fmt.Errorf("adapter: %w; without the file, the adapter begins without a state", err)
+		}
+		o.Follow.restored = restored
 	}
 	creds, err := o.credentials()
 	if err != nil {
@@ -99,7 +112,12 @@ func Run(ctx context.Context, p Platform, o Options) error {
 	if o.Listening != nil {
 		o.Listening(listener.Addr())
 	}
-	running.Go(func() { follower.Run(ctx) })
+	followed := make(chan struct{})
+	running.Go(func() { defer close(followed); follower.Run(ctx) })
+	if o.StateFile != "" {
+		w := stateWriter{o.StateFile, o.Platform, follower, o.Logger, served.saveFailures}
+		running.Go(func() { w.run(ctx, followed) })
+	}
 	running.Go(func() {
 		<-ctx.Done()
 		server.Stop()

@@ -10,7 +10,6 @@ import (
 
 // state is the last known state of a platform. It decides which services and instances exist.
 type state struct {
-	holdShare   float64
 	maxServices int
 
 	services map[ServiceKey]*known
@@ -18,11 +17,13 @@ type state struct {
 	// stale are the keys of problems that were not reported since Watch began.
 	stale  map[ServiceKey]bool
 	status Status
+	// generation is that of the last SyncedGeneration, "" after Synced.
+	generation string
 	// kept is how many instances are in use that the running call of Watch has not listed. Instances
 	// of unreadable services are not included. After Synced, these are the held instances.
 	kept    int
 	held    time.Time // when the decision to hold them was made last
-	started bool      // Synced was called once
+	started bool      // Synced was called once, or the state is that of an earlier process
 	pending pending
 	// The problems of the platform, the most important one first: the error of Watch, too many
 	// services, and what Report reported.
@@ -39,6 +40,9 @@ type known struct {
 	kept   int
 	// unreadable is set if an error was reported since Watch began, and no service after it.
 	unreadable bool
+	// uncertain are the IDs of instances of inUse that no synced call of Watch with the state's
+	// generation has listed. If they are missing, they are held.
+	uncertain map[string]bool
 }
 
 // pending is what was not emitted yet.
@@ -48,10 +52,10 @@ type pending struct {
 	synced       bool
 }
 
-func newState(holdShare float64, maxServices int) state {
+func newState(maxServices int) state {
 	s := state{
-		holdShare: holdShare, maxServices: maxServices,
-		services: map[ServiceKey]*known{}, problems: map[ServiceKey]error{},
+		maxServices: maxServices,
+		services:    map[ServiceKey]*known{}, problems: map[ServiceKey]error{},
 	}
 	s.resetPending()
 	return s
@@ -108,10 +112,10 @@ func (s *state) set(service Service) {
 		s.services[k] = x
 		s.pending.set[k] = true
 	} else {
-		s.count(x, -1)
 		if x.unreadable && s.status.Synced {
-			x.kept = 0 // the guard of Synced did not concern it
+			s.removeMissing(k, x, x.uncertain) // as Synced did for readable services
 		}
+		s.count(x, -1)
 	}
 	old := x.inUse
 	x.inUse = withKept(service, x)
@@ -121,6 +125,7 @@ func (s *state) set(service Service) {
 	for _, i := range service.Instances {
 		x.listed[i.ID] = true
 	}
+	x.setUncertain(&old, s.started && !s.status.Synced)
 	s.count(x, 1)
 	if !old.Equal(&x.inUse) {
 		s.pending.set[k] = true
@@ -128,28 +133,6 @@ func (s *state) set(service Service) {
 	delete(s.pending.deleted, k)
 	s.setProblem(k, nil)
 }
-
-// withKept returns the service with the instances of x added that are not listed and therefore kept.
-// An instance whose ID or whose address and ports the service lists is not kept.
-func withKept(service Service, x *known) Service {
-	if x.kept == 0 {
-		return service
-	}
-	ids, places := map[string]bool{}, map[string]bool{}
-	for _, i := range service.Instances {
-		ids[i.ID], places[place(i)] = true, true
-	}
-	service.Instances = slices.Clip(service.Instances)
-	for _, i := range x.inUse.Instances {
-		if !x.listed[i.ID] && !ids[i.ID] && !places[place(i)] {
-			service.Instances = append(service.Instances, i)
-		}
-	}
-	return service
-}
-
-// place returns a text that is equal for instances that are reached at the same address and ports.
-func place(i Instance) string { return fmt.Sprint(i.Network, "/", i.Address, "/", i.Ports) }
 
 // remove applies the deletion of a service. Instances that are kept stay.
 func (s *state) remove(k ServiceKey) {
@@ -168,6 +151,9 @@ func (s *state) remove(k ServiceKey) {
 		gone := x.inUse
 		gone.Instances = nil
 		s.set(gone)
+		if len(x.inUse.Instances) == 0 {
+			s.drop(k, x)
+		}
 	}
 }
 
@@ -223,68 +209,13 @@ func (s *state) platformProblem() error {
 	case s.watchError != nil:
 		return s.watchError
 	case s.status.Synced && s.kept > 0:
-		return fmt.Errorf("%d instances that were known before the connection was lost are not listed; "+
+		return fmt.Errorf("%d instances that were known before are not listed, which may be a loss of data; "+
 			"they stay in use until they are registered again", s.kept)
 	case s.overflow != nil:
 		return s.overflow
 	default:
 		return s.reported
 	}
-}
-
-// sync applies the end of the reports with which a session begins. It removes the services and
-// instances that were not reported, or holds them if they are a large share.
-func (s *state) sync(now time.Time) {
-	if s.status.Synced {
-		return
-	}
-	s.status.Synced, s.status.LastSync, s.status.Unreadable, s.status.Error = true, now, time.Time{}, ""
-	s.watchError = nil
-	for k, stale := range s.stale {
-		if stale {
-			s.setProblem(k, nil)
-		}
-	}
-	switch {
-	case !s.started:
-		s.started, s.pending.synced = true, true
-	case float64(s.kept) > s.holdShare*float64(s.status.Instances):
-		s.held = now
-	default:
-		s.removeMissing()
-	}
-}
-
-// removeMissing removes the instances that were not reported, and the services without any that were
-// not reported.
-func (s *state) removeMissing() {
-	for _, k := range slices.SortedFunc(maps.Keys(s.services), ServiceKey.Compare) {
-		x := s.services[k]
-		switch {
-		case x.unreadable:
-		case x.listed == nil:
-			s.drop(k, x)
-		case x.kept > 0:
-			s.count(x, -1)
-			x.inUse.Instances = slices.DeleteFunc(slices.Clone(x.inUse.Instances), func(i Instance) bool { return !x.listed[i.ID] })
-			x.kept = 0
-			s.count(x, 1)
-			s.pending.set[k] = true
-		}
-	}
-}
-
-// releaseHeld removes the held instances if they have been missing for hold, and the platform lists
-// at least as many others. A platform that lists hardly anything is not trusted.
-func (s *state) releaseHeld(now time.Time, hold time.Duration) {
-	if !s.status.Synced || s.kept == 0 || now.Sub(s.held) < hold {
-		return
-	}
-	if s.status.Instances-s.kept < s.kept {
-		s.held = now // decide again after the same time
-		return
-	}
-	s.removeMissing()
 }
 
 // count adds a service to the numbers of the status, or removes it.

@@ -17,11 +17,13 @@ import (
 func main() {
 	file := flag.String("file", "services.json", "the services of the platform")
 	address := flag.String("address", "127.0.0.1:15051", "where control planes read them")
+	state := flag.String("state", "", "file that keeps the services over a restart")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := adapter.Run(ctx, platform{*file}, adapter.Options{Platform: "JSON", Address: *address, Logger: log}); err != nil {
+	o := adapter.Options{Platform: "JSON", Address: *address, StateFile: *state, Logger: log}
+	if err := adapter.Run(ctx, platform{*file}, o); err != nil {
 		log.Error("the adapter ends", "error", err)
 		os.Exit(1) //nolint:gocritic // the signal handler ends with the process
 	}
@@ -52,7 +54,7 @@ func (p platform) Watch(ctx context.Context, sink adapter.Sink) error {
 		for key := range gone {
 			sink.Delete(key)
 		}
-		sink.Synced()
+		sink.SyncedGeneration("file") // a file that can be read has lost nothing
 		select {
 		case <-ctx.Done():
 			return nil

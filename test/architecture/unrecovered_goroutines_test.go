@@ -16,7 +16,7 @@ func notRecovered() map[string]int {
 		"internal/agent/secret/files.go":                               4,
 		"internal/agent/shutdown.go":                                   2,
 		"pkg/adapter/follower.go":                                      1, // callWatch recovers
-		"pkg/adapter/run.go":                                           3,
+		"pkg/adapter/run.go":                                           4,
 		"pkg/adapter/xds.go":                                           1,
 		"internal/kube/autoregister/registrar.go":                      1,
 		"internal/identity/ca/reloader.go":                             1,

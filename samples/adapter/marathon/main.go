@@ -23,6 +23,7 @@ func main() {
 	credentials := flag.String("credentials", "", "file with user:password; read again for each request")
 	address := flag.String("address", "127.0.0.1:15051", "where control planes read them")
 	metrics := flag.String("metrics", "", "where /metrics and /ready are served (default: nowhere)")
+	state := flag.String("state", "", "file that keeps the services over a restart")
 	flag.Parse()
 	if *credentials != "" {
 		p.Client = &http.Client{Transport: basicAuth{*credentials}}
@@ -30,7 +31,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	o := adapter.Options{Platform: "Marathon", Address: *address, MetricsAddress: *metrics, Logger: log}
+	o := adapter.Options{Platform: "Marathon", Address: *address, MetricsAddress: *metrics, StateFile: *state, Logger: log}
 	if err := adapter.Run(ctx, &p, o); err != nil {
 		log.Error("the adapter ends", "error", err)
 		os.Exit(1) //nolint:gocritic // the signal handler ends with the process

@@ -85,7 +85,9 @@ func (f *follower) Delete(k adapter.ServiceKey) {
 	delete(f.problems, k.Name)
 }
 
-func (f *follower) Synced() {
+func (f *follower) Synced() { f.SyncedGeneration("") }
+
+func (f *follower) SyncedGeneration(string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.synced, f.failed = true, nil

@@ -99,7 +99,10 @@ func (f *Follower) Delete(key adapter.ServiceKey) {
 }
 
 // Synced implements adapter.Sink.
-func (f *Follower) Synced() {
+func (f *Follower) Synced() { f.SyncedGeneration("") }
+
+// SyncedGeneration implements adapter.Sink. What was not reported is removed in any generation.
+func (f *Follower) SyncedGeneration(string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.services, func(key adapter.ServiceKey, _ adapter.Service) bool { return !f.reported[key] })

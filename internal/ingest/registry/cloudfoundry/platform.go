@@ -44,6 +44,8 @@ type Platform struct {
 	table    *table
 	// synced is set once a connection lasted for an interval, in which each emitter repeats its routes.
 	synced bool
+	// generation is that of the table, which decides what was deregistered.
+	generation string
 }
 
 var _ adapter.Platform = (*Platform)(nil)
@@ -53,7 +55,7 @@ func New(o Options) (*Platform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Platform{settings: o.Settings, logger: o.Logger, now: o.Now, id: "meshpilot-" + nats.NewInbox()}
+	p := &Platform{settings: o.Settings, logger: o.Logger, now: o.Now, id: "meshpilot-" + nats.NewInbox(), generation: adapter.NewGeneration()}
 	if p.logger == nil {
 		p.logger = slog.New(slog.DiscardHandler)
 	}
@@ -131,7 +133,7 @@ func (w *watch) run(ctx context.Context) error {
 	defer complete.Stop()
 	if w.synced {
 		complete.Stop()
-		w.sink.Synced()
+		w.sink.SyncedGeneration(w.generation)
 	}
 	for {
 		select {
@@ -151,7 +153,7 @@ func (w *watch) run(ctx context.Context) error {
 		case <-complete.C:
 			w.handleWaiting()
 			w.synced = true
-			w.sink.Synced()
+			w.sink.SyncedGeneration(w.generation)
 		case <-ticker.C:
 			w.pruneRoutes()
 		}

@@ -21,6 +21,8 @@ type Platform struct {
 	clock    clock.Clock
 	table    *table
 	reported map[adapter.ServiceKey]bool
+	// generation is that of the table, which decides what was deregistered.
+	generation string
 }
 
 var _ adapter.Platform = (*Platform)(nil)
@@ -37,7 +39,10 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{settings: s, logger: logger, clock: c, table: newTable(), reported: map[adapter.ServiceKey]bool{}}, nil
+	return &Platform{
+		settings: s, logger: logger, clock: c, table: newTable(), reported: map[adapter.ServiceKey]bool{},
+		generation: adapter.NewGeneration(),
+	}, nil
 }
 
 // Watch implements adapter.Platform. It reads all instances, and then the changes in each interval. It
@@ -52,7 +57,7 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 		return err
 	}
 	p.report(sink, true)
-	sink.Synced()
+	sink.SyncedGeneration(p.generation)
 	for {
 		select {
 		case <-ctx.Done():

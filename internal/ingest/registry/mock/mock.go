@@ -81,7 +81,11 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	if err := r.readAll(); err != nil {
 		return err
 	}
-	sink.Synced()
+	if r.complete {
+		sink.SyncedGeneration("directory") // files that can be read have lost nothing
+	} else {
+		sink.Synced() // services of an invalid file are not known, and must not be removed
+	}
 	var pause <-chan time.Time
 	for {
 		select {
@@ -110,6 +114,8 @@ type reader struct {
 	dir   string
 	sink  adapter.Sink
 	files map[string][]adapter.ServiceKey // what each file contained when it was valid
+	// complete is set if readAll could read every file.
+	complete bool
 }
 
 // readAll reports the services of all files, and deletes services that are in no file any longer.
@@ -119,7 +125,7 @@ func (r *reader) readAll() error {
 		return err
 	}
 	before := r.files
-	r.files = map[string][]adapter.ServiceKey{}
+	r.files, r.complete = map[string][]adapter.ServiceKey{}, true
 	exists := map[adapter.ServiceKey]bool{}
 	for _, e := range entries {
 		name := e.Name()
@@ -128,6 +134,7 @@ func (r *reader) readAll() error {
 		}
 		services, err := readFile(filepath.Join(r.dir, name))
 		if err != nil {
+			r.complete = false
 			r.files[name] = before[name]
 			r.reportFile(name, err)
 			for _, k := range before[name] {

@@ -23,6 +23,9 @@ type Platform struct {
 	settings Settings
 	logger   *slog.Logger
 	tree     *tree
+	// process is the generation for the Sink. It does not change, because tree decides what was
+	// deregistered.
+	process string
 	// reported has the services that were reported, by the path of their node. A value is true if the key
 	// has only a problem.
 	reported map[string]map[adapter.ServiceKey]bool
@@ -44,7 +47,10 @@ func New(s Settings, logger *slog.Logger) (*Platform, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{settings: s, logger: logger, tree: newTree(), reported: map[string]map[adapter.ServiceKey]bool{}}, nil
+	return &Platform{
+		settings: s, logger: logger, tree: newTree(), process: adapter.NewGeneration(),
+		reported: map[string]map[adapter.ServiceKey]bool{},
+	}, nil
 }
 
 // Pauses before a failed read is repeated.
@@ -292,7 +298,7 @@ func (s *session) applyChanged() {
 	}
 	if !s.synced {
 		s.synced = true
-		s.sink.Synced()
+		s.sink.SyncedGeneration(s.process)
 	}
 }
 

@@ -65,10 +65,13 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	}
 	defer stream.Close()
 	w := &watch{Platform: o, sink: sink, known: map[string]bool{}}
+	if w.framework, err = o.readFramework(ctx); err != nil {
+		return err
+	}
 	if err := w.readAll(ctx); err != nil {
 		return err
 	}
-	sink.Synced()
+	sink.SyncedGeneration(w.framework)
 	events, lost := make(chan event, 1024), make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
@@ -89,6 +92,18 @@ type watch struct {
 	Platform
 	sink  adapter.Sink
 	known map[string]bool // IDs of reported applications
+	// framework is the ID of Marathon's framework when Watch began.
+	framework string
+}
+
+// readFramework returns the ID with which Marathon is registered at Mesos. Marathon stores it beside the
+// applications, so a Marathon that lost its data has another one.
+func (p *Platform) readFramework(ctx context.Context) (string, error) {
+	var info struct {
+		FrameworkID string `json:"frameworkId"`
+	}
+	err := p.getJSON(ctx, "/v2/info", &info)
+	return info.FrameworkID, err
 }
 
 // settleTime is how long events are collected, so that an application is read once for many of them.
@@ -150,6 +165,13 @@ func (w *watch) readAll(ctx context.Context) error {
 	}
 	if list.Apps == nil {
 		return errors.New("/v2/apps: the response has no apps")
+	}
+	framework, err := w.readFramework(ctx)
+	switch {
+	case err != nil:
+		return err
+	case framework != w.framework:
+		return errors.New("another framework ID than before: Marathon may have lost its data")
 	}
 	found := make(map[string]bool, len(list.Apps))
 	for i := range list.Apps {

@@ -24,6 +24,7 @@ type server struct {
 	*httptest.Server
 	mu     sync.Mutex
 	apps   map[string]string
+	id     string // the framework ID
 	status int
 	reads  int
 	events chan string // closed streams end with ""
@@ -31,7 +32,7 @@ type server struct {
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{apps: map[string]string{}, events: make(chan string)}
+	s := &server{apps: map[string]string{}, id: "first", events: make(chan string)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2/events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -48,6 +49,11 @@ func startServer(t *testing.T) *server {
 				fmt.Fprintf(w, "event: x\r\ndata: %s\r\n\r\n", e)
 			}
 		}
+	})
+	mux.HandleFunc("GET /v2/info", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprintf(w, `{"name": "marathon", "version": "1.12.0", "elected": true, "frameworkId": %q}`, s.id)
 	})
 	mux.HandleFunc("GET /v2/apps", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -90,6 +96,8 @@ type sink struct {
 	mu       sync.Mutex
 	services map[string]string
 	synced   bool
+	// generation is that of the last SyncedGeneration.
+	generation string
 }
 
 func (s *sink) Set(x adapter.Service) {
@@ -108,9 +116,12 @@ func (s *sink) Delete(k adapter.ServiceKey) {
 	delete(s.services, k.Name)
 }
 
-func (s *sink) Synced() {
+func (s *sink) Synced() { s.SyncedGeneration("") }
+
+func (s *sink) SyncedGeneration(generation string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.generation = generation
 	s.synced = true
 }
 
@@ -205,6 +216,29 @@ func TestErrorsRemoveNothing(t *testing.T) {
 			t.Errorf("%s: Watch returned nil", name)
 		}
 		s.await(t, map[string]string{"/api": "api.1"})
+	}
+}
+
+// TestLostData answers with no applications and with another framework ID, as a Marathon that lost its
+// data does. Nothing is removed, and the next Watch has another generation.
+func TestLostData(t *testing.T) {
+	m := startServer(t)
+	m.set("/api", bridgeApp)
+	p := &Platform{URL: m.URL}
+	s, result := startWatch(t, p)
+	s.await(t, map[string]string{"/api": "api.1"})
+	m.mu.Lock()
+	m.apps, m.id = map[string]string{}, "second"
+	m.mu.Unlock()
+	m.events <- `{"eventType": "deployment_success"}`
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "another framework ID") {
+		t.Errorf("Watch returned %v", err)
+	}
+	s.await(t, map[string]string{"/api": "api.1"})
+	again, _ := startWatch(t, p)
+	again.await(t, map[string]string{})
+	if s.generation != "first" || again.generation != "second" {
+		t.Errorf("the generations are %q and %q", s.generation, again.generation)
 	}
 }
 
