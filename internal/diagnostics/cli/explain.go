@@ -26,7 +26,8 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			"ends too: rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop,\n" +
 			"which denies the call; with [none], ALLOW policies exist and none of them matches.\n\n" +
 			"The response flags of a call that the proxy answers or closes are those of its access log (%RESPONSE_FLAGS%).\n\n" +
-			"Notes name VirtualServices that have the host too and are not used, with the reason, and DestinationRules that are merged.\n\n" +
+			"Notes name the objects that compete with those of the path, or are merged with them, with the order and the reason:\n" +
+			"VirtualServices and HTTPRoutes of the host, DestinationRules, ServiceEntries, Gateways of the port, Sidecars, EnvoyFilters.\n\n" +
 			"With one argument, the status and flags of an access log, it describes what the flags mean and what to look at, without\n" +
 			"a control plane. A status alone selects the flags with which it is usual.",
 		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason' --both\n" +

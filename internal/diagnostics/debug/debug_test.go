@@ -30,6 +30,8 @@ type fleet struct {
 	list  []push.Connection
 	nacks []push.Nack
 	kept  []push.Quarantined
+	// states are the states of resources by name.
+	states map[string]stream.Delivery
 }
 
 func (f fleet) Connections() []push.Connection {
@@ -37,6 +39,18 @@ func (f fleet) Connections() []push.Connection {
 }
 func (f fleet) Nacks() []push.Nack             { return f.nacks }
 func (f fleet) Quarantine() []push.Quarantined { return f.kept }
+
+// Deliveries are those of f.states, by name; resources without a state are acknowledged.
+func (f fleet) Deliveries(_ string, list []*resource.Resource) []stream.Delivery {
+	states := make([]stream.Delivery, len(list))
+	for i, r := range list {
+		states[i] = stream.Acknowledged
+		if s, ok := f.states[r.Name]; ok {
+			states[i] = s
+		}
+	}
+	return states
+}
 
 func at(minute int) time.Time { return time.Date(2026, 11, 1, 12, minute, 0, 0, time.UTC) }
 

@@ -53,11 +53,13 @@ func (p *Pages) explainPage(q question) (answer, error) {
 	if err != nil {
 		return answer{}, Refusal{http.StatusBadRequest, err.Error()}
 	}
-	path, err := explain.Explain(e.resourcesOf(c), call)
+	read := readNames{}
+	path, err := explain.Explain(e.resourcesOf(c, read), call)
 	if err != nil {
 		return answer{}, err
 	}
 	path.Notes = append(e.hostNotes(call), e.routeNotes(call, path)...)
+	path.Notes = append(path.Notes, e.deliveryNotes(c, path, read)...)
 	path.Notes = append(path.Notes, e.precedenceNotes(call, path)...)
 	if q.Has("both") {
 		if path.Callee, err = e.explainCallee(path); err != nil {
@@ -92,8 +94,8 @@ func (e *explanation) site() explain.Site {
 }
 
 // resourcesOf returns the resources that a proxy was sent, and objects of the snapshot, in the form
-// that explain.Explain reads.
-func (e *explanation) resourcesOf(c push.Connection) *explain.Resources {
+// that explain.Explain reads. Resources that are read by name are added to read.
+func (e *explanation) resourcesOf(c push.Connection, read readNames) *explain.Resources {
 	of := func(typeURL string) (list []*resource.Resource) {
 		if w, ok := watchedType(c, typeURL); ok {
 			list = w.Resources()
@@ -105,6 +107,7 @@ func (e *explanation) resourcesOf(c push.Connection) *explain.Resources {
 		Named: func(typeURL, name string) *resource.Resource {
 			for _, r := range of(typeURL) {
 				if r.Name == name {
+					read[r] = true
 					return r
 				}
 			}

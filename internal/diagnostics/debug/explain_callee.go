@@ -44,7 +44,7 @@ func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
 				_, call.ServerName, _ = strings.Cut(transport, "server name ")
 				call.SetIdentity(accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
 			}
-			return explain.Explain(e.resourcesOf(c), call)
+			return explain.Explain(e.resourcesOf(c, readNames{}), call)
 		}
 	}
 	return nil, nil

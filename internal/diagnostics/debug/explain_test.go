@@ -14,6 +14,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate"
 	"github.com/meshpilot/meshpilot/internal/translate/listener"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 	"github.com/meshpilot/meshpilot/test/support/fixture"
 )
 
@@ -54,6 +55,14 @@ spec: {host: reviews, trafficPolicy: {connectionPool: {tcp: {maxConnections: 10}
 kind: DestinationRule
 metadata: {name: subsets, namespace: shop, creationTimestamp: "2026-01-02T00:00:00Z"}
 spec: {host: reviews, subsets: [{name: v1, labels: {version: v1}}]}
+---
+kind: Sidecar
+metadata: {name: default, namespace: shop}
+spec: {egress: [{hosts: ["*/*"]}]}
+---
+kind: Sidecar
+metadata: {name: later, namespace: shop}
+spec: {egress: [{hosts: ["./*"]}]}
 ---
 kind: Service
 metadata: {name: orders, namespace: shop}
@@ -140,13 +149,17 @@ func TestExplain(t *testing.T) {
 		{"url=http://reviews:9080/&method=POST&protocol=h2c", "POST http://reviews:9080/"},
 		{
 			"url=http://reviews:9080/",
-			"note: not used: VirtualService/shop/second also has host reviews.shop.svc.cluster.local; VirtualService/shop/reviews takes precedence: it is older",
+			"note: VirtualService/shop/reviews takes precedence over VirtualService/shop/second for host reviews.shop.svc.cluster.local: it is older",
 		},
 		{
 			"url=http://reviews:9080/",
-			"note: not used: VirtualService/shop/all also has host *.shop.svc.cluster.local; VirtualService/shop/reviews takes precedence: its host ",
+			"note: VirtualService/shop/reviews takes precedence over VirtualService/shop/all for host reviews.shop.svc.cluster.local: its host ",
 		},
-		{"url=http://reviews:9080/", "note: merged for host reviews.shop.svc.cluster.local: DestinationRule/shop/reviews, DestinationRule/shop/subsets; "},
+		{"url=http://reviews:9080/", "note: DestinationRule/shop/reviews is merged before DestinationRule/shop/subsets for host reviews.shop.svc.cluster.local: "},
+		{
+			"url=http://reviews:9080/",
+			"note: Sidecar/shop/default takes precedence over Sidecar/shop/later for proxies of namespace shop: it is older",
+		},
 		{"url=tcp://reviews:5432", "forwards bytes to outbound|5432||reviews.shop.svc.cluster.local"},
 		{"url=http://out.example.com/", "outbound|80||out.example.com"},
 		{"url=tls://out.example.com", "forwards bytes to outbound|443||out.example.com"},
@@ -219,5 +232,36 @@ func TestExplainReadsOneSnapshot(t *testing.T) {
 		if _, err := p.Page("explain?proxyID=web-1.shop&text&"+query, Caller{}); err != nil || reads != 1 {
 			t.Errorf("%s: the snapshot was read %d times, %v", query, reads, err)
 		}
+	}
+}
+
+// TestExplainNamesUndelivered explains a call whose resources the proxy has not acknowledged.
+func TestExplainNamesUndelivered(t *testing.T) {
+	p := explainedPages(t)
+	f, _ := p.Proxies.(fleet)
+	f.states = map[string]stream.Delivery{
+		"9080": stream.Unsent, "outbound|9080||reviews.shop.svc.cluster.local": stream.Rejected, "0.0.0.0_9080": stream.Unanswered,
+		"80": stream.Rejected, // of another port
+	}
+	f.kept = []push.Quarantined{{
+		TypeURL: api.RouteType, Name: "9080", Message: "no such regular expression", Affected: []string{f.list[0].ID},
+	}}
+	p.Proxies = f
+	body, err := p.Page("explain?proxyID=web-1.shop&text&url=http://reviews:9080/", Caller{Namespace: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"note: RDS 9080: this version has not been sent to the proxy yet",
+		"note: RDS 9080: the newest version is in quarantine because proxies rejected it: no such regular expression",
+		"note: CDS outbound|9080||reviews.shop.svc.cluster.local: the proxy rejected this version",
+		"note: LDS 0.0.0.0_9080: this version was sent to the proxy, which has not acknowledged it yet",
+	} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	if strings.Contains(string(body), "RDS 80:") {
+		t.Errorf("a resource that is not on the path is named:\n%s", body)
 	}
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
 )
 
 // Options are the sources and settings of the pages.
@@ -66,6 +68,9 @@ type Proxies interface {
 	Nacks() []push.Nack
 	// Quarantine returns the resources that are withheld from proxies.
 	Quarantine() []push.Quarantined
+	// Deliveries returns how far each resource of a list has come on the stream with this ID, or nil
+	// if there is no such stream.
+	Deliveries(id string, list []*resource.Resource) []stream.Delivery
 }
 
 // Pages serves the debug pages of a running control plane.

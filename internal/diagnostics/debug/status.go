@@ -65,6 +65,9 @@ func (p *Pages) FoundInViews() []config.Problem {
 	return slices.Concat(p.viewConflicts(list), p.unservedSettings(list), p.unmatchedVersions(list))
 }
 
+// Problems returns all known Problems, as problemz lists them. It is as expensive as FoundInViews.
+func (p *Pages) Problems() []config.Problem { return p.collectProblems(p.Proxies.Connections()).all }
+
 // Refusals returns the currently rejected or quarantined resources as Problems of the objects that
 // they were generated from.
 func (p *Pages) Refusals() []config.Problem { return p.refusalProblems() }

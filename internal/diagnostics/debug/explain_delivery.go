@@ -1,0 +1,66 @@
+package debug
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// readNames are the resources that were read by name during an explanation.
+type readNames map[*resource.Resource]bool
+
+// deliveryNotes names the resources of the path that the proxy has not acknowledged, and resources of
+// which a newer version is in quarantine: there, its Envoy may act otherwise than the path.
+func (e *explanation) deliveryNotes(c push.Connection, path *explain.Path, read readNames) []string {
+	var list []*resource.Resource
+	for _, w := range c.Types {
+		for _, r := range w.Resources() {
+			if read[r] || isOfPath(path, r) {
+				list = append(list, r)
+			}
+		}
+	}
+	states := e.Proxies.Deliveries(c.ID, list)
+	if len(states) == 0 { // the proxy has disconnected
+		return nil
+	}
+	quarantine := e.Proxies.Quarantine()
+	var notes []string
+	for i, r := range list {
+		name := api.ShortType(r.TypeURL) + " " + r.Name
+		switch states[i] {
+		case stream.Unsent:
+			notes = append(notes, name+": this version has not been sent to the proxy yet, which uses the one before")
+		case stream.Unanswered:
+			notes = append(notes, name+": this version was sent to the proxy, which has not acknowledged it yet")
+		case stream.Rejected:
+			notes = append(notes, name+": the proxy rejected this version and uses the one before")
+		}
+		for _, q := range quarantine {
+			if q.TypeURL == r.TypeURL && q.Name == r.Name && slices.Contains(q.Affected, c.ID) {
+				notes = append(notes, fmt.Sprintf(
+					"%s: the newest version is in quarantine because proxies rejected it: %s", name, q.Message))
+			}
+		}
+	}
+	return notes
+}
+
+// isOfPath reports whether a path uses a listener or a cluster. It returns false for other types.
+func isOfPath(path *explain.Path, r *resource.Resource) bool {
+	switch r.TypeURL {
+	case api.ListenerType:
+		return slices.ContainsFunc(path.Steps, func(s explain.Step) bool {
+			return s.Stage == explain.StageListener && s.Resource == r.Name
+		})
+	case api.ClusterType:
+		return slices.ContainsFunc(path.Endings, func(e explain.Ending) bool { return e.Cluster == r.Name })
+	default:
+		return false
+	}
+}

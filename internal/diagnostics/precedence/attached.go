@@ -1,0 +1,169 @@
+package precedence
+
+import (
+	"slices"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+	"github.com/meshpilot/meshpilot/internal/snapshot/view"
+)
+
+// sidecarRelations compares a Sidecar with the one that applies to the View's proxies. Only one
+// applies: the oldest that selects the workload, else the oldest of the namespace without a selector,
+// else the oldest such one of the root namespace.
+func sidecarRelations(v *view.View, c *config.Config) []Relation {
+	if v.Sidecar == nil || !isSidecarCandidate(v, c) {
+		return nil
+	}
+	if v.Sidecar.Key != c.Key {
+		return []Relation{{
+			Effect: Loses, Object: v.Sidecar.Key, Subject: "proxies of namespace " + v.Key.Namespace, Reason: sidecarReason(v.Sidecar, c),
+		}}
+	}
+	var list []Relation
+	for _, other := range v.Snapshot.Configs(api.Sidecar) {
+		if other != c && isSidecarCandidate(v, other) && !hasSidecarSelector(other) {
+			list = append(list, Relation{
+				Effect: Prevails, Object: other.Key, Subject: "proxies of namespace " + v.Key.Namespace, Reason: sidecarReason(c, other),
+			})
+		}
+	}
+	return list
+}
+
+// isSidecarCandidate reports whether a Sidecar is in a namespace whose Sidecars may apply to the View.
+func isSidecarCandidate(v *view.View, c *config.Config) bool {
+	return c.Namespace == v.Key.Namespace || c.Namespace == v.Settings.RootNamespace && !hasSidecarSelector(c)
+}
+
+func hasSidecarSelector(c *config.Config) bool {
+	return len(config.Spec[*networking.Sidecar](c).GetWorkloadSelector().GetLabels()) > 0
+}
+
+// sidecarReason returns why one Sidecar applies and not the other one.
+func sidecarReason(used, other *config.Config) string {
+	switch {
+	case hasSidecarSelector(used) && !hasSidecarSelector(other):
+		return "it selects the workload"
+	case hasSidecarSelector(other) && !hasSidecarSelector(used):
+		return "the other one selects other workloads"
+	case used.Namespace != other.Namespace:
+		return "it is in the namespace of the proxies"
+	default:
+		return "it is older, or of equal age and the first by name"
+	}
+}
+
+// telemetryRelations returns the other Telemetry objects of the View's proxies, each of which is
+// merged over those before it, and the objects that the object makes ineffective.
+func telemetryRelations(v *view.View, k config.Key) []Relation {
+	keys := v.Key.Telemetry
+	var list []Relation
+	for _, x := range v.Snapshot.ShadowedTelemetries(k.Namespace) {
+		switch k {
+		case x.Key:
+			list = append(list, Relation{Effect: Loses, Object: x.Older, Reason: "it is older and has the same scope"})
+		case x.Older:
+			list = append(list, Relation{Effect: Prevails, Object: x.Key, Reason: "it is older and has the same scope"})
+		}
+	}
+	switch {
+	case keys.Ignored == k:
+		return append(list, Relation{Effect: Loses, Object: keys.Workload, Reason: "both select the workload, and the other one is older"})
+	case keys.Workload == k && keys.Ignored != (config.Key{}):
+		list = append(list, Relation{Effect: Prevails, Object: keys.Ignored, Reason: "both select the workload, and it is older"})
+	}
+	all := keys.All()
+	return append(list, layered(all[:], k)...)
+}
+
+// peerAuthenticationRelations returns the other PeerAuthentications of the View's proxies.
+func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
+	p := v.Key.PeerAuthentications
+	return layered([]config.Key{p.Mesh, p.Namespace, p.Workload}, k)
+}
+
+// layered returns the relations of an object to the others in a list, each of which overrides the
+// settings of those before it: the mesh's, the namespace's and the workload's. It returns nil if the
+// object is not in the list.
+func layered(keys []config.Key, k config.Key) []Relation {
+	at := slices.Index(keys, k)
+	if at < 0 {
+		return nil
+	}
+	const reason = "settings of the workload precede those of the namespace, which precede those of the mesh"
+	var list []Relation
+	for i, other := range keys {
+		switch {
+		case other == (config.Key{}) || i == at:
+		case i < at:
+			list = append(list, Relation{Effect: MergedFirst, Object: other, Reason: reason})
+		default:
+			list = append(list, Relation{Effect: MergedAfter, Object: other, Reason: reason})
+		}
+	}
+	return list
+}
+
+// policyRelations returns the other policies of the kind that apply to the same proxies. names is
+// their list in the View's Key.
+func policyRelations(v *view.View, k config.Key, names string) []Relation {
+	reason := "CUSTOM policies are evaluated first, then DENY, then ALLOW"
+	if k.Kind == api.RequestAuthentication {
+		reason = "a token of any of their issuers is accepted"
+	}
+	list := v.Snapshot.Policies(k.Kind, names)
+	if !slices.ContainsFunc(list, func(c *config.Config) bool { return c.Key == k }) {
+		return nil
+	}
+	var found []Relation
+	for _, c := range list {
+		if c.Key != k {
+			found = append(found, Relation{Effect: Combined, Object: c.Key, Reason: reason})
+		}
+	}
+	return found
+}
+
+// pluginRelations returns the other plugins that apply to the same proxies.
+func pluginRelations(v *view.View, k config.Key) []Relation {
+	list := v.Snapshot.Plugins(v.Key.Plugins)
+	if !v.Key.Plugins.Has(k) {
+		return nil
+	}
+	var found []Relation
+	for _, c := range list {
+		if c.Key != k {
+			found = append(found, Relation{
+				Effect: Combined, Object: c.Key, Reason: "filters are ordered by phase, then by priority, then by age",
+			})
+		}
+	}
+	return found
+}
+
+// envoyFilterRelations returns the other EnvoyFilters that patch resources of the same type of the
+// same proxies, and whether they are applied before the object.
+func envoyFilterRelations(v *view.View, k config.Key) []Relation {
+	n := v.Key.EnvoyFilterPatches
+	var found []Relation
+	for _, names := range []snapshot.PatchList{n.Clusters, n.Listeners, n.Routes, n.Extensions} {
+		if !names.Has(k) {
+			continue
+		}
+		effect := AppliedAfter
+		for _, patch := range v.Snapshot.EnvoyPatches(names) {
+			if patch.Filter.Key == k {
+				effect = AppliedBefore
+				continue
+			}
+			found = append(found, Relation{
+				Effect: effect, Object: patch.Filter.Key, Reason: "the order is by priority, then the root namespace first, then by age",
+			})
+		}
+	}
+	return found
+}

@@ -1,0 +1,86 @@
+package push
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/rollout"
+	"github.com/meshpilot/meshpilot/internal/xds/stream"
+)
+
+// ObjectUse is a proxy that is served resources generated from an object.
+type ObjectUse struct {
+	// ID is that of the stream (see Connection).
+	ID    string
+	Proxy *mesh.Proxy
+	// Resources are the resources that the proxy subscribes to. Behind lists which of them it has
+	// not acknowledged.
+	Resources []*resource.Resource
+	Behind    []ResourceBehind
+}
+
+// ObjectUses returns the proxies that are served resources generated from the object, sorted by the
+// ID of their stream. The cost is that of Distribution for one object.
+func (p *Pusher) ObjectUses(object config.Key) []ObjectUse {
+	var members []rollout.Members
+	p.queryRollout(func(r *rollout.Rollout) { members = r.Members() })
+	t := p.TrackObject(object, 0)
+	found := map[*resource.Set][]*resource.Resource{}
+	var uses []ObjectUse
+	for _, m := range members {
+		list := t.resourcesOf(m, found)
+		for _, handle := range m.Clients {
+			c := p.clients.get(handle)
+			if c == nil { // the stream has ended
+				continue
+			}
+			if u := c.useOf(list); len(u.Resources) > 0 {
+				uses = append(uses, u)
+			}
+		}
+	}
+	slices.SortFunc(uses, func(a, b ObjectUse) int { return cmp.Compare(a.ID, b.ID) })
+	return uses
+}
+
+// useOf returns which resources of the list the proxy subscribes to, and which of them it lacks.
+func (c *Client) useOf(list []*resource.Resource) ObjectUse {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := ObjectUse{ID: c.id, Proxy: c.node}
+	for _, r := range list {
+		state := c.machine.DeliveryOf(r)
+		if state == stream.Unsubscribed {
+			continue
+		}
+		u.Resources = append(u.Resources, r)
+		if state == stream.Acknowledged {
+			continue
+		}
+		b := ResourceBehind{TypeURL: r.TypeURL, Name: r.Name, State: state}
+		if state == stream.Rejected {
+			b.Message = c.machine.Message(r.TypeURL)
+		}
+		u.Behind = append(u.Behind, b)
+	}
+	return u
+}
+
+// Deliveries returns how far each resource of a list has come on the stream with this ID. It returns
+// nil if there is no such stream.
+func (p *Pusher) Deliveries(id string, list []*resource.Resource) []stream.Delivery {
+	c := p.clients.find(id)
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	states := make([]stream.Delivery, len(list))
+	for i, r := range list {
+		states[i] = c.machine.DeliveryOf(r)
+	}
+	return states
+}
