@@ -51,6 +51,7 @@ func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
+		Uses: s.pusher.ObjectUses, Problems: s.pages.Problems,
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registryStatuses, Preview: s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
 	}))
 	mux.Handle("/ready", s.ready)

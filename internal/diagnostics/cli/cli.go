@@ -45,6 +45,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.tagCommand(), append(clusterFlags(), outputFlag, noHeadersFlag)...),
 		followFlags(a.revisionCommand(), append(clusterFlags(), outputFlag, noHeadersFlag)...),
 		followFlags(a.createRemoteSecret(), clusterFlags()...),
+		followFlags(a.whyCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.remoteClusters(), tableFlags()...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.registries(), tableFlags()...),

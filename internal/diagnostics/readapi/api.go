@@ -26,6 +26,12 @@ type Options struct {
 	Snapshot func() *snapshot.Snapshot
 	// Track returns a tracker of an object in the snapshot with this number (push.TrackObject).
 	Track func(object config.Key, snapshot uint64) *push.ObjectTracker
+	// Uses returns the proxies of this replica that are served resources generated from an object
+	// (push.ObjectUses).
+	Uses func(object config.Key) []push.ObjectUse
+	// Problems returns all Problems, also those of the analysis and of connected proxies. If nil,
+	// those of the snapshot are used.
+	Problems func() []config.Problem
 	// Connections returns the state of every open stream.
 	Connections func() []push.Connection
 	// Peers finds the other replicas, whose answers are part of the answers of this replica.
@@ -91,6 +97,7 @@ func New(o Options) *API {
 		Summary: "How a version of an object reaches the proxies: an event for each change, until all of them have it",
 		Errors:  objectErrors, Middlewares: huma.Middlewares{a.readKey},
 	}, map[string]any{"rollout": Rollout{}}, a.watchRollout)
+	a.registerEffect(objectErrors)
 	a.registerDiff()
 	a.registerRegistries()
 	return a

@@ -28,10 +28,24 @@ type ObjectName struct {
 // objectKey is the context key of the config.Key that a request names.
 type objectKey struct{}
 
-// readKey keeps the config.Key that a request names in the context. It refuses a kind that the
-// control plane does not read or does not keep, a missing or superfluous namespace, a namespace
-// that the caller may not read, and a proxy that is not connected.
+// readKey keeps the config.Key that a request names in the context. It refuses what readAnyKey
+// refuses, and a kind of which the control plane does not keep objects.
 func (a *API) readKey(c huma.Context, next func(huma.Context)) {
+	if k := api.Kind(c.Param("kind")); !snapshot.Keeps(k) {
+		reason := fmt.Sprintf("objects of kind %s are read, but only what is made from them is kept", k)
+		if _, known := api.Info(k); !known {
+			reason = fmt.Sprintf("kind %q is not read by this control plane", k)
+		}
+		_ = huma.WriteErr(a.api, c, http.StatusUnprocessableEntity, reason) // fails only if the client has gone
+		return
+	}
+	a.readAnyKey(c, next)
+}
+
+// readAnyKey keeps the config.Key that a request names in the context. It refuses a kind that the
+// control plane does not read, a missing or superfluous namespace, a namespace that the caller may
+// not read, and a proxy that is not connected.
+func (a *API) readAnyKey(c huma.Context, next func(huma.Context)) {
 	k := config.Key{Kind: api.Kind(c.Param("kind")), Namespace: c.Query("namespace"), Name: c.Param("name")}
 	info, known := api.Info(k.Kind)
 	caller := callerOf(c.Context())
@@ -39,8 +53,6 @@ func (a *API) readKey(c huma.Context, next func(huma.Context)) {
 	switch proxy := c.Query("proxy"); {
 	case !known:
 		reason = fmt.Sprintf("kind %q is not read by this control plane", k.Kind)
-	case !snapshot.Keeps(k.Kind):
-		reason = fmt.Sprintf("objects of kind %s are read, but only what is made from them is kept", k.Kind)
 	case info.ClusterScoped && k.Namespace != "":
 		reason = fmt.Sprintf("objects of kind %s have no namespace", k.Kind)
 	case !info.ClusterScoped && k.Namespace == "":

@@ -1,3 +1,3 @@
-// Package wait tests pilotctl wait against a control plane with files: proxies that answer late,
-// reject configuration, connect and leave.
+// Package wait tests pilotctl wait and why against a control plane with files: proxies that answer
+// late, reject configuration, connect and leave.
 package wait

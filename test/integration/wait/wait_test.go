@@ -99,11 +99,14 @@ type result struct {
 }
 
 // wait runs pilotctl wait.
-func (f *fixture) wait(args ...string) result {
+func (f *fixture) wait(args ...string) result { return f.run("wait", args...) }
+
+// run runs a command of pilotctl.
+func (f *fixture) run(command string, args ...string) result {
 	c := cli.New()
 	var out bytes.Buffer
 	c.SetOut(&out)
-	c.SetArgs(append([]string{"wait", "--server", f.HTTP, "--namespace", "shop"}, args...))
+	c.SetArgs(append([]string{command, "--server", f.HTTP, "--namespace", "shop"}, args...))
 	err := c.ExecuteContext(f.t.Context())
 	text := out.String()
 	if err != nil {

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// whyCommand returns the command that shows what an object does.
+func (a *pageClient) whyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "why KIND/NAME",
+		Short: "Show what an object does, for which proxies, and which objects precede it",
+		Long: `why shows what an object of the configuration does: what it contains, how many of the connected proxies are served resources that
+are generated from it and have acknowledged them, these resources, the objects that take precedence over it or are merged with
+it, and its problems. --output wide lists the proxies.
+
+Objects of kinds that the control plane only converts, such as Services and Pods, are shown with what is made from them.
+An object that the control plane does not have is an error.`,
+		Example: `  pilotctl why virtualservice/reviews -n shop
+  pilotctl why destinationrule/reviews -n shop -o wide
+  pilotctl why service/reviews -n shop`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := parseObject(args[0], a.namespace)
+			if err != nil {
+				return err
+			}
+			x, err := a.readEffect(c, k)
+			if err != nil {
+				return err
+			}
+			if !a.isTable() {
+				return a.printAnswer(c, answer{whole: x, rows: [][]string{{k.String()}}})
+			}
+			if err := writeEffect(c.OutOrStdout(), k, x, a.output == wideFormat); err != nil {
+				return err
+			}
+			if !x.Present {
+				return fmt.Errorf("the control plane has no %s", k)
+			}
+			return nil
+		},
+	}
+}
+
+// readEffect reads what an object does: from each replica, or from one that asks the others. Replicas
+// that do not answer are named in warnings. If none answers, the errors are returned.
+func (a *pageClient) readEffect(c *cobra.Command, k config.Key) (*readapi.ObjectEffect, error) {
+	control, err := a.controlPlane(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"namespace": {k.Namespace}}
+	if control.Complete {
+		query.Set("local", "true")
+	}
+	path := readapi.Prefix + "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name) + "/effect"
+	var sum *readapi.ObjectEffect
+	var failures []error
+	for _, r := range control.Replicas {
+		var x readapi.ObjectEffect
+		body, err := readReplica(c.Context(), r, path, query)
+		if err == nil {
+			err = json.Unmarshal(body, &x)
+		}
+		switch {
+		case err != nil:
+			failures = append(failures, err)
+		case sum == nil:
+			sum = &x
+		default:
+			sum.Merge(x)
+		}
+	}
+	if sum == nil {
+		return nil, errors.Join(failures...)
+	}
+	for _, u := range sum.Unanswered {
+		failures = append(failures, fmt.Errorf("%s: %s", u.Address, u.Reason))
+	}
+	for _, err := range failures {
+		fmt.Fprintln(c.ErrOrStderr(), "warning: the output is incomplete:", err)
+	}
+	return sum, nil
+}
+
+// writeEffect writes what an object does. With wide set it also lists the proxies.
+func writeEffect(w io.Writer, k config.Key, x *readapi.ObjectEffect, wide bool) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", k, x.Purpose)
+	switch {
+	case x.Present && x.Generation > 0:
+		fmt.Fprintf(&b, "  generation: %d\n", x.Generation)
+	case x.Present && x.Origin != "":
+		fmt.Fprintf(&b, "  origin: %s\n", x.Origin)
+	}
+	for _, line := range x.Settings {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	fmt.Fprintf(&b, "proxies: %d of %d are served resources generated from it", x.Proxies, x.Connected)
+	if x.Proxies > 0 {
+		fmt.Fprintf(&b, ", %d have acknowledged them", x.UpToDate)
+	}
+	b.WriteString("\n")
+	for _, u := range x.Uses {
+		if wide || u.Behind != "" {
+			fmt.Fprintf(&b, "  %s: %s\n", u.Proxy, describeUse(u))
+		}
+	}
+	if len(x.Resources) > 0 {
+		b.WriteString("resources:\n")
+	}
+	for _, r := range x.Resources {
+		fmt.Fprintf(&b, "  %s %s (%s)\n", r.Type, r.Name, countProxies(r.Proxies))
+	}
+	if len(x.Relations) > 0 {
+		b.WriteString("other objects:\n")
+	}
+	for _, r := range x.Relations {
+		fmt.Fprintf(&b, "  %s\n", describeRelation(r))
+	}
+	if len(x.Problems) > 0 {
+		b.WriteString("problems:\n")
+	}
+	for _, p := range x.Problems {
+		fmt.Fprintf(&b, "  %s [%s]: %s\n", p.Severity, p.Code, strings.TrimPrefix(p.Field+": "+p.Reason, ": "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// describeUse returns how far the resources have come at one proxy.
+func describeUse(u readapi.ObjectUse) string {
+	switch {
+	case u.Rejected:
+		return "rejected: " + u.Behind
+	case u.Behind != "":
+		return u.Behind
+	case u.Resources == 1:
+		return "1 resource acknowledged"
+	default:
+		return fmt.Sprintf("%d resources acknowledged", u.Resources)
+	}
+}
+
+// countProxies returns a number of proxies.
+func countProxies(n int) string {
+	if n == 1 {
+		return "1 proxy"
+	}
+	return fmt.Sprintf("%d proxies", n)
+}
+
+// describeRelation returns the relation to another object in one line.
+func describeRelation(r readapi.ObjectRelation) string {
+	text := r.Effect + " " + r.Kind
+	if r.Namespace != "" {
+		text += "/" + r.Namespace
+	}
+	text += "/" + r.Name
+	if r.About != "" {
+		text += " for " + r.About
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}

@@ -1,0 +1,247 @@
+package readapi
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/snapshot"
+)
+
+// purposeOf returns what objects of a kind do, as the continuation of a sentence that begins with the
+// object.
+func purposeOf(kind api.Kind) string {
+	switch kind {
+	case api.VirtualService:
+		return "routes requests and connections for its hosts"
+	case api.DestinationRule:
+		return "sets load balancing, connection pools, TLS and subsets of calls to its host"
+	case api.Gateway:
+		return "opens ports of the gateways that its selector selects, for its hosts"
+	case api.ServiceEntry:
+		return "defines services, with their ports and endpoints"
+	case api.WorkloadEntry:
+		return "defines a workload, which is an endpoint of the services that select it"
+	case api.WorkloadGroup:
+		return "is the template of the WorkloadEntries of workloads that register themselves"
+	case api.Sidecar:
+		return "limits the services that its proxies know, and sets their listeners"
+	case api.EnvoyFilter:
+		return "patches generated resources"
+	case api.ProxyConfig:
+		return "sets the bootstrap of its proxies"
+	case api.AuthorizationPolicy:
+		return "allows or denies calls to its workloads"
+	case api.PeerAuthentication:
+		return "sets the mutual TLS mode of connections to its workloads"
+	case api.RequestAuthentication:
+		return "accepts tokens in requests to its workloads"
+	case api.Telemetry:
+		return "sets access logs, metrics and spans of its proxies"
+	case api.WasmPlugin, api.TrafficExtension:
+		return "adds a filter to its proxies"
+	default:
+		return purposeOfKubernetes(kind)
+	}
+}
+
+// purposeOfKubernetes returns the purpose of the kinds that are not Istio's, and "" for an unknown kind.
+func purposeOfKubernetes(kind api.Kind) string {
+	switch kind {
+	case api.Service:
+		return "defines a service, with its ports and addresses"
+	case api.EndpointSlice:
+		return "lists endpoints of a service"
+	case api.Pod:
+		return "is a workload, and an endpoint of the services that select it"
+	case api.Namespace:
+		return "selects by its labels which objects are read, and the network of its workloads"
+	case api.Node:
+		return "sets the locality of its pods"
+	case api.Secret:
+		return "has a certificate that proxies may be sent"
+	case api.RemoteSecret:
+		return "has a certificate of another cluster that proxies may be sent"
+	case api.ConfigMap:
+		return "has settings of the mesh, or certificates that proxies may be sent"
+	case api.Ingress:
+		return "routes requests from outside, as a Gateway and VirtualServices"
+	case api.IngressClass:
+		return "selects the controller of Ingresses"
+	case api.ServiceExport:
+		return "exports a service to the other clusters"
+	case api.ServiceImport:
+		return "imports a service of the other clusters"
+	default:
+		return purposeOfGatewayAPI(kind)
+	}
+}
+
+// purposeOfGatewayAPI returns the purpose of the kinds of the Gateway API, and "" for an unknown kind.
+func purposeOfGatewayAPI(kind api.Kind) string {
+	switch kind {
+	case api.GatewayClass:
+		return "selects the controller and the settings of Gateways"
+	case api.KubernetesGateway, api.ListenerSet:
+		return "opens ports of a gateway, for its hosts"
+	case api.HTTPRoute, api.GRPCRoute:
+		return "routes requests of the Gateways and Services that it is attached to"
+	case api.TLSRoute, api.TCPRoute, api.UDPRoute:
+		return "routes connections of the Gateways and Services that it is attached to"
+	case api.ReferenceGrant:
+		return "permits references from other namespaces"
+	case api.BackendTLSPolicy:
+		return "sets TLS of calls to a backend"
+	case api.XBackendTrafficPolicy:
+		return "limits retries of calls to a backend"
+	case api.XMesh:
+		return "reports the features of the mesh"
+	case api.XBackend:
+		return "has no effect: the kind is not supported"
+	case api.InferencePool:
+		return "defines a service of model servers, whose endpoint a picker chooses"
+	default:
+		return ""
+	}
+}
+
+// describeSettings returns what an object contains: the fields of its spec for a kept object; the
+// services and endpoints made from it for Services and Pods.
+func describeSettings(s *snapshot.Snapshot, k config.Key) []string {
+	if c := s.Config(k); c != nil {
+		if m, ok := c.Spec.(proto.Message); ok {
+			return describeFields(m.ProtoReflect())
+		}
+		return nil
+	}
+	switch k.Kind {
+	case api.Service:
+		return describeService(s, k)
+	case api.Pod:
+		return describePod(s, k)
+	default:
+		return nil
+	}
+}
+
+// maxItems limits the values of a field that are listed.
+const maxItems = 5
+
+// describeFields returns a line for each field of a spec that is set: texts and lists of texts with
+// their values, other lists with their length, other messages with their fields.
+func describeFields(m protoreflect.Message) []string {
+	var lines []string
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if !m.Has(f) {
+			continue
+		}
+		lines = append(lines, f.JSONName()+": "+describeValue(f, m.Get(f)))
+	}
+	return lines
+}
+
+// describeValue returns the value of a field in one line.
+func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch {
+	case f.IsMap():
+		var parts []string
+		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+			part := k.String()
+			if f.MapValue().Message() == nil {
+				part += "=" + v.String()
+			}
+			parts = append(parts, part)
+			return true
+		})
+		slices.Sort(parts)
+		return joinSome(parts)
+	case f.IsList() && f.Message() == nil:
+		var parts []string
+		for i := range v.List().Len() {
+			parts = append(parts, v.List().Get(i).String())
+		}
+		return joinSome(parts)
+	case f.IsList():
+		return describeList(v.List())
+	case f.Message() != nil:
+		parts := describeFields(v.Message())
+		if len(parts) == 0 {
+			return "{}"
+		}
+		return "{" + strings.Join(parts, "; ") + "}"
+	case f.Enum() != nil:
+		if x := f.Enum().Values().ByNumber(v.Enum()); x != nil {
+			return string(x.Name())
+		}
+		return fmt.Sprint(v.Enum())
+	default:
+		return v.String()
+	}
+}
+
+// describeList returns the names of the elements of a list of messages, or their number if they have
+// none.
+func describeList(l protoreflect.List) string {
+	var names []string
+	for i := range l.Len() {
+		m := l.Get(i).Message()
+		if f := m.Descriptor().Fields().ByName("name"); f != nil && f.Kind() == protoreflect.StringKind && m.Get(f).String() != "" {
+			names = append(names, m.Get(f).String())
+		}
+	}
+	if len(names) == l.Len() {
+		return joinSome(names)
+	}
+	return fmt.Sprint(l.Len())
+}
+
+// joinSome joins at most maxItems texts.
+func joinSome(parts []string) string {
+	text := strings.Join(parts[:min(len(parts), maxItems)], ", ")
+	if more := len(parts) - maxItems; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// describeService returns the services that a Kubernetes Service defines.
+func describeService(s *snapshot.Snapshot, k config.Key) []string {
+	var lines []string
+	for _, svc := range s.Services() {
+		if svc.From != k {
+			continue
+		}
+		var ports []string
+		for _, p := range svc.Ports {
+			ports = append(ports, fmt.Sprintf("%d (%s)", p.Number, p.Name))
+		}
+		lines = append(lines, fmt.Sprintf("host: %s; ports: %s; endpoints: %d",
+			svc.Host, joinSome(ports), len(s.Endpoints(svc.ServiceKey).Endpoints)))
+	}
+	return lines
+}
+
+// describePod returns the endpoints that a pod is.
+func describePod(s *snapshot.Snapshot, k config.Key) []string {
+	var lines []string
+	for _, svc := range s.Services() {
+		for _, e := range s.Endpoints(svc.ServiceKey).Endpoints {
+			if e.Workload == k.Name && e.Namespace == k.Namespace && len(lines) < maxUses {
+				at := net.JoinHostPort(e.Address, strconv.FormatUint(uint64(e.Port), 10))
+				lines = append(lines, fmt.Sprintf("endpoint: %s of %s, port %s, %s",
+					at, svc.Host, e.ServicePort, cmp.Or(e.Health, "HEALTHY")))
+			}
+		}
+	}
+	return lines
+}
