@@ -13,8 +13,9 @@ type Applier struct{ pipeline *pipeline }
 // the other callbacks are not used.
 func NewApplier(o Options) *Applier { return &Applier{newPipeline(o)} }
 
-// Apply passes a batch through the filters and converters, applies it to the Builder, and returns the
-// resulting snapshot and its difference from the previous one.
+// Apply passes a batch through the filters and converters and applies the result to the Builder. It
+// returns the resulting snapshot, which is the previous one if nothing changed, and the difference
+// between the two.
 func (a *Applier) Apply(batch mesh.Batch) (*snapshot.Snapshot, snapshot.Delta) {
 	return a.pipeline.Builder.Apply(a.pipeline.convert(batch)...)
 }

@@ -108,8 +108,8 @@ func newPipeline(o Options) *pipeline {
 }
 
 // applyBatches applies batches until the context ends, and returns the context's error. Batches
-// that are already waiting are applied as one. An empty batch is applied when a TimedConverter has to
-// convert again. It first reports the feeds that are not in sync.
+// that are already waiting are applied as one. An empty batch is applied when a TimedConverter has
+// to convert again. Requests for previews are answered between batches.
 func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error {
 	p.reportWaiting()
 	for {
@@ -128,7 +128,8 @@ func (p *pipeline) applyBatches(ctx context.Context, in <-chan mesh.Batch) error
 	}
 }
 
-// mergeWaiting appends the batches that are already waiting to batch, without blocking.
+// mergeWaiting returns batch with the batches appended that are waiting in the channel, at most
+// mergedBatches. It does not block.
 func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	for range mergedBatches {
 		select {
@@ -141,9 +142,9 @@ func mergeWaiting(batch mesh.Batch, in <-chan mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// applyBatch converts a batch, applies it to the Builder and publishes the snapshot if it differs.
-// Until all sources are in sync it publishes nothing; then the first snapshot is published as a
-// change of everything.
+// applyBatch converts a batch, applies it to the Builder and publishes the snapshot if it differs
+// from the previous one. Until all feeds are in sync it publishes nothing; then the first snapshot
+// is published as a change of everything. It logs Problems that appeared or were resolved.
 func (p *pipeline) applyBatch(batch mesh.Batch) {
 	if p.Observe != nil && len(batch) > 0 {
 		p.callGuarded("observe", func() { p.Observe(batch) })
@@ -171,8 +172,9 @@ func (p *pipeline) applyBatch(batch mesh.Batch) {
 	}
 }
 
-// convert passes the batch through the filters and converters. ServiceEntries, WorkloadEntries and
-// Ingresses are kept in the result besides their conversion, for debug pages and status.
+// convert returns the output of all filters and converters for a batch. ServiceEntries,
+// WorkloadEntries and Ingresses that pass the filters precede the output, because debug pages and
+// status need them besides their conversion.
 func (p *pipeline) convert(batch mesh.Batch) mesh.Batch {
 	for _, f := range p.Filters {
 		batch = p.passThrough(f, batch)
@@ -208,13 +210,15 @@ func (p *pipeline) reportWaiting() {
 	p.callGuarded("waiting", func() { p.Waiting(names) })
 }
 
-// logProblems logs the Problems that appeared or were resolved since the previous snapshot.
+// logProblems logs the Problems of s that the previous snapshot did not have, and those of the
+// previous snapshot that were resolved.
 func (p *pipeline) logProblems(s *snapshot.Snapshot) {
 	p.reported = LogProblems(p.Log, p.reported, s.Problems())
 }
 
-// LogProblems logs each Problem of list that is not in known, and each of known that is resolved.
-// It returns the set of Problems in list, which is known at the next call.
+// LogProblems logs a warning for each Problem of list that is not in known, and the resolution of
+// each in known that is not in list. It returns the set of Problems in list, which must be passed
+// as known to the next call.
 func LogProblems(log *slog.Logger, known map[config.Problem]bool, list []config.Problem) map[config.Problem]bool {
 	now := make(map[config.Problem]bool, len(list))
 	for _, x := range list {

@@ -20,13 +20,15 @@ type Metrics struct {
 	broken  map[config.Key]bool // objects with a Problem of severity Error
 }
 
-// NewMetrics returns Metrics that are recorded in m. current returns the current snapshot.
+// NewMetrics returns Metrics that are recorded in m. current must return the current snapshot,
+// never nil.
 func NewMetrics(m *obs.Metrics, current func() *snapshot.Snapshot) *Metrics {
 	return &Metrics{m: m, current: current}
 }
 
-// RecordBatch counts the events of a batch. It must be called before the batch is applied, because it
-// distinguishes added objects from updated ones.
+// RecordBatch counts the added, updated and deleted objects of Istio's kinds in a batch, and starts
+// the measurement of the snapshot's duration. It must be called before the batch is applied,
+// because it distinguishes added objects from updated ones by the current snapshot.
 func (x *Metrics) RecordBatch(batch mesh.Batch) {
 	x.began = time.Now()
 	s := x.current()

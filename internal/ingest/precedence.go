@@ -25,6 +25,8 @@ type candidate struct {
 	object *config.Config
 }
 
+// newPrecedence returns a precedence without objects, in which an earlier feed of the list precedes
+// a later one.
 func newPrecedence(feeds []Feed) *precedence {
 	p := &precedence{rank: map[string]int{}, candidates: map[config.Key][]candidate{}}
 	for i, f := range feeds {
@@ -33,10 +35,10 @@ func newPrecedence(feeds []Feed) *precedence {
 	return p
 }
 
-// resolve returns the batch with each event about an object replaced by events about the object
-// that takes precedence. Events about Pods, EndpointSlices and Nodes pass through unresolved, like
-// events about anything but objects. If an event causes a panic, the guard drops it and reports a
-// Problem.
+// resolve returns the batch with each event about an object replaced by the events that follow from
+// it: about the object of the feed that takes precedence, and the Problems of the others. Pods,
+// EndpointSlices, Nodes and events without an object pass unchanged. If an event causes a panic,
+// the guard drops it and reports a Problem.
 func (p *precedence) resolve(batch mesh.Batch, guard *registry.Guard) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -95,8 +97,8 @@ func (p *precedence) resolveObject(out mesh.Batch, e mesh.Event) mesh.Batch {
 	return out
 }
 
-// overriddenEvent returns an event that sets the Problem of an object that another one overrides.
-// With a nil counts it clears the Problem.
+// overriddenEvent returns an event that sets the Problem of candidate c: its object is not used,
+// because counts takes precedence. If counts is nil, the event clears the Problem.
 func overriddenEvent(c candidate, key config.Key, counts *candidate) mesh.Event {
 	problems := &mesh.Problems{Scope: "precedence of " + key.String()}
 	if counts != nil {

@@ -18,7 +18,7 @@ type Previews struct {
 	requests chan chan *Preview
 }
 
-// NewPreviews returns Previews for Options.Previews.
+// NewPreviews returns Previews, which must be passed to the pipeline in Options.Previews.
 func NewPreviews() *Previews { return &Previews{requests: make(chan chan *Preview)} }
 
 // Preview is a copy of a pipeline at one moment, to which changes can be applied that nothing else
@@ -57,7 +57,8 @@ func (p *Previews) Copy(ctx context.Context) (*Preview, error) {
 	}
 }
 
-// previewRequests returns the channel of requests for copies; nil without Options.Previews.
+// previewRequests returns the channel of requests for Previews, or nil, which never delivers, if
+// Options.Previews is not set.
 func (p *pipeline) previewRequests() <-chan chan *Preview {
 	if p.Previews == nil {
 		return nil
@@ -65,8 +66,8 @@ func (p *pipeline) previewRequests() <-chan chan *Preview {
 	return p.Previews.requests
 }
 
-// copyTo sends a Preview of the present state. It copies indexes only; everything that takes long is
-// left to the receiver.
+// copyTo sends a Preview of the present state to reply, or nil if not all feeds are in sync. It
+// copies indexes only; everything that takes long is left to the receiver.
 func (p *pipeline) copyTo(reply chan<- *Preview) {
 	if len(p.waiting) > 0 {
 		reply <- nil
@@ -86,8 +87,8 @@ func (p *pipeline) copyTo(reply chan<- *Preview) {
 	})
 }
 
-// copyConverters returns forks of converters, or new ones, which it adds to renewed. It leaves out
-// converters that are neither Forkers nor Renewers: those hold objects back until something is
+// copyConverters returns a fork of each Forker and a new converter for each Renewer, which it also
+// adds to x.renewed. Other converters are left out: they hold objects back until something is
 // fetched, and a preview fetches nothing.
 func (x *Preview) copyConverters(list []registry.Converter) []registry.Converter {
 	var out []registry.Converter
@@ -103,7 +104,8 @@ func (x *Preview) copyConverters(list []registry.Converter) []registry.Converter
 	return out
 }
 
-// Object returns the object that is in use, or nil.
+// Object returns the object with this key from the feed that takes precedence, or nil if no feed
+// has it.
 func (x *Preview) Object(k config.Key) *config.Config {
 	if list := x.pipeline.precedence.candidates[k]; len(list) > 0 {
 		return list[0].object
@@ -111,12 +113,12 @@ func (x *Preview) Object(k config.Key) *config.Config {
 	return nil
 }
 
-// Snapshot returns the snapshot of the copied state.
+// Snapshot returns the snapshot of the copied state, or after Apply the resulting one.
 func (x *Preview) Snapshot() *snapshot.Snapshot { return x.pipeline.Builder.Current() }
 
-// Preview returns the present snapshot, and the one after a change of objects, which is not
-// published. problems are the Problems of decoding the objects. It fails as Copy does, or if an
-// object cannot be encoded.
+// Preview returns the present snapshot and the one that would follow from a change of objects,
+// which is not published. problems, found by decoding the objects, are added to the second. It
+// returns an error if Copy fails or an object cannot be encoded.
 func (p *Previews) Preview(
 	ctx context.Context, changed []*config.Config, deleted []config.Key, problems []config.Problem,
 ) (before, after *snapshot.Snapshot, err error) {
@@ -131,7 +133,8 @@ func (p *Previews) Preview(
 
 // Apply applies changed and deleted objects as one change, and returns the resulting snapshot. A
 // changed object keeps its age and status. A deleted object that several feeds have is deleted from
-// the feed that takes precedence. Apply fails if an object cannot be encoded.
+// the feed that takes precedence; one that no feed has is ignored. problems are added to the
+// snapshot. It returns an error if an object cannot be encoded.
 func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems []config.Problem) (*snapshot.Snapshot, error) {
 	p := x.pipeline
 	x.findSource()
@@ -156,7 +159,9 @@ func (x *Preview) Apply(changed []*config.Config, deleted []config.Key, problems
 	return s, nil
 }
 
-// adopt returns c with the age and status of the object that it replaces.
+// adopt returns a copy of c with the age, status and generation of the object that it replaces. A
+// new object without an age gets the present time if other objects have ages; otherwise adopt
+// returns c itself. It returns an error if c cannot be encoded.
 func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
 	meta, known := c.Meta, x.Object(c.Key)
 	switch {
@@ -173,7 +178,8 @@ func (x *Preview) adopt(c *config.Config) (*config.Config, error) {
 // previewSource is the source of the Problems of submitted objects.
 const previewSource = "preview"
 
-// findSource sets the feed and age of new objects from the present ones.
+// findSource sets x.source to the feed of highest precedence that has an object, for new objects,
+// and x.aged if any object has an age.
 func (x *Preview) findSource() {
 	p := x.pipeline.precedence
 	for _, list := range p.candidates {
@@ -185,7 +191,8 @@ func (x *Preview) findSource() {
 	}
 }
 
-// feedOf returns the feed of an object, or the one of new objects if no feed has it.
+// feedOf returns the name of the feed whose object with this key takes precedence, or x.source if
+// no feed has it.
 func (x *Preview) feedOf(k config.Key) string {
 	if list := x.pipeline.precedence.candidates[k]; len(list) > 0 {
 		return list[0].feed
@@ -193,7 +200,8 @@ func (x *Preview) feedOf(k config.Key) string {
 	return x.source
 }
 
-// replay passes all objects to the new converters, whose output the Builder already has.
+// replay passes the settings and all objects to the converters in x.renewed, whose output the
+// Builder already has, and discards their output. Further calls do nothing.
 func (x *Preview) replay() {
 	p := x.pipeline
 	settings := p.Builder.Settings()

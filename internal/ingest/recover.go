@@ -11,22 +11,23 @@ import (
 // (registry.Guard), and the Builder confines it to an event (snapshot.Options.Recovery). The
 // functions of this file handle converters without a guard and callbacks.
 
-// callGuarded calls a callback of the Options. If it panics, call logs and counts the panic and
-// returns.
+// callGuarded calls f, a callback of the Options with this name. If f panics, it logs and counts
+// the panic and returns.
 func (p *pipeline) callGuarded(name string, f func()) {
 	// it is logged
 	_ = p.Recovery.Call("ingest", func() error { f(); return nil }, "callback", name)
 }
 
-// resolvePrecedence applies the precedence of feeds to a batch.
+// resolvePrecedence returns the batch in which each object of several feeds is replaced by the one
+// that takes precedence (precedence.resolve).
 func (p *pipeline) resolvePrecedence(batch mesh.Batch) mesh.Batch {
 	return p.precedence.resolve(batch, &p.resolution)
 }
 
-// passThrough passes a batch through a filter or converter. If that panics, passThrough sends the
-// events one at a time and drops each event that causes a panic. Its object gets a Problem until an
-// event about it succeeds. Output that the converter had produced for the batch before the panic
-// may be lost, if it has no guard of its own.
+// passThrough returns the output of a filter or converter for a batch. If that panics, it passes
+// the events one at a time and drops each event that causes a panic, whose object gets a Problem
+// until an event about it succeeds. Output for the batch before the panic may be lost, if the
+// converter has no guard of its own.
 func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batch {
 	guard := p.guards[c]
 	if guard == nil {
@@ -70,8 +71,8 @@ func (p *pipeline) passThrough(c registry.Converter, batch mesh.Batch) mesh.Batc
 	return out
 }
 
-// convertOne converts an event that is not about an object. If that panics, it returns the event
-// unchanged.
+// convertOne returns the output of a converter for an event that is not about an object, or the
+// event itself if the converter panics.
 func (p *pipeline) convertOne(c registry.Converter, e mesh.Event) (out mesh.Batch) {
 	err := p.Recovery.Call(
 		"ingest",

@@ -26,8 +26,8 @@ type Until struct {
 	held    map[config.Key]mesh.Event
 }
 
-// NewUntil returns an Until that holds nothing before Start. isReady reports whether everything that
-// an object needs is known.
+// NewUntil returns an Until that holds nothing before Start. isReady must report whether everything
+// that an object needs is known.
 func NewUntil(isReady func(*config.Config) bool) *Until {
 	return &Until{isReady: isReady, held: map[config.Key]mesh.Event{}}
 }
@@ -36,9 +36,9 @@ func NewUntil(isReady func(*config.Config) bool) *Until {
 // snapshot must be complete.
 func (u *Until) Start() { u.holding = true }
 
-// Hold stores an event and returns true if its object must wait. Deletions and objects that are
-// ready need not wait. In any case, a held event of the same object is dropped. e.Config must not be
-// nil.
+// Hold reports whether the object of an event must wait, and stores the event if so, in place of an
+// earlier one of the same object. Deletions, objects that are ready, and all objects before Start
+// need not wait; a held event of such an object is dropped. e.Config must not be nil.
 func (u *Until) Hold(e mesh.Event) bool {
 	delete(u.held, e.Config.Key)
 	if e.Op != mesh.Upsert || !u.holding || u.isReady(e.Config) {
@@ -48,8 +48,8 @@ func (u *Until) Hold(e mesh.Event) bool {
 	return true
 }
 
-// Release appends the held events whose objects are ready to batch, sorted by key, and no longer
-// holds them.
+// Release returns batch with the held events appended whose objects are now ready, sorted by key.
+// It no longer holds these.
 func (u *Until) Release(batch mesh.Batch) mesh.Batch {
 	for _, k := range slices.SortedFunc(maps.Keys(u.held), config.Key.Compare) {
 		if e := u.held[k]; u.isReady(e.Config) {
@@ -60,7 +60,7 @@ func (u *Until) Release(batch mesh.Batch) mesh.Batch {
 	return batch
 }
 
-// Objects iterates over the held objects, in no order.
+// Objects returns an iterator over the held objects, in no particular order.
 func (u *Until) Objects() iter.Seq[*config.Config] {
 	return func(yield func(*config.Config) bool) {
 		for _, e := range u.held {

@@ -11,7 +11,8 @@ import (
 // The following functions append the events for the difference between two conversions of one
 // object. Lists are sorted by host, without duplicates.
 
-// AppendShards appends the events for the difference between two lists of shards.
+// AppendShards appends the events that change the shards old into now. Both lists must be sorted by
+// host. Equal hashes mean no event.
 func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Shard) mesh.Hostname { return s.Service.Host },
@@ -25,7 +26,8 @@ func AppendShards(out mesh.Batch, source string, old, now []*mesh.Shard) mesh.Ba
 	return out
 }
 
-// AppendServices appends the events for the difference between two lists of services.
+// AppendServices appends the events that change the services old into now. Both lists must be
+// sorted by host. Equal hashes mean no event.
 func AppendServices(out mesh.Batch, source string, old, now []*mesh.Service) mesh.Batch {
 	diffByHost(old, now,
 		func(s *mesh.Service) mesh.Hostname { return s.Host },
@@ -57,8 +59,9 @@ func AppendProblems(out mesh.Batch, source, scope string, old, now []config.Prob
 }
 
 // diffByHost calls emit with Delete for each element that is only in old, and with Upsert for each
-// new or changed one. compare reports whether two elements are equal, and whether they have the same
-// identity, so that an Upsert of one replaces the other; otherwise the old one is deleted first.
+// new or changed one. Both lists must be sorted by host. compare reports whether two elements are
+// equal, and whether they have the same identity, so that an Upsert of one replaces the other;
+// otherwise the old one is deleted first.
 func diffByHost[T any](
 	old, now []*T,
 	host func(*T) mesh.Hostname,

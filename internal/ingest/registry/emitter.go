@@ -20,8 +20,8 @@ type Change[K comparable, V any] struct {
 	Old, New       V
 }
 
-// NewEmitter returns an Emitter that has emitted nothing. equal reports whether two values need no
-// event.
+// NewEmitter returns an Emitter that has emitted nothing. equal must report whether two values are
+// the same to receivers, so that no change is needed.
 func NewEmitter[K comparable, V any](equal func(a, b V) bool) *Emitter[K, V] {
 	return &Emitter[K, V]{equal: equal, emitted: map[K]V{}}
 }
@@ -45,16 +45,16 @@ func (e *Emitter[K, V]) Delete(k K) {
 	}
 }
 
-// Clone returns a copy that changes independently. It has no pending changes.
+// Clone returns a copy with the same values that changes independently and has no pending changes.
 func (e *Emitter[K, V]) Clone() *Emitter[K, V] {
 	return &Emitter[K, V]{equal: e.equal, emitted: maps.Clone(e.emitted)}
 }
 
-// Value returns the current value of k, or the zero value.
+// Value returns the current value of k, or the zero value if k has none.
 func (e *Emitter[K, V]) Value(k K) V { return e.emitted[k] }
 
-// Drain returns the changes since the last Drain, in the order of the calls. The result is valid
-// until the next Set or Delete.
+// Drain returns the changes since the last Drain, in the order of the calls, and forgets them. The
+// result is valid until the next Set or Delete.
 func (e *Emitter[K, V]) Drain() []Change[K, V] {
 	changes := e.pending
 	e.pending = e.pending[:0]

@@ -22,7 +22,7 @@ type Guard struct {
 	failed map[guardedStep]bool
 }
 
-// Clone returns a copy that changes independently.
+// Clone returns a copy with the same recorded panics that changes independently.
 func (g *Guard) Clone() Guard {
 	return Guard{Recovery: g.Recovery, Source: g.Source, failed: maps.Clone(g.failed)}
 }
@@ -43,9 +43,9 @@ type guardedStep struct {
 	step Step
 }
 
-// Try calls f for one step of an object, and reports whether f returned without a panic. If f
-// panics, Try appends a Problem of the object to out. If f returns, Try clears the Problem of an
-// earlier panic in that step.
+// Try calls f for one step of an object, and reports whether f returned without a panic. After a
+// panic it appends a Problem of the object to out; otherwise it clears the Problem of an earlier
+// panic in that step. Without Recovery a panic is not recovered.
 //
 // f must read all that it needs of the object before it changes the Converter's state. Otherwise a
 // panic leaves a partial change.
@@ -84,8 +84,8 @@ func (g *Guard) Try(out mesh.Batch, step Step, key config.Key, origin string, f 
 	})), false
 }
 
-// ClearProblem clears the Problem of an object's step, if it has one, by an event that it appends
-// to out.
+// ClearProblem appends to out an event that clears the Problem of an earlier panic in an object's
+// step. It does nothing if there was none.
 func (g *Guard) ClearProblem(out mesh.Batch, step Step, key config.Key) mesh.Batch {
 	at := guardedStep{key, step}
 	if !g.failed[at] {
@@ -95,7 +95,8 @@ func (g *Guard) ClearProblem(out mesh.Batch, step Step, key config.Key) mesh.Bat
 	return append(out, g.problem(at))
 }
 
-// problem returns an event that replaces the Problems of an object's step.
+// problem returns an event that replaces the Problems of an object's step by list, which may be
+// empty.
 func (g *Guard) problem(at guardedStep, list ...config.Problem) mesh.Event {
 	return mesh.Event{
 		Source:   g.Source,

@@ -35,7 +35,8 @@ func (x *Index[K, V]) Add(k K, v V) {
 	}
 }
 
-// Remove removes a value from a key. It does nothing if the key does not have it.
+// Remove removes a value from a key, and the key with its last value. It does nothing if the key
+// does not have the value.
 func (x *Index[K, V]) Remove(k K, v V) {
 	first, found := x.first[k]
 	more := x.more[k]
@@ -59,7 +60,8 @@ func (x *Index[K, V]) Remove(k K, v V) {
 	}
 }
 
-// Values returns an iterator over the values of a key, in no particular order.
+// Values returns an iterator over the values of a key, in no particular order. It is empty for an
+// unknown key.
 func (x *Index[K, V]) Values(k K) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		first, found := x.first[k]
@@ -86,7 +88,7 @@ func (x *Index[K, V]) Clone() Index[K, V] {
 	return c
 }
 
-// Has reports whether a key has any value.
+// Has reports whether a key has at least one value.
 func (x *Index[K, V]) Has(k K) bool {
 	_, found := x.first[k]
 	return found

@@ -22,12 +22,13 @@ func NewProblemEmitter[K comparable](source string, scope func(K) string) *Probl
 	return &ProblemEmitter[K]{source, scope, NewEmitter[K](slices.Equal[[]config.Problem])}
 }
 
-// Clone returns a copy that changes independently.
+// Clone returns a copy with the same emitted Problems that changes independently.
 func (p *ProblemEmitter[K]) Clone() *ProblemEmitter[K] {
 	return &ProblemEmitter[K]{p.source, p.scope, p.emitted.Clone()}
 }
 
-// Emit appends an event with the Problems of a scope, if they differ from those emitted last.
+// Emit appends an event that replaces the Problems of scope k by list, if they differ from those
+// emitted last. An empty list clears them.
 func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mesh.Batch {
 	if len(list) == 0 {
 		p.emitted.Delete(k)
@@ -41,7 +42,8 @@ func (p *ProblemEmitter[K]) Emit(out mesh.Batch, k K, list []config.Problem) mes
 	return out
 }
 
-// OriginOf returns where an object was read, or "" if object is nil.
+// OriginOf returns the origin of an object, the place from which it was read, or "" if object is
+// nil.
 func OriginOf(object *config.Config) string {
 	if object == nil {
 		return ""

@@ -64,8 +64,8 @@ func New(o Options) *Mesh {
 	return m
 }
 
-// Apply applies events as one change. It returns the resulting snapshot and its difference from the
-// previous one.
+// Apply applies events as one change. It returns the resulting snapshot, the previous one if
+// nothing changed, and the difference between the two.
 func (m *Mesh) Apply(events ...mesh.Event) (*snapshot.Snapshot, snapshot.Delta) {
 	return m.applier.Apply(events)
 }

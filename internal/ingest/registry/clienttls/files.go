@@ -41,8 +41,8 @@ func (f Files) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// SetClientCertificate makes c read the client's certificate for each connection. Without the files, it
-// does nothing.
+// SetClientCertificate makes c read the client's certificate and key from the files for each
+// connection, which fails if they cannot be read. It does nothing if Certificate is "".
 func (f Files) SetClientCertificate(c *tls.Config) {
 	if f.Certificate == "" {
 		return

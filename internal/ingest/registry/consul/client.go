@@ -45,7 +45,7 @@ type Settings struct {
 	Queries int
 }
 
-// DefaultSettings returns the settings without flags.
+// DefaultSettings returns the settings without flags. URL is missing, so they are not valid.
 func DefaultSettings() Settings {
 	return Settings{Interval: 2 * time.Second, Domain: DefaultDomain, Queries: 128}
 }
@@ -71,6 +71,8 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
+// parseURL returns the parsed URL, "http://" being the default scheme. It returns an error if that
+// is not http or https, or if the host is missing or a user or query is present.
 func (s Settings) parseURL() (*url.URL, error) {
 	text := s.URL
 	if !strings.Contains(text, "://") {
@@ -93,9 +95,10 @@ const reservedConnections = 3
 // maxAnswer limits the size of one answer. A service with 100,000 instances stays below it.
 const maxAnswer = 256 << 20
 
-// newClient returns a client that opens at most Queries+reservedConnections connections. It opens
-// none yet. The library completes the settings from its environment variables: newClient stores the
-// namespace, since it is that of the objects, too.
+// newClient returns a client that opens at most Queries+reservedConnections connections, and opens
+// none yet. It returns an error for an invalid URL or an unreadable CA file. It changes s.Namespace
+// to the namespace that the library determines from its environment variables, since objects need
+// it too.
 func (s *Settings) newClient() (*api.Client, error) {
 	u, err := s.parseURL()
 	if err != nil {
@@ -128,7 +131,7 @@ func (s *Settings) newClient() (*api.Client, error) {
 // limitedTransport fails answers that are larger than maxAnswer.
 type limitedTransport struct{ *http.Transport }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip sends a request, and limits the body of the response to maxAnswer bytes.
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(r)
 	if err == nil {
@@ -142,7 +145,7 @@ type limitedBody struct {
 	left int
 }
 
-// Read returns an error after maxAnswer bytes.
+// Read reads, and returns an error when more than maxAnswer bytes were read in all.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
@@ -161,6 +164,8 @@ const (
 	failedUnreachable failure = "unreachable" // no answer
 )
 
+// classify returns the class of a failed query for metrics: ACL, rate limit, server error, or
+// unreachable if Consul did not answer with a status.
 func classify(err error) failure {
 	var status api.StatusError
 	switch {
@@ -175,8 +180,8 @@ func classify(err error) failure {
 	}
 }
 
-// errorText returns a text for a Problem: repeated failures with one cause have the same text, so
-// it has no ports of connections.
+// errorText returns a text for a Problem about a failed query. Repeated failures with one cause
+// have the same text, so it contains no ports of connections and no parameters.
 func errorText(err error) string {
 	var status api.StatusError
 	var op *net.OpError

@@ -47,7 +47,8 @@ type converted struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// NewConverter returns a Converter without objects.
+// NewConverter returns a Converter without objects. The cluster is "Kubernetes", the domain
+// DefaultDomain and the trust domain "cluster.local" if o does not set them.
 func NewConverter(o ConverterOptions) *Converter {
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
 	o.Domain = cmp.Or(o.Domain, DefaultDomain)
@@ -62,8 +63,8 @@ func NewConverter(o ConverterOptions) *Converter {
 	}
 }
 
-// Convert replaces events about objects of Kind with the changes of their services and shards.
-// Other events pass through in order.
+// Convert replaces events about objects of Kind with the changes of their services, shards and
+// Problems. All other events pass through in order; settings among them may change all services.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -82,7 +83,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-// setObject converts an object unless its content is unchanged.
+// setObject converts an object and appends what changed. It does nothing if the content is the same
+// as before.
 func (c *Converter) setObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	if old := c.objects[object.Key]; old != nil && object.Hash != 0 && old.object.Hash == object.Hash {
 		return out
@@ -106,7 +108,8 @@ func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Ba
 	return c.appendDifferences(out, object.Key, old, now)
 }
 
-// deleteObject deletes an object and appends the events that delete its conversion.
+// deleteObject deletes an object and appends the events that delete its services, shards and
+// Problems. It does nothing for an unknown object.
 func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	out = c.guard.ClearProblem(out, registry.Convert, key)
 	old := c.objects[key]
@@ -143,7 +146,8 @@ func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	return out
 }
 
-// convert converts an object. Invalid parts are left out and reported in its problems.
+// convert returns the services and shards of an object. Invalid parts are left out and reported in
+// its problems.
 func (c *Converter) convert(object *config.Config) *converted {
 	r := reader{Converter: c, object: object, now: &converted{object: object}}
 	r.convertService(config.Spec[*Service](object).Instances)
@@ -157,8 +161,8 @@ type reader struct {
 	now    *converted
 }
 
-// addProblem adds a Problem. The list is limited, because a service can have thousands of instances
-// with the same mistake.
+// addProblem adds a Problem of a field of the object. It ignores more than ten, because a service
+// can have thousands of instances with the same mistake.
 func (r *reader) addProblem(severity config.Severity, field, format string, args ...any) {
 	const most = 10
 	if len(r.now.problems) >= most {

@@ -33,7 +33,8 @@ func (i *Instance) field(name string) string { return "instances[" + i.ID + "]."
 
 func (e *endpoint) field(name string) string { return e.instance.field(name) }
 
-// endpoints converts the instances, one endpoint per port. Invalid ones are left out with a Problem.
+// endpoints returns the endpoints of all instances, one per port. Invalid addresses and ports are
+// left out with a Problem.
 func (r *reader) endpoints(instances []Instance) []endpoint {
 	list := make([]endpoint, 0, len(instances))
 	for n := range instances {
@@ -42,6 +43,8 @@ func (r *reader) endpoints(instances []Instance) []endpoint {
 	return list
 }
 
+// appendEndpoints appends the endpoints of one instance, one for each valid port. An instance with
+// an invalid address has none, which is a Problem.
 func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 	e := endpoint{instance: i, protocol: r.protocolOf(i), own: ownLabels(i)}
 	address := strings.ToLower(strings.TrimSuffix(i.Address, "."))
@@ -72,7 +75,8 @@ func (r *reader) appendEndpoints(list []endpoint, i *Instance) []endpoint {
 	return list
 }
 
-// newEndpoint converts the parts of an instance that do not depend on the port.
+// newEndpoint returns the endpoint of an instance without port and service port. own are the labels
+// that the instance declares.
 func (r *reader) newEndpoint(i *Instance, address string, own map[string]string) mesh.Endpoint {
 	locality := mesh.Locality{Region: i.Region, Zone: i.Zone}
 	if i.Region != "" {
@@ -104,8 +108,9 @@ func (r *reader) newEndpoint(i *Instance, address string, own map[string]string)
 	return e
 }
 
-// setHealth sets the health and the weight. As in Consul's DNS interface, warning receives traffic,
-// with its own weight. Maintenance receives no new sessions.
+// setHealth sets the health and weight of e from the instance's checks. As in Consul's DNS
+// interface, warning receives traffic with its own weight, and none if that is 0. Maintenance is
+// Draining; any other state than passing is Unhealthy.
 func setHealth(e *mesh.Endpoint, i *Instance) {
 	weight := i.Weights.Passing
 	switch i.Health {
@@ -125,8 +130,8 @@ func setHealth(e *mesh.Endpoint, i *Instance) {
 	}
 }
 
-// protocolOf returns the protocol that the instance's meta declares. An unknown one is a Problem, and
-// is detected.
+// protocolOf returns the protocol that the instance's meta declares, or Auto if it declares none.
+// An unknown protocol is reported as a Problem, and proxies detect it.
 func (r *reader) protocolOf(i *Instance) mesh.Protocol {
 	name := i.Meta[metaProtocol]
 	if name == "" {
@@ -158,8 +163,9 @@ func ownLabels(i *Instance) map[string]string {
 	return labels
 }
 
-// withPorts sets the name of the service port of each endpoint. It leaves out the endpoints of ports
-// that the service does not have.
+// withPorts sets ServicePort of each endpoint to the name of the service port with its called
+// number, and returns the endpoints. Endpoints of ports that the service does not have are left
+// out. It changes the list in place.
 func withPorts(endpoints []endpoint, ports []mesh.Port) []endpoint {
 	names := make(map[uint32]string, len(ports))
 	for _, p := range ports {

@@ -44,8 +44,9 @@ type Instance struct {
 	CreateIndex uint64
 }
 
-// parseInstances converts an answer of Consul. It leaves out entries without a node or service, and
-// the proxies and gateways of Consul's own mesh. The result is sorted by ID and has no duplicates.
+// parseInstances returns the instances in an answer of Consul, sorted by ID and without duplicates.
+// It leaves out entries without a node or service, and the proxies and gateways of Consul's own
+// mesh.
 func parseInstances(entries []*api.ServiceEntry) []Instance {
 	list := make([]Instance, 0, len(entries))
 	for _, e := range entries {
@@ -58,6 +59,8 @@ func parseInstances(entries []*api.ServiceEntry) []Instance {
 	return slices.CompactFunc(list, func(a, b Instance) bool { return a.ID == b.ID })
 }
 
+// parseInstance returns the instance of an entry with node and service. Values that the service
+// lacks, such as address or locality, come from the node.
 func parseInstance(e *api.ServiceEntry) Instance {
 	i := Instance{
 		ID:         e.Node.Node + "/" + cmp.Or(e.Service.ID, e.Service.Service),
@@ -92,8 +95,8 @@ func parseInstance(e *api.ServiceEntry) Instance {
 	return i
 }
 
-// aggregatedHealth returns the worst state of the checks, as Consul's DNS interface determines it.
-// An unknown state is treated as critical.
+// aggregatedHealth returns the worst state of the checks, as Consul's DNS interface determines it,
+// passing without checks. An unknown state is treated as critical.
 func aggregatedHealth(checks api.HealthChecks) string {
 	known := make(api.HealthChecks, 0, len(checks))
 	for _, c := range checks {
@@ -104,7 +107,8 @@ func aggregatedHealth(checks api.HealthChecks) string {
 	return cmp.Or(known.AggregatedStatus(), api.HealthCritical)
 }
 
-// newObject returns the object of a service with these instances, which must be sorted by ID.
+// newObject returns the object of a service with these instances, which must be sorted by ID. It
+// returns an error if they cannot be encoded.
 func newObject(namespace, name string, instances []Instance) (*config.Config, error) {
 	key := config.Key{Kind: Kind, Namespace: namespace, Name: name}
 	return config.New(config.Meta{Key: key, Origin: "Consul service " + strings.ToValidUTF8(name, "?")},

@@ -36,8 +36,8 @@ type Source struct {
 
 var _ registry.Registry = (*Source)(nil)
 
-// New returns a Source. It returns an error if the settings are invalid or the CA file cannot be
-// read. It opens no connection.
+// New returns a Source, which opens no connection before Run. It returns an error that names the
+// flag if the settings are invalid or the CA file cannot be read. A nil Logger discards.
 func New(o Options) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func New(o Options) (*Source, error) {
 	return &Source{options: o, client: client}, nil
 }
 
-// Name returns the name of the source: "consul/ADDRESS".
+// Name returns the name of the source: "consul/ADDRESS", or "consul" if the URL is invalid.
 func (s *Source) Name() string {
 	u, err := s.options.parseURL()
 	if err != nil {
@@ -68,7 +68,8 @@ const (
 )
 
 // Run watches Consul until the context ends, and then returns nil. It sends the services that exist
-// at the start, then Synced, then changes. While Consul does not answer, it sends only Problems.
+// at the start, then Synced, then changes. While Consul does not answer, it sends only Problems,
+// and the last known services stay.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &run{
@@ -148,15 +149,17 @@ type watched struct {
 	heldNow   int
 }
 
-// startWatches starts the watches of the servers and of the list of services. With a token file it
-// is called after the token was read: an anonymous query may show fewer services without an error.
+// startWatches starts the watches of the servers and of the list of services. If a token file is
+// configured, it must be called only after the token was read: an anonymous query may show fewer
+// services without an error.
 func (r *run) startWatches(ctx context.Context) {
 	r.started = true
 	r.startWatch(ctx, serverService)
 	r.startWatch(ctx, "")
 }
 
-// startWatch starts the watch of a service, or of the list of services if name is "".
+// startWatch starts the watch of a service, of the servers (serverService), or of the list of
+// services if name is "". It adds a service to r.services.
 func (r *run) startWatch(ctx context.Context, name string) {
 	interrupt := new(atomic.Pointer[context.CancelFunc])
 	if name != "" && name != serverService {
@@ -173,7 +176,9 @@ func (r *run) startWatch(ctx context.Context, name string) {
 	})
 }
 
-// handle applies a result. It returns the events to send and the decision for the watcher.
+// handle applies the result of a query. It returns the events to send, nil if there are none, and
+// how the watcher continues: proceed, verify (ask again before something is removed), restart
+// without an index, or stop.
 func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	if x.name == tokenChanged {
 		if !r.started {
@@ -215,8 +220,8 @@ func (r *run) handle(ctx context.Context, x *result) (mesh.Batch, decision) {
 	return r.appendSynced(batch), d
 }
 
-// beginGeneration starts a new generation: the servers lost the data that earlier answers were made
-// of. Known instances are held until the new servers list them.
+// beginGeneration starts a new generation of the servers, because they lost the data of earlier
+// answers. All queries begin again. Known instances stay until the new servers list them.
 func (r *run) beginGeneration(ctx context.Context, x *result) {
 	if x.generation == r.identity.generation {
 		r.identity.generation++ // an index went backwards, but the servers are the same
@@ -227,9 +232,10 @@ func (r *run) beginGeneration(ctx context.Context, x *result) {
 	r.startSession(ctx)
 }
 
-// handleList starts the watches of new services. It removes nothing: a service is removed when the
-// query of its instances shows that it has none. The queries of services that are no longer listed
-// begin again, because a streaming query does not notice that the token lost a right.
+// handleList starts the watches of new services in the list. It removes nothing: a service is
+// removed when the query of its instances shows that it has none. The queries of services that are
+// no longer listed begin again, because a streaming query does not notice that the token lost a
+// right.
 func (r *run) handleList(ctx context.Context, x *result) {
 	for name := range r.listed {
 		if _, listed := x.services[name]; listed || r.services[name] == nil {
@@ -247,7 +253,10 @@ func (r *run) handleList(ctx context.Context, x *result) {
 	}
 }
 
-// handleService applies the instances of a service.
+// handleService applies the instances of a service and returns the events and how its watcher
+// continues. It returns verify, and changes nothing, if an answer that was not verified would
+// remove instances. A service without instances is deleted, and its watch stops if it is not
+// listed.
 func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decision) {
 	w := r.services[x.name]
 	if w == nil {
@@ -289,7 +298,8 @@ func (r *run) handleService(ctx context.Context, x *result) (mesh.Batch, decisio
 	return batch, proceed
 }
 
-// handleFailure records a failed query. The state stays as it is.
+// handleFailure records a failed query and returns the events for its Problem. The known services
+// stay as they are. A service that the token may not read is regarded as answered.
 func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
 	text, class := errorText(x.err), classify(x.err)
 	r.options.Logger.Debug("query of Consul failed", "source", r.Name(), "query", x.name, "error", x.err, "class", string(class))
@@ -310,7 +320,8 @@ func (r *run) handleFailure(x *result) (mesh.Batch, decision) {
 	return r.appendSynced(batch), proceed
 }
 
-// clearFailure records that a query succeeded.
+// clearFailure records that the query of this name succeeded and appends the change of the Problem.
+// It does nothing if the query had not failed.
 func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
 	if _, failed := r.failures[name]; !failed {
 		return batch
@@ -320,8 +331,9 @@ func (r *run) clearFailure(batch mesh.Batch, name string) mesh.Batch {
 	return r.emitFailure(batch)
 }
 
-// emitFailure appends the Problem of the whole source, if it changed: the error of the list of
-// services, else that of the first service that cannot be read.
+// emitFailure appends the Problem of the whole source if it changed: the error of the list of
+// services, else of the servers, else of the first service by name that cannot be read. Without
+// failures it clears the Problem.
 func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 	var list []config.Problem
 	if text, failed := r.failures[""]; failed {
@@ -335,7 +347,8 @@ func (r *run) emitFailure(batch mesh.Batch) mesh.Batch {
 	return r.problems.Emit(batch, "queries", list)
 }
 
-// heldProblem returns the Problem of instances that are kept although Consul does not list them.
+// heldProblem returns the Problem of held instances, which are kept although answer a does not list
+// them, or of a service that the token may not read. It returns nil if there is neither.
 func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 	switch {
 	case a.filtered && held > 0:
@@ -351,6 +364,7 @@ func (r *run) heldProblem(name string, a answer, held int) []config.Problem {
 	}
 }
 
+// problem returns a Warning with this reason about a service, or about the source if name is "".
 func (r *run) problem(name, reason string) config.Problem {
 	return config.Problem{Code: code.UnreadableSource, Key: r.key(name), Origin: r.Name(), Reason: reason, Severity: config.Warning}
 }
@@ -363,12 +377,13 @@ func (r *run) namespace() string {
 	return "default"
 }
 
+// key returns the key of the object of a service; name may be "" for the source itself.
 func (r *run) key(name string) config.Key {
 	return config.Key{Kind: Kind, Namespace: r.namespace(), Name: name}
 }
 
-// appendSynced appends Synced once the servers, the list of services and each service in it were
-// answered.
+// appendSynced appends Synced once: as soon as the servers, the list of services and each listed
+// service have answered.
 func (r *run) appendSynced(batch mesh.Batch) mesh.Batch {
 	if r.synced || r.listed == nil || !r.identified {
 		return batch

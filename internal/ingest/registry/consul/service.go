@@ -39,9 +39,10 @@ const (
 	maxTagHosts = 32
 )
 
-// convertService converts a service: SERVICE.service.DOMAIN, an alias SERVICE.service.DC.DOMAIN for
-// each datacenter of its instances, and TAG.SERVICE.service.DOMAIN with the instances of each tag
-// that is a DNS label.
+// convertService adds the services of the object and their shards: SERVICE.service.DOMAIN, an alias
+// SERVICE.service.DC.DOMAIN for each datacenter, and TAG.SERVICE.service.DOMAIN for each tag that
+// is a DNS label. It adds none if the name is no DNS label, which is a Problem, or no instance is
+// valid.
 func (r *reader) convertService(instances []Instance) {
 	name := strings.ToLower(r.object.Name)
 	if !isHostLabel(name) {
@@ -74,7 +75,7 @@ func (r *reader) convertService(instances []Instance) {
 	slices.SortFunc(r.now.shards, func(a, b *mesh.Shard) int { return cmp.Compare(a.Service.Host, b.Service.Host) })
 }
 
-// addService adds a service and, unless it is an alias, its shard.
+// addService adds a service with this host and, unless it is an alias, a shard of the endpoints.
 func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 	s.ServiceKey = mesh.ServiceKey{Namespace: r.object.Namespace, Host: mesh.Hostname(host)}
 	r.now.services = append(r.now.services, s.Sealed())
@@ -91,7 +92,8 @@ func (r *reader) addService(s mesh.Service, host string, endpoints []endpoint) {
 	r.now.shards = append(r.now.shards, shard.Sealed())
 }
 
-// addDatacenters adds the alias SERVICE.service.DC.DOMAIN of each datacenter.
+// addDatacenters adds the alias SERVICE.service.DC.DOMAIN of host for each datacenter of the
+// instances. Names that are no DNS labels are left out.
 func (r *reader) addDatacenters(base mesh.Service, name, host string, instances []Instance) {
 	seen := map[string]bool{}
 	for _, i := range instances {
@@ -133,8 +135,9 @@ func (r *reader) addTags(base mesh.Service, host string, endpoints []endpoint) {
 	}
 }
 
-// ports returns the ports of the service: the different ports on which callers call its endpoints.
-// The protocol is that of the first instance with the port that declares one.
+// ports returns the ports of the service, sorted: the distinct ports on which callers call its
+// endpoints. The protocol is that of the first instance with the port that declares one. A
+// different protocol, and more than maxPorts ports, are Problems.
 func (r *reader) ports(endpoints []endpoint) []mesh.Port {
 	protocols := map[uint32]mesh.Protocol{}
 	for _, e := range endpoints {
@@ -161,6 +164,7 @@ func (r *reader) ports(endpoints []endpoint) []mesh.Port {
 	return list
 }
 
+// portName returns the name of a port: "http-8080", or only the number if the protocol is detected.
 func portName(p mesh.Protocol, number uint32) string {
 	n := strconv.FormatUint(uint64(number), 10)
 	if p == mesh.Auto {
@@ -169,7 +173,8 @@ func portName(p mesh.Protocol, number uint32) string {
 	return strings.ToLower(string(p)) + "-" + n
 }
 
-// virtualAddresses returns the virtual addresses that the instances declare, sorted.
+// virtualAddresses returns the virtual addresses that the instances declare, sorted and without
+// duplicates. An invalid one is left out with a Problem.
 func (r *reader) virtualAddresses(instances []Instance) []string {
 	seen := map[string]bool{}
 	for _, i := range instances {
@@ -188,7 +193,8 @@ func (r *reader) virtualAddresses(instances []Instance) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// resolutionOf returns DNS if proxies must resolve the address of an endpoint, and Static otherwise.
+// resolutionOf returns DNS if the address of any endpoint is a name, which proxies must resolve,
+// and Static otherwise.
 func resolutionOf(endpoints []endpoint) mesh.Resolution {
 	for _, e := range endpoints {
 		if e.named {
@@ -198,12 +204,14 @@ func resolutionOf(endpoints []endpoint) mesh.Resolution {
 	return mesh.Static
 }
 
-// isExternal reports whether all endpoints are outside of the mesh.
+// isExternal reports whether all endpoints are outside of the mesh. It returns true without
+// endpoints.
 func isExternal(endpoints []endpoint) bool {
 	return !slices.ContainsFunc(endpoints, func(e endpoint) bool { return !e.external })
 }
 
-// commonLabels returns the labels that all endpoints have with the same value.
+// commonLabels returns the labels that all endpoints declare with the same value. There must be at
+// least one endpoint.
 func commonLabels(endpoints []endpoint) map[string]string {
 	common := maps.Clone(endpoints[0].own)
 	for _, e := range endpoints[1:] {

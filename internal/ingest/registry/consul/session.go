@@ -15,13 +15,15 @@ type session struct {
 	generation uint64
 }
 
-// session returns the current session and the generation of the servers.
+// session returns the context of the current queries, which ends when they must begin again, and
+// the generation of the servers.
 func (r *run) session() (context.Context, uint64) {
 	s := r.current.Load()
 	return s.Context, s.generation
 }
 
-// startSession ends the running queries, which begin again without an index.
+// startSession ends the running queries, which begin again without an index, in the current
+// generation.
 func (r *run) startSession(ctx context.Context) {
 	next := &session{generation: r.identity.generation}
 	next.Context, next.cancel = context.WithCancel(ctx)
@@ -30,6 +32,7 @@ func (r *run) startSession(ctx context.Context) {
 	}
 }
 
+// token returns the ACL token that was read last, or "" if none was.
 func (r *run) token() string {
 	if t := r.secret.Load(); t != nil {
 		return *t
@@ -37,8 +40,8 @@ func (r *run) token() string {
 	return ""
 }
 
-// followToken reads the token file, and again whenever it changes. A new token interrupts all
-// queries, so that failed ones are repeated at once.
+// followToken reads the token file, and again whenever it changes, until ctx ends. A new token
+// interrupts all queries, so that failed ones are repeated at once.
 func (r *run) followToken(ctx context.Context) {
 	watch.File(ctx, r.settings.TokenFile, watch.Options{Logger: r.options.Logger}, func(content []byte) {
 		token := strings.TrimSpace(string(content))

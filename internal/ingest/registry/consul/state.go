@@ -30,12 +30,13 @@ type answer struct {
 	generation uint64
 }
 
-// removals returns the number of instances that apply would remove.
+// removals returns the number of known instances that apply(a) would remove.
 func (s *serviceState) removals(a answer) int {
 	return s.missing(a, func(k knownInstance) bool { return !s.isHeld(k, a) })
 }
 
-// countHeld returns the number of instances that the answer does not contain and that apply keeps.
+// countHeld returns the number of known instances that the answer does not contain and that
+// apply(a) would keep.
 func (s *serviceState) countHeld(a answer) int {
 	return s.missing(a, func(k knownInstance) bool { return s.isHeld(k, a) })
 }
@@ -56,8 +57,9 @@ func (s *serviceState) missing(a answer, matches func(knownInstance) bool) int {
 	return n
 }
 
-// isHeld reports whether an instance that the answer does not contain may still exist. That is so
-// if the token may no longer read it, or if other servers, whose data was lost, have listed it.
+// isHeld reports whether an instance k that the answer does not contain may still exist and must be
+// kept. That is so if the token may no longer read it, or if servers of an earlier generation,
+// whose data was lost, listed it.
 func (s *serviceState) isHeld(k knownInstance, a answer) bool {
 	if k.generation != a.generation {
 		return true
@@ -65,7 +67,8 @@ func (s *serviceState) isHeld(k knownInstance, a answer) bool {
 	return a.filtered && (s.readable || len(a.instances) == 0)
 }
 
-// listsHeld reports whether the answer lists an instance of an earlier generation.
+// listsHeld reports whether the answer lists an instance that is known only from an earlier
+// generation.
 func (s *serviceState) listsHeld(a answer) bool {
 	return slices.ContainsFunc(a.instances, func(i Instance) bool {
 		k, known := s.instances[i.ID]
@@ -73,14 +76,14 @@ func (s *serviceState) listsHeld(a answer) bool {
 	})
 }
 
-// isOlder reports whether the servers answered from data that are older than an instance which the
-// answer does not contain: its index, which a deregistration raises, is lower than that of the
-// registration. That is so after a snapshot was restored.
+// isOlder reports whether the answer, with this index, is older than an instance that it does not
+// contain: the index is lower than the instance's registration, although its removal would have
+// raised it. That is so after a snapshot was restored.
 func (s *serviceState) isOlder(a answer, index uint64) bool {
 	return s.missing(a, func(k knownInstance) bool { return k.generation == a.generation && k.CreateIndex > index }) > 0
 }
 
-// apply stores the instances of an answer and removes the others, except held ones.
+// apply stores the instances of an answer and removes all others, except held ones (isHeld).
 func (s *serviceState) apply(a answer) {
 	next := make(map[string]knownInstance, len(a.instances))
 	for _, i := range a.instances {
@@ -95,7 +98,7 @@ func (s *serviceState) apply(a answer) {
 	s.readable = s.readable || !a.filtered
 }
 
-// sorted returns the instances, sorted by ID.
+// sorted returns the known instances, sorted by ID.
 func (s *serviceState) sorted() []Instance {
 	list := make([]Instance, 0, len(s.instances))
 	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
@@ -123,9 +126,9 @@ func (s *serverIdentity) isImplausible(x *result) bool {
 	return len(s.ids) > 0 && len(x.serverIDs) == 0 && !x.meta.ResultsFilteredByACLs
 }
 
-// update records the servers that an answer names, and reports whether they are all others than
-// before. An empty list changes nothing. Servers that are replaced one at a time are not all
-// others.
+// update records the IDs of the servers in an answer and reports whether none of them was known
+// before; that begins a new generation. An empty list changes nothing. Servers that are replaced
+// one at a time do not begin a generation.
 func (s *serverIdentity) update(ids []string) (replaced bool) {
 	if len(ids) == 0 {
 		return false

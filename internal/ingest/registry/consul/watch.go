@@ -65,7 +65,8 @@ type watcher struct {
 	interrupt *atomic.Pointer[context.CancelFunc]
 }
 
-// watch queries until the context ends or the Source's goroutine stops it.
+// watch queries and submits the results until the context ends or the decision is to stop. After a
+// failure it waits with a growing backoff.
 func (w watcher) watch(ctx context.Context) {
 	var index, last, lastGeneration uint64
 	backoff := firstBackoff
@@ -114,10 +115,12 @@ func (w watcher) watch(ctx context.Context) {
 	}
 }
 
-// next returns the index that the query after the answer r waits to exceed, and the pause before
-// it. The query of r waited to exceed asked. After a pause of the list, and after an early answer,
-// the query is direct (index 0), and its index is compared with the one before: if a snapshot was
-// restored in the interval, Consul would wait for an index from the future.
+// next returns the index that the query after the answer r waits to exceed, 0 for a direct query,
+// and the pause before it. The query of r waited to exceed asked and began at began.
+//
+// After a pause of the list, and after an early answer, the query is direct, and its index is
+// compared with the one before: if a snapshot was restored in the interval, Consul would wait for
+// an index from the future.
 func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, pause time.Duration) {
 	pause = minPause - time.Since(began)
 	if w.name == "" {
@@ -135,8 +138,8 @@ func (w watcher) next(r *result, asked uint64, began time.Time) (index uint64, p
 // jitter returns a random duration between half of d and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
-// sleep waits. It returns early if the context ends, or if a new token or a new generation makes an
-// immediate query useful.
+// sleep waits for d. It returns early if the context ends, or if a new token or a new generation
+// makes an immediate query useful.
 func (w watcher) sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -151,7 +154,7 @@ func (w watcher) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// submit passes a result to the Source's goroutine and returns its decision.
+// submit passes a result to the Source's goroutine and returns its decision, or stop if ctx ends.
 func (w watcher) submit(ctx context.Context, r *result) decision {
 	r.reply = make(chan decision, 1)
 	select {
@@ -167,8 +170,9 @@ func (w watcher) submit(ctx context.Context, r *result) decision {
 	}
 }
 
-// query runs one query, which blocks until something changes after index. With index 0 it returns
-// the current state at once.
+// query runs one query and returns its result, which has the name even if there is an error. The
+// query blocks until something changes after index; with index 0 it returns the current state at
+// once. It waits for a slot and the rate limit first. session ends the query early.
 func (w watcher) query(ctx, session context.Context, index uint64) (*result, error) {
 	r := &result{name: w.name}
 	wait := maxWait
@@ -192,8 +196,9 @@ func (w watcher) query(ctx, session context.Context, index uint64) (*result, err
 	return r, err
 }
 
-// call sends the query. After a failure or a restart, when index is 0, it requires a consistent
-// answer: a server that has just become the leader may not have applied all of its log.
+// call sends the query and stores the answer in r. With index 0, after a failure or a restart, it
+// requires a consistent answer: a server that has just become the leader may not have applied all
+// of its log. It returns an error, and counts it, if the answer fails or is not Consul's.
 func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait+wait/16+answerTime)
 	defer cancel()
@@ -233,8 +238,9 @@ func (w watcher) call(ctx context.Context, r *result, index uint64, wait time.Du
 // does not show whether it is filtered, and its index cannot be compared with others.
 func (r *result) streamed() bool { return r.meta.QueryBackend == api.QueryBackendStreaming }
 
-// verifyServers queries the identity of the servers and the service again, directly and after r was
-// received, and submits both. It returns the decision about the second answer, which replaces r.
+// verifyServers queries the servers and then the service again, both directly, and submits both
+// results. It returns the decision about the second answer, which replaces r. The error names the
+// query that failed.
 func (w watcher) verifyServers(ctx context.Context, r *result) (decision, error) {
 	w.verifying.Lock()
 	defer w.verifying.Unlock()
@@ -264,7 +270,8 @@ func (w watcher) verifyServers(ctx context.Context, r *result) (decision, error)
 	return w.submit(ctx, r), nil
 }
 
-// serverIDs returns an identifier of each server. A server whose data directory was lost has another.
+// serverIDs returns an identifier of each server: its node ID and the index of its registration. A
+// server whose data directory was lost has another.
 func serverIDs(entries []*api.ServiceEntry) []string {
 	var ids []string
 	for _, e := range entries {

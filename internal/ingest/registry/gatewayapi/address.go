@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// manualService returns the Service that an address of type Hostname names, whether or not it
-// exists, and false if there is no such address: the proxies of such a Gateway are deployed by the
-// user. A name without a dot is a Service of the Gateway's namespace.
+// manualService returns the Service that the Gateway's first address of type Hostname names,
+// whether or not it exists. It returns false if there is no such address. A Gateway with one has
+// proxies that its user deploys. A name without a dot is a Service of the Gateway's namespace.
 func (c *Converter) manualService(g *gateway) (name, bool) {
 	host, found := hostnameAddress(g.spec.Addresses)
 	if !found {
@@ -28,9 +28,9 @@ func (c *Converter) manualService(g *gateway) (name, bool) {
 	return name{Namespace: namespace, Name: service}, true
 }
 
-// checkParameters sets the verdict about spec.infrastructure.parametersRef and spec.addresses:
-// unsupported kinds and types, and a ConfigMap that does not exist if Gateways are deployed here.
-// The ConfigMap is added to the Gateway's references.
+// checkParameters fails g.accepted if spec.infrastructure.parametersRef is not a ConfigMap, or
+// names one that does not exist although Gateways are deployed here. An address of an unsupported
+// type fails it too. The ConfigMap is added to g.references.
 func (c *Converter) checkParameters(g *gateway) {
 	if i := g.spec.Infrastructure; i != nil && i.ParametersRef != nil {
 		ref := i.ParametersRef
@@ -67,8 +67,8 @@ func (c *Converter) checkParameters(g *gateway) {
 	}
 }
 
-// addresses returns the addresses of a Gateway, and the reason if it has none or not all that it
-// requests.
+// addresses returns the addresses for a Gateway's status: those of its Service, or else of its
+// spec. The verdict fails if it has none yet, or not all that it requests.
 func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, verdict) {
 	if g.service != nil {
 		return c.serviceAddresses(g)
@@ -82,8 +82,8 @@ func (c *Converter) addresses(g *gateway) ([]gatewayv1.GatewayStatusAddress, ver
 	return list, verdict{}
 }
 
-// unusableAddress returns a failed verdict if a Gateway requests an address that it cannot have. An
-// address that is not assigned yet is none.
+// unusableAddress returns a failed verdict if a Gateway requests an address that it cannot have,
+// and otherwise one that passed. An address that is only not assigned yet passes.
 func (c *Converter) unusableAddress(g *gateway) verdict {
 	if _, v := c.addresses(g); v.reason == string(gatewayv1.GatewayReasonAddressNotUsable) {
 		return v
@@ -91,6 +91,7 @@ func (c *Converter) unusableAddress(g *gateway) verdict {
 	return verdict{}
 }
 
+// addressType returns the type of an address, IPAddress if it is nil.
 func addressType(t *gatewayv1.AddressType) *gatewayv1.AddressType {
 	if t != nil {
 		return t
@@ -139,8 +140,8 @@ func (c *Converter) serviceAddresses(g *gateway) ([]gatewayv1.GatewayStatusAddre
 	return list, c.missingAddresses(g, s, list)
 }
 
-// missingAddresses returns a failed verdict if a Gateway requests an IP address that its Service
-// does not have: in have, as an external IP or as ClusterIP.
+// missingAddresses returns a failed verdict if the Gateway's spec requests an IP address that its
+// Service s does not have: neither in have, nor as an external IP or ClusterIP.
 func (c *Converter) missingAddresses(g *gateway, s *corev1.Service, have []gatewayv1.GatewayStatusAddress) verdict {
 	for i, a := range g.spec.Addresses {
 		if a.Value == "" || a.Type != nil && *a.Type != gatewayv1.IPAddressType {

@@ -13,8 +13,9 @@ import (
 // revocationKey is the key of certificate revocation lists in a ConfigMap or Secret.
 const revocationKey = "ca.crl"
 
-// newBundle returns a ConfigMap with the CA certificates of several objects, because proxies request
-// one object. It returns nil if none of them is usable: then proxies refuse connections.
+// newBundle returns a ConfigMap with the CA certificates and revocation lists of several objects,
+// because proxies can request only one object. Unusable objects are left out. It returns nil if
+// none is usable: then proxies refuse connections.
 func (c *Converter) newBundle(key config.Key, from *config.Config, authorities []config.Key) *config.Config {
 	data := map[string]string{}
 	for _, k := range authorities {
@@ -34,7 +35,8 @@ func (c *Converter) newBundle(key config.Key, from *config.Config, authorities [
 	return newObject(key, from, spec, &config.Extension{Source: from.Key})
 }
 
-// certificateData returns a field of a Secret or ConfigMap, or "" if it does not exist.
+// certificateData returns a field of the data of a Secret or ConfigMap, or "" if the object or the
+// field does not exist.
 func (c *Converter) certificateData(k config.Key, field string) string {
 	switch o := c.objects.all[k]; {
 	case o == nil:
@@ -46,7 +48,8 @@ func (c *Converter) certificateData(k config.Key, field string) string {
 	}
 }
 
-// bundleKey returns the key of the ConfigMap of a bundle. Kubernetes allows no "~" in names.
+// bundleKey returns the key of the ConfigMap of a bundle. It contains a "~", which Kubernetes does
+// not allow in names, so it is not that of a user's object.
 func bundleKey(namespace, name string) config.Key {
 	return config.Key{Kind: api.ConfigMap, Namespace: namespace, Name: name + "~authorities"}
 }

@@ -11,7 +11,9 @@ import (
 // validPath matches the characters of a path, without a query.
 var validPath = regexp.MustCompile("^(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})+$")
 
-// addAuthorizer converts a filter ExternalAuth. Requests are refused if its backend cannot be used.
+// addAuthorizer sets out.authorizer from a filter ExternalAuth; at is its path. If the backend
+// cannot be used, out.resolved fails and out.blocked is set, so that requests are refused.
+// Unsupported values, and a route with a parent in the mesh, fail out.supported.
 func (r *routeReader) addAuthorizer(out *filters, at string, f *gatewayv1.HTTPExternalAuthFilter) {
 	if r.meshParent {
 		out.supported.worse(unsupported("%s: is supported only by gateways", at))

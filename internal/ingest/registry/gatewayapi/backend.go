@@ -16,11 +16,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// backend resolves a backendRef of a route to a destination. field is its path in the route. It
-// returns nil, with a verdict, if the kind is unknown, the reference is not granted, or the backend
-// or port does not exist. The objects that it refers to are added to refs. A route whose parents
-// are all in the mesh needs no ReferenceGrant, as in Istio: its clients may call the backend
-// without the route, too.
+// backend resolves a backendRef of a route to a destination; field is its path in the route. It
+// returns nil, with a failed verdict, if the kind is unknown, the reference is not granted, or the
+// backend or port does not exist. The objects that it refers to are added to refs.
+//
+// A route whose parents are all in the mesh (inMesh) needs no ReferenceGrant, as in Istio: its
+// clients may call the backend without the route, too.
 func (c *Converter) backend(
 	route config.Key,
 	inMesh bool,
@@ -109,8 +110,8 @@ func (c *Converter) portOf(
 	return &networking.Destination{Host: host, Port: &networking.PortSelector{Number: number}}, verdict{}
 }
 
-// hasUDPPort reports whether a Service, ServiceImport or ServiceEntry, which must exist, has a UDP
-// port with this number.
+// hasUDPPort reports whether a Service, ServiceImport or ServiceEntry has a UDP port with this
+// number. The object must exist.
 func (c *Converter) hasUDPPort(k config.Key, number uint32) bool {
 	switch o := c.objects.all[k].Spec.(type) {
 	case *corev1.Service:
@@ -163,8 +164,8 @@ func (c *Converter) hostBackend(
 	}
 }
 
-// meshHosts returns the hosts of a Service, ServiceImport or ServiceEntry, and whether it exists.
-// Only a ServiceEntry can have several or none.
+// meshHosts returns the hosts of a Service, ServiceImport or ServiceEntry, and whether the object
+// exists. Only a ServiceEntry can have several hosts, or none.
 func (c *Converter) meshHosts(k config.Key) ([]mesh.Hostname, bool) {
 	object := c.objects.all[k]
 	if object == nil {
@@ -180,8 +181,9 @@ func (c *Converter) meshHosts(k config.Key) ([]mesh.Hostname, bool) {
 	}
 }
 
-// hasPort reports whether a Service, ServiceImport or ServiceEntry has a port, of any protocol. A
-// Service of type ExternalName without ports has all of them.
+// hasPort reports whether a Service, ServiceImport or ServiceEntry has a port with this number, of
+// any protocol. A Service of type ExternalName without ports has all. It returns false if the
+// object does not exist.
 func (c *Converter) hasPort(k config.Key, number uint32) bool {
 	object := c.objects.all[k]
 	if object == nil {
@@ -200,7 +202,7 @@ func (c *Converter) hasPort(k config.Key, number uint32) bool {
 	}
 }
 
-// weightOf returns the weight of a backendRef, which is 1 by default.
+// weightOf returns the weight of a backendRef: 1 by default, 0 for a negative one.
 func weightOf(w *int32) uint32 {
 	if w == nil {
 		return 1

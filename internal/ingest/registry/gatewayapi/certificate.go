@@ -33,9 +33,10 @@ func secretRef(own string, ref gatewayv1.SecretObjectReference) (k config.Key, o
 	return k, (ref.Group == nil || *ref.Group == "") && (ref.Kind == nil || *ref.Kind == "Secret")
 }
 
-// setCertificates resolves the certificates of a listener that terminates TLS. A reference that is
-// missing, no Secret, not granted or invalid fails l.resolved. A granted Secret is used even if it
-// is invalid or missing, because it may become valid.
+// setCertificates sets l.certificates to the SDS names of the Secrets of a listener that terminates
+// TLS, and adds the Secrets to g.references. A reference that is missing, no Secret, not granted or
+// invalid fails l.resolved. A granted Secret is used even if it is invalid or missing, because it
+// may become valid. It does nothing if the listener uses the workload's certificate.
 func (c *Converter) setCertificates(g *gateway, l *listener) {
 	const invalid = string(gatewayv1.ListenerReasonInvalidCertificateRef)
 	if l.usesWorkloadCertificate() {
@@ -72,8 +73,8 @@ func sdsName(k config.Key) string {
 	return mesh.SecretName{Store: mesh.GatewaySecret, Namespace: k.Namespace, Object: k.Name}.String()
 }
 
-// certificateFault returns why a Secret has no usable certificate, or "". Certificates that have
-// expired are served all the same, as in Istio: clients refuse them.
+// certificateFault returns why a Secret has no usable certificate with key, or "" if it has one. An
+// expired certificate is a fault, if the Converter knows the time.
 func (c *Converter) certificateFault(k config.Key) string {
 	s := specOf[*corev1.Secret](c.objects.all[k])
 	if s == nil {
@@ -86,9 +87,9 @@ func (c *Converter) certificateFault(k config.Key) string {
 	return c.expiries.fault(k, pair.Leaf.NotAfter)
 }
 
-// clientValidation resolves how the HTTPS listeners of a port validate client certificates. A
-// setting for the port overrides the default. All usable authorities are used; the verdict fails
-// only if none is.
+// clientValidation returns how the HTTPS listeners of a port validate client certificates, zero if
+// they do not. A setting for the port overrides the default. The verdict fails only if no authority
+// is usable. The authorities are added to g.references, and a bundle of several to g.bundles.
 func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	if g.spec.TLS == nil || g.spec.TLS.Frontend == nil {
 		return clientValidation{}
@@ -132,9 +133,10 @@ func (c *Converter) clientValidation(g *gateway, port int32) clientValidation {
 	return out
 }
 
-// authority resolves a reference of a Gateway to CA certificates: a ConfigMap or Secret with the
-// key ca.crt. permitted is false for another kind or without a ReferenceGrant. The verdict fails in
-// these cases, and if the object is not usable. The object is added to g.references.
+// authority resolves a reference of Gateway g to CA certificates: a ConfigMap or Secret with the
+// key ca.crt. permitted is false, and the verdict fails, for another kind or without a
+// ReferenceGrant. The verdict also fails if the object is not usable. An object of a supported kind
+// is added to g.references.
 func (c *Converter) authority(g *gateway, ref gatewayv1.ObjectReference) (k config.Key, permitted bool, v verdict) {
 	k = config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: string(ref.Name)}
 	if ref.Namespace != nil && *ref.Namespace != "" {
@@ -179,8 +181,8 @@ func authorityName(k config.Key) string {
 // authorityKey is the key of CA certificates in a ConfigMap or Secret.
 const authorityKey = "ca.crt"
 
-// authorityFault returns why a Secret or ConfigMap has no usable CA certificates, or "". Only its
-// first certificate is checked.
+// authorityFault returns why a Secret or ConfigMap has no usable CA certificates, or "" if it has.
+// Only its first certificate is checked.
 func (c *Converter) authorityFault(k config.Key) string {
 	var data []byte
 	switch o := c.objects.all[k]; {
@@ -201,9 +203,9 @@ func (c *Converter) authorityFault(k config.Key) string {
 	return ""
 }
 
-// setClientCertificate resolves the client certificate with which a Gateway calls backends over
-// TLS. A reference that is no Secret, not granted or invalid sets the verdict g.backend instead.
-// Without a reference it does nothing.
+// setClientCertificate sets g.certificate to the SDS name of the client certificate with which a
+// Gateway calls backends over TLS, and adds its Secret to g.references. A reference that is no
+// Secret, not granted or invalid fails g.backend instead. Without a reference it does nothing.
 func (c *Converter) setClientCertificate(g *gateway) {
 	const invalid = string(gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	if g.spec.TLS == nil || g.spec.TLS.Backend == nil || g.spec.TLS.Backend.ClientCertificateRef == nil {

@@ -30,8 +30,9 @@ func defaultClass(class string) string {
 	}
 }
 
-// classOf returns a class by its name, and whether it is one of this project's controllers. A class
-// without an object may be a default one.
+// classOf returns the class of this name, and whether its controller is one of this project's. A
+// class without a GatewayClass is known if it is a default one (defaultClass); its object is then
+// nil.
 func (c *Converter) classOf(class string) (classInfo, bool) {
 	object := c.objects.all[config.Key{Kind: api.GatewayClass, Name: class}]
 	controller := defaultClass(class)

@@ -8,9 +8,10 @@ import (
 // passed check.
 type verdict struct{ reason, message string }
 
+// ok reports whether the check passed.
 func (v verdict) ok() bool { return v.reason == "" }
 
-// worse sets v to the verdict of another check, unless v has failed already.
+// worse replaces v by the verdict o of another check if v has passed. The first failure is kept.
 func (v *verdict) worse(o verdict) {
 	if v.ok() {
 		*v = o
@@ -23,8 +24,8 @@ type conditionList struct {
 	list       []metav1.Condition
 }
 
-// add appends a condition that is true with the reason passed, or false with the reason of the
-// verdict.
+// add appends a condition of type kind. It is true with the reason and message passed, or false
+// with those of v if v has failed.
 func (c *conditionList) add(kind, passed, message string, v verdict) {
 	status := metav1.ConditionTrue
 	if !v.ok() {
@@ -33,7 +34,7 @@ func (c *conditionList) add(kind, passed, message string, v verdict) {
 	c.set(kind, status, passed, message)
 }
 
-// set appends a condition.
+// set appends a condition of type kind with these values, for the generation of the list.
 func (c *conditionList) set(kind string, status metav1.ConditionStatus, reason, message string) {
 	c.list = append(c.list, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.generation,

@@ -76,7 +76,8 @@ type Converter struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New returns a Converter without objects.
+// New returns a Converter without objects. If not set, the domain is "cluster.local" and the
+// cluster "Kubernetes"; without Now, certificates do not expire.
 func New(o Options) *Converter {
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
 	o.Cluster = cmp.Or(o.Cluster, "Kubernetes")
@@ -102,10 +103,11 @@ func New(o Options) *Converter {
 // source is the source of all events that the Converter creates.
 const source = "Gateway API"
 
-// Statuses returns the desired statuses of all objects. It is safe for concurrent use.
+// Statuses returns the desired statuses of all objects as of the last batch. It is safe for
+// concurrent use.
 func (c *Converter) Statuses() *Statuses { return c.statuses.Load() }
 
-// Deployments returns the gateways to deploy. It is safe for concurrent use.
+// Deployments returns the Gateways to deploy as of the last batch. It is safe for concurrent use.
 func (c *Converter) Deployments() *Deployments { return c.deployed.Load() }
 
 // Convert appends to the batch the changes that follow from its objects, at its end and before

@@ -10,7 +10,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// defaultParent is the key by which routes that use default Gateways are indexed by parent. No
+// defaultParent returns the key by which routes that use default Gateways are indexed by parent. No
 // Gateway has this name.
 func defaultParent() config.Key { return config.Key{Kind: api.KubernetesGateway, Name: "*"} }
 
@@ -19,8 +19,8 @@ func (g *gateway) isDefault() bool {
 	return g != nil && g.spec.DefaultScope == gatewayv1.GatewayDefaultScopeAll
 }
 
-// defaultParents returns references to the default Gateways that a route uses and that are not among
-// its parents already, in the order of their names.
+// defaultParents returns references to the default Gateways that are not among the route's parents
+// already, sorted by name. It returns nil if the route does not use default Gateways.
 func (c *Converter) defaultParents(route *config.Config, spec gatewayv1.CommonRouteSpec) []gatewayv1.ParentReference {
 	if spec.UseDefaultGateways != gatewayv1.GatewayDefaultScopeAll {
 		return nil

@@ -54,8 +54,8 @@ func ServiceName(gateway *config.Config, class string) string {
 // maxName is the maximum length of names of Services and of values of labels.
 const maxName = 63
 
-// checkNames checks the names that a deployed gateway needs: that of its Service, and that of the
-// Gateway, which is the value of a label. Istio only logs objects that the API server refuses.
+// checkNames fails g.deployable if the name of a deployed Gateway, which becomes the value of a
+// label, or of its Service is too long. It does nothing for a Gateway that is not deployed here.
 func (g *gateway) checkNames(o Options) {
 	if !g.isDeployed(o) {
 		return
@@ -86,7 +86,7 @@ func (g *gateway) checkNames(o Options) {
 // nameOverride is the annotation of a Gateway with the name of its Deployment and Service.
 const nameOverride = "gateway.istio.io/name-override"
 
-// servicePort returns the port of a deployed gateway's Service for a listener.
+// servicePort returns the port that the Service of a deployed Gateway needs for a listener.
 func servicePort(l *listener) ServicePort {
 	p := ServicePort{
 		Number: uint32(l.spec.Port), Protocol: corev1.ProtocolTCP, //nolint:gosec // validated by the API

@@ -29,8 +29,8 @@ func newEmitted() emitted {
 	}
 }
 
-// emitService emits the service of an InferencePool if it differs from the one emitted last. A nil s
-// deletes it.
+// emitService appends the change of the service of an InferencePool, if s differs from the one
+// emitted last. A nil s deletes it.
 func (e *emitted) emitService(out mesh.Batch, pool config.Key, s *mesh.Service) mesh.Batch {
 	if s == nil {
 		e.services.Delete(pool)
@@ -66,10 +66,10 @@ func newPendingChanges() pendingChanges {
 	}
 }
 
-// setStatus sets the desired status of an object; nil deletes it.
+// setStatus sets the desired status of an object, which notify publishes. A nil s deletes it.
 func (p *pendingChanges) setStatus(k config.Key, s *Status) { p.statuses[k] = s }
 
-// sortedKeys returns the keys of a map in their order.
+// sortedKeys returns the keys of a map, sorted.
 func sortedKeys[V any](m map[config.Key]V) []config.Key {
 	return slices.SortedFunc(maps.Keys(m), config.Key.Compare)
 }
@@ -97,8 +97,8 @@ func (c *Converter) notify() {
 	c.secrets.changed = false
 }
 
-// publish applies changes to a map, stores the new one, and adds the keys that differ to changed.
-// nil deletes. It clears changes.
+// publish applies changes to the current map, in which nil deletes, and stores the resulting map.
+// It adds the keys whose values differ to changed, and clears changes.
 func publish[V any](
 	changes map[config.Key]*V,
 	current *atomic.Pointer[cow.Map[config.Key, *V]],
@@ -156,8 +156,9 @@ type secretReferences struct {
 
 func newSecretReferences() secretReferences { return secretReferences{count: map[config.Key]int{}} }
 
-// replace replaces the Secrets and ConfigMaps that one object refers to in the counts. It sets
-// changed if one is referred to for the first time, or no longer.
+// replace changes the numbers of objects that refer to each Secret and ConfigMap, for one object
+// that referred to was and now refers to is. Other kinds are ignored. It sets changed if one is
+// referred to for the first time, or no longer.
 func (s *secretReferences) replace(was, is []config.Key) {
 	add := func(list []config.Key, n int) {
 		for _, k := range list {

@@ -15,7 +15,8 @@ type expiries struct {
 	next time.Time
 }
 
-// fault returns why a certificate is not valid now, or "". It stores when a valid one expires.
+// fault returns why a certificate that is valid until this time is not valid now, or "" if it is.
+// It records when the certificate of the Secret expires. Without a clock it returns "".
 func (e *expiries) fault(secret config.Key, until time.Time) string {
 	switch {
 	case e.now == nil:
@@ -29,12 +30,12 @@ func (e *expiries) fault(secret config.Key, until time.Time) string {
 	return ""
 }
 
-// NextChange returns a time after which a certificate may have expired, or the zero time. Convert
-// updates the status then, also with an empty batch.
+// NextChange returns the earliest time after which a certificate has expired, so that Convert must
+// be called, also with an empty batch. It is zero if no certificate is known.
 func (c *Converter) NextChange() time.Time { return c.expiries.next }
 
-// expired returns the Secrets whose certificates have expired since the last call. It costs nothing
-// before the first of them expires.
+// expired returns the Secrets whose certificates have expired since the last call, and forgets
+// them. It returns nil at no cost before the first of them expires.
 func (e *expiries) expired() (secrets []config.Key) {
 	if e.now == nil || e.next.IsZero() || !e.now().After(e.next) {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// flush converts the marked objects, and appends the events of changed results: classes, then
-// Gateways, then routes, then InferencePools, then the statuses of Gateways, which contain the number of attached
-// routes.
+// flush converts the marked objects and appends the events of changed results. The order is:
+// classes, Gateways, routes, InferencePools, statuses of Gateways, which contain the number of
+// attached routes, ListenerSets, policies. Nothing is marked afterwards.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
 		c.pending.setStatus(config.Key{Kind: api.GatewayClass, Name: class}, c.classStatus(class))
@@ -39,13 +39,15 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	return c.flushPolicies(out)
 }
 
+// sortedNames returns the names in a set, sorted.
 func sortedNames(set map[name]struct{}) []name {
 	return slices.SortedFunc(maps.Keys(set), compareNames)
 }
 
-// flushGateway resolves a Gateway again and emits an object for each served listener. It marks the
-// Gateway's status. It also marks the routes of the Gateway and of its ListenerSets if their
-// conversion may differ. If the conversion panics, only the Problem is emitted.
+// flushGateway resolves a Gateway again and emits an object for each served listener and for its
+// bundles of authorities. It marks the Gateway's status, and the routes of the Gateway and of its
+// ListenerSets if their conversion may differ. A Gateway that does not exist loses its objects. If
+// the conversion panics, only the Problem is emitted.
 func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	var now *gateway
 	var objects []*config.Config
@@ -107,7 +109,7 @@ func (c *Converter) flushGateway(out mesh.Batch, n name) mesh.Batch {
 	return out
 }
 
-// markRoutesOf marks the routes of a parent.
+// markRoutesOf marks the routes that refer to a parent for conversion.
 func (c *Converter) markRoutesOf(parent config.Key) {
 	for r := range c.indexes.parent.Values(parent) {
 		c.dirty.routes[r] = struct{}{}
@@ -115,8 +117,8 @@ func (c *Converter) markRoutesOf(parent config.Key) {
 }
 
 // flushRoute converts a route again, emits its objects and Problems, and sets its status. It marks
-// the statuses of its Gateways, the policies of its backends and its InferencePools. If the conversion panics, only the
-// Problem is emitted.
+// the statuses of its Gateways, the policies of its backends and its InferencePools. A deleted
+// route loses its objects and state. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	object, state := c.objects.all[k], c.routes[k]
 	if state == nil {
@@ -151,7 +153,7 @@ func (c *Converter) flushRoute(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, now.problems)
 }
 
-// detachRoute removes a route from the listeners that it was attached to, and marks the statuses of
+// detachRoute removes a route from the listeners of its attachments, and marks the statuses of
 // their Gateways.
 func (c *Converter) detachRoute(k config.Key, state *routed) {
 	for _, a := range state.attachments {
@@ -205,7 +207,8 @@ func (c *Converter) flushGatewayStatus(out mesh.Batch, n name) mesh.Batch {
 	return out
 }
 
-// unclaimedProblems returns a Problem if a Gateway exists, but not its class.
+// unclaimedProblems returns a Problem if the Gateway with this key exists, but its GatewayClass
+// does not. It returns nil if the class exists, because then another controller is responsible.
 func (c *Converter) unclaimedProblems(k config.Key) []config.Problem {
 	object := c.objects.all[k]
 	if object == nil {
@@ -219,8 +222,8 @@ func (c *Converter) unclaimedProblems(k config.Key) []config.Problem {
 		verdict{message: "spec.gatewayClassName: GatewayClass " + class + " does not exist"})}
 }
 
-// flushLoneSets deletes the statuses of ListenerSets that have no Gateway of this controller. A Gateway
-// that does not exist is a Problem.
+// flushLoneSets deletes the statuses of the marked ListenerSets, which have no Gateway of this
+// controller. A parent that does not exist or is no Gateway is a Problem.
 func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	for _, n := range sortedNames(c.dirty.lone) {
 		c.pending.setStatus(setKey(n), nil)
@@ -242,8 +245,9 @@ func (c *Converter) flushLoneSets(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// problems returns the Problems of a Gateway or ListenerSet k: one for each failed verdict, and for
-// each one of its own listeners.
+// problems returns the Problems of the Gateway or ListenerSet with key k: one for each failed
+// verdict, and for each failure and ignored option of the listeners that it contains. It returns
+// nil if there are none.
 func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verdict) []config.Problem {
 	var list []config.Problem
 	add := func(field string, v verdict) {
@@ -267,8 +271,9 @@ func (g *gateway) problems(k config.Key, object *config.Config, verdicts ...verd
 	return list
 }
 
-// deployment returns the Deployment of a Gateway, with the ports of its valid listeners, or nil if
-// it is not deployed here or not accepted.
+// deployment returns the Deployment of a Gateway, with the ports of its accepted listeners that do
+// not conflict. It returns nil if the Gateway is not deployed here, not accepted or has unusable
+// names.
 func (c *Converter) deployment(g *gateway) *Deployment {
 	if !g.isDeployed(c.options) || !g.accepted.ok() || !g.deployable.ok() {
 		return nil

@@ -48,8 +48,9 @@ type listenerSet struct {
 	accepted verdict
 }
 
-// resolveGateway resolves a Gateway. It returns nil if the Gateway does not exist or is not of this
-// controller.
+// resolveGateway returns the resolved state of a Gateway, with its listeners, ListenerSets and
+// verdicts. It returns nil if the Gateway does not exist or its class is not of this project's
+// controllers.
 func (c *Converter) resolveGateway(n name) *gateway {
 	object := c.objects.all[gatewayKey(n)]
 	if object == nil {
@@ -73,9 +74,9 @@ func (c *Converter) resolveGateway(n name) *gateway {
 	return g
 }
 
-// attachSets adds the ListenerSets that refer to a Gateway: the oldest first, then by namespace and
-// name. It adds the listeners of a set that the Gateway allows; any other set gets a failed
-// verdict.
+// attachSets adds the ListenerSets that refer to the Gateway to g.sets: the oldest first, then by
+// namespace and name. It adds the listeners of the sets that the Gateway allows to g.listeners; any
+// other set gets a failed verdict.
 func (c *Converter) attachSets(g *gateway) {
 	var list []*config.Config
 	for n := range c.indexes.sets.Values(g.name) {
@@ -121,9 +122,10 @@ const (
 	oldGatewayNameLabel = "istio.io/gateway-name"
 )
 
-// selectProxies sets which proxies serve a Gateway: by default the ones with its name as label. If
-// an address of type Hostname names a Service of its namespace, the selector of that is used. It
-// also sets the Service of the addresses, which is that one or the deployed one.
+// selectProxies sets g.selector, the labels of the proxies that serve a Gateway, and g.service, the
+// Service of its addresses. By default these are the label with its name and the deployed Service,
+// or nil if none is deployed. If an address of type Hostname names a Service, it is that, with its
+// selector if it is in the Gateway's namespace.
 func (c *Converter) selectProxies(g *gateway) {
 	g.selector = map[string]string{gatewayNameLabel: g.Name}
 	if manual, found := c.manualService(g); found {
@@ -143,8 +145,8 @@ func (c *Converter) selectProxies(g *gateway) {
 	}
 }
 
-// isDeployed reports whether a gateway must be deployed for g: if deployment is enabled, for its
-// class too, and no address of type Hostname names a Service.
+// isDeployed reports whether proxies must be deployed for the Gateway: deployment is enabled, also
+// for its class, and no address of type Hostname names a Service.
 func (g *gateway) isDeployed(o Options) bool {
 	if !o.Deploys || !g.class.deploys {
 		return false
@@ -153,7 +155,8 @@ func (g *gateway) isDeployed(o Options) bool {
 	return !manual
 }
 
-// hostnameAddress returns the first address of type Hostname.
+// hostnameAddress returns the value of the first address of type Hostname that has one, and whether
+// there is one.
 func hostnameAddress(list []gatewayv1.GatewaySpecAddress) (host string, found bool) {
 	for _, a := range list {
 		if a.Type != nil && *a.Type == gatewayv1.HostnameAddressType && a.Value != "" {

@@ -8,8 +8,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// gatewayStatus returns the status of a Gateway: addresses, conditions, its own listeners without
-// those of ListenerSets, and the number of attached sets.
+// gatewayStatus returns the status of a Gateway: addresses, conditions, the listeners of its own
+// spec, and the number of attached ListenerSets.
 func (c *Converter) gatewayStatus(g *gateway) *Status {
 	s := &gatewayv1.GatewayStatus{}
 	addresses, programmed := c.addresses(g)
@@ -53,7 +53,9 @@ func (c *Converter) gatewayStatus(g *gateway) *Status {
 	return &Status{Generation: g.object.Generation, Value: s}
 }
 
-// addProgrammed adds the condition Programmed of a Gateway.
+// addProgrammed adds the condition Programmed of a Gateway to list. It is false if the Gateway or
+// all listeners are not accepted, deployment is impossible, addresses has failed, or no proxy is
+// ready.
 func (c *Converter) addProgrammed(list *conditionList, g *gateway, addresses verdict) {
 	v := g.deployable
 	v.worse(addresses)
@@ -83,7 +85,7 @@ func (g *gateway) attachedSets() *int32 {
 	return &n
 }
 
-// servesAny reports whether a listener of a ListenerSet is served.
+// servesAny reports whether any listener of a ListenerSet is programmed.
 func (g *gateway) servesAny(s *listenerSet) bool {
 	for _, l := range g.listeners {
 		if l.parent == s.object.Key && l.isProgrammed() {
@@ -99,7 +101,8 @@ func (g *gateway) acceptsAnyListener() bool {
 	return len(g.listeners) == 0 || slices.ContainsFunc(g.listeners, func(l *listener) bool { return l.acceptance().ok() })
 }
 
-// acceptance returns the verdict of the condition Accepted of a listener.
+// acceptance returns the verdict for the condition Accepted of a listener: its own, a conflict, or
+// missing authorities for client certificates, whichever fails first.
 func (l *listener) acceptance() verdict {
 	v := l.accepted
 	v.worse(l.conflict)

@@ -10,8 +10,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// readGRPCRoute converts a GRPCRoute. Requests that cannot be forwarded are answered with the gRPC
-// status UNAVAILABLE, which is 503 in HTTP.
+// readGRPCRoute adds the routes of a GRPCRoute's rules to r. A rule without matches matches all
+// requests. Requests that cannot be forwarded are answered with 503, which gRPC clients see as
+// UNAVAILABLE.
 func (r *routeReader) readGRPCRoute(spec *gatewayv1.GRPCRouteSpec) {
 	for i, rule := range spec.Rules {
 		x := httpRule{
@@ -38,7 +39,7 @@ func (r *routeReader) readGRPCRoute(spec *gatewayv1.GRPCRouteSpec) {
 	}
 }
 
-// httpFilters returns the equivalent filters of an HTTPRoute.
+// httpFilters returns the same filters as filters of an HTTPRoute.
 func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 	var out []gatewayv1.HTTPRouteFilter
 	for _, f := range list {
@@ -50,9 +51,10 @@ func httpFilters(list []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 	return out
 }
 
-// convertGRPCMatch converts a match of a GRPCRoute. The path of a gRPC request is
-// "/SERVICE/METHOD". The more characters of both a match has, the more specific it is. The first
-// entry of a header is used. The verdict fails for unsupported types and invalid expressions.
+// convertGRPCMatch converts a match of a GRPCRoute, whose path is "/SERVICE/METHOD". More
+// characters in service and method make it more specific. Of several entries for a header, the
+// first is used. The verdict fails for unsupported types and invalid expressions; field is the path
+// of the match.
 func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest), rank: precedence{path: prefixPath}}
 	v := out.setMethod(field+".method", m.Method)
@@ -72,8 +74,9 @@ func convertGRPCMatch(field string, m gatewayv1.GRPCRouteMatch) (httpMatch, verd
 	return out, v
 }
 
-// setMethod sets the match of the path from a service and a method, by default exactly. A missing
-// one matches all. The verdict fails for an unsupported type and an invalid expression.
+// setMethod sets the match of the path, and its rank, from a service and a method; a missing one
+// matches all. The verdict fails for an unsupported type, or an invalid expression of type
+// RegularExpression.
 func (m *httpMatch) setMethod(field string, in *gatewayv1.GRPCMethodMatch) verdict {
 	service, method, exact := "", "", true
 	if in != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// destinations returns the destinations of a rule, the filters of each, or nil if none has any, and
-// the weight of the backends that cannot be used. Verdicts about backends and their filters go to
-// r.resolved and r.supported.
+// destinations returns the usable destinations of a rule with their weights, the filters of each,
+// nil if none has any, and the total weight of the unusable backends. Verdicts about backends and
+// their filters go to r.resolved and r.supported. Filters of the only backend are added to those of
+// the rule.
 func (r *routeReader) destinations(
 	x *httpRule,
 ) (list []*networking.HTTPRouteDestination, backends []config.BackendFilters, invalid uint32) {
@@ -53,9 +54,9 @@ func (r *routeReader) destinations(
 	return list, backends, invalid
 }
 
-// addBackend adds the filters of the only backend of a rule to those of the rule, except header
-// modifiers, which apply after those of the rule. It sets the verdict of o if both have a filter
-// that cannot be applied twice.
+// addBackend adds the filters o of a rule's only backend to those of the rule, except header
+// modifiers, which apply after those of the rule. If both have a filter that cannot be applied
+// twice, it fails o.supported and adds nothing.
 func (f *filters) addBackend(at string, o *filters) {
 	switch {
 	case o.redirect != nil && (f.redirect != nil || f.rewrite != nil), o.rewrite != nil && (f.redirect != nil || f.rewrite != nil):
@@ -81,8 +82,9 @@ func (f *filters) addBackend(at string, o *filters) {
 	o.cors, o.authorizer, o.blocked = nil, nil, false
 }
 
-// checkBackend sets the verdict of the filters of one of several backends: Envoy redirects, mirrors
-// and rewrites paths by route. A hostname becomes a header operation.
+// checkBackend fails f.supported if one of several backends has a redirect, a mirror or a rewrite
+// of the path, because Envoy has these only by route. A rewrite of the hostname becomes a header
+// operation.
 func (f *filters) checkBackend(at string) {
 	switch {
 	case f.redirect != nil, len(f.mirrors) > 0, f.rewrite != nil && f.rewrite.Path != nil:

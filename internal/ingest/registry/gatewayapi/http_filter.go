@@ -27,8 +27,9 @@ type filters struct {
 	supported, resolved verdict
 }
 
-// convertFilters converts the filters of a rule. It fails supported if a filter other than a mirror
-// is repeated, or both a redirect and a rewrite exist.
+// convertFilters returns the converted filters of a rule or backend; field is its path. It fails
+// supported of the result for an unsupported filter, a repeated one other than a mirror, and a
+// redirect together with a rewrite.
 func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFilter) filters {
 	out := filters{}
 	seen := map[gatewayv1.HTTPRouteFilterType]bool{}
@@ -50,8 +51,8 @@ func (r *routeReader) convertFilters(field string, list []gatewayv1.HTTPRouteFil
 	return out
 }
 
-// addFilter converts one filter. A filter that is unknown or lacks its configuration fails
-// out.supported, an extension also out.resolved.
+// addFilter adds one filter to out; at is its path. A filter that is unknown or lacks its
+// configuration fails out.supported, an ExtensionRef also out.resolved.
 func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFilter) {
 	switch {
 	case f.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && f.RequestHeaderModifier != nil:
@@ -94,6 +95,7 @@ func (r *routeReader) addFilter(out *filters, at string, f gatewayv1.HTTPRouteFi
 	}
 }
 
+// withHeaders returns h, or new empty Headers if h is nil.
 func withHeaders(h *networking.Headers) *networking.Headers {
 	if h == nil {
 		return new(networking.Headers)
@@ -104,8 +106,8 @@ func withHeaders(h *networking.Headers) *networking.Headers {
 // literal escapes a header value, in which Envoy would replace %COMMANDS%.
 func literal(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
-// headerOperations converts a header modifier, with names in lower case and values escaped as
-// literals. Of several entries for a name in one list, the first is used.
+// headerOperations converts a header modifier, with names in lower case and values in which Envoy
+// replaces nothing. Of several entries for a name in one list, the first is used.
 func headerOperations(f *gatewayv1.HTTPHeaderFilter) *networking.Headers_HeaderOperations {
 	convert := func(list []gatewayv1.HTTPHeader) map[string]string {
 		if len(list) == 0 {
@@ -152,7 +154,7 @@ func (r *routeReader) addMirror(out *filters, at string, m *gatewayv1.HTTPReques
 	)
 }
 
-// newCORS converts a CORS filter. Credentials are not allowed by default.
+// newCORS converts a CORS filter. Credentials are allowed only if AllowCredentials is true.
 func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
 	out := &config.CORSPolicy{MaxAge: f.MaxAge, AllowCredentials: f.AllowCredentials != nil && *f.AllowCredentials}
 	for _, o := range f.AllowOrigins {
@@ -170,8 +172,8 @@ func newCORS(f *gatewayv1.HTTPCORSFilter) *config.CORSPolicy {
 	return out
 }
 
-// setRewrite sets the rewrite of a forwarding rule for one of its matches; nil sets none. The
-// verdict is that of pathReplacement; the host is rewritten in any case.
+// setRewrite sets the rewrite of route to for match m, or none if f is nil. The verdict fails if
+// the path cannot be rewritten (pathReplacement); the host is rewritten in any case.
 func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m httpMatch, field string) verdict {
 	if f == nil {
 		return verdict{}
@@ -190,8 +192,9 @@ func setRewrite(to *networking.HTTPRoute, f *gatewayv1.HTTPURLRewriteFilter, m h
 	return v
 }
 
-// pathReplacement returns a regular expression and its substitution for a change of the path. The
-// verdict fails for a prefix replacement if m is not a prefix, and for unknown modifiers.
+// pathReplacement returns the regular expression and substitution for a change of the path of
+// requests that match m. The verdict fails, with empty texts, for a prefix replacement if m is not
+// a prefix, and for unknown modifiers.
 func pathReplacement(
 	p *gatewayv1.HTTPPathModifier,
 	m httpMatch,
@@ -214,9 +217,9 @@ func pathReplacement(
 	}
 }
 
-// setRedirect sets the redirect of a rule for one of its matches. Without a port, the default port
-// of the new scheme is used, or without a scheme the request's port. The status is 302 by default.
-// The verdict fails for unsupported changes of the path.
+// setRedirect sets the redirect of route to, or in x its change of the path, for match m. The
+// status is 302 by default. Without a port it is the default port of the new scheme, or without a
+// scheme the request's port. The verdict fails for unsupported changes of the path.
 func setRedirect(
 	to *networking.HTTPRoute,
 	x *config.HTTPExtension,

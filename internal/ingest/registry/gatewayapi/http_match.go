@@ -29,7 +29,8 @@ func expression(s string) *networking.StringMatch {
 	return &networking.StringMatch{MatchType: &networking.StringMatch_Regex{Regex: s}}
 }
 
-// checkExpression returns a failed verdict if a regular expression is not valid RE2.
+// checkExpression returns a failed verdict, which names field, if text is not a valid regular
+// expression (RE2).
 func checkExpression(field, text string) verdict {
 	if _, err := syntax.Parse(text, syntax.Perl); err != nil {
 		return unsupported("%s: %v", field, err)
@@ -37,13 +38,14 @@ func checkExpression(field, text string) verdict {
 	return verdict{}
 }
 
-// unsupported returns a verdict with the reason UnsupportedValue.
+// unsupported returns a failed verdict with the reason UnsupportedValue and this message.
 func unsupported(format string, args ...any) verdict {
 	return verdict{string(gatewayv1.RouteReasonUnsupportedValue), fmt.Sprintf(format, args...)}
 }
 
-// convertMatch converts a match of an HTTPRoute. Of several entries for a header or query
-// parameter, the first is used. The verdict fails for unsupported types and invalid expressions.
+// convertMatch converts a match of an HTTPRoute, with its rank. Of several entries for a header or
+// query parameter, the first is used. The verdict fails for unsupported types and invalid
+// expressions.
 func convertMatch(field string, m gatewayv1.HTTPRouteMatch) (httpMatch, verdict) {
 	out := httpMatch{match: new(networking.HTTPMatchRequest)}
 	v := out.setPath(field, m.Path)
@@ -92,8 +94,8 @@ func stringMatch(field string, kind *string, value string) (*networking.StringMa
 	}
 }
 
-// setPath sets the match of the path and its rank. Without one, all paths match. A prefix matches
-// whole elements. The verdict fails for an unsupported type and an invalid expression.
+// setPath sets the match of the path and its rank; without p all paths match. A prefix matches
+// whole path elements. The verdict fails for an unsupported type and an invalid expression.
 func (m *httpMatch) setPath(field string, p *gatewayv1.HTTPPathMatch) verdict {
 	kind, value := gatewayv1.PathMatchPathPrefix, "/"
 	if p != nil && p.Type != nil {

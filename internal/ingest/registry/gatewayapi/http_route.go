@@ -36,7 +36,8 @@ type routeReader struct {
 	tls   []*networking.TLSRoute
 }
 
-// resolve adds the verdict about a reference.
+// resolve records the verdict about a reference in r.resolved, which keeps the first failure, and
+// each distinct failure in r.unresolved.
 func (r *routeReader) resolve(v verdict) {
 	r.resolved.worse(v)
 	if !v.ok() && !slices.Contains(r.unresolved, v) {
@@ -60,8 +61,8 @@ type httpRule struct {
 	failure uint32
 }
 
-// readHTTPRoute converts an HTTPRoute. A rule without matches matches all requests. Requests that
-// cannot be forwarded are answered with 500.
+// readHTTPRoute adds the routes of an HTTPRoute's rules to r. A rule without matches matches all
+// requests. Requests that cannot be forwarded are answered with 500.
 func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	for i, rule := range spec.Rules {
 		x := httpRule{
@@ -85,9 +86,9 @@ func (r *routeReader) readHTTPRoute(spec *gatewayv1.HTTPRouteSpec) {
 	}
 }
 
-// addRule adds an HTTPRoute for each match of a rule. A rule with a value that is not supported
-// answers its requests with x.failure, and is left out where its match itself is not supported.
-// Both fail r.supported.
+// addRule adds a route for each match of a rule to r.http and r.extra. A rule with an unsupported
+// value answers its requests with x.failure; it has no route if a match itself is not supported.
+// Both increment r.wrong and fail r.supported.
 func (r *routeReader) addRule(x httpRule) {
 	r.resolve(x.filters.resolved)
 	matchable := x.verdict
@@ -136,9 +137,9 @@ func (r *routeReader) addRule(x httpRule) {
 	}
 }
 
-// forward sets the action of a rule that forwards requests. Without a usable backend of positive
-// weight, requests are answered with x.failure; the share of invalid backends is too. The verdict
-// fails for unsupported rewrites and timeouts.
+// forward sets the action of a route to forward to the destinations. If their weights are all 0,
+// requests are answered with x.failure, and so is the share of the weight invalid otherwise. The
+// verdict fails for unsupported rewrites and timeouts.
 func (r *routeReader) forward(
 	to *networking.HTTPRoute,
 	extra *config.HTTPExtension,
@@ -173,9 +174,9 @@ const (
 	defaultAttempts = 2
 )
 
-// setTimeouts sets the timeouts and retries of a forwarding rule. The backend's timeout is that of
-// each try with retries, otherwise that of the request if it is shorter. The verdict fails for
-// invalid durations.
+// setTimeouts sets the timeout and retries of a forwarding route. With retries the backend's
+// timeout is that of each try; without, it is that of the request if it is shorter. The verdict
+// fails for invalid durations, which are left out.
 func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 	var request, backend *durationpb.Duration
 	var v verdict
@@ -212,7 +213,8 @@ func setTimeouts(to *networking.HTTPRoute, x *httpRule) verdict {
 	return v
 }
 
-// readDuration parses a duration, which may be nil. An invalid or negative one is nil, and fails v.
+// readDuration returns a parsed duration, or nil if d is nil. For an invalid or negative one it
+// returns nil and fails v.
 func readDuration(d *gatewayv1.Duration, field string, v *verdict) *durationpb.Duration {
 	if d == nil {
 		return nil

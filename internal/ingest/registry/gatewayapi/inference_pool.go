@@ -34,7 +34,7 @@ const (
 // inferenceVariable is the environment variable that enables InferencePools.
 const inferenceVariable = "ENABLE_GATEWAY_API_INFERENCE_EXTENSION"
 
-// isPool reports whether a backendRef names an InferencePool.
+// isPool reports whether a backendRef is of kind InferencePool.
 func isPool(ref gatewayv1.BackendObjectReference) bool {
 	return ref.Group != nil && *ref.Group == inferencev1.GroupName && ref.Kind != nil && *ref.Kind == "InferencePool"
 }
@@ -52,10 +52,13 @@ func (c *Converter) poolHost(pool config.Key) mesh.Hostname {
 	return mesh.Hostname(poolServiceName(pool.Name) + "." + pool.Namespace + ".svc." + c.options.Domain)
 }
 
-// poolBackend resolves a backendRef to an InferencePool to the destination and the picker of its
-// requests. Its port is ignored, as the specification requires. The destination is nil if the
-// reference cannot be used; verdicts about it go to r.resolved, and other failures to supported. An
-// InferencePool whose picker cannot be resolved is used without one if it fails open.
+// poolBackend resolves a backendRef to an InferencePool to the destination and the endpoint picker
+// of its requests. Its port is ignored, as the specification requires. The objects that it refers
+// to are added to r.refs.
+//
+// The destination is nil if the reference cannot be used; verdicts about it go to r.resolved, and
+// about an unsupported parent to supported. If the picker cannot be resolved and the pool fails
+// open, the pool is used and the picker is nil.
 func (r *routeReader) poolBackend(
 	field string,
 	ref gatewayv1.BackendObjectReference,
@@ -112,8 +115,9 @@ func pickerService(pool config.Key, p *inferencev1.InferencePool) config.Key {
 	return config.Key{Kind: api.Service, Namespace: pool.Namespace, Name: string(p.Spec.EndpointPickerRef.Name)}
 }
 
-// pickerFault returns a failed verdict if the endpoint picker of an InferencePool is not a port of an
-// existing Service. A Service of type ExternalName is refused, as the specification requires.
+// pickerFault returns a failed verdict if the endpoint picker of the InferencePool k is not a port
+// of an existing Service, and otherwise one that passed. A Service of type ExternalName is refused,
+// as the specification requires.
 func (c *Converter) pickerFault(k config.Key, p *inferencev1.InferencePool) verdict {
 	const field = "spec.endpointPickerRef"
 	invalid := func(format string, args ...any) verdict {
@@ -138,8 +142,7 @@ func (c *Converter) pickerFault(k config.Key, p *inferencev1.InferencePool) verd
 	return verdict{}
 }
 
-// flushPools converts the marked InferencePools: the service and the status of each, and its
-// Problems.
+// flushPools converts the marked InferencePools (flushPool) and clears the marks.
 func (c *Converter) flushPools(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.pools) {
 		out = c.flushPool(out, k)
@@ -148,7 +151,9 @@ func (c *Converter) flushPools(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// flushPool converts an InferencePool. It has a service while a route refers to it from a Gateway.
+// flushPool converts an InferencePool: it emits its service and Problems and sets its status. It
+// has a service only while a route of a Gateway refers to it. For a pool that does not exist all
+// are deleted. If the conversion panics, only the Problem is emitted.
 func (c *Converter) flushPool(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
 	var service *mesh.Service
@@ -190,7 +195,8 @@ type poolParent struct {
 	accepted verdict
 }
 
-// poolParents returns the Gateways of routes that refer to an InferencePool and may, sorted by name.
+// poolParents returns the Gateways of routes that refer to an InferencePool and are granted to,
+// sorted by name. The verdict of each fails only if none of its routes is accepted.
 func (c *Converter) poolParents(pool config.Key) []poolParent {
 	found := map[name]poolParent{}
 	for _, route := range slices.SortedFunc(c.indexes.reference.Values(pool), config.Key.Compare) {
@@ -224,7 +230,8 @@ func (c *Converter) poolParents(pool config.Key) []poolParent {
 // maxPoolParents is the maximum number of parents in the status of an InferencePool.
 const maxPoolParents = 32
 
-// poolStatus returns the status of an InferencePool, with an entry for each parent.
+// poolStatus returns the status of an InferencePool, with an entry for each parent, at most
+// maxPoolParents. picker is the verdict about its endpoint picker.
 func poolStatus(object *config.Config, parents []poolParent, picker verdict) *Status {
 	s := &inferencev1.InferencePoolStatus{}
 	for _, p := range parents[:min(len(parents), maxPoolParents)] {
@@ -245,8 +252,9 @@ func poolStatus(object *config.Config, parents []poolParent, picker verdict) *St
 	return &Status{Generation: object.Generation, Value: s}
 }
 
-// poolService returns the service of an InferencePool. It selects the ready pods of the pool's
-// cluster, each at all target ports, and only the namespaces of the Gateways see it.
+// poolService returns the service of an InferencePool. It selects the pods of the pool's cluster,
+// each at all target ports, and is visible only in the namespaces of the parents' Gateways. It
+// returns nil if the pool has no target ports or no selector.
 func (c *Converter) poolService(object *config.Config, parents []poolParent) *mesh.Service {
 	pool := config.Spec[*inferencev1.InferencePool](object)
 	if len(pool.Spec.TargetPorts) == 0 || len(pool.Spec.Selector.MatchLabels) == 0 {

@@ -15,9 +15,9 @@ import (
 // datagrams.
 const invalidBackend = "invalid-backend"
 
-// connectionRoutes converts the backends of a rule for connections. The weight of unusable
-// backends, or everything if none is usable, goes to a backend that does not exist, so that these
-// connections are reset. Verdicts go to r.resolved.
+// connectionRoutes returns the destinations of a rule for connections. The weight of unusable
+// backends, or everything if none is usable, goes to a host that does not exist, so that these
+// connections are reset. Verdicts go to r.resolved. Backends of weight 0 are left out.
 func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef) []*networking.RouteDestination {
 	var list []*networking.RouteDestination
 	var invalid, valid uint32
@@ -43,8 +43,8 @@ func (r *routeReader) connectionRoutes(field string, refs []gatewayv1.BackendRef
 	return list
 }
 
-// readTLSRoute converts a TLSRoute: a TLS route for listeners that forward TLS, and a TCP route for
-// listeners that terminate it. Without hosts it matches all server names.
+// readTLSRoute adds to r, for each rule, a TLS route for listeners that forward TLS, and a TCP
+// route for listeners that terminate it. Without hosts it matches all server names.
 func (r *routeReader) readTLSRoute(spec *gatewayv1.TLSRouteSpec, hosts []mesh.Hostname) {
 	names := make([]string, 0, len(hosts))
 	for _, h := range hosts {
@@ -60,8 +60,8 @@ func (r *routeReader) readTLSRoute(spec *gatewayv1.TLSRouteSpec, hosts []mesh.Ho
 	}
 }
 
-// readConnections converts the rules of a TCPRoute or UDPRoute. Connections have nothing to match,
-// so only the first rule applies.
+// readConnections adds to r a TCP route for each rule of a TCPRoute or UDPRoute. Connections have
+// nothing to match, so only the first takes effect.
 func (r *routeReader) readConnections(rules [][]gatewayv1.BackendRef) {
 	for i, refs := range rules {
 		r.tcp = append(r.tcp, &networking.TCPRoute{Route: r.connectionRoutes(fmt.Sprintf("spec.rules[%d]", i), refs)})

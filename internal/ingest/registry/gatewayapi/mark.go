@@ -8,7 +8,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// markClass marks a GatewayClass and its Gateways.
+// markClass marks a GatewayClass and the Gateways of that class for conversion.
 func (c *Converter) markClass(class string) {
 	c.dirty.classes[class] = struct{}{}
 	for n := range c.indexes.class.Values(class) {
@@ -16,9 +16,9 @@ func (c *Converter) markClass(class string) {
 	}
 }
 
-// markGateway updates the index of classes and marks a Gateway. If the Gateway is new or deleted, it
-// also marks the routes and ListenerSets that name it: they report a parent that does not exist, of
-// any controller.
+// markGateway updates the index of classes and marks a Gateway. was or is is nil if it is new or
+// deleted; then it also marks the routes and ListenerSets that refer to it, because they report a
+// parent that does not exist.
 func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	if was != nil {
 		c.indexes.class.Remove(string(was.Spec.GatewayClassName), n)
@@ -35,8 +35,8 @@ func (c *Converter) markGateway(n name, was, is *gatewayv1.Gateway) {
 	}
 }
 
-// markSet updates the indexes of ListenerSets and marks the set, its Gateways, before and now, and
-// the routes that refer to it.
+// markSet updates the indexes of ListenerSets and marks the set, its former and present Gateway,
+// and the routes that refer to it. was or is is nil if it is new or deleted.
 func (c *Converter) markSet(n name, was, is *gatewayv1.ListenerSet) {
 	if was != nil {
 		g := parentGateway(was)
@@ -56,8 +56,8 @@ func (c *Converter) markSet(n name, was, is *gatewayv1.ListenerSet) {
 	}
 }
 
-// parentGateway returns the Gateway of a ListenerSet. For a parent of another kind it returns the
-// empty name, which no Gateway has.
+// parentGateway returns the name of the Gateway of a ListenerSet, which need not exist. For a
+// parent of another kind it returns the empty name, which no Gateway has.
 func parentGateway(s *gatewayv1.ListenerSet) name {
 	ref := s.Spec.ParentRef
 	if ref.Group != nil && *ref.Group != gatewayGroup || ref.Kind != nil && *ref.Kind != "Gateway" {
@@ -70,8 +70,8 @@ func parentGateway(s *gatewayv1.ListenerSet) name {
 	return n
 }
 
-// markGrant stores a ReferenceGrant, or deletes it if now is nil, and marks what refers to its
-// namespace from others.
+// markGrant stores a ReferenceGrant, or deletes it if now is nil, and marks the objects of other
+// namespaces that refer to objects of its namespace.
 func (c *Converter) markGrant(k config.Key, now *config.Config) {
 	list := c.objects.grants[k.Namespace]
 	if now == nil {
@@ -88,16 +88,16 @@ func (c *Converter) markGrant(k config.Key, now *config.Config) {
 	}
 }
 
-// markNamespace marks the routes and ListenerSets of a namespace, because listeners may select it by
-// its labels.
+// markNamespace marks the routes and ListenerSets of a namespace, because listeners may select it
+// by its labels, which have changed.
 func (c *Converter) markNamespace(namespace string) {
 	for x := range c.indexes.namespace.Values(namespace) {
 		c.markKey(x)
 	}
 }
 
-// markHosts updates the index of the hosts of a ServiceEntry and marks what refers to it or to one
-// of its hosts, before or now.
+// markHosts updates the index of the hosts of a ServiceEntry, which were was and are is, and marks
+// the objects that refer to it or to one of these hosts.
 func (c *Converter) markHosts(k config.Key, was, is []mesh.Hostname) {
 	for _, h := range was {
 		c.objects.hosts.Remove(h, k)
@@ -116,8 +116,8 @@ func (c *Converter) markHosts(k config.Key, was, is []mesh.Hostname) {
 // hostKey returns the key by which references to a hostname are indexed.
 func hostKey(h mesh.Hostname) config.Key { return config.Key{Kind: "Hostname", Name: string(h)} }
 
-// markReferences marks the Gateways and routes that refer to an object, and the routes of which it
-// is a parent.
+// markReferences marks the objects that refer to k, the routes of which it is a parent, and for a
+// Service or ServiceEntry the policies that target it.
 func (c *Converter) markReferences(k config.Key) {
 	for x := range c.indexes.reference.Values(k) {
 		c.markKey(x)
@@ -130,8 +130,8 @@ func (c *Converter) markReferences(k config.Key) {
 	}
 }
 
-// markKey marks a Gateway, policy, InferencePool or route. For a ListenerSet it marks the Gateway, if the set
-// exists.
+// markKey marks a Gateway, BackendTLSPolicy, InferencePool or route for conversion. For a
+// ListenerSet it marks its Gateway, if the set exists.
 func (c *Converter) markKey(k config.Key) {
 	switch {
 	case k.Kind == api.KubernetesGateway:
@@ -149,8 +149,8 @@ func (c *Converter) markKey(k config.Key) {
 	}
 }
 
-// markRoute updates the indexes of a route by parents and namespace, and marks it. now is nil for a
-// deleted route, whose state stays until it is converted.
+// markRoute replaces the parents of a route in the indexes and marks it. now is nil for a deleted
+// route, whose state stays until flushRoute has deleted its objects.
 func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config.Key) {
 	if old := c.routes[k]; old != nil {
 		for _, p := range old.parents {
@@ -173,8 +173,8 @@ func (c *Converter) markRoute(k config.Key, now *config.Config, parents []config
 	c.dirty.routes[k] = struct{}{}
 }
 
-// setReferences replaces the objects that the object of refers to in the indexes, also in the one
-// of other namespaces.
+// setReferences replaces, in the indexes, the objects that the object of refers to, was, by is.
+// References to other namespaces are indexed by namespace too.
 func (c *Converter) setReferences(of config.Key, was, is []config.Key) {
 	for _, k := range was {
 		c.indexes.reference.Remove(k, of)

@@ -12,7 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// flushApart updates the statuses and the Problems of the marked XMeshes and XBackends.
+// flushApart sets the statuses of the marked XMeshes and emits the Problems of XMeshes and
+// XBackends. For an object that does not exist both are deleted. XBackends are not supported, which
+// is a Problem.
 func (c *Converter) flushApart(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.apart) {
 		object := c.objects.all[k]

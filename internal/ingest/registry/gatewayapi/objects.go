@@ -18,7 +18,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// isRoute reports whether objects of a kind are routes.
+// isRoute reports whether objects of a kind are routes of the Gateway API.
 func isRoute(kind api.Kind) bool {
 	switch kind {
 	case api.HTTPRoute, api.GRPCRoute, api.TLSRoute, api.TCPRoute, api.UDPRoute:
@@ -114,9 +114,9 @@ func setKey(n name) config.Key {
 	return config.Key{Kind: api.ListenerSet, Namespace: n.Namespace, Name: n.Name}
 }
 
-// storeObject stores the object of an event, and marks what must be converted again. It ignores an
-// unchanged object: same Hash, Origin and Generation. If the object cannot be read, it panics
-// before the state changes.
+// storeObject stores the object of an event, or deletes it, and marks what must be converted again.
+// It ignores an unchanged object: same Hash, Origin and Generation. It panics, before the state
+// changes, if the object cannot be read.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	k, old, now := object.Key, c.objects.all[object.Key], object
 	if op == mesh.Delete {
@@ -135,8 +135,9 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	mark()
 }
 
-// change reads an object and returns a function that updates the indexes and marks what depends on
-// it. old and now may be nil. It panics if now cannot be read, and changes nothing itself.
+// change returns a function that updates the indexes and marks what depends on the object k. old or
+// now is nil if it is new or deleted. It changes nothing itself, and panics if now has an
+// unexpected type.
 func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	switch k.Kind {
 	case api.GatewayClass:
@@ -190,7 +191,8 @@ func (c *Converter) change(k config.Key, old, now *config.Config) func() {
 	return func() { c.markReferences(k) }
 }
 
-// specOf returns the object in c, or nil if c is nil.
+// specOf returns the object in c as a T, or the zero value if c is nil. It panics if c has another
+// type.
 func specOf[T any](c *config.Config) (none T) {
 	if c == nil {
 		return none
@@ -198,7 +200,7 @@ func specOf[T any](c *config.Config) (none T) {
 	return config.Spec[T](c)
 }
 
-// hostsOf returns the hosts of a ServiceEntry.
+// hostsOf returns the hosts of a ServiceEntry, or nil if c is nil.
 func hostsOf(c *config.Config) []mesh.Hostname {
 	var list []mesh.Hostname
 	if c != nil {
@@ -209,8 +211,8 @@ func hostsOf(c *config.Config) []mesh.Hostname {
 	return list
 }
 
-// isGranted reports whether a ReferenceGrant in the namespace of to allows an object of kind from
-// in a namespace to refer to it. References within a namespace need no grant.
+// isGranted reports whether the object from may refer to the object to: both are in one namespace,
+// or a ReferenceGrant in the namespace of to allows it.
 func (c *Converter) isGranted(from config.Key, to config.Key) bool {
 	if from.Namespace == to.Namespace {
 		return true

@@ -23,8 +23,8 @@ type precedence struct {
 	headers, query int
 }
 
-// text returns config.HTTPExtension.Order of a match: a text that sorts before those of less
-// specific matches. It compares the kind of path, its length, the method, then the number of
+// text returns the text by which routes are ordered (config.HTTPExtension.Order); more specific
+// matches sort first. It compares the kind of path, its length, the method, then the numbers of
 // headers and of query parameters. Equally specific matches are ordered by the route's age, oldest
 // first, then its namespace, name, rule and match.
 func (p precedence) text(route *config.Config, rule, match int) string {
@@ -51,7 +51,8 @@ func (p precedence) text(route *config.Config, rule, match int) string {
 	)
 }
 
-// ruleName returns the name of a rule in routes, logs and explanations: "namespace.route.rule".
+// ruleName returns the name of a rule in routes, logs and explanations: "namespace.route.rule",
+// where rule is its own name or else its index.
 func ruleName(route *config.Config, rule int, own *gatewayv1.SectionName) string {
 	if own != nil && *own != "" {
 		return fmt.Sprintf("%s.%s.%s", route.Namespace, route.Name, *own)

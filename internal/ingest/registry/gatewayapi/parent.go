@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// commonSpec returns the parentRefs and hostnames of a route of any kind.
+// commonSpec returns the common part of a route's spec and its hostnames, nil for TCPRoutes and
+// UDPRoutes. It panics if c is not a route.
 func commonSpec(c *config.Config) (gatewayv1.CommonRouteSpec, []gatewayv1.Hostname) {
 	switch r := c.Spec.(type) {
 	case *gatewayv1.HTTPRoute:
@@ -30,8 +31,8 @@ func commonSpec(c *config.Config) (gatewayv1.CommonRouteSpec, []gatewayv1.Hostna
 	}
 }
 
-// parentKey returns the key of a parent of a route in namespace own. ok is false for kinds that
-// are no parents of routes.
+// parentKey returns the key of the object that a parentRef of a route in namespace own names, which
+// need not exist. ok is false for kinds that cannot be parents.
 func parentKey(own string, ref gatewayv1.ParentReference) (k config.Key, ok bool) {
 	group, kind := gatewayGroup, gatewayv1.Kind("Gateway")
 	if ref.Group != nil {
@@ -59,8 +60,8 @@ func parentKey(own string, ref gatewayv1.ParentReference) (k config.Key, ok bool
 	return k, true
 }
 
-// routeParents returns the keys of all parents of a route, without duplicates, and defaultParent if it
-// uses default Gateways. c may be nil.
+// routeParents returns the keys of all parents of a route, without duplicates, and defaultParent if
+// it uses default Gateways. It returns nil if c is nil.
 func routeParents(c *config.Config) []config.Key {
 	if c == nil {
 		return nil
@@ -91,7 +92,9 @@ type attachment struct {
 	listeners []*listener
 }
 
-// attach resolves a parentRef of a route. It returns nil if the parent is not of this controller.
+// attach resolves a parentRef of a route with these hosts. The result has the listeners to which
+// the route attaches, or a failed verdict. It returns nil if the parent is not known or not of this
+// controller.
 func (c *Converter) attach(route *config.Config, ref gatewayv1.ParentReference, hosts []mesh.Hostname) *attachment {
 	k, ok := parentKey(route.Namespace, ref)
 	if !ok {
@@ -118,8 +121,9 @@ func (c *Converter) attach(route *config.Config, ref gatewayv1.ParentReference, 
 	return a
 }
 
-// parentFault returns why a parent that is not of this controller cannot be one, or "": an object that
-// does not exist, or a kind that is no parent. Kinds of other groups may belong to other controllers.
+// parentFault returns why a parentRef that attach resolved to nil cannot be used, or "" if another
+// controller may be responsible. The reasons are an object that does not exist and a kind of the
+// Gateway API that is no parent. own is the route's namespace.
 func (c *Converter) parentFault(own string, ref gatewayv1.ParentReference) string {
 	k, ok := parentKey(own, ref)
 	switch {
@@ -132,7 +136,8 @@ func (c *Converter) parentFault(own string, ref gatewayv1.ParentReference) strin
 	}
 }
 
-// selectListeners sets the listeners that a route attaches to, or why there are none.
+// selectListeners sets a.listeners to the listeners of the parent that the route attaches to, by
+// name, port, kind, namespace and hosts. If none is left, a.accepted fails with the first reason.
 func (a *attachment) selectListeners(route *config.Config, hosts []mesh.Hostname) {
 	var named, allowed []*listener
 	for _, l := range a.gateway.listeners {
@@ -219,7 +224,8 @@ func noHostname(hosts []mesh.Hostname, listeners []*listener) string {
 // maxNamed limits the number of hostnames and listeners that a message names.
 const maxNamed = 8
 
-// attachToMesh attaches a route to a Service or ServiceEntry.
+// attachToMesh returns a, the attachment of a route to a Service or ServiceEntry. a.accepted fails
+// if that does not exist or lacks the port, and for a UDPRoute.
 func (c *Converter) attachToMesh(route *config.Config, a *attachment) *attachment {
 	_, exists := c.meshHosts(a.parent)
 	switch {

@@ -20,8 +20,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// policyTarget returns the object that a BackendTLSPolicy in a namespace targets. ok is false for
-// kinds that are no backends.
+// policyTarget returns the key of the Service or ServiceEntry that a BackendTLSPolicy in a
+// namespace targets. ok is false for other kinds.
 func policyTarget(namespace string, t gatewayv1.LocalPolicyTargetReferenceWithSectionName) (k config.Key, ok bool) {
 	k = config.Key{Namespace: namespace, Name: string(t.Name)}
 	switch {
@@ -35,8 +35,8 @@ func policyTarget(namespace string, t gatewayv1.LocalPolicyTargetReferenceWithSe
 	return k, true
 }
 
-// targetsOf returns the keys of the Services and ServiceEntries that a policy of any kind targets. c
-// may be nil.
+// targetsOf returns the keys of the Services and ServiceEntries that a BackendTLSPolicy or
+// XBackendTrafficPolicy targets, without duplicates. It returns nil if c is nil.
 func targetsOf(c *config.Config) []config.Key {
 	var list []config.Key
 	if c == nil {
@@ -59,8 +59,8 @@ func targetsOf(c *config.Config) []config.Key {
 	return list
 }
 
-// markPolicy updates the index of targets and marks a policy of any kind with all policies of its
-// targets, before and now, because they may conflict.
+// markPolicy replaces the targets of a policy in the index, was by is, and marks it with all
+// policies of these targets, because they may conflict.
 func (c *Converter) markPolicy(k config.Key, was, is []config.Key) {
 	c.markTargets(was)
 	for _, t := range was {
@@ -73,7 +73,7 @@ func (c *Converter) markPolicy(k config.Key, was, is []config.Key) {
 	c.dirty.policies[k] = struct{}{}
 }
 
-// markTargets marks the targets of policies, and all their policies.
+// markTargets marks the targets of policies, and all policies of each, for conversion.
 func (c *Converter) markTargets(targets []config.Key) {
 	for _, t := range targets {
 		for p := range c.objects.policies.Values(t) {
@@ -90,9 +90,9 @@ type resolvedPolicy struct {
 	refs               []config.Key
 }
 
-// resolvePolicy resolves the CA certificates of a BackendTLSPolicy: one object, or the bundle of
-// several. They may be valid only once they have been read. Faulty references fail resolved; if all are
-// faulty, or the well-known set is unknown, accepted fails.
+// resolvePolicy returns the CA certificates of a BackendTLSPolicy, as the SDS name of one object or
+// of the bundle of several, and its verdicts. Faulty references fail resolved but are used, because
+// they may become valid. If all are faulty, or the well-known set is unknown, accepted fails.
 func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 	var out resolvedPolicy
 	usable := false
@@ -141,9 +141,9 @@ func (c *Converter) resolvePolicy(object *config.Config) resolvedPolicy {
 // connections until they have them.
 const impossibleName = "invalid-backend-tls-policy.invalid"
 
-// backendTLS returns the TLS settings of a policy for a port; 0 is all ports. Without subject names
-// the hostname is required. A policy that is not accepted and has no credential requires a name
-// that no certificate has, so that connections fail.
+// backendTLS returns the TLS settings of a resolved policy for a port; 0 means all ports. Without
+// subject names the policy's hostname is required. A policy that is not accepted and has no
+// credential requires a name that no certificate has, so that connections fail.
 func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.BackendTLS {
 	v := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Validation
 	out := config.BackendTLS{Port: port, CredentialName: r.credential, ServerName: string(v.Hostname)}
@@ -163,7 +163,8 @@ func backendTLS(object *config.Config, r resolvedPolicy, port uint32) config.Bac
 	return out
 }
 
-// policiesOf returns the policies of a kind for a target, the oldest first.
+// policiesOf returns the policies of a kind that target an object, the oldest first, nil if there
+// are none.
 func (c *Converter) policiesOf(kind api.Kind, target config.Key) []*config.Config {
 	var list []*config.Config
 	for k := range c.objects.policies.Values(target) {
@@ -175,8 +176,9 @@ func (c *Converter) policiesOf(kind api.Kind, target config.Key) []*config.Confi
 	return list
 }
 
-// sectionsOf returns the sections of a target to which a policy applies, in order, and the port of
-// each. The section "" with port 0 is the whole target. Sections that do not exist are left out.
+// sectionsOf returns the names of the target's ports (sections) to which a policy applies, in its
+// order, and the number of each. The section "" with port 0 is the whole target. Sections that do
+// not exist are left out.
 func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sections []string, ports map[string]uint32) {
 	ports = map[string]uint32{}
 	for _, t := range config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.TargetRefs {
@@ -194,8 +196,8 @@ func (c *Converter) sectionsOf(object *config.Config, target config.Key) (sectio
 	return sections, ports
 }
 
-// namedPort returns the number of a port by its name; "" is all ports, which have the number 0. ok
-// is false if the object or the port does not exist.
+// namedPort returns the number of the port with this name of a Service or ServiceEntry; "" means
+// all ports, with the number 0. It returns false if the object or the port does not exist.
 func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
 	object := c.objects.all[k]
 	switch {
@@ -221,8 +223,8 @@ func (c *Converter) namedPort(k config.Key, section string) (uint32, bool) {
 	return 0, false
 }
 
-// flushPolicies converts the marked policies: DestinationRules for each host of a target, and the
-// status of each policy.
+// flushPolicies emits the DestinationRules of the marked targets, and updates the statuses and
+// Problems of the marked policies. It clears both marks.
 func (c *Converter) flushPolicies(out mesh.Batch) mesh.Batch {
 	for _, k := range sortedKeys(c.dirty.policies) {
 		c.markTargets(targetsOf(c.objects.all[k]))
@@ -284,9 +286,10 @@ func (c *Converter) flushTarget(out mesh.Batch, target config.Key) mesh.Batch {
 	return out
 }
 
-// certifiedRules returns a DestinationRule for the proxies of each Gateway that has a client
-// certificate for backends and whose routes refer to a target: the rules of the target, with that
-// certificate. Proxies use it instead of the rules in the target's namespace.
+// certifiedRules returns a copy of the DestinationRule spec, with the name of key and the TLS
+// settings list, for each Gateway that has a client certificate for backends and accepted a route
+// to target. The copy adds the certificate and applies only to the Gateway's proxies, which use it
+// instead of the original.
 func (c *Converter) certifiedRules(
 	key config.Key,
 	from *config.Config,
@@ -313,8 +316,8 @@ func (c *Converter) certifiedRules(
 	return objects
 }
 
-// gatewaysTo returns the Gateways that accepted a route that refers to a target, with their
-// controllers.
+// gatewaysTo returns the names of the Gateways that accepted a route that refers to a target, each
+// with the name of its controller.
 func (c *Converter) gatewaysTo(target config.Key) map[name]string {
 	gateways := map[name]string{}
 	for k := range c.indexes.reference.Values(target) {
@@ -331,12 +334,13 @@ func (c *Converter) gatewaysTo(target config.Key) map[name]string {
 	return gateways
 }
 
+// compareNames orders names by namespace, then by name.
 func compareNames(a, b name) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// flushPolicy updates the references, the status and the Problems of a policy. For a policy that
-// does not exist it removes them.
+// flushPolicy updates the references, the bundle, the status and the Problems of a
+// BackendTLSPolicy. For a policy that does not exist it deletes them.
 func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
 	var now resolvedPolicy
@@ -365,7 +369,8 @@ func (c *Converter) flushPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	return c.emitted.problems.Emit(out, k, problems)
 }
 
-// flushBundle emits the bundle of a policy's CA certificates, if it has several.
+// flushBundle emits the bundle of the CA certificates of the policy k, or deletes it unless refs
+// has several usable objects. object is nil if the policy does not exist.
 func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Config, refs []config.Key) mesh.Batch {
 	var objects []*config.Config
 	if object != nil && len(refs) > 1 {
@@ -380,8 +385,8 @@ func (c *Converter) flushBundle(out mesh.Batch, k config.Key, object *config.Con
 	return out
 }
 
-// policyConflict returns a failed verdict if an older policy targets the same port, or if no target
-// exists.
+// policyConflict returns a failed verdict if an older BackendTLSPolicy targets the same port, or if
+// no target exists, and otherwise one that passed.
 func (c *Converter) policyConflict(object *config.Config) verdict {
 	found := false
 	for _, target := range targetsOf(object) {
@@ -408,8 +413,8 @@ func (c *Converter) policyConflict(object *config.Config) verdict {
 // maxAncestors is the largest number of ancestors in the status of a policy.
 const maxAncestors = 16
 
-// policyStatus returns the status of a policy: an entry for each Gateway whose routes refer to a
-// target, at most maxAncestors. It returns nil if there is none.
+// policyStatus returns the status of a policy: an entry with the two verdicts for each Gateway that
+// accepted a route to a target, at most maxAncestors. It returns nil if there is no such Gateway.
 func (c *Converter) policyStatus(object *config.Config, accepted, resolved verdict) *Status {
 	gateways := map[name]string{}
 	for _, target := range targetsOf(object) {

@@ -12,8 +12,8 @@ import (
 var fieldPath = regexp.MustCompile(`^[a-z][A-Za-z]*([.\[][A-Za-z0-9]+\]?)*$`)
 
 // newProblem returns the Problem of a failed check of a part of an object; part is the path of the
-// part, or "" for the whole object. The message of a verdict can start with the path of a field and
-// ": ". The path starts at the object if it starts with "spec", and otherwise at the part.
+// part, or "" for the whole object. A path and ": " at the start of v.message become the Problem's
+// field: relative to the part, unless the path starts with "spec.".
 func newProblem(object *config.Config, part string, severity config.Severity, v verdict) config.Problem {
 	p := config.Problem{
 		Code:     code.RouteNotConverted,

@@ -10,8 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// proxiesReady returns a failed verdict if a gateway is deployed for g and none of its proxies is
-// ready: requests to its addresses would be refused.
+// proxiesReady returns a failed verdict if proxies are deployed for the Gateway and none of them is
+// ready, so that requests to its addresses would be refused. It passes if no proxies are deployed
+// here.
 func (c *Converter) proxiesReady(g *gateway) verdict {
 	if !g.isDeployed(c.options) {
 		return verdict{}
@@ -28,8 +29,8 @@ func (c *Converter) proxiesReady(g *gateway) verdict {
 }
 
 // markSlice updates the index of EndpointSlices by Service. If the slice begins or ceases to have
-// ready endpoints, it marks the statuses of the Gateways that refer to the Service. was and is may
-// be nil.
+// ready endpoints, it marks the statuses of the Gateways that refer to the Service. was or is is
+// nil if it is new or deleted.
 func (c *Converter) markSlice(k config.Key, was, is *discoveryv1.EndpointSlice) {
 	before, now := sliceService(was), sliceService(is)
 	if was != nil {
@@ -50,7 +51,7 @@ func (c *Converter) markSlice(k config.Key, was, is *discoveryv1.EndpointSlice) 
 	}
 }
 
-// sliceService returns the Service of an EndpointSlice, which may be nil.
+// sliceService returns the key of the Service of an EndpointSlice, or the zero key if s is nil.
 func sliceService(s *discoveryv1.EndpointSlice) config.Key {
 	if s == nil {
 		return config.Key{}
@@ -58,7 +59,8 @@ func sliceService(s *discoveryv1.EndpointSlice) config.Key {
 	return serviceKey(name{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]})
 }
 
-// hasReady reports whether an EndpointSlice, which may be nil, has a ready endpoint.
+// hasReady reports whether an EndpointSlice has an endpoint that is ready or has no Ready
+// condition. It returns false if s is nil.
 func hasReady(s *discoveryv1.EndpointSlice) bool {
 	if s == nil {
 		return false

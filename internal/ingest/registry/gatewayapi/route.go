@@ -25,7 +25,8 @@ type routed struct {
 	outputs       []config.Key
 }
 
-// readRoute converts a route of any kind, apart from its attachment.
+// readRoute returns a routeReader with the converted rules of a route of any kind, its references
+// and verdicts. attachments only decide what is permitted.
 func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, attachments []*attachment) *routeReader {
 	r := &routeReader{converter: c, object: object, inMesh: true}
 	for _, a := range attachments {
@@ -58,7 +59,7 @@ func (c *Converter) readRoute(object *config.Config, hosts []mesh.Hostname, atta
 	return r
 }
 
-// hostnames returns the hostnames of a route in lower case.
+// hostnames returns the hostnames of a route in lower case, without duplicates and empty ones.
 func hostnames(list []gatewayv1.Hostname) []mesh.Hostname {
 	var out []mesh.Hostname
 	for _, h := range list {
@@ -78,8 +79,9 @@ type converted struct {
 	problems    []config.Problem
 }
 
-// convertRoute converts a route to its objects, status and Problems. The status is nil if none of
-// its parents is of this controller; a parent that does not exist is then a Warning.
+// convertRoute returns the objects, status and Problems of a route. If none of its parents is of
+// this controller, it has neither objects nor status; a parent that does not exist is then a
+// Warning.
 func (c *Converter) convertRoute(object *config.Config) *converted {
 	spec, names := commonSpec(object)
 	hosts := hostnames(names)
@@ -111,8 +113,8 @@ func (c *Converter) convertRoute(object *config.Config) *converted {
 
 func parentField(index int) string { return fmt.Sprintf("spec.parentRefs[%d]", index) }
 
-// addProblems adds a Problem for each parent that does not accept the route, for each failed reference, and for
-// unsupported values unless that is the same.
+// addProblems adds a Problem for each parent that does not accept the route, for each failed
+// reference, and for the first unsupported value.
 func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	for _, a := range o.attachments {
 		if !a.accepted.ok() {
@@ -127,7 +129,8 @@ func (o *converted) addProblems(object *config.Config, r *routeReader) {
 	}
 }
 
-// rejected returns the verdict about the values of a route if none of its rules can be used.
+// rejected returns the failed verdict about unsupported values if no rule of the route can be used,
+// and otherwise one that passed.
 func (r *routeReader) rejected() verdict {
 	if r.wrong > 0 && r.wrong >= r.ruleCount() {
 		return r.supported
@@ -135,7 +138,8 @@ func (r *routeReader) rejected() verdict {
 	return verdict{}
 }
 
-// ruleCount returns the number of rules of an HTTPRoute or GRPCRoute.
+// ruleCount returns the number of rules of an HTTPRoute or GRPCRoute, and 0 for other routes, which
+// have no unsupported rules.
 func (r *routeReader) ruleCount() int {
 	switch o := r.object.Spec.(type) {
 	case *gatewayv1.HTTPRoute:
@@ -148,7 +152,7 @@ func (r *routeReader) ruleCount() int {
 }
 
 // routeStatus returns the status of a route, with an entry for each attachment. PartiallyInvalid is
-// set only if the route is accepted and some rule is not.
+// set only if the parent accepts the route and a rule has unsupported values.
 func routeStatus(object *config.Config, attachments []*attachment, r *routeReader) *Status {
 	s := &gatewayv1.RouteStatus{}
 	for _, a := range attachments {
@@ -178,9 +182,9 @@ func routeStatus(object *config.Config, attachments []*attachment, r *routeReade
 	return &Status{Generation: object.Generation, Value: s}
 }
 
-// virtualServices returns the VirtualServices of a route: one for all Gateways, and one for each
-// parent in the mesh. Only accepted parents and served listeners are used; without any it returns
-// nil.
+// virtualServices returns the VirtualServices of a route: one for all served listeners of Gateways,
+// and one for each parent in the mesh. Parents that do not accept the route are left out; it
+// returns nil if no parent is left.
 func (c *Converter) virtualServices(
 	object *config.Config,
 	hosts []mesh.Hostname,
@@ -219,9 +223,9 @@ func (c *Converter) virtualServices(
 	return append(list, newObject(key, object, vs, &config.Extension{Source: object.Key, HTTP: r.extra}))
 }
 
-// meshVirtualService returns the VirtualService of a route for callers of a Service or ServiceEntry.
-// A route of the parent's namespace applies to all callers, a route of another namespace only to
-// those of its own.
+// meshVirtualService returns the VirtualService with this name for callers of the Service or
+// ServiceEntry that is the parent of a. It applies to all callers if the route is in the parent's
+// namespace, otherwise only to callers in the route's namespace.
 func (c *Converter) meshVirtualService(
 	object *config.Config,
 	a *attachment,
@@ -268,8 +272,9 @@ func (c *Converter) meshVirtualService(
 	return newObject(key, object, vs, &config.Extension{Source: object.Key, HTTP: r.extra, Precedes: true})
 }
 
-// newObject returns an object that an object of the Gateway API was converted to. It has the
-// creation time of from, and an Origin that names it.
+// newObject returns the object with this spec that an object of the Gateway API, from, was
+// converted to. It has the creation time of from, and an Origin that names it. It panics if spec
+// cannot be encoded.
 func newObject(key config.Key, from *config.Config, spec any, x *config.Extension) *config.Config {
 	origin := from.Key.String()
 	if from.Origin != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// newGateway returns the Gateway that a listener is converted to, with one server. It selects only
-// proxies of its own namespace.
+// newGateway returns the Istio Gateway that a listener is converted to, with one server. It selects
+// only proxies of its own namespace.
 func (g *gateway) newGateway(l *listener) *config.Config {
 	server := &networking.Server{
 		Hosts: []string{string(l.host)},

@@ -21,8 +21,8 @@ import (
 // validToken matches the names of cookies and headers.
 var validToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// newSession converts the session persistence of a rule with these destinations. It returns nil if
-// the rule has none or it is not supported.
+// newSession returns the session persistence of a rule with these destinations. It returns nil if
+// the rule has none, and nil with a failed verdict if it is not supported.
 func (r *routeReader) newSession(
 	x *httpRule,
 	to []*networking.HTTPRouteDestination,
@@ -75,7 +75,8 @@ func (r *routeReader) newSession(
 	return out, v
 }
 
-// usesCookies reports whether matches or the response headers of destinations concern cookies.
+// usesCookies reports whether a match reads the header Cookie, or a destination adds the response
+// header Set-Cookie.
 func usesCookies(matches []httpMatch, to []*networking.HTTPRouteDestination) bool {
 	return slices.ContainsFunc(matches, func(m httpMatch) bool { return m.match.GetHeaders()["cookie"] != nil }) ||
 		slices.ContainsFunc(to, func(d *networking.HTTPRouteDestination) bool {
@@ -84,19 +85,20 @@ func usesCookies(matches []httpMatch, to []*networking.HTTPRouteDestination) boo
 		})
 }
 
-// backendID returns the value of the cookie that names a backend.
+// backendID returns the value of the cookie that names a backend: a hash of its host and port.
 func backendID(d *networking.HTTPRouteDestination) string {
 	return shortHash(d.Destination.GetHost(), strconv.FormatUint(uint64(d.Destination.GetPort().GetNumber()), 10))
 }
 
-// shortHash returns a hash of texts in hexadecimal digits.
+// shortHash returns a 32-bit hash of texts as eight hexadecimal digits.
 func shortHash(texts ...string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(strings.Join(texts, "\n")))
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// cookiePath returns the longest path of whole elements that begins the paths of all matches.
+// cookiePath returns the longest path of whole elements that begins the paths of all matches, "/"
+// if there is none or a match is a regular expression.
 func cookiePath(matches []httpMatch) string {
 	var common []string
 	for i, m := range matches {
@@ -125,9 +127,10 @@ func cookiePath(matches []httpMatch) string {
 	return "/"
 }
 
-// addSession adds a session to a converted match. Envoy keeps the endpoint of a session only within
-// a cluster. If requests are split over several backends, a second cookie therefore names the
-// backend, and routes that match it come first, also for a backend whose weight is 0 now.
+// addSession sets the session of route to. If requests are split over several backends, it also
+// adds a cookie that names the backend to the responses, and to r.http, before to, routes that
+// match this cookie. Envoy keeps the endpoint of a session only within a cluster. Backends of
+// weight 0 have such a route too.
 func (r *routeReader) addSession(to *networking.HTTPRoute, extra *config.HTTPExtension, s *config.SessionPersistence) {
 	extra.Session = s
 	if s.Cookie == "" || len(to.Route) < 2 {

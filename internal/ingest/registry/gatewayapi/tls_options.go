@@ -28,7 +28,7 @@ const (
 	autoPassthrough = "auto-passthrough"
 )
 
-// terminateModes returns the TLS modes by the values of optionTerminateMode.
+// terminateModes returns the TLS mode for each supported value of optionTerminateMode.
 func terminateModes() map[gatewayv1.AnnotationValue]networking.ServerTLSSettings_TLSmode {
 	return map[gatewayv1.AnnotationValue]networking.ServerTLSSettings_TLSmode{
 		"MUTUAL":          networking.ServerTLSSettings_MUTUAL,
@@ -107,8 +107,8 @@ func (l *listener) cipherSuites() (names []string) {
 }
 
 // checkOptions returns a failed verdict if an option of a listener that terminates TLS has a value
-// without which clients would be admitted that the option is to keep out: an unknown mode, or only
-// cipher suites that Envoy does not know. Istio ignores such values.
+// whose omission would admit more clients: an unknown mode, or only cipher suites that Envoy does
+// not know. Otherwise the verdict passes. Istio ignores such values.
 func (l *listener) checkOptions() verdict {
 	if l.spec.TLS == nil || !l.usesCertificates() {
 		return verdict{}
@@ -123,7 +123,8 @@ func (l *listener) checkOptions() verdict {
 	return verdict{}
 }
 
-// joinModes returns the values of optionTerminateMode, sorted.
+// joinModes returns the supported values of optionTerminateMode, sorted and joined with commas, for
+// messages.
 func joinModes() string {
 	var names []string
 	for name := range terminateModes() {
@@ -133,7 +134,8 @@ func joinModes() string {
 	return strings.Join(names, ", ")
 }
 
-// ignoredOptions returns a verdict for each option of an accepted listener that has no effect.
+// ignoredOptions returns a failed verdict for each option of the listener that has no effect, nil
+// if there are none. It also returns nil if checkOptions fails.
 func (l *listener) ignoredOptions() (list []verdict) {
 	if l.spec.TLS == nil || !l.checkOptions().ok() {
 		return nil
@@ -157,7 +159,8 @@ func (l *listener) ignoredOptions() (list []verdict) {
 	return list
 }
 
-// policyOptionProblems returns a Warning for each option of a BackendTLSPolicy: none is supported.
+// policyOptionProblems returns a Warning for each option of a BackendTLSPolicy, sorted by name:
+// none is supported.
 func policyOptionProblems(object *config.Config) (list []config.Problem) {
 	options := config.Spec[*gatewayv1.BackendTLSPolicy](object).Spec.Options
 	for _, k := range slices.Sorted(maps.Keys(options)) {

@@ -24,8 +24,8 @@ const (
 	minRetryInterval = time.Second
 )
 
-// trafficTarget returns the object that an XBackendTrafficPolicy in a namespace targets. ok is false
-// for kinds that are no backends.
+// trafficTarget returns the key of the Service or ServiceEntry that an XBackendTrafficPolicy in a
+// namespace targets. ok is false for other kinds.
 func trafficTarget(namespace string, t gatewayx.LocalPolicyTargetReference) (k config.Key, ok bool) {
 	return policyTarget(namespace, gatewayv1.LocalPolicyTargetReferenceWithSectionName{LocalPolicyTargetReference: t})
 }
@@ -39,8 +39,9 @@ type trafficPolicy struct {
 	ignored  []verdict
 }
 
-// readTrafficPolicy converts the spec of an XBackendTrafficPolicy. A session, which Envoy keeps by
-// route and not by backend, and invalid durations fail accepted.
+// readTrafficPolicy returns the retry budget of an XBackendTrafficPolicy, nil if it sets none.
+// accepted fails for a session, which Envoy keeps by route and not by backend, and for invalid
+// durations. ignored has a verdict for each value without effect.
 func readTrafficPolicy(object *config.Config) trafficPolicy {
 	spec := config.Spec[*gatewayx.XBackendTrafficPolicy](object).Spec
 	var out trafficPolicy
@@ -81,7 +82,8 @@ func readTrafficPolicy(object *config.Config) trafficPolicy {
 	return out
 }
 
-// setDuration sets a duration unless in is nil. An invalid one fails p.accepted.
+// setDuration sets to from in. It leaves to as it is if in is nil, or invalid: then it fails
+// p.accepted.
 func (p *trafficPolicy) setDuration(to *time.Duration, field string, in *gatewayv1.Duration) {
 	var v verdict
 	if d := readDuration(in, field, &v); d != nil {
@@ -92,8 +94,8 @@ func (p *trafficPolicy) setDuration(to *time.Duration, field string, in *gateway
 	}
 }
 
-// retryBudget returns the retry budget of a target and the policy that it derives from: the oldest
-// one, unless that is not accepted. Both are nil without one.
+// retryBudget returns the retry budget of a target and the policy that sets it, the oldest of the
+// target. Both are nil if there is no policy, or the oldest is not accepted or sets no budget.
 func (c *Converter) retryBudget(target config.Key) (*config.RetryBudget, *config.Config) {
 	policies := c.policiesOf(api.XBackendTrafficPolicy, target)
 	if len(policies) == 0 {
@@ -106,7 +108,8 @@ func (c *Converter) retryBudget(target config.Key) (*config.RetryBudget, *config
 	return oldest.budget, policies[0]
 }
 
-// trafficRules returns a DestinationRule with a retry budget for each host of a target.
+// trafficRules returns a DestinationRule with the retry budget for each host of a target, nil if no
+// budget applies to it.
 func (c *Converter) trafficRules(target config.Key) []*config.Config {
 	budget, from := c.retryBudget(target)
 	if budget == nil {
@@ -125,7 +128,7 @@ func (c *Converter) trafficRules(target config.Key) []*config.Config {
 }
 
 // flushTrafficPolicy updates the status and the Problems of an XBackendTrafficPolicy. For a policy
-// that does not exist it removes them.
+// that does not exist it deletes them.
 func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch {
 	object := c.objects.all[k]
 	if object == nil {
@@ -166,8 +169,8 @@ func (c *Converter) flushTrafficPolicy(out mesh.Batch, k config.Key) mesh.Batch 
 	return c.emitted.problems.Emit(out, k, problems)
 }
 
-// trafficTargetVerdict returns a failed verdict if a target of a policy does not exist, or if an older
-// policy has it too.
+// trafficTargetVerdict returns a failed verdict, which names field, if the target t of a policy is
+// no backend, does not exist, or has an older policy. Otherwise the verdict passes.
 func (c *Converter) trafficTargetVerdict(
 	object *config.Config,
 	field string,

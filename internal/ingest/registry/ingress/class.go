@@ -20,6 +20,8 @@ type settings struct {
 	gateways string
 }
 
+// settingsOf returns the settings of Ingresses in a mesh configuration: mode, class, and the value
+// of the label "istio" that selects the gateways' pods.
 func settingsOf(m *meshconfig.MeshConfig) settings {
 	s := settings{mode: m.GetIngressControllerMode(), class: m.GetIngressClass(), gateways: "ingressgateway"}
 	switch selector, service := m.GetIngressSelector(), m.GetIngressService(); {
@@ -41,6 +43,7 @@ func IsServed(m *meshconfig.MeshConfig, ingress *networkingv1.Ingress, class *ne
 	return settingsOf(m).isServed(ingress, class)
 }
 
+// isServed reports whether the mesh serves an Ingress, as IsServed does.
 func (s settings) isServed(ingress *networkingv1.Ingress, class *networkingv1.IngressClass) bool {
 	annotated, there := ingress.Annotations[annotation.IoKubernetesIngressClass.Name]
 	switch {
@@ -55,7 +58,8 @@ func (s settings) isServed(ingress *networkingv1.Ingress, class *networkingv1.In
 	}
 }
 
-// className returns the class that an Ingress names, or "".
+// className returns the name of the IngressClass in the spec of an Ingress, or "" if it names none.
+// The annotation is not read.
 func className(object *config.Config) string {
 	if named := config.Spec[*networkingv1.Ingress](object).Spec.IngressClassName; named != nil {
 		return *named
@@ -63,7 +67,8 @@ func className(object *config.Config) string {
 	return ""
 }
 
-// isServed reports whether the mesh serves an Ingress, by its class as known to the Converter.
+// isServed reports whether the mesh serves an Ingress, by the settings and the IngressClasses that
+// the Converter knows.
 func (c *Converter) isServed(ingress *config.Config) bool {
 	var class *networkingv1.IngressClass
 	if object := c.classes[className(ingress)]; object != nil {

@@ -58,7 +58,8 @@ type Converter struct {
 
 var _ registry.Converter = (*Converter)(nil)
 
-// New returns a Converter without objects and with default settings.
+// New returns a Converter without objects and with the default mesh configuration. The namespace is
+// "istio-system" and the domain "cluster.local" if o does not set them.
 func New(o Options) *Converter {
 	o.Namespace = cmp.Or(o.Namespace, "istio-system")
 	o.Domain = cmp.Or(o.Domain, "cluster.local")
@@ -81,8 +82,8 @@ func New(o Options) *Converter {
 const source = "Ingress"
 
 // Convert appends to the batch the changes that follow from its objects, at its end and before
-// Synced: Gateways, then VirtualServices, each sorted by namespace and name. All input events are
-// kept. An object that cannot be read is skipped with a Problem.
+// Synced: Gateways, then VirtualServices, each sorted. All input events are kept. An object that
+// cannot be read is skipped with a Problem, and its last version stays.
 func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -128,6 +129,7 @@ func (c *Converter) storeObject(op mesh.Op, object *config.Config) {
 	}
 }
 
+// setSettings replaces the settings and marks all Ingresses. It does nothing if they are the same.
 func (c *Converter) setSettings(now settings) {
 	if now == c.settings {
 		return
@@ -140,7 +142,7 @@ func (c *Converter) setSettings(now settings) {
 }
 
 // setIngress stores an Ingress, or deletes it if now is nil, and marks it. It ignores an unchanged
-// one. It panics, before any change, if the class cannot be read.
+// one. It panics, before any change, if the object is no Ingress.
 func (c *Converter) setIngress(k name, now *config.Config) {
 	class := ""
 	if now != nil {
@@ -161,6 +163,8 @@ func (c *Converter) setIngress(k name, now *config.Config) {
 	c.dirty[k] = struct{}{}
 }
 
+// setClass stores an IngressClass, or deletes it if now is nil, and marks the Ingresses that name
+// it. It panics, before any change, if the object is no IngressClass.
 func (c *Converter) setClass(class string, now *config.Config) {
 	if now == nil {
 		delete(c.classes, class)
@@ -174,8 +178,8 @@ func (c *Converter) setClass(class string, now *config.Config) {
 	}
 }
 
-// setService stores the names of a Service's ports, because backends can reference ports by name,
-// and marks the Ingresses that refer to it. object is nil for a deleted one.
+// setService stores the names of a Service's ports, or deletes them if object is nil, because
+// backends can name ports. It marks the Ingresses that refer to its named ports.
 func (c *Converter) setService(k name, object *config.Config) {
 	var ports map[string]uint32
 	if object != nil {
@@ -191,6 +195,8 @@ func (c *Converter) setService(k name, object *config.Config) {
 	}
 }
 
+// namedPorts returns the numbers of a Service's ports by name, nil if none has a name. Invalid
+// numbers are left out.
 func namedPorts(service *corev1.Service) map[string]uint32 {
 	var ports map[string]uint32
 	for _, p := range service.Spec.Ports {

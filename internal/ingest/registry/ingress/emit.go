@@ -26,7 +26,8 @@ func newEmitted() emitted {
 	}
 }
 
-// flush converts the marked Ingresses and hosts, and appends the events for what changed.
+// flush converts the marked Ingresses and hosts, appends the events for what changed, and clears
+// the marks.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	ingresses := slices.SortedFunc(maps.Keys(c.dirty), func(a, b name) int { return keyOf(a).Compare(keyOf(b)) })
 	clear(c.dirty)
@@ -76,8 +77,8 @@ func (c *Converter) flushIngress(out mesh.Batch, k name) mesh.Batch {
 	return c.emitted.problems.Emit(out, keyOf(k).String(), wrong)
 }
 
-// updateIndexes adds the hosts and services of an Ingress to the indexes or removes them, and marks
-// the hosts.
+// updateIndexes calls byHost and byService, which add to or remove from an index, for each host and
+// service of an Ingress. It marks the hosts.
 func (c *Converter) updateIndexes(r *rules, byHost func(string, name), byService func(name, name)) {
 	for host := range r.hosts {
 		byHost(host, r.name)
@@ -88,8 +89,9 @@ func (c *Converter) updateIndexes(r *rules, byHost func(string, name), byService
 	}
 }
 
-// flushHost emits the VirtualService of a host and its Problems, from all Ingresses with rules for
-// it, oldest first. If the conversion panics, only the Problem is emitted.
+// flushHost converts the rules of all Ingresses for a host, the oldest first, to a VirtualService,
+// and emits what changed of it and its Problems. A host without rules loses both. If the conversion
+// panics, only the Problem of the panic is emitted.
 func (c *Converter) flushHost(out mesh.Batch, host string) mesh.Batch {
 	var all []*rules
 	for k := range c.byHost.Values(host) {

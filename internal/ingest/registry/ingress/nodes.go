@@ -72,8 +72,8 @@ func (g gatewayNodes) addresses(selected string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// applyEvent applies an event about a Pod or Node and reports whether the event was of these kinds.
-// Pods outside of namespace are ignored.
+// applyEvent stores a Node, or a Pod of the given namespace, or deletes it if object is nil. It
+// returns false, and does nothing, for other kinds and other namespaces.
 func (g gatewayNodes) applyEvent(kind api.Kind, k name, namespace string, object *config.Config) bool {
 	switch {
 	case kind == api.Node:
@@ -86,9 +86,9 @@ func (g gatewayNodes) applyEvent(kind api.Kind, k name, namespace string, object
 	return true
 }
 
-// NodeAddresses returns the external IPs of the nodes that run a gateway, sorted: the addresses of
-// Ingresses if the mesh names no Service of the gateways. It is safe for concurrent use. Callers
-// must not modify the list.
+// NodeAddresses returns the external IPs of the nodes that run a gateway, sorted, nil before any is
+// known. They are the addresses of Ingresses if the mesh names no Service of the gateways. It is
+// safe for concurrent use. Callers must not modify the list.
 func (c *Converter) NodeAddresses() []string {
 	if list := c.nodeAddresses.Load(); list != nil {
 		return *list
@@ -96,7 +96,8 @@ func (c *Converter) NodeAddresses() []string {
 	return nil
 }
 
-// updateNodeAddresses updates the result of NodeAddresses and calls Options.Moved if it changed.
+// updateNodeAddresses updates the result of NodeAddresses and calls Options.OnNodeAddressesChanged
+// if it changed.
 func (c *Converter) updateNodeAddresses() {
 	list := c.nodes.addresses(c.settings.gateways)
 	same := slices.Equal(list, c.NodeAddresses())

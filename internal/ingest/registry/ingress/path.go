@@ -17,8 +17,9 @@ type path struct {
 	length int
 }
 
-// parsePath parses the path of a rule. A path of type ImplementationSpecific, the default, is
-// exact, unless it ends in a wildcard. An empty path and a lone wildcard match all paths.
+// parsePath returns the path of a rule. A path of type ImplementationSpecific, the default, is
+// exact, unless it ends in a wildcard: then it is a prefix. An empty path and a lone wildcard match
+// all paths.
 func parsePath(p *networkingv1.HTTPIngressPath) path {
 	kind := networkingv1.PathTypeImplementationSpecific
 	if p.PathType != nil {
@@ -42,6 +43,7 @@ func parsePath(p *networkingv1.HTTPIngressPath) path {
 	return path{p.Path, true, len(p.Path)}
 }
 
+// prefixPath returns a path that matches text and everything below it. A final "/" is ignored.
 func prefixPath(text string) path {
 	text = strings.TrimSuffix(text, "/")
 	return path{text, false, max(len(text), 1)}
@@ -50,8 +52,8 @@ func prefixPath(text string) path {
 // matchesAll reports whether p matches all paths.
 func (p path) matchesAll() bool { return !p.exact && p.text == "" }
 
-// compare orders paths as the Ingress specification requires: the longest first; of equal length,
-// the exact one first.
+// compare returns a negative number if p precedes o, positive if o precedes p, and otherwise 0. As
+// the Ingress specification requires, the longest is first; of equal length, the exact one.
 func (p path) compare(o path) int {
 	switch {
 	case p.length != o.length:
@@ -65,8 +67,8 @@ func (p path) compare(o path) int {
 	}
 }
 
-// matches returns the equivalent matches of an HTTPRoute. A prefix consists of whole path elements:
-// "/a" matches "/a" and "/a/b", but not "/ab". A path of all requests has no match.
+// matches returns the equivalent matches of an HTTPRoute, nil if p matches all requests. A prefix
+// consists of whole path elements: "/a" matches "/a" and "/a/b", but not "/ab".
 func (p path) matches() []*networking.HTTPMatchRequest {
 	uri := func(m *networking.StringMatch) *networking.HTTPMatchRequest {
 		return &networking.HTTPMatchRequest{Uri: m}

@@ -37,8 +37,8 @@ type rule struct {
 	field string
 }
 
-// older orders Ingresses by precedence: if several have a rule for one path, that of the older
-// Ingress is used.
+// older compares Ingresses by age, then name and namespace; the older is first. If several have a
+// rule for one path, that of the older Ingress is used.
 func older(a, b *rules) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
@@ -50,8 +50,8 @@ type reader struct {
 	key       config.Key
 }
 
-// readRules parses an Ingress. Invalid parts are left out and reported in problems. A default
-// backend serves the host "*", also without rules for it.
+// readRules returns the rules of an Ingress. Invalid parts are left out and reported in its
+// problems. A default backend serves the host "*", also without rules for it.
 func (c *Converter) readRules(k name, object *config.Config) *rules {
 	r := reader{
 		&rules{name: k, created: object.Created, origin: object.Origin, hosts: map[string][]rule{}},
@@ -74,6 +74,7 @@ func (c *Converter) readRules(k name, object *config.Config) *rules {
 	return r.rules
 }
 
+// addProblem adds an Error about a field of the Ingress.
 func (r *reader) addProblem(field, format string, args ...any) {
 	r.problems = append(
 		r.problems,
@@ -88,8 +89,8 @@ func (r *reader) addProblem(field, format string, args ...any) {
 	)
 }
 
-// addRules adds the rules of one host, "*" without one. Without paths and default backend it adds
-// none and reports a Problem. Paths with an invalid backend are left out.
+// addRules adds the rules of one host, "*" if none is named. Paths with an invalid backend are left
+// out. Without paths they need a default backend; without that, it adds only a Problem.
 func (r *reader) addRules(field string, spec *networkingv1.IngressRule) {
 	host := cmp.Or(strings.ToLower(spec.Host), "*")
 	if spec.HTTP == nil && r.fallback == nil {

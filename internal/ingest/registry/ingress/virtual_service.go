@@ -86,7 +86,7 @@ func routesOf(host string, all []*rules) (routes []*networking.HTTPRoute, wrong 
 	return routes, wrong
 }
 
-// newRoute returns a route of one path to one destination.
+// newRoute returns a route that sends all requests of a path to one destination.
 func newRoute(p path, to *networking.Destination) *networking.HTTPRoute {
 	return &networking.HTTPRoute{
 		Match: p.matches(),
@@ -94,7 +94,8 @@ func newRoute(p path, to *networking.Destination) *networking.HTTPRoute {
 	}
 }
 
-// shadowedProblem returns a Problem for a rule whose path another rule already matches.
+// shadowedProblem returns a Warning that rule r of a host is never used, because rule by is for the
+// same path and takes precedence.
 func shadowedProblem(host string, r, by ranked) config.Problem {
 	where := by.field
 	if by.of != r.of {

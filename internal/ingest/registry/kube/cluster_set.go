@@ -26,15 +26,16 @@ type ClusterSet struct {
 	Local bool
 }
 
-// withPrerequisites disables the options whose prerequisites are disabled: Hosts requires Exports,
-// and Local requires Hosts.
+// withPrerequisites returns s without the options whose prerequisites are disabled: Hosts requires
+// Exports, and Local requires Hosts.
 func (s ClusterSet) withPrerequisites() ClusterSet {
 	s.Hosts = s.Hosts && s.Exports
 	s.Local = s.Local && s.Hosts
 	return s
 }
 
-// setExport records whether a Service has a ServiceExport, and marks its slices if that changed.
+// setExport records whether a Service has a ServiceExport, and marks its slices. It does nothing if
+// that is unchanged or exports are disabled.
 func (c *Converter) setExport(k name, exported bool) {
 	if !c.options.ClusterSet.Exports || exported == c.exports.has(k) {
 		return
@@ -49,7 +50,7 @@ func (c *Converter) setExport(k name, exported bool) {
 }
 
 // setImport stores a ServiceImport, or deletes it if now is nil, and marks what depends on it. It
-// does nothing if nothing changed or hosts of the cluster set are disabled.
+// does nothing for an unchanged one, or if hosts of the cluster set are disabled.
 func (c *Converter) setImport(k name, now *config.Config) {
 	old := c.imports[k]
 	if !c.options.ClusterSet.Hosts || old == nil && now == nil || isUnchanged(old, now) {
@@ -67,7 +68,8 @@ func (c *Converter) setImport(k name, now *config.Config) {
 	}
 }
 
-// clusterSetKey returns the key of a service under its hostname in the cluster set.
+// clusterSetKey returns the key of the Service k under its hostname in the cluster set,
+// name.namespace.svc.clusterset.local.
 func clusterSetKey(k name) mesh.ServiceKey {
 	return mesh.ServiceKey{
 		Namespace: k.Namespace,
@@ -75,8 +77,8 @@ func clusterSetKey(k name) mesh.ServiceKey {
 	}
 }
 
-// flushImports converts the marked ServiceImports, and emits their services and Problems. One whose
-// conversion panics keeps its last result.
+// flushImports converts the marked ServiceImports, emits their services and Problems, and clears
+// the marks. An import whose conversion panics keeps its last result.
 func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyImports.drain() {
 		out, _ = c.flushObject(out, api.ServiceImport, k, c.imports[k], c.emitted.imports, c.importedService)
@@ -85,9 +87,8 @@ func (c *Converter) flushImports(out mesh.Batch) mesh.Batch {
 }
 
 // importedService returns the service of a ServiceImport: a copy of the Service with the same name,
-// if there is one here, with the addresses of the import. It returns nil if the import has no
-// addresses (headless, or not assigned yet). Its endpoints are the Service's endpoints in all
-// exporting clusters.
+// if there is one here, with the addresses of the import. It returns nil if the import has no valid
+// address (headless, or not assigned yet). Invalid addresses and ports are reported in wrong.
 func (c *Converter) importedService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*mcsv1beta1.ServiceImport](object).Spec
 	var addresses []string
@@ -118,7 +119,8 @@ func (c *Converter) importedService(k name, object *config.Config, wrong *proble
 	return s.Sealed()
 }
 
-// importedPorts converts the ports of a ServiceImport.
+// importedPorts returns the ports of a ServiceImport. Invalid ones are left out and reported in
+// wrong.
 func importedPorts(ports []mcsv1beta1.ServicePort, wrong *problems) []mesh.Port {
 	list := make([]corev1.ServicePort, len(ports))
 	for i, p := range ports {
@@ -127,8 +129,8 @@ func importedPorts(ports []mcsv1beta1.ServicePort, wrong *problems) []mesh.Port 
 	return servicePorts(list, wrong)
 }
 
-// isConfined reports whether callers in other clusters must not use the endpoints of a Service:
-// under its usual hostname, and under that of the cluster set.
+// isConfined reports whether callers in other clusters must not use the endpoints of the Service k:
+// under its usual hostname, and under its hostname in the cluster set.
 func (c *Converter) isConfined(k name) (usual, clusterSet bool) {
 	hidden := c.options.ClusterSet.Exports && !c.exports.has(k)
 	return hidden || c.options.ClusterSet.Local, hidden

@@ -24,8 +24,8 @@ type ClusterSetService struct {
 	Discoverable map[mesh.Hostname]bool
 }
 
-// ClusterSetServices returns the exported and imported services, sorted by namespace and name. It
-// is safe for concurrent use. Callers must not modify the list.
+// ClusterSetServices returns the exported and imported services as of the last batch, sorted by
+// namespace and name. It is safe for concurrent use. Callers must not modify the list.
 func (c *Converter) ClusterSetServices() []ClusterSetService {
 	if list := c.clusterSet.Load(); list != nil {
 		return *list
@@ -33,8 +33,8 @@ func (c *Converter) ClusterSetServices() []ClusterSetService {
 	return nil
 }
 
-// updateClusterSet updates the result of ClusterSetServices from all ServiceExports and
-// ServiceImports, sorted by namespace and name.
+// updateClusterSet computes the result of ClusterSetServices again from all ServiceExports and
+// ServiceImports.
 func (c *Converter) updateClusterSet() {
 	all := map[name]ClusterSetService{}
 	for k := range c.exports {

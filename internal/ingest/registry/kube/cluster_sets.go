@@ -15,7 +15,7 @@ type ClusterSets struct {
 	converters map[mesh.ClusterID]*Converter
 }
 
-// Add registers the Converter of a cluster, replacing an earlier one, and returns it.
+// Add registers the Converter k of a cluster, replacing an earlier one, and returns k.
 func (c *ClusterSets) Add(id mesh.ClusterID, k *Converter) *Converter {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -128,7 +128,7 @@ func New(o Options) *Converter {
 	}
 }
 
-// Name returns the source of the events that the Converter creates: "Kubernetes/cluster1".
+// Name returns the Source of the events that the Converter creates: "Kubernetes/cluster1".
 func (c *Converter) Name() string { return c.source }
 
 // Convert removes events about Services, EndpointSlices, Pods, Nodes, Namespaces, ServiceExports
@@ -163,8 +163,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 }
 
 // storeObject applies an event about an object and reports whether the Converter removes objects of
-// its kind from the batch; objects of other kinds are ignored. It only marks the affected services
-// as changed. Marked objects are converted once, at the end of the batch.
+// its kind from the batch. It only marks what must be converted at the end of the batch. Objects of
+// other kinds are ignored.
 func (c *Converter) storeObject(op mesh.Op, object *config.Config) bool {
 	k := name{Namespace: object.Namespace, Name: object.Name}
 	kind := object.Kind
@@ -199,8 +199,8 @@ func isPoolService(object *config.Config) bool {
 		object.Labels["internal.istio.io/service-semantics"] == "inferencepool"
 }
 
-// setSettings applies the settings that s contains. If the networks or the trust domain differ, it
-// marks all Services and workloads.
+// setSettings applies the networks and the trust domain that s contains. If one of them changed, it
+// marks all Services, pods and slices.
 func (c *Converter) setSettings(s *mesh.Settings) {
 	changed, networks := false, c.networks
 	if s.Networks != nil {
@@ -232,8 +232,8 @@ func (c *Converter) markWorkloads() {
 	}
 }
 
-// flush converts all marked objects and appends the changes. Pods are converted before slices,
-// which use their workloads.
+// flush converts all marked objects, appends the changes and clears the marks. Pods are converted
+// before slices, which use their workloads.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	out = c.flushServices(out)
 	out = c.flushImports(out)
@@ -246,12 +246,13 @@ func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	return c.flushSlices(out)
 }
 
-// isUnchanged reports whether two versions of an object have the same content and origin.
+// isUnchanged reports whether two versions of an object have the same content and origin. It
+// returns false if either is nil.
 func isUnchanged(old, now *config.Config) bool {
 	return old != nil && now != nil && (old == now || old.Hash != 0 && old.Hash == now.Hash && old.Origin == now.Origin)
 }
 
-// accountID returns the SPIFFE ID of a Kubernetes service account.
+// accountID returns the SPIFFE ID of a Kubernetes service account in the mesh's trust domain.
 func (c *Converter) accountID(namespace, serviceAccount string) string {
 	return spiffe.Account{TrustDomain: c.trustDomain, Namespace: namespace, Name: serviceAccount}.String()
 }

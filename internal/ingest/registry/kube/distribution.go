@@ -13,9 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setNamespace stores the parts of a Namespace that others depend on: the traffic distribution that
-// its Services inherit, and the network of the cluster if it is the system namespace. A nil now
-// deletes them. It marks what depends on a changed value.
+// setNamespace stores the parts of a Namespace on which other objects depend, or deletes them if
+// now is nil. These are the traffic distribution, which marks its Services if it changed, and in
+// the system namespace the cluster's network, which marks all pods and slices.
 func (c *Converter) setNamespace(namespace string, now *config.Config) {
 	var distribution string
 	var network mesh.Network
@@ -42,9 +42,10 @@ func (c *Converter) setNamespace(namespace string, now *config.Config) {
 	}
 }
 
-// trafficDistribution returns the preference for near endpoints of a Service: its field, else its
-// annotation, else that of its namespace. Unknown values of the Service are reported in wrong. An
-// unknown field falls back to the annotation, an unknown annotation is "".
+// trafficDistribution returns the canonical preference for near endpoints of a Service, "" for
+// none: its field, else its annotation, else that of its namespace. Unknown values of the Service
+// are reported in wrong. An unknown field falls back to the annotation, an unknown annotation is
+// "".
 func (c *Converter) trafficDistribution(
 	namespace string,
 	spec *corev1.ServiceSpec,
@@ -69,7 +70,8 @@ func (c *Converter) trafficDistribution(
 	return d
 }
 
-// unknownDistribution returns the reason of the Problem of an unknown value.
+// unknownDistribution returns the Problem's reason for an unknown value of the traffic
+// distribution.
 func unknownDistribution(value string) string {
 	return fmt.Sprintf("%q is none of %s (or PreferClose), %s, Any; endpoints are not preferred by distance",
 		value, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode)

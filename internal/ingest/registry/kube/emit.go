@@ -128,11 +128,12 @@ type problems struct {
 	list   []config.Problem
 }
 
-// problemsOf returns an empty collection for an object.
+// problemsOf returns an empty list of Problems of an object.
 func problemsOf(object *config.Config) problems {
 	return problems{key: object.Key, origin: object.Origin}
 }
 
+// add adds a Problem about a field of the object.
 func (p *problems) add(severity config.Severity, field, reason string) {
 	p.list = append(
 		p.list,

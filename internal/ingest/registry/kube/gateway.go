@@ -25,7 +25,8 @@ const (
 	autoPassthrough = "auto-passthrough"
 )
 
-// applyGateway applies an event about a Gateway of the Gateway API. It ignores other events.
+// applyGateway appends the changed network gateways and Problems that follow from an event about a
+// Gateway of the Gateway API. It ignores other events.
 func (c *Converter) applyGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
 	if e.Config.Kind != api.KubernetesGateway {
 		return out
@@ -38,8 +39,8 @@ func (c *Converter) applyGateway(out mesh.Batch, e mesh.Event) mesh.Batch {
 }
 
 // setGateway emits the network gateways that a Gateway of the Gateway API defines, and their
-// Problems. A nil object deletes them. last is the object of the event, used for its key and
-// origin.
+// Problems. A nil object deletes them; so does an option that disables discovery. last is the
+// object of the event, used for its key and origin.
 func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Config) mesh.Batch {
 	var now *mesh.GatewayObject
 	var wrong problems
@@ -60,11 +61,13 @@ func (c *Converter) setGateway(out mesh.Batch, k name, last, object *config.Conf
 	return c.emitted.problems.Emit(out, key, wrong.list)
 }
 
-// networkGateways returns the gateways that a Gateway defines, sorted: each address in
-// spec.addresses combined with each passthrough listener. It returns none without the label of a
-// network, nor for remote gateways of a remote cluster. Invalid addresses are left out and reported
-// in wrong. Addresses in the status are ignored, as in Istio, because those belong to a deployed
-// gateway, which has a Service. HBONE listeners are ignored, because ambient mode is not supported.
+// networkGateways returns the network gateways that a Gateway defines, sorted: each address in
+// spec.addresses combined with each passthrough listener. It returns nil without the label of a
+// network, and for remote gateways of a remote cluster. Invalid addresses are left out and reported
+// in wrong.
+//
+// Addresses in the status are ignored, as in Istio, because they belong to a deployed gateway,
+// which has a Service. HBONE listeners are ignored, because ambient mode is not supported.
 func (c *Converter) networkGateways(object *config.Config, wrong *problems) []mesh.NetworkGateway {
 	network := mesh.Network(object.Labels[label.TopologyNetwork.Name])
 	spec := &config.Spec[*gatewayv1.Gateway](object).Spec
@@ -105,9 +108,9 @@ func (c *Converter) networkGateways(object *config.Config, wrong *problems) []me
 	return slices.Compact(list)
 }
 
-// passthroughPorts returns the ports of the listeners that route by SNI: those with the option
-// listenerMode, and those with TLS on the port of network gateways, which a label can override. It
-// reports a Problem if there are none or the label is invalid.
+// passthroughPorts returns the ports of the listeners that route by SNI: listeners with the option
+// listenerMode, and listeners with TLS on the port of network gateways, which a label can override.
+// It reports in wrong if there are none or the label is invalid.
 func (c *Converter) passthroughPorts(object *config.Config, listeners []gatewayv1.Listener, wrong *problems) []uint32 {
 	usual := uint64(mesh.DefaultNetworkGatewayPort)
 	if text := object.Labels[label.NetworkingGatewayPort.Name]; text != "" {

@@ -37,8 +37,8 @@ func (c *Converter) sliceRules(service *config.Config) sliceRules {
 }
 
 // endpointHealth returns the health of an endpoint with these conditions, and whether it is
-// included at all. As in Istio, an endpoint that is not ready is sent as unhealthy, and a
-// terminating one is left out unless sessions use it. A missing condition is true
+// included at all. As in Istio, an endpoint that is not ready is unhealthy (left out with
+// readyOnly), and a terminating one is left out unless sessions use it. A missing condition is true
 // (EndpointConditions).
 func (r sliceRules) endpointHealth(c discoveryv1.EndpointConditions) (health mesh.Health, there bool) {
 	isTrue := func(condition *bool) bool { return condition == nil || *condition }

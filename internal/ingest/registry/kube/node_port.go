@@ -21,8 +21,8 @@ func isReachedByNodes(service *config.Config) bool {
 }
 
 // nodeSelectorOf parses the annotation: a JSON object of labels, where empty selects all nodes.
-// Invalid JSON selects no node and is a Problem. asked is false if the Service is not reached
-// through nodes.
+// Invalid JSON selects no node and is reported in wrong. asked is false, and the selector nil, if
+// the Service is not reached through nodes.
 func nodeSelectorOf(service *config.Config, wrong *problems) (selector labels.Selector, asked bool) {
 	if !isReachedByNodes(service) {
 		return nil, false
@@ -66,8 +66,8 @@ func externalIP(n *corev1.Node) string {
 	return ""
 }
 
-// nodePorts maps the ports of a Service to their node ports. Ports without a valid node port are
-// left out.
+// nodePorts returns the node port of each port of a Service, by number. Ports without a valid node
+// port are left out.
 func nodePorts(ports []corev1.ServicePort) map[uint32]uint32 {
 	all := make(map[uint32]uint32, len(ports))
 	for _, p := range ports {

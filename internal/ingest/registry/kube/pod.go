@@ -84,7 +84,7 @@ func sameButReady(a, b podFacts) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// markPod marks the pod and all slices that contain an endpoint of it.
+// markPod marks a pod and all slices that have an endpoint of it, by name or by address.
 func (c *Converter) markPod(k name, p *pod) {
 	c.dirtyPods.add(k)
 	c.dirtySlices.addAll(c.slicesOfPod.Values(k))
@@ -93,6 +93,7 @@ func (c *Converter) markPod(k name, p *pod) {
 	}
 }
 
+// indexPod adds a pod to the indexes by node and, unless it has terminated, by address.
 func (c *Converter) indexPod(k name, p *pod) {
 	if p.node != "" {
 		c.podsOn.Add(p.node, k)
@@ -111,9 +112,9 @@ func (c *Converter) unindexPod(k name, p *pod) {
 	}
 }
 
-// podAt returns the pod of a namespace with an IP, or nil. A slice cannot claim the pod of another
-// namespace by its address. Pods in the host network share the address of the node; such a pod is
-// returned only if it is the only one.
+// podAt returns the pod of a namespace with an IP, or nil if there is none or it is ambiguous. A
+// slice cannot claim the pod of another namespace by its address. Pods in the host network share
+// the address of the node; such a pod is returned only if no other pod has the address.
 func (c *Converter) podAt(namespace, ip string) *pod {
 	var own, host []*pod
 	for k := range c.podsAt.Values(ip) {
@@ -135,9 +136,9 @@ func (c *Converter) podAt(namespace, ip string) *pod {
 	}
 }
 
-// readPod extracts the facts of a Pod. Invalid parts are reported in its problems. A terminating or
-// terminated pod is not ready; without a Ready condition a pod is ready only if endpoints are made
-// from pods.
+// readPod returns what the Converter uses of a Pod. Invalid parts are reported in its problems. A
+// terminating or terminated pod is not ready; without a Ready condition a pod is ready only if
+// endpoints are made from pods.
 func (c *Converter) readPod(object *config.Config) podFacts {
 	p := config.Spec[*corev1.Pod](object)
 	wrong := problemsOf(object)
@@ -206,9 +207,9 @@ func canonicalIP(text string) (ip string, ok bool) {
 	return addr.String(), true
 }
 
-// namedPorts returns the named TCP ports of a pod. Of two ports with one name the first is used, as
-// in Kubernetes. Ports of native sidecars (init containers with restartPolicy Always) come last;
-// other init containers are ignored.
+// namedPorts returns the numbers of a pod's TCP ports by name, nil if none has a name. Of two ports
+// with one name the first is used, as in Kubernetes. Ports of native sidecars (init containers with
+// restartPolicy Always) come last; other init containers are ignored.
 func namedPorts(p *corev1.Pod) map[string]uint32 {
 	var ports map[string]uint32
 	add := func(container *corev1.Container) {
@@ -235,9 +236,9 @@ func namedPorts(p *corev1.Pod) map[string]uint32 {
 	return ports
 }
 
-// flushPods converts the marked pods and emits their workloads and Problems. A pod without an
-// address, or that has terminated, has no workload. If the conversion panics, the last workload
-// stays in use.
+// flushPods converts the marked pods, emits their workloads and Problems, and clears the marks. A
+// deleted or terminated pod, or one without an address, has no workload. If the conversion panics,
+// the last workload stays in use.
 func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyPods.drain() {
 		var said, now *mesh.Workload
@@ -268,8 +269,8 @@ func (c *Converter) flushPods(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// newWorkload returns the workload of a pod. The pod's labels determine its locality and network;
-// without them, its node and its address do.
+// newWorkload returns the workload of a pod. Its locality and network are those of the pod's
+// labels, or else of its node and its address.
 func (c *Converter) newWorkload(k name, p *pod) *mesh.Workload {
 	address := ""
 	if len(p.ips) > 0 {

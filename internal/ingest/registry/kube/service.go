@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setService stores a Service, or deletes it if now is nil, and marks what depends on it. It does
-// nothing for an unchanged one.
+// setService stores a Service, or deletes it if now is nil, and marks it. Its slices are marked too
+// if the rules for them changed. It does nothing for an unchanged one.
 func (c *Converter) setService(k name, now *config.Config) {
 	old := c.services[k]
 	if old == nil && now == nil || isUnchanged(old, now) {
@@ -43,8 +43,9 @@ func (c *Converter) setService(k name, now *config.Config) {
 	}
 }
 
-// flushServices converts the marked Services and emits the services and Problems. It marks the
-// ServiceImports of the same name. One whose conversion panics keeps its last result.
+// flushServices converts the marked Services, emits their services and Problems, and clears the
+// marks. It marks the ServiceImports of the same name. A Service whose conversion panics keeps its
+// last result.
 func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtyServices.drain() {
 		var converted bool
@@ -56,9 +57,9 @@ func (c *Converter) flushServices(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// flushObject converts a Service or ServiceImport, and appends the changes of its service and its
-// Problems. If the object is nil, they are deleted. If the conversion panics, flushObject returns
-// false and appends only that Problem.
+// flushObject converts a Service or ServiceImport, and appends the changes of its service and
+// Problems. If object is nil, both are deleted. If the conversion panics, it returns false, appends
+// only that Problem, and the last result stays.
 func (c *Converter) flushObject(
 	out mesh.Batch,
 	kind api.Kind,
@@ -91,8 +92,8 @@ func (c *Converter) serviceKey(k name) mesh.ServiceKey {
 	}
 }
 
-// newService converts a Service; invalid parts are reported in wrong. It returns nil only for an
-// ExternalName without a valid name. Invalid cluster IPs are left out.
+// newService returns the service of a Service. It returns nil only for an ExternalName without a
+// name. Invalid ports, cluster IPs and annotations are left out and reported in wrong.
 func (c *Converter) newService(k name, object *config.Config, wrong *problems) *mesh.Service {
 	spec := &config.Spec[*corev1.Service](object).Spec
 	s := mesh.Service{
@@ -142,9 +143,10 @@ func (c *Converter) newService(k name, object *config.Config, wrong *problems) *
 	return s.Sealed()
 }
 
-// aliasService converts a Service of type ExternalName to an alias of another host. Readers of the
-// snapshot decide by whether that host is in the mesh. As in Istio, an alias of a mesh host adds
-// domains to its routes, and an alias of an external name generates no configuration.
+// aliasService returns s, the service of a Service of type ExternalName, as an alias of another
+// host, or nil, with a Problem, if that is missing. As in Istio, an alias of a mesh host adds
+// domains to its routes, and an alias of an external name generates no configuration; readers of
+// the snapshot distinguish them.
 func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *mesh.Service {
 	host := strings.ToLower(strings.TrimSuffix(spec.ExternalName, "."))
 	if host == "" {
@@ -155,8 +157,8 @@ func aliasService(s mesh.Service, spec *corev1.ServiceSpec, wrong *problems) *me
 	return s.Sealed()
 }
 
-// servicePorts converts the ports of a Service. Invalid ports are left out and reported in wrong.
-// The target is by default the port itself.
+// servicePorts returns the ports of a Service. Invalid ports are left out and reported in wrong.
+// The target port is by default the port itself.
 func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 	list := make([]mesh.Port, 0, len(ports))
 	for i, p := range ports {
@@ -182,8 +184,8 @@ func servicePorts(ports []corev1.ServicePort, wrong *problems) []mesh.Port {
 	return list
 }
 
-// canonicalClusterIPs returns the canonical addresses. Invalid ones are left out and reported in
-// wrong.
+// canonicalClusterIPs returns the addresses in canonical form. Invalid ones are left out and
+// reported in wrong.
 func canonicalClusterIPs(addresses []string, wrong *problems) []string {
 	var list []string
 	for i, a := range addresses {
@@ -222,8 +224,8 @@ func externalAddresses(service *corev1.Service) []string {
 	return slices.Compact(list)
 }
 
-// parseExportTo parses the annotation networking.istio.io/exportTo: namespaces separated by commas.
-// The result is sorted.
+// parseExportTo returns the namespaces in the annotation networking.istio.io/exportTo, which are
+// separated by commas, sorted and without duplicates. It returns nil for an empty text.
 func parseExportTo(text string) []string {
 	list := splitList(text)
 	slices.Sort(list)
@@ -241,7 +243,8 @@ func (c *Converter) accountIDs(namespace string, annotations map[string]string) 
 	return slices.Compact(list)
 }
 
-// splitList splits a list at commas and drops empty elements.
+// splitList returns the elements of a list that is separated by commas, without white space and
+// empty elements.
 func splitList(text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {

@@ -16,9 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// setSlice stores an EndpointSlice, or deletes it if now is nil, updates the indexes and marks the
-// slice. If endpoints are made from pods, its Services are marked too. It does nothing for an
-// unchanged one.
+// setSlice stores an EndpointSlice, or deletes it if now is nil, updates the indexes and marks it.
+// If endpoints are made from pods, its former and present Services are marked too. It does nothing
+// for an unchanged one.
 func (c *Converter) setSlice(k name, now *config.Config) {
 	old := c.slices[k]
 	if old == nil && now == nil || isUnchanged(old, now) {
@@ -49,8 +49,8 @@ type sliceIndex struct {
 	addresses      []string
 }
 
-// sliceIndexOf returns the index keys of a slice; none if slice is nil. An endpoint is indexed by
-// its pod, or without one by its addresses.
+// sliceIndexOf returns the keys by which a slice is indexed: its Service, and each endpoint's pod,
+// or without one its addresses. It returns none if slice is nil.
 func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
 	if slice == nil {
 		return x
@@ -73,6 +73,8 @@ func sliceIndexOf(k name, slice *config.Config) (x sliceIndex) {
 	return x
 }
 
+// indexSlice calls byName or byAddress, which add to or remove from an index, for each key in x of
+// slice k.
 func (c *Converter) indexSlice(
 	k name,
 	x sliceIndex,
@@ -103,7 +105,8 @@ func serviceOf(slice *config.Config) (name, bool) {
 	return name{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}, true
 }
 
-// podOf returns the pod to which an endpoint refers, if any.
+// podOf returns the name of the pod to which an endpoint refers. It returns false if it refers to
+// none. namespace is the slice's, the default.
 func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 	if e.TargetRef == nil || e.TargetRef.Kind != string(api.Pod) || e.TargetRef.Name == "" {
 		return name{}, false
@@ -111,8 +114,8 @@ func podOf(namespace string, e *discoveryv1.Endpoint) (name, bool) {
 	return name{Namespace: cmp.Or(e.TargetRef.Namespace, namespace), Name: e.TargetRef.Name}, true
 }
 
-// flushSlices converts the marked EndpointSlices and emits shards and Problems. One whose
-// conversion panics keeps its last result.
+// flushSlices converts the marked EndpointSlices, emits their shards and Problems, and clears the
+// marks. A slice whose conversion panics keeps its last result.
 func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 	for _, k := range c.dirtySlices.drain() {
 		var shard, clusterSet *mesh.Shard
@@ -134,9 +137,10 @@ func (c *Converter) flushSlices(out mesh.Batch) mesh.Batch {
 	return out
 }
 
-// shardsOf converts an EndpointSlice, which may be nil. held is the number of its addresses that
-// wait for their pods. A slice without a Service is ignored with a Problem, unless it belongs to
-// the cluster set.
+// shardsOf returns the shards of an EndpointSlice for its Service's usual hostname and for the
+// cluster set; nil if there are none or object is nil. held is the number of its addresses that
+// wait for their pods. A slice without a Service is ignored, which is a Problem unless it belongs
+// to the cluster set.
 func (c *Converter) shardsOf(object *config.Config, wrong *problems) (shard, clusterSet *mesh.Shard, held int) {
 	if object == nil {
 		return nil, nil, 0
@@ -173,9 +177,9 @@ type slicePort struct {
 	number uint32
 }
 
-// newShards returns the shard for the service's usual hostname, and the one for its hostname in the
-// cluster set, or nil if it has none. Slices of FQDNs have no endpoints, which is a Problem, as are
-// held ones.
+// newShards returns the shard for the Service's usual hostname, and the shard for its hostname in
+// the cluster set, or nil if it has none there. A slice of FQDNs has no endpoints, which is a
+// Problem. So are held endpoints.
 func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 	slice := config.Spec[*discoveryv1.EndpointSlice](r.object)
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
@@ -202,6 +206,8 @@ func (r *sliceReader) newShards() (usual, clusterSet *mesh.Shard) {
 	return usual, clusterSet
 }
 
+// newShard returns a shard of the endpoints for a service, without duplicates. confined is set for
+// endpoints that other clusters must not use.
 func (r *sliceReader) newShard(service mesh.ServiceKey, confined bool) *mesh.Shard {
 	shard := mesh.Shard{
 		Service: service,
@@ -216,8 +222,8 @@ func (r *sliceReader) newShard(service mesh.ServiceKey, confined bool) *mesh.Sha
 	return shard.Sealed()
 }
 
-// compareEndpoints orders the endpoints of a shard, so that a reordered slice produces an equal
-// shard.
+// compareEndpoints orders endpoints by address, port and service port, so that a reordered slice
+// produces an equal shard.
 func compareEndpoints(a, b mesh.Endpoint) int {
 	return cmp.Or(
 		cmp.Compare(a.Address, b.Address),
@@ -226,8 +232,8 @@ func compareEndpoints(a, b mesh.Endpoint) int {
 	)
 }
 
-// readEndpoints adds the endpoints of a slice. Unready ones are left out unless the Service's rules
-// include them. Invalid addresses are left out with a Problem.
+// readEndpoints sets r.endpoints to the endpoints of a slice. Endpoints that the rules of the
+// Service exclude by their conditions are left out, and invalid addresses with a Problem.
 func (r *sliceReader) readEndpoints(slice *discoveryv1.EndpointSlice) {
 	ports := r.readPorts(slice.Ports)
 	r.family = slice.AddressType
@@ -254,7 +260,7 @@ func (r *sliceReader) readEndpoints(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
-// readPorts converts the ports of a slice, which apply to all its endpoints. A port without a name
+// readPorts returns the ports of a slice, which apply to all its endpoints. A port without a name
 // belongs to a Service whose only port has no name. Invalid ports are left out with a Problem.
 func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 	list := make([]slicePort, 0, len(ports))
@@ -273,9 +279,8 @@ func (r *sliceReader) readPorts(ports []discoveryv1.EndpointPort) []slicePort {
 }
 
 // addEndpoints adds the endpoints of one address, one per port. An address that refers to an
-// unknown pod is held back: without the pod it would have no identity, labels or locality, and
-// callers would be configured with wrong values. A dual-stack endpoint is added only for its IPv4
-// slice, with all addresses.
+// unknown pod is only counted in r.held: without the pod it would have no identity, labels or
+// locality. A dual-stack endpoint is added only for its IPv4 slice, with all addresses.
 func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discoveryv1.Endpoint, ports []slicePort) {
 	k, refers := podOf(r.object.Namespace, e)
 	var p *pod
@@ -315,7 +320,7 @@ func (r *sliceReader) addEndpoints(address string, health mesh.Health, e *discov
 }
 
 // podEndpoint returns an endpoint of a pod without address and port. Its hostname is the pod's if
-// the pod's subdomain is the Service, else that of e.
+// the pod's subdomain is the Service, else the hostname of e, if any.
 func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 	w := p.workload
 	hostname := ""
@@ -336,7 +341,7 @@ func podEndpoint(p *pod, service name, e *discoveryv1.Endpoint) mesh.Endpoint {
 func (p *pod) hasUID(uid types.UID) bool { return uid == "" || p.uid == "" || uid == p.uid }
 
 // podlessEndpoint returns an endpoint for an address that belongs to no known pod, such as one of a
-// manually written slice.
+// manually written slice. It has no identity and no locality.
 func (c *Converter) podlessEndpoint(namespace, address string, e *discoveryv1.Endpoint) mesh.Endpoint {
 	network := c.networkOf(nil, address)
 	endpoint := mesh.Endpoint{Address: address, Namespace: namespace, Network: network, Cluster: c.options.Cluster}
@@ -356,6 +361,7 @@ type pending struct {
 	total   atomic.Int64
 }
 
+// set replaces the number of held addresses of a slice and updates the total.
 func (p *pending) set(slice name, held int) {
 	p.total.Add(int64(held - p.bySlice[slice]))
 	if held == 0 {

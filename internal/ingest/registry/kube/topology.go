@@ -21,8 +21,8 @@ type node struct {
 	labels   map[string]string
 }
 
-// setNode stores a Node, or deletes it if object is nil. It marks the pods on it if the locality
-// changed, and the services that are reached through nodes if its address or labels did.
+// setNode stores a Node, or deletes it if object is nil. It marks the pods on it if its locality
+// changed, and the Services that are reached through nodes if its address or labels changed.
 func (c *Converter) setNode(name string, object *config.Config) {
 	old, known := c.nodes[name]
 	var now node
@@ -42,7 +42,7 @@ func (c *Converter) setNode(name string, object *config.Config) {
 	}
 }
 
-// nodeLocality returns the locality in the labels of a node.
+// nodeLocality returns the locality in the labels of a node, with empty parts for missing labels.
 func nodeLocality(labels map[string]string) mesh.Locality {
 	return mesh.Locality{
 		Region:  cmp.Or(labels[corev1.LabelTopologyRegion], labels[corev1.LabelFailureDomainBetaRegion]),
@@ -51,7 +51,8 @@ func nodeLocality(labels map[string]string) mesh.Locality {
 	}
 }
 
-// localityOf returns the locality of a pod: that of its label, else that of its node.
+// localityOf returns the locality of a pod with these labels: that of its label, else that of its
+// node. It is zero if neither is known.
 func (c *Converter) localityOf(labels map[string]string, node string) mesh.Locality {
 	const old = "istio-locality"
 	if own := cmp.Or(labels[label.TopologyLocality.Name], labels[old]); own != "" {
@@ -63,8 +64,8 @@ func (c *Converter) localityOf(labels map[string]string, node string) mesh.Local
 	return c.nodes[node].locality
 }
 
-// networkOf returns the network of an address: that of the pod's label, else of the cluster, else
-// the one that MeshNetworks assigns to the cluster or the address.
+// networkOf returns the network of an address: that of the pod's labels, else of the cluster, else
+// the one that MeshNetworks assigns to the cluster or the address. It returns "" if none is known.
 func (c *Converter) networkOf(labels map[string]string, address string) mesh.Network {
 	return cmp.Or(mesh.Network(labels[label.TopologyNetwork.Name]), c.network, c.networks.Of(address))
 }

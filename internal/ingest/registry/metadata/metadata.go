@@ -51,8 +51,9 @@ type Instance struct {
 	Labels map[string]string
 }
 
-// Parse reads the metadata of an instance. A key with a meaning whose value is invalid is left out,
-// and named by the error. Keys and values that a label cannot have are left out without an error.
+// Parse returns what the metadata of an instance declare. An invalid value of a key with a meaning
+// is left out and named in the error; the result is usable nevertheless. All other keys become
+// labels, unless a label cannot have the key or value.
 func Parse(meta map[string]string) (Instance, error) {
 	var i Instance
 	var errs []error
@@ -95,8 +96,8 @@ func Parse(meta map[string]string) (Instance, error) {
 	return i, joinSorted(errs)
 }
 
-// Locality returns "region/zone/subzone". A zone without a region is in the region "default". It
-// returns "" if no part is declared.
+// Locality returns "region/zone/subzone", without the missing parts at the end, or "" if no part is
+// declared. A zone without a region is in the region "default"; a sub-zone alone is ignored.
 func (i *Instance) Locality() string {
 	region := i.Region
 	if region == "" && i.Zone != "" {
@@ -114,7 +115,7 @@ func (i *Instance) Locality() string {
 	}
 }
 
-// addLabel adds a label if its name and value are valid.
+// addLabel adds a label. It does nothing if the name or value is not valid for a label.
 func (i *Instance) addLabel(key, value string) {
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
 		return
@@ -125,7 +126,8 @@ func (i *Instance) addLabel(key, value string) {
 	i.Labels[key] = value
 }
 
-// DefaultPort returns the port that callers of a service use if its instances declare none.
+// DefaultPort returns the port that callers of a service use if its instances declare none: 443 for
+// HTTPS and TLS, otherwise 80.
 func DefaultPort(protocol string) uint32 {
 	switch protocol {
 	case "HTTPS", "TLS":
@@ -135,7 +137,8 @@ func DefaultPort(protocol string) uint32 {
 	}
 }
 
-// joinSorted joins errors in the order of their texts, because they come from a map.
+// joinSorted joins errors in the order of their texts, because they come from a map. It returns nil
+// without errors.
 func joinSorted(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)

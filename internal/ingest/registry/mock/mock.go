@@ -66,8 +66,8 @@ const (
 	settle = 25 * time.Millisecond
 )
 
-// Watch reads the directory at once and after each change. It returns an error if the directory
-// cannot be read.
+// Watch reports the services of the directory at once and after each change, until ctx ends; then
+// it returns nil. It returns an error if the directory cannot be read.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	dirs, err := watch.OpenDirs()
 	if err != nil {
@@ -118,7 +118,9 @@ type reader struct {
 	complete bool
 }
 
-// readAll reports the services of all files, and deletes services that are in no file any longer.
+// readAll reports the services of all files, and deletes services that no file contains any longer.
+// An invalid file is reported and keeps its services. It returns an error only if the directory
+// cannot be read.
 func (r *reader) readAll() error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -162,7 +164,7 @@ func (r *reader) readAll() error {
 	return nil
 }
 
-// reportFile reports that a file cannot be read, of each service that it contained.
+// reportFile reports the error of a file, for the file and for each service that it contained.
 func (r *reader) reportFile(name string, err error) {
 	r.sink.Report(fileKey(name), err)
 	for _, k := range r.files[name] {
@@ -173,7 +175,8 @@ func (r *reader) reportFile(name string, err error) {
 // fileKey returns the key for problems of a whole file.
 func fileKey(name string) adapter.ServiceKey { return adapter.ServiceKey{Name: "file " + name} }
 
-// readFile returns the services of a file. It refuses fields that a Service does not have.
+// readFile returns the services of a file. It returns an error if the file is unreadable or has a
+// field that a Service does not have.
 func readFile(path string) ([]adapter.Service, error) {
 	content, _, err := watch.Read(path)
 	if err != nil {
@@ -182,7 +185,8 @@ func readFile(path string) ([]adapter.Service, error) {
 	return parse(content)
 }
 
-// parse parses a service or a list of services.
+// parse returns the services in a YAML or JSON text, which is one service or a list. It returns an
+// error for unknown fields.
 func parse(content []byte) ([]adapter.Service, error) {
 	var list []adapter.Service
 	if err := yaml.UnmarshalStrict(content, &list); err == nil {
@@ -195,6 +199,7 @@ func parse(content []byte) ([]adapter.Service, error) {
 	return withNamespaces([]adapter.Service{one}), nil
 }
 
+// withNamespaces sets the default namespace in each service without one, and returns the list.
 func withNamespaces(list []adapter.Service) []adapter.Service {
 	for i := range list {
 		if list[i].Namespace == "" {

@@ -55,9 +55,9 @@ func New(o Options) *Filter {
 	}
 }
 
-// Convert removes the objects of unselected namespaces from the batch. It inserts upserts for
-// namespaces that become selected, and deletes for namespaces that become unselected. Namespaces,
-// cluster-wide objects and other sources' objects pass.
+// Convert removes the objects of unselected namespaces from the batch. It inserts upserts of all
+// objects of namespaces that become selected, and deletions for namespaces that become unselected.
+// Namespaces, cluster-wide objects and objects of sources that are not filtered pass.
 func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for _, e := range batch {
@@ -92,12 +92,14 @@ func (f *Filter) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-// filtersSource reports whether objects of the source are filtered.
+// filtersSource reports whether objects of the source are filtered. All are if Options.Sources is
+// empty.
 func (f *Filter) filtersSource(source string) bool {
 	return len(f.options.Sources) == 0 || slices.Contains(f.options.Sources, source)
 }
 
-// setObject stores or deletes an object, and passes the event on if its namespace is selected.
+// setObject stores the object of an event, or deletes it, and appends the event if its namespace is
+// selected. packed is the object in the form to store.
 func (f *Filter) setObject(out mesh.Batch, e mesh.Event, packed object) mesh.Batch {
 	n := f.namespaceState(e.Config.Namespace)
 	if e.Op == mesh.Delete {
@@ -155,8 +157,9 @@ func (f *Filter) removeIfEmpty(name string, n *namespace) {
 	}
 }
 
-// selects reports whether a namespace is selected. A namespace without a Namespace object has no
-// labels, so selectors do not match it.
+// selects reports whether a namespace must be selected. A namespace without a Namespace object has
+// no labels, so selectors do not match it. All are selected without selectors, and without Sources
+// also while there is no Namespace object at all.
 func (f *Filter) selects(n *namespace) bool {
 	if f.selectors == nil || len(f.options.Sources) == 0 && f.present == 0 {
 		return true
@@ -165,8 +168,8 @@ func (f *Filter) selects(n *namespace) bool {
 		slices.ContainsFunc(f.selectors, func(s labels.Selector) bool { return s.Matches(n.labels) })
 }
 
-// setSelectors replaces the selectors. If any of them is invalid, it reports Problems and keeps the
-// previous selectors, as in Istio.
+// setSelectors replaces the selectors and appends the events of changed selections. If any selector
+// is invalid, it reports Problems and keeps the previous selectors, as in Istio.
 func (f *Filter) setSelectors(out mesh.Batch, source string, list []*meshconfig.LabelSelector) mesh.Batch {
 	next, wrong := parseSelectors(list)
 	if !slices.Equal(f.wrong, wrong) {
@@ -183,7 +186,7 @@ func (f *Filter) setSelectors(out mesh.Batch, source string, list []*meshconfig.
 	return f.updateAll(out)
 }
 
-// updateAll updates the selection of all namespaces.
+// updateAll updates the selection of all namespaces and appends the events that follow.
 func (f *Filter) updateAll(out mesh.Batch) mesh.Batch {
 	for _, name := range slices.Sorted(maps.Keys(f.namespaces)) {
 		out = f.updateSelection(out, f.namespaces[name])

@@ -30,8 +30,8 @@ type subject struct {
 	isProblem bool
 }
 
-// subjectOf returns the subject of an event. It returns false for events that remote clusters must
-// not send.
+// subjectOf returns what an event is about: the same value for all events of which the last one
+// counts. It returns false for events that remote clusters must not send.
 func subjectOf(e *mesh.Event) (subject, bool) {
 	switch {
 	case e.Service != nil:
@@ -83,8 +83,9 @@ func (s subject) rank() int {
 	}
 }
 
-// record records a batch and returns its events, except the kinds that remote clusters must not
-// send. Deletions and empty Problems remove the record.
+// record records a batch and returns its events, without the kinds that remote clusters must not
+// send. An upsert replaces the recorded event of its subject; deletions and empty Problems remove
+// it.
 func (l *clusterState) record(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	for i := range batch {
@@ -105,7 +106,7 @@ func (l *clusterState) record(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-// deleteMissing returns the events that delete what l contains and next does not, endpoints first.
+// deleteMissing returns the events that delete what l contains and next does not, shards first.
 func (l *clusterState) deleteMissing(next *clusterState) mesh.Batch {
 	var gone []subject
 	for k := range l.events {
@@ -121,7 +122,7 @@ func (l *clusterState) deleteMissing(next *clusterState) mesh.Batch {
 	return batch
 }
 
-// deleteEvent returns the event that deletes the entity of e or clears its Problems.
+// deleteEvent returns the event that deletes the entity of e, or clears its Problems.
 func deleteEvent(e mesh.Event) mesh.Event {
 	if e.Problems != nil {
 		e.Problems = &mesh.Problems{Scope: e.Problems.Scope, Generation: e.Problems.Generation}
@@ -131,8 +132,8 @@ func deleteEvent(e mesh.Event) mesh.Event {
 	return e
 }
 
-// diff returns the events that change the state from l to next. It may include unchanged
-// Problems, which the snapshot ignores.
+// diff returns the events that change the state from l to next, deletions first. It may include
+// unchanged Problems, which the snapshot ignores.
 func (l *clusterState) diff(next *clusterState) mesh.Batch {
 	batch := l.deleteMissing(next)
 	for k, e := range next.events {

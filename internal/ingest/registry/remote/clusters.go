@@ -106,7 +106,8 @@ func (c *Clusters) Observe(batch mesh.Batch) {
 }
 
 // Run reads all clusters until the context ends, and then returns nil. It sends Synced when every
-// cluster that existed at the start is in sync, or after Options.Timeout; 0 waits without limit.
+// cluster that existed at the start is in sync, or after Options.Timeout, which is without limit if
+// it is 0.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	defer c.running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -148,7 +149,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 
 // reconcile starts, replaces and stops members according to the Secrets. It returns the deletions
 // of removed clusters and the changed Problems. Until the Secrets have been read, it returns only
-// Problems.
+// Problems and changes no member.
 func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 	list, problems, ok := c.configuredClusters()
 	if !ok {
@@ -183,8 +184,8 @@ func (c *Clusters) reconcile(ctx context.Context) mesh.Batch {
 }
 
 // startReading starts reading a cluster with the kubeconfig of an entry, unless that is already the
-// case. A cluster that is read already is replaced only when the new reader is in sync. An invalid
-// kubeconfig is recorded in failed and logged, and the present reader stays.
+// case. A cluster that is being read is replaced only when the new member is in sync. An invalid
+// kubeconfig is logged and recorded in c.failed, and the present member stays.
 func (c *Clusters) startReading(ctx context.Context, e entry) {
 	sum := sha256.Sum256(e.kubeconfig)
 	for _, m := range []*member{c.next[e.id], c.members[e.id]} {
@@ -238,7 +239,8 @@ func (c *Clusters) startReading(ctx context.Context, e entry) {
 	)
 }
 
-// startMember starts a member for a cluster.
+// startMember returns a new member that reads a cluster with client, in goroutines that end with
+// the member or ctx.
 func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *kube.Client) *member {
 	ctx, stop := context.WithCancel(ctx)
 	m := &member{
@@ -256,11 +258,11 @@ func (c *Clusters) startMember(ctx context.Context, id mesh.ClusterID, client *k
 	return m
 }
 
-// stopMember stops a member. Events that it sends after that are ignored.
+// stopMember stops a member without waiting. Events that it sends after that are ignored.
 func (c *Clusters) stopMember(m *member) { m.stop() }
 
-// removeCluster stops a cluster and returns the events that delete all its data, or nil if it was
-// not read.
+// removeCluster stops reading a cluster and returns the events that delete all its data, or nil if
+// it was not read.
 func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	if n := c.next[id]; n != nil {
 		c.stopMember(n)
@@ -280,9 +282,9 @@ func (c *Clusters) removeCluster(id mesh.ClusterID) mesh.Batch {
 	return m.state.deleteMissing(newClusterState())
 }
 
-// applyMemberEvent applies the events of a member. It returns the events to forward: none for a
-// stopped member or a replacement that is not in sync, and the difference to the replaced member
-// once it is. The replaced member is stopped.
+// applyMemberEvent records the events of a member and returns the events to forward. These are none
+// for a stopped member or a replacement that is not in sync. When a replacement is in sync, they
+// are its difference to the replaced member, which is stopped.
 func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	m := u.from
 	switch {
@@ -305,10 +307,9 @@ func (c *Clusters) applyMemberEvent(u memberEvent) mesh.Batch {
 	return old.state.diff(m.state)
 }
 
-// endWait ends the wait for remote clusters when the timeout has passed: it returns Synced, so that
-// the control plane starts without the clusters that are not in sync. It logs each of them as an
-// error, counts it in Metrics.TimedOut and sets late, so that its state is TimedOut until it is in
-// sync. It returns nil if Synced was sent before.
+// endWait ends the wait for remote clusters at the timeout: it returns Synced, so that the control
+// plane starts without the clusters that are not in sync. It logs and counts each of them, and its
+// state is TimedOut until it is in sync. It returns nil if Synced was sent before.
 func (c *Clusters) endWait() mesh.Batch {
 	if c.synced {
 		return nil
@@ -324,7 +325,7 @@ func (c *Clusters) endWait() mesh.Batch {
 	return mesh.Batch{{Op: mesh.Synced, Source: sourceName}}
 }
 
-// syncedEvent returns Synced once, when the Secrets are read, or forbidden, and all members are in
+// syncedEvent returns Synced once, when the Secrets are read or forbidden, and all members are in
 // sync. Otherwise it returns nil.
 func (c *Clusters) syncedEvent() mesh.Batch {
 	if c.synced {
@@ -342,7 +343,7 @@ func (c *Clusters) syncedEvent() mesh.Batch {
 	return mesh.Batch{{Op: mesh.Synced, Source: sourceName}}
 }
 
-// setProblems returns the events for Problems of Secrets that appeared, changed or were resolved.
+// setProblems replaces all Problems of Secrets, by Secret, and returns the events for what changed.
 func (c *Clusters) setProblems(problems map[config.Key][]config.Problem) mesh.Batch {
 	var batch mesh.Batch
 	tell := func(k config.Key, list []config.Problem) {
@@ -368,8 +369,8 @@ func (c *Clusters) setProblems(problems map[config.Key][]config.Problem) mesh.Ba
 	return batch
 }
 
-// updateStatus updates the data that other goroutines read: statuses, readers and clients. It
-// signals changed if the clients differ, and sets the metrics.
+// updateStatus updates what other goroutines read: statuses, readers and clients. It notifies Each
+// if the clients differ, and sets the metrics.
 func (c *Clusters) updateStatus() {
 	states := map[mesh.ClusterID]string{}
 	c.mu.Lock()
@@ -392,6 +393,7 @@ func (c *Clusters) updateStatus() {
 	c.o.Metrics.SetStates(states)
 }
 
+// stateOf returns the state of a cluster with this member, Failed if there is none.
 func (c *Clusters) stateOf(m *member) string {
 	switch {
 	case m == nil:
@@ -405,7 +407,8 @@ func (c *Clusters) stateOf(m *member) string {
 	}
 }
 
-// isLate reports whether a cluster has exceeded Options.Timeout.
+// isLate reports whether a cluster whose reading began at this time has exceeded Options.Timeout.
+// It returns false without a timeout.
 func (c *Clusters) isLate(began time.Time) bool {
 	return c.o.Timeout > 0 && time.Since(began) >= c.o.Timeout
 }

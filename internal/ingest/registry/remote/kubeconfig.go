@@ -15,9 +15,10 @@ import (
 // maxKubeconfig limits the size of a kubeconfig in bytes. A Secret can contain a megabyte.
 const maxKubeconfig = 128 << 10
 
-// newClient returns a client for the kubeconfig in a Secret. Users with write access to such
-// Secrets must not be able to execute programs here or to read local files. Fields that do so are
-// refused unless allowed (Options.Insecure) contains them.
+// newClient returns a client for the kubeconfig in a Secret, or the error of parseKubeconfig. Users
+// with write access to such Secrets must not be able to execute programs here or to read local
+// files: fields that do so are refused unless allowed (Options.AllowedInsecureFields) contains
+// them.
 func newClient(text []byte, allowed []string) (*kube.Client, error) {
 	config, err := parseKubeconfig(text, allowed)
 	if err != nil {
@@ -27,9 +28,9 @@ func newClient(text []byte, allowed []string) (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
-// parseKubeconfig parses a kubeconfig and returns the config of its current context. It refuses
-// empty, too large, invalid and unsafe ones. Unsafe are fields that read files or run programs,
-// unless allowed contains them. Its errors quote no secrets.
+// parseKubeconfig returns the configuration of a kubeconfig's current context. It refuses empty,
+// too large and invalid ones, and fields that read files or run programs unless allowed contains
+// them. Its errors quote no secrets.
 func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	switch {
 	case len(text) == 0:
@@ -69,8 +70,8 @@ func parseKubeconfig(text []byte, allowed []string) (*rest.Config, error) {
 	return config, nil
 }
 
-// unsafeUser returns the name of a field that executes a program or reads a file and is not
-// allowed, or "".
+// unsafeUser returns the name of the first field of a user that executes a program or reads a file
+// and is not allowed, or "" if there is none.
 func unsafeUser(u *api.AuthInfo, allowed []string) string {
 	for _, x := range []struct {
 		used          bool

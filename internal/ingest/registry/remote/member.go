@@ -62,7 +62,8 @@ func (s *settings) update(next *mesh.Settings) {
 	s.changed.Notify()
 }
 
-// current returns the settings as a batch, and a channel that is closed when they change.
+// current returns the settings as a batch of one event, and a channel that is closed when they
+// change.
 func (s *settings) current() (mesh.Batch, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +72,7 @@ func (s *settings) current() (mesh.Batch, <-chan struct{}) {
 }
 
 // run reads and converts the cluster until the context ends, and sends the results to out. Changed
-// settings of the mesh are converted too.
+// settings of the mesh (all) are converted too.
 func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent) {
 	raw := make(chan mesh.Batch)
 	var reading sync.WaitGroup
@@ -97,7 +98,8 @@ func (m *member) run(ctx context.Context, all *settings, out chan<- memberEvent)
 	}
 }
 
-// convert passes a batch through all converters. Settings are dropped, and Synced becomes u.synced.
+// convert returns the output of all converters for a batch. Settings are dropped from it, and
+// Synced becomes u.synced.
 func (m *member) convert(batch mesh.Batch) memberEvent {
 	for _, c := range m.parts.Converters {
 		batch = c.Convert(batch)
@@ -122,8 +124,8 @@ const originPrefix = "cluster "
 // that of an object of the config cluster.
 func IsRemote(p config.Problem) bool { return strings.HasPrefix(p.Origin, originPrefix) }
 
-// withOrigin sets the Origin of Problems without one to the cluster, because their objects are not
-// in the config cluster.
+// withOrigin returns e with an Origin that names the cluster in each Problem without one, because
+// their objects are not in the config cluster. Other events are returned unchanged.
 func (m *member) withOrigin(e mesh.Event) mesh.Event {
 	if e.Problems == nil {
 		return e

@@ -52,12 +52,12 @@ func newSecretStore() *secretStore {
 // Add stores a Secret.
 func (s *secretStore) Add(o any) error { return s.Update(o) }
 
-// Update stores a Secret.
+// Update stores a Secret and wakes Run. It returns an error if o is no Secret.
 func (s *secretStore) Update(o any) error {
 	return s.updateSecrets(o, func(x *corev1.Secret) { s.secrets[x.Name] = x })
 }
 
-// Delete deletes a Secret.
+// Delete deletes a Secret and wakes Run. It returns an error if o is no Secret.
 func (s *secretStore) Delete(o any) error {
 	return s.updateSecrets(o, func(x *corev1.Secret) { delete(s.secrets, x.Name) })
 }
@@ -83,6 +83,8 @@ func (s *secretStore) Replace(list []any, _ string) error {
 // Resync does nothing.
 func (s *secretStore) Resync() error { return nil }
 
+// updateSecrets calls f with the Secret o while the store is locked, and wakes Run. It returns an
+// error if o is no Secret.
 func (s *secretStore) updateSecrets(o any, f func(*corev1.Secret)) error {
 	x, ok := o.(*corev1.Secret)
 	if !ok {
@@ -95,8 +97,8 @@ func (s *secretStore) updateSecrets(o any, f func(*corev1.Secret)) error {
 	return nil
 }
 
-// isForbidden reports whether the control plane lacks the permission to read the Secrets. Then the
-// start does not wait for them.
+// isForbidden reports whether the last request failed because the control plane lacks the
+// permission to read the Secrets. Then the start does not wait for them.
 func (s *secretStore) isForbidden() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,9 +140,9 @@ func (c *Clusters) listerWatcher() cache.ListerWatcher {
 	}, c.o.Client.Kubernetes)
 }
 
-// configuredClusters returns the clusters of all Secrets, sorted. If several Secrets contain a
-// cluster, the oldest is used; the others, and the local cluster, are Problems. problems are keyed
-// by Secret. ok is false until the Secrets have been read.
+// configuredClusters returns the clusters in all Secrets, sorted by name, and the Problems by
+// Secret. If several Secrets contain a cluster, the oldest is used; the others, and the local
+// cluster, are Problems. ok is false until the Secrets have been read.
 func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][]config.Problem, ok bool) {
 	c.secrets.mu.Lock()
 	defer c.secrets.mu.Unlock()
@@ -180,7 +182,8 @@ func (c *Clusters) configuredClusters() (list []entry, problems map[config.Key][
 	return list, problems, c.secrets.synced
 }
 
-// describeFailure returns a description of the error for users.
+// describeFailure returns a description of a failed request for users, without parts that differ
+// between attempts.
 func describeFailure(err error) string {
 	var status apierrors.APIStatus
 	switch {

@@ -39,8 +39,8 @@ type Status struct {
 	began time.Time
 }
 
-// Status returns the status of each cluster, sorted by name. A cluster that is not in sync in time
-// is TimedOut. It returns nil if c is nil.
+// Status returns the status of each remote cluster, sorted by name. A cluster that is not in sync
+// in time is TimedOut. It returns nil if c is nil.
 func (c *Clusters) Status() []Status {
 	if c == nil {
 		return nil
@@ -61,7 +61,7 @@ func (c *Clusters) Status() []Status {
 	return list
 }
 
-// IDs returns the names of the clusters, sorted. It returns nil if c is nil.
+// IDs returns the names of the remote clusters, sorted. It returns nil if c is nil.
 func (c *Clusters) IDs() (list []mesh.ClusterID) {
 	for _, s := range c.Status() {
 		list = append(list, s.Cluster)
@@ -69,8 +69,8 @@ func (c *Clusters) IDs() (list []mesh.ClusterID) {
 	return list
 }
 
-// Unsynced returns the names of the clusters that have never been in sync, sorted. It returns nil if
-// c is nil.
+// Unsynced returns the names of the remote clusters that are not in sync, sorted. It returns nil if
+// all are or c is nil.
 func (c *Clusters) Unsynced() (list []string) {
 	for _, s := range c.Status() {
 		if s.State != Synced {

@@ -38,7 +38,8 @@ func (r *reader) needsAllocation(spec *networking.ServiceEntry) bool {
 	return possible && !refused
 }
 
-// allocatedAddresses returns the valid addresses that the status lists for a host, canonical.
+// allocatedAddresses returns the valid addresses that the ServiceEntry's status lists for a host,
+// in canonical form. It returns nil if there are none.
 func (r *reader) allocatedAddresses(host mesh.Hostname) []string {
 	if r.object.Status == nil {
 		return nil

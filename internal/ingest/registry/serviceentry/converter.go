@@ -85,7 +85,7 @@ func New(o Options) *Converter {
 	}
 }
 
-// Name returns the source of the events that the Converter creates: "External/cluster1".
+// Name returns the Source of the events that the Converter creates: "External/cluster1".
 func (c *Converter) Name() string { return c.source }
 
 // Convert replaces events about ServiceEntries and WorkloadEntries with the resulting changes. It
@@ -117,7 +117,8 @@ func (c *Converter) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
-// setObject converts an object unless its content and origin are unchanged.
+// setObject converts an object and appends what changed. It does nothing if the content and origin
+// are the same as before.
 func (c *Converter) setObject(out mesh.Batch, object *config.Config) mesh.Batch {
 	old := c.objects[object.Key]
 	if old != nil && object.Hash != 0 && old.object.Hash == object.Hash && old.object.Origin == object.Origin {
@@ -142,7 +143,8 @@ func (c *Converter) convertObject(out mesh.Batch, object *config.Config) mesh.Ba
 	return c.emitDifferences(out, object.Key, old, now)
 }
 
-// deleteObject deletes an object and appends the events that delete its conversion.
+// deleteObject deletes an object and appends the events that delete its conversion and Problems. It
+// does nothing for an unknown object.
 func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	old := c.objects[key]
 	// a deleted object has no Problem
@@ -154,7 +156,8 @@ func (c *Converter) deleteObject(out mesh.Batch, key config.Key) mesh.Batch {
 	return c.emitDifferences(out, key, old, new(converted))
 }
 
-// convert converts an object. Invalid parts are left out and reported in its problems.
+// convert returns the services, shards or workload of a ServiceEntry or WorkloadEntry. Invalid
+// parts are left out and reported in its problems.
 func (c *Converter) convert(object *config.Config) *converted {
 	now := &converted{object: object}
 	r := reader{Converter: c, object: object}
@@ -167,8 +170,8 @@ func (c *Converter) convert(object *config.Config) *converted {
 	return now
 }
 
-// setSettings stores the settings and converts the objects that depend on a changed value: all for
-// the trust domain or networks, ServiceEntries for their visibility.
+// setSettings stores the settings and converts the objects again that depend on a changed value:
+// all for the trust domain or networks, ServiceEntries for their visibility.
 func (c *Converter) setSettings(out mesh.Batch, s *mesh.Settings) mesh.Batch {
 	moved := false
 	if s.Networks != nil {
@@ -233,8 +236,8 @@ func (c *Converter) setNamespace(out mesh.Batch, op mesh.Op, namespace *config.C
 	)
 }
 
-// setOrDelete sets m[namespace], or deletes it if empty is set, and reports whether that is a
-// change. It does nothing if known is set.
+// setOrDelete sets m[namespace] to now, or deletes it if empty is set, and returns true. If known
+// is set, because now is the present value, it does nothing and returns false.
 func setOrDelete[V any](m map[string]V, namespace string, now V, empty, known bool) bool {
 	switch {
 	case known:
@@ -247,8 +250,8 @@ func setOrDelete[V any](m map[string]V, namespace string, now V, empty, known bo
 	return true
 }
 
-// reconvert converts the selected objects once more, in the order of their keys, after a change of
-// something that many of them read.
+// reconvert converts the objects for which concerned returns true again, in the order of their
+// keys, and appends what changed.
 func (c *Converter) reconvert(out mesh.Batch, concerned func(config.Key) bool) mesh.Batch {
 	var keys []config.Key
 	for k := range c.objects {
@@ -263,7 +266,8 @@ func (c *Converter) reconvert(out mesh.Batch, concerned func(config.Key) bool) m
 	return out
 }
 
-// accountID returns the SPIFFE ID of a service account, or "" for an empty name.
+// accountID returns the SPIFFE ID of a service account in the mesh's trust domain, or "" for an
+// empty name.
 func (c *Converter) accountID(namespace, serviceAccount string) string {
 	if serviceAccount == "" {
 		return ""

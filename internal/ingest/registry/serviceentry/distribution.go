@@ -9,8 +9,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// trafficDistribution returns the preference for near endpoints: that of the object's annotation,
-// else that of its namespace. An unknown value is a Problem.
+// trafficDistribution returns the canonical preference for near endpoints, "" for none: that of the
+// object's annotation, else that of its namespace. An unknown value of the object is "" and a
+// Problem.
 func (r *reader) trafficDistribution() string {
 	field := annotation.NetworkingTrafficDistribution.Name
 	own := r.object.Annotations[field]

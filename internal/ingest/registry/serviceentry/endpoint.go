@@ -26,8 +26,8 @@ func resolvesHost(spec *networking.ServiceEntry) bool {
 	return dns && len(spec.GetEndpoints()) == 0 && spec.GetWorkloadSelector() == nil
 }
 
-// hostEndpoints returns an endpoint per port whose address is the host itself. A wildcard host
-// cannot be resolved and is a Problem.
+// hostEndpoints returns an endpoint for each port whose address is the host itself. For a wildcard,
+// which cannot be resolved, it returns nil and reports a Problem.
 func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.Endpoint {
 	if host.IsWildcard() {
 		r.addProblem(
@@ -50,8 +50,8 @@ func (r *reader) hostEndpoints(host mesh.Hostname, ports []mesh.Port) []*mesh.En
 }
 
 // listedEndpoints returns the endpoints in the spec, one per port of the service. Unusable
-// endpoints are left out with a Problem, all of them for a resolution that uses none. With a
-// workloadSelector it returns nil.
+// endpoints are left out with a Problem, all of them for a resolution that uses none. It returns
+// nil without endpoints or with a workloadSelector.
 func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) []*mesh.Endpoint {
 	if spec.GetWorkloadSelector() != nil || len(spec.GetEndpoints()) == 0 {
 		return nil
@@ -80,8 +80,9 @@ func (r *reader) listedEndpoints(spec *networking.ServiceEntry, s mesh.Service) 
 	return list
 }
 
-// isUsable reports whether a service of this resolution can have the endpoint. If not, it reports a
-// Problem. An endpoint without an address needs a network and resolution STATIC.
+// isUsable reports whether a service of this resolution can have the endpoint; field is the path of
+// its address. If not, it reports a Problem. An endpoint without an address needs a network and
+// resolution STATIC.
 func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolution mesh.Resolution) bool {
 	address := entry.GetAddress()
 	_, err := netip.ParseAddr(address)
@@ -119,8 +120,8 @@ func (r *reader) isUsable(field string, entry *networking.WorkloadEntry, resolut
 	return false
 }
 
-// newEndpoint converts the fields that endpoints and WorkloadEntries have in common. labels are the
-// entry's labels, possibly with additional ones.
+// newEndpoint returns an endpoint with the fields that endpoints and WorkloadEntries have in
+// common, without ports. labels are the entry's labels, possibly with additional ones.
 func (r *reader) newEndpoint(entry *networking.WorkloadEntry, labels map[string]string) mesh.Endpoint {
 	locality := localityOf(entry.GetLocality(), labels)
 	address := entry.GetAddress()
@@ -146,8 +147,8 @@ func (r *reader) newEndpoint(entry *networking.WorkloadEntry, labels map[string]
 	}
 }
 
-// ownPorts returns the port numbers of an endpoint, by the port names of the service. Invalid
-// numbers are left out with a Problem.
+// ownPorts returns the port numbers that an endpoint sets, by the port names of the service; nil if
+// it sets none. Invalid numbers are left out with a Problem.
 func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[string]uint32 {
 	var ports map[string]uint32
 	for _, name := range slices.Sorted(maps.Keys(entry.GetPorts())) {
@@ -169,7 +170,8 @@ func (r *reader) ownPorts(field string, entry *networking.WorkloadEntry) map[str
 	return ports
 }
 
-// localityOf parses the locality field, else the label, in which "." is used instead of "/".
+// localityOf returns the locality in field or, if that is "", in the label, in which "." is used
+// instead of "/". It is zero if neither is set.
 func localityOf(field string, labels map[string]string) mesh.Locality {
 	if field != "" {
 		return mesh.ParseLocality(field)

@@ -21,15 +21,16 @@ type reader struct {
 	problems []config.Problem
 }
 
+// addProblem adds a Problem about a field of the object.
 func (r *reader) addProblem(severity config.Severity, field, format string, args ...any) {
 	r.problems = append(r.problems, config.Problem{
 		Key: r.object.Key, Field: field, Reason: fmt.Sprintf(format, args...), Severity: severity, Origin: r.object.Origin,
 	})
 }
 
-// convertServiceEntry converts a ServiceEntry into services and shards of into. Each host becomes a
-// service, and all of them have the same addresses, ports and endpoints. Endpoints beside a
-// workloadSelector are ignored with a Problem.
+// convertServiceEntry adds the services and shards of a ServiceEntry to into. Each valid host
+// becomes a service, and all of them have the same addresses, ports and endpoints. Endpoints beside
+// a workloadSelector are ignored with a Problem.
 func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *converted) {
 	provider := providerOf(r.object)
 	base := mesh.Service{
@@ -80,9 +81,9 @@ func (r *reader) convertServiceEntry(spec *networking.ServiceEntry, into *conver
 	}
 }
 
-// providerOf returns the provider of a ServiceEntry's services: the platform that reported it, which
-// is in its annotation, or External. An invalid annotation, or one with the name of a registry that
-// is not made of ServiceEntries, has no effect.
+// providerOf returns the provider of a ServiceEntry's services: the platform in its annotation, or
+// External. An invalid annotation, or the name of a registry that does not report ServiceEntries,
+// has no effect.
 func providerOf(object *config.Config) mesh.Provider {
 	platform := mesh.Provider(object.Annotations[adapter.PlatformAnnotation])
 	if len(platform) > maxProvider || !platform.IsEntry() {
@@ -99,8 +100,8 @@ func providerOf(object *config.Config) mesh.Provider {
 // maxProvider limits the length of the name of a platform.
 const maxProvider = 63
 
-// validHosts returns the valid hosts in lower case, sorted and without duplicates. Others are
-// reported as Problems, as is the lack of any.
+// validHosts returns the valid hosts in lower case, sorted and without duplicates. Invalid and
+// repeated ones are left out with a Problem; so is the lack of any.
 func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 	var list []mesh.Hostname
 	for i, h := range spec.GetHosts() {
@@ -129,8 +130,8 @@ func (r *reader) validHosts(spec *networking.ServiceEntry) []mesh.Hostname {
 	return list
 }
 
-// virtualAddresses returns the virtual addresses. A CIDR of one address is converted to that
-// address. Invalid ones are left out with a Problem.
+// virtualAddresses returns the addresses and CIDRs of the ServiceEntry in canonical form, without
+// duplicates. A CIDR of one address becomes that address. Invalid ones are left out with a Problem.
 func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 	var list []string
 	for i, a := range spec.GetAddresses() {
@@ -157,9 +158,9 @@ func (r *reader) virtualAddresses(spec *networking.ServiceEntry) []string {
 	return list
 }
 
-// validPorts converts the ports. Invalid and duplicate ones are left out with a Problem, and with
-// DYNAMIC_DNS all ports that are neither HTTP nor TLS. An unknown protocol is a Warning and
-// detected.
+// validPorts returns the valid ports. Invalid and duplicate ones are left out with a Problem, and
+// with DYNAMIC_DNS all ports that are neither HTTP nor TLS. An unknown protocol is a Warning, and
+// proxies detect it.
 func (r *reader) validPorts(spec *networking.ServiceEntry) []mesh.Port {
 	list := make([]mesh.Port, 0, len(spec.GetPorts()))
 	for i, p := range spec.GetPorts() {

@@ -13,8 +13,8 @@ import (
 )
 
 // exportTo returns the namespaces to which the ServiceEntry is exported: its own exportTo, limited
-// by MeshConfig.serviceEntryVisibility if applyToSidecars extends that to all proxies. A limit that
-// changes the result is a Problem; "~" is no namespace.
+// by MeshConfig.serviceEntryVisibility if applyToSidecars extends that to all proxies. "~" is no
+// namespace. A limit that changes the result is reported as a Problem.
 func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 	own := spec.GetExportTo()
 	if !r.mesh.GetServiceEntryVisibility().GetApplyToSidecars() {
@@ -46,7 +46,8 @@ func (r *reader) exportTo(spec *networking.ServiceEntry) []string {
 	}
 }
 
-// visibility returns the visibility of the first policy whose rules all match, or the default.
+// visibility returns the visibility of the first policy whose rules all match the namespace, or the
+// default of the mesh.
 func (r *reader) visibility() meshconfig.ServiceEntryVisibility_Visibility {
 	v := r.mesh.GetServiceEntryVisibility()
 	for _, p := range v.GetPolicies() {

@@ -17,8 +17,8 @@ import (
 // application and writes the result to the status.
 const healthChecked = "proxy.istio.io/health-checks-enabled"
 
-// workloadEntry converts a WorkloadEntry. It returns nil, with a Problem, if the entry has neither
-// an address nor a network. Invalid ports are left out with a Problem.
+// workloadEntry returns the workload of a WorkloadEntry. It returns nil, with a Problem, if the
+// entry has neither an address nor a network. Invalid ports are left out with a Problem.
 func (r *reader) workloadEntry(spec *networking.WorkloadEntry) *mesh.Workload {
 	if spec.GetAddress() == "" && spec.GetNetwork() == "" {
 		r.addProblem(

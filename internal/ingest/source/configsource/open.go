@@ -39,7 +39,8 @@ func Open(list []*meshconfig.ConfigSource, o Openers) ([]ingest.Feed, error) {
 	return feeds, nil
 }
 
-// open returns the feed of one source. An error begins with the name of the invalid field.
+// open returns the feed of one source, which it does not start. An error begins with the name of
+// the invalid field.
 func (o Openers) open(c *meshconfig.ConfigSource) (ingest.Feed, error) {
 	a, err := xds.ParseAddress(c.Address)
 	if err != nil {

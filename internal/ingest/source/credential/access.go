@@ -21,7 +21,7 @@ type permission struct {
 	failure        error // the error of the last review
 }
 
-// isAllowed reports whether the permission is known and granted. r may be nil.
+// isAllowed reports whether the permission is known and granted. It returns false if r is nil.
 func (r *permission) isAllowed() bool { return r != nil && r.known && r.allowed }
 
 const (
@@ -38,8 +38,8 @@ const (
 	denialRecheck            = time.Second
 )
 
-// reviewPermissions reviews permissions until the context ends: new accounts at once, the others
-// periodically. Reviews run concurrently, at most reviewsAtOnce.
+// reviewPermissions reviews the permissions of accounts until the context ends: of new accounts at
+// once, of the others periodically. At most reviewsAtOnce reviews run concurrently.
 func (s *Source) reviewPermissions(ctx context.Context) {
 	for ctx.Err() == nil {
 		due, changed, pause := s.dueReviews()
@@ -60,9 +60,9 @@ func (s *Source) reviewPermissions(ctx context.Context) {
 	}
 }
 
-// dueReviews returns the accounts to review now and marks them as reviewed, a channel that is
-// closed when there may be more, and the time until the next one is due. Denied accounts are due
-// earlier. Without a client none is due.
+// dueReviews returns the accounts to review now and records them as asked. changed is closed when
+// there may be more, and pause is the time until the next one. Accounts that were denied are
+// reviewed more often. Without a client there are none.
 func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, pause time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,9 @@ func (s *Source) dueReviews() (due []mesh.Account, changed <-chan struct{}, paus
 	return due, s.progress.Changed(), pause
 }
 
-// reviewAccount sends a SubjectAccessReview for listing Secrets in the account's namespace, as
-// Istio does, and records the answer. After a failure the last answer stays in use.
+// reviewAccount asks the API server, by a SubjectAccessReview, whether the account may list Secrets
+// in its namespace, as Istio does, and records the answer. After a failure the last answer stays in
+// use.
 func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 	limit, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
@@ -128,7 +129,7 @@ func (s *Source) reviewAccount(ctx context.Context, a mesh.Account) {
 	r.applyReview(answer.Status)
 }
 
-// applyReview applies an answer. It ignores a denial of a granted permission until it has been
+// applyReview records an answer. A denial of a granted permission is ignored until it has been
 // repeated, more often if the answer has an EvaluationError.
 func (r *permission) applyReview(answer authorizationv1.SubjectAccessReviewStatus) {
 	may, needed := answer.Allowed && !answer.Denied, denials
@@ -143,8 +144,8 @@ func (r *permission) applyReview(answer authorizationv1.SubjectAccessReviewStatu
 	r.known, r.allowed, r.denials = true, may, 0
 }
 
-// permissionEvents returns the events for permissions that changed since they were sent, logs new
-// ones and records them as sent. s.mu must be held.
+// permissionEvents returns the events for permissions that were granted, denied or forgotten since
+// the last call, logs new answers and records them as sent. s.mu must be held.
 func (s *Source) permissionEvents() mesh.Batch {
 	var batch mesh.Batch
 	for a, r := range s.permissions {

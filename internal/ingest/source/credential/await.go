@@ -32,8 +32,8 @@ func (s *Source) Await(ctx context.Context, w Want) []config.Key {
 	}
 }
 
-// settledObjects reports whether everything about a Want is known and sent, and returns the objects
-// that exist. s.mu must be held.
+// settledObjects returns the requested objects that exist and were sent (there), and whether
+// everything about the Want is known and sent. s.mu must be held.
 func (s *Source) settledObjects(w Want) (there []config.Key, settled bool) {
 	settled = true
 	if w.Account != (mesh.Account{}) {

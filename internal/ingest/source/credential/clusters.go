@@ -51,7 +51,7 @@ func NewClusters(o Options) *Clusters {
 // Name returns the name of the feed.
 func (*Clusters) Name() string { return "credentials of remote clusters" }
 
-// SourceFor returns the Source of a cluster, or nil if the cluster is not known.
+// SourceFor returns the Source that reads a remote cluster, or nil if the cluster is not known.
 func (c *Clusters) SourceFor(id mesh.ClusterID) *Source {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,8 @@ func (c *Clusters) SourceFor(id mesh.ClusterID) *Source {
 	return nil
 }
 
-// SetWant replaces the Want of a stream, for a proxy in a cluster. The zero Want removes it.
+// SetWant replaces what a stream of a proxy in cluster id requests; the zero Want removes it. For
+// an unknown cluster it takes effect when SetClient adds the cluster.
 func (c *Clusters) SetWant(id mesh.ClusterID, stream string, w Want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +98,8 @@ func (c *Clusters) SetClient(id mesh.ClusterID, client *kube.Client) {
 	m.SetClient(client)
 }
 
-// RemoveCluster stops reading a cluster and deletes its objects, if client is still its current
-// client. It does not wait for the end.
+// RemoveCluster stops reading a cluster and deletes its objects, without waiting for that. It does
+// nothing unless client is the cluster's current client.
 func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +112,8 @@ func (c *Clusters) RemoveCluster(id mesh.ClusterID, client *kube.Client) {
 	}
 }
 
-// Run reads all clusters until the context ends. It sends Synced at once, because no object is
-// requested at the start.
+// Run reads all clusters until the context ends, and then returns nil. It sends Synced at once,
+// because no object is requested at the start.
 func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -138,7 +139,7 @@ func (c *Clusters) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// startMembers runs the members that are not running. A member of a cluster that is still being
+// startMembers runs the members that do not run yet. A member of a cluster that is still being
 // removed starts after that has ended.
 func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, running *sync.WaitGroup) {
 	c.mu.Lock()
@@ -162,8 +163,8 @@ func (c *Clusters) startMembers(ctx context.Context, news chan<- mesh.Batch, run
 	}
 }
 
-// forwardEvents forwards the events of one cluster, except Synced, until ctx ends, and then deletes
-// its objects, unless all ends too.
+// forwardEvents forwards the events of one cluster, except Synced, to news until ctx ends. Then it
+// sends the deletion of the cluster's objects, unless all ends too.
 func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<- mesh.Batch) {
 	own := make(chan mesh.Batch)
 	var reading sync.WaitGroup
@@ -188,8 +189,8 @@ func (c *Clusters) forwardEvents(all, ctx context.Context, s *Source, news chan<
 	}
 }
 
-// deleteEvents returns the events that delete everything that was sent, and forgets that. Run must
-// have returned.
+// deleteEvents returns the events that delete everything that was sent, and forgets what was sent.
+// Run must have returned, and must not be called again.
 func (s *Source) deleteEvents() mesh.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,9 +29,10 @@ func SecretSettled(secret config.Key) mesh.Event {
 	return mesh.Event{Source: settledSource, Problems: &mesh.Problems{Scope: secret.String()}}
 }
 
-// NewSecretHold returns a Hold that holds nothing until Close. secret returns the Secret that an
-// object names. want is called with all named Secrets, sorted, each time they change. The caller
-// must ensure that Settled is sent for each of them.
+// NewSecretHold returns a SecretHold that holds nothing before StartHolding. secret returns the
+// Secret that an object names, and false if it names none. want is called with all named Secrets,
+// sorted, each time they change. The caller must ensure that SecretSettled is sent for each of
+// them.
 func NewSecretHold(secret func(*config.Config) (config.Key, bool), want func([]config.Key)) *SecretHold {
 	h := &SecretHold{secret: secret, want: want, named: map[config.Key]config.Key{}, known: map[config.Key]bool{}}
 	h.objects = hold.NewUntil(func(c *config.Config) bool {
@@ -45,9 +46,9 @@ func NewSecretHold(secret func(*config.Config) (config.Key, bool), want func([]c
 // yet.
 func (h *SecretHold) StartHolding() { h.objects.Start() }
 
-// Convert removes objects that must wait for their Secret from the batch, and adds the ones whose
-// wait has ended. Events of the end of a wait are removed too. It requests changed Secrets by
-// h.want.
+// Convert removes objects that must wait for their Secret from the batch, and appends objects whose
+// wait has ended. Events of SecretSettled are removed too. It calls h.want if the named Secrets
+// changed.
 func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	before := h.namedSecrets()
@@ -78,6 +79,8 @@ func (h *SecretHold) Convert(batch mesh.Batch) mesh.Batch {
 	return out
 }
 
+// markSettled records that the wait for a Secret has ended; scope is the text of its key. It does
+// nothing if no object names it.
 func (h *SecretHold) markSettled(scope string) {
 	for _, k := range h.named {
 		if k.String() == scope {
@@ -86,8 +89,8 @@ func (h *SecretHold) markSettled(scope string) {
 	}
 }
 
-// recordSecret records the Secret that the object of an event names, if it names one and is not
-// deleted.
+// recordSecret records which Secret the object of an event names. It forgets the object if it names
+// none or is deleted.
 func (h *SecretHold) recordSecret(e mesh.Event) {
 	if e.Op != mesh.Delete {
 		if secret, ok := h.secret(e.Config); ok {

@@ -15,8 +15,8 @@ import (
 // read.
 const serviceAccount api.Kind = "ServiceAccount"
 
-// problemEvents returns the events for Problems that appeared, changed or were resolved. s.mu must
-// be held.
+// problemEvents returns the events for Problems of accounts and watches that appeared, changed or
+// were resolved since the last call, and records them as sent. s.mu must be held.
 func (s *Source) problemEvents() mesh.Batch {
 	now, origin := map[string][]config.Problem{}, ""
 	if s.o.Cluster != "" {
@@ -63,8 +63,8 @@ func (s *Source) problemEvents() mesh.Batch {
 	return batch
 }
 
-// problemReason returns the reason why proxies of the account get no private keys, or "" if they do
-// or the permission has not been reviewed yet.
+// problemReason returns why proxies of the account get no private keys, or "" if they do or the
+// permission has not been reviewed yet.
 func (r *permission) problemReason() string {
 	switch {
 	case r.known && !r.allowed:
@@ -79,8 +79,8 @@ func (r *permission) problemReason() string {
 	}
 }
 
-// problemReason returns the reason why a place cannot be read, with the permission that is missing,
-// or "".
+// problemReason returns why the objects of scope p cannot be read, with the permission that is
+// missing, or "" if they can.
 func (w *watch) problemReason(p watchScope) string {
 	if w.failure == nil {
 		return ""
@@ -103,7 +103,8 @@ func (w *watch) problemReason(p watchScope) string {
 	return reason
 }
 
-// describeError describes an error without the parts that differ between attempts.
+// describeError returns a description of an API server's error without the parts that differ
+// between attempts.
 func describeError(err error) string {
 	if status := apierrors.ReasonForError(err); status != "" {
 		return string(status)

@@ -32,7 +32,7 @@ type PullSecrets struct {
 const pullSecretsStream = "pull secrets of plugins"
 
 // NewPullSecrets returns PullSecrets that reads from source. secretOf returns the Secret that an
-// object names.
+// object names, and false if it names none.
 func NewPullSecrets(source *Source, secretOf func(*config.Config) (config.Key, bool)) *PullSecrets {
 	p := &PullSecrets{source: source, wake: notify.NewWake()}
 	p.Hold = NewSecretHold(secretOf, p.setNamed)
@@ -58,16 +58,16 @@ func (p *PullSecrets) namedNow() []config.Key {
 	return p.named
 }
 
-// waiting returns the named Secrets whose wait has not ended.
+// waiting returns the named Secrets for which no end of the wait was emitted.
 func (p *PullSecrets) waiting() []config.Key {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(p.named), func(k config.Key) bool { return slices.Contains(p.settled, k) })
 }
 
-// markSettled records that the wait for each Secret of the list has ended, unless it is not named any
-// more: it may be named again later. It must be called before the end of the wait is emitted, so that
-// no later change of the names is missed.
+// markSettled records that the wait for each Secret of the list has ended. A Secret that is no
+// longer named is skipped: it may be named again later. It must be called before the end of the
+// wait is emitted, so that no later change of the names is missed.
 func (p *PullSecrets) markSettled(list []config.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,8 +78,8 @@ func (p *PullSecrets) markSettled(list []config.Key) {
 	}
 }
 
-// Run waits for each newly named Secret for a limited time, and then emits the end of the wait,
-// until ctx ends. The feed is in sync at once.
+// Run waits for each newly named Secret, for a limited time, and then emits the end of the wait,
+// until ctx ends; then it returns nil. It sends Synced at once.
 func (p *PullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	batch := mesh.Batch{{Op: mesh.Synced, Source: p.Name()}}
 	for {
@@ -105,8 +105,8 @@ func (p *PullSecrets) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// await waits until each Secret is known or known to be unavailable, up to the timeout of
-// WithAwaitTimeout. It returns the existing ones.
+// await waits until each Secret has been sent or is known to be unavailable, up to the timeout of
+// WithAwaitTimeout. It returns the keys of the existing ones.
 func (p *PullSecrets) await(ctx context.Context, list []config.Key) []config.Key {
 	if len(list) == 0 {
 		return nil
@@ -116,5 +116,6 @@ func (p *PullSecrets) await(ctx context.Context, list []config.Key) []config.Key
 	return p.source.Await(ctx, Want{Objects: list})
 }
 
-// AwaitNamed waits for the Secrets that plugins name now, and returns the existing ones.
+// AwaitNamed waits for the Secrets that plugins name now, for a limited time, and returns the keys
+// of the existing ones.
 func (p *PullSecrets) AwaitNamed(ctx context.Context) []config.Key { return p.await(ctx, p.namedNow()) }

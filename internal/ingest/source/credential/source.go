@@ -126,7 +126,8 @@ func (s *Source) SetClient(client *kube.Client) {
 	s.wake.Notify()
 }
 
-// SetWant replaces the Want of a stream, and wakes Run if it changed. The zero Want removes it.
+// SetWant replaces what a stream requests, and wakes Run. The zero Want removes it. It does nothing
+// if the Want is unchanged.
 func (s *Source) SetWant(stream string, w Want) {
 	s.mu.Lock()
 	if old := s.wants[stream]; old.equal(w) {
@@ -142,8 +143,8 @@ func (s *Source) SetWant(stream string, w Want) {
 	s.wake.Notify()
 }
 
-// Run reads the requested objects until the context ends. It sends Synced at once, because nothing
-// is requested at the start.
+// Run reads the requested objects until the context ends, and then returns nil. It sends Synced at
+// once, because nothing is requested at the start.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -175,7 +176,7 @@ func (s *Source) signalProgress() {
 	s.progress.Notify()
 }
 
-// updateWatches starts and stops watches and permission reviews by the present requests, and
+// updateWatches starts and stops watches and permission reviews for the present requests, and
 // returns the events to send. Accounts are kept for Options.Linger after the last request.
 func (s *Source) updateWatches(ctx context.Context, running *sync.WaitGroup) mesh.Batch {
 	s.mu.Lock()
@@ -202,8 +203,9 @@ func (s *Source) updateWatches(ctx context.Context, running *sync.WaitGroup) mes
 	return s.pendingEvents()
 }
 
-// syncWatches starts missing watches and stops unneeded ones. Objects stay watched for
-// Options.Linger after the last request. s.mu must be held.
+// syncWatches starts missing watches and stops unneeded ones. objects are the requested objects,
+// true unless only as a fallback. They stay watched for Options.Linger after the last request.
+// After a change of the client it restarts all watches. s.mu must be held.
 func (s *Source) syncWatches(ctx context.Context, objects map[config.Key]bool, now time.Time, running *sync.WaitGroup) {
 	for k, needed := range objects {
 		s.kept[k] = interest{now, !needed}
@@ -234,9 +236,9 @@ func (s *Source) syncWatches(ctx context.Context, objects map[config.Key]bool, n
 	}
 }
 
-// pendingEvents returns the events for all differences to the sent state, and records them as sent.
-// An object is deleted only if it is no longer requested or its watch is in sync. s.mu must be
-// held.
+// pendingEvents returns the events for all differences to what was sent, and records them as sent.
+// An object is deleted only if it is no longer requested, or its watch is in sync and lacks it.
+// s.mu must be held.
 func (s *Source) pendingEvents() mesh.Batch {
 	batch := s.permissionEvents()
 	for k := range s.kept {
@@ -270,8 +272,9 @@ func (s *Source) objectOf(k config.Key) *config.Config {
 
 func hasSameHash(a, b *config.Config) bool { return a != nil && a.Hash == b.Hash }
 
-// scopeOf returns the place whose watch reads an object. ConfigMaps are always watched by name,
-// because many are large and change often.
+// scopeOf returns the scope whose watch reads an object: the object itself, its namespace or the
+// cluster, by Options.Reach. ConfigMaps are always watched by name, because many are large and
+// change often.
 func (s *Source) scopeOf(k config.Key) watchScope {
 	switch {
 	case s.o.Reach == Names, k.Kind == api.ConfigMap:

@@ -20,6 +20,7 @@ type Want struct {
 	Fallback []config.Key
 }
 
+// empty reports whether w requests nothing.
 func (w Want) empty() bool {
 	return w.Account == (mesh.Account{}) && len(w.Objects) == 0 && len(w.Private) == 0 && len(w.Fallback) == 0
 }
@@ -29,8 +30,8 @@ func (w Want) equal(o Want) bool {
 		slices.Equal(w.Fallback, o.Fallback)
 }
 
-// desiredObjects returns the objects to watch, with true unless the object is only a fallback, and
-// the accounts to review. s.mu must be held.
+// desiredObjects returns the objects to watch, with false if an object is requested only as a
+// fallback, and the accounts to review. s.mu must be held.
 func (s *Source) desiredObjects() (objects map[config.Key]bool, accounts map[mesh.Account]bool) {
 	objects, accounts = map[config.Key]bool{}, map[mesh.Account]bool{}
 	for w := range s.allWants() {
@@ -44,7 +45,7 @@ func (s *Source) desiredObjects() (objects map[config.Key]bool, accounts map[mes
 	return objects, accounts
 }
 
-// allWants returns an iterator over the Wants of streams and the expected ones. s.mu must be held.
+// allWants returns an iterator over the Wants of streams and of Await. s.mu must be held.
 func (s *Source) allWants() func(yield func(Want) bool) {
 	return func(yield func(Want) bool) {
 		for w := range maps.Values(s.wants) {
@@ -60,7 +61,8 @@ func (s *Source) allWants() func(yield func(Want) bool) {
 	}
 }
 
-// readableObjects returns the objects of a Want that may be read now. s.mu must be held.
+// readableObjects returns the objects of a Want that may be read now: its private ones only if its
+// account's permission is granted, or it has no account. s.mu must be held.
 func (s *Source) readableObjects(w Want) []config.Key {
 	if w.Account == (mesh.Account{}) || s.permissions[w.Account].isAllowed() {
 		return slices.Concat(w.Objects, w.Private, w.Fallback)

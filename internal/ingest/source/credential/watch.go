@@ -33,8 +33,8 @@ type watch struct {
 	objects map[config.Key]*config.Config
 }
 
-// startWatch starts a watch in s.watches, with the objects of the watch that it replaces, if any.
-// s.mu must be held.
+// startWatch starts a watch of scope p and stores it in s.watches. It begins with the objects of
+// before, the watch that it replaces, or none if that is nil. s.mu must be held.
 func (s *Source) startWatch(ctx context.Context, p watchScope, before *watch, running *sync.WaitGroup) {
 	ctx, stop := context.WithCancel(ctx)
 	w := &watch{stop: stop, objects: map[config.Key]*config.Config{}}
@@ -67,7 +67,8 @@ func (s *Source) startWatch(ctx context.Context, p watchScope, before *watch, ru
 	})
 }
 
-// listerWatcher returns a ListerWatcher for a place that records failures. s.mu must be held.
+// listerWatcher returns a ListerWatcher for scope p that records in w whether requests fail. s.mu
+// must be held.
 func (s *Source) listerWatcher(p watchScope, w *watch) cache.ListerWatcher {
 	client := s.client.Kubernetes.CoreV1()
 	selected := func(o metav1.ListOptions) metav1.ListOptions {
@@ -97,8 +98,9 @@ func (s *Source) listerWatcher(p watchScope, w *watch) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(lw, s.client.Kubernetes)
 }
 
-// fieldSelector returns the field selector of a place: the name of the object, or all Secrets
-// except for those of Helm and of service accounts, which are large and no credentials.
+// fieldSelector returns the field selector of a scope: the name of its object. Without a name it
+// selects all Secrets except those of Helm and of service accounts, which are large and no
+// credentials.
 func fieldSelector(p watchScope) fields.Selector {
 	if p.Name != "" {
 		return fields.OneTermEqualSelector(metav1.ObjectNameField, mesh.RemoteSecretName(p.Name))
@@ -109,8 +111,8 @@ func fieldSelector(p watchScope) fields.Selector {
 	)
 }
 
-// recordFailure records whether a place could be read, and wakes Run if that changed. Expired
-// resource versions and results after ctx ended are ignored.
+// recordFailure records the result of a request for a watch, and wakes Run if it begins or ceases
+// to fail. Expired resource versions and results after ctx ended are ignored.
 func (s *Source) recordFailure(ctx context.Context, w *watch, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
@@ -180,6 +182,7 @@ func (x *watchStore) Replace(list []any, _ string) error {
 // Resync does nothing.
 func (x *watchStore) Resync() error { return nil }
 
+// update calls f while the Source is locked, and wakes Run.
 func (x *watchStore) update(f func()) {
 	x.s.mu.Lock()
 	f()

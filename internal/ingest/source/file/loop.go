@@ -84,8 +84,8 @@ func (l *loop) waitAndSend(ctx context.Context, out chan<- mesh.Batch) {
 	}
 }
 
-// nextBatch returns the batch to send, or nil. Synced follows once, when the first scan has been
-// sent and no file is being written.
+// nextBatch returns the batch to send, or nil if there is nothing. Synced follows once, when the
+// first scan has been sent and no file is being written.
 func (l *loop) nextBatch() mesh.Batch {
 	if batch := l.store.pendingBatch(); batch != nil {
 		return batch
@@ -96,6 +96,7 @@ func (l *loop) nextBatch() mesh.Batch {
 	return nil
 }
 
+// markSent records that the batch of nextBatch was sent.
 func (l *loop) markSent(batch mesh.Batch) {
 	if batch[0].Op == mesh.Synced {
 		l.synced = true
@@ -137,8 +138,8 @@ func (l *loop) doDueWork() {
 
 // dropOverdue removes the objects that have been missing for longer than Options.Hold. It reads
 // their files again first, because this process may have been stopped, or an event delayed, while
-// the file was completed. It waits another Options.Settle for files that are being written, and
-// removes nothing while the directory itself is missing.
+// the file was completed. Files that are being written get another Options.Settle. While the
+// directory itself is missing, nothing is removed.
 func (l *loop) dropOverdue(now time.Time) {
 	l.readFiles(l.overdue(now))
 	for _, rel := range l.overdue(now) {
@@ -171,8 +172,9 @@ func (l *loop) overdue(now time.Time) []string {
 	return list
 }
 
-// recordEvent records an event of the file system: the file to read again, or that the whole tree
-// must be scanned. It ignores hidden and other files, and events outside of the directory.
+// recordEvent records which file must be read again after an event of the file system, or that the
+// whole tree must be scanned. It ignores hidden files, files that are no manifests, and events
+// outside of the directory.
 func (l *loop) recordEvent(event fsnotify.Event) {
 	known := l.dirs.Has(event.Name)
 	l.dirs.Saw(event)

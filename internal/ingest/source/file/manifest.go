@@ -33,8 +33,8 @@ type reading struct {
 	objects []decode.Decoded
 }
 
-// readAll reads files concurrently. The results are in the order of list. A panic is the error of
-// its file.
+// readAll reads files concurrently and returns the results in the order of list. before has the
+// manifests that were read last. A panic is the error of its file.
 func (o *Options) readAll(root string, list []string, before map[string]*manifest) []reading {
 	out := make([]reading, len(list))
 	var group errgroup.Group
@@ -54,6 +54,8 @@ func (o *Options) readAll(root string, list []string, before map[string]*manifes
 	return out
 }
 
+// readOne reads a file and decodes its objects. same is set, and nothing decoded, if the content is
+// that of before. err is set if it cannot be read, and gone if it does not exist.
 func (o *Options) readOne(root, rel string, before *manifest) reading {
 	content, look, err := watch.Read(filepath.Join(root, filepath.FromSlash(rel)))
 	if err != nil {
@@ -99,9 +101,9 @@ type manifest struct {
 	unreadable []config.Problem
 }
 
-// replaceObjects replaces the objects with the objects of a new reading. Former objects are kept if
-// they have errors now, or if a document of the file cannot be read. If held is set, objects that
-// are no longer in the file are kept as missing.
+// replaceObjects replaces the objects and Problems by those of a new reading. A former object is
+// kept if it has errors now, or is missing while a document of the file cannot be read. If held is
+// set, objects that are no longer in the file are kept as missing.
 func (m *manifest) replaceObjects(r reading, held bool) {
 	fresh := map[config.Key]*config.Config{}
 	broken := map[config.Key]bool{}
@@ -141,13 +143,13 @@ func (m *manifest) replaceObjects(r reading, held bool) {
 	m.known, m.hash, m.objects = true, r.hash, fresh
 }
 
-// keptProblem returns the Problem of an object whose former version is used.
+// keptProblem returns a Warning about an object whose former version stays in use.
 func keptProblem(c *config.Config, reason string) config.Problem {
 	return config.Problem{Key: c.Key, Origin: c.Origin, Severity: config.Warning, Reason: reason}
 }
 
-// duplicateProblem returns the Problem of an object that another file has too and that is not used
-// here.
+// duplicateProblem returns an Error about the object c, which is not used because the same object
+// counts takes precedence.
 func duplicateProblem(c, counts *config.Config) config.Problem {
 	return config.Problem{
 		Code: code.DuplicateObject,
@@ -156,7 +158,7 @@ func duplicateProblem(c, counts *config.Config) config.Problem {
 	}
 }
 
-// dropMissing removes the missing objects.
+// dropMissing removes the objects that replaceObjects kept as missing.
 func (m *manifest) dropMissing() {
 	objects := maps.Clone(m.objects)
 	for key := range m.missing {
@@ -165,9 +167,9 @@ func (m *manifest) dropMissing() {
 	m.objects, m.missing = objects, nil
 }
 
-// isUnchanged reports whether the file is unchanged since it was read, by its identity, size and
-// time. It returns false if the file was modified shortly before it was read, because a later
-// modification may have the same time.
+// isUnchanged reports whether the file described by info is the one that was read, by identity,
+// size and time. It returns false if the file was modified shortly before it was read, because a
+// later modification may have the same time.
 func (m *manifest) isUnchanged(info os.FileInfo) bool {
 	const coarse = 2 * time.Second // the resolution of FAT, the coarsest file system time in use
 	return m.known && m.info.Known() && len(m.unreadable) == 0 && os.SameFile(m.info.FileInfo, info) && m.info.Size() == info.Size() &&

@@ -43,8 +43,8 @@ func (l *loop) readTogether(list []string) []reading {
 	return readings
 }
 
-// replacedFiles returns the files, sorted, that were replaced by another file since they were read.
-// In large trees (maxCompared) it compares only the files in results.
+// replacedFiles returns the files, sorted, that were replaced by another file since they were read,
+// nil if there are none. In large trees (maxCompared) it compares only the files in results.
 func (l *loop) replacedFiles(results map[string]reading) (list []string) {
 	infos := make(map[string]watch.Info, len(results))
 	if len(l.store.manifests) <= maxCompared {

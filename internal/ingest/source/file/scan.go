@@ -10,8 +10,8 @@ import (
 )
 
 // scanTree scans the whole tree, reads the files that seem to have changed or were touched, and
-// removes the objects of missing files. If the scan fails, it reports a Problem and keeps the last
-// state.
+// removes the objects of files that no longer exist. If the scan fails, it reports a Problem and
+// keeps the last state.
 func (l *loop) scanTree() {
 	l.looked = l.o.Clock.Now()
 	found, unwatched, err := scanFiles(l.root, l.dirs)
@@ -67,6 +67,8 @@ func isBelowUnread(unread map[string]error, rel string) bool {
 	return false
 }
 
+// warnUnwatched logs that changes of some directories are noticed only by polling, once for each
+// error text. A nil err resets that.
 func (l *loop) warnUnwatched(err error) {
 	if err == nil {
 		l.unwatched = ""
@@ -130,8 +132,9 @@ func (l *loop) applyReading(m *manifest, r reading) {
 	}
 }
 
-// removeFile removes a file that no longer exists. If later is set, because the whole directory
-// disappeared and came back, the objects are kept for Options.Hold: the file may reappear.
+// removeFile removes a file that no longer exists, with its objects. If later is set, because the
+// whole directory disappeared and came back, the objects are kept for Options.Hold: the file may
+// reappear.
 func (l *loop) removeFile(rel string, later bool) {
 	m := l.store.manifests[rel]
 	switch {

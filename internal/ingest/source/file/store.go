@@ -39,13 +39,13 @@ func newStore(source, root string) *store {
 	}
 }
 
-// problemScope returns the scope of the Problems of a path.
+// problemScope returns the scope of the Problems of a path below the root: its absolute path.
 func (s *store) problemScope(rel string) string {
 	return filepath.Join(s.root, filepath.FromSlash(rel))
 }
 
-// updateManifest modifies or creates a manifest by calling the function change, and marks the
-// objects and Problems that may differ.
+// updateManifest calls change with the manifest of a file, which it creates if necessary, and marks
+// the objects and Problems that may differ.
 func (s *store) updateManifest(rel string, change func(m *manifest)) {
 	m := s.manifests[rel]
 	if m == nil {
@@ -57,15 +57,17 @@ func (s *store) updateManifest(rel string, change func(m *manifest)) {
 	s.markChanged(rel, before, m.objects)
 }
 
-// removeManifest removes a file and its objects.
+// removeManifest removes the manifest of a file, and marks its objects as changed. The file must be
+// known.
 func (s *store) removeManifest(rel string) {
 	m := s.manifests[rel]
 	delete(s.manifests, rel)
 	s.markChanged(rel, m.objects, nil)
 }
 
-// markChanged updates the files of each object and marks what may differ after the objects of a
-// file changed, including the other files of these objects.
+// markChanged updates the index of files by object and marks what may differ, after the objects of
+// file rel changed from before to after. That includes the Problems of other files with these
+// objects.
 func (s *store) markChanged(rel string, before, after map[config.Key]*config.Config) {
 	s.scopes[rel] = true
 	for key := range after {
@@ -98,7 +100,8 @@ func (s *store) markOthers(key config.Key) {
 	}
 }
 
-// setProblem sets the Problem of a directory; a nil error resolves it.
+// setProblem sets the Problem of a directory that cannot be read; a nil error resolves it. rel is
+// "" for the root.
 func (s *store) setProblem(rel string, err error) {
 	if err == nil {
 		delete(s.own, rel)
@@ -108,7 +111,7 @@ func (s *store) setProblem(rel string, err error) {
 	s.scopes[rel] = true
 }
 
-// unreadableProblem returns the Problem of a file or directory that cannot be read.
+// unreadableProblem returns an Error about a file or directory that cannot be read.
 func unreadableProblem(path string, err error) config.Problem {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -131,8 +134,8 @@ func (s *store) effectiveObject(key config.Key) *config.Config {
 	return s.manifests[claims[0]].objects[key]
 }
 
-// problems returns all Problems of a path, sorted and without duplicates: its own, the ones of its
-// file, and objects that another file defines first.
+// problems returns all Problems of a path, sorted and without duplicates: of the directory or file,
+// of its objects, and one for each object that another file defines first.
 func (s *store) problems(rel string) []config.Problem {
 	list := slices.Clone(s.own[rel])
 	if m := s.manifests[rel]; m != nil {
@@ -186,7 +189,7 @@ func (s *store) clearMarks() {
 	clear(s.scopes)
 }
 
-// markSent records that the batch, which must reflect the current state, was sent.
+// markSent records that the batch of pendingBatch was sent, and clears the marks.
 func (s *store) markSent(batch mesh.Batch) {
 	for _, e := range batch {
 		if e.Config != nil && e.Op == mesh.Delete {
@@ -205,8 +208,8 @@ func (s *store) markSent(batch mesh.Batch) {
 	s.clearMarks()
 }
 
-// mustSend reports whether an object must be sent again. Besides the hash this includes metadata
-// that users see.
+// mustSend reports whether the object a differs from b, which was sent, in its hash or in metadata
+// that users see: origin, resource version and generation.
 func mustSend(a, b *config.Config) bool {
 	return a.Hash != b.Hash || a.Origin != b.Origin || a.ResourceVersion != b.ResourceVersion ||
 		a.Generation != b.Generation

@@ -37,8 +37,8 @@ type walker struct {
 	errs    []error
 }
 
-// scanFiles scans all files below root. err is set if root itself cannot be read. unwatched
-// contains the failures to watch, which do not prevent reading.
+// scanFiles returns all manifests below root and watches their directories. err is set if root
+// itself cannot be read. unwatched contains the failures to watch, which do not prevent reading.
 func scanFiles(root string, dirs *watch.Dirs) (found tree, unwatched, err error) {
 	w := &walker{
 		root: root,
@@ -58,8 +58,8 @@ func scanFiles(root string, dirs *watch.Dirs) (found tree, unwatched, err error)
 	return w.tree, errors.Join(w.errs...), err
 }
 
-// recordNames records the names that determine where a path resolves to, and watches their
-// directories.
+// recordNames records the names on which it depends where a path resolves to, through links, and
+// watches their directories.
 func (w *walker) recordNames(path string) {
 	for _, name := range watch.Names(path) {
 		w.tree.names[name] = true
@@ -67,6 +67,7 @@ func (w *walker) recordNames(path string) {
 	}
 }
 
+// watchDirectory watches a directory and records a failure.
 func (w *walker) watchDirectory(dir string) {
 	w.watched = append(w.watched, dir)
 	if err := w.dirs.Add(dir); err != nil {
@@ -105,7 +106,8 @@ func (w *walker) readDirectory(rel string, self os.FileInfo, above []os.FileInfo
 }
 
 // readEntry records a manifest, or reads a directory, also through a link. An entry that cannot be
-// examined is recorded in unread; other files are ignored.
+// examined is recorded in unread. Other files, and entries that do not exist any longer, are
+// ignored.
 func (w *walker) readEntry(rel string, entry fs.DirEntry, above []os.FileInfo) {
 	path := filepath.Join(w.root, filepath.FromSlash(rel))
 	link := entry.Type()&fs.ModeSymlink != 0
@@ -128,7 +130,7 @@ func (w *walker) readEntry(rel string, entry fs.DirEntry, above []os.FileInfo) {
 	}
 }
 
-// isManifest reports whether a file has the extension of a manifest.
+// isManifest reports whether a path has the extension of a manifest: .yaml, .yml or .json.
 func isManifest(path string) bool {
 	switch filepath.Ext(path) {
 	case ".yaml", ".yml", ".json":

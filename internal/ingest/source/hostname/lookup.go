@@ -9,7 +9,7 @@ import (
 )
 
 // lookUp returns the addresses of a name, sorted and without duplicates. It returns an error if
-// there are none or the lookup exceeds lookupTimeout.
+// there are none, or the lookup fails or exceeds lookupTimeout.
 func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
 	limit, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -32,8 +32,8 @@ func (s *Source) lookUp(ctx context.Context, name string) ([]string, error) {
 	return list, nil
 }
 
-// failureReason describes why a name cannot be resolved, and the consequence. The text does not
-// change between attempts.
+// failureReason returns why a name cannot be resolved, and the consequence; known are its last
+// addresses. The text does not change between attempts.
 func failureReason(known []string, err error) string {
 	why := "cannot be resolved"
 	var dns *net.DNSError

@@ -72,16 +72,16 @@ func New(o Options) *Source {
 // Name returns the name of the source.
 func (*Source) Name() string { return "names of gateways" }
 
-// SetNames replaces the names to resolve.
+// SetNames replaces the names to resolve, and wakes Run if they changed.
 func (s *Source) SetNames(names []string) { s.setNames(names, false) }
 
-// SetFinalNames is like Want, and additionally states that only these names delay the start. Synced
-// is sent as soon as each of them is resolved or has failed.
+// SetFinalNames is like SetNames, and additionally states that only these names delay the start:
+// Synced is sent as soon as each of them is resolved or has failed.
 func (s *Source) SetFinalNames(names []string) { s.setNames(names, true) }
 
-// SettleLast returns the feeds that delay the start, of the feeds that are not in sync. The names to
-// resolve are final only after all other feeds are in sync. Until then this feed is omitted from the
-// list; afterwards the result of final is passed to SetFinalNames.
+// SettleLast returns the feeds in waiting that delay the start. This feed is left out while others
+// wait, because the names to resolve are final only after that. When only this feed waits,
+// SettleLast passes the result of final to SetFinalNames and returns waiting.
 func (s *Source) SettleLast(waiting []string, final func() []string) []string {
 	others := slices.DeleteFunc(slices.Clone(waiting), func(feed string) bool { return feed == s.Name() })
 	if len(others) > 0 || len(waiting) == 0 {
@@ -102,7 +102,8 @@ func (s *Source) setNames(names []string, settle bool) {
 	s.wake.Notify()
 }
 
-// Run resolves names until the context ends, and then returns nil.
+// Run resolves names until the context ends, and then returns nil. It sends the addresses of each
+// name, Problems of names that cannot be resolved, and Synced once (SetFinalNames).
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	r := &run{Source: s, answers: make(chan answer), followed: map[string]*followed{}}
 	defer r.running.Wait()
@@ -157,8 +158,8 @@ type answer struct {
 	err       error
 }
 
-// updateNames starts resolving new names and stops resolving unneeded ones. It returns the events
-// that delete the latter's addresses and Problems.
+// updateNames starts resolving new names and stops resolving names that are no longer wanted. It
+// returns the events that delete the addresses and Problems of the latter.
 func (r *run) updateNames(ctx context.Context) mesh.Batch {
 	r.mu.Lock()
 	wanted, settle := r.wanted, r.settle

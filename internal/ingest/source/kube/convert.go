@@ -31,8 +31,9 @@ func (a *received) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
 }
 
-// convertObject converts an object of the kind, with Problems if it is invalid. An object of
-// another revision is only marked as foreign.
+// convertObject returns an object of the kind as received, with its Config, and with Problems if it
+// is invalid. An object with errors has no Config. An object of another revision is only marked as
+// foreign.
 func convertObject(kind api.KindInfo, revision string, object metav1.Object) *received {
 	a := &received{ObjectMeta: metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
@@ -71,8 +72,8 @@ func convertObject(kind api.KindInfo, revision string, object metav1.Object) *re
 	return a
 }
 
-// setConfig creates the Config of an object of a Kubernetes kind, which becomes its spec. An object
-// with errors has no Config.
+// setConfig sets the Config of an object of a Kubernetes kind, which becomes its spec, and its
+// Problems. An object with errors gets no Config. It trims the object in place.
 func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
 	key := config.Key{Kind: kind.Kind, Namespace: a.Namespace, Name: a.Name}
 	trimObject(object)
@@ -93,7 +94,7 @@ func (a *received) setConfig(kind api.KindInfo, object metav1.Object) {
 }
 
 // isForeign reports whether the control plane of a revision ignores an object, because its label
-// istio.io/rev has another value. Gateways of the Gateway API are read by all: the label may be a
+// istio.io/rev has another value. Gateways of the Gateway API are never ignored: the label may be a
 // tag of the revision, and proxies keep their listeners while the label of their Gateway changes.
 func isForeign(kind api.KindInfo, labels map[string]string, revision string) bool {
 	if !kind.Custom || kind.Kind == api.KubernetesGateway || revision == "" {

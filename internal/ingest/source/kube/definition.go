@@ -57,7 +57,8 @@ func newDefinitions(of *kindStore, kinds []api.KindInfo, changed func(api.KindIn
 	return d
 }
 
-// Transformer drops the schemas of definitions on arrival, because they are large.
+// Transformer returns a function that drops the schemas of definitions of unwanted kinds on
+// arrival, because they are large.
 func (d *definitions) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if raw, is := o.(*rawObject); is && d.wanted[raw.Name].Kind == "" {
@@ -98,7 +99,8 @@ func (d *definitions) applyDefinition(o any) error {
 	return nil
 }
 
-// Delete removes a definition, and with it all objects of the kind.
+// Delete removes a definition and calls changed, so that all objects of the kind are deleted.
+// Unwanted kinds are ignored.
 func (d *definitions) Delete(o any) error {
 	object, err := object(o)
 	if err != nil {
@@ -108,6 +110,8 @@ func (d *definitions) Delete(o any) error {
 	return nil
 }
 
+// removeDefinition forgets the definition of this name and calls changed. It does nothing for
+// unwanted kinds.
 func (d *definitions) removeDefinition(name string) {
 	if kind, wanted := d.wanted[name]; wanted {
 		delete(d.known, name)
@@ -115,8 +119,8 @@ func (d *definitions) removeDefinition(name string) {
 	}
 }
 
-// Replace applies a full list of definitions, and removes the kinds that are missing from it. It
-// wakes Run.
+// Replace applies a full list of definitions, removes the kinds that are missing from it, and wakes
+// Run. It returns an error at the first element that is no definition.
 func (d *definitions) Replace(list []any, _ string) error {
 	there := map[string]bool{}
 	for _, o := range list {
@@ -139,8 +143,8 @@ func (d *definitions) Replace(list []any, _ string) error {
 	return nil
 }
 
-// servedVersion returns the first of the versions that a definition serves. It returns "" if it
-// serves none of them, or is not established yet.
+// servedVersion returns the first of versions that a definition serves. It returns "" if it serves
+// none of them or is not established yet, and an error if body cannot be decoded.
 func servedVersion(body []byte, versions []string) (string, error) {
 	var text struct {
 		Spec struct {

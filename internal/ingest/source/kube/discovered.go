@@ -42,8 +42,8 @@ const (
 	missesNeeded      = 3
 )
 
-// discoveryFallback returns a ListerWatcher of definitions. It is used by the reflector's
-// goroutine.
+// discoveryFallback returns a ListerWatcher of definitions that uses discovery for the wanted kinds
+// while listing definitions is forbidden. Only the reflector's goroutine may use it.
 func (r *kindClient) discoveryFallback(
 	definitions cache.ListerWatcherWithContext,
 	wanted []api.KindInfo,
@@ -60,8 +60,8 @@ func (r *kindClient) discoveryFallback(
 	}
 }
 
-// ListWithContext lists the definitions. While listing them is forbidden and has never succeeded,
-// it returns equivalent objects made from discovery.
+// ListWithContext lists the definitions. While that is forbidden and has never succeeded, it
+// returns equivalent objects made from discovery.
 func (d *discovered) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := d.ListerWatcherWithContext.ListWithContext(ctx, o)
 	if err == nil {
@@ -128,7 +128,8 @@ func (d *discovered) pollDiscovery(ctx context.Context) error {
 	return nil
 }
 
-// recordVersion records which version of a kind is served, "" for none.
+// recordVersion records which version of a kind is served. "" means none: the kind is forgotten
+// only after missesNeeded such results in a row.
 func (d *discovered) recordVersion(name, version string) {
 	if version == "" {
 		if d.missing[name]++; d.missing[name] >= missesNeeded {

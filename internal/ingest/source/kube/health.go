@@ -26,7 +26,8 @@ type Health struct {
 	Since time.Time
 }
 
-// Health returns the state of each kind, in the order of the table of kinds.
+// Health returns the state of the definitions and of each kind and namespace, in the order of the
+// table of kinds.
 func (s *Source) Health() []Health {
 	var list []Health
 	s.store.forEachStore(func(x *kindStore) {
@@ -46,7 +47,8 @@ func (s *Source) Health() []Health {
 	return list
 }
 
-// Waiting returns the kinds that have not been listed yet, with reasons, or "".
+// Waiting returns the kinds that have not been listed yet, with reasons, separated by commas. It
+// returns "" if all are.
 func (s *Source) Waiting() string {
 	var list []string
 	for _, x := range s.store.unlistedShards(false) {
@@ -61,8 +63,9 @@ func (s *Source) Waiting() string {
 	return strings.Join(list, ", ")
 }
 
-// unlistedShards returns the shards that have not been listed yet. If impatient is set, kinds
-// without which the control plane can start are left out.
+// unlistedShards returns the shards that have not been listed yet. Custom kinds that are not
+// installed are left out. If impatient is set, so are kinds without which the control plane can
+// start.
 func (s *store) unlistedShards(impatient bool) []*kindStore {
 	var list []*kindStore
 	undefined := false
@@ -82,8 +85,8 @@ func (s *store) unlistedShards(impatient bool) []*kindStore {
 	return list
 }
 
-// shardsToRelist returns the shards for which another list is due, to confirm or refute the loss of
-// objects.
+// shardsToRelist returns the shards that must be listed again now, to confirm or refute the loss of
+// objects. Each is returned once.
 func (s *store) shardsToRelist(now time.Time) []*kindStore {
 	var list []*kindStore
 	s.forEachStore(func(x *kindStore) {
@@ -95,7 +98,7 @@ func (s *store) shardsToRelist(now time.Time) []*kindStore {
 	return list
 }
 
-// deadlines returns the times at which a failure becomes a Problem or another list is due.
+// deadlines returns the times at which a failure becomes a Problem or a shard must be listed again.
 func (s *store) deadlines(grace time.Duration) []time.Time {
 	var at []time.Time
 	s.forEachStore(func(x *kindStore) {
@@ -116,7 +119,7 @@ type failure struct {
 	whole  bool // applies to all kinds
 }
 
-// problem returns the failure as a Problem.
+// problem returns the failure as an Error about the source, with the affected kinds.
 func (f failure) problem(source string) config.Problem {
 	what := strings.Join(f.kinds, ", ")
 	if f.whole {
@@ -126,8 +129,9 @@ func (f failure) problem(source string) config.Problem {
 }
 
 // failures returns the current failures, one per reason. A failure of connections is included only
-// after grace. A failure in told stays as it is while it lasts for at least one of its kinds,
-// because kinds recover one after the other and each change would be another Problem.
+// after it has lasted for grace. A failure in told, the previous result, stays as it is while it
+// lasts for at least one of its kinds: kinds recover one after the other, and each change would be
+// another Problem.
 func (s *store) failures(now time.Time, grace time.Duration, told []failure) []failure {
 	var list []failure
 	followed := 0
@@ -161,7 +165,8 @@ func (s *store) failures(now time.Time, grace time.Duration, told []failure) []f
 	return list
 }
 
-// shrinkProblems returns a Problem for each list that lacks objects that are kept.
+// shrinkProblems returns a Problem for each shard with objects that are kept although the last list
+// lacked them.
 func (s *store) shrinkProblems() []config.Problem {
 	var list []config.Problem
 	s.forEachStore(func(x *kindStore) {

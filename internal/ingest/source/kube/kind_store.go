@@ -66,7 +66,8 @@ var (
 	_ cache.TransformingStore = (*kindStore)(nil)
 )
 
-// Transformer converts each object on arrival, so that a complete list is never in memory.
+// Transformer returns a function that converts each object on arrival, so that a complete list is
+// never in memory.
 func (s *kindStore) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if _, done := o.(*received); done {
@@ -80,8 +81,8 @@ func (s *kindStore) Transformer() cache.TransformFunc {
 	}
 }
 
-// convertIfNew converts an object, unless its version is already known; then the result has only
-// its identity.
+// convertIfNew returns an object as received and converted. If its version is already known, the
+// result has only its identity.
 func (s *kindStore) convertIfNew(o metav1.Object) *received {
 	name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	s.mu.Lock()
@@ -101,8 +102,8 @@ func (s *kindStore) convertIfNew(o metav1.Object) *received {
 	return s.convertGuarded(o)
 }
 
-// convertGuarded converts an object. If that panics, it returns an arrival with a Problem and no
-// Config, so that the last good version stays in use.
+// convertGuarded returns an object as received and converted. If the conversion panics, the result
+// has a Problem and no Config, so that the last good version stays in use.
 func (s *kindStore) convertGuarded(o metav1.Object) (a *received) {
 	key := config.Key{Kind: s.kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 	err := s.recovery.Call(
@@ -143,6 +144,8 @@ func (s *kindStore) Add(o any) error { return s.applyWatched(o) }
 // Update stores an object from a watch.
 func (s *kindStore) Update(o any) error { return s.applyWatched(o) }
 
+// applyWatched stores an object from a watch. It ignores versions that are known, which a restarted
+// watch may repeat, and returns an error if o is no object.
 func (s *kindStore) applyWatched(o any) error {
 	object, err := object(o)
 	if err != nil {
@@ -158,8 +161,8 @@ func (s *kindStore) applyWatched(o any) error {
 	return nil
 }
 
-// Delete deletes an object after a watch event. It ignores the event if the object was recreated
-// with the same name.
+// Delete deletes an object after a watch event. It ignores the event if an object with another UID
+// has the name now. It returns an error if o is no object.
 func (s *kindStore) Delete(o any) error {
 	object, err := object(o)
 	if err != nil {
@@ -174,8 +177,8 @@ func (s *kindStore) Delete(o any) error {
 	return nil
 }
 
-// Replace stores a complete list and drops missing objects (dropMissing). It fails without a change
-// if an element is no object.
+// Replace stores a complete list, drops missing objects (dropMissing) and wakes Run. If an element
+// is no object, it returns an error and changes nothing.
 func (s *kindStore) Replace(list []any, _ string) error {
 	arrivals := make([]*received, 0, len(list))
 	for _, o := range list {
@@ -206,9 +209,10 @@ func (s *kindStore) Replace(list []any, _ string) error {
 // the number of objects.
 const fewMissing = 10
 
-// dropMissing deletes the objects that are not in there. If more than half are missing, and more
-// than fewMissing, an API server that lost its data is as likely as a deletion; then they are kept
-// until a second list after Options.Doubt confirms it. store.mu must be held.
+// dropMissing deletes the objects that are not in there, a complete list. If more than half are
+// missing, and more than fewMissing, an API server that lost its data is as likely as a deletion;
+// then they are kept until a second list after Options.ShrinkConfirmation confirms it. store.mu
+// must be held.
 func (s *kindStore) dropMissing(there map[types.NamespacedName]bool) {
 	var missing []types.NamespacedName
 	live := 0
@@ -241,9 +245,9 @@ func (s *kindStore) dropMissing(there map[types.NamespacedName]bool) {
 // Resync does nothing.
 func (s *kindStore) Resync() error { return nil }
 
-// storeObject stores an object and marks it as changed. A known version is ignored, a foreign
-// object is deleted. If it is invalid, the last good version stays in use, with a Problem. store.mu
-// must be held.
+// storeObject stores an object as received and marks it as changed. A known version is ignored, a
+// foreign object is deleted. If it is invalid, the last good version stays in use, with a Problem.
+// store.mu must be held.
 func (s *kindStore) storeObject(a *received) {
 	name := a.name()
 	e := s.objects[name]
@@ -287,7 +291,7 @@ func (s *kindStore) storeObject(a *received) {
 	s.markDirty(s, name)
 }
 
-// deleteObject deletes an object. store.mu must be held.
+// deleteObject deletes an object and marks it as changed. store.mu must be held.
 func (s *kindStore) deleteObject(name types.NamespacedName, e *entry) {
 	if e.gone {
 		delete(s.objects, name)
@@ -298,7 +302,7 @@ func (s *kindStore) deleteObject(name types.NamespacedName, e *entry) {
 	s.markDirty(s, name)
 }
 
-// deleteAll deletes all objects, because their kind was uninstalled.
+// deleteAll deletes all objects and wakes Run, because their kind was uninstalled.
 func (s *kindStore) deleteAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +313,8 @@ func (s *kindStore) deleteAll() {
 	s.wake.Notify()
 }
 
-// isNotNewer reports whether resource version a is known to be older than or equal to b.
+// isNotNewer reports whether resource version a is known to be older than or equal to b. It returns
+// false if they cannot be compared.
 func isNotNewer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order <= 0

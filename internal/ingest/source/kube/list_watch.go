@@ -35,8 +35,8 @@ func newKindClient(c *kube.Client) (*kindClient, error) {
 	return &kindClient{client: c, raw: raw}, nil
 }
 
-// builtIn returns the ListerWatcher of a built-in kind, in protobuf. It returns an error for a
-// group without a client.
+// builtIn returns the ListerWatcher of a built-in kind in a namespace ("": all), limited to the
+// object name unless that is "". It returns an error for a group without a client.
 func (r *kindClient) builtIn(k api.KindInfo, namespace, name string) (cache.ListerWatcherWithContext, error) {
 	var c rest.Interface
 	switch k.Group {
@@ -56,7 +56,8 @@ func (r *kindClient) builtIn(k api.KindInfo, namespace, name string) (cache.List
 	), nil
 }
 
-// custom returns the ListerWatcher of any kind in a version, in JSON.
+// custom returns the ListerWatcher of any kind in a version, as JSON, in a namespace ("": all),
+// limited to the object name unless that is "".
 func (r *kindClient) custom(group, version, plural, namespace, name string) cache.ListerWatcherWithContext {
 	path := []string{"/apis", group, version}
 	if namespace != "" {
@@ -122,16 +123,16 @@ type observed struct {
 	last  time.Time
 }
 
-// ListWithContext lists and reports the result.
+// ListWithContext lists and reports the result to o.tell.
 func (o *observed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := o.ListerWatcherWithContext.ListWithContext(ctx, options)
 	o.reportResult(ctx, err)
 	return list, err
 }
 
-// WatchWithContext starts a watch and reports the result. Watches that begin with a list are at
-// least o.pause apart. Their errors are replaced, so that the reflector lists, which reports the
-// cause.
+// WatchWithContext starts a watch and reports the result to o.tell. Watches that begin with a list
+// are at least o.pause apart, for which it waits. Their errors are replaced, so that the reflector
+// lists, which reports the cause.
 func (o *observed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	begins := options.SendInitialEvents != nil && *options.SendInitialEvents
 	if begins {

@@ -43,8 +43,9 @@ type rawCodec struct{}
 
 var _ runtime.Serializer = rawCodec{}
 
-// Decode decodes a response of an API server, or an object of a watch event: a list if into is one,
-// a Status, or an object with its metadata and its whole body.
+// Decode decodes a response of an API server or an object of a watch event. The result is the list
+// into if that is a *rawList, a Status, or a rawObject with its metadata and whole body. It returns
+// an error for invalid JSON.
 func (rawCodec) Decode(
 	data []byte,
 	_ *schema.GroupVersionKind,
@@ -85,7 +86,8 @@ func (rawCodec) Decode(
 	return o, &gvk, nil
 }
 
-// decodeList decodes a list into list. It fails if one of its objects cannot be decoded.
+// decodeList decodes a list into list and returns it. It returns an error if one of its objects
+// cannot be decoded.
 func decodeList(data []byte, list *rawList) (runtime.Object, *schema.GroupVersionKind, error) {
 	var text struct {
 		metav1.TypeMeta

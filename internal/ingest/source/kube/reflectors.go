@@ -42,8 +42,8 @@ func newReflectors(ctx context.Context, s *Source) (*reflectors, error) {
 	}, nil
 }
 
-// startAll starts the reflectors of built-in kinds, and that of the definitions, which start those
-// of custom kinds.
+// startAll starts the reflectors of built-in kinds and of the definitions; the latter starts those
+// of custom kinds. It returns an error for a kind without a client.
 func (f *reflectors) startAll() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,8 @@ func (f *reflectors) applyDefinitionChange(kind api.KindInfo, d definition, ther
 	}
 }
 
-// restartReflector restarts the reflector of a shard, so that it lists the kind again.
+// restartReflector restarts the reflector of a shard, so that it lists the kind again. It does
+// nothing if none is running.
 func (f *reflectors) restartReflector(s *kindStore) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +99,8 @@ func (f *reflectors) restartReflector(s *kindStore) {
 	}
 }
 
-// startReflector runs a reflector that fills a store. f.mu must be held.
+// startReflector runs a reflector that reads with lw and fills into; its failures are recorded in
+// s. f.mu must be held.
 func (f *reflectors) startReflector(s *kindStore, lw cache.ListerWatcherWithContext, into cache.ReflectorStore) {
 	ctx, stop := context.WithCancel(f.ctx)
 	r := &reflection{stop: stop, done: make(chan struct{}), of: lw}

@@ -27,6 +27,8 @@ type run struct {
 	reported time.Time
 }
 
+// readAndSend runs the reflectors and sends batches until ctx ends, and then returns nil. It
+// returns an error if a kind cannot be read at all.
 func (r *run) readAndSend(ctx context.Context, out chan<- mesh.Batch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -44,8 +46,8 @@ func (r *run) readAndSend(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// sendBatches waits for changes and sends batches. While the receiver is busy, changes are merged
-// into the next batch.
+// sendBatches sends batches of changes until ctx ends. While the receiver is busy, further changes
+// wait for the next batch.
 func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 	var batch mesh.Batch
 	for {
@@ -67,9 +69,9 @@ func (r *run) sendBatches(ctx context.Context, out chan<- mesh.Batch) {
 	}
 }
 
-// nextBatch returns the batch to send, or nil. Until all kinds are listed, or SyncTimeout has
-// passed, it has only Problems; then objects and Synced follow. It restarts reflectors that must
-// list again.
+// nextBatch returns the batch to send, or nil if there is nothing. Until all kinds are listed it
+// has only Problems; then objects and Synced follow. After SyncTimeout it does not wait for
+// dispensable kinds. It restarts reflectors that must list again.
 func (r *run) nextBatch() mesh.Batch {
 	now := r.o.Clock.Now()
 	for _, s := range r.store.shardsToRelist(now) {
@@ -96,8 +98,8 @@ func (r *run) nextBatch() mesh.Batch {
 	return batch
 }
 
-// problemEvents returns the Problems of the source, if they differ from the ones sent last, at most
-// every problemPause.
+// problemEvents returns an event with all Problems of the source if they differ from those sent
+// last, otherwise nil. It returns nil within problemPause of the last change.
 func (r *run) problemEvents(now time.Time) mesh.Batch {
 	if now.Sub(r.reported) < problemPause {
 		return nil

@@ -88,6 +88,8 @@ func newStore(o Options) *store {
 	return s
 }
 
+// newShard returns an empty kindStore of a kind in a namespace ("": all), which is not added to
+// s.shards.
 func (s *store) newShard(kind api.KindInfo, namespace string) *kindStore {
 	return &kindStore{
 		store:     s,
@@ -98,13 +100,14 @@ func (s *store) newShard(kind api.KindInfo, namespace string) *kindStore {
 	}
 }
 
-// markDirty marks an object that may differ from its last sent state. s.mu must be held.
+// markDirty marks an object whose state may differ from what was sent, and wakes Run. s.mu must be
+// held.
 func (s *store) markDirty(of *kindStore, name types.NamespacedName) {
 	s.dirty[place{of, name}] = true
 	s.wake.Notify()
 }
 
-// drainEvents returns the events for all differences to the sent state, and records them as sent.
+// drainEvents returns the events for all differences to what was sent, and records them as sent.
 // Objects are in the order of the table of kinds, then by namespace and name.
 func (s *store) drainEvents() mesh.Batch {
 	s.mu.Lock()
@@ -132,8 +135,8 @@ func (s *store) drainEvents() mesh.Batch {
 	return out
 }
 
-// appendEvents appends the events for one object, and its Problems, that differ from their sent
-// state, and records them as sent.
+// appendEvents appends the events of one object and its Problems that differ from what was sent,
+// and records them as sent. It releases the object's Config.
 func (s *kindStore) appendEvents(out mesh.Batch, name types.NamespacedName) mesh.Batch {
 	e := s.objects[name]
 	if e == nil {
@@ -183,8 +186,8 @@ func (s *kindStore) setInstalled() {
 	s.installed = true
 }
 
-// recordResult records the result of a list or watch, and wakes Run if the failure begins, ends or
-// changes. Failures are counted.
+// recordResult records and counts the result of a list or watch, and wakes Run if the failure
+// begins, ends or changes.
 func (s *kindStore) recordResult(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

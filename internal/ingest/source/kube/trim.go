@@ -46,8 +46,8 @@ func trimObject(object metav1.Object) {
 	}
 }
 
-// trimMeta removes unused metadata. Resource version and generation are in config.Meta; here they
-// would make every version of an object differ.
+// trimMeta removes metadata that no converter reads. Resource version and generation are in
+// config.Meta; here they would make every version of an object differ.
 func trimMeta(o metav1.Object) {
 	o.SetManagedFields(nil)
 	o.SetResourceVersion("")
@@ -70,8 +70,8 @@ func trimMeta(o metav1.Object) {
 	}
 }
 
-// trimPod keeps the identity, location and readiness of a pod. Ports are kept for pods without an
-// IP too, because they will get one.
+// trimPod keeps the identity, location, ports and readiness of a pod, and its Istio annotations and
+// controller. Ports are kept for pods without an IP too, because they will get one.
 func trimPod(p *corev1.Pod) {
 	for key := range p.Annotations {
 		if domain, _, _ := strings.Cut(key, "/"); domain != "istio.io" && !strings.HasSuffix(domain, ".istio.io") {
@@ -100,8 +100,8 @@ func trimPod(p *corev1.Pod) {
 	p.Status = kept
 }
 
-// trimContainers keeps the names and ports of containers that have ports, and whether init
-// containers are sidecars.
+// trimContainers returns the names, ports and restart policies of containers that have ports or a
+// restart policy.
 func trimContainers(list []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for _, c := range list {

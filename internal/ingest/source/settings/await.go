@@ -16,9 +16,9 @@ const (
 	maxLoadBackoff = 10 * time.Second
 )
 
-// AwaitMeshConfig returns the mesh configuration for settings that take effect only at the start, as
-// Load does. If it cannot be read, AwaitMeshConfig logs each new error and retries with backoff. It
-// returns the default configuration if ctx ends.
+// AwaitMeshConfig returns the mesh configuration for settings that take effect only at the start,
+// as Load does. read returns the text of a key of a ConfigMap. On an error it logs each new text
+// and retries with backoff. It returns the default configuration if ctx ends.
 func (s *Source) AwaitMeshConfig(
 	ctx context.Context,
 	read func(ctx context.Context, name, key string) ([]byte, error),

@@ -17,13 +17,14 @@ const (
 	networksText textKind = "meshNetworks"
 )
 
-// checkText returns an error if a text cannot be parsed.
+// checkText returns an error if a text of this kind cannot be parsed.
 func (w textKind) checkText(text []byte) error {
 	_, err := w.parseTexts(text)
 	return err
 }
 
-// textWarnings returns Problems for the parts of a valid text that have no effect.
+// textWarnings returns Problems for the parts of a valid text that have no effect, nil if there are
+// none.
 func (w textKind) textWarnings(text []byte) []config.Problem {
 	if w == meshText {
 		return mesh.MeshConfigWarnings(text)
@@ -31,7 +32,8 @@ func (w textKind) textWarnings(text []byte) []config.Problem {
 	return nil
 }
 
-// parseTexts parses texts and merges each over the ones before it.
+// parseTexts returns the settings of texts of this kind, each merged over the ones before it. The
+// result is not nil even with an error.
 func (w textKind) parseTexts(texts ...[]byte) (*mesh.Settings, error) {
 	if w == meshText {
 		m, err := mesh.ParseMeshConfig(texts...)
@@ -48,7 +50,8 @@ type origin struct {
 	configMap string
 }
 
-// displayName returns the location for messages.
+// displayName returns the location for messages: the path of a file, or the ConfigMap and key.
+// namespace is the ConfigMap's.
 func (o origin) displayName(namespace string) string {
 	if o.configMap == "" {
 		return o.path
@@ -56,6 +59,8 @@ func (o origin) displayName(namespace string) string {
 	return fmt.Sprintf("ConfigMap/%s/%s, key %s", namespace, o.configMap, o.what)
 }
 
+// readText returns the text of the file, or of the ConfigMap with read. It returns nil without an
+// error for a file that does not exist.
 func (o origin) readText(read func(name, key string) ([]byte, error)) ([]byte, error) {
 	if o.configMap != "" {
 		return read(o.configMap, string(o.what))
@@ -67,8 +72,8 @@ func (o origin) readText(read func(name, key string) ([]byte, error)) ([]byte, e
 	return text, err
 }
 
-// origins returns the locations of texts, in ascending order of precedence. A file that exists at
-// the start replaces the control plane's own ConfigMap, as in Istio.
+// origins returns the locations of the mesh configuration and of the networks, in ascending order
+// of precedence. A file that exists now replaces the control plane's own ConfigMap, as in Istio.
 func (s *Source) origins() []origin {
 	var list []origin
 	for _, x := range []struct {

@@ -35,7 +35,7 @@ type reading struct {
 	there  bool
 }
 
-// sendReading passes a reading to the loop.
+// sendReading passes a reading to applyAndSend, unless ctx ends before.
 func (r *run) sendReading(ctx context.Context, x reading) {
 	select {
 	case r.reads <- x:
@@ -68,8 +68,8 @@ func (r *run) applyAndSend(ctx context.Context, objects <-chan mesh.Batch) {
 	}
 }
 
-// applyConfigMaps applies events about ConfigMaps: the texts of the origins that they are, or their
-// absence. Problems are passed on.
+// applyConfigMaps applies events about ConfigMaps: the texts that origins read from them, or their
+// absence. Problems are passed on; other ConfigMaps are ignored.
 func (r *run) applyConfigMaps(b mesh.Batch) {
 	for _, e := range b {
 		switch {
@@ -135,12 +135,12 @@ func (r *run) applyText(x reading) {
 	}
 }
 
-// setProblem replaces the Problems of an origin with one.
+// setProblem replaces the Problems of an origin, by its index, with one.
 func (r *run) setProblem(of int, severity config.Severity, reason string) {
 	r.setProblems(of, []config.Problem{{Code: code.InvalidMeshSetting, Reason: reason, Severity: severity}})
 }
 
-// setProblems replaces the Problems of an origin.
+// setProblems replaces the Problems of an origin, by its index, and sets their Origin.
 func (r *run) setProblems(of int, list []config.Problem) {
 	name := r.origins[of].displayName(r.ConfigMaps.Namespace)
 	for i := range list {

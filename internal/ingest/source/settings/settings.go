@@ -41,8 +41,9 @@ type ConfigMaps struct {
 	Namespace, Name, Shared string
 }
 
-// NewConfigMaps returns the ConfigMaps of a revision's control plane, without their source. Without
-// a revision, or with "default", Name is "istio".
+// NewConfigMaps returns the ConfigMaps of a revision's control plane, without Objects. Name is
+// "istio-REVISION", or "istio" without a revision or for "default". shared is the name of an
+// additional ConfigMap, "" for none.
 func NewConfigMaps(namespace, revision, shared string) ConfigMaps {
 	name := "istio"
 	if revision != "" && revision != "default" {
@@ -87,7 +88,7 @@ func (s *Source) Check() error {
 
 // Load returns the current mesh configuration, for settings that are used only at the start
 // (configSources). read returns the text of a key of a ConfigMap, or nil if it does not exist.
-// Without any text Load returns the defaults.
+// Without any text it returns the defaults; it returns an error for an unreadable or invalid text.
 func (s *Source) Load(read func(name, key string) ([]byte, error)) (*meshconfig.MeshConfig, error) {
 	var texts [][]byte
 	for _, o := range s.origins() {
@@ -108,7 +109,7 @@ func (s *Source) Load(read func(name, key string) ([]byte, error)) (*meshconfig.
 	return mesh.ParseMeshConfig(texts...)
 }
 
-// FromFiles reports whether the mesh configuration is read from no ConfigMap.
+// FromFiles reports whether the mesh configuration is read from files alone, and from no ConfigMap.
 func (s *Source) FromFiles() bool {
 	for _, o := range s.origins() {
 		if o.what == meshText && o.configMap != "" {
@@ -119,7 +120,7 @@ func (s *Source) FromFiles() bool {
 }
 
 // Run sends the current settings, Synced, and then every change, until the context ends. Synced
-// waits for ConfigMaps and for valid texts.
+// waits for the list of ConfigMaps and until no origin has only an invalid text.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	origins := s.origins()
 	r := &run{Source: s, origins: origins, texts: make([][]byte, len(origins)), out: out, reads: make(chan reading)}

@@ -33,8 +33,8 @@ type Address struct {
 	Delta bool
 }
 
-// ParseAddress parses an address of the schemes xds, fs and k8s, and returns an error for all
-// others. Its error does not repeat the address.
+// ParseAddress returns the parsed address of a config source: xds://host:port, fs:///path or
+// k8s://. It returns an error, which does not repeat the address, for all others.
 func ParseAddress(text string) (Address, error) {
 	a := Address{Text: text}
 	u, err := url.Parse(text)
@@ -65,8 +65,8 @@ func ParseAddress(text string) (Address, error) {
 	return a, err
 }
 
-// parseServer parses the host, the port and the only parameter, mode=sotw or mode=delta, of an xds
-// address.
+// parseServer sets the host with port, and the mode from the only parameter, mode=sotw or
+// mode=delta, of an xds address. It returns an error for anything else.
 func (a *Address) parseServer(u *url.URL) error {
 	a.Path = ""
 	host, port, err := net.SplitHostPort(u.Host)

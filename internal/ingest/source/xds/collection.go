@@ -63,12 +63,14 @@ type edit struct {
 
 func (c *collection) newEdit(source string) *edit { return &edit{collection: c, source: source} }
 
-// reportUnnamed reports a resource whose name cannot be read.
+// reportUnnamed adds a Problem about the resource at position n, whose name cannot be read, and
+// counts it as lost.
 func (e *edit) reportUnnamed(n int, format string, args ...any) {
 	e.lost++
 	e.addFault("resource %d of %s cannot be read: "+format, append([]any{n, e.typeURL}, args...)...)
 }
 
+// addFault adds an Error about the response.
 func (e *edit) addFault(format string, args ...any) {
 	e.faulty = append(
 		e.faulty,
@@ -76,8 +78,8 @@ func (e *edit) addFault(format string, args ...any) {
 	)
 }
 
-// objectName returns the name and the encoded form of the object in an Any. n is its position in
-// the response, from 1. ok is false, with a Problem, if the Any cannot be read.
+// objectName returns the name and the encoded form of the object in an Any, which is at position n
+// of the response, from 1. If the Any cannot be read, ok is false and it adds a Problem.
 func (e *edit) objectName(n int, any []byte) (name, encoded []byte, ok bool) {
 	url, encoded, err := readAny(any)
 	if err == nil && string(url) != anyPrefix+wrapperType {
@@ -94,8 +96,8 @@ func (e *edit) objectName(n int, any []byte) (name, encoded []byte, ok bool) {
 	return name, encoded, true
 }
 
-// upsertObject applies an object. It decodes the object only if its bytes changed. It returns nil,
-// with a Problem, if the name is invalid.
+// upsertObject applies the object at position n and returns its entry. It decodes the object only
+// if its bytes changed. If the name is not namespace/name, it adds a Problem and returns nil.
 func (e *edit) upsertObject(n int, name, encoded []byte) *held {
 	hash := xxhash.Sum64(encoded)
 	h := e.held[string(name)]
@@ -121,8 +123,8 @@ func (e *edit) key(name string) (key config.Key, ok bool) {
 	return config.Key{Kind: e.kind.Kind, Namespace: namespace, Name: base}, ok
 }
 
-// decodeGuarded decodes an object. If that panics, it returns a Problem and no object, so that the
-// last good version stays in use.
+// decodeGuarded returns the decoded object, nil if it is invalid, and its Problems. After a panic
+// it returns a Problem and no object, so that the last good version stays in use.
 func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Config, problems []config.Problem) {
 	err := e.recovery.Call("source", func() error {
 		object, problems = readObject(e.kind, key, encoded, e.origin)
@@ -138,8 +140,9 @@ func (e *edit) decodeGuarded(key config.Key, encoded []byte) (object *config.Con
 	}}
 }
 
-// replaceObject replaces an object with its new version, if that is valid and differs. Otherwise
-// the last good version stays in use. It emits the Problems of the new version.
+// replaceObject replaces an object with its new version, if that is valid and differs, and emits
+// it. Otherwise the last good version stays in use. It emits the Problems of the new version, and
+// clears earlier ones.
 func (e *edit) replaceObject(h *held, key config.Key, encoded []byte) {
 	object, problems := e.decodeGuarded(key, encoded)
 	switch {
@@ -181,8 +184,9 @@ func (e *edit) setProblems(key config.Key, list []config.Problem) {
 	e.batch = append(e.batch, mesh.Event{Source: e.source, Problems: &mesh.Problems{Scope: key.String(), List: list}})
 }
 
-// applyFullState applies the complete set of objects. Missing objects are deleted, unless a
-// resource has no readable name: it may be any of the missing ones.
+// applyFullState applies the complete set of objects. Missing objects are deleted, unless the name
+// of any resource cannot be read: it may be one of the missing ones. Of two objects with one name
+// the first is used.
 func (e *edit) applyFullState(r response) {
 	e.round++
 	n, next := 0, 0 // the expected position of the next object in the old order
@@ -250,7 +254,7 @@ func (e *edit) applyChanges(r response) {
 	e.emitProblems()
 }
 
-// applyChange applies one Resource of a delta response; n is its number, for messages. A resource
+// applyChange applies one Resource of a delta response; n is its position, for messages. A resource
 // without a body is a heartbeat and ignored. A resource that cannot be read, or has two names, is
 // reported and ignored.
 func (e *edit) applyChange(n int, resource []byte) {
@@ -286,9 +290,9 @@ func (e *edit) applyChange(n int, resource []byte) {
 	}
 }
 
-// emitProblems emits the Problems of resources without a readable name. In a full state they are
-// complete. For changes they are the names of the last response, because the deletion of such a
-// resource cannot be recognized.
+// emitProblems marks the type as answered and emits the Problems of the response, if they changed.
+// After a full state they are complete. After changes they concern only the last response, because
+// the deletion of a resource without a readable name cannot be recognized.
 func (e *edit) emitProblems() {
 	e.answered = true
 	if !slices.Equal(e.faulty, e.faults) {
@@ -300,7 +304,7 @@ func (e *edit) emitProblems() {
 	}
 }
 
-// initialVersions returns initial_resource_versions for the objects held.
+// initialVersions returns the version of each held object by name, for initial_resource_versions.
 func (c *collection) initialVersions() map[string]string {
 	m := make(map[string]string, len(c.held))
 	for name, h := range c.held {

@@ -17,8 +17,8 @@ func (delta) method() string {
 
 func (delta) incremental() bool { return true }
 
-// open subscribes to all resources by naming none, which older servers support as well as "*", and
-// sends the versions held.
+// open returns the first request for a type. It subscribes to all resources by naming none, which
+// older servers support as well as "*", and sends the versions held.
 func (delta) open(c *collection, node *corev3.Node) proto.Message {
 	return &discoveryv3.DeltaDiscoveryRequest{
 		Node:                    node,

@@ -36,7 +36,7 @@ type link struct {
 }
 
 // serveStream serves one stream until it ends, and reports whether the server sent a response. The
-// error is never nil.
+// error, which is never nil, is the reason of the end.
 func (r *run) serveStream(ctx context.Context, conn *grpc.ClientConn, v variant) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var goroutines sync.WaitGroup
@@ -63,9 +63,9 @@ func (r *run) serveStream(ctx context.Context, conn *grpc.ClientConn, v variant)
 	return r.applyResponses(ctx, l, v)
 }
 
-// applyResponses applies responses and acknowledges them until the stream or ctx ends, and returns
-// the reason. It reports types that the server has not answered within Options.Patience, and clears
-// the Problem when they are.
+// applyResponses applies responses and acknowledges them until the stream or ctx ends. It returns
+// that reason, and whether the server sent any response. Types that the server has not answered
+// within Options.Patience are reported as a Problem until they are.
 func (r *run) applyResponses(ctx context.Context, l *link, v variant) (answered bool, err error) {
 	var patience <-chan time.Time
 	silent := false
@@ -127,8 +127,8 @@ func (l *link) read(ctx context.Context) {
 	}
 }
 
-// write sends the first requests, and then acknowledgements. It returns on an error, which reading
-// returns too.
+// write sends the first requests, and then the acknowledgements in l.requests. It returns if ctx
+// ends or sending fails, which read reports.
 func (l *link) write(ctx context.Context, first []proto.Message) {
 	defer close(l.closing)
 	for _, m := range first {

@@ -21,8 +21,8 @@ const anyPrefix = "type.googleapis.com/"
 // wrapperType is the message type of all resources: Istio's wrapper for config objects.
 const wrapperType = "istio.mcp.v1alpha1.Resource"
 
-// typeURL returns the resource type of a kind as Istio's client requests it: in v1, or else in the
-// stored version.
+// typeURL returns the resource type of a kind as Istio's client requests it: in v1, or in the
+// stored version if the kind has no v1.
 func typeURL(k api.KindInfo) string {
 	version := k.Versions[0]
 	if slices.Contains(k.Versions, "v1") {
@@ -38,8 +38,8 @@ func splitName(name string) (namespace, base string, ok bool) {
 	return namespace, base, ok && namespace != "" && base != "" && !strings.Contains(base, "/")
 }
 
-// readObject decodes and validates one object. The Config is nil if there is an Error among the
-// Problems, such as two different names, another type or unknown parts.
+// readObject decodes and validates the object with this key. The Config is nil if there is an Error
+// among the Problems: for another name or type, unknown fields, or an invalid spec.
 func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string) (*config.Config, []config.Problem) {
 	fail := func(field, format string, args ...any) (*config.Config, []config.Problem) {
 		return nil, []config.Problem{{
@@ -96,8 +96,8 @@ func readObject(kind api.KindInfo, key config.Key, encoded []byte, origin string
 	return c, problems
 }
 
-// sameMessage reports whether an Any contains the wanted message. The API versions of a message
-// have different names for the same message: istio.networking.v1alpha3.Sidecar and
+// sameMessage reports whether the type URL of an Any names the wanted message. The API versions of
+// a message are the same message: istio.networking.v1alpha3.Sidecar and
 // istio.networking.v1beta1.Sidecar.
 func sameMessage(anyURL string, want protoreflect.FullName) bool {
 	got := protoreflect.FullName(anyURL[strings.LastIndex(anyURL, "/")+1:])

@@ -37,7 +37,8 @@ func (s security) readRevocations() ([]*x509.RevocationList, error) {
 }
 
 // checkRevocation returns an error if a certificate of the chain, which begins with the leaf, is in
-// a revocation list that its issuer has signed. The last one is not checked.
+// a revocation list that its issuer has signed. The last certificate is not checked. It returns nil
+// without lists.
 func checkRevocation(chain []*x509.Certificate, lists []*x509.RevocationList) error {
 	for i := range len(chain) - 1 {
 		cert, issuer := chain[i], chain[i+1]

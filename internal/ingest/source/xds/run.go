@@ -50,7 +50,7 @@ const window = 4 << 20
 // readBuffer is the size of the read buffer.
 const readBuffer = 256 << 10
 
-// connect connects and serves the stream until it ends, in the delta variant if configured and
+// connect connects and serves one stream until it ends, in the delta variant if configured and
 // implemented by the server, else state of the world. It reports whether the server sent a
 // response, and returns the reason of the end, which is never nil.
 func (r *run) connect(ctx context.Context) (answered bool, err error) {
@@ -90,8 +90,8 @@ func (r *run) connect(ctx context.Context) (answered bool, err error) {
 	return r.serveStream(ctx, conn, sotw{})
 }
 
-// reportDisconnect logs the end of a connection or a failed attempt. Only a failed attempt is a
-// Problem, because connections end now and then.
+// reportDisconnect logs the end of a connection (answered) or a failed attempt, and the pause
+// before the next. Only a failed attempt is a Problem, because connections end now and then.
 func (r *run) reportDisconnect(ctx context.Context, err error, answered bool, pause time.Duration) {
 	text := err.Error()
 	if s, ok := status.FromError(err); ok {
@@ -115,8 +115,8 @@ func (r *run) reportDisconnect(ctx context.Context, err error, answered bool, pa
 	r.setProblem(ctx, "cannot be read: "+text)
 }
 
-// setProblem sends the Problem of the connection, if it differs from the one sent last; "" resolves
-// it.
+// setProblem sends the Problem of the connection with this reason; "" resolves it. It does nothing
+// if it is the one sent last.
 func (r *run) setProblem(ctx context.Context, problem string) {
 	if problem == r.problem {
 		return
@@ -129,6 +129,7 @@ func (r *run) setProblem(ctx context.Context, problem string) {
 	r.sendBatch(ctx, mesh.Batch{{Source: r.Name(), Problems: list}})
 }
 
+// sendBatch sends a batch unless it is empty or ctx ends before.
 func (r *run) sendBatch(ctx context.Context, b mesh.Batch) {
 	if len(b) == 0 {
 		return
@@ -186,7 +187,8 @@ func (r *run) applyResponse(ctx context.Context, v variant, message []byte) (res
 	return response, nil
 }
 
-// unansweredTypes returns the types for which the server has never sent a response.
+// unansweredTypes returns the type URLs for which the server has never sent a response, nil if
+// there are none.
 func (r *run) unansweredTypes() []string {
 	var list []string
 	for _, c := range r.collections {
@@ -205,7 +207,8 @@ func (r *run) countObjects() int {
 	return n
 }
 
-// missingTypes describes the types that the connected server has not answered, or returns "".
+// missingTypes returns the reason of a Problem that names the types which the connected server has
+// not answered, or "" if it has answered all.
 func (r *run) missingTypes() string {
 	list := r.unansweredTypes()
 	if len(list) == 0 {

@@ -17,8 +17,8 @@ func (sotw) method() string {
 
 func (sotw) incremental() bool { return false }
 
-// open sends no version. A restarted server may reuse version numbers, and does not answer a client
-// that it considers up to date.
+// open returns the first request for a type. It sends no version: a restarted server may reuse
+// version numbers, and does not answer a client that it considers up to date.
 func (sotw) open(c *collection, node *corev3.Node) proto.Message {
 	return &discoveryv3.DiscoveryRequest{Node: node, TypeUrl: c.typeURL}
 }

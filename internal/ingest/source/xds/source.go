@@ -47,8 +47,8 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// New returns a source for an entry of meshConfig.configSources with an address xds://host:port. It
-// does not connect yet. The error names the invalid field of the entry. It warns of
+// New returns a source for an entry of meshConfig.configSources with an address xds://host:port,
+// which does not connect yet. The error names the invalid field of the entry. It logs warnings of
 // subscribedResources, which is ignored, and of insecureSkipVerify.
 func New(c *meshconfig.ConfigSource, o Options) (*Source, error) {
 	a, err := ParseAddress(c.GetAddress())

@@ -33,9 +33,9 @@ type security struct {
 	skipVerify      bool
 }
 
-// newSecurity validates the settings: which files each mode needs and forbids. Files are read for
-// each connection, so that renewed certificates are used. own is the control plane's certificate
-// for ISTIO_MUTUAL; credentialName is refused.
+// newSecurity returns the validated settings for connections to host. It returns an error if the
+// mode lacks or forbids a file, and for credentialName. own is the control plane's certificate for
+// ISTIO_MUTUAL. Files are read later, for each connection, so that renewed certificates are used.
 func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (security, error) {
 	s := security{
 		mode: t.GetMode(), certificate: t.GetClientCertificate(), key: t.GetPrivateKey(), roots: t.GetCaCertificates(), revoked: t.GetCaCrl(),
@@ -78,8 +78,9 @@ func newSecurity(t *networking.ClientTLSSettings, host string, own Identity) (se
 	return s, nil
 }
 
-// newCredentials reads the files and returns the transport credentials; plain text for DISABLE.
-// Without roots the system's are used. With skipVerify the server is not verified.
+// newCredentials reads the files and returns the transport credentials: plain text for DISABLE,
+// otherwise TLS. Without roots the system's are used; with skipVerify the server is not verified.
+// It returns an error if a file is unreadable or invalid.
 func (s security) newCredentials() (credentials.TransportCredentials, error) {
 	if s.mode == networking.ClientTLSSettings_DISABLE {
 		return insecure.NewCredentials(), nil
@@ -130,8 +131,8 @@ func (s security) keyPair() (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// pemText reads a file. Like Istio, and other than its API documents, it also accepts PEM text in
-// place of a path.
+// pemText returns the content of a file, or the argument itself if that is PEM text, as Istio
+// accepts other than its API documents say.
 func pemText(pathOrText string) ([]byte, error) {
 	if strings.HasPrefix(strings.TrimSpace(pathOrText), "-----BEGIN ") {
 		return []byte(pathOrText), nil
@@ -140,7 +141,8 @@ func pemText(pathOrText string) ([]byte, error) {
 }
 
 // verifyPeer performs the checks that the TLS library does not: other names than the host's, and
-// revocation. One chain without a revoked certificate is enough.
+// revocation. One chain without a revoked certificate is enough. It returns the reason if the
+// server is refused.
 func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, lists []*x509.RevocationList) error {
 	chains := state.VerifiedChains
 	leaf := state.PeerCertificates[0]
@@ -172,7 +174,7 @@ func (s security) verifyPeer(state tls.ConnectionState, roots *x509.CertPool, li
 	return err
 }
 
-// namesOf returns the subject alternative names of a certificate.
+// namesOf returns the DNS names, URIs and IP addresses of a certificate.
 func namesOf(c *x509.Certificate) []string {
 	names := slices.Clone(c.DNSNames)
 	for _, u := range c.URIs {

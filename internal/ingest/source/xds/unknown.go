@@ -35,7 +35,7 @@ func unknownPart(spec proto.Message) (at, reason string) {
 	return at, reason
 }
 
-// enumType returns the enum type of the field at the end of a path, or nil.
+// enumType returns the enum type of the field at the end of a path, or nil if the field is no enum.
 func enumType(path protopath.Path) protoreflect.EnumDescriptor {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i].Kind() != protopath.FieldAccessStep {

@@ -61,8 +61,8 @@ func forEachField(b []byte, f func(field protowire.Number, v []byte) error) erro
 	return nil
 }
 
-// lastField returns the value of the last field with a number, which overrides earlier ones, or
-// nil.
+// lastField returns the value of the last field with this number, which overrides earlier ones, or
+// nil if there is none.
 func lastField(b []byte, want protowire.Number) ([]byte, error) {
 	var found []byte
 	err := forEachField(b, func(number protowire.Number, v []byte) error {
@@ -81,7 +81,8 @@ type response struct {
 	message                 []byte
 }
 
-// readResponse decodes a discovery response. Removed names are read only if delta is set.
+// readResponse returns the parts of a discovery response, which share its memory. Removed names are
+// read only if delta is set. It returns errWire for malformed encoding.
 func readResponse(message []byte, delta bool) (response, error) {
 	r := response{message: message}
 	err := forEachField(message, func(number protowire.Number, v []byte) error {
@@ -114,7 +115,8 @@ func (r response) forEachResource(f func(resource []byte)) {
 	})
 }
 
-// readAny returns the type URL and the value of an Any.
+// readAny returns the type URL and the value of an Any, nil if missing. It returns errWire for
+// malformed encoding.
 func readAny(b []byte) (typeURL, value []byte, err error) {
 	err = forEachField(b, func(number protowire.Number, v []byte) error {
 		switch number {
@@ -128,8 +130,8 @@ func readAny(b []byte) (typeURL, value []byte, err error) {
 	return typeURL, value, err
 }
 
-// readName returns the name of an encoded object, so that an object that is held need not be
-// decoded.
+// readName returns the name of an encoded object without decoding the rest, nil if it has none. It
+// returns errWire for malformed encoding.
 func readName(object []byte) ([]byte, error) {
 	metadata, err := lastField(object, objectMetadata)
 	if err != nil {
@@ -154,7 +156,8 @@ func newCodec() codec {
 	return codec{encoding.GetCodecV2(proto.Name), mem.NewTieredBufferPool(16<<10, 256<<10, 1<<20, 4<<20, 16<<20)}
 }
 
-// Unmarshal decodes a message. The receiver of a frame must free its buffer.
+// Unmarshal decodes data into v. For a *frame it only stores the bytes, in a buffer that the
+// receiver must free.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if f, ok := v.(*frame); ok {
 		f.buffer = data.MaterializeToBuffer(c.pool)

@@ -71,8 +71,9 @@ func New(o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Run performs each enabled task while this replica is its leader, until ctx ends. Deployments are
-// elected per revision. Statuses of a revision have a second election.
+// Run performs each enabled task while this replica is its leader, until ctx ends. Creation of
+// GatewayClasses has one election, deployments one per revision, statuses one and another for a
+// revision other than default. It returns the first error of an election.
 func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	elect := func(task string, run func(context.Context)) {
@@ -98,14 +99,14 @@ func (c *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// NotifyDeployments makes the deployer look at Gateways whose Deployment has changed.
+// NotifyDeployments makes the deployer look again at the Gateways with these keys.
 func (c *Controller) NotifyDeployments(changed []config.Key) {
 	for _, k := range changed {
 		c.deployer.Notify(types.NamespacedName{Namespace: k.Namespace, Name: k.Name})
 	}
 }
 
-// spec returns the deployment of a Gateway, or nil.
+// spec returns what to deploy for a Gateway, or nil if nothing must be deployed for it.
 func (c *Controller) spec(name types.NamespacedName) *gateway.Spec {
 	k := config.Key{Kind: api.KubernetesGateway, Namespace: name.Namespace, Name: name.Name}
 	if d := c.o.Converter.Deployments().Get(k); d != nil {
@@ -114,6 +115,7 @@ func (c *Controller) spec(name types.NamespacedName) *gateway.Spec {
 	return nil
 }
 
+// specs returns what to deploy for all Gateways, in no particular order.
 func (c *Controller) specs() []*gateway.Spec {
 	var list []*gateway.Spec
 	for _, d := range c.o.Converter.Deployments().All() {
@@ -122,9 +124,9 @@ func (c *Controller) specs() []*gateway.Spec {
 	return list
 }
 
-// specOf returns the input of a deployment: what the Gateway and its class define. Parameters of
-// the class are used only if they name a ConfigMap with a namespace, and addresses only if they are
-// IP addresses.
+// specOf returns what to deploy for a Gateway: its parameters, addresses and ports, and those of
+// its class. Parameters of the class are used only if they name a ConfigMap with a namespace, and
+// addresses only if they are IP addresses.
 func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 	object := config.Spec[*gatewayv1.Gateway](d.Gateway)
 	s := &gateway.Spec{
@@ -152,8 +154,8 @@ func specOf(d *gatewayapi.Deployment) *gateway.Spec {
 	return s
 }
 
-// desiredStatuses returns access to the statuses of the newest batch, whenever it is called. IsOwn
-// accepts both controllers of this project.
+// desiredStatuses returns functions that read the statuses of the newest batch whenever they are
+// called. IsOwn reports true for both controllers of this project.
 func (c *Controller) desiredStatuses() status.DesiredStatuses {
 	statuses := c.o.Converter.Statuses
 	return status.DesiredStatuses{
