@@ -8,17 +8,18 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// encodeAccounts returns the accounts that may answer for a service, its own and its endpoints', as
-// text so that a comparable input can contain them: sorted, one per line.
+// encodeAccounts returns the accounts that may answer for a service (its own and its endpoints'),
+// sorted, without duplicates, one per line. It is text so that a comparable input can contain it,
+// and "" without accounts.
 func encodeAccounts(svc *mesh.Service, endpoints *snapshot.EndpointSet) string {
 	all := slices.Concat(svc.Accounts, endpoints.Accounts())
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "\n")
 }
 
-// inDomains returns accounts with one SPIFFE ID for each of domains, sorted, because workloads
-// migrate between domains one by one. Accounts of foreign domains are unchanged. With one domain it
-// returns accounts itself.
+// inDomains returns accounts sorted, with each SPIFFE ID of one of domains replaced by one ID for
+// each of domains: workloads migrate between trust domains one by one. Other accounts are
+// unchanged. With one domain it returns accounts itself.
 func inDomains(accounts, domains []string) []string {
 	if len(domains) == 1 {
 		return accounts
@@ -39,6 +40,7 @@ func inDomains(accounts, domains []string) []string {
 	return slices.Compact(all)
 }
 
+// decodeAccounts returns the accounts of a text of encodeAccounts, nil for "".
 func decodeAccounts(text string) []string {
 	if text == "" {
 		return nil

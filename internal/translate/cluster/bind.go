@@ -12,8 +12,9 @@ const (
 	inboundSource6 = "::6"
 )
 
-// applyInboundSource binds the cluster's connections to the source address that capture excludes.
-// Envoy uses the one of the family that it connects to.
+// applyInboundSource binds the cluster's connections to inboundSource4 or inboundSource6, which
+// capture excludes. A proxy with both families gets both, and Envoy uses the one of the family that
+// it connects to.
 func applyInboundSource(c *clusterv3.Cluster, p Proxy) {
 	c.UpstreamBindConfig = &corev3.BindConfig{SourceAddress: anyPort(inboundSource4)}
 	switch {
@@ -24,6 +25,7 @@ func applyInboundSource(c *clusterv3.Cluster, p Proxy) {
 	}
 }
 
+// anyPort returns a source address whose port the system chooses.
 func anyPort(address string) *corev3.SocketAddress {
 	return &corev3.SocketAddress{Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0}}
 }

@@ -24,8 +24,9 @@ type BuiltinInput struct {
 	Proxy    Proxy
 }
 
-// Builtin returns a cluster that belongs to no service: it forwards connections to their original
-// destination, outbound or inbound, or to none, or requests to the host that they name.
+// Builtin returns the cluster with the name in.Name, which belongs to no service. It connects to
+// the original destination (the two passthrough clusters), to nothing (black hole), or to the host
+// that each request names (dynamic DNS).
 func Builtin(in BuiltinInput) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{Name: in.Name, Metadata: builtinMetadata(in.Name)}
 	if in.Name == mesh.BlackHoleCluster {
@@ -67,7 +68,8 @@ func Builtin(in BuiltinInput) *clusterv3.Cluster {
 }
 
 // builtinNames returns the names of the clusters that all proxies of a View have besides the
-// services' clusters. A gateway has no captured traffic, so only the black hole.
+// services' clusters. Gateways have only the black hole, because they have no captured traffic.
+// mesh.DynamicDNSCluster is included only if the outbound traffic policy resolves by host.
 func builtinNames(v *view.View) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return []string{mesh.BlackHoleCluster}

@@ -13,8 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// applyConnectionPool sets the limits and timeouts of connections. Zero means unset, as in the API.
-// Limits that are unset are unlimited.
+// applyConnectionPool sets the circuit breaker limits, timeouts, keepalive and buffer limit of
+// connections, from pool and, for what it leaves unset, from the mesh. Zero means unset, as in the
+// API; limits that are unset are unlimited. pool and budget may be nil.
 func applyConnectionPool(
 	c *clusterv3.Cluster,
 	settings *snapshot.Settings,
@@ -41,15 +42,17 @@ func applyConnectionPool(
 }
 
 // applyBufferLimit limits the bytes that are buffered of a connection whose peer reads slower than
-// the other side writes (ProxyConfig.connectionSettings). A negative limit is ignored.
+// the other side writes (ProxyConfig.connectionSettings). It does nothing if bytes is nil or
+// negative.
 func applyBufferLimit(c *clusterv3.Cluster, bytes *wrapperspb.Int32Value) {
 	if bytes != nil && bytes.GetValue() >= 0 {
 		c.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(bytes.GetValue()))
 	}
 }
 
-// thresholdOf returns a threshold of a circuit breaker. "No limit" is explicit, because Envoy's
-// defaults (1024, and 3 retries) are too low for a mesh in which endpoints come and go.
+// thresholdOf returns the threshold n of a circuit breaker, or the highest number if n is not
+// positive. "No limit" is explicit, because Envoy's defaults (1024, and 3 retries) are too low for
+// a mesh in which endpoints come and go.
 func thresholdOf(n int32) *wrapperspb.UInt32Value {
 	if n <= 0 {
 		return wrapperspb.UInt32(math.MaxUint32)

@@ -12,8 +12,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// applyDiscovery sets the discovery type of the cluster, by the resolution of the service: original
-// destination, EDS or DNS. It does nothing for a dynamic service, whose type applyDynamic sets.
+// applyDiscovery sets the discovery type of the cluster: original destination, EDS or DNS, by the
+// resolution of the service and the load balancer of p. For the original destination it also
+// overrides the port if port requires that. It does nothing for a dynamic service, whose type
+// applyDynamic sets.
 func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *networking.TrafficPolicy) {
 	switch {
 	case isDynamic(in.Service): // applyDynamic sets the type.
@@ -33,9 +35,9 @@ func (in OutboundInput) applyDiscovery(c *clusterv3.Cluster, port mesh.Port, p *
 	}
 }
 
-// usesOriginalDestination reports whether calls go to the address that the caller chose. This is
-// true for headless services that are not served over EDS, and, except at routers, under a
-// DestinationRule with PASSTHROUGH.
+// usesOriginalDestination reports whether calls go to the address that the caller chose. It returns
+// true for services with resolution Passthrough that are not served over EDS and, except at
+// routers, if the load balancer of p is PASSTHROUGH.
 func (in OutboundInput) usesOriginalDestination(p *networking.TrafficPolicy) bool {
 	if p.GetLoadBalancer().GetSimple() == networking.LoadBalancerSettings_PASSTHROUGH &&
 		in.Proxy.Type != mesh.RouterProxy {
@@ -62,7 +64,8 @@ func applyEDS(c *clusterv3.Cluster) {
 	}
 }
 
-// positiveOrNil returns d, or nil if it is not positive. Envoy refuses such values in many fields.
+// positiveOrNil returns d, or nil if d is nil or not positive. Envoy refuses such values in many
+// fields.
 func positiveOrNil(d *durationpb.Duration) *durationpb.Duration {
 	if d.AsDuration() <= 0 {
 		return nil

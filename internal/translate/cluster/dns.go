@@ -17,8 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/endpoint"
 )
 
-// applyDNS lets Envoy resolve the names of the endpoints, which are embedded in the cluster. The
-// type is LOGICAL_DNS for round robin with exactly one endpoint, otherwise STRICT_DNS.
+// applyDNS embeds the endpoints in the cluster, whose names Envoy then resolves, with the mesh's
+// refresh rate and jitter. The type is LOGICAL_DNS for resolution DNSRoundRobin with exactly one
+// endpoint, otherwise STRICT_DNS.
 func (in OutboundInput) applyDNS(c *clusterv3.Cluster) {
 	c.LoadAssignment = endpoint.Assignment(endpoint.Input{
 		Cluster:   in.Name(),

@@ -8,8 +8,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// applyDynamic connects the cluster to the host that each request or TLS connection names (dynamic
-// forward proxy). A filter of the listener resolves the host into the same cache.
+// applyDynamic makes the cluster a dynamic forward proxy: it connects to the host that each request
+// or TLS connection names. A filter of the listener resolves the host into the same cache. http
+// must already have its final TLS settings.
 func applyDynamic(c *clusterv3.Cluster, p Proxy, http *httpProtocol) {
 	// Envoy requires this flag if the certificate is not verified against the request's host. It
 	// also does so for a cluster without TLS.

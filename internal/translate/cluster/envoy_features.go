@@ -15,7 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// usedFeatures returns the subset of view.ClusterFeatures that the cluster may use.
+// usedFeatures returns the features of view.ClusterFeatures that this cluster would use if the
+// proxies' Envoy supports them. Others do not affect it.
 func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	var used view.EnvoyFeatures
 	if port, ok := in.Service.Port(in.Port); ok && port.Protocol == mesh.Auto {
@@ -35,8 +36,8 @@ func (in OutboundInput) usedFeatures() view.EnvoyFeatures {
 	return used
 }
 
-// retryBudget returns the retry budget of the policy, without its interval if the proxies' Envoy
-// does not support one.
+// retryBudget returns the retry budget of p, or nil if it has none. If the proxies' Envoy does not
+// support an interval, it returns a copy without it.
 func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.TrafficPolicy_RetryBudget {
 	budget := p.GetRetryBudget()
 	if budget.GetBudgetInterval() == nil || !in.Proxy.Lacks.Has(view.RetryBudgetInterval) {
@@ -47,9 +48,10 @@ func (in OutboundInput) retryBudget(p *networking.TrafficPolicy) *networking.Tra
 	return budget
 }
 
-// EnvoyProblems returns which settings of the clusters of a View have no effect because of the
-// version of its proxies' Envoy. They are Warnings without Origin for DestinationRules, and with
-// the Origin "proxies" for what no object configures. It returns immediately for current proxies.
+// EnvoyProblems returns a Warning for each setting of the clusters of a View that has no effect
+// because of the version of its proxies' Envoy. The Warnings have the Key of a DestinationRule and
+// no Origin, or the Origin "proxies" for what no object configures. It returns nil if the proxies
+// lack no such feature.
 func EnvoyProblems(v *view.View) []config.Problem {
 	var found []config.Problem
 	if v.Key.MissingFeatures.Has(view.RetryBudgetInterval) {

@@ -75,7 +75,8 @@ func (g *Generator) Resolved(v *view.View) []*resource.Resource {
 	return list
 }
 
-// Inbound returns the clusters of the proxy's own workload.
+// Inbound returns the clusters through which the proxies of a View connect to their own workload.
+// It returns nil for proxies without a workload or interception (inboundInputs).
 func (g *Generator) Inbound(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, in := range inboundInputs(v) {
@@ -85,19 +86,22 @@ func (g *Generator) Inbound(v *view.View) []*resource.Resource {
 }
 
 // OutboundSince returns the difference between the results of Outbound for old and v; d has all
-// changes in between. If ok is false, the difference is unknown.
+// changes in between. The bool is false if the difference is unknown, and the caller must use
+// Outbound.
 func (g *Generator) OutboundSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 	return g.clustersSince(old, v, d, func(svc *mesh.Service) bool { return !isResolved(svc) })
 }
 
-// ResolvedSince returns the difference between the results of Resolved for old and v. If ok is
-// false, the difference is unknown.
+// ResolvedSince returns the difference between the results of Resolved for old and v; d has all
+// changes in between. The bool is false if the difference is unknown, and the caller must use
+// Resolved.
 func (g *Generator) ResolvedSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 	return g.clustersSince(old, v, d, isResolved)
 }
 
-// clustersSince returns the difference of the clusters of services for which mine returns true,
-// between old and v. ok is false if it is unknown. A name may be removed that did not exist.
+// clustersSince returns the difference between the clusters in old and v of the services for which
+// mine returns true; d has all changes in between. ok is false if it is unknown. diff.Updated may
+// contain unchanged clusters, and diff.Removed names that did not exist.
 func (g *Generator) clustersSince(
 	old, v *view.View,
 	d snapshot.Delta,
@@ -135,7 +139,7 @@ func (g *Generator) clustersSince(
 }
 
 // Touched reports whether a change may alter the outbound clusters of a View. A change of endpoints
-// does so only if the proxies verify the accounts of the endpoints and these changed.
+// alone does so only if it changes their accounts and the proxies verify these.
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	for k := range d.Accounts {
 		if verifiesAccounts(v, k) {
@@ -145,8 +149,8 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return !d.EndpointsOnly() && v.IsAffectedBy(d)
 }
 
-// verifiesAccounts reports whether the View's proxies see the service and verify the accounts of
-// its endpoints.
+// verifiesAccounts reports whether the View's proxies have client certificates, so that they verify
+// the accounts of servers, and the View contains exactly the service k.
 func verifiesAccounts(v *view.View, k mesh.ServiceKey) bool {
 	if v.Key.ClientCredentials == (mesh.Credentials{}) {
 		return false
@@ -160,10 +164,12 @@ func (g *Generator) Computed() uint64 {
 	return g.outbound.Computed() + g.inbound.Computed() + g.builtin.Computed() + g.sniDNATs.Computed() + g.udp.Computed()
 }
 
+// isResolved reports whether proxies resolve the names of the service's endpoints by DNS.
 func isResolved(svc *mesh.Service) bool {
 	return svc.Resolution == mesh.DNS || svc.Resolution == mesh.DNSRoundRobin
 }
 
+// appendService appends the clusters of a service in a View (inputs) to list, and returns it.
 func (g *Generator) appendService(list []*resource.Resource, v *view.View, svc *mesh.Service) []*resource.Resource {
 	for in := range inputs(v, svc) {
 		list = append(list, g.outboundCluster(v, in))
@@ -171,9 +177,10 @@ func (g *Generator) appendService(list []*resource.Resource, v *view.View, svc *
 	return list
 }
 
-// inputs returns the clusters of a service: for each port that is captured and imported, one of the
-// whole host and one of each subset. An alias has none: calls to it use the clusters of the service
-// that it refers to. A dynamic service has no subsets, and only ports of HTTP and TLS.
+// inputs returns the inputs of the clusters of a service: for each port that is captured and
+// imported, one of the whole host and one of each subset. Fields that depend on endpoints are not
+// set (complete). An alias has none: calls to it use the clusters of the service that it refers to.
+// A dynamic service has no subsets, and only ports of HTTP and TLS.
 func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 	return func(yield func(OutboundInput) bool) {
 		if svc.Resolution == mesh.Alias {
@@ -199,12 +206,12 @@ func inputs(v *view.View, svc *mesh.Service) iter.Seq[OutboundInput] {
 	}
 }
 
-// isDynamic reports whether proxies resolve the destination of each request or connection. Raw TCP
-// names no destination.
+// isDynamic reports whether proxies resolve the host that each request or TLS connection names
+// (resolution DynamicDNS).
 func isDynamic(svc *mesh.Service) bool { return svc.Resolution == mesh.DynamicDNS }
 
 // subsetNames returns "" for the whole host, then the names of the rule's subsets, without
-// duplicates.
+// duplicates. rule may be nil.
 func subsetNames(rule *networking.DestinationRule) []string {
 	names := make([]string, 1, 1+len(rule.GetSubsets()))
 	for _, s := range rule.GetSubsets() {
@@ -219,8 +226,9 @@ func (g *Generator) outboundCluster(v *view.View, in OutboundInput) *resource.Re
 	return g.outbound.Get(g.complete(v, in))
 }
 
-// complete returns in with the fields that depend on endpoints, as far as the cluster uses them. It
-// clears features that the cluster does not use.
+// complete returns in with the fields set that depend on endpoints (Endpoints, Caller, AllTLS,
+// Accounts), as far as the cluster uses them. It clears missing features (Proxy.Lacks) that the
+// cluster would not use, so that more proxies share it.
 func (g *Generator) complete(v *view.View, in OutboundInput) OutboundInput {
 	if in.Proxy.Lacks != 0 {
 		// Most clusters use none, and are shared with proxies that lack nothing.
@@ -253,6 +261,8 @@ func encodeInbound(in InboundInput) *resource.Resource {
 
 func encodeBuiltin(in BuiltinInput) *resource.Resource { return encodeCluster(Builtin(in)) }
 
+// encodeCluster returns the encoded cluster, which derives from the objects from. It panics if the
+// cluster cannot be encoded.
 func encodeCluster(c *clusterv3.Cluster, from ...config.Key) *resource.Resource {
 	r, err := resource.Encode(c.GetName(), api.ClusterType, c, from...)
 	if err != nil {

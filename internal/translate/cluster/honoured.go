@@ -12,9 +12,9 @@ import (
 )
 
 // Unhonoured returns a Warning, without Key and Origin, for each setting of a DestinationRule that
-// has no effect on some or all of its proxies. Other settings take effect in clusters, in endpoints
-// (subsets, locality), in routes (hash policies), in listeners (tunnels, TCP idle timeouts), or in
-// the snapshot (host, exportTo, workloadSelector).
+// has no effect on some or all of its proxies, or makes connections fail. It returns nil if there
+// is none. Settings that take effect outside clusters, in endpoints, routes, listeners or the
+// snapshot, are not reported.
 func Unhonoured(spec *networking.DestinationRule) []config.Problem {
 	u := unhonoured{selects: spec.GetWorkloadSelector() != nil}
 	for field, p := range config.TrafficPolicies(spec) {
@@ -38,6 +38,8 @@ type policyLevel interface {
 	GetOutlierDetection() *networking.OutlierDetection
 }
 
+// checkPolicy adds the Warnings of a policy and its port level settings, nil for none; field is the
+// path of p in the spec.
 func (u *unhonoured) checkPolicy(field string, p *networking.TrafficPolicy) {
 	if p == nil {
 		return
@@ -68,8 +70,9 @@ func (u *unhonoured) checkTLS(field string, tls *networking.ClientTLSSettings) {
 	}
 }
 
-// checkCredential warns if no or only some proxies receive the credential: external servers,
-// invalid names, a ConfigMap for MUTUAL, and Secrets in a rule without workloadSelector.
+// checkCredential adds a Warning if the credential of tls is an external server's, has an invalid
+// name, or is a ConfigMap for MUTUAL. It adds another if only gateways receive it: a Secret in a
+// rule without workloadSelector.
 func (u *unhonoured) checkCredential(field string, tls *networking.ClientTLSSettings) {
 	mutual := tls.GetMode() == networking.ClientTLSSettings_MUTUAL
 	name, external := strings.CutPrefix(tls.GetCredentialName(), externalPrefix)

@@ -62,8 +62,9 @@ func outboundProtocol(
 	return h
 }
 
-// newHTTPProtocol returns options with nothing set, except that HTTP/1.1 headers keep their case if
-// the mesh configures that (ProxyConfig.proxyHeaders.preserveHttp1HeaderCase).
+// newHTTPProtocol returns options with nothing set. The exception is preserve_case for HTTP/1.1
+// headers, if the mesh configures that (ProxyConfig.proxyHeaders.preserveHttp1HeaderCase) and the
+// port's protocol is HTTP or undeclared.
 func newHTTPProtocol(port mesh.Port, config *meshconfig.MeshConfig) *httpProtocol {
 	h := new(httpProtocol)
 	http := port.Protocol.IsHTTP() || port.Protocol == mesh.Auto
@@ -78,7 +79,7 @@ func newHTTPProtocol(port mesh.Port, config *meshconfig.MeshConfig) *httpProtoco
 	return h
 }
 
-// http1Options returns the HTTP/1.1 options, never nil.
+// http1Options returns h.http1, or empty options if it is nil.
 func (h *httpProtocol) http1Options() *corev3.Http1ProtocolOptions {
 	if h.http1 == nil {
 		return new(corev3.Http1ProtocolOptions)
@@ -86,8 +87,9 @@ func (h *httpProtocol) http1Options() *corev3.Http1ProtocolOptions {
 	return h.http1
 }
 
-// upgradesToHTTP2 reports whether HTTP/1.1 requests are sent upstream as HTTP/2. The rule overrides
-// the mesh's policy, which applies only to ports declared as HTTP.
+// upgradesToHTTP2 reports whether HTTP/1.1 requests are sent upstream as HTTP/2. UPGRADE and
+// DO_NOT_UPGRADE of the DestinationRule (rule) decide for any port. Otherwise the mesh's policy
+// does, only for ports declared as HTTP.
 func upgradesToHTTP2(
 	port mesh.Port,
 	mesh meshconfig.MeshConfig_H2UpgradePolicy,
@@ -103,6 +105,7 @@ func upgradesToHTTP2(
 	}
 }
 
+// speakHTTP2 makes the cluster use only HTTP/2.
 func (h *httpProtocol) speakHTTP2() {
 	h.set, h.only2, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_ExplicitHttpConfig_{
@@ -114,6 +117,7 @@ func (h *httpProtocol) speakHTTP2() {
 	}
 }
 
+// followClient makes the cluster use the HTTP version of the downstream request.
 func (h *httpProtocol) followClient() {
 	h.set, h.follows, h.http2 = true, true, new(corev3.Http2ProtocolOptions)
 	h.options.UpstreamProtocolOptions = &upstreamsv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
@@ -123,9 +127,10 @@ func (h *httpProtocol) followClient() {
 	}
 }
 
-// applyConnectionPool sets the HTTP options of a connection pool. The TCP idle timeout is the
-// default of the HTTP one. Streams and pings are set only for HTTP/2, pings only with interval and
-// timeout.
+// applyConnectionPool sets the HTTP options of a connection pool, which may be nil. The TCP idle
+// timeout is the default of the HTTP one. Streams and pings (http2KeepAlive) are set only if h may
+// use HTTP/2, pings only with a positive interval and timeout. It must be called after the HTTP
+// version is set.
 func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettings) {
 	http, tcp := pool.GetHttp(), pool.GetTcp()
 	idle := http.GetIdleTimeout()
@@ -151,8 +156,9 @@ func (h *httpProtocol) applyConnectionPool(pool *networking.ConnectionPoolSettin
 	}
 }
 
-// applyErrorCodes sets which responses outlier detection treats as errors
-// (OutlierDetection.outlierDetectionHttpErrorCodes). Without codes Envoy's default stays.
+// applyErrorCodes sets which response codes outlier detection treats as errors
+// (OutlierDetection.outlierDetectionHttpErrorCodes). It does nothing without codes, so Envoy's
+// default stays.
 func (h *httpProtocol) applyErrorCodes(o *networking.OutlierDetection) {
 	codes := o.GetOutlierDetectionHttpErrorCodes()
 	if len(codes) == 0 {
@@ -181,7 +187,7 @@ func (h *httpProtocol) applyErrorCodes(o *networking.OutlierDetection) {
 }
 
 // setAutoTLSNames lets Envoy use the request's host as server name (sni), and verify the
-// certificate against it (san).
+// certificate against it (san). It does nothing if both are false.
 func (h *httpProtocol) setAutoTLSNames(sni, san bool) {
 	if sni || san {
 		h.set, h.options.UpstreamHttpProtocolOptions = true, &corev3.UpstreamHttpProtocolOptions{
@@ -191,7 +197,8 @@ func (h *httpProtocol) setAutoTLSNames(sni, san bool) {
 	}
 }
 
-// applyTo sets the options in the cluster, unless nothing is set.
+// applyTo sets the options in the cluster; it does nothing if none is set. If no HTTP version was
+// chosen, it sets HTTP/1.1 explicitly, because Envoy requires one.
 func (h *httpProtocol) applyTo(c *clusterv3.Cluster) {
 	if !h.set {
 		return

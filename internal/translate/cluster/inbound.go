@@ -72,9 +72,9 @@ func Inbound(in InboundInput) *clusterv3.Cluster {
 	return c
 }
 
-// connectionPool returns the limits of inbound connections: those of the Sidecar's ingress listener
-// at the port, else of the Sidecar, else of in.Rule or the mesh for the service's port. It returns
-// nil if none of them is set.
+// connectionPool returns the limits of inbound connections, from the first of these that is set:
+// the Sidecar's ingress listener at the port, the Sidecar's inboundConnectionPool, the policy for
+// in.Port of in.Rule or the mesh. It returns nil if none is set.
 func (in InboundInput) connectionPool() *networking.ConnectionPoolSettings {
 	if in.Sidecar != nil {
 		spec := config.Spec[*networking.Sidecar](in.Sidecar)
@@ -122,8 +122,9 @@ func (in InboundInput) metadata() *corev3.Metadata {
 	return f.toMetadata()
 }
 
-// applyTarget sets the destination of connections: the original address and port, unless Endpoint
-// names another.
+// applyTarget sets the destination of connections by in.Endpoint: a Unix socket, a port of the
+// loopback address (for any address and port), or the original address with the port of
+// "0.0.0.0:PORT" or "[::]:PORT". Without a valid endpoint it is the original destination.
 func (in InboundInput) applyTarget(c *clusterv3.Cluster) {
 	if path, ok := strings.CutPrefix(in.Endpoint, "unix://"); ok {
 		applyStatic(c, &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}})
@@ -156,6 +157,7 @@ func applyOriginal(c *clusterv3.Cluster, port uint32) {
 	}
 }
 
+// applyStatic makes the cluster connect to one fixed address.
 func applyStatic(c *clusterv3.Cluster, a *corev3.Address) {
 	applyType(c, clusterv3.Cluster_STATIC)
 	c.LoadAssignment = &endpointv3.ClusterLoadAssignment{
@@ -172,7 +174,8 @@ func socketAddress(address string, port uint32) *corev3.Address {
 	}}}
 }
 
-// localhost returns the loopback address of the preferred family, or of the proxy's only family.
+// localhost returns the IPv4 loopback address if prefer4 is set and the proxy has IPv4, or if it
+// has no IPv6; otherwise the IPv6 one. If the proxy has neither family, it returns the IPv4 one.
 func localhost(p Proxy, prefer4 bool) string {
 	if prefer4 && (p.IPv4 || !p.IPv6) || !p.IPv6 {
 		return "127.0.0.1"
@@ -190,6 +193,8 @@ func encodeNames(names []name) string {
 	return strings.Join(lines, "\n")
 }
 
+// decodeNames returns the names of a text of encodeNames. It skips lines that do not have three
+// words.
 func decodeNames(text string) []name {
 	var names []name
 	for line := range strings.Lines(text) {

@@ -15,9 +15,9 @@ import (
 const noInterception = "NONE"
 
 // inboundInputs returns the inputs of a View's inbound clusters: one for each port of its own
-// workload, or for each ingress listener of its Sidecar. Without interception there are only the
-// latter, because the workload itself listens on its ports. Views of other proxies than sidecars
-// have none.
+// workload or, if its Sidecar has ingress listeners, for each of these instead. Without
+// interception there are only the latter, because the workload itself listens on its ports. It
+// returns nil for proxies that are not sidecars.
 func inboundInputs(v *view.View) []InboundInput {
 	switch {
 	case v.Key.Type != mesh.SidecarProxy:
@@ -40,8 +40,9 @@ func inboundInputs(v *view.View) []InboundInput {
 	return list
 }
 
-// inboundInput returns the input for the service ports at, which all have the same target port. The
-// protocol is that of the first, which belongs to the oldest service.
+// inboundInput returns the input for the instances at, which all have the same target port; at must
+// not be empty. Port, Service and Rule are of the first, which belongs to the oldest service. Names
+// has only the services with the same service port, and none if the first is external.
 func inboundInput(v *view.View, at []view.Instance) InboundInput {
 	first := at[0]
 	var names []name
@@ -71,8 +72,9 @@ func defaultEndpoint(v *view.View, port uint32) string {
 	return "127.0.0.1:" + formatNumber(port)
 }
 
-// ingressInputs returns the inputs of the Sidecar's ingress listeners. A service at the port of a
-// listener supplies name and rule. Of several listeners with one port, the first is used.
+// ingressInputs returns the inputs of the Sidecar's ingress listeners. The service at the port of a
+// listener, if any, supplies its name and rule. Of several listeners with one port, the first is
+// used.
 func ingressInputs(v *view.View) []InboundInput {
 	var list []InboundInput
 	for _, l := range v.Ingress {
@@ -102,6 +104,8 @@ func ingressEndpoint(l *networking.IstioIngressListener) string {
 	return l.GetDefaultEndpoint()
 }
 
+// ingressPort returns the port of an ingress listener, with protocol Auto if the protocol is
+// unknown.
 func ingressPort(l *networking.IstioIngressListener) mesh.Port {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	return mesh.Port{Name: l.GetPort().GetName(), Number: l.GetPort().GetNumber(), Protocol: protocol}

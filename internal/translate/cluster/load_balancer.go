@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// applyLoadBalancer sets how Envoy chooses among endpoints: by default the less busy of two random
-// ones. With a consistent hash, simple is ignored. Slow start applies to round robin and least
-// request. Hash policies are part of routes.
+// applyLoadBalancer sets how Envoy chooses among endpoints: by consistentHash if set, otherwise by
+// simple. The default, also for a nil lb, is LEAST_REQUEST. Slow start applies to round robin and
+// least request. Hash policies are part of routes.
 func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings) {
 	if hash := lb.GetConsistentHash(); hash != nil {
 		applyConsistentHash(c, hash)
@@ -41,8 +41,8 @@ func applyLoadBalancer(c *clusterv3.Cluster, lb *networking.LoadBalancerSettings
 	}
 }
 
-// applyRedis balances Redis commands by the hash of their key, so that each key is always on the
-// same endpoint. It does nothing for other protocols.
+// applyRedis sets MAGLEV for a Redis port, so that commands with the same key reach the same
+// endpoint. It does nothing for other protocols.
 func applyRedis(c *clusterv3.Cluster, port mesh.Port) {
 	if port.Protocol == mesh.Redis {
 		c.LbPolicy, c.LbConfig = clusterv3.Cluster_MAGLEV, nil
@@ -56,8 +56,8 @@ const (
 	defaultRingSize = 1024
 )
 
-// applyConsistentHash sets MAGLEV if it is configured, otherwise RING_HASH. The ring has
-// defaultRingSize by default, and at most maxRingSize.
+// applyConsistentHash sets MAGLEV if it is configured, otherwise RING_HASH. The minimum ring size
+// is defaultRingSize if unset, and at most maxRingSize.
 func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	if m := hash.GetMaglev(); m != nil {
 		c.LbPolicy = clusterv3.Cluster_MAGLEV
@@ -81,8 +81,9 @@ func applyConsistentHash(c *clusterv3.Cluster, hash *networking.LoadBalancerSett
 	}}
 }
 
-// slowStart returns how new endpoints receive gradually increasing load, or nil if not configured.
-// warmup overrides the older warmupDurationSecs; its defaults are aggression 1 and 10 percent.
+// slowStart returns how new endpoints receive gradually increasing load, or nil if it is not
+// configured. warmup overrides the older warmupDurationSecs; its defaults are aggression 1 and a
+// minimum of 10 percent.
 func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStartConfig {
 	w := lb.GetWarmup()
 	if w == nil {
@@ -106,9 +107,10 @@ func slowStart(lb *networking.LoadBalancerSettings) *clusterv3.Cluster_SlowStart
 	}
 }
 
-// applyLocality configures how Envoy chooses among localities: by weights, which come with the
-// endpoints, or by zone-aware routing. The latter takes effect in proxies whose bootstrap declares
-// mesh.LocalCluster; others use all zones of the region equally.
+// applyLocality sets in c.CommonLbConfig, which must not be nil, how Envoy chooses among
+// localities: by weights, which come with the endpoints, or by zone-aware routing. The latter takes
+// effect in proxies whose bootstrap declares mesh.LocalCluster; others use all zones of the region
+// equally. It does nothing if l has neither.
 func applyLocality(c *clusterv3.Cluster, l policy.Locality) {
 	if l.Zones != nil {
 		zones := new(clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig)

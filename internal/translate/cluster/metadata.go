@@ -15,6 +15,7 @@ const istioMetadata = "istio"
 
 type fields map[string]*structpb.Value
 
+// toMetadata returns the fields in the metadata namespace "istio", or nil without fields.
 func (f fields) toMetadata() *corev3.Metadata {
 	if len(f) == 0 {
 		return nil
@@ -24,6 +25,8 @@ func (f fields) toMetadata() *corev3.Metadata {
 
 func (f fields) toStruct() *structpb.Struct { return &structpb.Struct{Fields: f} }
 
+// outboundMetadata returns the cluster's service, DestinationRule, subset and whether it is
+// external to the mesh, as metadata.
 func outboundMetadata(in OutboundInput) *corev3.Metadata {
 	f := fields{}
 	f.setServices(nameOf(in.Service))
@@ -37,8 +40,8 @@ func outboundMetadata(in OutboundInput) *corev3.Metadata {
 	return f.toMetadata()
 }
 
-// setRule names the DestinationRule by its path at an API server. Of several merged rules, it is
-// the one whose policy applies.
+// setRule sets "config" to the path of the DestinationRule at an API server. Of several merged
+// rules, it is the first, whose policy applies. It does nothing if r is nil or has no object.
 func (f fields) setRule(r *snapshot.DestinationRule) {
 	if r != nil && len(r.From) > 0 {
 		f["config"] = structpb.NewStringValue(
@@ -53,7 +56,8 @@ type name struct {
 	Name, Namespace string
 }
 
-// nameOf returns a service's name. Only services of Kubernetes have a name apart from their host.
+// nameOf returns a service's name in metadata. Only services of Kubernetes have a name other than
+// their host.
 func nameOf(svc *mesh.Service) name {
 	n := name{Host: svc.Host, Name: string(svc.Host), Namespace: svc.Namespace}
 	if svc.Provider == mesh.Kubernetes {
@@ -62,8 +66,9 @@ func nameOf(svc *mesh.Service) name {
 	return n
 }
 
-// setServices names the services of a cluster: all in the form that Istio uses, and the first also
-// as "host;name;namespace", which request metrics can read (translate/telemetry).
+// setServices sets "services" to all names in the form that Istio uses, and "service" to the first
+// as "host;name;namespace", which request metrics can read (translate/telemetry). It does nothing
+// without names.
 func (f fields) setServices(names ...name) {
 	if len(names) == 0 {
 		return
@@ -78,8 +83,8 @@ func (f fields) setServices(names ...name) {
 // String returns "host;name;namespace".
 func (n name) String() string { return string(n.Host) + ";" + n.Name + ";" + n.Namespace }
 
-// builtinMetadata returns the metadata of clusters without a service. Metrics show the cluster's
-// name as that of the service.
+// builtinMetadata returns the metadata of a cluster without a service. Metrics show the cluster's
+// name as the service's name.
 func builtinMetadata(cluster string) *corev3.Metadata {
 	return fields{"service": structpb.NewStringValue(name{Name: cluster}.String())}.toMetadata()
 }
@@ -96,8 +101,8 @@ func listValue(values ...*structpb.Value) *structpb.Value {
 	return structpb.NewListValue(&structpb.ListValue{Values: values})
 }
 
-// objectKeys returns more and the keys of the objects that a cluster derives from. svc and rule may
-// be nil.
+// objectKeys returns more, then the keys of the objects that the service and the rule derive from.
+// svc and rule may be nil.
 func objectKeys(svc *mesh.Service, rule *snapshot.DestinationRule, more ...config.Key) []config.Key {
 	keys := more
 	if svc != nil {

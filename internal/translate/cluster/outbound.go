@@ -54,8 +54,9 @@ func (in OutboundInput) destinationRule() *networking.DestinationRule {
 	return in.Rule.Spec
 }
 
-// Outbound returns the cluster of a service's port, or of a subset of its endpoints. Endpoints are
-// part of it only if Envoy resolves their names.
+// Outbound returns the cluster of in.Port of a service, or of the subset in.Subset of its
+// endpoints. Endpoints are part of it only if Envoy resolves their names by DNS. The port must
+// exist.
 func Outbound(in OutboundInput) *clusterv3.Cluster {
 	port, _ := in.Service.ClusterPort(in.Name())
 	mesh := in.Settings.Mesh

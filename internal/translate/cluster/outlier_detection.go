@@ -8,12 +8,13 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// applyOutlierDetection lets Envoy eject endpoints that fail. Detection by success rate is always
-// off: it needs more endpoints and traffic than a sidecar sees.
+// applyOutlierDetection lets Envoy eject endpoints that fail, unless o is nil. Detection by success
+// rate is always off: it needs more endpoints and traffic than a sidecar sees.
 //
-// Envoy's panic mode, the fallback to all endpoints when too few are healthy, is off unless
-// minHealthPercent is set: services of a mesh have few endpoints, and unready ones must not be
-// called. It is always off if unready endpoints are sent (Features.SendUnhealthy).
+// It always sets Envoy's panic mode, the fallback to all endpoints when too few are healthy. That
+// is off unless minHealthPercent is set: services of a mesh have few endpoints, and unready ones
+// must not be called. It is always off if unready endpoints are sent (sendUnhealthy).
+// c.CommonLbConfig must not be nil.
 func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection, sendUnhealthy bool) {
 	panicAt := max(o.GetMinHealthPercent(), 0)
 	if sendUnhealthy {
@@ -46,7 +47,7 @@ func applyOutlierDetection(c *clusterv3.Cluster, o *networking.OutlierDetection,
 }
 
 // consecutive returns the number of consecutive errors that eject an endpoint, and the probability
-// of the ejection in percent. 0 errors disable the check; nil keeps Envoy's defaults.
+// of the ejection in percent. 0 errors disable the check. For nil both are nil, Envoy's defaults.
 func consecutive(n *wrapperspb.UInt32Value) (count, enforcing *wrapperspb.UInt32Value) {
 	switch {
 	case n == nil:

@@ -20,9 +20,10 @@ const (
 )
 
 // applyPickedEndpoints lets an endpoint picker choose the endpoints of an InferencePool. It does
-// nothing for other services. Endpoints that are not in the pool are skipped. Without a usable one,
-// requests are balanced over the pool. The header of the same name is not read, because clients
-// could send it.
+// nothing for other services. Chosen endpoints that are not in the pool are skipped; if none
+// remains, requests are balanced over the pool. It replaces the load balancer and locality settings
+// of c. The choice is read from metadata and not from the header of the same name, because clients
+// could send that.
 func (in OutboundInput) applyPickedEndpoints(c *clusterv3.Cluster) {
 	if len(in.Service.PoolPorts) == 0 {
 		return
@@ -40,13 +41,14 @@ func (in OutboundInput) applyPickedEndpoints(c *clusterv3.Cluster) {
 	})
 }
 
+// endpointMetadata returns the metadata key envoy.lb/key.
 func endpointMetadata(key string) *metadatav3.MetadataKey {
 	return &metadatav3.MetadataKey{Key: "envoy.lb", Path: []*metadatav3.MetadataKey_PathSegment{
 		{Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: key}},
 	}}
 }
 
-// loadBalancingPolicy returns a list of one policy.
+// loadBalancingPolicy returns a list that contains one policy.
 func loadBalancingPolicy(name string, policy proto.Message) *clusterv3.LoadBalancingPolicy {
 	return &clusterv3.LoadBalancingPolicy{Policies: []*clusterv3.LoadBalancingPolicy_Policy{{
 		TypedExtensionConfig: &corev3.TypedExtensionConfig{Name: name, TypedConfig: resource.Pack(policy)},

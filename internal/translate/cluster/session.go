@@ -8,8 +8,8 @@ import (
 )
 
 // applySessions lets persistent sessions continue on draining endpoints, which receive no other
-// requests. Without this setting Envoy would end such sessions
-// (CommonLbConfig.override_host_status).
+// requests (CommonLbConfig.override_host_status). Without this setting Envoy would end such
+// sessions. It does nothing for services without persistent sessions.
 func applySessions(c *clusterv3.Cluster, svc *mesh.Service) {
 	if !svc.Session.Kept() {
 		return

@@ -13,8 +13,8 @@ import (
 type sniDNATInput struct{ OutboundInput }
 
 // SNIDNATClusters returns the clusters to which the servers of a gateway forward TLS between
-// proxies by server name (AUTO_PASSTHROUGH): one for each server name that the listeners match.
-// Other proxies than gateways have none.
+// proxies by server name (AUTO_PASSTHROUGH): one for each server name that the listeners match. It
+// returns nil for proxies that are not gateways.
 func (g *Generator) SNIDNATClusters(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -37,6 +37,8 @@ func (g *Generator) SNIDNATClusters(v *view.View) []*resource.Resource {
 	return list
 }
 
+// sniDNATInput returns the input of the SNI cluster for the outbound cluster n, whose service must
+// be in the View.
 func (g *Generator) sniDNATInput(v *view.View, n mesh.ClusterName) sniDNATInput {
 	svc := v.Service(n.Host)
 	return sniDNATInput{g.complete(v, OutboundInput{
@@ -49,8 +51,9 @@ func (g *Generator) sniDNATInput(v *view.View, n mesh.ClusterName) sniDNATInput 
 	})}
 }
 
-// encodeSNIDNAT returns the encoded cluster: the outbound cluster of the service under another
-// name, without TLS and HTTP options because the bytes are the caller's.
+// encodeSNIDNAT returns the outbound cluster of the service, renamed to its server name
+// (DefaultSNI) and encoded. It has no TLS and HTTP options, because the gateway forwards the
+// caller's bytes.
 func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 	c := Outbound(in.OutboundInput)
 	c.Name = in.Name().DefaultSNI()
@@ -63,8 +66,8 @@ func encodeSNIDNAT(in sniDNATInput) *resource.Resource {
 }
 
 // SNIDNATTouched reports whether a change may alter the result of SNIDNATClusters. It returns true
-// for any change of services, DestinationRules, accounts or the View's Gateways, and false for
-// Views of other proxies than gateways.
+// for any change of services, DestinationRules, accounts or the View's Gateways, and always false
+// for Views of proxies that are not gateways.
 func SNIDNATTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false

@@ -7,19 +7,22 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// outboundStatName expands the pattern of MeshConfig.outboundClusterStatName. It returns "" if
-// there is none; Envoy then uses the cluster's name.
+// outboundStatName returns the pattern of MeshConfig.outboundClusterStatName with its variables
+// replaced, or "" if pattern is "" or svc is nil. Envoy then uses the cluster's name.
 func outboundStatName(pattern string, svc *mesh.Service, port mesh.Port, subset string) string {
 	return statName(pattern, svc, port, subset, 0)
 }
 
-// inboundStatName expands the pattern of MeshConfig.inboundClusterStatName.
+// inboundStatName returns the pattern of MeshConfig.inboundClusterStatName with its variables
+// replaced, or "" if pattern is "" or svc is nil. Envoy then uses the cluster's name. target is the
+// port on the workload.
 func inboundStatName(pattern string, svc *mesh.Service, port mesh.Port, target uint32) string {
 	return statName(pattern, svc, port, "", target)
 }
 
 // statName replaces the variables of a pattern (MeshConfig.inboundClusterStatName,
-// outboundClusterStatName). It returns "", Envoy's default, without a pattern or service.
+// outboundClusterStatName). It returns "" if pattern is "" or svc is nil. target is the port on the
+// workload, 0 for outbound clusters.
 func statName(pattern string, svc *mesh.Service, port mesh.Port, subset string, target uint32) string {
 	if pattern == "" || svc == nil {
 		return ""

@@ -63,8 +63,9 @@ func (in OutboundInput) transport(port mesh.Port, p *networking.TrafficPolicy) t
 	}
 }
 
-// apply sets the cluster's transport socket: TLS, a PROXY protocol header before it, both or none.
-// By t.auto, mutual TLS applies to all endpoints or to the ones that declare it.
+// apply sets the transport socket of c: TLS by the mode of t.tls, a PROXY protocol header before
+// it, both or none. Automatic mutual TLS (t.auto) applies to all endpoints or to the ones that
+// declare it. It also sets the TLS names in http.
 func (t transport) apply(c *clusterv3.Cluster, http *httpProtocol) {
 	mode := t.tls.GetMode()
 	switch {
@@ -104,9 +105,9 @@ func transportSocket(name string, m proto.Message) *corev3.TransportSocket {
 	}
 }
 
-// clientTLS returns the TLS context of modes SIMPLE and MUTUAL. The server is verified against
-// subjectAltNames, by default those of a ServiceEntry, unless verification is skipped. Without sni,
-// the SNI is the request's host.
+// clientTLS returns the TLS context of modes SIMPLE and MUTUAL. The server's names are verified
+// against subjectAltNames, by default those of its ServiceEntry. The certificate is not verified if
+// acceptsAny returns true. Without sni, it sets in http that the request's host is the SNI.
 func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	params, defaults := tlsVersions(), t.mesh.GetTlsDefaults()
 	params.CipherSuites, params.EcdhCurves = defaults.GetCipherSuites(), defaults.GetEcdhCurves()
@@ -140,9 +141,10 @@ func (t transport) clientTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: t.tls.GetSni()}
 }
 
-// verifiesByDefault reports whether the server's certificate is verified if the user names neither
-// authorities nor names. The rule overrides the mesh's setting
-// (MeshConfig.verifyCertificateAtClient, VERIFY_CERTIFICATE_AT_CLIENT).
+// verifiesByDefault reports whether the server's certificate is verified if the rule names neither
+// authorities nor names. insecureSkipVerify of the rule decides if set. Otherwise it returns false
+// if the mesh turned verification off (MeshConfig.verifyCertificateAtClient,
+// VERIFY_CERTIFICATE_AT_CLIENT).
 func (t transport) verifiesByDefault() bool {
 	if own := t.tls.GetInsecureSkipVerify(); own != nil {
 		return !own.GetValue()
@@ -151,8 +153,10 @@ func (t transport) verifiesByDefault() bool {
 	return !t.features.AcceptAnyServer && (all == nil || all.GetValue())
 }
 
-// acceptsAny reports whether any server certificate is accepted. Envoy verifies names only together
-// with an authority, so a rule with names is verified against the default authorities.
+// acceptsAny reports whether any server certificate is accepted: insecureSkipVerify is true, or the
+// rule has no authorities, credential, CRL or names, and verification is not the default. Envoy
+// verifies names only together with an authority, so a rule with names is verified against the
+// default authorities.
 func (t transport) acceptsAny(names []string) bool {
 	if t.tls.GetInsecureSkipVerify().GetValue() {
 		return true
@@ -164,8 +168,9 @@ func (t transport) acceptsAny(names []string) bool {
 
 // meshTLS returns the TLS context of mutual TLS between proxies (mode ISTIO_MUTUAL). It has the
 // proxy's own certificate, a server name by which gateways find the service without terminating
-// TLS, and an ALPN name that distinguishes the proxy from applications with TLS. A proxy without
-// credentials gets a context that no server accepts, so that nothing is sent in plaintext.
+// TLS, and ALPN names that distinguish proxies from applications with TLS. A proxy without
+// credentials gets a context that no server accepts, so that nothing is sent in plaintext. If the
+// host of each request names the destination, it sets automatic TLS names in http.
 func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	own := t.proxy.Credentials
 	// No server accepts this call. It must not be sent in plaintext.
@@ -192,10 +197,10 @@ func (t transport) meshTLS(http *httpProtocol) *tlsv3.UpstreamTlsContext {
 	return &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: sni}
 }
 
-// protocolNames returns the ALPN names that a proxy offers to another one, by the declared protocol
-// of the port. Istio's proxies choose them for each request by a filter that Envoy does not have;
-// here only mixed clusters do. If an EnvoyFilter changes the cluster's HTTP version, package patch
-// replaces the names.
+// protocolNames returns the ALPN names that a proxy offers to another proxy: "istio" alone unless p
+// is HTTP, otherwise by the HTTP version of the cluster. Istio's proxies choose them for each
+// request by a filter that Envoy does not have; here only mixed clusters do. If an EnvoyFilter
+// changes the cluster's HTTP version, package patch replaces the names.
 func protocolNames(p mesh.Protocol, http *httpProtocol) []string {
 	switch {
 	case !p.IsHTTP():
@@ -216,8 +221,8 @@ func tlsVersions() *tlsv3.TlsParameters {
 	}
 }
 
-// usesMeshTLS reports whether connections of a cluster use mutual TLS with the proxies' own
-// certificates.
+// usesMeshTLS reports whether connections to some or all endpoints of the cluster use mutual TLS
+// with the proxies' own certificates. It returns false if the proxies have no certificate.
 func (in OutboundInput) usesMeshTLS() bool {
 	if in.Proxy.Credentials == (mesh.Credentials{}) {
 		return false
@@ -227,9 +232,10 @@ func (in OutboundInput) usesMeshTLS() bool {
 }
 
 // autoMTLS returns which endpoints are called with automatic mutual TLS
-// (MeshConfig.enableAutoMtls). A user's TLS setting disables it, and so do external and dynamic
-// services. If the caller chooses the address there is no endpoint metadata to match, so all
-// endpoints must support it.
+// (MeshConfig.enableAutoMtls). There are none if a user's policy has TLS settings, the proxies have
+// no certificate, or the service is external or dynamic. If the caller chooses the address, there
+// is no endpoint metadata to match, so it is all endpoints or, if one of them does not support TLS,
+// none.
 func (in OutboundInput) autoMTLS(p *networking.TrafficPolicy) autoMTLS {
 	switch {
 	case p.GetTls() != nil, in.Proxy.Credentials == (mesh.Credentials{}),

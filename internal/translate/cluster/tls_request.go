@@ -25,8 +25,8 @@ const (
 )
 
 // matchEndpoints selects mutual TLS for endpoints whose metadata declares it, and plaintext for all
-// others. If the port's protocol is undeclared, requests of connection managers get another ALPN
-// than raw connections.
+// others. If the port's protocol is undeclared (isMixed), requests of connection managers offer
+// other ALPN names than raw connections.
 func (t transport) matchEndpoints(c *clusterv3.Cluster, http *httpProtocol) {
 	takes := fields{"tlsMode": structpb.NewStringValue("istio")}.toStruct()
 	c.TransportSocketMatches = []*clusterv3.Cluster_TransportSocketMatch{
@@ -75,14 +75,15 @@ func (t transport) matchRequests(c *clusterv3.Cluster, http *httpProtocol) {
 // protocol of the port is undeclared. The other proxy cannot look into TLS, so ALPN must
 // distinguish them.
 //
-// An Envoy without the matcher would use the first socket for all connections, so the second one is
-// omitted for it.
+// It returns false if the proxies' Envoy lacks the transport socket matcher: such an Envoy would
+// use the first socket for all connections.
 func (t transport) isMixed() bool {
 	return t.service != nil && t.port.Protocol == mesh.Auto && !t.proxy.Lacks.Has(view.TransportSocketMatcher)
 }
 
-// meshSocket returns the socket of mutual TLS between proxies. It offers the given ALPN names. If
-// protocols is nil, the port's declared protocol determines them.
+// meshSocket returns the socket of mutual TLS between proxies, after a PROXY protocol header if one
+// is configured. It offers the ALPN names protocols or, if nil, the names for the port's declared
+// protocol.
 func (t transport) meshSocket(http *httpProtocol, protocols []string) *corev3.TransportSocket {
 	context := t.meshTLS(http)
 	if protocols != nil {
@@ -91,8 +92,8 @@ func (t transport) meshSocket(http *httpProtocol, protocols []string) *corev3.Tr
 	return t.withProxyProtocol(transportSocket("envoy.transport_sockets.tls", context))
 }
 
-// byRequest selects asPeerRequest for the requests of a connection manager (see
-// certificate.RequestKey), and asPeer otherwise.
+// byRequest returns a matcher that selects asPeerRequest for the requests of a connection manager
+// (see certificate.RequestKey), and asPeer for raw connections.
 func byRequest() *matcherxds.Matcher {
 	return matchValue(
 		&socketinputsv3.FilterStateInput{Key: certificate.RequestKey},
@@ -102,8 +103,8 @@ func byRequest() *matcherxds.Matcher {
 	)
 }
 
-// matchValue returns a matcher that executes equal if the input has the value, and otherwise if
-// not.
+// matchValue returns a matcher that executes equal if input has the value, else otherwise, which
+// may be nil.
 func matchValue(input proto.Message, value string, equal, otherwise *matcherxds.Matcher_OnMatch) *matcherxds.Matcher {
 	return &matcherxds.Matcher{
 		MatcherType: &matcherxds.Matcher_MatcherTree_{MatcherTree: &matcherxds.Matcher_MatcherTree{
@@ -116,6 +117,7 @@ func matchValue(input proto.Message, value string, equal, otherwise *matcherxds.
 	}
 }
 
+// selectSocket returns the action that selects the transport socket match with a name.
 func selectSocket(name string) *matcherxds.Matcher_OnMatch {
 	return &matcherxds.Matcher_OnMatch{OnMatch: &matcherxds.Matcher_OnMatch_Action{Action: &xdscore.TypedExtensionConfig{
 		Name: name, TypedConfig: resource.Pack(&socketinputsv3.TransportSocketNameAction{Name: name}),

@@ -50,8 +50,9 @@ func (t transport) secretNames() (own, trust string) {
 	}
 }
 
-// separateTrust returns the SDS name of the authorities if they do not belong to the client's
-// credential, or "". Settings that were converted from the Gateway API name them in caCertificates.
+// separateTrust returns the SDS name of the authorities in caCertificates if they are the system's
+// or a secret, not a file. Otherwise it returns "": they belong to the client's credential.
+// Settings that were converted from the Gateway API name them that way.
 func (t transport) separateTrust() string {
 	switch roots := t.tls.GetCaCertificates(); {
 	case roots == mesh.SystemRoots && t.proxy.FileServer != "":
@@ -65,8 +66,10 @@ func (t transport) separateTrust() string {
 	}
 }
 
-// validationContext returns how the server's certificate is verified. The system's authorities come
-// from the agent, which finds their file; all other secrets come from the control plane.
+// validationContext returns how the server's certificate is verified: by the authorities in the
+// secret trust (an SDS name), the subject alternative names and the CRL of t.tls. The system's
+// authorities come from the agent, which finds their file; all other secrets come from the control
+// plane.
 func (t transport) validationContext(trust string, names []string) *tlsv3.CommonTlsContext_CombinedValidationContext {
 	v := certificate.Validation(names, t.tls.GetCaCrl())
 	if trust == mesh.FileRoots(mesh.SystemRoots) {
@@ -75,9 +78,9 @@ func (t transport) validationContext(trust string, names []string) *tlsv3.Common
 	return certificate.Checked(trust, v)
 }
 
-// mayUse reports whether a credential is available to these proxies. A rule without a
-// workloadSelector applies to all sidecars that see it, but few may read the secret: the others
-// would wait for it in vain. ConfigMaps are readable by all.
+// mayUse reports whether the proxies may be sent a credential: gateways, proxies that the rule
+// selects, and for ConfigMaps all. A rule without a workloadSelector applies to all sidecars that
+// see it, but few may read its Secret, and the others would wait for it in vain.
 func (t transport) mayUse(credential string) bool {
 	n, ok := mesh.CredentialName(credential)
 	return t.credentials || t.proxy.Type == mesh.RouterProxy || ok && n.Store == mesh.ConfigMapSecret

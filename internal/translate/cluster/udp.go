@@ -16,8 +16,8 @@ import (
 type udpInput struct{ OutboundInput }
 
 // UDPClusters returns the clusters to which the UDP listeners of a gateway forward datagrams,
-// without duplicates. Other UDP ports have no cluster, because no listener refers to them. Other
-// proxies than gateways have none.
+// without duplicates. UDP ports that no listener refers to have no cluster. It returns nil for
+// proxies that are not gateways.
 func (g *Generator) UDPClusters(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -39,6 +39,7 @@ func (g *Generator) UDPClusters(v *view.View) []*resource.Resource {
 	return list
 }
 
+// udpInput returns the input of the UDP cluster n, whose service must be in the View.
 func (g *Generator) udpInput(v *view.View, n mesh.ClusterName) udpInput {
 	return udpInput{g.complete(v, OutboundInput{
 		Service:  v.Service(n.Host),
@@ -51,8 +52,8 @@ func (g *Generator) udpInput(v *view.View, n mesh.ClusterName) udpInput {
 	})}
 }
 
-// encodeUDP returns the encoded cluster: the outbound cluster of the port, without TLS and HTTP
-// options, which have no effect on datagrams.
+// encodeUDP returns the outbound cluster of the UDP port, encoded. It has no TLS and HTTP options,
+// which have no effect on datagrams.
 func encodeUDP(in udpInput) *resource.Resource {
 	c := Outbound(in.OutboundInput)
 	c.TransportSocket, c.TransportSocketMatches, c.TypedExtensionProtocolOptions = nil, nil, nil
@@ -60,7 +61,8 @@ func encodeUDP(in udpInput) *resource.Resource {
 }
 
 // UDPTouched reports whether a change may alter the result of UDPClusters; s is the snapshot after
-// the change. Beside what SNIDNATTouched detects, these are VirtualServices with TCP routes.
+// the change. It returns true if SNIDNATTouched does, and for changes of VirtualServices with TCP
+// routes. It always returns false for Views of proxies that are not gateways.
 func UDPTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false
