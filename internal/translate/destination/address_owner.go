@@ -11,8 +11,9 @@ import (
 // address that several services of the port share maps to nil.
 type AddressOwners map[netip.Addr]*mesh.Service
 
-// OwnersOf returns the owners of all single addresses of the services that have the port. It ignores
-// ranges, invalid and unspecified addresses.
+// OwnersOf returns, for the services that have the port, which of them each of their single
+// addresses identifies; nil for an address that several share. It ignores ranges, invalid and
+// unspecified addresses.
 func OwnersOf(services iter.Seq[*mesh.Service], port uint32) AddressOwners {
 	owners := AddressOwners{}
 	for svc := range services {
@@ -44,7 +45,8 @@ func hasPort(svc *mesh.Service, port uint32) bool {
 	return false
 }
 
-// Owns reports whether the address, in canonical form, identifies svc.
+// Owns reports whether address is an address of svc alone, among the services of OwnersOf. Any
+// spelling of an IPv4 or IPv6 address will do. It returns false for an invalid or shared address.
 func (o AddressOwners) Owns(svc *mesh.Service, address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && o[a.Unmap().WithZone("")] == svc

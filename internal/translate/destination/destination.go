@@ -12,7 +12,7 @@ import (
 const maxAliases = 10
 
 // Named returns the name of the outbound cluster of destination d for traffic that was captured on
-// listenerPort; host is the result of Host. A destination without a port keeps listenerPort, even
+// listenerPort. host is the result of Host. A destination without a port keeps listenerPort, even
 // if the service has only one port and it differs.
 func Named(host mesh.Hostname, d *networking.Destination, listenerPort uint32) mesh.ClusterName {
 	return mesh.ClusterName{Direction: mesh.Outbound, Port: Port(d, listenerPort), Subset: d.GetSubset(), Host: host}
@@ -26,8 +26,9 @@ func Port(d *networking.Destination, listenerPort uint32) uint32 {
 	return listenerPort
 }
 
-// Host returns the service that host refers to. It follows aliases (a Kubernetes ExternalName of
-// another service in the mesh) and otherwise returns host.
+// Host returns the host of the service that calls to host reach. It follows aliases (a Kubernetes
+// ExternalName of another service in the mesh), at most maxAliases. It returns host itself if the
+// View has no such service, or an alias of a host outside the mesh.
 func Host(v *view.View, host mesh.Hostname) mesh.Hostname {
 	for range maxAliases {
 		svc := v.Service(host)
@@ -45,12 +46,12 @@ type Share struct {
 	Weight  uint32
 }
 
-// Shares returns the clusters of a TCP or TLS route (TCPRoute.route, TLSRoute.route). A single
-// destination receives all traffic, whatever its weight. Of several, those with weight 0 are left
-// out.
+// Shares returns the clusters of a TCP or TLS route of vs (TCPRoute.route, TLSRoute.route). A
+// single destination receives all traffic, whatever its weight. Of several, those with weight 0 are
+// left out, so the result may be nil.
 //
 // Unlike in an HTTP route, a destination without a port refers to the only port of its service, or
-// to listenerPort if the service has several.
+// to listenerPort if the service is unknown or has several.
 func Shares(
 	v *view.View,
 	vs *snapshot.VirtualService,
@@ -70,6 +71,9 @@ func Shares(
 	return shares
 }
 
+// connectionCluster returns the cluster of one destination of a TCP or TLS route. A destination
+// without a port refers to the only port of its service, or to listenerPort if the service is
+// unknown or has several.
 func connectionCluster(
 	v *view.View,
 	vs *snapshot.VirtualService,
@@ -83,8 +87,9 @@ func connectionCluster(
 	return Named(host, d, listenerPort)
 }
 
-// Unknown returns the cluster of connections to destinations that are not in the mesh, by the
-// outboundTrafficPolicy: BlackHoleCluster, PassthroughCluster, or that of the egress proxy.
+// Unknown returns the name of the cluster for connections to destinations that are not in the mesh,
+// by the outboundTrafficPolicy: mesh.BlackHoleCluster, mesh.PassthroughCluster, or the cluster of
+// the egress proxy.
 func Unknown(v *view.View) string {
 	u := v.OutboundTrafficPolicy()
 	switch {
@@ -97,8 +102,9 @@ func Unknown(v *view.View) string {
 	}
 }
 
-// UnknownRequests returns the cluster of requests to hosts that are not in the mesh, or "" if the
-// outboundTrafficPolicy refuses them.
+// UnknownRequests returns the name of the cluster for requests to hosts that are not in the mesh,
+// or "" if the outboundTrafficPolicy refuses them. It is mesh.DynamicDNSCluster if the policy
+// resolves hosts, otherwise the result of Unknown.
 func UnknownRequests(v *view.View) string {
 	u := v.OutboundTrafficPolicy()
 	switch {

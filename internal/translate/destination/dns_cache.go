@@ -21,8 +21,8 @@ func DNSCache(ipv4, ipv6 bool) *dfpv3.DnsCacheConfig {
 	return &dfpv3.DnsCacheConfig{Name: "dynamic_dns_" + strings.ToLower(family.String()), DnsLookupFamily: family}
 }
 
-// LookupFamily returns the DNS lookup family that yields no addresses of a family that the proxy
-// does not have. It prefers IPv4 if the proxy has both.
+// LookupFamily returns the DNS lookup family of a proxy, which yields only addresses of families
+// that it has. It prefers IPv4 if the proxy has both, and returns IPv4 if it has neither.
 func LookupFamily(ipv4, ipv6 bool) clusterv3.Cluster_DnsLookupFamily {
 	switch {
 	case ipv4 && ipv6:
@@ -34,6 +34,6 @@ func LookupFamily(ipv4, ipv6 bool) clusterv3.Cluster_DnsLookupFamily {
 	}
 }
 
-// ByName reports whether a proxy can tell from the traffic which name below a wildcard host is
-// meant: HTTP requests have an authority, and TLS connections a server name.
+// ByName reports whether a proxy can tell from traffic of protocol p which name below a wildcard
+// host is meant: HTTP requests have an authority, and TLS connections a server name.
 func ByName(p mesh.Protocol) bool { return p.IsHTTP() || p.IsTLS() }

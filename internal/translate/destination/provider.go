@@ -25,7 +25,7 @@ type NamedProvider struct {
 	Provider
 }
 
-// ProvidersByName returns the providers by name. Of several with one name, the first is returned.
+// ProvidersByName returns the providers by name. Of several with one name, the first is used.
 func ProvidersByName(list iter.Seq[NamedProvider]) map[string]Provider {
 	byName := map[string]Provider{}
 	for p := range list {

@@ -44,9 +44,9 @@ type Caller struct {
 	IPv4, IPv6 bool
 }
 
-// Assignment returns the endpoints of one cluster by locality, with weights and priorities. The
-// assignment is empty if the port or subset does not exist, or the service has no endpoints. It
-// panics if the own encoding cannot be decoded.
+// Assignment returns the endpoints of the cluster in.Cluster by locality, with weights and
+// priorities. It has no endpoints if the port or subset does not exist, or the service has none. It
+// panics if its own encoding cannot be decoded.
 func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 	out := &endpointv3.ClusterLoadAssignment{ClusterName: in.Cluster.String()}
 	port, ok := in.Service.ClusterPort(in.Cluster)
@@ -61,7 +61,8 @@ func Assignment(in Input) *endpointv3.ClusterLoadAssignment {
 	return out
 }
 
-// encodeAssignment returns the encoded ClusterLoadAssignment of a cluster.
+// encodeAssignment returns the encoded ClusterLoadAssignment of the cluster m. It contains no
+// endpoints if none is selected.
 func (in Input) encodeAssignment(m member) []byte {
 	endpoints := in.selectEndpoints(m)
 	b := make([]byte, 0, len(m.name)+len(endpoints)*typicalSize+typicalSize)

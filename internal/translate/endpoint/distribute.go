@@ -12,9 +12,10 @@ import (
 )
 
 // applyDistribute sets the weights of localities to the shares in the first entry that matches the
-// caller's locality (LocalityLoadBalancerSetting.distribute). Localities that no pattern of the
-// entry matches are removed. If several localities match one pattern, its share is split by the
-// weights of their endpoints. If no entry matches the caller, groups is returned unchanged.
+// caller's locality (LocalityLoadBalancerSetting.distribute). It removes localities that no pattern
+// of the entry matches, or only one with share 0. If several localities match one pattern, its
+// share is split by the weights of their endpoints. If no entry matches the caller, it returns
+// groups unchanged.
 func applyDistribute(
 	groups []*group,
 	caller mesh.Locality,
@@ -51,8 +52,8 @@ func applyDistribute(
 	return out
 }
 
-// splitShare sets the weights of groups to parts of share, in proportion to their weights. Parts
-// are rounded up, so that none is 0.
+// splitShare sets the weight of each group to its part of share, in proportion to the current
+// weights. Parts are rounded up, so that none is 0.
 func splitShare(groups []*group, share uint32) {
 	var total uint64
 	for _, g := range groups {
@@ -64,7 +65,7 @@ func splitShare(groups []*group, share uint32) {
 }
 
 // matchesLocality reports whether a locality matches a pattern: "*", "region", "region/*",
-// "region/zone/*", "region/zone/subzone".
+// "region/zone/*", "region/zone/subzone". A part that is missing matches any.
 func matchesLocality(pattern string, l mesh.Locality) bool {
 	p := mesh.ParseLocality(pattern)
 	return (p.Region == "*" || p.Region == l.Region) && matchesPart(p.Zone, l.Zone) && matchesPart(p.SubZone, l.SubZone)
@@ -74,12 +75,12 @@ func matchesPart(pattern, part string) bool {
 	return pattern == "*" || pattern == "" || pattern == part
 }
 
-// compareSpecificity orders patterns by falling specificity, then by name.
+// compareSpecificity orders locality patterns, most specific first, then by name.
 func compareSpecificity(a, b string) int {
 	return cmp.Or(cmp.Compare(specificity(b), specificity(a)), strings.Compare(a, b))
 }
 
-// specificity returns how many parts of a pattern are neither empty nor a wildcard.
+// specificity returns how many parts of a locality pattern are neither empty nor a wildcard.
 func specificity(pattern string) int {
 	n := 0
 	for part := range strings.SplitSeq(pattern, "/") {

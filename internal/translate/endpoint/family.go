@@ -43,8 +43,8 @@ type member struct {
 	tls         *networking.ClientTLSSettings // from the rule; nil: each endpoint decides
 }
 
-// usesMTLS reports whether an endpoint is called with mutual TLS between proxies. The rule
-// overrides the endpoint's own declaration.
+// usesMTLS reports whether the cluster's callers use mutual TLS between proxies with endpoint e.
+// The TLS settings of the DestinationRule override the endpoint's own declaration.
 func (m member) usesMTLS(e *mesh.Endpoint) bool {
 	if m.tls != nil {
 		return m.tls.GetMode() == networking.ClientTLSSettings_ISTIO_MUTUAL
@@ -52,8 +52,9 @@ func (m member) usesMTLS(e *mesh.Endpoint) bool {
 	return e.TLS
 }
 
-// newFamily returns the assignments of a service by cluster name: one for each captured port and
-// each subset of the rule, and for gateways each UDP port. It is empty for a service without EDS.
+// newFamily returns the EDS clusters of a service: for each captured port one of the whole host and
+// one of each subset of the rule, and for gateways one of each UDP port. It has no members for a
+// service without EDS.
 func newFamily(k familyKey) *family {
 	f := &family{clusterLocal: k.settings.IsClusterLocal(k.service.Host)}
 	if !UsesEDS(k.service, k.proxy) {
@@ -88,7 +89,8 @@ func newFamily(k familyKey) *family {
 	return f
 }
 
-// addUDP adds the clusters of UDP ports, to which gateways can forward datagrams.
+// addUDP adds a cluster of the whole host for each UDP port, to which gateways can forward
+// datagrams.
 func (f *family) addUDP(k familyKey, rule *networking.DestinationRule) {
 	seen := map[uint32]bool{}
 	for _, port := range k.service.Ports {
@@ -99,6 +101,8 @@ func (f *family) addUDP(k familyKey, rule *networking.DestinationRule) {
 	}
 }
 
+// addMember adds the cluster of a port and subset ("" for the whole host) to f.members, and sets
+// f.localityAware if its assignment depends on the caller's locality.
 func (f *family) addMember(
 	k familyKey,
 	rule *networking.DestinationRule,
@@ -117,6 +121,7 @@ func (f *family) addMember(
 	f.localityAware = f.localityAware || m.locality.Shapes()
 }
 
+// newMember returns the cluster of a port of svc, with the policy of rule, which may be nil.
 func newMember(
 	svc *mesh.Service,
 	rule *networking.DestinationRule,
@@ -137,7 +142,8 @@ func newMember(
 	return m
 }
 
-// indexOf returns the index in members of the cluster with a name.
+// indexOf returns the index in f.members of the cluster with a name. found is false if there is
+// none.
 func (f *family) indexOf(name string) (at int, found bool) {
 	return slices.BinarySearchFunc(
 		f.members,
@@ -146,9 +152,9 @@ func (f *family) indexOf(name string) (at int, found bool) {
 	)
 }
 
-// UsesEDS reports whether proxies receive the endpoints of a service by EDS. Callers of a
-// Passthrough service chose the endpoint themselves, so their proxies do not; gateways have no such
-// callers and do.
+// UsesEDS reports whether proxies of a type receive the endpoints of a service by EDS. They do for
+// Static services. Callers of a Passthrough service chose the endpoint themselves, so only
+// gateways, which have no such callers, receive its endpoints.
 func UsesEDS(svc *mesh.Service, proxy mesh.ProxyType) bool {
 	return svc.Resolution == mesh.Static || svc.Resolution == mesh.Passthrough && proxy == mesh.RouterProxy
 }

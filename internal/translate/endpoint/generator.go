@@ -45,7 +45,7 @@ func NewGenerator() *Generator {
 	return g
 }
 
-// NamedRemote returns the result of Named, but nil for mesh.LocalCluster, which Local returns.
+// NamedRemote returns the result of Named, or nil for mesh.LocalCluster, which Local returns.
 func (g *Generator) NamedRemote(v *view.View, name string) *resource.Resource {
 	if name == mesh.LocalCluster {
 		return nil
@@ -54,7 +54,8 @@ func (g *Generator) NamedRemote(v *view.View, name string) *resource.Resource {
 }
 
 // Named returns the assignment of a cluster for the View's proxies. It never returns nil: for an
-// unknown cluster the assignment is empty, because a cluster without an answer stays warming.
+// unknown cluster the assignment is empty and a Placeholder, because a cluster without an answer
+// stays warming.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if cluster, err := mesh.ParseClusterName(name); err == nil {
 		if svc := v.Service(cluster.Host); svc != nil {
@@ -70,8 +71,8 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	return emptyAssignment(name)
 }
 
-// Every returns the assignments of all EDS clusters of the View, sorted by name, as Named returns
-// each of them.
+// Every returns the assignments of all clusters of the View's services, sorted by name, each as
+// Named returns it. It leaves out the clusters of gateways that are named by a server name.
 func (g *Generator) Every(v *view.View) []*resource.Resource {
 	// The name of a cluster begins with its port and subset, and services are sorted by hostname.
 	// So the assignments of one port and subset are already sorted.
@@ -98,7 +99,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// assignmentsOf returns the assignments of a service.
+// assignmentsOf returns the assignments of all EDS clusters of a service, for the View's proxies.
 func (g *Generator) assignmentsOf(v *view.View, svc *mesh.Service) *assignments {
 	k, f := g.keyFor(v, svc)
 	all := g.assignments.Get(k)
@@ -106,7 +107,8 @@ func (g *Generator) assignmentsOf(v *view.View, svc *mesh.Service) *assignments 
 	return all
 }
 
-// keyFor returns the inputs of the assignments of a service, and their family.
+// keyFor returns the inputs of the assignments of a service, and its family. The caller must keep
+// the family alive until it has used the inputs.
 func (g *Generator) keyFor(v *view.View, svc *mesh.Service) (assignmentsKey, *family) {
 	k := assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type}
 	f := g.family(k)
@@ -114,10 +116,12 @@ func (g *Generator) keyFor(v *view.View, svc *mesh.Service) (assignmentsKey, *fa
 	return k, f
 }
 
+// family returns the EDS clusters of the service of k.
 func (g *Generator) family(k assignmentsKey) *family {
 	return g.families.Get(familyKey{service: k.Service, rule: k.Rule, settings: k.Settings, proxy: k.proxy})
 }
 
+// buildAssignments generates the assignments of all clusters in the family of a service.
 func (g *Generator) buildAssignments(k assignmentsKey) *assignments {
 	a := &assignments{family: g.family(k)}
 	from := k.Service.AppendObjects(nil)
@@ -133,14 +137,15 @@ func (g *Generator) buildAssignments(k assignmentsKey) *assignments {
 	return a
 }
 
+// familyOf returns the EDS clusters of a service, for the View's proxies.
 func (g *Generator) familyOf(v *view.View, svc *mesh.Service) *family {
 	return g.family(assignmentsKey{Input: inputFor(v, svc), proxy: v.Key.Type})
 }
 
-// Affected returns the elements of names, which are sorted, whose assignments a change may alter,
-// in no order. If the difference is unknown, it returns all that exist. It omits names whose
-// clusters no longer exist: until Envoy removes the cluster it uses the endpoints that it has, and
-// no request is lost.
+// Affected returns the elements of names, which must be sorted, whose assignments a change from old
+// to v may alter, in no order. If the difference is unknown, it returns all names with a cluster in
+// v. It omits names whose clusters no longer exist: until Envoy removes such a cluster it uses the
+// endpoints that it has, and no request is lost.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.DiffSince(old, d)
 	if !ok {
@@ -169,8 +174,8 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	return affected
 }
 
-// hasCluster reports whether the View has an EDS cluster with the name, or for a gateway with the
-// server name.
+// hasCluster reports whether the View has an EDS cluster with the name. For a gateway, name may
+// also be the server name of a cluster (DefaultSNI).
 func (g *Generator) hasCluster(v *view.View, name string) bool {
 	cluster, err := mesh.ParseClusterName(name)
 	if err != nil {
@@ -189,8 +194,8 @@ func (g *Generator) hasCluster(v *view.View, name string) bool {
 // Computed returns how many assignments have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.computed.Load() }
 
-// InputFor returns the input of a cluster's assignment. Properties of the View that do not affect
-// it are zero, so that as many proxies as possible share the output.
+// InputFor returns the input of the assignment of one cluster of svc. Properties of the View that
+// do not affect it are zero, so that as many proxies as possible share the output.
 func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	in := inputFor(v, svc)
 	in.Cluster = cluster
@@ -202,13 +207,14 @@ func InputFor(v *view.View, svc *mesh.Service, cluster mesh.ClusterName) Input {
 	return in
 }
 
+// inputFor returns the input for all clusters of a service, without Cluster and Caller.
 func inputFor(v *view.View, svc *mesh.Service) Input {
 	return Input{Service: svc, Endpoints: v.Endpoints(svc), Rule: v.DestinationRule(svc.Host), Settings: v.Settings}
 }
 
-// callerOf returns the location of the View's proxies, without what does not affect the
-// assignments. near is set if they depend on the caller's locality, local if only endpoints of its
-// cluster are used.
+// callerOf returns where the View's proxies run, without the properties that do not affect the
+// assignment. near is set if the assignment depends on the caller's locality, local if only
+// endpoints of the caller's cluster are used.
 func (in Input) callerOf(v *view.View, near, local bool) Caller {
 	var c Caller
 	if near {

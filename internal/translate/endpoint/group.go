@@ -24,8 +24,8 @@ type weighted struct {
 	weight uint32
 }
 
-// groupByLocality returns a group for each locality, sorted by name. Endpoints keep their order.
-// Weights are at least 1 and limited so that their sum fits 32 bits.
+// groupByLocality returns a group for each locality, sorted by locality, or nil for an empty list.
+// Endpoints keep their order. Weights are at least 1, and limited so that their sum fits 32 bits.
 func groupByLocality(list []*mesh.Endpoint) []*group {
 	if len(list) == 0 {
 		return nil
@@ -47,6 +47,7 @@ func groupByLocality(list []*mesh.Endpoint) []*group {
 	return groups
 }
 
+// addEndpoint appends e, and adds its weight to the group's.
 func (g *group) addEndpoint(e weighted) {
 	g.endpoints = append(g.endpoints, e)
 	g.weight += e.weight
@@ -56,7 +57,8 @@ func compareLocalities(a, b mesh.Locality) int {
 	return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.SubZone, b.SubZone))
 }
 
-// appendTo appends the encoded group, a LocalityLbEndpoints.
+// appendTo appends the group to b as a LocalityLbEndpoints. resolved is set if Envoy resolves the
+// addresses by DNS.
 func (g *group) appendTo(b []byte, resolved bool) []byte {
 	b, at := openMessage(b, assignmentEndpoints)
 	b = appendLocality(b, g.locality)

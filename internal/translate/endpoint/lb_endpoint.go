@@ -11,10 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// appendLbEndpoint appends one encoded endpoint, an LbEndpoint. Its address comes last, where
-// encoders of Envoy's API put members of a oneof. If Envoy resolves addresses (resolved),
-// additional addresses and the hostname are omitted: Happy Eyeballs is supported only for addresses
-// that it does not resolve.
+// appendLbEndpoint appends e to b as an LbEndpoint. Its address comes last, where encoders of
+// Envoy's API put members of a oneof. If Envoy resolves the addresses by DNS (resolved), additional
+// addresses and the hostname are omitted: Happy Eyeballs is supported only for addresses that Envoy
+// does not resolve.
 func appendLbEndpoint(b []byte, e weighted, resolved bool) []byte {
 	b, whole := openMessage(b, groupLbEndpoints)
 	switch e.Health {
@@ -50,8 +50,8 @@ func plainHostname(e *mesh.Endpoint) string {
 }
 
 // appendMetadata appends the endpoint's TLS mode (envoy.transport_socket_match.tlsMode, which
-// clusters match) and what telemetry reads of it (istio.workload). An endpoint with neither has no
-// metadata.
+// clusters match) and its workload for telemetry (istio.workload). It appends nothing for an
+// endpoint without mutual TLS and with an unknown workload.
 func appendMetadata(b []byte, e *mesh.Endpoint) []byte {
 	w := workloadOf(e)
 	if w.service == "" && !e.TLS {
@@ -72,7 +72,8 @@ func appendMetadata(b []byte, e *mesh.Endpoint) []byte {
 	return closeMessage(b, metadata)
 }
 
-// appendField appends a Struct with one string to a Metadata.
+// appendField appends a field with a string, which appendTo appends, to a Metadata, in the metadata
+// namespace filter.
 func appendField(b []byte, filter, name string, appendTo func([]byte) []byte) []byte {
 	b, entry := openMessage(b, metadataFilters)
 	b = appendText(b, entryKey, filter)
@@ -88,7 +89,8 @@ func appendField(b []byte, filter, name string, appendTo func([]byte) []byte) []
 	return b
 }
 
-// appendAddress appends an Address: an IP or name with a port, or a Unix domain socket.
+// appendAddress appends an Address to b as the field number: an IP or name with a port, or a Unix
+// domain socket ("unix://PATH", without port).
 func appendAddress(b []byte, number protowire.Number, address string, port uint32) []byte {
 	b, whole := openMessage(b, number)
 	if path, ok := strings.CutPrefix(address, unixPrefix); ok {

@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// seesNetwork reports whether the caller requested endpoints of a network
-// (ISTIO_META_REQUESTED_NETWORK_VIEW). Endpoints of an unknown network are visible to all callers.
+// seesNetwork reports whether the caller receives endpoints of a network. It returns true if the
+// caller requested that network or none (ISTIO_META_REQUESTED_NETWORK_VIEW), and for the unknown
+// network "".
 func (c Caller) seesNetwork(n mesh.Network) bool {
 	if c.NetworkView == "" || n == "" {
 		return true
@@ -26,8 +27,8 @@ func (c Caller) seesNetwork(n mesh.Network) bool {
 	return false
 }
 
-// gatewaysTo returns the gateways through which the caller reaches an endpoint, or direct true if
-// it needs none.
+// gatewaysTo returns the gateways through which the caller reaches an endpoint. direct is true,
+// without gateways, if it needs none.
 //
 // An endpoint is direct if its network is the caller's, unknown, or without gateways. A caller with
 // an unknown network uses gateways wherever there are any. If the gateways of a network have no
@@ -40,14 +41,16 @@ func (c Caller) gatewaysTo(e *mesh.Endpoint) (gateways []mesh.NetworkGateway, di
 	return gateways, len(gateways) == 0 && !c.Gateways.IsUnresolved(e.Network)
 }
 
-// throughGateway reports whether the caller reaches an endpoint through gateways.
+// throughGateway reports whether the caller reaches an endpoint through gateways whose address is
+// known.
 func (c Caller) throughGateway(e *mesh.Endpoint) bool {
 	gateways, _ := c.gatewaysTo(e)
 	return len(gateways) > 0
 }
 
-// canReach reports whether the caller has an address of the gateway's family. A caller with unknown
-// addresses is assumed to have both families.
+// canReach reports whether the caller has an address of the family of the gateway's address. A
+// caller with both or no known families reaches all; others do not reach an address that is not an
+// IP.
 func (c Caller) canReach(g mesh.NetworkGateway) bool {
 	if c.IPv4 == c.IPv6 {
 		return true
@@ -56,11 +59,13 @@ func (c Caller) canReach(g mesh.NetworkGateway) bool {
 	return err == nil && a.Is4() == c.IPv4
 }
 
-// replaceByGateways replaces endpoints that are reached through gateways by those gateways, in the
+// replaceByGateways replaces endpoints that are reached through gateways by these gateways, in the
 // locality of the endpoint and with its share of the weight. Gateways forward by the server name of
-// mutual TLS, so endpoints without mutual TLS are removed, as in Istio.
+// mutual TLS, so endpoints without mutual TLS are removed, as in Istio. So are unreachable ones,
+// and groups without remaining endpoints. in.Caller.Gateways must not be nil.
 //
-// Weights are scaled to be divisible among gateways, which preserves their ratios.
+// Weights are scaled to be divisible among gateways, which preserves their ratios. It overwrites
+// the slice groups, and returns it shortened.
 func (in Input) replaceByGateways(groups []*group, m member) []*group {
 	scale, total := uint64(in.Caller.Gateways.WeightScale()), 0
 	for _, g := range groups {
@@ -101,8 +106,8 @@ func (in Input) replaceByGateways(groups []*group, m member) []*group {
 	return routed
 }
 
-// gatewayEndpoint returns a gateway as an endpoint. Its labels have only the network and cluster
-// behind it.
+// gatewayEndpoint returns a gateway as an endpoint with mutual TLS. Its labels are only the network
+// and cluster behind it.
 func gatewayEndpoint(g mesh.NetworkGateway) *mesh.Endpoint {
 	labels := map[string]string{label.TopologyNetwork.Name: string(g.Network)}
 	if g.Cluster != "" {

@@ -14,9 +14,10 @@ import (
 )
 
 // assignPriorities sets the priorities of groups by their distance from the caller: first by the
-// labels of failoverPriority, then by region, zone and subzone, unless only labels are configured.
-// If Envoy balances among zones itself, only regions are distinguished. Priorities have no gaps.
-// Groups may be split by labels.
+// labels of failoverPriority, then by region, zone and subzone. The latter is skipped if only
+// failoverPriority is configured. If Envoy balances among zones itself (l.Zones), only regions are
+// distinguished. Priorities start at 0 without gaps. It returns the groups, which may have been
+// split by labels.
 func assignPriorities(groups []*group, caller Caller, l policy.Locality) []*group {
 	s, regions := l.Setting, l.Zones != nil
 	if labels := s.GetFailoverPriority(); len(labels) > 0 {
@@ -40,8 +41,8 @@ func assignPriorities(groups []*group, caller Caller, l policy.Locality) []*grou
 const distances = 5
 
 // distance returns how far a locality is from the caller: 0 for its own, 1 in its zone, 2 in its
-// region, 3 in another region. If failover names a region for the caller's, only that one has 3 and
-// the others have 4.
+// region, 3 in another region. If an entry of failover is for the caller's region, only the region
+// that it names has 3, and other regions have 4.
 func distance(caller, l mesh.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) uint32 {
 	switch {
 	case caller == l:
@@ -64,8 +65,8 @@ func distance(caller, l mesh.Locality, failover []*networking.LocalityLoadBalanc
 // level is one entry of failoverPriority: a label, and the value of preferred endpoints.
 type level struct{ label, value string }
 
-// failoverLevels resolves failoverPriority for the caller. An entry "label=value" has an explicit
-// value, another one the caller's.
+// failoverLevels resolves the entries of failoverPriority for the caller. An entry "label=value"
+// has that value; an entry "label" has the caller's value, which may be "".
 func (c Caller) failoverLevels(entries []string) []level {
 	var levels []level
 	for _, entry := range entries {
@@ -78,8 +79,8 @@ func (c Caller) failoverLevels(entries []string) []level {
 	return levels
 }
 
-// labelValue returns a label of the caller, or "" if it has none. Labels of topology come from its
-// locality, network and cluster.
+// labelValue returns the value of a label of the caller, or "" if it has none. Labels of topology
+// come from its locality, network, cluster and node.
 func (c Caller) labelValue(name string) string {
 	switch name {
 	case corev1.LabelTopologyRegion:
@@ -105,9 +106,10 @@ func (c Caller) labelValue(name string) string {
 	return ""
 }
 
-// groupByLabels splits groups by how many levels their endpoints share with the caller, beginning
-// with the first level. Endpoints that share all levels have priority 0. If the first level is the
-// network, endpoints of other networks come after all of the caller's, in the same order.
+// groupByLabels splits groups by how many levels their endpoints share with the caller, from the
+// first level without interruption. It sets their priorities: 0 for endpoints that share all
+// levels, more for fewer, without gaps. If the first level is the network, endpoints of other
+// networks come after all of the caller's, in the same order. The result is sorted by locality.
 func groupByLabels(groups []*group, levels []level) []*group {
 	var out []*group
 	for _, g := range groups {
@@ -128,6 +130,8 @@ func groupByLabels(groups []*group, levels []level) []*group {
 	return out
 }
 
+// labelPriority returns the priority of an endpoint with labels, with gaps: 0 if it has the values
+// of all levels, and more the earlier the first different level is.
 func labelPriority(labels map[string]string, levels []level) uint32 {
 	behind := 0
 	for i, l := range levels {
@@ -143,7 +147,8 @@ func labelPriority(labels map[string]string, levels []level) uint32 {
 	return uint32(behind)
 }
 
-// closeGaps renumbers priorities from 0 without gaps, as Envoy requires, and keeps their order.
+// closeGaps renumbers the priorities of groups from 0 without gaps, as Envoy requires, in the same
+// order.
 func closeGaps(groups []*group) {
 	var used []uint32
 	for _, g := range groups {

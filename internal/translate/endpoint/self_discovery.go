@@ -21,8 +21,9 @@ type localKey struct {
 // local is the assignment of mesh.LocalCluster.
 type local struct{ resource *resource.Resource }
 
-// Local returns the assignment of mesh.LocalCluster, and nil for any other name. It is empty if no
-// service selects the proxy: without an answer Envoy would wait for one before it starts.
+// Local returns the assignment of mesh.LocalCluster, or nil for any other name. The assignment is
+// empty if no service selects the proxy: without an answer Envoy would wait for one before it
+// starts.
 func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	if name != mesh.LocalCluster {
 		return nil
@@ -34,10 +35,10 @@ func (g *Generator) Local(v *view.View, name string) *resource.Resource {
 	return g.locals.Get(k).resource
 }
 
-// buildLocal generates the assignment mesh.LocalCluster with the healthy endpoints of one region
-// that belong to the proxy's workload. Zone-aware routing chooses among the zones of a region by
-// the number of healthy hosts in each. Envoy opens no connection to them, so their networks and
-// DestinationRules do not matter. Without a service it is empty.
+// buildLocal generates the assignment of mesh.LocalCluster with the healthy endpoints of k.region
+// that belong to the proxy's workload (k.self). Zone-aware routing chooses among the zones of a
+// region by the number of healthy hosts in each. Envoy opens no connection to them, so their
+// networks and DestinationRules do not matter. Without a service it is empty.
 func (g *Generator) buildLocal(k localKey) *local {
 	b := appendText(nil, assignmentClusterName, mesh.LocalCluster)
 	if k.service == nil || k.endpoints == nil {
@@ -59,12 +60,14 @@ func (g *Generator) buildLocal(k localKey) *local {
 	return &local{resource.FromBytes(mesh.LocalCluster, api.EndpointType, b, k.service.AppendObjects(nil)...)}
 }
 
-// LocalTouched reports whether a change may have altered the assignment of mesh.LocalCluster.
+// LocalTouched reports whether a change may alter the assignment of mesh.LocalCluster for the
+// View's proxies.
 func LocalTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsSelfDiscoveryAffectedBy(d)
 }
 
-// emptyAssignment returns the assignment without endpoints of a cluster that does not exist.
+// emptyAssignment returns an assignment without endpoints, marked as a Placeholder, for a cluster
+// that does not exist.
 func emptyAssignment(name string) *resource.Resource {
 	r := resource.FromBytes(name, api.EndpointType,
 		protowire.AppendString(protowire.AppendTag(nil, assignmentClusterName, protowire.BytesType), name))

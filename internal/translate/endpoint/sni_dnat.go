@@ -22,9 +22,10 @@ type sniDNATAssignment struct {
 	family   *family
 }
 
-// namedSNIDNAT returns the assignment of a cluster to which gateways forward TLS, or nil if name is
-// not the name of one. A gateway cannot authenticate the callers, so the assignment contains only
-// endpoints that require it themselves: those with mutual TLS.
+// namedSNIDNAT returns the assignment of the cluster to which gateways forward TLS with the server
+// name name. It returns nil if the View is not of gateways, or has no such service, port or subset.
+// A gateway cannot authenticate the callers, so the assignment contains only endpoints that require
+// it themselves: those with mutual TLS.
 func (g *Generator) namedSNIDNAT(v *view.View, name string) *resource.Resource {
 	cluster, err := mesh.ParseSNI(name)
 	if err != nil || v.Key.Type != mesh.RouterProxy {
@@ -71,8 +72,8 @@ func (g *Generator) buildSNIDNAT(k sniDNATKey) *sniDNATAssignment {
 	return h
 }
 
-// clusterNames returns the names of the clusters that have the endpoints of m: its own and, for
-// gateways, its server name for SNI routing.
+// clusterNames returns the names of the clusters with the endpoints of m: its own and, for
+// gateways, its server name (DefaultSNI).
 func clusterNames(v *view.View, m member) []string {
 	if v.Key.Type != mesh.RouterProxy {
 		return []string{m.name}

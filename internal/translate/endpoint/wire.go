@@ -46,14 +46,16 @@ const (
 	entryValue             protowire.Number = 2
 )
 
-// openMessage begins an embedded message in a field. The returned offset is the argument of
-// closeMessage, which ends it.
+// openMessage appends the beginning of an embedded message in a field. The caller appends the
+// message and then calls closeMessage with the returned offset.
 func openMessage(b []byte, field protowire.Number) (_ []byte, at int) {
 	// room for the length of most messages
 	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0)
 	return b, len(b)
 }
 
+// closeMessage ends the message that openMessage began at the offset at: it writes its length
+// before it, and returns b.
 func closeMessage(b []byte, at int) []byte {
 	size := len(b) - at
 	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {
@@ -80,7 +82,7 @@ func appendNumber(b []byte, field protowire.Number, n uint32) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(n))
 }
 
-// appendWrapped appends a google.protobuf.UInt32Value.
+// appendWrapped appends a google.protobuf.UInt32Value, also if n is 0.
 func appendWrapped(b []byte, field protowire.Number, n uint32) []byte {
 	b, at := openMessage(b, field)
 	return closeMessage(appendNumber(b, wrappedValue, n), at)

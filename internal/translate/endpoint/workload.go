@@ -13,8 +13,9 @@ type workload struct {
 	name, namespace, service, revision, cluster string
 }
 
-// workloadOf returns the workload of an endpoint. Its name is that of the owner, such as a
-// Deployment.
+// workloadOf returns the workload of an endpoint, as telemetry names it. Its name is that of the
+// owner, such as a Deployment, or of the workload itself. The service (canonical service) is taken
+// from labels, by default the name.
 func workloadOf(e *mesh.Endpoint) workload {
 	w := workload{name: cmp.Or(e.Owner, e.Workload), namespace: e.Namespace, cluster: string(e.Cluster)}
 	w.service = firstLabel(e.Labels, label.ServiceCanonicalName.Name, "app.kubernetes.io/name", "app")
@@ -28,7 +29,7 @@ func workloadOf(e *mesh.Endpoint) workload {
 	return w
 }
 
-// firstLabel returns the first of the named labels that is not empty.
+// firstLabel returns the first value that is not empty of the labels with these names, or "".
 func firstLabel(labels map[string]string, names ...string) string {
 	for _, n := range names {
 		if value := labels[n]; value != "" {
