@@ -40,6 +40,8 @@ func (e envoySet) generators() []view.Generator {
 	return list
 }
 
+// clusterGenerators returns the generators of clusters, with EnvoyFilters applied, and the
+// generator of clusters that EnvoyFilters add.
 func (e envoySet) clusterGenerators() []view.Generator {
 	patched := func(g view.Generator) view.Generator {
 		g.TypeURL = api.ClusterType
@@ -56,6 +58,8 @@ func (e envoySet) clusterGenerators() []view.Generator {
 	}
 }
 
+// endpointGenerators returns the generators of load assignments: of the services' clusters, and of
+// mesh.LocalCluster.
 func (e envoySet) endpointGenerators() []view.Generator {
 	return []view.Generator{
 		{
@@ -69,8 +73,9 @@ func (e envoySet) endpointGenerators() []view.Generator {
 	}
 }
 
-// extensionGenerators returns the generators of extension configs: chains of connections, patches,
-// policies and plugins. Policies are inbound configuration.
+// extensionGenerators returns the generators of extension configs (ECDS): filter chains of
+// connections, EnvoyFilters, access policies, and Wasm and Lua plugins. Policies are inbound
+// configuration.
 func (e envoySet) extensionGenerators() []view.Generator {
 	return []view.Generator{
 		{
@@ -91,6 +96,8 @@ func (e envoySet) extensionGenerators() []view.Generator {
 	}
 }
 
+// listenerGenerators returns the generators of listeners, with EnvoyFilters applied, and the
+// generator of listeners that EnvoyFilters add.
 func (e envoySet) listenerGenerators() []view.Generator {
 	patched := func(g view.Generator) view.Generator {
 		g.TypeURL = api.ListenerType
@@ -105,6 +112,7 @@ func (e envoySet) listenerGenerators() []view.Generator {
 	}
 }
 
+// routeGenerators returns the generator of RouteConfigurations, with EnvoyFilters applied.
 func (e envoySet) routeGenerators() []view.Generator {
 	return []view.Generator{e.patching.wrapRoutes(view.Generator{
 		TypeURL:  api.RouteType,
@@ -114,6 +122,7 @@ func (e envoySet) routeGenerators() []view.Generator {
 	})}
 }
 
+// secretGenerators returns the generator of secrets.
 func (e envoySet) secretGenerators() []view.Generator {
 	return []view.Generator{{
 		TypeURL:  api.SecretType,

@@ -26,9 +26,10 @@ type patchAll func(v *view.View, names snapshot.PatchList, list []*resource.Reso
 func clusterPatches(n *snapshot.PatchNames) *snapshot.PatchList  { return &n.Clusters }
 func listenerPatches(n *snapshot.PatchNames) *snapshot.PatchList { return &n.Listeners }
 
-// wrapAll returns g with patches applied to the output of All and Update. names selects the list of
-// patches that the output depends on. An edit of one of these patches makes Update return false and
-// Touched return true. The Scope includes the list.
+// wrapAll returns g with patches applied to the output of All and Update by apply. names selects
+// the list of patches that the output depends on. An edit of one of these patches makes Update
+// return false (unknown difference) and Touched return true. The Scope includes the list. Update,
+// Touched and Scope stay nil if they are.
 func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *snapshot.PatchList, apply patchAll) view.Generator {
 	of := func(v *view.View) snapshot.PatchList {
 		n := v.Key.EnvoyFilterPatches
@@ -64,7 +65,7 @@ func (p patching) wrapAll(g view.Generator, names func(*snapshot.PatchNames) *sn
 }
 
 // wrapRoutes returns g, the generator of RouteConfigurations, with patches applied. If a patch of
-// RouteConfigurations was edited, all of them are affected.
+// RouteConfigurations was edited, all names that proxies subscribe to are affected.
 func (p patching) wrapRoutes(g view.Generator) view.Generator {
 	inner := g
 	g.Named = func(v *view.View, name string) *resource.Resource {
@@ -122,7 +123,8 @@ func (p patching) addedListeners() view.Generator {
 	}
 }
 
-// extensions returns the generator of the extension configs (ECDS) that patches define.
+// extensions returns the generator of the extension configs (ECDS) that patches define. An edit of
+// one of these patches affects all names.
 func (p patching) extensions() view.Generator {
 	return view.Generator{
 		TypeURL: api.ExtensionType,
@@ -143,7 +145,8 @@ func (p patching) extensions() view.Generator {
 	}
 }
 
-// problems returns the patches of a View that could not be applied, or had no effect.
+// problems returns the Problems of the EnvoyFilter patches of a View that could not be applied, or
+// had no effect.
 func (p patching) problems(v *view.View) []config.Problem {
 	return p.Problems(v, v.Key.EnvoyFilterPatches, patch.Generated{
 		Clusters: p.clusters.All(v), Listeners: p.listeners.All(v),

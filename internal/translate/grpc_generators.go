@@ -74,8 +74,9 @@ func restrictTo(g view.Generator, proxyless bool) view.Generator {
 	return restrictChanges(g, inner, mine)
 }
 
-// restrictChanges wraps Update, Affected and Touched of inner: for Views that are not of the kind,
-// no change alters anything.
+// restrictChanges returns g with Update, Affected and Touched of inner restricted to Views for
+// which mine returns true. For other Views no change alters anything: the difference is empty, no
+// name affected, nothing touched.
 func restrictChanges(g, inner view.Generator, mine func(*view.View) bool) view.Generator {
 	if inner.Update != nil {
 		g.Update = func(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
@@ -101,14 +102,14 @@ func restrictChanges(g, inner view.Generator, mine func(*view.View) bool) view.G
 	return g
 }
 
-// clientScope returns the inputs of the targets of gRPC applications: the services that are visible
-// to them.
+// clientScope returns the part of the Key that the result of grpc.Generator.Clients depends on: the
+// services that are visible to the application.
 func clientScope(k view.Key) view.Key {
 	return view.Key{AttachedObjects: k.ObjectsFor(view.ServiceReader), Type: k.Type, Namespace: k.Namespace}
 }
 
-// serverScope returns the inputs of the listeners of gRPC servers: the served ports, the location
-// of the application, and its access policies.
+// serverScope returns the part of the Key that the result of grpc.Generator.Servers depends on: the
+// served ports, the location of the application, and its access policies.
 func serverScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.AttachedObjects = k.ObjectsFor(view.ApplicationReader)

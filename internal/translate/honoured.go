@@ -24,8 +24,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/telemetry"
 )
 
-// Unhonoured returns a Warning for each field of c that has no effect on the generated resources,
-// without Key and Origin. For EnvoyFilters these are the results of patch.Check, which may be
+// Unhonoured returns a Warning, without Key and Origin, for each field of c that has no effect on
+// the generated resources. For EnvoyFilters these are the results of patch.Check, which may be
 // Errors. It returns nil for kinds that are honoured completely or that no generator reads.
 func Unhonoured(c *config.Config) []config.Problem {
 	switch c.Kind {
@@ -98,8 +98,8 @@ func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	return append(found, fieldsWithoutEffect(m, usual, noEffectReason)...)
 }
 
-// fieldsWithoutEffect returns a Warning for each field of m that is set to another value than in
-// defaults and for which reason returns a text. The text is the Reason of the Warning.
+// fieldsWithoutEffect returns a Warning for each top-level field of m that is set to another value
+// than in usual, and for which why returns a text. The text is the Reason of the Warning.
 func fieldsWithoutEffect(m, usual proto.Message, why func(field string) string) []config.Problem {
 	var found []config.Problem
 	message, otherwise := m.ProtoReflect(), usual.ProtoReflect()

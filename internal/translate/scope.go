@@ -12,8 +12,8 @@ func touchesInbound(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsInboundAffectedBy(d)
 }
 
-// clusterScope returns the inputs of outbound clusters: the services and rules that are visible to
-// a proxy, and the proxy's type, addresses and credentials.
+// clusterScope returns the part of the Key that outbound clusters depend on: the services and rules
+// that are visible to a proxy, and the proxy's type, addresses and credentials.
 func clusterScope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects:      k.ObjectsFor(view.ClusterReader),
@@ -30,8 +30,8 @@ func clusterScope(k view.Key) view.Key {
 	}
 }
 
-// resolvedScope returns the inputs of clusters with embedded endpoints: clusterScope, and where the
-// proxy runs.
+// resolvedScope returns the part of the Key that clusters with embedded endpoints depend on:
+// clusterScope, and where the proxy runs.
 func resolvedScope(k view.Key) view.Key {
 	scope := clusterScope(k)
 	scope.Locality, scope.Network, scope.Cluster, scope.FailoverLabels = k.Locality, k.Network, k.Cluster, k.FailoverLabels
@@ -39,9 +39,9 @@ func resolvedScope(k view.Key) view.Key {
 	return scope
 }
 
-// sniDNATScope returns the inputs of the clusters to which a gateway forwards TLS by server name
-// (AUTO_PASSTHROUGH) and datagrams: resolvedScope, and the gateway's servers. Sidecars have none of these
-// clusters, and share the empty output.
+// sniDNATScope returns the part of the Key that the clusters depend on to which a gateway forwards
+// TLS by server name (AUTO_PASSTHROUGH) and datagrams: resolvedScope, and the gateway's servers. It
+// is zero for other proxies, which share the empty output.
 func sniDNATScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {
 		return view.Key{}
@@ -51,8 +51,9 @@ func sniDNATScope(k view.Key) view.Key {
 	return scope
 }
 
-// listenerScope returns the inputs of outbound listeners. If an ingress listener is bound to an
-// address of its own, it may conflict with an outbound one, so the whole Key matters.
+// listenerScope returns the part of the Key that outbound listeners depend on. If an ingress
+// listener is bound to an address of its own, it may conflict with an outbound one, so it returns
+// the whole Key.
 func listenerScope(k view.Key) view.Key {
 	if k.HasBoundIngress {
 		return k
@@ -74,8 +75,9 @@ func listenerScope(k view.Key) view.Key {
 	}
 }
 
-// gatewayScope returns the inputs of a gateway's listeners: listenerScope, the Gateways that select
-// it, and its policies. Sidecars have none, and share the empty output.
+// gatewayScope returns the part of the Key that a gateway's listeners depend on: listenerScope, the
+// Gateways that select it, and its policies. It is zero for other proxies, which share the empty
+// output.
 func gatewayScope(k view.Key) view.Key {
 	if k.Type != mesh.RouterProxy {
 		return view.Key{}
@@ -89,7 +91,8 @@ func gatewayScope(k view.Key) view.Key {
 	return scope
 }
 
-// extensionScope returns the inputs of the extension configs of outbound listeners and of gateways.
+// extensionScope returns the part of the Key that the extension configs of outbound listeners and
+// of gateways depend on.
 func extensionScope(k view.Key) view.Key {
 	k.HasBoundIngress = false
 	scope := listenerScope(k)
@@ -101,9 +104,9 @@ func extensionScope(k view.Key) view.Key {
 	return scope
 }
 
-// policyScope returns the inputs of the extension configs with policies: the policies, and which
-// providers of external authorization the proxy sees. Views without policies share the empty
-// output.
+// policyScope returns the part of the Key that the extension configs with policies depend on: the
+// policies, and which providers of external authorization the proxy sees. It is zero without
+// policies, so such Views share the empty output.
 func policyScope(k view.Key) view.Key {
 	if k.Policies == (snapshot.PolicyNames{}) {
 		return view.Key{}
@@ -114,8 +117,8 @@ func policyScope(k view.Key) view.Key {
 	return scope
 }
 
-// endpointScope returns the inputs of load assignments: the visible services and the proxy's
-// location, but not its own services.
+// endpointScope returns the part of the Key that load assignments depend on: the visible services
+// and the proxy's location, but not its own services.
 func endpointScope(k view.Key) view.Key {
 	return view.Key{
 		AttachedObjects: k.ObjectsFor(view.EndpointReader),
@@ -132,14 +135,15 @@ func endpointScope(k view.Key) view.Key {
 	}
 }
 
-// localScope returns the inputs of the endpoints of the proxy's own workload: the workload and its
-// region.
+// localScope returns the part of the Key that the assignment of mesh.LocalCluster depends on: the
+// proxy's workload and region.
 func localScope(k view.Key) view.Key {
 	return view.Key{SelfDiscovery: k.SelfDiscovery, Locality: mesh.Locality{Region: k.Locality.Region}}
 }
 
-// routeScope returns the inputs of outbound routes: which services and rules a proxy sees, its
-// addresses, its labels, which rules can match as source, and whether its traffic is captured.
+// routeScope returns the part of the Key that outbound routes depend on: which services and rules a
+// proxy sees, its addresses, its labels, which rules can match as source, and whether its traffic
+// is captured.
 func routeScope(k view.Key) view.Key {
 	scope := view.Key{
 		AttachedObjects:         k.ObjectsFor(view.RouteReader),

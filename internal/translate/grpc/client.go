@@ -36,8 +36,9 @@ type clientInput struct {
 	routeHost mesh.Hostname
 }
 
-// Clients returns the listeners of targets: one for each captured port of each service of the View,
-// and each name of the service. Wildcard hosts, and aliases of hosts outside the mesh, have none.
+// Clients returns the API listeners that gRPC clients request, by "HOST:PORT": one for each
+// captured port of each service of the View, and each name of the service. Wildcard hosts, and
+// aliases of hosts outside the mesh, have none.
 func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	var list []*resource.Resource
 	for _, svc := range v.Services {
@@ -65,15 +66,15 @@ func (g *Generator) Clients(v *view.View) []*resource.Resource {
 	return list
 }
 
-// ClientsTouched reports whether a change may alter the listeners of targets. Changes of endpoints
-// and rules do not.
+// ClientsTouched reports whether a change may alter the result of Clients. Changes of endpoints and
+// rules do not.
 func ClientsTouched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
 }
 
-// namesOf returns the names of a service: its host and, for services of Kubernetes, the short
-// names; the name alone only in the View's namespace. A short name that is the host of another
-// service is omitted.
+// namesOf returns the names by which clients may call a service: its host and, for services of
+// Kubernetes, the short names. "NAME" alone is included only in the View's namespace. A short name
+// that is the host of another service is omitted.
 func namesOf(v *view.View, svc *mesh.Service) []string {
 	names := []string{string(svc.Host)}
 	short := svc.Name + "." + svc.Namespace
@@ -92,8 +93,8 @@ func namesOf(v *view.View, svc *mesh.Service) []string {
 	return names
 }
 
-// clientListener returns the API listener of a target, "HOST:PORT". Its routes come by RDS under
-// the name of the cluster.
+// clientListener returns the API listener of a target, named "HOST:PORT". Its routes come by RDS
+// under the name of the outbound cluster.
 func clientListener(in clientInput) *resource.Resource {
 	name := in.host + ":" + strconv.FormatUint(uint64(in.port), 10)
 	leads := mesh.ClusterName{Direction: mesh.Outbound, Port: in.port, Host: in.routeHost}

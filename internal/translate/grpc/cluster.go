@@ -12,7 +12,7 @@ import (
 
 // reduceCluster returns a cluster with only the fields that gRPC reads (proposals A27, A32, A42,
 // A50). gRPC refuses some unsupported fields instead of ignoring them, so all others are removed.
-// It returns no cluster if the discovery type is not EDS.
+// made is nil if the cluster is not outbound or does not use EDS.
 func reduceCluster(of *resource.Resource) *reduced {
 	c := new(clusterv3.Cluster)
 	decodeResource(of, c)
@@ -44,10 +44,11 @@ const (
 	rootsName       = "ROOTCA"
 )
 
-// reduceTransport returns mutual TLS with the mesh's certificate if Envoy would use it. Other TLS
-// settings are unchanged, and gRPC refuses them: these services must not be called in plaintext.
-// Automatic mutual TLS is not supported, because gRPC cannot select TLS by endpoint metadata: such
-// endpoints are called in plaintext.
+// reduceTransport returns the TLS settings of a cluster for gRPC. Mutual TLS with the mesh's
+// certificate refers to the files of gRPC's bootstrap. Other TLS settings are returned unchanged,
+// and gRPC refuses them: these services must not be called in plaintext. nil, which includes
+// automatic mutual TLS, stays nil: gRPC cannot select TLS by endpoint metadata, and calls such
+// endpoints in plaintext.
 func reduceTransport(s *corev3.TransportSocket) *corev3.TransportSocket {
 	t := new(tlsv3.UpstreamTlsContext)
 	if s == nil || s.GetTypedConfig().UnmarshalTo(t) != nil {
@@ -68,7 +69,8 @@ func reduceTransport(s *corev3.TransportSocket) *corev3.TransportSocket {
 	return tlsSocket(out)
 }
 
-// certificates returns a TLS context with the files that gRPC's bootstrap names.
+// certificates returns a TLS context with the certificate and the roots that gRPC's bootstrap
+// names.
 func certificates() *tlsv3.CommonTlsContext {
 	return &tlsv3.CommonTlsContext{
 		TlsCertificateProviderInstance: &tlsv3.CertificateProviderPluginInstance{

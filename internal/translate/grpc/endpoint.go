@@ -35,9 +35,9 @@ type reduction struct {
 	seen     map[string]bool // addresses
 }
 
-// addGroup merges a group into the one of its locality and priority. Endpoints that are not
-// sockets, and addresses that were added before, are left out. The weight is the group's, or
-// without one the sum of its endpoints'.
+// addGroup merges a group into the one of its locality and priority in r.groups. Endpoints that are
+// not sockets, and addresses that were added before, are left out. The weight of the group is
+// added: its explicit one, or the sum of its endpoints'.
 func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	l := group.GetLocality()
 	at := localityPriority{l.GetRegion(), l.GetZone(), l.GetSubZone(), group.GetPriority()}
@@ -74,7 +74,8 @@ func (r *reduction) addGroup(group *endpointv3.LocalityLbEndpoints) {
 	g.LoadBalancingWeight.Value += weight
 }
 
-// finish returns the groups that have endpoints and a weight, with priorities without gaps.
+// finish returns the added groups that have endpoints and a weight. It renumbers their priorities
+// from 0 without gaps.
 func (r *reduction) finish() []*endpointv3.LocalityLbEndpoints {
 	r.groups = slices.DeleteFunc(r.groups, func(g *endpointv3.LocalityLbEndpoints) bool {
 		return len(g.GetLbEndpoints()) == 0 || g.GetLoadBalancingWeight().GetValue() == 0

@@ -37,8 +37,8 @@ type Envoy struct {
 // reduced is a resource of Envoy, and what remains of it; made is nil if nothing does.
 type reduced struct{ of, made *resource.Resource }
 
-// keepTogether returns both resources as a pair. Each references the pair, so as long as one is in
-// use, both stay cached.
+// keepTogether returns both resources as a pair; made may be nil. made references the pair and gets
+// the From of of, so as long as made is in use, both stay cached.
 func keepTogether(of, made *resource.Resource) *reduced {
 	r := &reduced{of: of, made: made}
 	if made != nil {
@@ -60,14 +60,15 @@ func NewGenerator(e Envoy) *Generator {
 	}
 }
 
-// Clusters returns the clusters of a View that use EDS. gRPC subscribes by name to the clusters
-// that its routes reference.
+// Clusters returns the clusters of a View that use EDS, reduced to the fields that gRPC reads. gRPC
+// subscribes by name to the clusters that its routes reference.
 func (g *Generator) Clusters(v *view.View) []*resource.Resource {
 	return g.reduceClusters(g.envoy.Clusters.Outbound(v))
 }
 
-// ClustersSince returns the difference between the results of Clusters for old and v. If ok is
-// false, the difference is unknown. Clusters that gRPC does not support are removed.
+// ClustersSince returns the difference between the results of Clusters for old and v; d has all
+// changes in between. The bool is false if the difference is unknown. A cluster whose type gRPC no
+// longer supports is in Removed.
 func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource.Diff, bool) {
 	diff, ok := g.envoy.Clusters.OutboundSince(old, v, d)
 	if !ok {
@@ -87,6 +88,8 @@ func (g *Generator) ClustersSince(old, v *view.View, d snapshot.Delta) (resource
 	return diff, true
 }
 
+// reduceClusters returns the reduced clusters (reduceCluster) of list. Clusters that gRPC does not
+// support are left out.
 func (g *Generator) reduceClusters(list []*resource.Resource) []*resource.Resource {
 	made := make([]*resource.Resource, 0, len(list))
 	for _, r := range list {
@@ -97,13 +100,15 @@ func (g *Generator) reduceClusters(list []*resource.Resource) []*resource.Resour
 	return made
 }
 
-// Endpoints returns the assignment of a cluster.
+// Endpoints returns the assignment of a cluster as gRPC accepts it. It is empty, not nil, for an
+// unknown cluster.
 func (g *Generator) Endpoints(v *view.View, name string) *resource.Resource {
 	return g.endpoints.Get(g.envoy.Endpoints.Named(v, name)).made
 }
 
-// Route returns the RouteConfiguration of a service's port, or nil if there is no such service or
-// port, or it is not captured. A port that is not HTTP has a single route to its cluster.
+// Route returns the RouteConfiguration for the outbound cluster name. It returns nil if name is
+// another kind of name, or there is no such service or captured port. A port that is not HTTP has a
+// single route to its cluster.
 func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 	n, ok := parseRouteName(name)
 	if !ok {
@@ -124,7 +129,8 @@ func (g *Generator) Route(v *view.View, name string) *resource.Resource {
 }
 
 // RoutesAffected returns the elements of names whose RouteConfigurations a change may alter,
-// sorted. A change of services or DestinationRules affects all of them.
+// sorted. A change of services or DestinationRules affects all of them, except names of other
+// kinds.
 func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	var envoys, affected []string
 	by := map[string]string{}
@@ -149,8 +155,8 @@ func (g *Generator) RoutesAffected(old, v *view.View, d snapshot.Delta, names []
 	return sortUnique(affected)
 }
 
-// parseRouteName parses the name of a route, which is that of the cluster of a whole service. ok is
-// false for other names.
+// parseRouteName parses the name of a route, which is the name of the outbound cluster of a whole
+// service. ok is false for other names.
 func parseRouteName(name string) (mesh.ClusterName, bool) {
 	if !strings.HasPrefix(name, "outbound|") {
 		return mesh.ClusterName{}, false

@@ -23,9 +23,10 @@ import (
 // unusedPath is a path that no call has.
 const unusedPath = "/meshpilot.Nobody/Calls"
 
-// idleClusters returns the clusters of destinations of weight 0 in the VirtualServices of a route,
-// sorted and joined by ";". It omits clusters that do not exist, because a client waits for every
-// cluster that a route references.
+// idleClusters returns the names of the clusters with weight 0 in the HTTP routes of the
+// VirtualServices in from, sorted and joined by ";". port is the port of destinations without one.
+// It omits clusters that do not exist, because a client waits for every cluster that a route
+// references.
 func idleClusters(v *view.View, from []config.Key, port uint32) string {
 	var names []string
 	for _, k := range from {
@@ -49,8 +50,8 @@ func idleClusters(v *view.View, from []config.Key, port uint32) string {
 	return strings.Join(sortUnique(names), ";")
 }
 
-// isCallable reports whether gRPC clients can call a cluster: of a Static service, with a captured
-// port, and a subset that exists.
+// isCallable reports whether gRPC clients can call a cluster: its service is Static, its port
+// captured, and its subset exists or is "".
 func isCallable(v *view.View, n mesh.ClusterName) bool {
 	svc := v.Service(n.Host)
 	if svc == nil || svc.Resolution != mesh.Static {
@@ -67,7 +68,8 @@ func isCallable(v *view.View, n mesh.ClusterName) bool {
 		slices.ContainsFunc(rule.Spec.GetSubsets(), func(s *networking.Subset) bool { return s.GetName() == n.Subset })
 }
 
-// idleRoutes returns a route that no call matches for each of the clusters.
+// idleRoutes returns, for each of clusters (joined by ";"), a route to it that no call matches, so
+// that clients load it in advance. It returns nil for "".
 func idleRoutes(clusters string) []*routev3.Route {
 	if clusters == "" {
 		return nil

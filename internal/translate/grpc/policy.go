@@ -10,7 +10,8 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 )
 
-// reducePolicies returns the filters of access policies that gRPC servers support (proposal A41).
+// reducePolicies returns the filters of access policies that gRPC servers support (proposal A41),
+// from the HTTP filters of an Authorization. The first keeps its name, the others get a number.
 //
 // Servers cannot call an external authorizer, so requests that CUSTOM policies match are refused.
 // Dry-run and AUDIT policies are omitted.
@@ -48,6 +49,9 @@ func isDryRun(c *httprbacv3.RBAC) bool {
 	return strings.HasPrefix(c.GetShadowRulesStatPrefix(), "istio_dry_run_")
 }
 
+// reduceRules returns rules without conditions that gRPC does not support. These are replaced by
+// constants: as met in DENY rules, as not met in ALLOW rules, so that a doubt refuses the request.
+// tokens is set if conditions on tokens are unknown too.
 func reduceRules(rules *rbacv3.RBAC, tokens bool) *rbacv3.RBAC {
 	out := &rbacv3.RBAC{Action: rules.GetAction(), Policies: map[string]*rbacv3.Policy{}}
 	// An unknown condition is a reason to refuse.
@@ -71,11 +75,11 @@ type unknowns struct{ met, tokens bool }
 
 func (d unknowns) negated() unknowns { return unknowns{met: !d.met, tokens: d.tokens} }
 
-// claim returns how a condition on a token is evaluated.
+// claim reports whether a condition on a token is evaluated as met.
 func (d unknowns) claim() bool { return d.met && d.tokens }
 
-// reducePermission replaces conditions that gRPC does not support by their evaluation, which a
-// negation inverts: the constant unknown.met.
+// reducePermission replaces conditions that gRPC does not support by the constant unknown.met;
+// inside a negation, by its opposite. Other conditions are returned unchanged.
 func reducePermission(p *rbacv3.Permission, unknown unknowns) *rbacv3.Permission {
 	switch r := p.GetRule().(type) {
 	case *rbacv3.Permission_AndRules:
@@ -117,8 +121,9 @@ func constantPermission(always bool) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_NotRule{NotRule: p}}
 }
 
-// reducePrincipal replaces conditions on the caller that gRPC does not support by constants, as
-// reducePermission does. Claims of tokens are unknown.claim().
+// reducePrincipal replaces conditions on the caller that gRPC does not support by the constant
+// unknown.met; inside a negation, by its opposite. Claims of tokens become unknown.claim(). Other
+// conditions are returned unchanged.
 func reducePrincipal(p *rbacv3.Principal, unknown unknowns) *rbacv3.Principal {
 	switch r := p.GetIdentifier().(type) {
 	case *rbacv3.Principal_AndIds:
@@ -154,6 +159,7 @@ func reduceIDs(s *rbacv3.Principal_Set, unknown unknowns) *rbacv3.Principal_Set 
 	return out
 }
 
+// constantPrincipal returns a principal that always or never matches.
 func constantPrincipal(always bool) *rbacv3.Principal {
 	p := &rbacv3.Principal{Identifier: &rbacv3.Principal_Any{Any: true}}
 	if always {
@@ -162,9 +168,11 @@ func constantPrincipal(always bool) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_NotId{NotId: p}}
 }
 
-// isRefusedHeader reports whether gRPC refuses rules about a header.
+// isRefusedHeader reports whether gRPC refuses RBAC rules about a header (isRefusedName).
 func isRefusedHeader(h *routev3.HeaderMatcher) bool { return isRefusedName(h.GetName()) }
 
+// isRefusedName reports whether gRPC refuses RBAC rules about a header: ":scheme", and names that
+// begin with "grpc-", in any case.
 func isRefusedName(name string) bool {
 	name = strings.ToLower(name)
 	return name == ":scheme" || strings.HasPrefix(name, "grpc-")

@@ -16,9 +16,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Problems returns what an application does not receive of the objects that affect it, sorted, as
-// Warnings without Origin. asked returns the names of a type that it has subscribed to; objects
-// that affect only other resources are not reported.
+// Problems returns what a gRPC application does not receive of the objects that affect it, sorted,
+// as Warnings without Origin. asked returns the names of a type that it has subscribed to; objects
+// that affect only other resources are not reported. It returns nil for Views of Envoys.
 func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL string) []string) []config.Problem {
 	if !v.Key.Proxyless {
 		return nil
@@ -47,8 +47,8 @@ func (g *Generator) Problems(v *view.View, p *mesh.Proxy, asked func(typeURL str
 	return slices.Compact(list)
 }
 
-// sourceObjects returns the objects that the application's routes and clusters derive from, as far
-// as it subscribes to them (asked).
+// sourceObjects returns the objects that the RouteConfigurations and clusters derive from which the
+// application subscribes to. asked returns the names of a type that it has subscribed to.
 func (g *Generator) sourceObjects(v *view.View, asked func(typeURL string) []string) map[config.Key]bool {
 	keys := map[config.Key]bool{}
 	note := func(r *resource.Resource) {
@@ -92,9 +92,9 @@ func policyProblems(v *view.View) []config.Problem {
 	return list
 }
 
-// selectorProblems returns Warnings for objects for proxies that select the application by its
-// labels. Objects for the whole mesh or a namespace are not reported, because they apply to other
-// workloads too.
+// selectorProblems returns a Warning for each object for Envoys (EnvoyFilter, Telemetry,
+// WasmPlugin, TrafficExtension) that selects the application by its labels. Objects for the whole
+// mesh or a namespace are not reported, because they apply to other workloads too.
 func selectorProblems(v *view.View, p *mesh.Proxy) []config.Problem {
 	s := v.Snapshot
 	patched := snapshot.ProxyAttributes{

@@ -13,11 +13,13 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// envoyRouteName returns the name of the RouteConfiguration for Envoy of one service's port.
+// envoyRouteName returns the name that the RouteConfiguration for one service's port has for
+// Envoys, "HOST:PORT".
 func envoyRouteName(n mesh.ClusterName) string {
 	return string(n.Host) + ":" + strconv.FormatUint(uint64(n.Port), 10)
 }
 
+// sortUnique sorts names in place and returns them without duplicates.
 func sortUnique(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -29,9 +31,9 @@ type routeInput struct {
 	idle string // clusters of weight 0, see idleClusters
 }
 
-// reduceRoute returns the routes of one service with only the fields that gRPC reads (proposals
-// A28, A31, A44). Routes with a match that gRPC does not support are left out; routes to idle
-// clusters are added.
+// reduceRoute returns the RouteConfiguration of one service's port with only the fields that gRPC
+// reads (proposals A28, A31, A44). Routes with a match that no gRPC call can meet are left out;
+// routes to idle clusters are added.
 func reduceRoute(in routeInput) *reduced {
 	c := new(routev3.RouteConfiguration)
 	decodeResource(in.of, c)
@@ -57,9 +59,9 @@ func reduceRoute(in routeInput) *reduced {
 	return keepTogether(in.of, made)
 }
 
-// reduceAction returns a route with an action that gRPC supports. A timeout becomes the maximum
-// stream duration, and a retry policy without retries is dropped. Redirects and direct responses
-// are unchanged: gRPC fails calls that match them.
+// reduceAction returns the route r with match m and an action that gRPC supports. A timeout becomes
+// the maximum stream duration, unless that is set. A retry policy with 0 retries is dropped.
+// Redirects and direct responses are unchanged: gRPC fails calls that match them.
 func reduceAction(r *routev3.Route, m *routev3.RouteMatch) *routev3.Route {
 	out := &routev3.Route{
 		Name:                 r.GetName(),
@@ -92,8 +94,8 @@ func reduceAction(r *routev3.Route, m *routev3.RouteMatch) *routev3.Route {
 	return out
 }
 
-// faultConfigs returns the configuration of the fault filter, the only one of clients. gRPC refuses
-// routes with configurations of unknown filters.
+// faultConfigs returns of all filter configurations only the fault filter's, the only one that
+// clients know, or nil without one. gRPC refuses routes with configurations of unknown filters.
 func faultConfigs(all map[string]*anypb.Any) map[string]*anypb.Any {
 	f, ok := all[faultFilter]
 	if !ok {
@@ -107,7 +109,8 @@ type directInput struct {
 	from config.Key
 }
 
-// directRoute returns a RouteConfiguration that routes all calls to the service's own cluster.
+// directRoute returns a RouteConfiguration that routes all calls to the cluster in.name, by which
+// it is named.
 func directRoute(in directInput) *resource.Resource {
 	cluster := in.name.String()
 	r := encodeResource(cluster, api.RouteType, &routev3.RouteConfiguration{Name: cluster,

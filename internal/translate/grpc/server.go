@@ -43,9 +43,9 @@ type serverInput struct {
 	from   memo.List[config.Key]
 }
 
-// Servers returns the listeners of the ports that the applications serve, one for each address at
-// which a server may listen. A declared container port needs no service: a server must not lose its
-// listener when a service selects other workloads.
+// Servers returns the listeners of the ports that gRPC servers serve, one for each address at which
+// a server may listen, or nil without ports. A declared container port needs no service: a server
+// must not lose its listener when a service selects other workloads.
 //
 // gRPC servers cannot accept both TLS and plaintext. Under PERMISSIVE they accept what proxies call
 // them with, by the workload's label security.istio.io/tlsMode.
@@ -82,8 +82,8 @@ type servedPort struct {
 	from   []config.Key
 }
 
-// servedPorts returns the target ports of services, and container ports (Key.Ports) without a
-// service. Invalid container ports are ignored.
+// servedPorts returns the target ports of the View's services, and container ports (Key.Ports)
+// without a service, without duplicates. Invalid container ports are ignored.
 func servedPorts(v *view.View) []servedPort {
 	var list []servedPort
 	for i, in := range v.Inbound {
@@ -101,13 +101,14 @@ func servedPorts(v *view.View) []servedPort {
 	return list
 }
 
-// ServersTouched reports whether a change may alter the listeners of servers.
+// ServersTouched reports whether a change may alter the result of Servers; s is the snapshot after
+// the change.
 func (g *Generator) ServersTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	return v.IsInboundAffectedBy(d) || g.authorizations.Touched(v, s, d)
 }
 
-// listenAddresses returns the addresses at which a server may listen: unspecified, loopback, and
-// the workload's own.
+// listenAddresses returns the addresses at which a server may listen: unspecified and loopback of
+// both families, and the workload's own valid addresses.
 func listenAddresses(v *view.View) []netip.Addr {
 	list := []netip.Addr{
 		netip.IPv6Unspecified(), netip.IPv4Unspecified(), netip.IPv6Loopback(),

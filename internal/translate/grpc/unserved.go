@@ -18,6 +18,7 @@ type report struct {
 	list []config.Problem
 }
 
+// addWarning adds a Warning about a field of the object. format and args are its reason.
 func (r *report) addWarning(field, format string, args ...any) {
 	r.list = append(r.list, config.Problem{
 		Code:     code.FieldWithoutEffect,
@@ -28,7 +29,7 @@ func (r *report) addWarning(field, format string, args ...any) {
 	})
 }
 
-// addUnhonoured adds fields that are set and neither supported nor reported by other checks.
+// addUnhonoured adds a Warning with a common reason for the field of each of found.
 func (r *report) addUnhonoured(found []config.Problem) {
 	for _, p := range found {
 		r.addWarning(p.Field, "it has no effect on their calls")
@@ -46,8 +47,8 @@ func servedRoutes() config.Fields {
 	}
 }
 
-// unservedRoutes returns Warnings for the settings of a VirtualService that gRPC clients do not
-// support (proposals A28, A31, A33, A44).
+// unservedRoutes returns a Warning for each setting of a VirtualService that gRPC clients do not
+// support (proposals A28, A31, A33, A44). k is its key.
 func unservedRoutes(k config.Key, vs *networking.VirtualService) []config.Problem {
 	r := &report{key: k}
 	for i, h := range vs.GetHttp() {
@@ -85,7 +86,8 @@ func unservedRoutes(k config.Key, vs *networking.VirtualService) []config.Proble
 	return r.list
 }
 
-// retriesOn reports whether gRPC clients support one of the conditions.
+// retriesOn reports whether gRPC clients support at least one of the comma-separated conditions of
+// retryOn.
 func retriesOn(on string) bool {
 	known := []string{"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"}
 	return slices.ContainsFunc(
@@ -104,8 +106,8 @@ func servedTraffic() config.Fields {
 	}
 }
 
-// unservedDestination returns the settings of a DestinationRule that gRPC clients do not support
-// (proposals A32, A42, A50).
+// unservedDestination returns a Warning for each setting of a DestinationRule that gRPC clients do
+// not support (proposals A32, A42, A50). k is its key.
 func unservedDestination(k config.Key, rule *networking.DestinationRule) []config.Problem {
 	r := &report{key: k}
 	for field, p := range config.TrafficPolicies(rule) {
@@ -114,6 +116,8 @@ func unservedDestination(k config.Key, rule *networking.DestinationRule) []confi
 	return r.list
 }
 
+// checkTraffic adds Warnings for the settings of a policy and its port level settings that gRPC
+// clients do not support. at is its path; p may be nil.
 func (r *report) checkTraffic(at string, p *networking.TrafficPolicy) {
 	if p == nil {
 		return
@@ -134,8 +138,8 @@ type policyLevel interface {
 	GetOutlierDetection() *networking.OutlierDetection
 }
 
-// checkLevel warns of TLS modes, load balancers and outlier detection of a policy that gRPC clients
-// do not support. at is its path.
+// checkLevel adds Warnings for the TLS mode, load balancer and outlier detection of a policy that
+// gRPC clients do not support. at is its path.
 func (r *report) checkLevel(at string, l policyLevel) {
 	switch l.GetTls().GetMode() {
 	case networking.ClientTLSSettings_SIMPLE, networking.ClientTLSSettings_MUTUAL:

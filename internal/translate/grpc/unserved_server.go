@@ -12,9 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// unservedPolicy returns Warnings for the conditions of an AuthorizationPolicy that gRPC servers
-// cannot evaluate, and how they treat them (proposal A41). tokens is set if a RequestAuthentication
-// would have tokens validated. Dry runs and AUDIT get one Warning for the whole policy.
+// unservedPolicy returns a Warning for each condition of an AuthorizationPolicy that gRPC servers
+// cannot evaluate, with how they treat it (proposal A41). tokens is set if a RequestAuthentication
+// would have tokens validated. A dry run or AUDIT policy gets a single Warning.
 func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	r, p := &report{key: c.Key}, config.Spec[*security.AuthorizationPolicy](c)
 	if tried, err := config.DryRun(c); err == nil && tried {
@@ -42,9 +42,9 @@ func unservedPolicy(c *config.Config, tokens bool) []config.Problem {
 	return r.list
 }
 
-// checkRule reports the conditions of one rule that gRPC servers cannot evaluate. Conditions on
-// tokens are reported only if tokens is set: otherwise proxies have no tokens either. what
-// describes how unknown conditions are treated.
+// checkRule adds a Warning for each condition of one rule that gRPC servers cannot evaluate; at is
+// its path. Conditions on tokens are reported only if tokens is set: otherwise proxies have no
+// tokens either. what describes how unknown conditions are treated.
 func (r *report) checkRule(at string, rule *security.Rule, tokens bool, what string) {
 	for i, f := range rule.GetFrom() {
 		if s := f.GetSource(); tokens && len(s.GetRequestPrincipals())+len(s.GetNotRequestPrincipals()) > 0 {
