@@ -28,7 +28,8 @@ type family struct {
 	ipv4, ipv6         bool
 }
 
-// familyOf returns the family of proxies. Proxies without known addresses are assumed to have IPv4.
+// familyOf returns the addresses of proxies with Key k. Proxies without known addresses are assumed
+// to have IPv4 only.
 func familyOf(k view.Key) family {
 	switch {
 	case k.IPv4 && k.IPv6:
@@ -40,13 +41,16 @@ func familyOf(k view.Key) family {
 	}
 }
 
-// includes reports whether proxies can reach an address.
+// includes reports whether an address, which may be IPv4-mapped, is of a family that the proxies
+// have.
 func (f family) includes(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.Is4() && f.ipv4 || a.Is6() && f.ipv6
 }
 
-// at returns the listener's address for address, and its additional addresses.
+// at returns the address that names the listener for address and port, and its additional
+// addresses. A wildcard or loopback address becomes the first of the family, with the other as
+// additional. Any other address is returned as it is.
 func (f family) at(address string, port uint32) (at listenAddress, more []string) {
 	for _, group := range [][]string{f.wildcard, f.loopback} {
 		if slices.Contains(group, address) {
@@ -64,7 +68,8 @@ const (
 	dnsPort    = 15053 // the agent's
 )
 
-// isReserved reports whether a listener of every proxy on all addresses has the port.
+// isReserved reports whether every proxy listens on the port at all addresses: status, metrics, and
+// the captured outbound and inbound connections.
 func isReserved(s *snapshot.Settings, port uint32) bool {
 	m := s.Mesh
 	return port == statusPort || port == statsPort || port == uint32(m.GetProxyListenPort()) ||
@@ -97,8 +102,9 @@ func (p *planner) planPort(b servicePort) {
 }
 
 // planHTTP plans an HTTP port: all services with the port share the wildcard address, and requests
-// are routed by host. If the proxy itself uses the port, connections to the addresses of the service are
-// forwarded as TCP, with a Problem; a service without addresses is a conflict, and nothing is planned.
+// are routed by host. If the proxy itself uses the port, connections to the addresses of the
+// service are forwarded as TCP, with a Problem. A service without addresses is then a conflict, and
+// nothing is planned.
 func (p *planner) planHTTP(b servicePort) {
 	if !isReserved(p.in.settings, b.port.Number) {
 		shared := p.draftAt(b, p.family.wildcard[0])
@@ -125,11 +131,13 @@ func (p *planner) planHTTP(b servicePort) {
 	))
 }
 
-// addRoutedAddresses adds a listener for each address of a service to whose port routes of the Gateway
-// API apply: they apply to all requests that are sent to the address, whatever their host is. Requests at
-// the shared wildcard address that name the service are routed by their address, if it is that of
-// another service. So the shared listener, which may be nil, sets mesh.DestinationHeader. An address
-// that several services of the port share identifies none of them.
+// addRoutedAddresses adds a listener for each address of a service to whose port routes of the
+// Gateway API apply: they apply to all requests that are sent to the address, whatever their host
+// is. An address that several services of the port share identifies none of them, and gets none.
+//
+// Requests at the shared wildcard address that name the service are routed by their address, if it
+// is that of another service. So it sets mesh.DestinationHeader in shared, the listener of that
+// address, which may be nil. It does nothing without traffic capture.
 func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
 	routed := func(vs *snapshot.VirtualService) bool { return vs.AppliesByAddress(b.port.Number) }
 	if p.in.class.direct || !slices.ContainsFunc(p.rules.list, routed) {
@@ -160,7 +168,8 @@ func (p *planner) addRoutedAddresses(b servicePort, shared *draft) {
 	}
 }
 
-// ownersOf returns the owners of the addresses of the current egress listener's services on a port.
+// ownersOf returns, for the services of the current egress listener that have the port, which of
+// them each address identifies.
 func (p *planner) ownersOf(port uint32) destination.AddressOwners {
 	if p.owners == nil {
 		p.owners = map[uint32]destination.AddressOwners{}
@@ -177,8 +186,9 @@ func (p *planner) ownersOf(port uint32) destination.AddressOwners {
 	return p.owners[port]
 }
 
-// planAddresses plans the service's own addresses and ranges, or else the wildcard address. A
-// service whose addresses are all unreachable for these proxies has no listener.
+// planAddresses plans the service's own addresses and ranges. A service without valid specific
+// addresses is planned at the wildcard address instead. If it has some, but none that these proxies
+// can reach, it has no listener.
 func (p *planner) planAddresses(b servicePort) {
 	addresses, ranges := p.addresses(b.service)
 	if len(ranges) > 0 {
@@ -194,9 +204,9 @@ func (p *planner) planAddresses(b servicePort) {
 	}
 }
 
-// addresses returns the service's addresses and ranges that the proxies can reach, canonical and
-// without duplicates. It leaves out invalid and unspecified addresses, and addresses of another IP
-// family.
+// addresses returns the service's single addresses and its ranges that the proxies can reach,
+// canonical and without duplicates. It leaves out invalid and unspecified addresses, and addresses
+// of another IP family.
 func (p *planner) addresses(svc *mesh.Service) (addresses, ranges []string) {
 	for _, text := range svc.Addresses {
 		prefix, ok := parsePrefix(text)
@@ -211,15 +221,15 @@ func (p *planner) addresses(svc *mesh.Service) (addresses, ranges []string) {
 	return addresses, ranges
 }
 
-// isSpecific reports whether an address of a service identifies it. Invalid addresses, unspecified
-// ones and "all" do not.
+// isSpecific reports whether an address or range of a service identifies it. It returns false for
+// invalid and unspecified addresses, and for the range of all addresses.
 func isSpecific(text string) bool {
 	prefix, ok := parsePrefix(text)
 	return ok && prefix.Bits() > 0 && !(prefix.IsSingleIP() && prefix.Addr().IsUnspecified())
 }
 
-// parsePrefix parses an IP or a CIDR; ok is false for others. IPv4-mapped IPv6 becomes IPv4, and
-// the bits beyond the prefix are cleared.
+// parsePrefix parses an IP or a CIDR; ok is false for other texts. IPv4-mapped IPv6 becomes IPv4,
+// and the bits beyond the prefix are cleared.
 func parsePrefix(text string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		a = a.Unmap().WithZone("")
@@ -236,7 +246,7 @@ func parsePrefix(text string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, bits).Masked(), true
 }
 
-// appendOnce returns list with s, which it appends unless it is there.
+// appendOnce appends s to list, unless list contains it.
 func appendOnce(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list
@@ -245,8 +255,8 @@ func appendOnce(list []string, s string) []string {
 }
 
 // isPerEndpoint reports whether callers use the addresses of a service's endpoints: for a headless
-// service, and for a ServiceEntry of resolution NONE that has endpoints or selects some. A
-// ServiceEntry with neither is identified by its port alone.
+// service, and for a ServiceEntry of resolution NONE that has endpoints or selects some. It returns
+// false if s.endpoints is nil. A ServiceEntry with neither is identified by its port alone.
 func isPerEndpoint(s serviceInput) bool {
 	if s.endpoints == nil {
 		return false
@@ -254,8 +264,8 @@ func isPerEndpoint(s serviceInput) bool {
 	return s.service.Headless || len(s.service.Selector) > 0 || len(s.endpoints.Endpoints) > 0
 }
 
-// planEndpoints plans the address of every endpoint, with the service's port, which callers connect
-// to.
+// planEndpoints plans the addresses of all endpoints of the port, each with the service's port,
+// which callers connect to.
 func (p *planner) planEndpoints(b servicePort) {
 	for _, e := range b.endpoints.Endpoints {
 		if e.ServicePort != b.port.Name {
@@ -276,8 +286,8 @@ func (p *planner) planEndpoint(b servicePort, address string) {
 	}
 }
 
-// planAddress adds a service port to the draft of an address, by its protocol. Unknown protocols are
-// TCP. It does nothing if draftAt returns no draft.
+// planAddress adds a service port to the draft of an address, by its protocol. UDP and other
+// protocols without a case are TCP. It does nothing if draftAt returns no draft.
 func (p *planner) planAddress(b servicePort, address string) {
 	d := p.draftAt(b, address)
 	switch {
@@ -293,10 +303,13 @@ func (p *planner) planAddress(b servicePort, address string) {
 	}
 }
 
-// addUnknownRequests plans a listener for requests to unknown hosts on the port where they are most
-// likely sent, even without a service: their destination is resolved by DNS. Detecting HTTP on
-// every port would wait for the client's first bytes on every connection, and many servers send
-// first.
+// addUnknownRequests plans a listener for requests to unknown hosts on port 80, where they are most
+// likely sent, even without a service: their destination is resolved by DNS. It does nothing if the
+// outbound policy does not resolve hosts, the current egress listener is one of the Sidecar, or the
+// address is not to be planned, planned already or taken.
+//
+// Detecting HTTP on every port would wait for the client's first bytes on every connection, and
+// many servers send first.
 func (p *planner) addUnknownRequests() {
 	at, more := p.family.at(p.family.wildcard[0], httpPort)
 	if !p.in.byName || p.egress.listener != nil || p.visited != nil || p.only != nil && !p.only[at] ||
@@ -317,9 +330,10 @@ func (p *planner) addUnknownRequests() {
 // httpPort is the default port of HTTP (RFC 9110, section 4.2.1).
 const httpPort = 80
 
-// draftAt returns the draft of an address and the port of b, which it creates if needed, and makes the
-// address the current one. It returns nil if the address is only visited or not to be planned, if an
-// egress listener with a port has it, or if the proxy itself uses it, which it records as a conflict.
+// draftAt returns the draft of address with the port of b, which it creates if needed, and makes
+// the address the current one. It returns nil if the address is only visited or not to be planned
+// (selectAddress), or if an egress listener with a port has it. If the proxy itself uses the
+// address, it records a conflict and returns nil.
 func (p *planner) draftAt(b servicePort, address string) *draft {
 	at, more := p.family.at(address, b.port.Number)
 	if isSocket(address) {
@@ -346,8 +360,8 @@ func (p *planner) draftAt(b servicePort, address string) *draft {
 	return d
 }
 
-// selectAddress makes an address the current one, and reports whether to plan it. While addresses are
-// visited it records the address in p.visited and returns false.
+// selectAddress makes an address the current one (p.here), and reports whether to plan it. While
+// addresses are only visited (p.visited), it records the address there and returns false.
 func (p *planner) selectAddress(at listenAddress) bool {
 	p.here = at
 	if p.visited != nil {
@@ -370,8 +384,8 @@ func (p *planner) isTaken(at listenAddress) bool {
 	}
 }
 
-// addProblem adds a Warning about an object at the current address to the plan. It adds none while
-// addresses are only visited, or if the current address is not to be planned.
+// addProblem adds a Warning about a field of an object, at the current address, to the plan. It
+// adds none while addresses are only visited, or if the current address is not to be planned.
 func (p *planner) addProblem(key config.Key, field, reason string) {
 	if p.visited != nil || p.only != nil && !p.only[p.here] {
 		return

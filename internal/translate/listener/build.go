@@ -27,6 +27,8 @@ type sharedParts struct {
 	sidecarConnections, gatewayConnections *meshconfig.ProxyConfig_ConnectionSettings
 }
 
+// newSharedParts returns the shared parts for a context, with the HTTP filters of all kinds of
+// connection managers.
 func newSharedParts(a listenerContext) *sharedParts {
 	s := a.settings
 	c := &sharedParts{
@@ -44,7 +46,7 @@ func newSharedParts(a listenerContext) *sharedParts {
 }
 
 // filtersOf returns the HTTP filters of a connection manager. Without plugins, all connection
-// managers of a kind share one list.
+// managers that differ only in the port share one list.
 func (c *sharedParts) filtersOf(of filterSet) []*hcmv3.HttpFilter {
 	if c.plugins != (plugin.Places{}) {
 		return c.listenerContext.httpFilters(of)
@@ -66,7 +68,7 @@ type builder struct {
 	port uint32
 }
 
-// side returns the telemetry of the listener's direction.
+// side returns the server's telemetry for inbound listeners, the client's for all others.
 func (b builder) side() *telemetry.Side {
 	if b.inbound {
 		return &b.telemetry.Server
@@ -75,8 +77,8 @@ func (b builder) side() *telemetry.Side {
 }
 
 // buildListener encodes a Spec as an Envoy listener. Except on gateways, a listener with inspectors
-// continues after the protocol detection timeout. A QUIC listener has no limit of accepts per
-// event. Only gateways log connections that no chain handles.
+// continues after the protocol detection timeout. Only gateways log connections that no chain
+// handles. A QUIC listener, and one that is not bound, has no limit of accepts per event.
 func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	if s.UDP != nil {
 		return buildUDP(s, c)
@@ -142,8 +144,8 @@ func buildListener(s *Spec, c *sharedParts) *listenerv3.Listener {
 	return l
 }
 
-// acceptsPerEvent returns the configured Features.AcceptsPerEvent, or the default for 0. It returns
-// nil, no limit, for a negative value.
+// acceptsPerEvent returns configured (Features.AcceptsPerEvent), or snapshot.DefaultAcceptsPerEvent
+// for 0. It returns nil, no limit, for a negative value.
 func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
 	if configured < 0 {
 		return nil
@@ -151,7 +153,8 @@ func acceptsPerEvent(configured int) *wrapperspb.UInt32Value {
 	return wrapperspb.UInt32(uint32(cmp.Or(configured, snapshot.DefaultAcceptsPerEvent)))
 }
 
-// socketAddress returns an IP and port, or a Unix domain socket, as an Envoy address.
+// socketAddress returns the Envoy address of an IP and port, or of a Unix domain socket
+// ("unix://PATH"), which ignores the port.
 func socketAddress(at string, port uint32) *corev3.Address {
 	if path, ok := strings.CutPrefix(at, socketScheme); ok {
 		return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}

@@ -21,9 +21,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/plugin"
 )
 
-// httpALPNs returns the application protocols that the HTTP inspector detects on plaintext HTTP
-// connections. Unless HTTP/1.0 is enabled, it is forwarded as TCP, because the codec would refuse
-// it.
+// httpALPNs returns the application protocols that the HTTP inspector sets on plaintext connections
+// which the proxy handles as HTTP. HTTP/1.0 is among them only if it is enabled; otherwise it is
+// forwarded as TCP, because the codec would refuse it.
 func (b builder) httpALPNs() []string {
 	if b.settings.Features.HTTP10 {
 		return []string{"http/1.0", "http/1.1", "h2c"}
@@ -92,8 +92,9 @@ func (b builder) buildChain(c *Chain) *listenerv3.FilterChain {
 	return out
 }
 
-// accessFilters returns the network filters of access policies for a chain. port is the chain's
-// port, or 0 for connections to ports that no other chain matches.
+// accessFilters returns the network filters of access policies for a chain. port is the destination
+// port that the chain matches. 0 means any: then rules for ports with a chain of their own are left
+// out. b.access must not be nil.
 func (b builder) accessFilters(port uint32) []*listenerv3.Filter {
 	return authorization.At(b.access.connections, func(p uint32) bool {
 		if port != 0 {
@@ -104,8 +105,8 @@ func (b builder) accessFilters(port uint32) []*listenerv3.Filter {
 	})
 }
 
-// discoveredProxy returns a TCP proxy whose config comes by ECDS. The listener stays warming until
-// it arrives.
+// discoveredProxy returns a TCP proxy whose config comes by ECDS under name. The listener stays
+// warming until it arrives.
 func discoveredProxy(name string) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name,
 		ConfigType: &listenerv3.Filter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
@@ -129,7 +130,7 @@ func networkFilter(name string, config proto.Message) *listenerv3.Filter {
 // redisTimeout is the timeout of a Redis command.
 const redisTimeout = 5 * time.Second
 
-// redisProxy returns a proxy that sends Redis commands to the only cluster.
+// redisProxy returns a filter that sends Redis commands to the first cluster of t.
 func redisProxy(t *TCP) *redisv3.RedisProxy {
 	return &redisv3.RedisProxy{
 		StatPrefix:      t.StatPrefix,
@@ -141,8 +142,8 @@ func redisProxy(t *TCP) *redisv3.RedisProxy {
 	}
 }
 
-// chainMatch encodes a Match, or returns nil if it matches everything. It panics if a prefix is not
-// canonical.
+// chainMatch encodes a Match, or returns nil if it matches everything. It panics if a prefix is
+// invalid.
 func (b builder) chainMatch(m *Match) *listenerv3.FilterChainMatch {
 	out := &listenerv3.FilterChainMatch{TransportProtocol: m.Transport, ServerNames: m.SNI}
 	if m.DestinationPort != 0 {

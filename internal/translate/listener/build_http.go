@@ -17,8 +17,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// connectionManager encodes an HTTP connection manager for a port. Inbound routes are inline; other
-// routes come by RDS, and the listener warms until they arrive.
+// connectionManager encodes an HTTP connection manager. Inbound routes are inline; other routes
+// come by RDS under h.Route, and the listener warms until they arrive. port selects the plugins.
 func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: h.StatPrefix,
@@ -75,8 +75,8 @@ func (b builder) connectionManager(h *HTTP, port uint32) *hcmv3.HttpConnectionMa
 	return m
 }
 
-// setDestination returns an extension that sets mesh.DestinationHeader before the route lookup. It
-// replaces a value that the application sent.
+// setDestination returns an extension that sets mesh.DestinationHeader to the original destination
+// address before the route lookup. It replaces a value that the application sent.
 func setDestination() *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{
 		Name: "envoy.http.early_header_mutation.header_mutation",
@@ -92,6 +92,7 @@ func setDestination() *corev3.TypedExtensionConfig {
 	}
 }
 
+// http1Options returns the HTTP/1.1 options of m, which it creates if needed.
 func http1Options(m *hcmv3.HttpConnectionManager) *corev3.Http1ProtocolOptions {
 	if m.HttpProtocolOptions == nil {
 		m.HttpProtocolOptions = new(corev3.Http1ProtocolOptions)
@@ -99,8 +100,8 @@ func http1Options(m *hcmv3.HttpConnectionManager) *corev3.Http1ProtocolOptions {
 	return m.HttpProtocolOptions
 }
 
-// normalizePath sets how paths are normalized before any match (MeshConfig.pathNormalization). The
-// default, and any unknown value, is BASE.
+// normalizePath sets in m how paths are normalized before any match (MeshConfig.pathNormalization).
+// The default, and any unknown value, is BASE.
 func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
 	on := wrapperspb.Bool(true)
 	switch b.settings.Mesh.GetPathNormalization().GetNormalization() {
@@ -116,9 +117,9 @@ func (b builder) normalizePath(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
-// inboundRoutes returns the only route of an inbound chain, to the application. It is inline, so
-// clusters are not validated: otherwise the proxy would refuse the listener if the cluster came
-// later.
+// inboundRoutes returns the only route of an inbound chain, which sends all requests to the
+// application's cluster. Clusters are not validated: otherwise the proxy would refuse the listener
+// if the cluster came later.
 func inboundRoutes(r *InboundRoute) *routev3.RouteConfiguration {
 	action := &routev3.RouteAction{
 		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: r.Cluster},

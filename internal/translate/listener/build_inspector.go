@@ -17,8 +17,8 @@ import (
 )
 
 // listenerFilters returns the listener filters in execution order: the PROXY protocol is read and
-// the original destination restored before any filter inspects bytes. Inspectors are disabled on
-// the ports of NoInspection, the one for HTTP also on those of NoHTTPInspection.
+// the original destination restored before any filter inspects bytes. Both inspectors are disabled
+// on the ports s.NoInspection, the HTTP inspector also on s.NoHTTPInspection.
 func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 	var list []*listenerv3.ListenerFilter
 	add := func(name string, config proto.Message) *listenerv3.ListenerFilter {
@@ -58,8 +58,8 @@ func listenerFilters(s *Spec) []*listenerv3.ListenerFilter {
 // from capture, and route the workload's replies to Envoy.
 const originalSourceMark = 1337
 
-// onPorts returns a predicate that matches connections to one of the destination ports, or nil for
-// none.
+// onPorts returns a predicate that matches connections to one of the destination ports, or nil
+// without ports.
 func onPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 	var rules []*listenerv3.ListenerFilterChainMatchPredicate
 	for _, p := range ports {

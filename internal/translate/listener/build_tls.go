@@ -12,8 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/certificate"
 )
 
-// downstreamTLS returns the server side of TLS, or nil if t is nil. Client certificates are
-// validated only with t.Trust, and required only with t.Required.
+// downstreamTLS returns the transport socket with which a chain terminates TLS, or nil if t is nil.
+// Client certificates are validated only if t.Trust is set, and required only if t.Required is.
 func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 	if t == nil {
 		return nil
@@ -34,8 +34,8 @@ func (b builder) downstreamTLS(t *TLS) *corev3.TransportSocket {
 }
 
 // tlsParameters returns TLS versions, ciphers and curves: the server's, else the mesh's
-// (MeshConfig.tlsDefaults), else Envoy's defaults. Between peers only the mesh's settings for
-// mutual TLS apply.
+// (MeshConfig.tlsDefaults), else Envoy's defaults. With t.Peers they are only the mesh's settings
+// for mutual TLS between proxies.
 func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	defaults := b.settings.Mesh.GetTlsDefaults()
 	if t.Peers {
@@ -55,6 +55,8 @@ func (b builder) tlsParameters(t *TLS) *tlsv3.TlsParameters {
 	return p
 }
 
+// meshTLSVersion returns Envoy's name of a TLS version, or TLS_AUTO (Envoy's default) for an unset
+// one.
 func meshTLSVersion(v meshconfig.MeshConfig_TLSConfig_TLSProtocol) tlsv3.TlsParameters_TlsProtocol {
 	switch v {
 	case meshconfig.MeshConfig_TLSConfig_TLSV1_2:
@@ -66,7 +68,8 @@ func meshTLSVersion(v meshconfig.MeshConfig_TLSConfig_TLSProtocol) tlsv3.TlsPara
 	}
 }
 
-// clientValidation returns how certificates of clients are verified, without the authorities.
+// clientValidation returns how certificates of clients are verified (names, domains, hashes,
+// revocation), without the authorities.
 func clientValidation(t *TLS) *tlsv3.CertificateValidationContext {
 	v := certificate.Validation(t.Names, t.RevocationFile)
 	for _, domain := range t.Domains {

@@ -23,7 +23,8 @@ type Conflict struct {
 	WinnerRule config.Key
 }
 
-// object returns the object to report the conflict on: the rule, or else the service.
+// object returns the object to report the conflict on: the VirtualService that loses, or else the
+// object of the service.
 func (c *Conflict) object() config.Key {
 	if c.Rule != (config.Key{}) {
 		return c.Rule
@@ -31,8 +32,8 @@ func (c *Conflict) object() config.Key {
 	return c.Service.From
 }
 
-// problem returns a Warning for the conflict, and for more equal conflicts at other listeners. It
-// is about the rule, if a VirtualService loses, else about the service's object.
+// problem returns a Warning about c.object() for the conflict, which also mentions the number more
+// of equal conflicts at other listeners.
 func (c *Conflict) problem(more int) config.Problem {
 	field := "spec.ports"
 	if c.Rule != (config.Key{}) {
@@ -70,7 +71,7 @@ func (c *Conflict) problem(more int) config.Problem {
 }
 
 // conflictProblems returns one Problem for all conflicts between the same two objects on a port,
-// however many listeners have them. They keep the order of the first conflicts.
+// however many listeners have them, in the order of the first of each.
 func conflictProblems(conflicts []Conflict) []config.Problem {
 	type pair struct {
 		object, winnerRule config.Key

@@ -61,7 +61,7 @@ func edgeDefaults() *meshconfig.ProxyConfig_ConnectionSettings {
 	}
 }
 
-// onlyMissing clears the fields of defaults that are set in set.
+// onlyMissing clears in defaults the fields that are set in set, and returns defaults.
 func onlyMissing(set, defaults *meshconfig.ProxyConfig_ConnectionSettings) *meshconfig.ProxyConfig_ConnectionSettings {
 	fields := set.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -79,6 +79,7 @@ type connectionLimit struct {
 	least, most int32
 }
 
+// fault returns why Envoy would refuse the value, or "" if it is in the range. A nil value is 0.
 func (l connectionLimit) fault() string {
 	if n := (*l.value).GetValue(); n < l.least || n > l.most {
 		return fmt.Sprintf("%d is not in the range %d..%d, and is ignored", n, l.least, l.most)
@@ -86,6 +87,7 @@ func (l connectionLimit) fault() string {
 	return ""
 }
 
+// connectionLimits returns the numbers in s, which may be unset, with the range of each.
 func connectionLimits(s *meshconfig.ProxyConfig_ConnectionSettings) []connectionLimit {
 	const window = 1<<16 - 1 // RFC 9113, section 6.9.2
 	return []connectionLimit{
@@ -102,6 +104,7 @@ type connectionTimeout struct {
 	value **durationpb.Duration
 }
 
+// connectionTimeouts returns the durations in s, which may be unset.
 func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connectionTimeout {
 	return []connectionTimeout{
 		{"httpIdleTimeout", &s.HttpIdleTimeout},
@@ -114,8 +117,8 @@ func connectionTimeouts(s *meshconfig.ProxyConfig_ConnectionSettings) []connecti
 	}
 }
 
-// connectionFaults returns a Warning for each connection setting that is ignored because Envoy
-// would refuse it, without Key and Origin.
+// connectionFaults returns a Warning, without Key and Origin, for each connection setting that is
+// ignored because Envoy would refuse it.
 func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	s := m.GetDefaultConfig().GetConnectionSettings()
 	if s == nil {
@@ -146,15 +149,16 @@ func connectionFaults(m *meshconfig.MeshConfig) []config.Problem {
 	return found
 }
 
-// applyConnectionLimit sets the buffer limit of a listener's connections.
+// applyConnectionLimit sets the buffer limit of a listener's connections, if one is configured.
 func (b builder) applyConnectionLimit(l *listenerv3.Listener) {
 	if n := b.connectionSettings().GetListenerPerConnectionBufferLimitBytes(); n != nil {
 		l.PerConnectionBufferLimitBytes = wrapperspb.UInt32(uint32(n.GetValue()))
 	}
 }
 
-// applyConnectionSettings sets the limits and timeouts of a connection manager, if there are any.
-// Path settings here override the mesh's (MeshConfig.pathNormalization).
+// applyConnectionSettings sets the configured limits and timeouts of a connection manager; it does
+// nothing without settings. Path settings here override the mesh's (MeshConfig.pathNormalization),
+// so it must be called after normalizePath.
 func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 	s := b.connectionSettings()
 	if s == nil {
@@ -189,6 +193,7 @@ func (b builder) applyConnectionSettings(m *hcmv3.HttpConnectionManager) {
 	}
 }
 
+// commonOptions returns the common HTTP options of m, which it creates if needed.
 func commonOptions(m *hcmv3.HttpConnectionManager) *corev3.HttpProtocolOptions {
 	if m.CommonHttpProtocolOptions == nil {
 		m.CommonHttpProtocolOptions = new(corev3.HttpProtocolOptions)
@@ -203,7 +208,8 @@ func toUInt32(n *wrapperspb.Int32Value) *wrapperspb.UInt32Value {
 	return wrapperspb.UInt32(uint32(n.GetValue()))
 }
 
-// connectionSettings returns the settings for the builder's listener.
+// connectionSettings returns the settings for the builder's listener, of a gateway or a sidecar;
+// nil without settings.
 func (b builder) connectionSettings() *meshconfig.ProxyConfig_ConnectionSettings {
 	if b.edge {
 		return b.gatewayConnections

@@ -33,8 +33,8 @@ type draft struct {
 	from  []config.Key
 }
 
-// addOrigins adds the objects of a service, and more, to the objects from which the listener
-// derives.
+// addOrigins adds the objects that a service derives from, and more, to d.from: the listener
+// derives from them.
 func (d *draft) addOrigins(svc *mesh.Service, more ...config.Key) {
 	d.from = append(svc.AppendObjects(d.from), more...)
 }
@@ -46,8 +46,9 @@ type candidate struct {
 }
 
 // conflictsWith reports whether two candidates want the same connections for different
-// destinations. They do not if one VirtualService routes both services, or if a service keeps the
-// connections that its own VirtualService does not match.
+// destinations. It returns false if one VirtualService routes both services, and if only one of
+// them is by a rule for the same service: a service keeps the connections that its own
+// VirtualService does not match.
 func (c candidate) conflictsWith(o candidate) bool {
 	none := config.Key{}
 	if c.service == o.service {
@@ -56,6 +57,8 @@ func (c candidate) conflictsWith(o candidate) bool {
 	return c.rule == none || c.rule != o.rule
 }
 
+// addConflict adds to the plan that the service of b, or the rule by.rule, does not receive
+// connections at an address, because winner does. A zero winner is the proxy itself.
 func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candidate) {
 	p.plan.conflicts = append(p.plan.conflicts, Conflict{
 		Listener: listenerName(at.address, at.port), Service: b.service, Port: b.port, Rule: by.rule,
@@ -63,8 +66,9 @@ func (p *planner) addConflict(at listenAddress, b servicePort, by, winner candid
 	})
 }
 
-// addHTTP makes a listener handle HTTP, for all services planned there. Except at the captured wildcard
-// address, all its connections are assumed to carry HTTP.
+// addHTTP makes a listener handle HTTP, for all services planned there. If it already does, only
+// GRPCWeb and Lookup of b are added. Except at the captured wildcard address, all its connections
+// are assumed to carry HTTP (d.httpOnly).
 func (p *planner) addHTTP(d *draft, b servicePort) {
 	if d.http != nil {
 		d.http.GRPCWeb = d.http.GRPCWeb || b.protocol == mesh.GRPCWeb
@@ -87,10 +91,12 @@ func (p *planner) addHTTP(d *draft, b servicePort) {
 	d.addOrigins(b.service)
 }
 
-// requestLookup returns a Lookup of the hosts of requests.
+// requestLookup returns a Lookup that resolves the hosts of requests, in the families of the
+// proxies.
 func (p *planner) requestLookup() Lookup { return Lookup{IPv4: p.family.ipv4, IPv6: p.family.ipv6} }
 
-// lookupOfRequests returns the Lookup of an HTTP listener for a service, or for unknown hosts.
+// lookupOfRequests returns the Lookup of an HTTP listener: requestLookup if svc is dynamic or the
+// outbound policy resolves unknown hosts, otherwise the zero value.
 func (p *planner) lookupOfRequests(svc *mesh.Service) Lookup {
 	if svc.Resolution == mesh.DynamicDNS || p.in.byName {
 		return p.requestLookup()
@@ -116,8 +122,8 @@ func (p *planner) addAuto(d *draft, b servicePort) {
 	p.addTCP(d, b)
 }
 
-// isOwnAddress reports whether an address belongs to the service alone: it is that of the service,
-// and not the wildcard.
+// isOwnAddress reports whether the listener's address is one of the service's own: not the wildcard
+// address, and not the address of an egress listener.
 func (p *planner) isOwnAddress(address string) bool {
 	return p.at.address == "" && address != p.family.wildcard[0]
 }
@@ -126,8 +132,8 @@ func (p *planner) isOwnAddress(address string) bool {
 // adds the chains of its routes by destination.
 func (p *planner) addTCP(d *draft, b servicePort) { p.setOwner(d, b, p.addTCPChains(d, b)) }
 
-// addTCPChains adds the chains of a service's routes by destination, and returns the destination of the
-// other connections.
+// addTCPChains adds the chains of a service's routes by destination range, and returns the
+// destination of all other connections.
 func (p *planner) addTCPChains(d *draft, b servicePort) routed {
 	r := p.tcpRoutes(b, p.ownIP(d))
 	for _, c := range r.ranged {
@@ -136,8 +142,9 @@ func (p *planner) addTCPChains(d *draft, b servicePort) routed {
 	return r.rest
 }
 
-// ownIP returns the address of a listener if it belongs to the service alone: routes by destination
-// are then decided during planning.
+// ownIP returns the address of a listener if it is one of the service's own (isOwnAddress): routes
+// by destination are then decided during planning. Otherwise, and for an address that is not an IP,
+// it returns the zero Addr.
 func (p *planner) ownIP(d *draft) netip.Addr {
 	if !p.isOwnAddress(d.address) {
 		return netip.Addr{}
@@ -146,9 +153,10 @@ func (p *planner) ownIP(d *draft) netip.Addr {
 	return a
 }
 
-// addTLS adds connections with TLS of the application, to ranges if there are any: by server name if
-// rules match it, or if the address is shared; otherwise all connections. An own address that another
-// service uses for TCP is a conflict, and nothing is added.
+// addTLS adds connections with TLS of the application, to ranges if there are any. They are matched
+// by server name if rules match it or the address is shared; otherwise the service becomes the
+// owner of all connections. An own address that another service uses for TCP is a conflict, and
+// nothing is added.
 func (p *planner) addTLS(d *draft, b servicePort, ranges []string) {
 	own := p.isOwnAddress(d.address)
 	other := d.tcpBy.service != nil && d.tcpBy.service != b.service
@@ -169,8 +177,8 @@ func (p *planner) addTLS(d *draft, b servicePort, ranges []string) {
 	p.setOwner(d, b, to)
 }
 
-// addTLSChains adds a chain for each of the routes of a service. A route that matches all connections makes
-// the service the owner of the default chain.
+// addTLSChains adds a chain for each of routes, the TLS routes of a service. A route that matches
+// all connections makes the service the owner of the connections that match no chain.
 func (p *planner) addTLSChains(d *draft, b servicePort, routes []routed) {
 	for _, c := range routes {
 		if len(c.match.SNI)+len(c.match.Prefixes) == 0 {
@@ -181,8 +189,9 @@ func (p *planner) addTLSChains(d *draft, b servicePort, routes []routed) {
 	}
 }
 
-// addServiceChain adds a chain that matches a service, and its aliases, by their server names.
-// Names that Envoy cannot match are Problems; without any other name there is no chain.
+// addServiceChain adds a chain with destination c that matches a service, and its aliases, by their
+// server names, and ranges if there are any. Names that Envoy cannot match are Problems; without
+// any other name it adds no chain.
 func (p *planner) addServiceChain(d *draft, b servicePort, c routed, ranges []string) {
 	names := []string{string(b.service.Host)}
 	for _, alias := range p.aliases[b.service.Host] {
@@ -202,9 +211,9 @@ func (p *planner) addServiceChain(d *draft, b servicePort, c routed, ranges []st
 	}
 }
 
-// addRanges adds chains for destination ranges to the listener of the wildcard address. It sorts ranges. Envoy matches the range before the
-// protocol, so the chains of a range must handle all of its connections. Without a declared
-// protocol plaintext HTTP gets a chain too.
+// addRanges adds chains for destination ranges, which it sorts in place, to the listener d of the
+// wildcard address. Envoy matches the range before the protocol, so the chains of a range must
+// handle all of its connections. Without a declared protocol, plaintext HTTP gets a chain too.
 func (p *planner) addRanges(d *draft, b servicePort, ranges []string) {
 	slices.Sort(ranges)
 	if b.protocol.IsTLS() {
@@ -230,8 +239,9 @@ func (p *planner) addRanges(d *draft, b servicePort, ranges []string) {
 	d.chains = append(d.chains, http, plain)
 }
 
-// setOwner makes the service the owner of the default chain, unless it has one already, which may
-// be a conflict.
+// setOwner makes the service of b the owner of the connections that match no chain, with
+// destination c. If the draft has an owner, nothing changes; it is recorded as a conflict unless
+// both want the same destination (conflictsWith).
 func (p *planner) setOwner(d *draft, b servicePort, c routed) {
 	by := candidate{b.service, c.rule}
 	switch {
@@ -243,7 +253,9 @@ func (p *planner) setOwner(d *draft, b servicePort, c routed) {
 	}
 }
 
-// addChain adds a chain for the free part of its match. The rest may be a conflict.
+// addChain adds a chain for the part of the match c.match that no other chain has. The rest is
+// recorded as a conflict, if the owner wants another destination (conflictsWith). If nothing is
+// left, it adds no chain.
 func (p *planner) addChain(d *draft, b servicePort, c routed) {
 	by := candidate{b.service, c.rule}
 	got, ok, lost := d.claimMatches(c.match, by)
@@ -261,9 +273,9 @@ func (p *planner) addChain(d *draft, b servicePort, c routed) {
 // one, because Envoy refuses a listener with two chains for the same connections.
 type matchKey struct{ prefix, sni string }
 
-// claimMatches assigns the free ranges and names of a match to by, and returns them. A server name
-// is free only if it is so in all ranges of the match. ok is false if none is free. lost is the
-// owner of the first part that is not free, or nil.
+// claimMatches assigns the free ranges and names of a match to by in d.claims, and returns them. A
+// server name is free only if it is free in all ranges of the match. ok is false if none is free.
+// lost is the owner of the first part that is not free, or nil.
 func (d *draft) claimMatches(m Match, by candidate) (got Match, ok bool, lost *candidate) {
 	taken := func(prefix, sni string) bool {
 		owner, there := d.claims[matchKey{prefix, sni}]
@@ -295,14 +307,15 @@ func (d *draft) claimMatches(m Match, by candidate) (got Match, ok bool, lost *c
 	return m, true, lost
 }
 
-// withoutTaken returns the values for which taken is false, sorted, without duplicates.
+// withoutTaken returns the values for which taken returns false, sorted, without duplicates. It
+// does not change values.
 func withoutTaken(values []string, taken func(string) bool) []string {
 	list := slices.DeleteFunc(slices.Clone(values), taken)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// orAny returns values, or "" for any if values is empty.
+// orAny returns values, or a list of "" (any) if values is empty.
 func orAny(values []string) []string {
 	if len(values) == 0 {
 		return []string{""}

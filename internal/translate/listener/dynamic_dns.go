@@ -22,8 +22,9 @@ type Lookup struct {
 
 func (l Lookup) isWanted() bool { return l != Lookup{} }
 
-// withLookup inserts the filter that resolves a request's host before the last filter, the router.
-// No filter needs the address earlier, and all that may refuse the request run first.
+// withLookup returns list with the filter that resolves a request's host inserted before the last
+// filter, the router; list itself if l resolves nothing. No filter needs the address earlier, and
+// all that may refuse the request run first.
 func withLookup(list []*hcmv3.HttpFilter, l Lookup) []*hcmv3.HttpFilter {
 	if !l.isWanted() {
 		return list
@@ -39,7 +40,8 @@ func withLookup(list []*hcmv3.HttpFilter, l Lookup) []*hcmv3.HttpFilter {
 	}, list[last])
 }
 
-// lookupServerName returns the filter that resolves the server name of a TLS connection.
+// lookupServerName returns the network filter that resolves the server name of a TLS connection, to
+// connect to l.Port.
 func lookupServerName(l Lookup) *listenerv3.Filter {
 	return networkFilter("envoy.filters.network.sni_dynamic_forward_proxy", &snidfpv3.FilterConfig{
 		DnsCacheConfig: destination.DNSCache(l.IPv4, l.IPv6),
@@ -47,6 +49,7 @@ func lookupServerName(l Lookup) *listenerv3.Filter {
 	})
 }
 
+// appendText appends the complete text of l, nothing for the zero value.
 func (l Lookup) appendText(b []byte) []byte {
 	if !l.isWanted() {
 		return b

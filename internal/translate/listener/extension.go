@@ -37,8 +37,8 @@ func (in extensionInput) key() extensionKey {
 	}
 }
 
-// Extension returns the named extension config that outbound listeners of a View reference, or nil
-// if none does.
+// Extension returns the extension config of that name which a listener of the View references:
+// outbound listeners, or for a gateway its own. It returns nil if none does.
 func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.gateway(v).extensions[name]
@@ -46,8 +46,8 @@ func (g *Generator) Extension(v *view.View, name string) *resource.Resource {
 	return g.outbound(v).extensions[name]
 }
 
-// encodeExtension returns the TCP proxy of a discovered chain as an extension config. It refers to
-// the clusters of the chain and of telemetry.
+// encodeExtension returns the TCP proxy of a discovered chain as an extension config, named after
+// the chain. It refers to the clusters of the chain and of telemetry.
 func (g *Generator) encodeExtension(in extensionInput) *resource.Resource {
 	c, from, a := in.chain, in.from, in.listenerContext
 	common := g.shared.Get(a)

@@ -33,7 +33,8 @@ type filterSet struct {
 	port uint32
 }
 
-// side returns the side of plugins for these listeners: Outbound, Inbound, or Edge for a gateway.
+// side returns the side of plugins for these connection managers: Outbound, Inbound, or Edge for a
+// gateway.
 func (of filterSet) side() plugin.Side {
 	switch {
 	case !of.calledFrom:
@@ -46,7 +47,8 @@ func (of filterSet) side() plugin.Side {
 }
 
 // httpFilters returns the HTTP filters of a connection manager, in the order in which requests pass
-// them. Access filters run only where proxies are called (of.calledFrom). The router is last.
+// them. Access filters run only where clients connect to the proxy (of.calledFrom). The router is
+// last.
 func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	var list []*hcmv3.HttpFilter
 	add := func(name string, config proto.Message) {
@@ -96,7 +98,8 @@ func (a listenerContext) httpFilters(of filterSet) []*hcmv3.HttpFilter {
 	return list
 }
 
-// routeFilter returns a filter that does nothing unless a route configures a filter for it to run.
+// routeFilter returns a composite filter that does nothing unless a route configures a filter for
+// it to run.
 func routeFilter() *matchingv3.ExtensionWithMatcher {
 	return &matchingv3.ExtensionWithMatcher{
 		ExtensionConfig: &corev3.TypedExtensionConfig{
@@ -106,7 +109,8 @@ func routeFilter() *matchingv3.ExtensionWithMatcher {
 	}
 }
 
-// requestMark marks requests for clusters: see certificate.RequestKey.
+// requestMark returns a filter that sets certificate.RequestKey on requests, which clusters read to
+// select the transport socket.
 func requestMark() *setstatev3.Config {
 	return &setstatev3.Config{OnRequestHeaders: []*statev3.FilterStateValue{{
 		Key:        &statev3.FilterStateValue_ObjectKey{ObjectKey: certificate.RequestKey},

@@ -23,6 +23,7 @@ type gatewayKey struct {
 	key view.Key
 }
 
+// gateway returns the listeners of a gateway's View, generated once for each snapshot and Key.
 func (g *Generator) gateway(v *view.View) *gateway {
 	return snapshot.Derive(v.Snapshot.Derived, gatewayKey{g, v.Key}, func() *gateway {
 		p := planGateway(v)
@@ -31,7 +32,8 @@ func (g *Generator) gateway(v *view.View) *gateway {
 	})
 }
 
-// Gateway returns the listeners of a router, from the Gateways that select it.
+// Gateway returns the listeners of a gateway, from the Gateways that select it. It returns nil for
+// other proxies.
 func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -40,9 +42,9 @@ func (g *Generator) Gateway(v *view.View) []*resource.Resource {
 }
 
 // GatewayTouched reports whether a change may alter the result of Gateway; s is the snapshot after
-// the change. Requests are routed by RDS, so VirtualServices matter only with routes of
-// connections, and services and DestinationRules only if a listener forwards connections. It
-// returns false for a View that is not a gateway's.
+// the change. VirtualServices matter only with TCP or TLS routes, because requests are routed by
+// RDS. Services and DestinationRules matter only if a listener forwards connections. It returns
+// false for a View that is not a gateway's.
 func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type != mesh.RouterProxy {
 		return false
@@ -71,8 +73,8 @@ func (g *Generator) GatewayTouched(v *view.View, s *snapshot.Snapshot, d snapsho
 	return false
 }
 
-// forwardsConnections reports whether a listener forwards connections to services, and not only
-// requests.
+// forwardsConnections reports whether a listener has a server that forwards connections (TCP, or
+// TLS without HTTP), and not only requests.
 func forwardsConnections(l *view.GatewayListener) bool {
 	return slices.ContainsFunc(l.Servers, func(s *view.GatewayServer) bool { return !s.ServesHTTP() })
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // addConnections adds the chain of a server that forwards connections. Its destination is the first
-// matching TCP route of the VirtualServices bound to the server; if there is none, it adds no
-// chain. For listeners of the Gateway API with TLS it calls addTerminated instead.
+// matching TCP route of the VirtualServices bound to the server; without one, it adds no chain. For
+// listeners of the Gateway API with TLS it calls addTerminated instead.
 func (p *gatewayPlanner) addConnections(s *view.GatewayServer) {
 	if s.IsListener() && s.UsesTLS() {
 		p.addTerminated(s)
@@ -70,8 +70,9 @@ func (p *gatewayPlanner) addTerminated(s *view.GatewayServer) {
 	}
 }
 
-// anyMatches reports whether one of a TCP route's matches applies to a server. A route without
-// matches applies to all.
+// anyMatches reports whether one of the matches of the TCP route with that index applies to a
+// server. A route without matches applies to all. Destination subnets of matches that apply are
+// ignored, with a Problem.
 func (p *gatewayPlanner) anyMatches(
 	vs *snapshot.VirtualService,
 	route int,
@@ -91,8 +92,8 @@ func (p *gatewayPlanner) anyMatches(
 	return found
 }
 
-// appliesTo reports whether the static conditions of a match apply to a server and the View's
-// proxies.
+// appliesTo reports whether the conditions of a match on port, source and gateways apply to a
+// server and the View's proxies. Conditions that are unset apply to all.
 func (p *gatewayPlanner) appliesTo(m l4Match, s *view.GatewayServer, vs *snapshot.VirtualService) bool {
 	return (m.GetPort() == 0 || m.GetPort() == s.Port()) &&
 		p.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace()) &&
@@ -101,7 +102,7 @@ func (p *gatewayPlanner) appliesTo(m l4Match, s *view.GatewayServer, vs *snapsho
 		}))
 }
 
-// servicePortOf returns a server in the form that weighted requires.
+// servicePortOf returns the port of a server without a service, as weighted requires it.
 func servicePortOf(s *view.GatewayServer) servicePort {
 	return servicePort{port: mesh.Port{Number: s.Port(), Protocol: s.Protocol}, protocol: s.Protocol}
 }
@@ -183,7 +184,8 @@ func mutualALPNs() []string {
 
 // addAutoPassthrough plans a chain for each cluster of the services that the server exposes. It
 // forwards connections of proxies that request the cluster by server name
-// (mesh.ClusterName.DefaultSNI). No VirtualService needs to be bound to the server.
+// (mesh.ClusterName.DefaultSNI). A name that another chain has is skipped. No VirtualService needs
+// to be bound to the server.
 func (p *gatewayPlanner) addAutoPassthrough(s *view.GatewayServer) {
 	for n := range s.SNIClusters(p.v) {
 		sni := n.DefaultSNI()

@@ -29,8 +29,9 @@ type GatewayHTTP struct {
 	PerRoute bool
 }
 
-// edgeOf returns the common properties of all connection managers of a gateway. Client certificates
-// are forwarded by the topology, else the mesh's proxyHeaders, else as SANITIZE_SET.
+// edgeOf returns the common properties of all connection managers of a gateway. The handling of
+// x-forwarded-client-cert is that of its topology, else of the mesh's proxyHeaders, else
+// SANITIZE_SET.
 func edgeOf(v *view.View) *GatewayHTTP {
 	t := v.GatewayTopology()
 	e := &GatewayHTTP{
@@ -70,8 +71,8 @@ func (p *gatewayPlanner) edgeFor(servers ...*view.GatewayServer) *GatewayHTTP {
 	return &out
 }
 
-// applyEdge configures a connection manager for the edge of the mesh: client addresses, client
-// certificates, HTTP/1.0 and HTTP/3.
+// applyEdge configures m for the edge of the mesh: client addresses, client certificates, HTTP/1.0
+// and HTTP/3.
 func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	m.UseRemoteAddress, m.XffNumTrustedHops = wrapperspb.Bool(true), e.TrustedProxies
 	headers := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
@@ -89,8 +90,8 @@ func (b builder) applyEdge(m *hcmv3.HttpConnectionManager, e *GatewayHTTP) {
 	}
 }
 
-// edgeCertDetails is clientCertDetails with the whole certificate by default: backends of a gateway
-// see no other proof of the caller's identity.
+// edgeCertDetails returns the result of clientCertDetails, with the whole certificate unless in
+// excludes it: backends of a gateway see no other proof of the caller's identity.
 func edgeCertDetails(
 	in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails,
 ) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {

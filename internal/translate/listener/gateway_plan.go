@@ -59,7 +59,8 @@ func planGateway(v *view.View) *gatewayPlan {
 }
 
 // addTargets stores in p.targets the services and DestinationRules of destinations in
-// VirtualServices that are bound to servers which forward connections. HTTP servers need none.
+// VirtualServices that are bound to servers which forward connections. Servers for HTTP are left
+// out, because their destinations are in RDS.
 func (p *gatewayPlanner) addTargets() {
 	seen, bound := map[mesh.Hostname]bool{}, map[string]bool{}
 	for _, l := range p.v.Gateway().Listeners {
@@ -78,8 +79,9 @@ func (p *gatewayPlanner) addTargets() {
 	}
 }
 
-// planListener plans a listener, and one for HTTP/3 beside it if it is enabled. It returns none if
-// nothing is bound to the servers: the port stays closed. A listener for UDP is planned by planUDP.
+// planListener plans a listener, and another one for HTTP/3 if it is enabled. It returns nil if no
+// chain is left: the port stays closed. A listener for UDP is planned by planUDP. It sets
+// p.listener, p.spec and p.names for the other methods.
 func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	p.listener, p.names = l, map[string]config.Key{}
 	p.spec = &Spec{Port: l.Port, Gateway: true, Bind: true, ProxyProtocol: p.proxyProtocol}
@@ -112,8 +114,9 @@ func (p *gatewayPlanner) planListener(l *view.GatewayListener) []Spec {
 	return p.finishListener(l)
 }
 
-// finishListener returns the completed listener, and its copy over QUIC if l has HTTP/3. It returns
-// none if it has no chains. Listeners by server name inspect TLS even with one chain.
+// finishListener returns the completed p.spec, and its copy over QUIC if l has HTTP/3. It returns
+// nil if p.spec has no chains. Listeners whose servers share an address by server name inspect TLS
+// even with one chain.
 func (p *gatewayPlanner) finishListener(l *view.GatewayListener) []Spec {
 	s := *p.spec
 	if len(s.Chains) == 0 && s.Default.HTTP == nil && s.Default.TCP == nil {
@@ -149,8 +152,8 @@ func (p *gatewayPlanner) statPrefix() string {
 	return statPrefix(mesh.Outbound, p.spec.Address, p.listener.Port)
 }
 
-// addServer adds the chains of a server that shares its address with others by server name, or with
-// none. A server whose certificates the gateway may not read (isWithheld) is skipped.
+// addServer adds the chains of a server that shares its address with others by server name, or has
+// it alone. A server whose certificates the gateway may not read (isWithheld) is skipped.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	switch {
 	case p.isWithheld(s):

@@ -21,7 +21,7 @@ const handshakeTimeout = 15 * time.Second
 
 // serverTLS returns how a server terminates TLS. The ALPN names are the same for requests and
 // connections. ISTIO_MUTUAL, and SIMPLE with mesh.WorkloadCredential, use the gateway's own
-// credentials; without any, it adds a Problem and refers to the mesh's.
+// credentials; if it has none, the result names the mesh's, and it adds a Problem.
 func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 	in, protocols := s.Spec.GetTls(), []string{"h2", "http/1.1"}
 	simple := in.GetMode() == networking.ServerTLSSettings_SIMPLE && in.GetCredentialName() == mesh.WorkloadCredential
@@ -46,9 +46,9 @@ func (p *gatewayPlanner) serverTLS(s *view.GatewayServer) *TLS {
 }
 
 // isWithheld reports whether the gateway may not read the server's certificates: its account has no
-// right to read Secrets, or a Secret is in another namespace without a ReferenceGrant. Such a
-// server is not served, because Envoy keeps a withdrawn secret as long as it is in use. It adds a
-// Problem.
+// right to read Secrets, or a Secret is in another namespace without a ReferenceGrant. If so it
+// adds a Problem. Such a server is not served, because Envoy keeps a withdrawn secret as long as it
+// is in use.
 func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	if !s.UsesTLS() || s.IsPassthrough() {
 		return false
@@ -72,8 +72,9 @@ func (p *gatewayPlanner) isWithheld(s *view.GatewayServer) bool {
 	return false
 }
 
-// overQUIC returns the listener for HTTP/3 beside one for HTTPS: the same servers at the same UDP
-// port, except servers that require client certificates, which Envoy does not support there.
+// overQUIC returns the listener for HTTP/3 that accompanies s: the same servers at the same port of
+// UDP. Chains that require client certificates are left out, because Envoy does not support these
+// over QUIC, and so are chains without HTTP or TLS.
 func overQUIC(s *Spec) Spec {
 	q := *s
 	q.Name, q.QUIC, q.ProxyProtocol, q.TLSInspector = "udp_"+s.Name, true, false, false
@@ -89,8 +90,8 @@ func overQUIC(s *Spec) Spec {
 	return q
 }
 
-// chainOverQUIC returns a copy of c for HTTP/3. It returns false unless c serves HTTP over TLS
-// without client certificates.
+// chainOverQUIC returns a copy of c for HTTP/3. The bool is false, and the copy zero, unless c
+// serves HTTP over TLS without client certificates.
 func chainOverQUIC(c *Chain) (Chain, bool) {
 	if c.HTTP == nil || c.TLS == nil || c.TLS.Trust != "" {
 		return Chain{}, false
@@ -103,7 +104,8 @@ func chainOverQUIC(c *Chain) (Chain, bool) {
 	return out, true
 }
 
-// transportSocket returns the transport socket of a chain, TLS or QUIC, or nil for plaintext.
+// transportSocket returns the transport socket of a chain with t: TLS, or QUIC for a QUIC listener.
+// It returns nil, plaintext, if t is nil.
 func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 	inner := b.downstreamTLS(t)
 	if inner == nil || !b.quic {
@@ -119,7 +121,7 @@ func (b builder) transportSocket(t *TLS) *corev3.TransportSocket {
 		}}
 }
 
-// makeQUIC converts a listener to QUIC.
+// makeQUIC makes l a QUIC listener at the same addresses.
 func makeQUIC(l *listenerv3.Listener) {
 	setUDP(l)
 	l.UdpListenerConfig = &listenerv3.UdpListenerConfig{QuicOptions: new(listenerv3.QuicProtocolOptions)}
@@ -132,6 +134,7 @@ func setUDP(l *listenerv3.Listener) {
 	}
 }
 
+// additionalAddresses returns the additional addresses of a listener, without the first.
 func additionalAddresses(l *listenerv3.Listener) []*corev3.Address {
 	var list []*corev3.Address
 	for _, a := range l.GetAdditionalAddresses() {

@@ -18,8 +18,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/destination"
 )
 
-// planUDP plans a listener that forwards datagrams by weight. It returns none if no route is bound
-// to it: the port stays closed. Shares without a cluster are dropped datagrams.
+// planUDP plans a listener that distributes datagrams over clusters by weight. It returns nil if no
+// VirtualService with a TCP route is bound to the server: the port stays closed. Datagrams for a
+// share without a cluster are dropped.
 func (p *gatewayPlanner) planUDP(s *view.GatewayServer) []Spec {
 	vs, shares := destination.UDPShares(p.v, s)
 	if vs == nil {
@@ -77,7 +78,8 @@ func buildUDP(s *Spec, c *sharedParts) *listenerv3.Listener {
 
 // matcher returns the routing of sessions to the clusters. The clusters are tried in order, each
 // with its share of the sessions that the previous ones have not taken. A session is identified by
-// the client's port, so that all its datagrams have the same destination.
+// the client's port, so that all its datagrams have the same destination. Sessions for a cluster
+// without a name match nothing, and are dropped.
 func (u *UDP) matcher() *matcherv3.Matcher {
 	var rest uint64
 	for _, c := range u.Clusters {
@@ -104,13 +106,15 @@ func (u *UDP) matcher() *matcherv3.Matcher {
 	return out
 }
 
+// forwardDatagrams returns the action that forwards datagrams to a cluster.
 func forwardDatagrams(cluster string) *matcherv3.Matcher_OnMatch {
 	return &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{Action: matcherExtension(
 		"route", &udpv3.Route{Cluster: cluster},
 	)}}
 }
 
-// sessionShare matches weight of total sessions, by the hash of the client's port and seed.
+// sessionShare returns a predicate that matches weight of total sessions, by the hash of the
+// client's port and seed.
 func sessionShare(weight, total, seed uint64) *matcherv3.Matcher_MatcherList_Predicate {
 	const million = 1_000_000
 	share := &fractionv3.RuntimeFraction{Seed: seed, RuntimeFraction: &corev3.RuntimeFractionalPercent{

@@ -56,7 +56,8 @@ func (in listenerInput) key() listenerKey {
 	return listenerKey{string(in.spec.appendText(buffer[:0], false)), in.listenerContext}
 }
 
-// inboundContext returns the context of listeners that clients call, with access policies.
+// inboundContext returns the context of listeners that clients call: contextFor with access
+// policies.
 func (g *Generator) inboundContext(v *view.View) listenerContext {
 	a := g.contextFor(v)
 	a.access = g.accessFilters(v, a.plugins)
@@ -79,13 +80,15 @@ func NewGenerator() *Generator {
 	return g
 }
 
-// All returns the listeners of a View: its own, then the listeners of its class or its gateway.
+// All returns the listeners of a View: its own, and the outbound listeners of its class or the
+// listeners of its gateway.
 func (g *Generator) All(v *view.View) []*resource.Resource {
 	return slices.Concat(g.Own(v), g.Outbound(v), g.Gateway(v))
 }
 
-// Own returns the listeners that depend on the ports that a proxy serves and on how connections
-// reach it.
+// Own returns the listeners that depend on the ports that a sidecar serves and on how connections
+// reach it: inbound, captured outbound connections, and its HTTP proxy. It returns nil for other
+// proxies.
 func (g *Generator) Own(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
@@ -101,7 +104,7 @@ func (g *Generator) OwnTouched(v *view.View, s *snapshot.Snapshot, d snapshot.De
 }
 
 // Outbound returns the listeners for calls to services. It omits listeners whose name an inbound
-// listener of the View has.
+// listener of the View has. It returns nil for proxies that are not sidecars.
 func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
@@ -115,9 +118,9 @@ func (g *Generator) Outbound(v *view.View) []*resource.Resource {
 }
 
 // OutboundTouched reports whether a change may alter the result of Outbound; s is the snapshot
-// after the change. Services always may. VirtualServices and DestinationRules may only with
-// settings for connections, or for a View with a Sidecar any VirtualService. For gateways it is
-// GatewayTouched.
+// after the change. It returns true for any change of services. VirtualServices matter with
+// settings for connections, or to a View with a Sidecar. DestinationRules matter only with such
+// settings. For gateways it is GatewayTouched.
 func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.GatewayTouched(v, s, d)
@@ -141,9 +144,9 @@ func (g *Generator) OutboundTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return len(d.Rules) > 0 && rulesTouch(v, s, d)
 }
 
-// rulesTouch reports whether listeners honour any of the changed DestinationRules. It returns true
-// if a VirtualService routes TCP or TLS, because such routes may reference hosts without a service,
-// or if the difference cannot be computed.
+// rulesTouch reports whether a change of DestinationRules may alter outbound listeners. It returns
+// true if listeners honour a changed rule (shapingRule), if a VirtualService routes TCP or TLS,
+// because such routes may reference hosts without a service, or if the difference is unknown.
 func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	for _, e := range v.Egress {
 		for _, vs := range e.VirtualServices {
@@ -162,12 +165,14 @@ func rulesTouch(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 		)
 }
 
-// shapesListeners reports whether listeners of sidecars depend on a VirtualService. c may be nil.
+// shapesListeners reports whether listeners of sidecars depend on a VirtualService: it routes TCP
+// or TLS, or applies by address (Gateway API). It returns false for nil.
 func shapesListeners(c *config.Config) bool {
 	return routesConnections(c) || c != nil && c.Extension.AppliesByAddress()
 }
 
-// routesConnections reports whether a VirtualService has TCP or TLS routes.
+// routesConnections reports whether a VirtualService has TCP or TLS routes. It returns false for
+// nil.
 func routesConnections(c *config.Config) bool {
 	if c == nil {
 		return false
@@ -176,7 +181,8 @@ func routesConnections(c *config.Config) bool {
 	return len(spec.GetTcp())+len(spec.GetTls()) > 0
 }
 
-// Plan returns the planned listeners of a View, for debugging and tests. It is not cached.
+// Plan returns the planned listeners of a View, for debugging and tests, or nil unless it is of
+// sidecars or gateways. It is not cached.
 func (g *Generator) Plan(v *view.View) []Spec {
 	if v.Key.Type == mesh.RouterProxy {
 		return planGateway(v).specs
@@ -188,8 +194,8 @@ func (g *Generator) Plan(v *view.View) []Spec {
 	return slices.Concat(planOwn(v).specs, slices.DeleteFunc(common.specs, func(s Spec) bool { return taken[s.Name] }))
 }
 
-// Conflicts returns the connections that services of a View's class do not receive because others
-// take precedence.
+// Conflicts returns the connections that services of a View's class do not receive at outbound
+// listeners because others take precedence. It returns nil for proxies that are not sidecars.
 func (g *Generator) Conflicts(v *view.View) []Conflict {
 	if v.Key.Type != mesh.SidecarProxy {
 		return nil
@@ -197,9 +203,9 @@ func (g *Generator) Conflicts(v *view.View) []Conflict {
 	return g.outbound(v).conflicts
 }
 
-// Problems returns what has no effect in the objects of a View's listeners, as Warnings without
-// Origin. For sidecars they are sorted and without duplicates. Other types than sidecars and
-// gateways have none.
+// Problems returns a Warning, without Origin, for what has no effect in the objects of a View's
+// listeners. For sidecars they are sorted and without duplicates. It returns nil for types other
+// than sidecars and gateways.
 func (g *Generator) Problems(v *view.View) []config.Problem {
 	if v.Key.Type == mesh.RouterProxy {
 		return slices.Concat(g.gateway(v).problems, g.telemetry.Problems(v), g.policyProblems(v))
@@ -232,8 +238,8 @@ func (g *Generator) Problems(v *view.View) []config.Problem {
 	return slices.Compact(list)
 }
 
-// unimported returns a Problem for an egressProxy that exists but is not imported by its Sidecar,
-// otherwise nil.
+// unimported returns a Problem if the Sidecar of the View names an egressProxy that exists but that
+// it does not import, otherwise nil.
 func unimported(v *view.View) []config.Problem {
 	host := mesh.Hostname(v.OutboundTrafficPolicy().EgressProxy.GetHost())
 	is := func(svc *mesh.Service) bool { return svc.Host == host }
@@ -256,14 +262,16 @@ func (g *Generator) Computed() uint64 { return g.built.Computed() }
 // ComputedExtensions returns how many extension configs have been generated since the start.
 func (g *Generator) ComputedExtensions() uint64 { return g.extensions.Computed() }
 
-// Planned returns how often outbound listeners of a class have been planned completely.
+// Planned returns how often the outbound listeners of a class have been planned completely since
+// the start.
 func (g *Generator) Planned() uint64 { return g.planned.Load() }
 
 // Replanned returns how often outbound listeners have been planned only for the addresses that a
-// change affects.
+// change affects, since the start.
 func (g *Generator) Replanned() uint64 { return g.replanned.Load() }
 
-// Places returns how many outbound listeners have been planned, completely or after a change.
+// Places returns how many outbound listener addresses have been planned since the start, completely
+// or after a change.
 func (g *Generator) Places() uint64 { return g.places.Load() }
 
 // resources returns the encoded listeners of Specs.
@@ -275,7 +283,7 @@ func (g *Generator) resources(specs []Spec, a listenerContext) []*resource.Resou
 	return list
 }
 
-// extensionsOf returns the encoded extension configs of all chains that are discovered (ECDS), by
+// extensionsOf returns the encoded extension configs (ECDS) of all discovered chains in specs, by
 // name, or nil if there are none.
 func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*resource.Resource {
 	var out map[string]*resource.Resource
@@ -299,7 +307,7 @@ func (g *Generator) extensionsOf(specs []Spec, a listenerContext) map[string]*re
 }
 
 // extensionNames returns the names of the extension configs that listeners reference, by the name
-// of the listener; nil if there are none.
+// of the listener. Listeners without any are left out; it returns nil if there are none.
 func extensionNames(specs []Spec) map[string][]string {
 	var out map[string][]string
 	for i := range specs {
@@ -321,6 +329,8 @@ func extensionNames(specs []Spec) map[string][]string {
 	return out
 }
 
+// encodeListener returns the encoded listener. It refers to the clusters of the listener, of
+// telemetry and, if clients call it, of access policies.
 func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	s, a := in.spec, in.listenerContext
 	c := g.shared.Get(a)
@@ -339,7 +349,9 @@ func (g *Generator) encodeListener(in listenerInput) *resource.Resource {
 	return r
 }
 
-// planOwn plans the listeners that a View does not share with its class.
+// planOwn plans the listeners that a View does not share with its class: captured outbound
+// connections unless interception is NONE, the HTTP proxy if the mesh has one, and inbound
+// listeners.
 func planOwn(v *view.View) *inboundPlan {
 	p := planInbound(v)
 	var first []Spec

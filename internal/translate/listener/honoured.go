@@ -31,9 +31,9 @@ func sidecarFields() config.Fields {
 	}
 }
 
-// UnhonouredSidecar returns a Warning for each setting of a Sidecar that is not honoured, or cannot
-// take effect, without Key and Origin. Examples are a bind address where connections are captured,
-// and captureMode NONE without defaultEndpoint.
+// UnhonouredSidecar returns a Warning, without Key and Origin, for each setting of a Sidecar that
+// is not honoured, or cannot take effect. Examples are a bind address where connections are
+// captured, and captureMode NONE without defaultEndpoint.
 func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	found := sidecarFields().Unhonoured(spec)
 	warn := func(field, reason string) {
@@ -71,7 +71,8 @@ func UnhonouredSidecar(spec *networking.Sidecar) []config.Problem {
 	return found
 }
 
-// warnUpgrade warns that requests to the workload are not upgraded to HTTP/2.
+// warnUpgrade calls warn if pool sets h2UpgradePolicy: requests to the workload are not upgraded to
+// HTTP/2. field is the path of pool.
 func warnUpgrade(warn func(field, reason string), field string, pool *networking.ConnectionPoolSettings) {
 	if pool.GetHttp().GetH2UpgradePolicy() != networking.ConnectionPoolSettings_HTTPSettings_DEFAULT {
 		warn(
@@ -82,7 +83,7 @@ func warnUpgrade(warn func(field, reason string), field string, pool *networking
 }
 
 // unsupportedMeshFields returns the fields of MeshConfig that should affect listeners and do not,
-// with the reasons.
+// with the reason of each.
 func unsupportedMeshFields() map[string]string {
 	return map[string]string{
 		"defaultConfig.proxyHeaders.metadataExchangeHeaders": "has no effect: proxies send each other no metadata headers, inside the mesh or outside",
@@ -92,9 +93,9 @@ func unsupportedMeshFields() map[string]string {
 	}
 }
 
-// UnhonouredMesh returns a Warning for each field of a MeshConfig that should affect listeners and
-// does not, without Key and Origin. It also warns of connection settings that are ignored and of
-// equal listen ports. Fields are paths in the MeshConfig: "defaultConfig.gatewayTopology". Other
+// UnhonouredMesh returns a Warning, without Key and Origin, for each field of a MeshConfig that
+// should affect listeners and does not. It also warns of connection settings that are ignored and
+// of equal listen ports. Fields are paths in the MeshConfig: "defaultConfig.gatewayTopology". Other
 // packages report their own fields.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	later := unsupportedMeshFields()

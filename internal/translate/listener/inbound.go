@@ -42,14 +42,15 @@ type inboundPort struct {
 	from       config.Key
 }
 
+// cluster returns the name of the port's inbound cluster.
 func (p inboundPort) cluster() string {
 	return mesh.ClusterName{Direction: mesh.Inbound, Port: p.port}.String()
 }
 
 // planInbound plans the listener that receives all captured inbound connections: a chain for every
 // port of the proxy's own services, and chains that forward the rest to their original destination.
-// Ingress listeners of a Sidecar replace the services. Without capture there are only those,
-// because the workload itself listens on its services' ports.
+// If the Sidecar has ingress listeners, these replace the services. Without capture there are only
+// those, because the workload itself listens on its services' ports.
 func planInbound(v *view.View) *inboundPlan {
 	p := new(inboundPlan)
 	direct := v.Key.Interception == noInterception
@@ -111,9 +112,10 @@ func planVirtualInbound(v *view.View, ports []inboundPort) Spec {
 	return s
 }
 
-// setInspection sets which inspectors run on connections to a port. Every change of that makes
-// Envoy drain the whole listener, whereas an additional chain drains nothing. So the inspectors are
-// the same for PERMISSIVE and STRICT, and for all protocols but declared TCP.
+// setInspection disables inspectors on a port: none unless it is declared as TCP (tcp), both if
+// mode is DISABLE, else the HTTP inspector. Every change of that makes Envoy drain the whole
+// listener, whereas an additional chain drains nothing. So the inspectors are the same for
+// PERMISSIVE and STRICT, and for all protocols but declared TCP.
 func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 	switch {
 	case !tcp:
@@ -126,8 +128,8 @@ func (s *Spec) setInspection(port uint32, tcp bool, mode snapshot.PeerMode) {
 
 // addRest plans the connections to all ports without chains of their own, which are forwarded to
 // the original destination. It adds the chains of mutual TLS and plaintext HTTP that the mode
-// allows. It also sets the default chain, for all other connections: it forwards them as TCP, or
-// closes them under STRICT. address has no effect.
+// allows, and sets the default chain for all other connections. That forwards them as TCP, or
+// closes them under STRICT.
 func (s *Spec) addRest(p peers, address string) {
 	http, tcp := p.passthroughChains(0, address)
 	for _, c := range p.chains(p.modes.Mode, http, tcp) {
@@ -142,9 +144,10 @@ func (s *Spec) addRest(p peers, address string) {
 	}
 }
 
-// chains returns the chains of a port: one if the protocol is declared (the other is nil), else one
-// for HTTP and one for the rest. Both have the same match except for HTTP: Envoy does not fall back
-// from one to the other if only one has a transport.
+// chains returns the chains of a port: http or tcp if the protocol is declared (the other is nil),
+// else both, http for plaintext HTTP and tcp for the rest. Except for HTTP, both have the same
+// match: Envoy does not fall back from one to the other if only one has a transport. address
+// determines names.
 func (p inboundPort) chains(address string) (http, tcp *Chain) {
 	n := listenerName(address, p.port)
 	http = &Chain{Name: n, HTTP: &HTTP{
@@ -183,8 +186,9 @@ func refusal(address string, port uint32) Chain {
 	}
 }
 
-// servicePorts returns each port of the workload once. If several services share it, the protocol
-// is that of the oldest.
+// servicePorts returns each port of the workload that a service has as target once, without ports
+// of the proxy itself (isServable). If several services share it, the protocol is that of the
+// oldest.
 func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 	var list []inboundPort
 	for _, i := range v.Inbound {
@@ -204,8 +208,8 @@ func (p *inboundPlan) servicePorts(v *view.View) []inboundPort {
 }
 
 // withLimits returns p with the idle timeout and maximum duration of its connections: from the
-// Sidecar's listener, or else from its settings for all inbound connections. Limits of a
-// DestinationRule apply only to callers.
+// Sidecar's ingress listener at the port, or else from the Sidecar's inboundConnectionPool. Without
+// a Sidecar, p is unchanged. Limits of a DestinationRule apply only to callers.
 func withLimits(v *view.View, p inboundPort) inboundPort {
 	if v.Sidecar == nil {
 		return p

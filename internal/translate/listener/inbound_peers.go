@@ -27,8 +27,8 @@ type peers struct {
 	domains []string
 }
 
-// peersOf returns the peers of a View. A proxy without credentials accepts every connection without
-// mutual TLS.
+// peersOf returns how the proxies of a View accept other proxies. Proxies without credentials of
+// the mesh do so without mutual TLS (DISABLE).
 func peersOf(v *view.View) peers {
 	p := peers{
 		own:   v.Key.ServerCredentials,
@@ -43,7 +43,8 @@ func peersOf(v *view.View) peers {
 	return p
 }
 
-// portsBeyond returns the ports with a mode of their own that are not in ports, sorted.
+// portsBeyond returns the ports with a PeerAuthentication mode of their own that are not in ports,
+// sorted.
 func (p peers) portsBeyond(ports []inboundPort) []uint32 {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(p.modes.Ports)), func(port uint32) bool {
 		return slices.ContainsFunc(ports, func(known inboundPort) bool { return known.port == port })
@@ -113,15 +114,15 @@ func (p peers) chains(mode snapshot.PeerMode, http, tcp *Chain) []Chain {
 }
 
 // anyClient returns a chain with mutual TLS for clients that offer none of the proxies' ALPN names.
-// It handles connections as TCP if tcp is set, else as HTTP.
+// It handles connections as TCP if tcp is not nil, else as HTTP.
 func (p peers) anyClient(http, tcp *Chain) Chain {
 	c := p.withMTLS(cmp.Or(tcp, http), nil)
 	c.Name += "_any"
 	return c
 }
 
-// requiredALPNs returns the ALPN names that identify proxies: those if apart is set, because they
-// then distinguish requests from raw connections, and otherwise the names of both.
+// requiredALPNs returns the ALPN names that identify proxies: only those if apart is set, because
+// they then distinguish requests from raw connections, and otherwise all names of proxies.
 func requiredALPNs(apart bool, those []string) []string {
 	if apart {
 		return those
@@ -129,8 +130,8 @@ func requiredALPNs(apart bool, those []string) []string {
 	return slices.Concat(peerTCP, peerHTTP)
 }
 
-// plainChains returns portChains for a port that does not accept mutual TLS of the mesh, whatever
-// its mode is.
+// plainChains returns the chains of a port that does not accept mutual TLS of the mesh, whatever
+// its mode is. It sets the destination port in the Match of http and tcp; one of them may be nil.
 func (p peers) plainChains(port uint32, http, tcp *Chain) []Chain {
 	p.modes = snapshot.PeerModes{Mode: security.PeerAuthentication_MutualTLS_DISABLE}
 	return p.portChains(port, http, tcp, "")

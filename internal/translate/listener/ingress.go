@@ -22,9 +22,9 @@ type ingressListener struct {
 	captured bool
 }
 
-// servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves. Of two with one
-// port, the first is served. A listener with an uncaptured protocol, or on a port of the proxy, is left
-// out, with a Problem.
+// servedIngress returns the ingress listeners of a View's Sidecar that the proxy serves. Of two
+// with one port, the first is served. A listener with an uncaptured protocol, or on a port of the
+// proxy, is left out, with a Problem.
 func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 	var list []ingressListener
 	seen := map[uint32]bool{}
@@ -58,7 +58,7 @@ func (p *inboundPlan) servedIngress(v *view.View) []ingressListener {
 }
 
 // isServable reports whether a port of the workload differs from the ports on which the proxy
-// receives captured connections. If not, it adds a Problem.
+// receives captured connections. If not, it adds a Problem about the field of object.
 func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, field string) bool {
 	m := v.Settings.Mesh
 	if port != uint32(m.GetProxyListenPort()) && port != uint32(m.GetProxyInboundListenPort()) {
@@ -72,8 +72,9 @@ func (p *inboundPlan) isServable(v *view.View, port uint32, object config.Key, f
 	return false
 }
 
-// address returns the address to which clients of an uncaptured listener connect: its bind address, or
-// else all addresses. more are the additional addresses.
+// address returns the address to which clients of an uncaptured listener connect: its bind address,
+// or all addresses if that is no IP address. more are the additional addresses, of the other
+// family.
 func (l ingressListener) address(v *view.View) (at listenAddress, more []string) {
 	f := familyOf(v.Key)
 	address := f.wildcard[0]
@@ -83,8 +84,8 @@ func (l ingressListener) address(v *view.View) (at listenAddress, more []string)
 	return f.at(address, l.GetPort().GetNumber())
 }
 
-// boundNames returns the names of the inbound listeners of a View to which clients connect directly. The
-// outbound listeners of its class may have the same names, and so the same addresses.
+// boundNames returns the names of the inbound listeners of a View to which clients connect
+// directly. The outbound listeners of its class may have the same names, and so the same addresses.
 func boundNames(v *view.View) map[string]bool {
 	names := map[string]bool{}
 	for _, l := range new(inboundPlan).servedIngress(v) {
@@ -96,8 +97,8 @@ func boundNames(v *view.View) map[string]bool {
 	return names
 }
 
-// planIngress plans a listener for every ingress listener of the Sidecar that is not captured, and
-// returns the ports of the captured ones, sorted.
+// planIngress plans a listener for every served ingress listener of the Sidecar that is not
+// captured, and returns the ports of the captured ones, sorted.
 func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 	for _, l := range p.servedIngress(v) {
 		port := ingressPort(v, l.IstioIngressListener)
@@ -112,9 +113,9 @@ func (p *inboundPlan) planIngress(v *view.View) (captured []inboundPort) {
 	return captured
 }
 
-// ingressPort returns the port of an ingress listener. If a service has the port as target, its
-// host and port are used, else the Sidecar's name. With TLS settings the protocol is that inside
-// TLS.
+// ingressPort returns the port of an ingress listener. In traces it is named after the service that
+// has the port as target, or after the Sidecar if there is none. With TLS settings the protocol is
+// that inside TLS.
 func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	number := l.GetPort().GetNumber()
@@ -134,7 +135,7 @@ func ingressPort(v *view.View, l *networking.IstioIngressListener) inboundPort {
 	return withLimits(v, port)
 }
 
-// protocolInTLS returns the protocol inside the TLS of a port.
+// protocolInTLS returns the protocol inside the TLS of a port: HTTP for HTTPS, TCP for all others.
 func protocolInTLS(p mesh.Protocol) mesh.Protocol {
 	if p == mesh.HTTPS {
 		return mesh.HTTP
@@ -143,8 +144,9 @@ func protocolInTLS(p mesh.Protocol) mesh.Protocol {
 }
 
 // planBound plans a listener that clients connect to directly, at the bind address or else on all
-// addresses. Unless the Sidecar configures certificates for it, it accepts mutual TLS and plaintext
-// by PeerAuthentication; a connection that matches no chain is refused.
+// addresses. If the Sidecar configures certificates for it, it accepts only TLS with these.
+// Otherwise PeerAuthentication decides whether it accepts mutual TLS, plaintext or both, and it
+// closes connections that match no chain.
 func (p *inboundPlan) planBound(v *view.View, l ingressListener, port inboundPort) {
 	at, more := l.address(v)
 	s := Spec{

@@ -41,8 +41,8 @@ func newL4Rules(list []*snapshot.VirtualService) l4Rules {
 	return r
 }
 
-// rulesFor returns the VirtualServices that match a host, which may be a wildcard, by precedence: by
-// precedenceOf, then in the order of the list.
+// rulesFor returns the VirtualServices that match a host, which may be a wildcard, or nil if there
+// are none: by precedenceOf, then in the order of the list.
 func (r l4Rules) rulesFor(host mesh.Hostname) []*snapshot.VirtualService {
 	var places []int
 	switch {
@@ -110,9 +110,9 @@ type tcpRoutes struct {
 	rest   routed
 }
 
-// tcpRoutes returns the destinations of the raw connections of a service port: by VirtualServices,
-// or else the service itself. ip is the address of the listener if it is a single one; destination
-// subnets are evaluated against it.
+// tcpRoutes returns the destinations of the raw connections of a service port: by the TCP routes of
+// VirtualServices, and for all other connections the service itself. ip is the address of the
+// listener if it is a single one, else invalid; destination subnets are then evaluated here.
 func (p *planner) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	var out tcpRoutes
 	for _, vs := range p.rules.rulesFor(b.service.Host) {
@@ -133,9 +133,9 @@ func (p *planner) tcpRoutes(b servicePort, ip netip.Addr) tcpRoutes {
 	return out
 }
 
-// tcpMatch reports whether the matches of a TCP route match all connections to b, at ip if it is
-// valid. Otherwise it returns the destination subnets that they match, sorted; with a valid ip
-// these are none. No matches match everything.
+// tcpMatch reports as all whether the matches of a TCP route match all connections to b; if ip is
+// valid, all connections to that address. If not, subnets are the destination subnets that they
+// match, sorted, and nil with a valid ip. No matches match everything.
 func (p *planner) tcpMatch(
 	matches []*networking.L4MatchAttributes,
 	b servicePort,
@@ -157,10 +157,10 @@ func (p *planner) tcpMatch(
 	return len(matches) == 0, slices.Compact(subnets)
 }
 
-// tlsRoutes returns the destinations of the TLS connections of a service, by server name and
-// destination. ip is the address of the listener if it is a single one, ranges are the service's.
-// Where routes of the Gateway API have a rule for the port, VirtualServices of lower precedence are
-// not used.
+// tlsRoutes returns the destinations of the TLS connections of a service that VirtualServices
+// route, by server name and destination; nil if none does. ip is the address of the listener if it
+// is a single one, else invalid; ranges are the service's. Where routes of the Gateway API have a
+// rule for the port, VirtualServices of lower precedence are not used.
 func (p *planner) tlsRoutes(b servicePort, ip netip.Addr, ranges []string) []routed {
 	var out []routed
 	rank := 0
@@ -186,8 +186,9 @@ func (p *planner) tlsRoutes(b servicePort, ip netip.Addr, ranges []string) []rou
 	return out
 }
 
-// tlsMatch returns the Match of a TLS route's match at ip, if it is valid, or in ranges. ok is
-// false if it matches nothing there. Server names that Envoy cannot match are Problems of vs.
+// tlsMatch returns the Match of the match m of a TLS route, at ip if that is valid, otherwise in
+// its subnets or in ranges. ok is false if it matches nothing there. Server names that Envoy cannot
+// match are Problems at field of vs.
 func (p *planner) tlsMatch(
 	vs *snapshot.VirtualService,
 	field string,
@@ -219,9 +220,9 @@ func (p *planner) tlsMatch(
 // anyName is the server name that matches all connections, including those without one.
 const anyName = "*"
 
-// serverNames returns names as Envoy compares them: in lower case, sorted, without duplicates.
-// Envoy supports only wildcards "*" for one or more whole labels at the beginning; faults describe
-// others, which are left out.
+// serverNames returns names as Envoy compares them: in lower case, without a final dot, sorted,
+// without duplicates. Envoy supports only the wildcard "*" as the first label, for one or more
+// labels, or as the whole name. Other names are left out, each with a text in faults.
 func serverNames(names []string) (list, faults []string) {
 	for _, n := range names {
 		n = strings.ToLower(strings.TrimSuffix(n, "."))
@@ -246,8 +247,8 @@ type l4Match interface {
 	GetSourceNamespace() string
 }
 
-// applies reports whether the static conditions of a match apply to a service port and the View's
-// proxies.
+// applies reports whether the conditions of a match on port, source and gateways apply to a service
+// port and the View's proxies. Conditions that are unset apply to all.
 func (p *planner) applies(m l4Match, b servicePort) bool {
 	gateways := m.GetGateways()
 	return (m.GetPort() == 0 || m.GetPort() == b.port.Number) &&
@@ -255,8 +256,8 @@ func (p *planner) applies(m l4Match, b servicePort) bool {
 		p.v.SourceMatches(m.GetSourceLabels(), m.GetSourceNamespace())
 }
 
-// parseSubnets parses the destination subnets of a match and ignores invalid ones. everywhere is
-// set if there are none, or one covers all addresses.
+// parseSubnets parses the destination subnets of a match, and ignores invalid ones. everywhere is
+// set if subnets is empty or one of them covers all addresses. list is sorted.
 func parseSubnets(subnets []string) (list []string, everywhere bool) {
 	for _, s := range subnets {
 		if prefix, ok := parsePrefix(s); ok {
@@ -276,8 +277,8 @@ func containsIP(ip netip.Addr, subnets []string) bool {
 	})
 }
 
-// weighted returns the destinations of a TCP or TLS route. If there are several, the policy of the
-// first applies. Without any, connections are refused.
+// weighted returns the destinations of a TCP or TLS route of vs for the port of b. If there are
+// several, the policy of the first applies. Without any, connections are refused.
 func (p *planner) weighted(vs *snapshot.VirtualService, routes []*networking.RouteDestination, b servicePort) routed {
 	out := routed{rule: vs.Config.Key, from: slices.Clone(vs.From)}
 	shares := destination.Shares(p.v, vs, routes, b.port.Number)
@@ -310,8 +311,8 @@ func (p *planner) toService(b servicePort) routed {
 	return out
 }
 
-// lookupOfConnections returns the Lookup of a TCP chain for a port of a service. It is zero unless
-// the service's names are resolved dynamically.
+// lookupOfConnections returns the Lookup of a TCP chain for a port of a service. It is zero, so
+// that nothing is resolved, unless the service is dynamic (resolution DYNAMIC_DNS).
 func (p *planner) lookupOfConnections(svc *mesh.Service, port mesh.Port) Lookup {
 	if svc.Resolution != mesh.DynamicDNS {
 		return Lookup{}
@@ -323,8 +324,9 @@ func (p *planner) lookupOfConnections(svc *mesh.Service, port mesh.Port) Lookup 
 	return l
 }
 
-// applyPolicy sets the fields of c.tcp that depend on the traffic policy of its cluster: source IP hash,
-// timeouts and tunnel. It adds the objects of r, which may be nil, to c.from.
+// applyPolicy sets the fields of c.tcp that depend on the traffic policy of its cluster (subset and
+// port): source IP hash, timeouts and tunnel. It adds the objects of r, which may be nil, to
+// c.from.
 func (in *outboundInput) applyPolicy(c *routed, r *snapshot.DestinationRule, subset string, port uint32) {
 	var spec *networking.DestinationRule
 	if r != nil {

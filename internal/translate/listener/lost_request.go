@@ -19,8 +19,9 @@ const (
 // safeMethods are the methods of RFC 9110, 9.2.1, except TRACE, which Envoy does not support.
 const safeMethods = "GET|HEAD|OPTIONS"
 
-// lostRequests returns a config that marks the responses that a proxy sends in place of its
-// application (mesh.LostRequestHeader).
+// lostRequests returns a config that sets mesh.LostRequestHeader in responses that a proxy sends in
+// place of its application: if it could not connect, or if the connection ended without an answer
+// to a request with a safe method.
 func lostRequests() *hcmv3.LocalReplyConfig {
 	safe := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
 		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
@@ -43,12 +44,15 @@ func lostRequests() *hcmv3.LocalReplyConfig {
 	}}
 }
 
+// responseFlag returns a filter of responses with an Envoy response flag.
 func responseFlag(flag string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{flag}},
 	}}
 }
 
+// responseMark returns a mapper that sets mesh.LostRequestHeader to how in the responses that which
+// selects.
 func responseMark(which *accesslogv3.AccessLogFilter, how string) *hcmv3.ResponseMapper {
 	return &hcmv3.ResponseMapper{Filter: which, HeadersToAdd: []*corev3.HeaderValueOption{{
 		Header:       &corev3.HeaderValue{Key: mesh.LostRequestHeader, Value: how},

@@ -34,7 +34,7 @@ type outboundKey struct {
 
 // outbound returns the outbound listeners of a View's class. They are planned once per snapshot,
 // and reused from the previous one if their inputs are equal. If few inputs changed, only the
-// affected ones are replanned.
+// affected ones are replanned (replan).
 func (g *Generator) outbound(v *view.View) *outbound {
 	return snapshot.Derive(v.Snapshot.Derived, outboundKey{g, classOf(v.Key)}, func() *outbound {
 		in := g.inputFor(v)
@@ -60,9 +60,9 @@ func (g *Generator) outbound(v *view.View) *outbound {
 	})
 }
 
-// replan returns the outbound listeners of a class with only those regenerated that a change may
-// affect: at the addresses of services that changed. It returns nil if too much changed, or there
-// are no previous listeners.
+// replan returns the outbound listeners was of a class with only those regenerated that a change to
+// the input in may affect: at the addresses of services that changed. It returns nil if was is nil
+// or too much changed (since).
 func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outbound {
 	if was == nil {
 		return nil
@@ -94,8 +94,8 @@ func (g *Generator) replan(v *view.View, was *outbound, in *outboundInput) *outb
 	return g.joined(was, in, plan, names)
 }
 
-// joined merges replanned listeners into the previous ones. names has the listeners that were
-// replanned; they disappear if plan does not have them. was is not modified.
+// joined returns was with replanned listeners merged into it; was is not modified. names has the
+// names of the listeners that were replanned. They are removed unless plan has them.
 func (g *Generator) joined(was *outbound, in *outboundInput, plan *outboundPlan, names map[string]bool) *outbound {
 	o := &outbound{
 		input: in,
@@ -129,7 +129,7 @@ func (g *Generator) joined(was *outbound, in *outboundInput, plan *outboundPlan,
 	return o
 }
 
-// anyOf reports whether holds returns true for an element of set.
+// anyOf reports whether holds returns true for a key of set.
 func anyOf(set map[string]bool, holds func(string) bool) bool {
 	for s := range set {
 		if holds(s) {
@@ -139,8 +139,8 @@ func anyOf(set map[string]bool, holds func(string) bool) bool {
 	return false
 }
 
-// merged returns a list, sorted by name, with the elements of names replaced by others, which are
-// sorted too. It returns nil for an empty result.
+// merged returns old, which is sorted by name, with its elements named in names replaced by others,
+// which is sorted too. It returns nil for an empty result.
 func merged[T any](old, others []T, nameOf func(T) string, names map[string]bool) []T {
 	list := make([]T, 0, len(old)+len(others))
 	for _, x := range old {
@@ -169,9 +169,9 @@ const (
 	mostRules    = 16
 )
 
-// since returns the changes since an older input of the same class, for each egress listener, and
-// derives the order of the services from the older one. ok is false if everything must be
-// replanned: other settings changed, or too many rules or services.
+// since returns the changes from was, an older input of the same class, to in, for each egress
+// listener. ok is false if everything must be replanned: other settings changed, or too many rules
+// or services. It also derives the order of the services (egressInput.order) from the older one.
 func (in *outboundInput) since(v *view.View, was *outboundInput) (changes []change, ok bool) {
 	if in.listenerContext != was.listenerContext || in.sidecar != was.sidecar || in.unknown != was.unknown ||
 		len(in.egress) != len(was.egress) {
@@ -223,8 +223,8 @@ func movedTargets(was, is []target) map[mesh.Hostname]bool {
 	return moved
 }
 
-// changedRules returns the VirtualServices that were added or removed, and the present ones that
-// reference a host in moved.
+// changedRules returns the VirtualServices that only one of the lists was and is has, and those of
+// is that reference a host in moved. It returns nil if there are none.
 func changedRules(
 	v *view.View,
 	was, is []*snapshot.VirtualService,
@@ -252,7 +252,8 @@ func changedRules(
 	return list
 }
 
-// references reports whether a TCP or TLS route of a VirtualService has any of the hosts as destination.
+// references reports whether a TCP or TLS route of a VirtualService has one of the hosts as
+// destination, after aliases are followed.
 func references(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostname]bool) bool {
 	matches := func(d *networking.RouteDestination) bool {
 		return hosts[destination.Host(v, vs.ResolveHost(d.GetDestination().GetHost()))]
@@ -268,8 +269,8 @@ func references(v *view.View, vs *snapshot.VirtualService, hosts map[mesh.Hostna
 			))
 }
 
-// addDiffering adds to into the hosts whose service, or its other inputs, changed, appeared or
-// disappeared. Both lists are sorted by host.
+// addDiffering adds to the set into the hosts whose service, or its other inputs, changed from old
+// to e, appeared or disappeared. Both lists must be sorted by host.
 func (e *egressInput) addDiffering(old *egressInput, into map[mesh.Hostname]bool) {
 	a, b := old.services, e.services
 	for len(a) > 0 || len(b) > 0 {
@@ -287,9 +288,10 @@ func (e *egressInput) addDiffering(old *egressInput, into map[mesh.Hostname]bool
 	}
 }
 
-// since returns the services that changed, or for which routed returns true, before and after, and
-// derives the order of all. ok is false if everything must be replanned: more than mostServices
-// changed, one is an alias, or the listener is an HTTP proxy.
+// since returns the services that changed since old, by differs, or for which routed returns true:
+// as they were before and as they are after. It also derives the order of all services. ok is false
+// if everything must be replanned: more than mostServices changed, one is an alias, or the listener
+// is an HTTP proxy.
 func (e *egressInput) since(
 	old *egressInput,
 	differs map[mesh.Hostname]bool,
@@ -331,8 +333,9 @@ func (e *egressInput) since(
 	return c, true
 }
 
-// mergeOrder derives the order of the services from that of an older list. at has the new indexes
-// of its services, -1 for the changed ones, whose new indexes are in after.
+// mergeOrder derives e.order from the order of an older list. at has, for each of the older
+// services, its index in e; -1 for changed ones. after has the indexes of changed services in e,
+// and is sorted in place.
 func (e *egressInput) mergeOrder(old *egressInput, at, after []int32) {
 	slices.SortFunc(after, e.compareAge)
 	e.order = make([]int32, 0, len(e.services))

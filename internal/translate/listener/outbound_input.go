@@ -110,7 +110,7 @@ type egressInput struct {
 	rules []*snapshot.VirtualService
 }
 
-// sortByAge sets e.order, the indexes of services by age, unless it is set.
+// sortByAge sets e.order to the indexes of services by age, unless it is set.
 func (e *egressInput) sortByAge() {
 	if e.order != nil {
 		return
@@ -122,13 +122,15 @@ func (e *egressInput) sortByAge() {
 	slices.SortFunc(e.order, e.compareAge)
 }
 
-// compareAge compares the services at two indexes by age.
+// compareAge compares the services at two indexes by age, the oldest first, then by host and
+// namespace.
 func (e *egressInput) compareAge(i, j int32) int {
 	a, b := e.services[i].service, e.services[j].service
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// byAge iterates over the services by precedence.
+// byAge iterates over the services by age, the oldest first, which is their precedence. e.order
+// must be set.
 func (e *egressInput) byAge() iter.Seq[serviceInput] {
 	return func(yield func(serviceInput) bool) {
 		for _, i := range e.order {
@@ -187,8 +189,8 @@ func (g *Generator) inputFor(v *view.View) *outboundInput {
 	return in
 }
 
-// serviceInputFor returns a service with its inputs. A service without forwarded ports, or an alias, has
-// none but the service.
+// serviceInputFor returns a service with its inputs. For a service without forwarded ports, and for
+// an alias, these are only the service itself.
 func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 	in := serviceInput{service: svc}
 	if !slices.ContainsFunc(svc.Ports, isForwarded) || svc.Resolution == mesh.Alias {
@@ -204,8 +206,8 @@ func serviceInputFor(v *view.View, svc *mesh.Service) serviceInput {
 // isForwarded reports whether connections to a port are, or may be, forwarded as TCP.
 func isForwarded(p mesh.Port) bool { return p.Protocol.Captured() && !p.Protocol.IsHTTP() }
 
-// addTargets adds the destinations of TCP and TLS routes with their DestinationRules to in.targets,
-// except hosts in seen, and adds them to seen.
+// addTargets adds to in.targets the destinations of the TCP and TLS routes of vs, with their
+// DestinationRules. It skips hosts in seen, and adds the others to seen.
 func (in *outboundInput) addTargets(v *view.View, vs *snapshot.VirtualService, seen map[mesh.Hostname]bool) {
 	add := func(list []*networking.RouteDestination) {
 		for _, d := range list {
@@ -244,8 +246,8 @@ func shapingRule(v *view.View, host mesh.Hostname) *snapshot.DestinationRule {
 	return r
 }
 
-// hasTCPSettings reports whether a traffic policy, or a port level setting of it, has settings that TCP
-// listeners honour. With pools, any connection pool does.
+// hasTCPSettings reports whether a traffic policy, or a port level setting of it, has settings that
+// TCP listeners honour. If pools is set, any connection pool is such a setting.
 func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 	shapes := func(pool *networking.ConnectionPoolSettings, lb *networking.LoadBalancerSettings) bool {
 		tcp := pool.GetTcp()
@@ -259,8 +261,8 @@ func hasTCPSettings(p *networking.TrafficPolicy, pools bool) bool {
 		})
 }
 
-// equal reports whether two inputs of one class yield the same listeners. All other inputs derive
-// from the settings and the Sidecar, which are compared by pointer.
+// equal reports whether two inputs of one class yield the same listeners. All inputs that it does
+// not compare derive from the settings and the Sidecar, which are compared by pointer.
 func (in *outboundInput) equal(o *outboundInput) bool {
 	return in.listenerContext == o.listenerContext && in.sidecar == o.sidecar && in.unknown == o.unknown &&
 		slices.Equal(in.targets, o.targets) &&

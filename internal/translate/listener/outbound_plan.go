@@ -33,7 +33,7 @@ type located struct {
 	config.Problem
 }
 
-// withoutPlaces returns the Problems of list, in its order.
+// withoutPlaces returns the Problems of list, in its order, without their listeners.
 func withoutPlaces(list []located) []config.Problem {
 	out := make([]config.Problem, len(list))
 	for i, l := range list {
@@ -129,8 +129,8 @@ func (p *planner) planServices(e *egressInput, services iter.Seq[serviceInput]) 
 	}
 }
 
-// begin selects an egress listener as the current one, and reports whether it can be served. If its
-// bind address is invalid, it adds a Problem and returns false.
+// begin makes e the current egress listener, and reports whether it can be served. If its bind
+// address is invalid, it adds a Problem and returns false.
 func (p *planner) begin(e *egressInput) bool {
 	p.egress, p.here, p.owners = e, listenAddress{}, nil
 	p.rules = newL4Rules(e.rules)
@@ -164,8 +164,8 @@ func (p *planner) begin(e *egressInput) bool {
 	return true
 }
 
-// parseBind parses the bind address of a Sidecar's listener; ok is false if no listener can be
-// bound to it.
+// parseBind parses the bind address of a Sidecar's egress listener: a Unix domain socket or an IP,
+// which it returns in canonical form. ok is false if no listener can be bound to it.
 func parseBind(text string) (address string, ok bool) {
 	if isSocket(text) {
 		return text, len(text)-len(socketScheme) <= maxSocketPath
@@ -183,7 +183,7 @@ const (
 	maxSocketPath = 107
 )
 
-// isSocket reports whether an address is a Unix domain socket.
+// isSocket reports whether an address is a Unix domain socket ("unix://PATH").
 func isSocket(address string) bool { return strings.HasPrefix(address, socketScheme) }
 
 // planAllPorts plans all captured ports of services, except at addresses of egress listeners with a
@@ -204,9 +204,9 @@ func (p *planner) planAllPorts(services iter.Seq[serviceInput]) {
 	}
 }
 
-// mayConcern reports whether a service port may be a candidate for one of the addresses to plan. It
-// returns true if all are planned. It is cheaper than planning the port, and may return true for a
-// port that is none.
+// mayConcern reports whether a service port may be a candidate for one of the addresses to plan
+// (p.only), or all are planned. It is cheaper than planning the port, and may return true for a
+// port that turns out not to be one.
 func (p *planner) mayConcern(b servicePort) bool {
 	if p.only == nil {
 		return true
@@ -222,9 +222,11 @@ func (p *planner) mayConcern(b servicePort) bool {
 }
 
 // planEgressPort plans an egress listener with a port. Services without that port are ignored;
-// without any service there is no listener. The port of an HTTP proxy or a socket is not that of a
-// service. It adds a Problem and plans nothing if the protocol is not captured. It adds one for each
-// service that has several ports if the listener is a socket and its protocol is not HTTP.
+// without any service there is no listener. An HTTP proxy (isHTTPProxy) and a socket serve services
+// with any port.
+//
+// It adds a Problem and plans nothing if the protocol is not captured. It adds one for each service
+// that has several ports if the listener is a socket and its protocol is not HTTP.
 func (p *planner) planEgressPort(l *networking.IstioEgressListener, services iter.Seq[serviceInput]) {
 	protocol, _ := mesh.ParseProtocol(l.GetPort().GetProtocol())
 	_, planned := p.ports[l.GetPort().GetNumber()]
@@ -262,9 +264,9 @@ func (p *planner) planEgressPort(l *networking.IstioEgressListener, services ite
 	}
 }
 
-// portFor returns the captured port of a service with a listener's number; ok is false if there is none.
-// A socket (0) means the only captured port of the service. If there are several, the result is a zero
-// port and ok is true, because only requests name one.
+// portFor returns the captured port of a service with a listener's number; ok is false if there is
+// none. 0, of a socket, means the only captured port of the service. If there are several, the
+// result is a zero port and ok is true, because only requests name one.
 func portFor(svc *mesh.Service, number uint32) (port mesh.Port, ok bool) {
 	captured := slices.DeleteFunc(slices.Clone(svc.Ports), func(p mesh.Port) bool { return !p.Protocol.Captured() })
 	if number == 0 {
@@ -290,8 +292,8 @@ func isHTTPProxy(l *networking.IstioEgressListener) bool {
 }
 
 // planHTTPProxyPort plans an egress listener that is an HTTP proxy, for services on any port, at
-// the wildcard address unless another is set. Without services there is none, nor if its address is
-// taken.
+// the wildcard address unless it has another. It plans nothing if the listener has no services or
+// its address is taken.
 func (p *planner) planHTTPProxyPort(l *networking.IstioEgressListener) {
 	if len(p.egress.services) == 0 {
 		return

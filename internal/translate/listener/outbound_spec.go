@@ -11,12 +11,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// isEmpty reports whether no service receives connections.
+// isEmpty reports whether no service receives connections at the listener.
 func (d *draft) isEmpty() bool { return d.http == nil && d.tcp == nil && len(d.chains) == 0 }
 
-// toSpec returns the finished listener. unknown is the cluster of connections to unknown
-// destinations, which the default chain forwards there. The default is TCP or HTTP if the draft
-// handles all connections so, and a black hole if the listener is bound.
+// toSpec returns the finished listener. The default chain forwards to the owner (d.tcp), or handles
+// HTTP if all connections do. Otherwise it closes connections if the listener is bound, and
+// forwards them to unknown, the cluster of unknown destinations, if it is not.
 func (d *draft) toSpec(unknown string) Spec {
 	n := d.name
 	s := Spec{
@@ -77,10 +77,11 @@ func sortedKeys(keys []config.Key) []config.Key {
 	return slices.Compact(keys)
 }
 
-// inherited returns copies of chains that Envoy requires. Envoy selects the narrowest range first
-// and then considers only chains of that range. So chains for all addresses, or for a wider range,
-// must be repeated for each range inside, unless that range has its own chain. A chain for a server
-// name in the range takes precedence over that of a wider range.
+// inherited returns the additional chains that Envoy requires, copies of chains. Envoy selects the
+// narrowest range first and then considers only chains of that range. So chains for all addresses,
+// or for a wider range, are repeated for each range inside, unless that range has its own chain. A
+// chain for a server name in the range takes precedence over that of a wider range. It returns nil
+// if no chain has a range.
 func inherited(chains []Chain) []Chain {
 	ranges := rangesOf(chains)
 	if len(ranges) == 0 {
@@ -125,7 +126,7 @@ type rangeChains struct {
 	names  map[string][]int
 }
 
-// rangesOf returns all ranges of the chains, without duplicates, the narrowest first.
+// rangesOf returns all destination ranges of the chains, without duplicates, the narrowest first.
 func rangesOf(chains []Chain) []rangeChains {
 	seen := map[string]bool{}
 	var list []rangeChains
@@ -143,8 +144,8 @@ func rangesOf(chains []Chain) []rangeChains {
 	return list
 }
 
-// chainsByServerName returns the indexes of the chains of a range ("" for chains without one) by
-// server name, "" for chains that match all names.
+// chainsByServerName returns the indexes of the chains of a destination range by server name.
+// Chains that match all names have the key "". prefix is "" for the chains without a range.
 func chainsByServerName(chains []Chain, prefix string) map[string][]int {
 	names := map[string][]int{}
 	for i, c := range chains {
@@ -157,8 +158,8 @@ func chainsByServerName(chains []Chain, prefix string) map[string][]int {
 	return names
 }
 
-// isCovered reports whether chains already match all connections with a server name, by the name, a
-// covering wildcard, or without any name.
+// isCovered reports whether a chain in names matches all connections with a server name: by the
+// same name, a covering wildcard, or "" (all names).
 func isCovered(names map[string][]int, name string) bool {
 	if names[""] != nil || names[name] != nil {
 		return true
@@ -176,8 +177,8 @@ func isCovered(names map[string][]int, name string) bool {
 	return false
 }
 
-// repeatChain returns copies of a chain: one for all server names with the same ranges. heirs has
-// the ranges of each server name; "" is none.
+// repeatChain returns copies of c for the ranges in heirs, by server name; "" means any name.
+// Server names with the same ranges share a copy. The copies have no names.
 func repeatChain(c Chain, heirs map[string][]string) []Chain {
 	byRanges := map[string]*Chain{}
 	for _, name := range slices.Sorted(maps.Keys(heirs)) {

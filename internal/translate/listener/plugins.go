@@ -26,8 +26,8 @@ func everyPhase() []plugin.Phase {
 	}
 }
 
-// betweenPolicies reports whether a plugin runs between the authentication and the authorization of
-// requests.
+// betweenPolicies reports whether a plugin for requests that clients send to the proxy runs between
+// their authentication and their authorization.
 func betweenPolicies(plugins plugin.Places) bool {
 	for p := range plugins.All {
 		if !p.Connections && p.Phase == plugin.BeforeAuthorization &&
@@ -38,8 +38,8 @@ func betweenPolicies(plugins plugin.Places) bool {
 	return false
 }
 
-// requestPlugins returns the HTTP filters that reference the plugins of a phase for a side and port
-// by ECDS. Plugins for connections are left out.
+// requestPlugins returns the HTTP filters that reference the plugins of a phase, for a side and
+// port, by ECDS. Plugins for connections are left out. It returns nil if there are none.
 func (a listenerContext) requestPlugins(phase plugin.Phase, side plugin.Side, port uint32) (list []*hcmv3.HttpFilter) {
 	for p := range a.plugins.All {
 		if p.Connections || p.Phase != phase || !p.AppliesTo(side, port) {
@@ -57,9 +57,9 @@ func (a listenerContext) requestPlugins(phase plugin.Phase, side plugin.Side, po
 	return list
 }
 
-// connectionPlugins returns the network filters that reference the plugins of phases for the
-// chain's side and port by ECDS, in the order of phases. Over QUIC there are none, because plugins
-// do not support it.
+// connectionPlugins returns the network filters that reference the plugins for connections of
+// phases, for the chain's side and port, by ECDS, in the order of phases. It returns nil for QUIC,
+// because plugins do not support it.
 func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*listenerv3.Filter) {
 	if b.quic {
 		return nil
@@ -77,7 +77,8 @@ func (b builder) connectionPlugins(c *Chain, phases ...plugin.Phase) (list []*li
 	return list
 }
 
-// portOf returns the port of a chain's connections, which selects plugins; 0 if it may be any.
+// portOf returns the destination port of a chain's connections, which selects plugins; 0 if it may
+// be any.
 func (b builder) portOf(c *Chain) uint32 {
 	if port := c.Match.DestinationPort; port != 0 {
 		return port
@@ -85,9 +86,9 @@ func (b builder) portOf(c *Chain) uint32 {
 	return b.port
 }
 
-// pluginSource returns the source of a plugin, or of the replacement that an agent sends if it
-// cannot download the module. The listener waits for it, because a plugin may protect it, but with
-// a timeout: without the plugin it then refuses all requests.
+// pluginSource returns the ECDS source of a plugin of one of types, which include the replacement
+// that an agent sends if it cannot download the module. The listener waits for it, because a plugin
+// may protect it, but at most plugin.FetchTimeout: without the plugin it then refuses all requests.
 func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 	source := &corev3.ExtensionConfigSource{ConfigSource: &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: new(corev3.AggregatedConfigSource)},
@@ -100,7 +101,7 @@ func pluginSource(types ...proto.Message) *corev3.ExtensionConfigSource {
 	return source
 }
 
-// pluginsOf returns the plugins that a listener may contain.
+// pluginsOf returns the objects of the plugins that apply to the side of the listener, on any port.
 func (a listenerContext) pluginsOf(s *Spec) (list []config.Key) {
 	side := filterSet{calledFrom: s.Inbound || s.Gateway, callsOn: !s.Inbound}.side()
 	for p := range a.plugins.All {

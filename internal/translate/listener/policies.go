@@ -81,7 +81,8 @@ type policySet struct {
 	authorization  *authorization.Authorization
 }
 
-// policies returns the policies of a View. A part without any object is nil.
+// policies returns the authentication and authorization of requests to the View's proxies. A part
+// without any policy object is nil.
 func (g *Generator) policies(v *view.View) policySet {
 	p := policySet{g.authentications.For(v), g.authorizations.For(v)}
 	if p.authentication != nil && len(p.authentication.From) == 0 {
@@ -110,8 +111,9 @@ func (g *Generator) policyProblems(v *view.View) []config.Problem {
 	return list
 }
 
-// servesRawConnections reports whether a port of a service, an ingress listener of the Sidecar or a
-// server of the gateway may serve another protocol than HTTP. An undeclared protocol may.
+// servesRawConnections reports whether a port that clients connect to may carry another protocol
+// than HTTP: of a server of the gateway, else of an ingress listener of the Sidecar, else of a
+// service. An undeclared protocol may.
 func servesRawConnections(v *view.View) bool {
 	if gateway := v.Gateway(); gateway != nil {
 		return slices.ContainsFunc(gateway.Listeners, func(l *view.GatewayListener) bool {
@@ -127,7 +129,8 @@ func servesRawConnections(v *view.View) bool {
 	return slices.ContainsFunc(v.Inbound, func(i view.Instance) bool { return !i.Port.Protocol.IsHTTP() })
 }
 
-// filters returns the HTTP filters in execution order: authentication before authorization.
+// filters returns the HTTP filters in execution order, authentication before authorization, or nil
+// without policies.
 func (p policySet) filters() (list []*hcmv3.HttpFilter) {
 	if p.authentication != nil {
 		list = append(list, p.authentication.HTTP...)
@@ -138,7 +141,8 @@ func (p policySet) filters() (list []*hcmv3.HttpFilter) {
 	return list
 }
 
-// connections returns the network filters. Raw connections have no tokens.
+// connections returns the network filters, only of authorization because raw connections have no
+// tokens. It returns nil without any.
 func (p policySet) connections() []*listenerv3.Filter {
 	if p.authorization == nil {
 		return nil
@@ -146,6 +150,7 @@ func (p policySet) connections() []*listenerv3.Filter {
 	return p.authorization.TCP
 }
 
+// contributors returns the policy objects.
 func (p policySet) contributors() (list []config.Key) {
 	if p.authentication != nil {
 		list = append(list, p.authentication.From...)
@@ -156,6 +161,8 @@ func (p policySet) contributors() (list []config.Key) {
 	return list
 }
 
+// clusters returns the clusters that the filters use: of external authorizers, and of keys that
+// Envoy fetches.
 func (p policySet) clusters() (list []string) {
 	if p.authentication != nil {
 		list = append(list, p.authentication.Clusters...)
@@ -166,7 +173,8 @@ func (p policySet) clusters() (list []string) {
 	return list
 }
 
-// accessFilters returns the access filters of a View with the given plugins.
+// accessFilters returns the filters of access policies in a View's listeners. Whether they are in
+// two halves depends on plugins.
 func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFilters {
 	p := g.policies(v)
 	if v.Key.PoliciesInside {
@@ -175,8 +183,9 @@ func (g *Generator) accessFilters(v *view.View, plugins plugin.Places) *accessFi
 	return g.accessTable.Get(accessInput{split: betweenPolicies(plugins), policies: p})
 }
 
-// newAccessFilters returns the filters of access policies: themselves if in.inside, else references
-// to them by ECDS, in two halves if in.split. Filters of raw connections are always themselves.
+// newAccessFilters returns the HTTP filters of access policies if in.inside is set, else references
+// to them by ECDS; two references, for authentication and authorization, if in.split is set.
+// Network filters are never references.
 func newAccessFilters(in accessInput) *accessFilters {
 	p := in.policies
 	if in.inside {
@@ -200,8 +209,8 @@ func newAccessFilters(in accessInput) *accessFilters {
 	return out
 }
 
-// textOf returns a text that is equal only for equal filters. It panics if a filter cannot be
-// encoded.
+// textOf returns a text that is equal only for equal lists of filters. It panics if a filter cannot
+// be encoded.
 func textOf(filters []*listenerv3.Filter) string {
 	var b []byte
 	for _, f := range filters {
@@ -215,8 +224,8 @@ func textOf(filters []*listenerv3.Filter) string {
 	return string(b)
 }
 
-// discoveredPolicies returns a filter whose config comes by ECDS. The listener stays warming until
-// it arrives, so no client is accepted without policies.
+// discoveredPolicies returns an HTTP filter whose config comes by ECDS under name. The listener
+// stays warming until it arrives, so no client is accepted without policies.
 func discoveredPolicies(name string) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name,
 		ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
@@ -229,7 +238,7 @@ func discoveredPolicies(name string) *hcmv3.HttpFilter {
 		}}}
 }
 
-// split returns authentication and authorization apart.
+// split returns the authentication (who) and the authorization (what) as separate sets.
 func (p policySet) split() (who, what policySet) {
 	return policySet{authentication: p.authentication}, policySet{authorization: p.authorization}
 }
@@ -240,8 +249,9 @@ type policyExtension struct {
 	policies policySet
 }
 
-// Policies returns the extension config with a name, or nil unless it is PoliciesExtension or a
-// half of it. Without policies it has no filters.
+// Policies returns the extension config name with the access policies of a View: PoliciesExtension,
+// or one of its two halves. It returns nil for any other name. Without policies the extension
+// config has no filters.
 func (g *Generator) Policies(v *view.View, name string) *resource.Resource {
 	in := policyExtension{name: name}
 	switch name {
@@ -263,8 +273,8 @@ func (g *Generator) PoliciesTouched(v *view.View, s *snapshot.Snapshot, d snapsh
 	return g.policiesTouched(v, s, d)
 }
 
-// encodePolicies returns an extension config whose only filter contains a chain of filters, because
-// their number varies. Envoy runs them as if they were in the listener.
+// encodePolicies returns an extension config that contains a chain of filters, because the number
+// of filters varies. Envoy runs them as if they were in the listener.
 func encodePolicies(in policyExtension) *resource.Resource {
 	p := in.policies
 	chain := new(filterchainv3.FilterChainConfig)

@@ -15,10 +15,10 @@ import (
 // serverName is the default "server" header of responses of workloads and gateways.
 const serverName = "istio-envoy"
 
-// applyProxyHeaders sets the headers that the proxy adds to requests and responses
-// (ProxyConfig.proxyHeaders). All listeners honour requestId, preserveHttp1HeaderCase and server;
-// only inbound ones X-Forwarded-Port and client certificates here. For gateways applyEdge sets
-// these.
+// applyProxyHeaders sets in m the headers that the proxy adds to requests and responses
+// (ProxyConfig.proxyHeaders). All listeners honour requestId, preserveHttp1HeaderCase and server.
+// Only inbound ones honour X-Forwarded-Port and client certificates here; for gateways applyEdge
+// does.
 func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 	h := b.settings.Mesh.GetDefaultConfig().GetProxyHeaders()
 	if h.GetRequestId().GetDisabled().GetValue() {
@@ -46,8 +46,8 @@ func (b builder) applyProxyHeaders(m *hcmv3.HttpConnectionManager) {
 }
 
 // applyServerHeader sets the "server" header of responses (proxyHeaders.server). By default it is
-// serverName inbound and at gateways, and Envoy's default, "envoy", outbound. If disabled, the
-// application's header passes.
+// serverName inbound and at gateways, and Envoy's default, "envoy", outbound. If it is disabled,
+// the upstream's header passes.
 func (b builder) applyServerHeader(m *hcmv3.HttpConnectionManager) {
 	if b.inbound || b.edge {
 		m.ServerName = serverName
@@ -77,6 +77,8 @@ func forwardClientCert(in meshconfig.ForwardClientCertDetails) hcmv3.HttpConnect
 	}
 }
 
+// clientCertDetails returns which details of a client certificate are forwarded: by default
+// subject, DNS names and URIs, but not the certificate and its chain. in may be nil.
 func clientCertDetails(
 	in *meshconfig.ProxyConfig_ProxyHeaders_SetCurrentClientCertDetails,
 ) *hcmv3.HttpConnectionManager_SetCurrentClientCertDetails {

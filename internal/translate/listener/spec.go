@@ -161,8 +161,8 @@ type WeightedCluster struct {
 	Weight uint32
 }
 
-// clusters returns the names of the clusters that the listener itself references, not by RDS or
-// ECDS, sorted and without duplicates. Clusters of UDP are included.
+// clusters returns the names of the services' clusters that the listener itself references, not by
+// RDS or ECDS, and all clusters of UDP. They are sorted and without duplicates.
 func (s *Spec) clusters() []string {
 	var names []string
 	add := func(c *Chain) {
@@ -198,7 +198,7 @@ func (s *Spec) ports() []uint32 {
 }
 
 // clusterNames returns the names of the clusters of services, without the clusters that every proxy
-// has.
+// has (mesh.PassthroughCluster and so on).
 func (t *TCP) clusterNames() []string {
 	var names []string
 	for _, c := range t.Clusters {
@@ -209,7 +209,7 @@ func (t *TCP) clusterNames() []string {
 	return names
 }
 
-// isRefusal reports whether connections are closed.
+// isRefusal reports whether connections are closed: the only cluster is mesh.BlackHoleCluster.
 func (t *TCP) isRefusal() bool {
 	return len(t.Clusters) == 1 && t.Clusters[0].Name == mesh.BlackHoleCluster
 }

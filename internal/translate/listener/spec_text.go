@@ -7,8 +7,8 @@ import "strconv"
 func (s *Spec) String() string { return string(s.appendText(nil, true)) }
 
 // appendText appends the complete text of the listener, which differs for different Specs. Without
-// extensions, it omits the parts that come by ECDS; that text is the cache key of the encoded
-// listener.
+// extensions, it omits the parts that come by ECDS; that text is part of the cache key of the
+// encoded listener.
 func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(append(b, "listener "...), s.Name)
 	b = append(b, " at "...)
@@ -59,8 +59,8 @@ func (s *Spec) appendText(b []byte, extensions bool) []byte {
 	return append(b, '\n')
 }
 
-// appendText appends the text of a chain. Without extensions, of a TCP proxy that comes by ECDS it
-// has only the parts that the listener contains.
+// appendText appends the text of a chain. If a TCP proxy comes by ECDS, extensions includes all of
+// it; otherwise only the parts that the listener contains are appended.
 func (c *Chain) appendText(b []byte, extensions bool) []byte {
 	b = appendWord(b, c.Name)
 	if c.Match.DestinationPort != 0 {
@@ -139,6 +139,7 @@ func (t *TCP) appendText(b []byte) []byte {
 
 func appendNumber(b []byte, n uint32) []byte { return strconv.AppendUint(b, uint64(n), 10) }
 
+// appendFlag appends text if on is set.
 func appendFlag(b []byte, text string, on bool) []byte {
 	if on {
 		b = append(b, text...)
@@ -146,6 +147,7 @@ func appendFlag(b []byte, text string, on bool) []byte {
 	return b
 }
 
+// appendWords appends what, a space and the words, separated by commas; nothing without words.
 func appendWords(b []byte, what string, words []string) []byte {
 	if len(words) == 0 {
 		return b

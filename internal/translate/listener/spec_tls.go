@@ -36,7 +36,7 @@ type TLS struct {
 }
 
 // newTLS translates ServerTLSSettings of a mode that terminates TLS with the user's certificates.
-// protocols are ALPN names. Client certificates are required for MUTUAL and accepted for
+// protocols are the ALPN names. Client certificates are required for MUTUAL and accepted for
 // OPTIONAL_MUTUAL; in other modes their settings are ignored. Unknown cipher suites are left out.
 func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	t := &TLS{
@@ -56,9 +56,9 @@ func newTLS(in *networking.ServerTLSSettings, protocols []string) *TLS {
 	return t
 }
 
-// certificatesOf returns the SDS names of a server's certificates. Of several fields that name
-// some, the first is used: credentialNames, credentialName, tlsCertificates, serverCertificate with
-// privateKey.
+// certificatesOf returns the SDS names of a server's certificates. They come from the first of
+// these that is set: credentialNames, credentialName, tlsCertificates, the files serverCertificate
+// and privateKey.
 func certificatesOf(in *networking.ServerTLSSettings) []string {
 	var names []string
 	switch {
@@ -78,9 +78,9 @@ func certificatesOf(in *networking.ServerTLSSettings) []string {
 	return names
 }
 
-// trustOf returns the SDS name of the authorities for clients: of caCertCredentialName, else the
-// credential's own, else the files caCertificates, else the first in tlsCertificates. It returns ""
-// without any.
+// trustOf returns the SDS name of the authorities for client certificates, or "" without any. It is
+// that of caCertCredentialName, else of the first credential, else of the file caCertificates, else
+// of the first such file in tlsCertificates.
 func trustOf(in *networking.ServerTLSSettings) string {
 	switch {
 	case in.GetCaCertCredentialName() != "":
@@ -100,8 +100,8 @@ func trustOf(in *networking.ServerTLSSettings) string {
 	return ""
 }
 
-// credential returns the SDS name of a credential. A name that the control plane does not serve is
-// unchanged.
+// credential returns the SDS name of the credential with a name in the API. A name that the control
+// plane does not serve is unchanged.
 func credential(name string) string {
 	if n, ok := mesh.CredentialName(name); ok {
 		return n.String()
@@ -109,6 +109,8 @@ func credential(name string) string {
 	return name
 }
 
+// trustCredential returns the SDS name of the authorities in the credential with a name in the API.
+// A name that the control plane does not serve is unchanged.
 func trustCredential(name string) string {
 	if n, ok := mesh.CredentialName(name); ok {
 		return mesh.TrustOf(n).String()

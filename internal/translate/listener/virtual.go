@@ -13,8 +13,9 @@ const (
 	httpProxyRoute = "http_proxy"
 )
 
-// planVirtualOutbound plans the listener that receives all captured outbound connections. It
-// forwards them to the listener of their original destination, or without one to its default chain.
+// planVirtualOutbound plans the listener that receives all captured outbound connections. It hands
+// them to the listener of their original destination. Connections without one go to the cluster of
+// unknown destinations; connections to its own port are closed.
 func planVirtualOutbound(v *view.View) Spec {
 	addresses := familyOf(v.Key).wildcard
 	port := uint32(v.Settings.Mesh.GetProxyListenPort())
@@ -35,7 +36,7 @@ func planVirtualOutbound(v *view.View) Spec {
 const transparent = "TPROXY"
 
 // planHTTPProxy plans the listener that applications use as their HTTP proxy
-// (MeshConfig.proxyHttpPort).
+// (MeshConfig.proxyHttpPort), on loopback.
 func planHTTPProxy(v *view.View) Spec {
 	f := familyOf(v.Key)
 	addresses, port := f.loopback, uint32(v.Settings.Mesh.GetProxyHttpPort())
