@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// forwardTo sets the action of a route to the rule's destinations. authority is the host that the
-// rule's header operations set, or ""; a rewrite overrides it. If there are several destinations
-// and none has a weight, requests are answered with 503. Without a retry policy the mesh's default
-// applies.
+// forwardTo sets the action of out to the destinations of the rule r. authority is the host that
+// the rule's header operations set, or ""; a rewrite overrides it. If there is no destination, or
+// there are several and none has a weight, requests are answered with 503. Without a retry policy
+// the mesh's default applies.
 func (t *translation) forwardTo(out *routev3.Route, r *networking.HTTPRoute, authority string) {
 	action := new(routev3.RouteAction)
 	setTimeout(action, r.GetTimeout().AsDuration())
@@ -53,8 +53,9 @@ func rewritesHost(action *routev3.RouteAction) bool {
 		})
 }
 
-// setDestination sends all requests to one destination, whatever its weight. Its header operations
-// are applied after the rule's; its host applies only if the rule sets none.
+// setDestination sends all requests to the destination d, whatever its weight, with its hash
+// policy. Its header operations are added to out after the rule's; its host applies only if the
+// action sets none.
 func (t *translation) setDestination(
 	out *routev3.Route,
 	action *routev3.RouteAction,
@@ -74,9 +75,9 @@ func (t *translation) setDestination(
 	}
 }
 
-// setWeightedDestinations splits requests by weight. Destinations with weight 0 are left out.
-// Weights need not add up to 100. It returns false if no destination has a weight; Envoy refuses
-// such an action.
+// setWeightedDestinations splits requests by weight, with the hash policies of all destinations.
+// Destinations with weight 0 are left out, and weights need not add up to 100. It returns false if
+// no destination has a weight: Envoy refuses such an action.
 func (t *translation) setWeightedDestinations(
 	action *routev3.RouteAction,
 	list []*networking.HTTPRouteDestination,
@@ -119,8 +120,8 @@ func setTimeout(action *routev3.RouteAction, d time.Duration) {
 	action.MaxGrpcTimeout = durationpb.New(d) //nolint:staticcheck // see above
 }
 
-// setRewrite sets the rewrite of the path: the regular expression if there is one, otherwise the
-// prefix. It does not set the host.
+// setRewrite sets the rewrite of the path: the regular expression if r has one, otherwise the
+// prefix; r may be nil. It does not set the host.
 func setRewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 	if re := r.GetUriRegexRewrite(); re != nil {
 		action.RegexRewrite = &matcherv3.RegexMatchAndSubstitute{
@@ -134,7 +135,7 @@ func setRewrite(action *routev3.RouteAction, r *networking.HTTPRewrite) {
 
 // newRedirect translates HTTPRedirect. port is the port on which the request was received, for
 // redirects that keep it; tls is set if the request came by HTTPS. A prefix rewrite overrides the
-// URI, and the default port of the scheme is omitted.
+// URI, and the default port of the scheme is omitted from the location.
 func newRedirect(r *networking.HTTPRedirect, port uint32, tls bool) *routev3.RedirectAction {
 	out := &routev3.RedirectAction{HostRedirect: r.GetAuthority(), ResponseCode: redirectCode(r.GetRedirectCode())}
 	switch {
@@ -182,6 +183,7 @@ func redirectCode(status uint32) routev3.RedirectAction_RedirectResponseCode {
 	}
 }
 
+// directResponse translates HTTPDirectResponse, with its body if it has one.
 func directResponse(r *networking.HTTPDirectResponse) *routev3.DirectResponseAction {
 	out := &routev3.DirectResponseAction{Status: r.GetStatus()}
 	switch b := r.GetBody().GetSpecifier().(type) {

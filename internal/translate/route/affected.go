@@ -8,10 +8,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// Affected returns the elements of names whose RouteConfigurations a change may alter. Changes of
-// endpoints and workloads alter none. Of DestinationRules, only ones with a hash policy matter. A
-// VirtualService affects the RouteConfigurations of the ports of its hosts. If the effect is
-// unknown, it returns all names.
+// Affected returns the elements of names whose RouteConfigurations a change from old to v may
+// alter. Changes of endpoints and workloads alter none. Of DestinationRules, only ones with a hash
+// policy matter. A VirtualService affects the RouteConfigurations of the ports of its hosts. If the
+// effect is unknown, it returns all names.
 func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	if v.Key.Type == mesh.RouterProxy {
 		return gatewayAffected(old, v, d, names)
@@ -42,8 +42,8 @@ func (g *Generator) Affected(old, v *view.View, d snapshot.Delta, names []string
 	})
 }
 
-// rulesSince returns, for each egress listener, the old and new VirtualServices with HTTP routes
-// that differ between the Views, or nil if none do. Both Views must have the same egress listeners.
+// rulesSince returns, for each egress listener, the VirtualServices with HTTP routes that only one
+// of the Views has, or nil if there are none. Both Views must have the same egress listeners.
 func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 	changed := make([][]*snapshot.VirtualService, len(v.Egress))
 	found := false
@@ -61,9 +61,9 @@ func rulesSince(old, v *view.View) [][]*snapshot.VirtualService {
 	return changed
 }
 
-// affects reports whether changes of services on the given ports, or of VirtualServices per egress
-// listener, may alter a RouteConfiguration. changed has an element for each egress listener, or is
-// nil.
+// affects reports whether changes of services on ports, or of VirtualServices, may alter the
+// RouteConfiguration that r requests. changed has the VirtualServices of each egress listener, or
+// is nil.
 func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, changed [][]*snapshot.VirtualService) bool {
 	e := egressFor(v, r)
 	all := r.port == 0 || r.host == "" && forAllPorts(e)
@@ -89,9 +89,9 @@ func (g *Generator) affects(v *view.View, r request, ports map[uint32]bool, chan
 	}
 }
 
-// portsOf returns the ports of the services on which requests may be HTTP, in any of the Views. ok
-// is false if the ports do not determine which RouteConfigurations contain the services: several
-// egress listeners, aliases, hash policies and sessions.
+// portsOf returns the ports of the services hosts on which requests may be HTTP, in any of the
+// Views. ok is false if the ports do not determine which RouteConfigurations contain the services:
+// a View has several egress listeners, or a service is an alias, or has a hash policy or session.
 func portsOf(hosts []mesh.Hostname, views ...*view.View) (ports map[uint32]bool, ok bool) {
 	if len(hosts) == 0 {
 		return nil, true

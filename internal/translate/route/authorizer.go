@@ -38,11 +38,12 @@ func runFilter(name string, filter proto.Message) *matchingv3.ExtensionWithMatch
 	}}
 }
 
-// authorizerDestination returns the destination of checks.
+// authorizerDestination returns the service and port that an authorizer is called at.
 func authorizerDestination(a *config.Authorizer) *networking.Destination {
 	return &networking.Destination{Host: a.Host, Port: &networking.PortSelector{Number: a.Port}}
 }
 
+// authorizerCluster returns the name of the cluster of an authorizer.
 func (t *translation) authorizerCluster(a *config.Authorizer) string {
 	return t.cluster(authorizerDestination(a)).String()
 }
@@ -50,8 +51,9 @@ func (t *translation) authorizerCluster(a *config.Authorizer) string {
 // authorizerTimeout is the timeout of a check. A request whose check has no answer is refused.
 const authorizerTimeout = 10 * time.Second
 
-// authorizerConfig returns the filter that has requests checked by a cluster, by gRPC or HTTP.
-// Without ResponseHeaders an HTTP authorizer adds all headers except notAdded.
+// authorizerConfig returns the ext_authz filter that has requests checked by cluster, over gRPC or
+// HTTP. If a has no ResponseHeaders, an HTTP authorizer may add all headers to the request except
+// notAdded.
 func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	out := &authzv3.ExtAuthz{TransportApiVersion: corev3.ApiVersion_V3, AllowedHeaders: headerNames(a.RequestHeaders)}
 	if a.MaxBody > 0 {
@@ -86,7 +88,7 @@ func authorizerConfig(a *config.Authorizer, cluster string) *authzv3.ExtAuthz {
 	return out
 }
 
-// headerNames returns a matcher of header names, or nil if there are none.
+// headerNames returns a matcher of exact header names, or nil if there are none.
 func headerNames(list []string) *matcherv3.ListStringMatcher {
 	if len(list) == 0 {
 		return nil
@@ -113,12 +115,12 @@ func notAdded() []string {
 // more than 100 instructions.
 const maxLetters = 7
 
-// otherThan returns regular expressions of header names, without pseudo-headers, that are none of
-// the words. RE2 has no negation.
+// otherThan returns regular expressions of the header names, without pseudo-headers, that equal
+// none of the words. RE2 has no negation.
 func otherThan(words ...string) []string { return appendOtherThan(nil, "", words) }
 
-// appendOtherThan appends expressions for the texts that begin with prefix and do not end with any of
-// the words after it.
+// appendOtherThan appends to list expressions for the texts that begin with prefix and whose rest
+// is not one of words.
 func appendOtherThan(list []string, prefix string, words []string) []string {
 	if prefix != "" && len(strings.Join(words, "")) <= maxLetters {
 		return append(list, regexp.QuoteMeta(prefix)+otherSuffix(words))
@@ -138,7 +140,7 @@ func appendOtherThan(list []string, prefix string, words []string) []string {
 	return list
 }
 
-// otherSuffix returns an expression for all texts but the words.
+// otherSuffix returns an expression for all texts that are not one of words.
 func otherSuffix(words []string) string {
 	next, letters, ends := branches(words)
 	if len(letters) == 0 {
@@ -154,8 +156,8 @@ func otherSuffix(words []string) string {
 	return "(" + strings.Join(options, "|") + ")"
 }
 
-// branches returns the rests of words by their first letters, these letters sorted, and whether one
-// of the words is empty.
+// branches returns what follows the first letter of words, by this letter; the letters, sorted; and
+// whether one of words is empty.
 func branches(words []string) (next map[byte][]string, letters []byte, ends bool) {
 	next = map[byte][]string{}
 	for _, w := range words {
@@ -172,7 +174,7 @@ func branches(words []string) (next map[byte][]string, letters []byte, ends bool
 	return next, letters, ends
 }
 
-// class returns letters as they are written in a class of a regular expression.
+// class returns letters as they are written inside a character class of a regular expression.
 func class(letters []byte) string {
 	var b strings.Builder
 	for _, c := range letters {

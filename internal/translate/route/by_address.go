@@ -71,8 +71,8 @@ func (n *plan) applyByAddress(p *planner, old *byAddress) {
 	}
 }
 
-// ownAddresses returns the addresses that only svc has, and that the proxies can reach. It returns
-// nil if svc is nil, headless or a wildcard.
+// ownAddresses returns the addresses of svc that no other service in owners has and that the
+// proxies can reach. It returns nil if svc is nil, headless or a wildcard.
 func (p *planner) ownAddresses(svc *mesh.Service, owners destination.AddressOwners) []string {
 	if svc == nil || svc.Headless || svc.Host.IsWildcard() {
 		return nil
@@ -88,7 +88,8 @@ func (p *planner) ownAddresses(svc *mesh.Service, owners destination.AddressOwne
 	return list
 }
 
-// encode sets b.host and b.entries.
+// encode sets b.host to the encoded virtual host of the replaced ones in n, and b.entries to its
+// table of addresses. It reuses entries of old, which may be nil.
 func (b *byAddress) encode(n *plan, p *planner, owners destination.AddressOwners, old *byAddress) {
 	var h, addresses []byte
 	if old != nil {
@@ -123,8 +124,8 @@ func (b *byAddress) encode(n *plan, p *planner, owners destination.AddressOwners
 	b.host = &virtualHost{encoded: appendMessage(nil, configHostsField, h)}
 }
 
-// entry returns an encoded entry of the table of addresses, from old if it has it. name is that of
-// the virtual host.
+// entry returns the encoded entry of the table of addresses for k, from old if it has it, and
+// records it in b.entries. name is the name of the virtual host.
 func (b *byAddress) entry(k addressEntry, name string, old *byAddress) []byte {
 	var e []byte
 	if old != nil {
@@ -137,7 +138,8 @@ func (b *byAddress) entry(k addressEntry, name string, old *byAddress) []byte {
 	return e
 }
 
-// matchHosts returns a match of requests whose host, with any port, is one of the domains.
+// matchHosts returns a match of requests whose host, with any port or none, is one of domains. They
+// are routed by list, an encoded RouteList; name is the name of the action.
 func matchHosts(domains []string, name string, list []byte) *xdsmatcherv3.Matcher_MatcherList_FieldMatcher {
 	quoted := make([]string, len(domains))
 	for i, d := range domains {
@@ -160,14 +162,15 @@ func matchHosts(domains []string, name string, list []byte) *xdsmatcherv3.Matche
 	}
 }
 
+// headerInput returns the matcher input that reads a request header.
 func headerInput(name string) *xdscorev3.TypedExtensionConfig {
 	return &xdscorev3.TypedExtensionConfig{
 		Name: "request-headers", TypedConfig: resource.Pack(&typematcherv3.HttpRequestHeaderMatchInput{HeaderName: name}),
 	}
 }
 
-// unknownRoutes returns the action for requests to unknown hosts: they are forwarded to their
-// original destination, or refused if the View's outbound traffic policy does not allow them.
+// unknownRoutes returns the action for requests to unknown hosts. They are forwarded by the View's
+// outbound traffic policy, or refused with 502 if it does not allow them.
 func unknownRoutes(v *view.View) *xdsmatcherv3.Matcher_OnMatch {
 	r := blockedRoute()
 	if cluster := destination.UnknownRequests(v); cluster != "" {
@@ -178,7 +181,8 @@ func unknownRoutes(v *view.View) *xdsmatcherv3.Matcher_OnMatch {
 
 const routeListType = "type.googleapis.com/envoy.config.route.v3.RouteList"
 
-// routeListAction returns the action that looks the request up in an encoded RouteList.
+// routeListAction returns the action with a name that looks the request up in list, an encoded
+// RouteList.
 func routeListAction(name string, list []byte) *xdsmatcherv3.Matcher_OnMatch {
 	return &xdsmatcherv3.Matcher_OnMatch{OnMatch: &xdsmatcherv3.Matcher_OnMatch_Action{Action: &xdscorev3.TypedExtensionConfig{
 		Name: name, TypedConfig: &anypb.Any{TypeUrl: routeListType, Value: list},
@@ -219,7 +223,8 @@ func routeListOf(host *virtualHost) []byte {
 	return list
 }
 
-// appendMapEntry appends an entry of a MatchMap, with the action of routeListAction.
+// appendMapEntry appends an entry of a MatchMap for key, whose action looks the request up in list,
+// an encoded RouteList. name is the name of the action.
 func appendMapEntry(b []byte, key, name string, list []byte) []byte {
 	config := appendMessage(appendString(nil, anyTypeField, routeListType), anyValueField, list)
 	action := appendMessage(appendString(nil, extensionNameField, name), extensionConfigField, config)
@@ -227,8 +232,8 @@ func appendMapEntry(b []byte, key, name string, list []byte) []byte {
 	return appendMessage(b, matchMapField, entry)
 }
 
-// matcherOf returns an encoded Matcher that looks a header up in the entries of a MatchMap, and
-// otherwise evaluates another Matcher.
+// matcherOf returns an encoded Matcher that looks the value of header up in entries, an encoded
+// MatchMap, and evaluates otherwise if it is not there.
 func matcherOf(header string, entries []byte, otherwise *xdsmatcherv3.Matcher) []byte {
 	tree := encoded(&xdsmatcherv3.Matcher_MatcherTree{Input: headerInput(header)})
 	rest := encoded(&xdsmatcherv3.Matcher{OnNoMatch: &xdsmatcherv3.Matcher_OnMatch{
@@ -237,6 +242,7 @@ func matcherOf(header string, entries []byte, otherwise *xdsmatcherv3.Matcher) [
 	return append(appendMessage(nil, matcherTreeField, appendMessage(tree, treeExactField, entries)), rest...)
 }
 
+// encoded returns the encoded message, and panics if that fails.
 func encoded(m proto.Message) []byte {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

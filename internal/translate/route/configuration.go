@@ -36,8 +36,9 @@ func newConfiguration(name string, hosts []*virtualHost) *configuration {
 	return c
 }
 
-// finish appends the fields that follow the virtual hosts. If destination is set, requests are
-// forwarded without mesh.DestinationHeader.
+// finish appends the fields that follow the virtual hosts. If ignorePort is set, Envoy ignores the
+// port in the host of requests. If destination is set, requests are forwarded without
+// mesh.DestinationHeader.
 func (c *configuration) finish(ignorePort, destination bool) {
 	c.body = appendString(c.body, configRemoveField, mesh.LostRequestHeader) // after the last retry
 	// BoolValue false: a route may be sent before its cluster.
@@ -59,8 +60,9 @@ func appendMessage(b []byte, field protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), body)
 }
 
-// addCatchAll appends the virtual host of unknown hosts. It forwards requests to the cluster, or
-// answers them with 502 if cluster is "".
+// addCatchAll appends the virtual host of unknown hosts. It forwards requests to cluster, or
+// answers them with 502 if cluster is "". If attempts is set, requests carry the number of their
+// attempt.
 func (c *configuration) addCatchAll(cluster string, attempts bool) {
 	name, r := "block_all", blockedRoute()
 	if cluster != "" {

@@ -20,7 +20,7 @@ import (
 // it is inactive unless a route configures it.
 const corsFilter = "envoy.filters.http.cors"
 
-// newCORS translates CorsPolicy. It applies to all requests. Preflight requests of other origins
+// newCORS translates CorsPolicy, for all requests of a route. Preflight requests of other origins
 // are forwarded to the application, unless unmatchedPreflights is IGNORE.
 func newCORS(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	out := &corsv3.CorsPolicy{
@@ -42,6 +42,8 @@ func newCORS(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	return out
 }
 
+// corsOrigins returns matchers of the allowed origins: of allowOrigins or, if that is unset, of the
+// deprecated allowOrigin.
 func corsOrigins(in *networking.CorsPolicy) []*matcherv3.StringMatcher {
 	var out []*matcherv3.StringMatcher
 	for _, o := range in.GetAllowOrigins() {

@@ -40,15 +40,15 @@ func forwardAll(cluster string) *routev3.RouteAction {
 	return &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: cluster}}
 }
 
-// passthroughRoute returns the route of requests for unknown hosts to their original destination
-// (outboundTrafficPolicy ALLOW_ANY).
+// passthroughRoute returns the route of all requests for unknown hosts to cluster, without a
+// timeout (outboundTrafficPolicy ALLOW_ANY).
 func passthroughRoute(cluster string) *routev3.Route {
 	action := forwardAll(cluster)
 	setTimeout(action, 0)
 	return &routev3.Route{Name: "allow_any", Match: routeMatch(nil), Action: &routev3.Route_Route{Route: action}}
 }
 
-// blockedRoute returns the route that refuses requests for unknown hosts (REGISTRY_ONLY).
+// blockedRoute returns the route that answers requests for unknown hosts with 502 (REGISTRY_ONLY).
 func blockedRoute() *routev3.Route {
 	return &routev3.Route{
 		Name: "block_all", Match: routeMatch(nil),

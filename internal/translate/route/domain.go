@@ -34,9 +34,9 @@ const (
 	ownNamespace              // also "reviews"
 )
 
-// reachOf returns which short names of a host proxies with a DNS suffix ("shop.svc.cluster.local")
-// can use: none outside of Kubernetes and for hosts of the cluster set, the name alone only in the
-// host's namespace.
+// reachOf returns which short names of a host proxies can use whose DNS suffix
+// ("shop.svc.cluster.local") is suffix: none outside of Kubernetes and for hosts of the cluster
+// set, the name alone only in the host's namespace.
 func reachOf(host mesh.Hostname, suffix string) shortNames {
 	_, namespace, _, ok := kubernetesName(string(host))
 	own, _, inKubernetes := strings.Cut(suffix, ".svc.")
@@ -51,7 +51,7 @@ func reachOf(host mesh.Hostname, suffix string) shortNames {
 }
 
 // kubernetesName splits "reviews.shop.svc.cluster.local" into name and namespace; qualified is
-// "reviews.shop". ok is false for other hosts.
+// "reviews.shop". ok is false for hosts of another form.
 func kubernetesName(host string) (name, namespace, qualified string, ok bool) {
 	qualified, _, ok = strings.Cut(host, ".svc.")
 	if !ok {
@@ -89,8 +89,8 @@ type names struct {
 	domains []string
 }
 
-// namesFor returns the name and domains of a virtual host, without duplicates. The first domain is
-// the full name. For the form anyHost it is "*".
+// namesFor returns the name of a virtual host and its domains, without duplicates and in lower
+// case. The first domain is the full name. For the form anyHost the only one is "*".
 func namesFor(in namesInput) *names {
 	n := &names{name: operation(string(in.host), in.port), host: in.host, port: in.port}
 	if in.form == anyHost {
@@ -113,9 +113,9 @@ func namesFor(in namesInput) *names {
 	return n
 }
 
-// serviceNames returns the names by which requests address a service: the forms of its host and of
-// its aliases, and the addresses that proxies reach. For a headless service of Kubernetes these are
-// the names of its pods instead of addresses.
+// serviceNames returns the names by which requests address a service, without ports: the forms of
+// its host and of its aliases, and the addresses that proxies reach. For a headless service of
+// Kubernetes these are the names of its pods instead of addresses. in.service must not be nil.
 func (in namesInput) serviceNames() []string {
 	list := appendForms(nil, string(in.host), in.reach)
 	for a := range in.aliases.All {
@@ -138,8 +138,8 @@ func (in namesInput) serviceNames() []string {
 	return list
 }
 
-// appendForms appends the full name, its absolute form, and the short forms that r permits. An IP
-// address has one form.
+// appendForms appends the full name host, its absolute form with a final dot, and the short forms
+// that r permits. An IP address has one form.
 func appendForms(list []string, host string, r shortNames) []string {
 	list = append(list, bracketed(host))
 	if _, err := netip.ParseAddr(host); err == nil {
@@ -157,10 +157,14 @@ func appendForms(list []string, host string, r shortNames) []string {
 	}
 }
 
+// reachable reports whether the proxies can reach an address: it is not unspecified, and of a
+// family that they have. Proxies with both or no known families reach all.
 func (in namesInput) reachable(a netip.Addr) bool {
 	return !a.IsUnspecified() && (in.ipv4 == in.ipv6 || a.Is4() == in.ipv4)
 }
 
+// withPorts returns the domains of host: without a port in the form withoutPort, else with the
+// port, and for port 80 also without.
 func (in namesInput) withPorts(host string) []string {
 	full := host + ":" + strconv.FormatUint(uint64(in.port), 10)
 	switch {
@@ -183,8 +187,9 @@ func bracketed(host string) string {
 
 // assignDomains removes duplicate domains, because Envoy refuses a RouteConfiguration with a domain
 // in two virtual hosts. The full name of a virtual host takes precedence over short forms and
-// addresses of others; otherwise the first virtual host keeps the domain. Virtual hosts without any
-// domain are removed. It reuses hosts, and records lost domains in them.
+// addresses of others; otherwise the first virtual host keeps the domain. It returns the virtual
+// hosts that have a domain left, in the memory of hosts, and records the indexes of lost domains in
+// them.
 func assignDomains(hosts []hostInput) []hostInput {
 	owner := make(map[string]int, 6*len(hosts))
 	claim := func(domain string, i int) bool {
@@ -215,7 +220,8 @@ func assignDomains(hosts []hostInput) []hostInput {
 	return kept
 }
 
-// without returns domains except those at the indexes in lost, which has the form "3,7,".
+// without returns domains except those at the indexes in lost, which has the form "3,7,". If lost
+// is "", it returns domains itself.
 func without(domains []string, lost string) []string {
 	if lost == "" {
 		return domains

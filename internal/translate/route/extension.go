@@ -15,7 +15,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// extensionOf returns the extension of the HTTP route at an index of a VirtualService, or nil.
+// extensionOf returns the extension of the HTTP route with index i of a VirtualService, or nil if
+// it has none.
 func extensionOf(vs *snapshot.VirtualService, i int) *config.HTTPExtension {
 	if x := vs.Config.Extension; x != nil && i < len(x.HTTP) {
 		return &x.HTTP[i]
@@ -23,9 +24,9 @@ func extensionOf(vs *snapshot.VirtualService, i int) *config.HTTPExtension {
 	return nil
 }
 
-// extend applies the extension of a rule, if it has one, to its route: prefixes of whole path
-// elements, redirects by expression, the share of invalid backends, and filters. i is the index of
-// the rule.
+// extend applies the extension of the rule r with index i, if it has one, to its route out:
+// prefixes of whole path elements, redirects by expression, the share of invalid backends, and
+// filters.
 func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int) {
 	x := extensionOf(t.uses.vs, i)
 	if x == nil {
@@ -49,8 +50,9 @@ func (t *translation) extend(out *routev3.Route, r *networking.HTTPRoute, i int)
 // answered with the status of cluster_not_found_response_code.
 const invalidCluster = "invalid-backend"
 
-// addInvalidShare adds the share of a rule's requests that is answered with 500 or 503, because
-// some of its backends cannot be used. It does nothing for a weight of 0.
+// addInvalidShare adds to the action of the rule r the share of requests that is answered with
+// x.InvalidStatus (500 or 503), because some of its backends cannot be used. It does nothing if
+// x.InvalidWeight is 0.
 func addInvalidShare(action *routev3.RouteAction, x *config.HTTPExtension, r *networking.HTTPRoute) {
 	if x.InvalidWeight == 0 {
 		return
@@ -77,8 +79,8 @@ type rankedRoute struct {
 	*routes
 }
 
-// rankedRoutes returns the routes of a VirtualService with an extension, in the order of matching.
-// Matches for other proxies, and rules without an action, have none.
+// rankedRoutes returns the encoded routes of a VirtualService with an extension, in the order of
+// matching. Matches for other proxies, and rules without an action, have none.
 func (t *translation) rankedRoutes() []rankedRoute {
 	var list []rankedRoute
 	for i, r := range t.uses.vs.Spec.GetHttp() {
@@ -104,6 +106,7 @@ func (t *translation) rankedRoutes() []rankedRoute {
 	return list
 }
 
+// sortRanked sorts list by order; routes with the same order keep theirs.
 func sortRanked(list []rankedRoute) {
 	slices.SortStableFunc(list, func(a, b rankedRoute) int { return strings.Compare(a.order, b.order) })
 }
@@ -125,8 +128,8 @@ func mergeRanked(lists ...[]rankedRoute) *routes {
 
 // extendedRoutes returns the merged routes of the VirtualServices for a host whose extension takes
 // precedence over VirtualServices that users wrote (Gateway API). If private ones of the caller's
-// namespace have routes, only these are merged. It returns nil if there are none. It adds what it
-// read to p.bound and p.from.
+// namespace have routes, only these are merged. It returns nil if there are no routes. It adds the
+// routes that it read to p.bound, and the objects of the merged ones to p.from.
 func (p *planner) extendedRoutes(host mesh.Hostname, port uint32) *routes {
 	for _, private := range []bool{true, false} {
 		var lists []*boundRoutes

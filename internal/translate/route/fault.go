@@ -15,8 +15,8 @@ import (
 // inactive unless a route configures it.
 const faultFilter = "envoy.filters.http.fault"
 
-// newFault translates HTTPFaultInjection. It returns nil if no fault can be injected. A fault
-// without a percentage is never injected.
+// newFault translates HTTPFaultInjection; in may be nil. It returns nil if no fault can be
+// injected. A fault without a percentage is never injected.
 func newFault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	out := &faultv3.HTTPFault{Delay: faultDelay(in.GetDelay()), Abort: faultAbort(in.GetAbort())}
 	if out.Delay == nil && out.Abort == nil {
@@ -25,6 +25,7 @@ func newFault(in *networking.HTTPFaultInjection) *faultv3.HTTPFault {
 	return out
 }
 
+// faultDelay translates the delay, or returns nil unless it is fixed and positive.
 func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDelay {
 	if in.GetFixedDelay().AsDuration() <= 0 {
 		return nil
@@ -41,6 +42,7 @@ func faultDelay(in *networking.HTTPFaultInjection_Delay) *commonfaultv3.FaultDel
 	return out
 }
 
+// faultAbort translates the abort, or returns nil without a valid HTTP or gRPC status.
 func faultAbort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	out := &faultv3.FaultAbort{Percentage: percentage(in.GetPercentage())}
 	switch e := in.GetErrorType().(type) {
@@ -58,7 +60,7 @@ func faultAbort(in *networking.HTTPFaultInjection_Abort) *faultv3.FaultAbort {
 	return out
 }
 
-// grpcCode parses a gRPC status by name ("UNAVAILABLE") or number; ok is false for others.
+// grpcCode parses a gRPC status by name ("UNAVAILABLE") or number; ok is false for other texts.
 func grpcCode(name string) (uint32, bool) {
 	var c codes.Code
 	if c.UnmarshalJSON([]byte(`"`+name+`"`)) != nil && c.UnmarshalJSON([]byte(name)) != nil {
@@ -67,7 +69,8 @@ func grpcCode(name string) (uint32, bool) {
 	return uint32(c), true
 }
 
-// percentage translates a Percent, with a precision of a ten-thousandth of a percent; nil for nil.
+// percentage translates a Percent, limited to 0 to 100, with a precision of a ten-thousandth of a
+// percent; nil for nil.
 func percentage(p *networking.Percent) *typev3.FractionalPercent {
 	if p == nil {
 		return nil

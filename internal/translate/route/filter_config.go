@@ -12,8 +12,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// filterConfigs returns the rule's configurations of HTTP filters for faults, CORS and persistent
-// sessions. If several destinations have sessions, the first one's applies, as in Istio.
+// filterConfigs returns the route's configurations of HTTP filters for faults, CORS and persistent
+// sessions, by the name of the filter. If several destinations have sessions, the first one's
+// applies, as in Istio. The map is never nil.
 func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.Any {
 	configs := map[string]*anypb.Any{}
 	if f := newFault(r.GetFault()); f != nil {
@@ -31,8 +32,9 @@ func (t *translation) filterConfigs(r *networking.HTTPRoute) map[string]*anypb.A
 	return configs
 }
 
-// extendFilters adds the configurations of HTTP filters that the extension of a rule has. The route
-// must have a map of them.
+// extendFilters adds to out the configurations of HTTP filters that the extension x of the rule r
+// has, for the route and for its backends. A backend that refuses requests (refuses) is replaced by
+// invalidCluster. out.TypedPerFilterConfig must not be nil.
 func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute, x *config.HTTPExtension) {
 	t.setFilters(out.TypedPerFilterConfig, config.BackendFilters{CORS: x.CORS, Authorizer: x.Authorizer})
 	if x.Session != nil {
@@ -65,7 +67,8 @@ func (t *translation) extendFilters(out *routev3.Route, r *networking.HTTPRoute,
 	}
 }
 
-// setFilters sets the configurations of filters of a rule, or of one of its destinations.
+// setFilters adds to configs, by the name of the filter, the configurations for a rule or for one
+// of its destinations. Those of an endpoint picker that the proxies do not see are left out.
 func (t *translation) setFilters(configs map[string]*anypb.Any, f config.BackendFilters) {
 	if f.CORS != nil {
 		configs[corsFilter] = resource.Pack(extendedCORS(f.CORS))

@@ -21,7 +21,7 @@ type gatewayConfigurationKey struct {
 }
 
 // gatewayNamed returns the RouteConfiguration of a gateway with a name, or nil if none of the
-// gateway's servers uses the name.
+// gateway's servers uses the name. It is generated once for each snapshot and Key.
 func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
 	r := v.Gateway().RouteByName(name)
 	if r == nil {
@@ -34,8 +34,8 @@ func (g *Generator) gatewayNamed(v *view.View, name string) *resource.Resource {
 	)
 }
 
-// buildGateway returns the RouteConfiguration of a gateway. Without virtual hosts it has a single
-// one for all hosts, without routes.
+// buildGateway returns the RouteConfiguration r of a gateway. If no virtual host has routes, it has
+// a single one for all hosts, without routes.
 func (g *Generator) buildGateway(v *view.View, r *view.GatewayRoute) *resource.Resource {
 	p := &gatewayPlanner{planner: planner{g: g, v: v}, route: r, hosts: map[mesh.Hostname]*gatewayHost{}}
 	for _, s := range r.Servers {
@@ -63,8 +63,9 @@ type gatewayParts struct {
 
 func (p *gatewayParts) clusters() []string { return clustersOf(p.hosts) }
 
-// gatewayAffected returns the elements of names whose RouteConfigurations a change may alter:
-// because their servers changed, the VirtualServices bound to these, or the destinations.
+// gatewayAffected returns the elements of names whose RouteConfigurations a change from old to v
+// may alter: because their servers changed, the VirtualServices bound to these, or the
+// destinations. If the difference is unknown, it returns all names.
 func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []string {
 	differs, ok := v.DiffSince(old, d)
 	if !ok {
@@ -81,8 +82,8 @@ func gatewayAffected(old, v *view.View, d snapshot.Delta, names []string) []stri
 	return affected
 }
 
-// boundDiffer reports whether the VirtualServices bound to the servers of a route changed, or any
-// of their destinations. differs is the difference of the Views.
+// boundDiffer reports whether the VirtualServices bound to the servers of r changed, or any of
+// their destinations. differs is the difference of the Views.
 func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, differs view.Difference) bool {
 	seen := map[string]bool{}
 	for _, s := range r.Servers {
@@ -107,8 +108,8 @@ func boundDiffer(old, v *view.View, r *view.GatewayRoute, d snapshot.Delta, diff
 	return false
 }
 
-// destinationsDiffer reports whether a destination of a VirtualService is a service that changed,
-// or an alias, or has a changed DestinationRule with a hash policy.
+// destinationsDiffer reports whether a destination of vs is a service that changed, or an alias, or
+// has a changed DestinationRule with a hash policy in one of the Views.
 func destinationsDiffer(
 	old, v *view.View,
 	vs *snapshot.VirtualService,
@@ -127,6 +128,7 @@ func destinationsDiffer(
 	})
 }
 
+// isAlias reports whether the host is a service in the View that is an alias.
 func isAlias(v *view.View, h mesh.Hostname) bool {
 	svc := v.Service(h)
 	return svc != nil && svc.Resolution == mesh.Alias
@@ -149,9 +151,10 @@ type gatewayHost struct {
 	misdirected bool
 }
 
-// addServer adds the VirtualServices bound to a server. Several VirtualServices of one host are
-// merged, the routes of the first one first. VirtualServices without HTTP routes for it are
-// skipped. A server that redirects to HTTPS has a virtual host for each of its hosts.
+// addServer adds the VirtualServices bound to a server to its virtual hosts. Several
+// VirtualServices of one host are merged, the routes of the first one first. VirtualServices
+// without HTTP routes for the proxies are skipped. A server that redirects to HTTPS has a virtual
+// host for each of its hosts.
 func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	p.from = append(p.from, s.Object.Key)
 	for _, vs := range p.v.VirtualServicesOf(s.Gateway) {
@@ -183,8 +186,8 @@ func (p *gatewayPlanner) addServer(s *view.GatewayServer) {
 	}
 }
 
-// virtualHost returns the virtual host of h and creates it if needed. It redirects plaintext
-// requests to HTTPS if any server of the host does.
+// virtualHost returns the virtual host of h in p.hosts, and creates it if needed. It redirects
+// plaintext requests to HTTPS if s, or a server of an earlier call, does.
 func (p *gatewayPlanner) virtualHost(h mesh.Hostname, s *view.GatewayServer) *gatewayHost {
 	host := p.hosts[h]
 	if host == nil {
@@ -195,13 +198,14 @@ func (p *gatewayPlanner) virtualHost(h mesh.Hostname, s *view.GatewayServer) *ga
 	return host
 }
 
+// addRoutes adds r to the routes of the host, unless it is there.
 func (h *gatewayHost) addRoutes(r *boundRoutes) {
 	if !slices.Contains(h.routes, r) { // Two servers may have the same host.
 		h.routes = append(h.routes, r)
 	}
 }
 
-// inputs returns the virtual hosts, sorted by name.
+// inputs returns the inputs of the virtual hosts, sorted by host.
 func (p *gatewayPlanner) inputs() []gatewayHostInput {
 	attempts := sendsAttempts(p.v)
 	list := make([]gatewayHostInput, 0, len(p.hosts))
@@ -226,8 +230,9 @@ func (p *gatewayPlanner) inputs() []gatewayHostInput {
 	return list
 }
 
-// onlyPort returns the number of a service's only port, or 0 if it has none or several. Gateways
-// use it for destinations without a port, because the gateway's own port has no meaning to them.
+// onlyPort returns the number of a service's only port, or 0 if svc is nil or has another number of
+// ports. Gateways use it for destinations without a port, because the gateway's own port has no
+// meaning to them.
 func onlyPort(svc *mesh.Service) uint32 {
 	if svc == nil || len(svc.Ports) != 1 {
 		return 0

@@ -25,6 +25,8 @@ type boundRoutes struct {
 	ranked     []rankedRoute
 }
 
+// boundRoutesOf translates the HTTP routes of a VirtualService for a gateway. The result has no
+// routes (isEmpty) if none is for the proxies.
 func boundRoutesOf(in routesInput) *boundRoutes {
 	if in.uses.vs.Config.Extension != nil {
 		return &boundRoutes{new(routes), new(routes), newTranslation(in).rankedRoutes()}
@@ -42,7 +44,7 @@ func (r *boundRoutes) isEmpty() bool {
 }
 
 // mergeBound returns the ranked routes of several VirtualServices as one list, in the order of
-// matching (mergeRanked).
+// matching (mergeRanked). Their other routes are left out.
 func mergeBound(list memo.List[*boundRoutes]) *routes {
 	var ranked [][]rankedRoute
 	for r := range list.All {
@@ -115,7 +117,7 @@ func encodeGatewayHost(in gatewayHostInput) *virtualHost {
 	}
 }
 
-// addRoutes appends the routes of o and merges its clusters.
+// addRoutes appends the routes of o to r, and adds its clusters.
 func (r *routes) addRoutes(o *routes) {
 	r.encoded = append(r.encoded, o.encoded...)
 	r.clusters = append(r.clusters, o.clusters...)
@@ -123,7 +125,7 @@ func (r *routes) addRoutes(o *routes) {
 	r.clusters = slices.Compact(r.clusters)
 }
 
-// altSvcHeader returns the encoded response header that advertises HTTP/3.
+// altSvcHeader returns the encoded HeaderValueOption that advertises HTTP/3 at port.
 func altSvcHeader(port uint32) []byte {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&corev3.HeaderValueOption{
 		Header: &corev3.HeaderValue{
@@ -141,8 +143,8 @@ func altSvcHeader(port uint32) []byte {
 // misdirectedStatus is "421 Misdirected Request" (RFC 9110, section 15.5.20).
 const misdirectedStatus = 421
 
-// misdirectedRoute returns the route that refuses requests of a connection with the server name of
-// another host.
+// misdirectedRoute returns the route that answers all requests with 421: their connection asked for
+// the server name of another host.
 func misdirectedRoute() *routev3.Route {
 	return &routev3.Route{
 		Name:  "misdirected",

@@ -5,8 +5,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// isIsolated reports whether requests for a host of server s belong to another server of its port:
-// one that is a listener of the Gateway API with a more specific hostname.
+// isIsolated reports whether requests for a host of server s belong to another server of its port.
+// That is a listener of the Gateway API whose hostname covers the host and is more specific. It
+// returns false unless s is a listener of the Gateway API.
 func (p *gatewayPlanner) isIsolated(s *view.GatewayServer, host mesh.Hostname) bool {
 	if !s.IsListener() {
 		return false
@@ -21,9 +22,10 @@ func (p *gatewayPlanner) isIsolated(s *view.GatewayServer, host mesh.Hostname) b
 	return false
 }
 
-// isolateListeners adds a virtual host for the hostname of a listener of the Gateway API, so that no
-// request for it is routed by a listener with a less specific hostname. Requests for hosts of other
-// TLS listeners of the port are misdirected: their connections asked for another server name.
+// isolateListeners adds a virtual host for the hostname of a listener of the Gateway API, so that
+// no request for it is routed by a listener with a less specific hostname. Requests for hosts of
+// other TLS listeners of the port are answered with 421: their connections asked for another server
+// name. It does nothing for other servers.
 func (p *gatewayPlanner) isolateListeners(s *view.GatewayServer) {
 	if !s.IsListener() {
 		return

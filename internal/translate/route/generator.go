@@ -59,8 +59,8 @@ type configurationKey struct {
 
 // Named returns the RouteConfiguration with a name for the View's proxies. It accepts any
 // well-formed name, even if no listener references it now, because a proxy still requests a route
-// while its old listener drains. It returns nil if the name is malformed, or its service or socket
-// does not exist.
+// while its old listener drains. It returns nil if the name is malformed, its service or socket
+// does not exist, or the proxies are neither sidecars nor gateways.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if v.Key.Type == mesh.RouterProxy {
 		return g.gatewayNamed(v, name)
@@ -76,6 +76,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	)
 }
 
+// keyFor returns the cache key of a sidecar's RouteConfiguration.
 func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	return configurationKey{
 		of: g, name: name, namespace: v.Key.Namespace, domain: v.Key.Domain, labels: v.Key.SourceSelectors, own: v.Key.ProxyConfigOverrides,
@@ -89,9 +90,9 @@ func (g *Generator) keyFor(v *view.View, name string) configurationKey {
 	}
 }
 
-// exists reports whether the service of a host, or the socket of a Sidecar's listener, exists in
-// the View. It returns true for a port: its RouteConfiguration has at least the catch-all. Names of
-// hosts and sockets that proxies make up are therefore not cached.
+// exists reports whether the service of r.host, or the Sidecar's listener at a socket, exists in
+// the View. It returns true for a port: its RouteConfiguration has at least the catch-all. So names
+// of hosts and sockets that proxies make up are not cached.
 func (g *Generator) exists(v *view.View, r request) bool {
 	switch {
 	case r.isSocket():
@@ -104,9 +105,9 @@ func (g *Generator) exists(v *view.View, r request) bool {
 	}
 }
 
-// buildConfiguration returns the RouteConfiguration of a request. It reuses the last plan of the
-// same input, and adds a catch-all virtual host unless a host was requested or the plan matches
-// all. Without an egress listener for the request it has only that.
+// buildConfiguration returns the RouteConfiguration for r. It reuses the virtual hosts of the last
+// plan that did not change. A catch-all virtual host is added unless a host was requested or the
+// plan matches all hosts. Without an egress listener for r it has only that.
 func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resource {
 	e := egressFor(v, r)
 	if r.host == "" && forAllPorts(e) {
@@ -133,5 +134,6 @@ func (g *Generator) buildConfiguration(v *view.View, r request) *resource.Resour
 	return res
 }
 
-// Computed returns how many virtual hosts have been generated since the start.
+// Computed returns how many virtual hosts have been generated since the start, for sidecars and
+// gateways.
 func (g *Generator) Computed() uint64 { return g.hosts.Computed() + g.gatewayHosts.Computed() }

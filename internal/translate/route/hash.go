@@ -10,8 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/policy"
 )
 
-// hasHashPolicy reports whether a rule has a consistent hash for any of its subsets or ports.
-// Routes depend on no other setting of a DestinationRule.
+// hasHashPolicy reports whether a rule, which may be nil, has a consistent hash for the host or any
+// of its subsets or ports. Routes depend on no other setting of a DestinationRule.
 func hasHashPolicy(r *snapshot.DestinationRule) bool {
 	if r == nil {
 		return false
@@ -27,6 +27,7 @@ func hasHashPolicy(r *snapshot.DestinationRule) bool {
 	return false
 }
 
+// policyHasHash reports whether a policy, or one of its port level settings, has a consistent hash.
 func policyHasHash(p *networking.TrafficPolicy) bool {
 	if p.GetLoadBalancer().GetConsistentHash() != nil {
 		return true
@@ -39,7 +40,7 @@ func policyHasHash(p *networking.TrafficPolicy) bool {
 	return false
 }
 
-// hashPolicy returns the hash policy of requests to a destination, or nil if it has none.
+// hashPolicy returns the hash policy of requests to the destination d, or nil if it has none.
 func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction_HashPolicy {
 	to := t.target(d)
 	if to.rule == nil {
@@ -48,9 +49,9 @@ func (t *translation) hashPolicy(d *networking.Destination) *routev3.RouteAction
 	return newHashPolicy(to.rule, d.GetSubset(), t.cluster(d).Port)
 }
 
-// newHashPolicy returns the hash policy of requests to a cluster: that of the DestinationRule's
-// subset or port, else of the rule itself. It returns nil if there is none. The mesh's defaults do
-// not apply.
+// newHashPolicy returns the hash policy of requests to the cluster of a subset and port, by the
+// DestinationRule's settings for them. It returns nil if there is none. The mesh's defaults do not
+// apply.
 func newHashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *routev3.RouteAction_HashPolicy {
 	hash := policy.Of(nil, rule.Spec, subset, port).GetLoadBalancer().GetConsistentHash()
 	switch k := hash.GetHashKey().(type) {
@@ -77,6 +78,8 @@ func newHashPolicy(rule *snapshot.DestinationRule, subset string, port uint32) *
 	return nil
 }
 
+// hashCookie translates a cookie to hash by. Only with a TTL, also 0, does Envoy generate a missing
+// cookie.
 func hashCookie(c *networking.LoadBalancerSettings_ConsistentHashLB_HTTPCookie) *routev3.RouteAction_HashPolicy_Cookie {
 	out := &routev3.RouteAction_HashPolicy_Cookie{Name: c.GetName(), Path: c.GetPath()}
 	if c.GetTtl() != nil {

@@ -36,6 +36,8 @@ func headerOperations(h *networking.Headers) operations {
 	return ops
 }
 
+// headerChanges translates the operations on headers of one direction: "set" before "add", each in
+// the order of names. Headers that Envoy does not let be changed (isReserved) are omitted.
 func headerChanges(h *networking.Headers_HeaderOperations) (add []*corev3.HeaderValueOption, remove []string) {
 	add = appendHeaders(nil, h.GetSet(), corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD)
 	add = appendHeaders(add, h.GetAdd(), corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD)
@@ -47,6 +49,8 @@ func headerChanges(h *networking.Headers_HeaderOperations) (add []*corev3.Header
 	return add, remove
 }
 
+// appendHeaders appends an operation with action for each header in values that is not reserved, in
+// the order of names.
 func appendHeaders(
 	list []*corev3.HeaderValueOption,
 	values map[string]string,
@@ -62,9 +66,12 @@ func appendHeaders(
 	return list
 }
 
+// isAuthority reports whether a header is the host of a request: "host" in any case, or
+// ":authority".
 func isAuthority(name string) bool { return strings.EqualFold(name, "host") || name == ":authority" }
 
-// isReserved reports whether Envoy refuses a RouteConfiguration that changes the header.
+// isReserved reports whether Envoy refuses a RouteConfiguration that changes the header:
+// pseudo-headers, and "host" in any case.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, ":") || strings.EqualFold(name, "host")
 }

@@ -95,12 +95,14 @@ func (t *translation) buildRoutes() []*routev3.Route {
 	return out
 }
 
-// applies reports whether a match can match requests of the View's proxies on this port.
+// applies reports whether a match, nil for any request, can match requests of the View's proxies:
+// by its port, gateways and source.
 func (t *translation) applies(m *networking.HTTPMatchRequest) bool {
 	return m == nil || (m.GetPort() == 0 || m.GetPort() == t.port) && t.isBound(m.GetGateways()) && !t.elsewhere[m]
 }
 
-// newRoute translates one match of a rule, or returns nil if the rule has no action.
+// newRoute translates the match m of the rule r, nil for any request. It returns nil if the rule
+// has no action.
 func (t *translation) newRoute(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) *routev3.Route {
 	out := &routev3.Route{
 		Name:       routeName(r, m),
@@ -136,8 +138,9 @@ func routeName(r *networking.HTTPRoute, m *networking.HTTPMatchRequest) string {
 	return r.GetName() + "." + m.GetName()
 }
 
-// metadata names the VirtualService, or the object of the Gateway API that it was converted from,
-// in the form that tools look up (filter metadata "istio", key "config").
+// metadata returns metadata with the path of the VirtualService, or of the object of the Gateway
+// API that it was converted from, in the form that tools look up (filter metadata "istio", key
+// "config").
 func (t *translation) metadata() *corev3.Metadata {
 	key := t.uses.vs.Config.Key
 	path := "/apis/networking.istio.io/v1/namespaces/" + key.Namespace + "/virtual-service/" + key.Name
@@ -149,7 +152,7 @@ func (t *translation) metadata() *corev3.Metadata {
 	}}
 }
 
-// operation returns the name of a route in traces: its only destination, or else the
+// operation returns the name of a route in traces: its only destination, or if it has several the
 // VirtualService, followed by the path.
 func (t *translation) operation(r *routev3.Route) string {
 	path := operationPath(r.GetMatch())
@@ -163,6 +166,8 @@ func operation(name string, port uint32) string {
 	return name + ":" + strconv.FormatUint(uint64(port), 10)
 }
 
+// operationPath returns the path that a match matches, as text for traces; a prefix is followed by
+// "*".
 func operationPath(m *routev3.RouteMatch) string {
 	switch p := m.GetPathSpecifier().(type) {
 	case *routev3.RouteMatch_Path:
@@ -176,13 +181,16 @@ func operationPath(m *routev3.RouteMatch) string {
 	}
 }
 
-// cluster returns the cluster of a destination.
+// cluster returns the name of the outbound cluster of a destination, after aliases are followed. A
+// destination without a port has the target's default port, or the port where requests were
+// received.
 func (t *translation) cluster(d *networking.Destination) mesh.ClusterName {
 	to := t.target(d)
 	return destination.Named(to.service, d, cmp.Or(to.port, t.port))
 }
 
-// target returns the properties of a destination's host. A host without any has only its name.
+// target returns the properties of a destination's host. A host that is not in t.targets has only
+// its name.
 func (t *translation) target(d *networking.Destination) target {
 	host := t.uses.vs.ResolveHost(d.GetHost())
 	for k := range t.targets.All {

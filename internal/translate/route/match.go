@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// routeMatch translates a match; nil matches everything. Conditions on claims become conditions on
-// metadata. A withoutHeaders condition with a value also matches requests without the header.
+// routeMatch translates a match; nil matches everything. Conditions on token claims become
+// conditions on metadata. A withoutHeaders condition with a value also matches requests without the
+// header.
 func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	out := &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}
 	if m == nil {
@@ -61,8 +62,8 @@ func routeMatch(m *networking.HTTPMatchRequest) *routev3.RouteMatch {
 	return out
 }
 
-// claimMatches returns the matchers of token claims among matches of headers. If without is set,
-// requests must not have the claims; requests without a token have none.
+// claimMatches returns the matchers of token claims (token.RoutingClaim) among matches of headers.
+// If without is set, requests must not have the claims; requests without a token have none.
 func claimMatches(headers map[string]*networking.StringMatch, without bool) []*matcherv3.MetadataMatcher {
 	var list []*matcherv3.MetadataMatcher
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -82,6 +83,7 @@ func boolRank(b bool) int {
 	return 0
 }
 
+// setPath sets the path that a route matches; it does nothing if uri is nil.
 func setPath(out *routev3.RouteMatch, uri *networking.StringMatch) {
 	switch u := uri.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
@@ -97,6 +99,7 @@ func regexMatcher(expression string) *matcherv3.RegexMatcher {
 	return &matcherv3.RegexMatcher{Regex: expression}
 }
 
+// headerMatch returns a matcher of a header by s, or of its presence if s matches any value.
 func headerMatch(name string, s *networking.StringMatch) *routev3.HeaderMatcher {
 	if m := stringMatch(s); m != nil {
 		return &routev3.HeaderMatcher{
@@ -110,6 +113,8 @@ func headerMatch(name string, s *networking.StringMatch) *routev3.HeaderMatcher 
 	}
 }
 
+// queryMatch returns a matcher of a query parameter by s, or of its presence if s matches any
+// value.
 func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterMatcher {
 	if m := stringMatch(s); m != nil {
 		return &routev3.QueryParameterMatcher{
@@ -121,8 +126,8 @@ func queryMatch(name string, s *networking.StringMatch) *routev3.QueryParameterM
 	}
 }
 
-// stringMatch translates a StringMatch. It returns nil if any value matches, including a prefix or
-// regular expression without text, which Envoy refuses.
+// stringMatch translates a StringMatch. It returns nil if any value matches: without a match, and
+// for a prefix or regular expression without text, which Envoy refuses.
 func stringMatch(s *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := s.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:

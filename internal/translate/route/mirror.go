@@ -37,6 +37,8 @@ func (t *translation) mirrorPolicies(r *networking.HTTPRoute) []*routev3.RouteAc
 	return out
 }
 
+// mirrorShare returns the share of requests to HTTPRoute.mirror: by mirrorPercentage, else the
+// deprecated mirrorPercent, else all.
 func mirrorShare(r *networking.HTTPRoute) *typev3.FractionalPercent {
 	if p := r.GetMirrorPercentage(); p != nil {
 		return percentage(p)

@@ -24,7 +24,7 @@ type request struct {
 
 // parseName parses the name of a RouteConfiguration: "9080",
 // "reviews.default.svc.cluster.local:9080", "http_proxy", or the "unix://PATH" of a Sidecar's
-// egress listener.
+// egress listener. ok is false for other names.
 func parseName(name string) (request, bool) {
 	if name == ProxyName || strings.HasPrefix(name, "unix://") {
 		return request{name: name}, true
@@ -40,8 +40,8 @@ func parseName(name string) (request, bool) {
 	return request{name: name, port: port, host: mesh.Hostname(name[:colon])}, ok
 }
 
-// parsePort parses a port in the form that strconv prints, because one RouteConfiguration must not
-// have two names.
+// parsePort parses a port that is not 0, in the form that strconv prints, because one
+// RouteConfiguration must not have two names. ok is false for other texts.
 func parsePort(s string) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return uint32(n), err == nil && n != 0 && s[0] != '0'
@@ -50,8 +50,9 @@ func parsePort(s string) (uint32, bool) {
 // isSocket reports whether the listener is on a Unix domain socket.
 func (r request) isSocket() bool { return strings.HasPrefix(r.name, "unix://") }
 
-// egressFor returns the Sidecar's egress listener on the port or socket of r, else the one without
-// a port. It returns nil if there is neither. Of two listeners on one port, it returns the first.
+// egressFor returns the View's egress listener on the port or socket of r, else the first one
+// without a port; for a socket only the one bound to it. It returns nil if there is none. Of two
+// listeners on one port, it returns the first.
 func egressFor(v *view.View, r request) *view.Egress {
 	for _, e := range v.Egress {
 		switch port := e.Listener.GetPort(); {
@@ -66,8 +67,8 @@ func egressFor(v *view.View, r request) *view.Egress {
 	return nil
 }
 
-// forAllPorts reports whether requests include the port of their destination, because clients use
-// the Sidecar's listener as an HTTP proxy.
+// forAllPorts reports whether requests at an egress listener, which may be nil, include the port of
+// their destination, because clients use it as an HTTP proxy.
 func forAllPorts(e *view.Egress) bool {
 	return e != nil && strings.EqualFold(e.Listener.GetPort().GetProtocol(), "HTTP_PROXY")
 }

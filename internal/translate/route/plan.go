@@ -143,9 +143,10 @@ func (p *planner) planService(svc *mesh.Service, port uint32) *planned {
 	return one
 }
 
-// planUnknown plans the virtual host of a host without a service. It returns nil if a service of
-// the port matches the host, if the VirtualServices that name it apply to other ports, or if none
-// of their routes is for the View's proxies.
+// planUnknown plans the virtual host of a host without a service: with the routes of the first
+// VirtualService naming it that has any for the View's proxies. It returns nil if a service of the
+// port matches the host, if the VirtualServices that name it apply to other ports, or if none has
+// routes. It resets p.from, p.unused and p.bound.
 func (p *planner) planUnknown(host mesh.Hostname, port uint32) *planned {
 	if p.scope.hasService(port, host) {
 		return nil
@@ -162,10 +163,12 @@ func (p *planner) planUnknown(host mesh.Hostname, port uint32) *planned {
 	return nil
 }
 
+// namesInput returns the input of the domains of a virtual host, without a service.
 func (p *planner) namesInput(host mesh.Hostname, port uint32) namesInput {
 	return namesInput{host: host, port: port, form: p.form, ipv4: p.v.Key.IPv4, ipv6: p.v.Key.IPv6}
 }
 
+// newPlanned returns a virtual host with the names of in, and with p.from, p.unused and p.bound.
 func (p *planner) newPlanned(h hostInput, in namesInput) *planned {
 	h.names = p.g.names.Get(in)
 	h.attempts = sendsAttempts(p.v)
@@ -173,7 +176,7 @@ func (p *planner) newPlanned(h hostInput, in namesInput) *planned {
 }
 
 // routes returns the routes of a VirtualService on a port, or nil if it has none for the View's
-// proxies. It adds the keys of the objects behind them to p.from, or, if there are none, the empty
+// proxies. It adds the keys of the objects behind them to p.from or, if there are none, the empty
 // routes to p.unused.
 func (p *planner) routes(vs *snapshot.VirtualService, port uint32) *routes {
 	in, from := p.routesInput(vs, routesInput{port: port})
@@ -221,8 +224,8 @@ type hostPort struct {
 	host mesh.Hostname
 }
 
-// affectedHosts returns the virtual hosts of a RouteConfiguration that changes of the
-// VirtualServices in list may affect.
+// affectedHosts returns the virtual hosts of the RouteConfiguration r that changes of the
+// VirtualServices in list may affect. They need not exist.
 func (p *planner) affectedHosts(r request, list []*snapshot.VirtualService) map[hostPort]bool {
 	places := map[hostPort]bool{}
 	if r.host != "" && len(list) > 0 {

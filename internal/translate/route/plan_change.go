@@ -29,8 +29,8 @@ type plan struct {
 	clusters []string
 }
 
-// plan plans a RouteConfiguration. It reuses the virtual hosts of old that did not change, if only
-// VirtualServices did; old may be nil.
+// plan plans a RouteConfiguration. If only VirtualServices changed since old, it plans the virtual
+// hosts again that these affect, and reuses all others; old may be nil.
 func (p *planner) plan(r request, old *plan) *plan {
 	next := &plan{request: r, scope: p.scope, settings: p.v.Settings, mark: p.v.Snapshot.DestinationRulesVersion()}
 	if r.host != "" {
@@ -62,8 +62,8 @@ func (n *plan) addressTable() *byAddress {
 	return n.byAddress
 }
 
-// virtualHosts returns the encoded virtual hosts. Elements are nil for virtual hosts without a
-// domain.
+// virtualHosts returns the encoded virtual hosts, without the ones that n.byAddress replaces and
+// with that one. Elements are nil for virtual hosts without a domain.
 func (n *plan) virtualHosts() []*virtualHost {
 	if n.byAddress == nil {
 		return n.encoded
@@ -77,8 +77,8 @@ func (n *plan) virtualHosts() []*virtualHost {
 	return append(list, n.byAddress.host)
 }
 
-// follows reports whether a plan may be derived from old, because they differ only by
-// VirtualServices. It returns false otherwise.
+// follows reports whether n, without its virtual hosts, may be derived from old, because they
+// differ only by VirtualServices.
 func (n *plan) follows(old *plan) bool {
 	return n.request == old.request && n.scope.callees == old.scope.callees && n.settings == old.settings &&
 		n.mark == old.mark
@@ -123,8 +123,9 @@ type change struct {
 	now  *planned
 }
 
-// applyChanges derives n from an older plan, which is not modified. If no virtual host was added,
-// removed or renamed, all keep the domains that they have; otherwise domains are assigned again.
+// applyChanges derives the virtual hosts of n from an older plan, which is not modified. If no
+// virtual host was added, removed or renamed, all keep the domains that they have; otherwise
+// domains are assigned again. changes is sorted in place.
 func (n *plan) applyChanges(g *Generator, old *plan, changes []change) {
 	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.name, b.name) })
 	n.hosts, n.encoded, n.from, n.clusters = old.hosts, old.encoded, old.from, old.clusters
@@ -190,10 +191,12 @@ func applyChanges(hosts []*planned, changes []change) []*planned {
 	return append(list, hosts...)
 }
 
+// derivesFrom reports whether a virtual host of n derives from the object k.
 func (n *plan) derivesFrom(k config.Key) bool {
 	return slices.ContainsFunc(n.hosts, func(h *planned) bool { return slices.Contains(h.from, k) })
 }
 
+// references reports whether a virtual host of n references a cluster.
 func (n *plan) references(cluster string) bool {
 	return slices.ContainsFunc(
 		n.encoded,
@@ -201,9 +204,9 @@ func (n *plan) references(cluster string) bool {
 	)
 }
 
-// revised returns a sorted list without the values of gone, unless come has them or kept returns
-// true for them, and with the values of come. It returns list itself if nothing changes, otherwise
-// a copy.
+// revised returns list, which must be sorted by compare, without the values of gone, unless come
+// has them or kept returns true for them, and with the values of come. It returns list itself if
+// nothing changes, otherwise a copy.
 func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept func(T) bool) []T {
 	shared := true
 	own := func() {
@@ -226,7 +229,8 @@ func revised[T comparable](list, gone, come []T, compare func(a, b T) int, kept 
 	return list
 }
 
-// takesAll reports whether requests to any host are routed.
+// takesAll reports whether requests to any host are routed, because a virtual host has the domain
+// "*".
 func (n *plan) takesAll() bool {
 	for i, h := range n.hosts {
 		if n.encoded[i] != nil && h.takesAll() {

@@ -33,8 +33,8 @@ const (
 )
 
 // retryPolicy translates HTTPRetry, and adds retries of lost requests (retryLost). nil selects
-// Istio's default. It returns nil if attempts is 0, which disables retries. sticky is set if a hash
-// selects the endpoint: retries then use the same endpoint, unless the policy says otherwise.
+// Istio's default. It returns nil, no retries, if attempts is 0. sticky is set if a hash selects
+// the endpoint: retries then use the same endpoint, unless the policy says otherwise.
 func retryPolicy(in *networking.HTTPRetry, sticky bool) *routev3.RetryPolicy {
 	out := &routev3.RetryPolicy{
 		RetryOn:                       defaultRetryOn,
@@ -106,7 +106,7 @@ func retryLost(p *routev3.RetryPolicy, byDefault bool) {
 }
 
 // parseRetryOn separates the status codes from a list of retry conditions (HTTPRetry.retryOn), as
-// Envoy requires. With codes, it adds the condition retriable-status-codes.
+// Envoy requires. If there are codes, it adds the condition retriable-status-codes.
 func parseRetryOn(list string) (conditions string, codes []uint32) {
 	var kept []string
 	for one := range strings.SplitSeq(list, ",") {

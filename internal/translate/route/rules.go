@@ -30,14 +30,16 @@ func compareRules(a, b *snapshot.VirtualService) int {
 	return cmp.Or(boolRank(b.IsPrivate())-boolRank(a.IsPrivate()), config.CompareAge(a.Config, b.Config))
 }
 
-// newRules indexes the VirtualServices of a View, which are sorted by compareRules.
+// newRules returns the index of list, which must be sorted by compareRules. VirtualServices without
+// HTTP routes are left out.
 func newRules(list []*snapshot.VirtualService) *rules {
 	none := &rules{naming: cow.New[mesh.Hostname, []*snapshot.VirtualService](), wildcards: map[int]int{}}
 	return none.withList(list)
 }
 
-// withList returns the index of another list, or r itself if the lists do not differ. r is not
-// modified. Apart from comparing the lists, it costs only what differs.
+// withList returns the index of list, which must be sorted by compareRules, or r itself if its
+// VirtualServices with HTTP routes are those of r. r is not modified. Apart from comparing the
+// lists, it costs only what differs.
 func (r *rules) withList(list []*snapshot.VirtualService) *rules {
 	next := &rules{tried: withRoutes(list), wildcards: maps.Clone(r.wildcards)}
 	gone, come := changedRules(r.tried, next.tried)
@@ -68,6 +70,8 @@ func (r *rules) withList(list []*snapshot.VirtualService) *rules {
 	return next
 }
 
+// countWildcard adds n to the number of wildcard hosts of the length of host in r.wildcards; it
+// does nothing for other hosts.
 func (r *rules) countWildcard(host mesh.Hostname, n int) {
 	if !host.IsWildcard() {
 		return
@@ -88,8 +92,8 @@ func withRoutes(list []*snapshot.VirtualService) []*snapshot.VirtualService {
 	return kept
 }
 
-// changedRules returns the elements that are only in old and only in now, both sorted by
-// compareRules. Elements are compared by pointer.
+// changedRules returns the elements that are only in old (gone) and only in now (come); both lists
+// must be sorted by compareRules. Elements are compared by pointer.
 func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.VirtualService) {
 	for len(old) > 0 || len(now) > 0 {
 		switch {
@@ -104,9 +108,9 @@ func changedRules(old, now []*snapshot.VirtualService) (gone, come []*snapshot.V
 	return gone, come
 }
 
-// rulesFor returns the VirtualServices of a host, which may be a wildcard, by precedence: first the
-// exact host, then covering wildcards, the most specific first. VirtualServices of one host are in
-// the View's order.
+// rulesFor iterates over the VirtualServices of a host, which may be a wildcard, by precedence:
+// first the exact host, then covering wildcards, the most specific first. VirtualServices of one
+// host are in the order of compareRules.
 func (r *rules) rulesFor(host mesh.Hostname) iter.Seq[*snapshot.VirtualService] {
 	return func(yield func(*snapshot.VirtualService) bool) {
 		if !host.IsWildcard() {

@@ -65,6 +65,7 @@ func (g *Generator) scope(v *view.View, e *view.Egress) *scope {
 	})
 }
 
+// newCallees returns the index of the services that the egress listener e can call.
 func newCallees(v *view.View, e *view.Egress) *callees {
 	c := &callees{
 		listed: e.Services, visible: v.Services,
@@ -97,7 +98,8 @@ func (c *callees) addService(v *view.View, svc *mesh.Service) {
 // mayBeHTTP reports whether a port is HTTP or undeclared.
 func mayBeHTTP(p mesh.Port) bool { return p.Protocol.IsHTTP() || p.Protocol == mesh.Auto }
 
-// service returns the service with a hostname that has the port, or nil.
+// service returns the service with exactly this hostname whose port with that number may be HTTP,
+// or nil.
 func (c *callees) service(port uint32, host mesh.Hostname) *mesh.Service {
 	list := c.services[port]
 	i, found := slices.BinarySearchFunc(list, host, func(svc *mesh.Service, h mesh.Hostname) int {
@@ -109,8 +111,8 @@ func (c *callees) service(port uint32, host mesh.Hostname) *mesh.Service {
 	return list[i]
 }
 
-// hasService reports whether a host of a VirtualService, perhaps a wildcard, matches a service of
-// the port.
+// hasService reports whether a host of a VirtualService, which may be a wildcard, matches a service
+// whose port with that number may be HTTP.
 func (c *callees) hasService(port uint32, host mesh.Hostname) bool {
 	if !host.IsWildcard() {
 		return c.service(port, host) != nil
@@ -118,8 +120,8 @@ func (c *callees) hasService(port uint32, host mesh.Hostname) bool {
 	return slices.ContainsFunc(c.services[port], func(svc *mesh.Service) bool { return host.Covers(svc.Host) })
 }
 
-// hasRoutesByAddress reports whether routes of the Gateway API apply to a port of a service. They may
-// be for other proxies than the View's; listeners do not distinguish that.
+// hasRoutesByAddress reports whether routes of the Gateway API apply to a port of a service by its
+// addresses. They may be for other proxies than the View's; listeners do not distinguish that.
 func (s *scope) hasRoutesByAddress(host mesh.Hostname, port uint32) bool {
 	for vs := range s.rulesFor(host) {
 		if vs.AppliesByAddress(port) {
@@ -129,7 +131,8 @@ func (s *scope) hasRoutesByAddress(host mesh.Hostname, port uint32) bool {
 	return false
 }
 
-// concerns reports whether a VirtualService applies to any service of the port.
+// concerns reports whether a host of a VirtualService matches a service whose port with that number
+// may be HTTP.
 func (c *callees) concerns(vs *snapshot.VirtualService, port uint32) bool {
 	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool { return c.hasService(port, h) })
 }
@@ -148,7 +151,7 @@ func (c *callees) forEachHost(port uint32, host mesh.Hostname, f func(mesh.Hostn
 	}
 }
 
-// ports returns all ports with virtual hosts, sorted. With VirtualServices these include
+// ports returns all ports with virtual hosts, sorted. If there are VirtualServices, these include
 // unknownHostPort.
 func (s *scope) ports() []uint32 {
 	ports := slices.Sorted(maps.Keys(s.services))

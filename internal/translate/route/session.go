@@ -20,8 +20,8 @@ import (
 // sessionFilter is the HTTP filter of persistent sessions, inactive unless a route configures it.
 const sessionFilter = "envoy.filters.http.stateful_session"
 
-// sessionOf returns the persistent session of a service, or the zero Session if it has none or the
-// feature is disabled.
+// sessionOf returns the persistent session of a service, or the zero Session if svc is nil, it has
+// none, or the feature is disabled (Features.PersistentSessions).
 func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
 	if svc == nil || !v.Settings.Features.PersistentSessions {
 		return mesh.Session{}
@@ -29,14 +29,15 @@ func sessionOf(v *view.View, svc *mesh.Service) mesh.Session {
 	return svc.Session
 }
 
-// sessionConfig returns the route's configuration of the filter. A cookie has no TTL, so the
-// browser deletes it at its end.
+// sessionConfig returns the route's configuration of the session filter for the session of a
+// service. A cookie has no TTL, so browsers delete it when they are closed.
 func sessionConfig(s mesh.Session) *sessionv3.StatefulSessionPerRoute {
 	return extendedSession(&config.SessionPersistence{Cookie: s.Cookie, Path: s.Path, Header: s.Header})
 }
 
-// extendedSession returns the route's configuration of the filter for the session of a rule of the
-// Gateway API. Envoy stores the end of a limited lifetime in the cookie, too.
+// extendedSession returns the route's configuration of the session filter for the session of a rule
+// of the Gateway API: by cookie if one is named, else by header. A lifetime becomes the TTL of the
+// cookie.
 func extendedSession(s *config.SessionPersistence) *sessionv3.StatefulSessionPerRoute {
 	name, state := "envoy.http.stateful_session.header", proto.Message(&headerv3.HeaderBasedSessionState{
 		Name: s.Header,

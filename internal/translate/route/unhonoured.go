@@ -14,7 +14,7 @@ import (
 )
 
 // Unhonoured returns a Warning for every setting of a valid VirtualService that has no effect, in
-// HTTP, TLS and TCP routes. Each has a Field ("spec.http[0].fault.delay.exponentialDelay") and a
+// HTTP and TCP routes, or nil. Each has a Field ("spec.http[0].fault.delay.exponentialDelay") and a
 // Reason; the caller adds Key and Origin. A test of the descriptor checks that no field is missing
 // here.
 func Unhonoured(vs *networking.VirtualService) []config.Problem {
@@ -38,10 +38,12 @@ func Unhonoured(vs *networking.VirtualService) []config.Problem {
 // warnings collects Problems.
 type warnings struct{ list []config.Problem }
 
+// addWarning adds a Warning about the field "spec."+field.
 func (w *warnings) addWarning(field, reason string) {
 	w.list = append(w.list, config.Problem{Code: code.FieldWithoutEffect, Field: "spec." + field, Reason: reason, Severity: config.Warning})
 }
 
+// checkRoute adds the Warnings of one HTTP route; path is its path.
 func (w *warnings) checkRoute(path string, vs *networking.VirtualService, r *networking.HTTPRoute) {
 	for i, m := range r.GetMatch() {
 		if at := fmt.Sprintf("%s.match[%d]", path, i); !atGateways(vs, m) {
@@ -56,8 +58,9 @@ func (w *warnings) checkRoute(path string, vs *networking.VirtualService, r *net
 	w.checkFault(path+".fault", r.GetFault())
 }
 
-// atGateways reports whether a match applies to a gateway, where tokens are validated before
-// requests are routed.
+// atGateways reports whether a match may apply to a gateway, where tokens are validated before
+// requests are routed. It returns true for a VirtualService without hosts: it is a delegate, whose
+// root decides.
 func atGateways(vs *networking.VirtualService, m *networking.HTTPMatchRequest) bool {
 	gateways := vs.GetGateways()
 	if len(m.GetGateways()) > 0 {
@@ -68,8 +71,8 @@ func atGateways(vs *networking.VirtualService, m *networking.HTTPMatchRequest) b
 		len(vs.GetHosts()) == 0
 }
 
-// checkClaims reports matches of token claims in a route of sidecars, where tokens are not validated
-// and the match always holds or never does, according to holds.
+// checkClaims adds a Warning for each match of a token claim in headers. Sidecars do not validate
+// tokens before they route, so the match always holds or never does: holds is "always" or "never".
 func (w *warnings) checkClaims(path string, headers map[string]*networking.StringMatch, holds string) {
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		if _, ok := token.RoutingClaim(name); ok {
@@ -81,6 +84,8 @@ func (w *warnings) checkClaims(path string, headers map[string]*networking.Strin
 	}
 }
 
+// checkFault adds a Warning for each kind of fault that Envoy does not support; path is the path of
+// f.
 func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 	if f.GetDelay().GetExponentialDelay() != nil {
 		w.addWarning(path+".delay.exponentialDelay", "Envoy supports only fixed delays: requests are not delayed")
@@ -90,8 +95,9 @@ func (w *warnings) checkFault(path string, f *networking.HTTPFaultInjection) {
 	}
 }
 
-// checkHeaders adds a Warning for each operation on a header that Envoy does not let be changed. It
-// accepts setting the host of a request, which is translated to a host rewrite.
+// checkHeaders adds a Warning for each operation on a header that Envoy does not let be changed
+// (isReserved). It accepts setting the host of a request, which is translated to a host rewrite.
+// path is the path of h.
 func (w *warnings) checkHeaders(path string, h *networking.Headers) {
 	for _, side := range []struct {
 		name    string

@@ -20,7 +20,8 @@ type uses struct {
 }
 
 // usesOf returns the destinations' hosts of a VirtualService's HTTP routes, including mirrors,
-// authorizers and endpoint pickers, and its matches with conditions on the caller.
+// authorizers and endpoint pickers, and its matches with conditions on the caller's labels or
+// namespace.
 func usesOf(vs *snapshot.VirtualService) *uses {
 	u := &uses{vs: vs}
 	note := func(d *networking.Destination) {
@@ -55,8 +56,8 @@ func usesOf(vs *snapshot.VirtualService) *uses {
 	return u
 }
 
-// matchSources returns, in the form of routesInput.sources, which matches have the View's proxies
-// as source.
+// matchSources returns which of matches have the View's proxies as source: a "1" or "0" for each,
+// in their order.
 func matchSources(v *view.View, matches []*networking.HTTPMatchRequest) string {
 	out := make([]byte, len(matches))
 	for i, m := range matches {

@@ -62,6 +62,7 @@ type virtualHost struct {
 	clusters []string
 }
 
+// encodeHost returns the encoded virtual host of a sidecar's RouteConfiguration.
 func encodeHost(in hostInput) *virtualHost {
 	r := in.routes
 	if r == nil {
@@ -70,8 +71,8 @@ func encodeHost(in hostInput) *virtualHost {
 	return &virtualHost{appendHost(nil, in.names.name, without(in.names.domains, in.lost), r, in.attempts), r.clusters}
 }
 
-// appendHost appends a VirtualHost to a RouteConfiguration, with its fields in the order of their
-// numbers.
+// appendHost appends a VirtualHost to an encoded RouteConfiguration. If attempts is set, requests
+// carry the number of their attempt.
 func appendHost(b []byte, name string, domains []string, r *routes, attempts bool) []byte {
 	var h []byte
 	h = appendString(h, hostNameField, name)
@@ -85,8 +86,8 @@ func appendHost(b []byte, name string, domains []string, r *routes, attempts boo
 	return protowire.AppendBytes(protowire.AppendTag(b, configHostsField, protowire.BytesType), h)
 }
 
-// clustersOf returns the names of all clusters that requests may be routed to, sorted. Nil elements
-// are skipped.
+// clustersOf returns the names of all clusters that requests to the virtual hosts may be routed to,
+// sorted, without duplicates. Nil elements are skipped.
 func clustersOf(hosts []*virtualHost) []string {
 	var list []string
 	for _, h := range hosts {
@@ -105,6 +106,7 @@ type routes struct {
 	clusters []string
 }
 
+// encodeRoutes encodes routes as fields of a VirtualHost, in their order.
 func encodeRoutes(list []*routev3.Route) *routes {
 	r := new(routes)
 	for _, m := range list {
@@ -121,15 +123,16 @@ func encodeRoutes(list []*routev3.Route) *routes {
 	return r
 }
 
-// addCluster adds a cluster on which the routes depend.
+// addCluster adds a cluster on which the routes depend to r.clusters, unless it is there.
 func (r *routes) addCluster(name string) {
 	if at, found := slices.BinarySearch(r.clusters, name); !found {
 		r.clusters = slices.Insert(r.clusters, at, name)
 	}
 }
 
-// appendClusters appends the names of the clusters of an action. Clusters of mirrors are left out,
-// because requests do not depend on them.
+// appendClusters appends the names of the clusters that an action, which may be nil, forwards to.
+// invalidCluster is left out, and so are clusters of mirrors, because requests do not depend on
+// them.
 func appendClusters(list []string, a *routev3.RouteAction) []string {
 	if c := a.GetCluster(); c != "" {
 		list = append(list, c)
