@@ -17,9 +17,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// AddedClusters returns the clusters that patches add to a View. generated returns all other
-// clusters, not patched; it is called only if the name of an added cluster may be that of a
-// generated one. An addition whose name is taken is left out.
+// AddedClusters returns the clusters that the patches names add to a View, or nil without patches.
+// generated returns all other clusters, not patched; it is called only if the name of an added
+// cluster may be that of a generated one. An addition whose name is taken is left out.
 func (p *Pass) AddedClusters(
 	v *view.View,
 	names snapshot.PatchList,
@@ -32,9 +32,9 @@ func (p *Pass) AddedClusters(
 	return p.addedClusters(s, func() []*resource.Resource { return p.Clusters(v, names, generated()) }, nil)
 }
 
-// AddedListeners returns the listeners that patches add to a View. generated returns all other
-// listeners, not patched; it is called only if a patch adds one. An addition without a name, or
-// with a name or address that is taken, is left out.
+// AddedListeners returns the listeners that the patches names add to a View, or nil without
+// patches. generated returns all other listeners, not patched; it is called only if a patch adds
+// one. An addition without a name, or with a name or address that is taken, is left out.
 func (p *Pass) AddedListeners(
 	v *view.View,
 	names snapshot.PatchList,
@@ -47,12 +47,12 @@ func (p *Pass) AddedListeners(
 	return p.addedListeners(s, func() []*resource.Resource { return p.Listeners(v, names, generated()) }, nil)
 }
 
-// reportFunc records whether a patch that adds something succeeded (nil) or why not.
+// reportFunc receives the result of a patch of an object: nil if it succeeded, or why not.
 type reportFunc func(p *patch, err error)
 
-// addedClusters returns the clusters that patches add. A name that exists already is an error. It
-// calls others, for the other clusters, only if a name may be generated, and tell, if not nil, with
-// each patch's result.
+// addedClusters returns the clusters that patches add. A cluster whose name is taken is left out.
+// others returns the other clusters; it is called only if an added name may be generated. If tell
+// is not nil, it is called with each patch's result.
 func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell reportFunc) []*resource.Resource {
 	var list []*resource.Resource
 	taken := map[string]bool{}
@@ -82,7 +82,8 @@ func (p *Pass) addedClusters(s *set, others func() []*resource.Resource, tell re
 	return list
 }
 
-// maybeGenerated reports whether a generated cluster may have the name.
+// maybeGenerated reports whether a cluster with the name may be generated: a built-in cluster, or
+// the name of a service's cluster.
 func maybeGenerated(name string) bool {
 	switch name {
 	case mesh.BlackHoleCluster, mesh.PassthroughCluster, mesh.InboundPassthroughCluster:
@@ -94,8 +95,8 @@ func maybeGenerated(name string) bool {
 }
 
 // addedListeners returns the listeners that patches add. A listener without a name, or with the
-// name or address of another, is an error. others returns the other listeners; tell, if not nil,
-// gets each patch's result.
+// name or address of another one, is left out. others returns the other listeners; it is called
+// only if a patch adds one. If tell is not nil, it is called with each patch's result.
 func (p *Pass) addedListeners(s *set, others func() []*resource.Resource, tell reportFunc) []*resource.Resource {
 	var list []*resource.Resource
 	names, places := map[string]bool{}, map[bindAddress]string{}
@@ -155,9 +156,9 @@ func newAddition(a addition) *resource.Resource {
 	return r
 }
 
-// Extension returns the config of the filters of a View's proxies that name it in their
-// config_discovery, or nil if no patch defines it. Of several definitions, the last one is used; a
-// replacement without an earlier definition is ignored.
+// Extension returns the extension config name that a patch of names defines, or nil if none does.
+// Filters of the View's proxies refer to it in their config_discovery. Of several definitions, the
+// last one is used; a replacement without an earlier definition is ignored.
 func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil {
@@ -175,8 +176,8 @@ func (p *Pass) Extension(v *view.View, names snapshot.PatchList, name string) *r
 	return p.added.Get(addition{found, name, api.ExtensionType})
 }
 
-// reportExtensions calls tell for the patch of each extension config: with an error if it replaces
-// nothing, or is defined again by a later patch.
+// reportExtensions calls tell with the result of each patch of an extension config. It is an error
+// if the patch replaces nothing, or a later patch defines the same name again.
 func (s *set) reportExtensions(tell reportFunc) {
 	last := map[string]*patch{}
 	for _, x := range s.patches {

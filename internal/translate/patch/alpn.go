@@ -19,9 +19,10 @@ import (
 // httpOptions is the key of the HTTP options in Cluster.typed_extension_protocol_options.
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
-// alignALPN replaces the ALPN names of c's mutual TLS if patches have changed the HTTP version of
-// c. Otherwise the other proxy would agree on the old version and fail to parse the new one. ALPN
-// names that a patch has set are kept.
+// alignALPN replaces the ALPN names of c's mutual TLS between proxies if patches have changed its
+// HTTP version since before. Otherwise the other proxy would agree on the old version and fail to
+// parse the new one. ALPN names that a patch has set are kept. It returns an error if a TLS context
+// cannot be decoded.
 func alignALPN(before, c *clusterv3.Cluster) error {
 	was, is := httpVersion(before), httpVersion(c)
 	if was == is {
@@ -39,8 +40,8 @@ func alignALPN(before, c *clusterv3.Cluster) error {
 	return nil
 }
 
-// httpVersion returns the HTTP version that Envoy uses on connections of c, by default HTTP/1.1.
-// Envoy ignores the fields of the cluster itself if c has typed options.
+// httpVersion returns the HTTP version that Envoy uses on connections of c, by default HTTP/1.1. If
+// c has typed HTTP options, they decide, and the older fields of the cluster are ignored.
 func httpVersion(c *clusterv3.Cluster) certificate.HTTPVersion {
 	options := new(upstreamsv3.HttpProtocolOptions)
 	if typed := c.GetTypedExtensionProtocolOptions()[httpOptions]; typed != nil && typed.UnmarshalTo(options) == nil {
@@ -98,6 +99,7 @@ func replaceALPN(socket *corev3.TransportSocket, old, names []string) error {
 	}
 }
 
+// repack sets to to the packed message m.
 func repack(to *anypb.Any, m proto.Message) error {
 	a, err := pack(m)
 	if err == nil {

@@ -27,9 +27,10 @@ func pack(m proto.Message) (*anypb.Any, error) {
 	return a, nil
 }
 
-// mergeTyped returns dst with src merged into the packed message. Both must have the same type; a
-// TypedStruct in src is converted to the type that it names. It returns an error for different
-// types, and if a message cannot be decoded.
+// mergeTyped returns dst with src merged into the packed message; lists are replaced if
+// replaceLists is set, else appended to. Both must have the same type. A TypedStruct in src is
+// converted to the type that it names. It returns an error for different types, and if a message
+// cannot be decoded.
 func mergeTyped(dst, src *anypb.Any, replaceLists bool) (*anypb.Any, error) {
 	to, err := dst.UnmarshalNew()
 	if err != nil {
@@ -64,7 +65,8 @@ var (
 	_ typedStruct = (*udpav1.TypedStruct)(nil)
 )
 
-// unwrap converts a TypedStruct to a message of the same type as like. Unknown fields are ignored.
+// unwrap converts the JSON in a TypedStruct to a message of the same type as like. Unknown fields
+// are ignored; values that do not fit are an error.
 func unwrap(t typedStruct, like proto.Message) (proto.Message, error) {
 	m := like.ProtoReflect().New().Interface()
 	js, err := t.GetValue().MarshalJSON()
@@ -100,8 +102,8 @@ func shortType(a *anypb.Any) string {
 	return string(a.MessageName().Name())
 }
 
-// check returns why Envoy would refuse a message, by the validation rules of its type
-// (protoc-gen-validate) and of all messages packed inside.
+// check returns why Envoy would refuse a message, by the validation rules (protoc-gen-validate) of
+// its type and of all messages packed inside, or nil.
 func check(m proto.Message) error {
 	if v, ok := m.(interface{ ValidateAll() error }); ok {
 		if err := v.ValidateAll(); err != nil {
@@ -142,8 +144,8 @@ func checkPacked(m protoreflect.Message) error {
 	return found
 }
 
-// checkEntries validates the packed messages in the values of a map, in the order of their keys, so
-// that the error is deterministic.
+// checkEntries validates the messages that are packed in the values of a map, in the order of their
+// keys, so that the error is deterministic. It returns the first error.
 func checkEntries(f protoreflect.FieldDescriptor, entries protoreflect.Map) error {
 	if f.MapValue().Message() == nil {
 		return nil

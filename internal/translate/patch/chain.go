@@ -13,7 +13,7 @@ import (
 )
 
 // patchChain applies patches to one filter chain and its filters, and returns the result, or nil if
-// it is removed. Unless spare is set, it cannot be removed, because the listener would have no
+// a patch removes it. Unless spare is set, a removal fails, because the listener would have no
 // chain left. A patch that fails is recorded and skipped.
 func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listenerv3.FilterChain {
 	for i, p := range w.patchesOf(networking.EnvoyFilter_FILTER_CHAIN) {
@@ -48,9 +48,9 @@ func (w *listenerWork) patchChain(c *listenerv3.FilterChain, spare bool) *listen
 	return c
 }
 
-// mergeChain returns a copy of the chain with the value merged into it. A transport socket of the
-// same name is merged too, including its packed config. It returns an error if the result is
-// invalid.
+// mergeChain returns a copy of the chain with value merged into it; lists are replaced if lists is
+// set, else appended to. A transport socket of the same name is merged too, including its packed
+// config. It returns an error if the result is invalid.
 func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.FilterChain, error) {
 	next := proto.CloneOf(c)
 	if socket := value.GetTransportSocket(); socket != nil {
@@ -69,8 +69,9 @@ func mergeChain(c, value *listenerv3.FilterChain, lists bool) (*listenerv3.Filte
 	return next, nil
 }
 
-// matchesChain reports whether a match that includes the listener also includes the chain: by port,
-// name, server name, transport and application protocols. A match without a listener includes all.
+// matchesChain reports whether the patch's match, which must include the listener, also includes
+// the chain: by port, name, server name, transport and application protocols. A match without a
+// listener part includes all chains.
 func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 	if p.listener == nil {
 		return true
@@ -95,8 +96,8 @@ func (p *patch) matchesChain(listener string, c *listenerv3.FilterChain) bool {
 		(m.GetDestinationPort() == 0 || m.GetDestinationPort() == port)
 }
 
-// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied, and the
-// patches inside connection managers.
+// networkFilters returns the chain's filters with the NETWORK_FILTER patches applied, and in
+// connection managers the patches of HTTP filters.
 func (w *listenerWork) networkFilters(c *listenerv3.FilterChain) []*listenerv3.Filter {
 	f := filterList[*listenerv3.Filter]{
 		work: w, applyTo: networking.EnvoyFilter_NETWORK_FILTER, classes: networkClasses(), terminal: isTerminal,

@@ -20,8 +20,9 @@ type task struct {
 	gateway  bool
 }
 
-// patchCluster applies patches that match the cluster. A removal takes precedence. Failures of
-// patches are recorded in the outcome, which has no resource if the cluster is removed.
+// patchCluster applies the patches of k, which all match the cluster. If one removes the cluster,
+// the outcome has no resource. Failures of patches are recorded in the outcome, and the patch is
+// skipped.
 func patchCluster(k task) *outcome {
 	l, t := k.patches, make(tallies, len(k.patches.patches))
 	for i, p := range l.patches {
@@ -52,8 +53,9 @@ func patchCluster(k task) *outcome {
 
 var errRename = errors.New("MERGE cannot change the name: remove the object and add one of that name")
 
-// mergeCluster returns a copy of c with a patch merged into it. It returns an error if the patch
-// renames the cluster, its socket fits none, or the result is invalid.
+// mergeCluster returns a copy of c with the value of a patch merged into it. It returns an error if
+// the patch has no value, renames the cluster, its transport socket fits none, or the result is
+// invalid.
 func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	value, ok := p.value.(*clusterv3.Cluster)
 	switch {
@@ -77,9 +79,9 @@ func mergeCluster(c *clusterv3.Cluster, p *patch) (*clusterv3.Cluster, error) {
 	return next, nil
 }
 
-// mergeClusterSocket merges a transport socket into the cluster's own, or into the sockets of the
-// cluster's matches that have its name: a cluster has one or the other. It modifies c, and fails if
-// no match has the name.
+// mergeClusterSocket merges a transport socket into the cluster's own, or, if c has
+// transport_socket_matches, into the ones there with its name. It modifies c, and returns an error
+// if no match has the name or the configs cannot be merged.
 func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, lists bool) error {
 	matches := c.GetTransportSocketMatches()
 	if len(matches) == 0 {
@@ -104,8 +106,9 @@ func mergeClusterSocket(c *clusterv3.Cluster, socket *corev3.TransportSocket, li
 	return nil
 }
 
-// mergeSocket returns dst with src merged into it, including its packed config, or a copy of src if
-// the sockets have different names.
+// mergeSocket returns dst with src merged into it, including its packed config. If the sockets have
+// different names, or one has no config, it returns a copy of src. It returns an error if the
+// configs cannot be merged.
 func mergeSocket(dst, src *corev3.TransportSocket, lists bool) (*corev3.TransportSocket, error) {
 	if dst.GetName() != src.GetName() || dst.GetTypedConfig() == nil || src.GetTypedConfig() == nil {
 		return proto.CloneOf(src), nil
@@ -122,8 +125,8 @@ func mergeSocket(dst, src *corev3.TransportSocket, lists bool) (*corev3.Transpor
 
 var errNoValue = errors.New("the patch has no value")
 
-// unreadable returns the outcome for a resource that cannot be decoded: it is unchanged, and all
-// patches fail.
+// unreadable returns the outcome for a resource that cannot be decoded or encoded: the resource is
+// unchanged, and all patches fail with err.
 func (t tallies) unreadable(r *resource.Resource, l *list, err error) *outcome {
 	clear(t)
 	for i := range t {
@@ -132,7 +135,8 @@ func (t tallies) unreadable(r *resource.Resource, l *list, err error) *outcome {
 	return t.finish(r, l, r.Name, r.Body)
 }
 
-// encodeOutcome returns the outcome with m as the patched resource.
+// encodeOutcome returns the outcome with m as the patched resource. If m cannot be encoded, r is
+// unchanged and all patches fail.
 func (t tallies) encodeOutcome(r *resource.Resource, l *list, m proto.Message) *outcome {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {

@@ -44,11 +44,14 @@ type patch struct {
 	encoded []byte // value, encoded
 }
 
-// merges reports whether the patch modifies existing elements, instead of adding or removing some.
+// merges reports whether the patch modifies existing elements (MERGE, MERGE_AND_REPLACE_LIST),
+// instead of adding, replacing or removing some.
 func (p *patch) merges() bool {
 	return p.operation == networking.EnvoyFilter_Patch_MERGE || p.replacesLists()
 }
 
+// replacesLists reports whether lists of the value replace existing ones, instead of being
+// appended.
 func (p *patch) replacesLists() bool {
 	return p.operation == networking.EnvoyFilter_Patch_MERGE_AND_REPLACE_LIST
 }
@@ -57,7 +60,7 @@ func (p *patch) adds() bool { return p.operation == networking.EnvoyFilter_Patch
 
 func (p *patch) removes() bool { return p.operation == networking.EnvoyFilter_Patch_REMOVE }
 
-// field returns the path of the patch in its object.
+// field returns the path of the patch in the spec of its EnvoyFilter.
 func (p *patch) field() string { return fieldOf(p.index) }
 
 func fieldOf(index int) string { return fmt.Sprintf("spec.configPatches[%d]", index) }
@@ -70,7 +73,8 @@ func (p *patch) httpFilter() string {
 	return p.listener.GetFilterChain().GetFilter().GetSubFilter().GetName()
 }
 
-// anchor returns the name in the match of a filter in the list that the patch edits, or "" for any.
+// anchor returns the name of the filter in the match that the patch edits or is inserted beside, or
+// "" for any. It returns "" for patches of other things than filters.
 func (p *patch) anchor() string {
 	switch p.applyTo {
 	case networking.EnvoyFilter_LISTENER_FILTER:
@@ -84,7 +88,8 @@ func (p *patch) anchor() string {
 	}
 }
 
-// isAnchored reports whether the match selects an element of the list that the patch edits.
+// isAnchored reports whether the match selects elements of the list that the patch edits: filters
+// by name, or routes.
 func (p *patch) isAnchored() bool {
 	if p.applyTo == networking.EnvoyFilter_HTTP_ROUTE {
 		return p.route.GetVhost().GetRoute() != nil
@@ -92,14 +97,14 @@ func (p *patch) isAnchored() bool {
 	return p.anchor() != ""
 }
 
-// Check returns Problems of the patches of an EnvoyFilter that do not depend on resources, without
-// Key and Origin. A patch with an Error is not used.
+// Check returns the Problems of an EnvoyFilter's patches that do not depend on resources, without
+// Key and Origin; nil if there are none. A patch with an Error is not used.
 func Check(spec *networking.EnvoyFilter) []config.Problem {
 	return parseFilter(config.Key{}, spec).problems
 }
 
-// parseFilter parses all patches of an EnvoyFilter. A patch that can never be applied is nil; why
-// is in the filter's problems.
+// parseFilter parses all patches of an EnvoyFilter. A patch that can never be applied is nil in the
+// result. The filter has the Problems, except mistakes that validation reports.
 func parseFilter(from config.Key, spec *networking.EnvoyFilter) *filter {
 	f := new(filter)
 	for i, source := range spec.GetConfigPatches() {
@@ -119,13 +124,16 @@ type parser struct {
 	at     string
 }
 
+// addProblem adds a Problem of the patch to the filter; field is the path in the patch,
+// ".match.context".
 func (r parser) addProblem(s config.Severity, field, reason string) {
 	r.filter.problems = append(r.filter.problems, config.Problem{Code: code.PatchFailed, Field: r.at + field, Reason: reason, Severity: s})
 }
 
 const noWaypoints = "waypoints are not supported, so the patch has no effect"
 
-// parsePatch returns the patch, or nil if it can never be applied. It reports problems to the filter.
+// parsePatch returns the patch, or nil if it can never be applied. It adds Problems to the filter,
+// except mistakes that validation reports.
 func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch) *patch {
 	match := source.GetMatch()
 	p := &patch{
@@ -157,9 +165,9 @@ func (r parser) parsePatch(source *networking.EnvoyFilter_EnvoyConfigObjectPatch
 	return p
 }
 
-// parseValue parses the value of a patch and stores it in p. It returns false, and reports an
-// Error, if the patch cannot be applied with it. Values that are not merged must be valid alone.
-// Unknown fields are a Warning.
+// parseValue parses the value of a patch and stores it in p. If the patch cannot be applied with
+// it, it adds an Error and returns false. A value that is not merged must be valid alone. Unknown
+// fields are left out, with a Warning.
 func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool {
 	const at = ".patch.value"
 	m, unknown, err := parseValue(p.applyTo, source.GetValue())
@@ -182,8 +190,8 @@ func (r parser) parseValue(p *patch, source *networking.EnvoyFilter_Patch) bool 
 	return true
 }
 
-// isPossible reports whether the operation has a meaning for the patched type. It replaces
-// insertions by ADD in types without order. It reports a problem only for a replacement or removal
+// isPossible reports whether the operation has a meaning for the patched type. In types without
+// order, it changes an insertion in p to ADD. It adds a Problem only for a replacement or removal
 // of filters without a name; validation reports the others.
 func (r parser) isPossible(p *patch) bool {
 	inserts := slices.Contains([]operation{

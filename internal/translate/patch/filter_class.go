@@ -12,12 +12,15 @@ type filterClass = networking.EnvoyFilter_Patch_FilterClass
 // patches have added with the class.
 type filterClasses map[filterClass][]string
 
+// addFilter records that a filter with the name was added with class AUTHN or AUTHZ. It ignores
+// other classes.
 func (c filterClasses) addFilter(class filterClass, name string) {
 	if class == networking.EnvoyFilter_Patch_AUTHN || class == networking.EnvoyFilter_Patch_AUTHZ {
 		c[class] = append(c[class], name)
 	}
 }
 
+// httpClasses returns the names of the generated HTTP filters by class.
 func httpClasses() filterClasses {
 	return filterClasses{
 		// The first two come before authentication, and so before filters that follow it.
@@ -30,6 +33,7 @@ func httpClasses() filterClasses {
 	}
 }
 
+// networkClasses returns the names of the generated network filters by class.
 func networkClasses() filterClasses {
 	return filterClasses{
 		networking.EnvoyFilter_Patch_AUTHZ: {"envoy.filters.network.rbac", "envoy.filters.network.ext_authz"},
@@ -44,9 +48,8 @@ type filterName struct {
 }
 
 // positionOfClass returns the index at which to add a filter with a class (Patch.FilterClass):
-// after authentication (AUTHN), after authorization (AUTHZ), before statistics (STATS), otherwise
-// at the end, but before a terminal filter. If no filter of the class exists, the index is where it
-// would be.
+// after authentication (AUTHN), after authorization (AUTHZ), before statistics (STATS). For other
+// classes, and if filters has none of class STATS, it is the end, but before a terminal filter.
 func positionOfClass(filters []filterName, classes filterClasses, class filterClass) int {
 	end := len(filters)
 	if end > 0 && filters[end-1].terminal {

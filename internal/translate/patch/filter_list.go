@@ -29,9 +29,9 @@ type filterList[F filterMessage] struct {
 	terminal func(typed *anypb.Any) bool
 }
 
-// apply returns the list after all patches, merges last, and whether any had an effect. A patch
-// that would leave a filter after a terminal one fails, as does an invalid merge; failures are
-// recorded. filters is not modified.
+// apply returns the list after all patches of type l.applyTo, merges last, and whether any had an
+// effect. A patch that would leave a filter after a terminal one fails, and so does an invalid
+// merge; failures are recorded. filters is not modified.
 func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 	for i, p := range l.work.patchesOf(l.applyTo) {
 		if p.merges() || !l.matches(i, p) {
@@ -59,6 +59,9 @@ func (l filterList[F]) apply(filters []F) (out []F, changed bool) {
 	return filters, changed
 }
 
+// editFilters applies a patch that adds, replaces or removes filters, and returns the new list and
+// the number of affected filters. An added filter is also recorded in its class. filters is not
+// modified.
 func (l filterList[F]) editFilters(filters []F, p *patch) ([]F, int) {
 	if value, ok := p.value.(F); ok && p.adds() {
 		at := l.positionOf(filters, p.class)
@@ -68,6 +71,7 @@ func (l filterList[F]) editFilters(filters []F, p *patch) ([]F, int) {
 	return editList(filters, p, func(f F) bool { return !p.isAnchored() || f.GetName() == p.anchor() })
 }
 
+// positionOf returns the index at which a filter with a class is added (positionOfClass).
 func (l filterList[F]) positionOf(filters []F, class filterClass) int {
 	names := make([]filterName, len(filters))
 	for i, f := range filters {
@@ -76,11 +80,13 @@ func (l filterList[F]) positionOf(filters []F, class filterClass) int {
 	return positionOfClass(names, l.classes, class)
 }
 
+// isTerminal reports whether a filter must be the last of the list.
 func (l filterList[F]) isTerminal(f F) bool {
 	return l.terminal != nil && l.terminal(f.GetTypedConfig())
 }
 
-// checkEnd returns an error if a filter follows a terminal one.
+// checkEnd returns an error that names the terminal filter if another filter follows it, otherwise
+// nil.
 func (l filterList[F]) checkEnd(filters []F) error {
 	for i, f := range filters {
 		if i < len(filters)-1 && l.isTerminal(f) {
@@ -102,9 +108,9 @@ func (p *patch) selectsFilter(f filterMessage) bool {
 
 var errDiscovered = errors.New("the filter is configured by discovery: patch its EXTENSION_CONFIG")
 
-// mergeFilter returns a copy of the filter with the value merged into it, including its packed
-// config. It returns f with an error for filters whose config comes by discovery, and for an
-// invalid result.
+// mergeFilter returns a copy of the filter with the value of the patch merged into it, including
+// its packed config. It returns f with an error if the config comes by discovery, the configs have
+// different types, or the result is invalid.
 func mergeFilter[F filterMessage](f F, p *patch) (F, error) {
 	value, ok := p.value.(F)
 	if !ok {

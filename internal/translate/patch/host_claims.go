@@ -13,8 +13,9 @@ type claims struct {
 	twice   string          // a domain that the virtual host itself has twice
 }
 
-// newClaims returns the name and domains of an encoded VirtualHost that it did not have before;
-// before may be nil. twice is a domain that it has twice, ignoring case.
+// newClaims returns the name and domains of the encoded VirtualHost host that the encoded
+// VirtualHost before does not have; before may be nil. twice is a domain that host has twice,
+// ignoring case, or "".
 func newClaims(host, before []byte) claims {
 	had := map[string]bool{}
 	forEachClaim(before, func(f field, _ []byte) { had[string(f.body)] = true })
@@ -37,8 +38,8 @@ func newClaims(host, before []byte) claims {
 	return c
 }
 
-// forEachClaim calls visit for the name and each domain of an encoded VirtualHost. lower is a
-// domain in lower case.
+// forEachClaim calls visit for the name and each domain of an encoded VirtualHost. lower is the
+// domain in lower case, nil for the name.
 func forEachClaim(host []byte, visit func(f field, lower []byte)) {
 	forEachField(host, func(f field) bool {
 		switch f.number {
@@ -51,8 +52,8 @@ func forEachClaim(host []byte, visit func(f field, lower []byte)) {
 	})
 }
 
-// conflictOf returns an error if a virtual host other than the one at index except has the same
-// name or a domain of c.
+// conflictOf returns an error if c has a domain twice, or if a virtual host other than the one at
+// index except has the name or a domain of c. It returns nil otherwise.
 func (w *routesWork) conflictOf(c claims, except int) error {
 	if c.twice != "" {
 		return fmt.Errorf("the virtual host has the domain %q twice", c.twice)

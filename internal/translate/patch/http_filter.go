@@ -13,9 +13,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// patchConnectionManagers returns the filters with patches applied inside HTTP connection managers:
-// to HTTP filters, and to inline routes. If a connection manager cannot be patched, it is unchanged
-// and all HTTP_FILTER patches fail. filters is not modified.
+// patchConnectionManagers returns filters with patches applied inside HTTP connection managers: to
+// HTTP filters, and to inline routes. A connection manager that cannot be decoded or encoded is
+// unchanged, and all HTTP_FILTER patches fail. filters, which belong to the chain c, is not
+// modified.
 func (w *listenerWork) patchConnectionManagers(
 	c *listenerv3.FilterChain,
 	filters []*listenerv3.Filter,

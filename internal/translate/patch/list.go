@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// editList applies a patch that adds to a list or removes from it. It returns the new list and the
-// number of affected elements. selects reports which elements the match includes; if it names none,
-// all. An anchored patch without a selected element does nothing, except ADD. list is not modified.
+// editList applies a patch that adds, inserts, replaces or removes, and returns the new list and
+// the number of affected elements. selects reports which elements the match includes. REPLACE and
+// insertions with an anchor do nothing if no element is selected. list is not modified.
 func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, int) {
 	if p.removes() {
 		kept := slices.DeleteFunc(slices.Clone(list), selects)
@@ -47,8 +47,9 @@ func editList[E proto.Message](list []E, p *patch, selects func(E) bool) ([]E, i
 	return slices.Insert(slices.Clone(list), at, value), 1
 }
 
-// mergeSelected returns a copy of list with the patch merged into the selected elements by one, and
-// their number. An element for which one fails is unchanged, and the first error is returned.
+// mergeSelected returns a copy of list in which one has merged the patch into each element that
+// selects includes, and their number. An element for which one fails is unchanged; the first such
+// error is returned with the rest. If no element changes, out is list itself.
 func mergeSelected[E filterMessage](
 	list []E,
 	selects func(filterMessage) bool,
@@ -75,8 +76,8 @@ func mergeSelected[E filterMessage](
 	return out, n, err
 }
 
-// mergeMessage returns a copy of m with the value of the patch merged into it, or an error if Envoy
-// would refuse it.
+// mergeMessage returns a copy of m with the value of the patch merged into it. If Envoy would
+// refuse the result, it returns m and an error.
 func mergeMessage[M proto.Message](m M, p *patch) (M, error) {
 	c := proto.CloneOf(m)
 	merge(c, p.value, p.replacesLists())

@@ -19,7 +19,7 @@ type listenerWork struct {
 	gateway  bool
 }
 
-// patchesOf iterates over the patches of type a, with their indexes.
+// patchesOf iterates over the patches of type a, with their indexes in the list.
 func (w *listenerWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	return func(yield func(int, *patch) bool) {
 		for i, p := range w.list.patches {
@@ -30,9 +30,9 @@ func (w *listenerWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// patchListener applies the patches of a listener: removal, which takes precedence, merges, then
-// listener filters and chains. Failures are recorded in the outcome, which has no resource if the
-// listener is removed.
+// patchListener applies the patches of k, which match the listener: removal, which takes
+// precedence, merges, then listener filters and chains. Failures are recorded in the outcome, which
+// has no resource if the listener is removed.
 func patchListener(k task) *outcome {
 	l := k.patches
 	w := &listenerWork{
@@ -65,6 +65,8 @@ func patchListener(k task) *outcome {
 	return w.encodeOutcome(k.resource, l, w.listener)
 }
 
+// mergeListener returns a copy of l with the value of a patch merged into it. It returns an error
+// if the patch has no value or renames the listener, or the result is invalid.
 func mergeListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, error) {
 	value, ok := p.value.(*listenerv3.Listener)
 	switch {
@@ -77,7 +79,7 @@ func mergeListener(l *listenerv3.Listener, p *patch) (*listenerv3.Listener, erro
 	}
 }
 
-// patchListenerFilters applies LISTENER_FILTER.
+// patchListenerFilters applies the LISTENER_FILTER patches to w.listener.
 func (w *listenerWork) patchListenerFilters() {
 	f := filterList[*listenerv3.ListenerFilter]{
 		work: w, applyTo: networking.EnvoyFilter_LISTENER_FILTER,
@@ -91,8 +93,8 @@ func (w *listenerWork) patchListenerFilters() {
 
 var errNoChains = errors.New("without this filter chain the listener would have none")
 
-// patchChains applies FILTER_CHAIN, and to each chain the patches of its content. Added chains are
-// not patched; one with the match of an existing chain fails.
+// patchChains applies FILTER_CHAIN patches to w.listener, and to each chain the patches of its
+// content. Added chains are not patched. Adding a chain with the match of an existing one fails.
 func (w *listenerWork) patchChains() {
 	l := w.listener
 	var kept []*listenerv3.FilterChain
@@ -123,7 +125,8 @@ func (w *listenerWork) patchChains() {
 
 var errSameMatch = errors.New("the listener has a filter chain with the same filter_chain_match")
 
-// sameMatch reports whether Envoy would refuse a listener with both chains.
+// sameMatch reports whether both chains have an equal filter_chain_match, so that Envoy would
+// refuse a listener with both. nil equals an empty match.
 func sameMatch(a, b *listenerv3.FilterChain) bool {
 	empty := new(listenerv3.FilterChainMatch)
 	or := func(m *listenerv3.FilterChainMatch) *listenerv3.FilterChainMatch {

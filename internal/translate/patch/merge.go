@@ -8,11 +8,11 @@ import (
 )
 
 // merge merges src into dst with the semantics of EnvoyFilters (Patch.Operation MERGE): field by
-// field; lists are concatenated, and map entries replace those with the same key. Unlike in
+// field; lists are concatenated, and map entries replace entries with the same key. Unlike in
 // proto.Merge, a duration, a wrapped scalar or an Any is a single value, so 0s or false replaces
 // the previous value. With replaceLists, a list of src replaces that of dst
-// (MERGE_AND_REPLACE_LIST). Both messages have the same type; dst does not share memory with src
-// afterwards.
+// (MERGE_AND_REPLACE_LIST). Both messages must have the same type; dst does not share memory with
+// src afterwards.
 func merge(dst, src proto.Message, replaceLists bool) {
 	merger{replaceLists}.mergeMessage(dst.ProtoReflect(), src.ProtoReflect())
 }
@@ -48,6 +48,7 @@ func (m merger) mergeMessage(dst, src protoreflect.Message) {
 	}
 }
 
+// appendAll appends copies of the elements of src, a list of field f, to dst.
 func appendAll(dst, src protoreflect.List, f protoreflect.FieldDescriptor) {
 	for i := range src.Len() {
 		dst.Append(cloneValue(f, src.Get(i)))

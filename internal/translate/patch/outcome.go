@@ -25,6 +25,8 @@ type tally struct {
 	reason string
 }
 
+// addTally adds the result o to t: effects are summed, the greater depth and the first reason are
+// kept.
 func (t *tally) addTally(o tally) {
 	t.applied += o.applied
 	t.depth = max(t.depth, o.depth)
@@ -60,6 +62,7 @@ func (t tallies) fail(i int, err error) {
 	}
 }
 
+// addTallies adds the results o of the same patches to t, one by one.
 func (t tallies) addTallies(o tallies) {
 	for i := range o {
 		t[i].addTally(o[i])
@@ -75,7 +78,7 @@ type outcome struct {
 }
 
 // contributors returns the objects that contributed to a resource: the objects in before, and the
-// objects of patches that had an effect.
+// objects of patches of l that had an effect. before is not modified.
 func (t tallies) contributors(before []config.Key, l *list) []config.Key {
 	all := slices.Clone(before)
 	for i, p := range l.patches {
@@ -91,9 +94,9 @@ func (t tallies) hasEffect() bool {
 	return slices.ContainsFunc(t, func(x tally) bool { return x.applied > 0 })
 }
 
-// finish returns the outcome of patches on r; name and body belong to the patched resource. The
-// outcome's resource is never r itself, because the outcome stays cached as long as its resource is
-// in use.
+// finish returns the outcome of the patches of l on r. name and body are of the patched resource;
+// if no patch had an effect, those of r are used. The outcome's resource is never r itself, because
+// the outcome stays cached as long as its resource is in use.
 func (t tallies) finish(r *resource.Resource, l *list, name string, body []byte) *outcome {
 	o := &outcome{tallies: t}
 	if !t.hasEffect() {

@@ -55,8 +55,8 @@ func (p *Pass) Computed() uint64 {
 	return p.clusters.Computed() + p.listeners.Computed() + p.routes.Computed() + p.hosts.Computed()
 }
 
-// Edited reports whether a change includes one of the patches in names. If so, patched resources
-// may differ although the generated ones do not.
+// Edited reports whether a change includes an edit of one of the patches in names. If so, patched
+// resources may differ although the generated ones do not. It returns false if names is empty.
 func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
 	if names == "" {
 		return false
@@ -69,18 +69,21 @@ func Edited(names snapshot.PatchList, d snapshot.Delta) bool {
 	return d.All
 }
 
-// Clusters returns clusters of a View with patches applied. list is not modified.
+// Clusters returns clusters of a View with patches applied, without removed ones. list is not
+// modified, and returned as it is if no patch applies.
 func (p *Pass) Clusters(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
 	return p.patchEach(p.set(v, names), v, list, p.patchCluster, nil)
 }
 
-// Listeners returns listeners of a View with patches applied. list is not modified.
+// Listeners returns listeners of a View with patches applied, without removed ones. list is not
+// modified, and returned as it is if no patch applies.
 func (p *Pass) Listeners(v *view.View, names snapshot.PatchList, list []*resource.Resource) []*resource.Resource {
 	return p.patchEach(p.set(v, names), v, list, p.patchListener, nil)
 }
 
-// Since returns a difference whose updated resources have been patched: resources that patches
-// removed from d.Updated are moved to Removed.
+// Since returns the difference d with updated, the patched resources, in place of d.Updated.
+// Resources of d.Updated that updated no longer has, because patches removed them, are added to
+// Removed.
 func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 	if len(updated) == len(d.Updated) {
 		return resource.Diff{Updated: updated, Removed: d.Removed}
@@ -99,8 +102,8 @@ func Since(d resource.Diff, updated []*resource.Resource) resource.Diff {
 	return resource.Diff{Updated: updated, Removed: slices.Compact(removed)}
 }
 
-// Routes returns a RouteConfiguration of a View with patches applied, or r itself if none applies.
-// It returns nil if r is nil.
+// Routes returns the RouteConfiguration r of a View with patches applied, or r itself, which may be
+// nil, if no patch applies.
 func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resource) *resource.Resource {
 	s := p.set(v, names)
 	if s == nil || r == nil {
@@ -113,9 +116,11 @@ func (p *Pass) Routes(v *view.View, names snapshot.PatchList, r *resource.Resour
 	return o.resource
 }
 
-// step patches one resource. It returns nil if no patch applies to it.
+// step patches one resource, and returns the outcome with the list of its patches. Both are nil if
+// no patch may match it.
 type step func(s *set, v *view.View, r *resource.Resource) (*outcome, *list)
 
+// patchCluster patches a cluster (a step).
 func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forCluster(v, r)
 	if l == nil {
@@ -124,6 +129,7 @@ func (p *Pass) patchCluster(s *set, v *view.View, r *resource.Resource) (*outcom
 	return p.clusters.Get(task{resource: r, patches: l}), l
 }
 
+// patchListener patches a listener (a step).
 func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forListener(v, r)
 	if l == nil {
@@ -132,6 +138,7 @@ func (p *Pass) patchListener(s *set, v *view.View, r *resource.Resource) (*outco
 	return p.listeners.Get(task{resource: r, patches: l, gateway: isGateway(v)}), l
 }
 
+// patchConfiguration patches a RouteConfiguration (a step).
 func (p *Pass) patchConfiguration(s *set, v *view.View, r *resource.Resource) (*outcome, *list) {
 	l := s.forRoutes(v, r)
 	if l == nil {
@@ -148,10 +155,12 @@ func (p *Pass) patchRoutes(k task) *outcome {
 
 func patchEncodedHost(k hostTask) *hostOutcome { return patchHost([]byte(k.body), k.patches, nil) }
 
+// isGateway reports whether the View's proxies are no sidecars.
 func isGateway(v *view.View) bool { return v.Key.Type != mesh.SidecarProxy }
 
-// patchEach patches all resources of a list with one and leaves out removed ones. It calls note, if
-// not nil, with the outcome of each resource that a patch may match. list is not modified.
+// patchEach returns list with each resource patched by one, without removed resources. It returns
+// list itself if s is nil. If note is not nil, it is called with the outcome and patches of each
+// resource that a patch may match. list is not modified.
 func (p *Pass) patchEach(
 	s *set,
 	v *view.View,
@@ -185,8 +194,8 @@ type setKey struct {
 	names snapshot.PatchList
 }
 
-// set parses the patches of a list, once per snapshot. It returns nil if none of them can be
-// applied.
+// set parses the patches of names, once per snapshot. It returns nil if there are none, or none can
+// be applied.
 func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	if names == "" {
 		return nil
@@ -207,7 +216,8 @@ func (p *Pass) set(v *view.View, names snapshot.PatchList) *set {
 	})
 }
 
-// parseFilter parses an EnvoyFilter and assigns an ID to each of its patches. IDs are unique in p.
+// parseFilter parses an EnvoyFilter and assigns an ID to each of its patches that can be applied.
+// IDs are unique in p.
 func (p *Pass) parseFilter(c *config.Config) *filter {
 	f := parseFilter(c.Key, config.Spec[*networking.EnvoyFilter](c))
 	for _, x := range f.patches {
@@ -218,7 +228,7 @@ func (p *Pass) parseFilter(c *config.Config) *filter {
 	return f
 }
 
-// list returns the list of the patches of s at the given indexes, each a varint.
+// list returns the list of the patches of s whose indexes, each a varint, are in places.
 func (p *Pass) list(s *set, places []byte) *list {
 	var patches []*patch
 	for len(places) > 0 {

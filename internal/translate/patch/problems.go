@@ -28,7 +28,8 @@ type Generated struct {
 
 // Problems returns the patches for a View's proxies that failed or had no effect, sorted: an Error
 // for a patch that was refused, a Warning for a patch without a match. g has the unpatched
-// resources. Problems that do not depend on resources are returned by Check.
+// resources. Problems that do not depend on resources are left out: Check returns them. Without
+// patches it returns nil.
 func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []config.Problem {
 	if names == (snapshot.PatchNames{}) {
 		return nil
@@ -68,7 +69,7 @@ func (p *Pass) Problems(v *view.View, names snapshot.PatchNames, g Generated) []
 // report collects the result of each patch.
 type report map[*patch]*tally
 
-// expect adds the patches of s, which may have no result.
+// expect adds the patches of s with an empty result, unless they have one.
 func (r report) expect(s *set) {
 	for _, p := range s.patches {
 		if r[p] == nil {
@@ -77,6 +78,8 @@ func (r report) expect(s *set) {
 	}
 }
 
+// recordOutcome adds the results of the patches of l on the resource what. Reasons of failures name
+// the resource.
 func (r report) recordOutcome(what *resource.Resource, o *outcome, l *list) {
 	for i, t := range o.tallies {
 		if t.reason != "" {
@@ -86,6 +89,8 @@ func (r report) recordOutcome(what *resource.Resource, o *outcome, l *list) {
 	}
 }
 
+// recordAddition adds the result of a patch that adds something: an effect if err is nil, otherwise
+// a failure.
 func (r report) recordAddition(p *patch, err error) {
 	t := tally{applied: 1}
 	if err != nil {
@@ -116,7 +121,8 @@ func (r report) problems(s *snapshot.Snapshot) []config.Problem {
 	return list
 }
 
-// missedReason returns the text for a patch whose match succeeded only as far as d.
+// missedReason returns the Reason for a patch that had no effect and whose match succeeded only as
+// far as d.
 func (p *patch) missedReason(d depth) string {
 	const nothing = "the patch has no effect on some of the selected proxies: "
 	switch p.applyTo {

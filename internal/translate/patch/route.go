@@ -28,8 +28,8 @@ type routesWork struct {
 	made   []*hostOutcome
 }
 
-// patchRoutes applies patches that match the RouteConfiguration. host patches one encoded virtual
-// host.
+// patchRoutes applies the patches of k, which match the RouteConfiguration. host patches one
+// encoded virtual host. Failures are recorded in the outcome.
 func patchRoutes(k task, host func(body []byte) *hostOutcome) *outcome {
 	n := len(k.patches.patches)
 	w := &routesWork{tallies: make(tallies, n), list: k.patches, active: make([]bool, n), patchHost: host}
@@ -78,6 +78,7 @@ func (w *listenerWork) inlineRoutes(routes *routev3.RouteConfiguration) *routev3
 	return next
 }
 
+// patchesRoutes reports whether the patch is of a RouteConfiguration, a virtual host or a route.
 func (p *patch) patchesRoutes() bool {
 	switch p.applyTo {
 	case networking.EnvoyFilter_ROUTE_CONFIGURATION, networking.EnvoyFilter_VIRTUAL_HOST,
@@ -88,7 +89,7 @@ func (p *patch) patchesRoutes() bool {
 	}
 }
 
-// patchesOf iterates over the active patches of type a, with their indexes.
+// patchesOf iterates over the active patches of type a, with their indexes in the list.
 func (w *routesWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	return func(yield func(int, *patch) bool) {
 		for i, p := range w.list.patches {
@@ -99,8 +100,8 @@ func (w *routesWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// apply returns the encoded RouteConfiguration with patches applied: its own fields, then virtual
-// hosts, then added ones. Failures are recorded.
+// apply returns the encoded RouteConfiguration body with patches applied: to its own fields, then
+// to virtual hosts; then patches add virtual hosts. Failures are recorded.
 func (w *routesWork) apply(body []byte) []byte {
 	forEachField(body, func(f field) bool {
 		switch f.number {
@@ -137,9 +138,9 @@ func (w *routesWork) apply(body []byte) []byte {
 	return w.assemble()
 }
 
-// mergeFields merges a patch of the RouteConfiguration itself into its fields. It returns the
-// virtual hosts of the patch, which the caller adds. It returns an error, without a change, if the
-// patch renames it or the result is invalid.
+// mergeFields merges a patch of the RouteConfiguration itself into its fields (w.others). It
+// returns the virtual hosts of the patch's value, which the caller adds. It returns an error,
+// without a change, if the patch has no value or renames it, or the result is invalid.
 func (w *routesWork) mergeFields(p *patch) ([]*routev3.VirtualHost, error) {
 	value, ok := p.value.(*routev3.RouteConfiguration)
 	if !ok {
@@ -203,7 +204,8 @@ func (w *routesWork) patchHosts() {
 	w.hosts = slices.DeleteFunc(w.hosts, func(h []byte) bool { return h == nil })
 }
 
-// refuse records err for all patches that had an effect on a virtual host.
+// refuse records err for all patches that had an effect on a virtual host. t has their results
+// there.
 func (w *routesWork) refuse(t tallies, err error) {
 	for i := range t {
 		if t[i].applied > 0 {
@@ -212,8 +214,8 @@ func (w *routesWork) refuse(t tallies, err error) {
 	}
 }
 
-// mayTouch reports whether a patch may match something in an encoded VirtualHost. It may return
-// true for a patch that does not match.
+// mayTouch reports whether an active patch may match something in an encoded VirtualHost. It
+// compares names only, so it may return true if no patch matches.
 func (w *routesWork) mayTouch(host []byte) bool {
 	for i, p := range w.list.patches {
 		if !w.active[i] || p.applyTo == networking.EnvoyFilter_ROUTE_CONFIGURATION ||
@@ -235,6 +237,8 @@ type addedHost struct {
 	host  *routev3.VirtualHost
 }
 
+// addHosts adds virtual hosts. If a name or domain exists already, the virtual host is left out and
+// its patch fails. An effect is recorded only for patches that add virtual hosts, not for merges.
 func (w *routesWork) addHosts(list []addedHost) {
 	for _, a := range list {
 		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(a.host)
@@ -252,7 +256,7 @@ func (w *routesWork) addHosts(list []addedHost) {
 	}
 }
 
-// assemble encodes the RouteConfiguration, with its fields in the order of their numbers.
+// assemble returns the encoded RouteConfiguration, with its fields in the order of their numbers.
 func (w *routesWork) assemble() []byte {
 	size := len(w.name) + len(w.others)
 	for _, h := range w.hosts {

@@ -25,7 +25,8 @@ type set struct {
 	lists map[string]*list // by the indexes of their patches
 }
 
-// choose returns the patches for which wanted returns true, or nil if there are none.
+// choose returns the list of the patches for which wanted returns true, or nil if there are none.
+// Equal selections have the same pointer while it is in use.
 func (s *set) choose(wanted func(p *patch) bool) *list {
 	var mask [32]byte // enough for 256 patches on the stack
 	chosen := mask[:0]
@@ -54,6 +55,7 @@ func (s *set) choose(wanted func(p *patch) bool) *list {
 // where it was before patching.
 type patchValues [][]byte
 
+// valuesOf returns the encoded values of patches, without empty ones.
 func valuesOf(patches []*patch) patchValues {
 	var b patchValues
 	for _, p := range patches {
@@ -64,20 +66,21 @@ func valuesOf(patches []*patch) patchValues {
 	return b
 }
 
-// mayHave reports whether a name may occur in a message while it is patched: the message contains
-// it, or a patch may add it.
+// mayHave reports whether a name may occur in an encoded message while it is patched: body contains
+// it, or the value of a patch does. It returns true for "".
 func (b patchValues) mayHave(body []byte, name string) bool {
 	n := []byte(name)
 	return len(n) == 0 || bytes.Contains(body, n) ||
 		slices.ContainsFunc(b, func(v []byte) bool { return bytes.Contains(v, n) })
 }
 
+// inContext reports whether the patch applies to a context: to any, or exactly to c.
 func (p *patch) inContext(c patchContext) bool {
 	return p.context == networking.EnvoyFilter_ANY || p.context == c
 }
 
-// forCluster returns the patches for a cluster, or nil. A cluster without a service matches only by
-// name, or a match without a service, subset and port.
+// forCluster returns the patches that match a cluster, or nil if there are none. If the cluster
+// belongs to no service, only matches by name, or without service, subset and port, include it.
 func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	name, err := mesh.ParseClusterName(r.Name)
 	side := contextOf(v, r.Name == mesh.InboundPassthroughCluster || name.Direction == mesh.Inbound)
@@ -100,7 +103,8 @@ func (s *set) forCluster(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// contextOf returns the patch context of the inbound or outbound side of a View's proxies.
+// contextOf returns the patch context of a View's proxies: GATEWAY unless they are sidecars,
+// otherwise of the inbound or outbound side.
 func contextOf(v *view.View, inbound bool) patchContext {
 	switch {
 	case v.Key.Type != mesh.SidecarProxy:
@@ -112,8 +116,8 @@ func contextOf(v *view.View, inbound bool) patchContext {
 	}
 }
 
-// servedBy reports whether a cluster belongs to a service. Names of inbound clusters contain no
-// service: they belong to all services that the workload serves on the port.
+// servedBy reports whether the cluster name belongs to the host service. Names of inbound clusters
+// contain no service: they belong to all services that the workload serves on the port.
 func servedBy(v *view.View, name mesh.ClusterName, service string) bool {
 	if name.Direction == mesh.Outbound {
 		return string(name.Host) == service
@@ -133,8 +137,8 @@ const (
 // connectionManager occurs in every encoded HTTP connection manager.
 const connectionManager = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
-// forListener returns the patches that may match a listener or something in it, or nil. Additions
-// of listeners are not among them.
+// forListener returns the patches that may match a listener or something in it, or nil if there are
+// none. Additions of listeners are not among them.
 func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	head := headOf(r.Body)
 	side, port := contextOf(v, head.inbound), head.port()
@@ -155,9 +159,9 @@ func (s *set) forListener(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// matchesListener reports whether a match includes the listener itself, by name and port. In
-// listeners of captured connections, the port is compared with chains instead, unless the patch is
-// of the listener.
+// matchesListener reports whether the patch's match includes the listener with a name and port. In
+// listeners of captured connections, the port of the match is compared with chains instead, unless
+// the patch is of the listener itself.
 func (p *patch) matchesListener(name string, port uint32) bool {
 	m := p.listener
 	if m.GetName() != "" && m.GetName() != name {
@@ -170,8 +174,8 @@ func (p *patch) matchesListener(name string, port uint32) bool {
 	return m.GetPortNumber() == port
 }
 
-// mayHaveMatched reports whether all names in a match of a listener's parts may occur in the
-// listener.
+// mayHaveMatched reports whether all names in the patch's match of a listener's parts may occur in
+// the encoded listener body.
 func (s *set) mayHaveMatched(body []byte, p *patch) bool {
 	chain := p.listener.GetFilterChain()
 	for _, name := range []string{
@@ -185,7 +189,8 @@ func (s *set) mayHaveMatched(body []byte, p *patch) bool {
 	return true
 }
 
-// forRoutes returns the patches that may match something in a RouteConfiguration, or nil.
+// forRoutes returns the patches that may match something in a RouteConfiguration that comes by RDS,
+// or nil if there are none.
 func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 	side := contextOf(v, false)
 	return s.choose(func(p *patch) bool {
@@ -202,8 +207,8 @@ func (s *set) forRoutes(v *view.View, r *resource.Resource) *list {
 	})
 }
 
-// matchesRoutes reports whether a match includes the RouteConfiguration with a name, by name and
-// port. For gateways it also compares the port's name and the Gateway.
+// matchesRoutes reports whether the patch's match includes the RouteConfiguration with a name, by
+// name and port. If side is GATEWAY, it also compares the port's name and the Gateway.
 func (p *patch) matchesRoutes(name string, side patchContext) bool {
 	m := p.route
 	if m.GetName() != "" && m.GetName() != name {
@@ -224,7 +229,8 @@ func (p *patch) matchesRoutes(name string, side patchContext) bool {
 
 // parseRoutesName parses the name of a RouteConfiguration: "9080" and "host:9080" of a sidecar,
 // "inbound|9080||" of an inbound listener, "http.8080" and
-// "https.8443.port-name.gateway-name.namespace" of a gateway.
+// "https.8443.port-name.gateway-name.namespace" of a gateway. gateway is "namespace/name". Parts
+// that the name does not have are zero.
 func parseRoutesName(name string) (port uint32, portName, gateway string) {
 	if c, err := mesh.ParseClusterName(name); err == nil {
 		return c.Port, "", ""
@@ -240,6 +246,7 @@ func parseRoutesName(name string) (port uint32, portName, gateway string) {
 	}
 }
 
+// parseNumber parses a port number, and returns 0 if it is invalid.
 func parseNumber(text string) uint32 {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {

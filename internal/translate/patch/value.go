@@ -20,7 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newValue returns an empty message of the type of a patch's value, or nil for an unknown type.
+// newValue returns an empty message of the type of values of patches of type a, or nil for an
+// unknown type.
 func newValue(a applyTo) proto.Message {
 	switch a {
 	case networking.EnvoyFilter_LISTENER:
@@ -50,9 +51,9 @@ func newValue(a applyTo) proto.Message {
 	}
 }
 
-// parseValue parses a patch's value as the message of its type. Unknown fields are ignored, because
-// they may be of another version of Envoy's API; the error unknown reports them. err is set if the
-// value cannot be parsed otherwise.
+// parseValue parses a patch's value as the message of type a. Unknown fields are left out, because
+// they may be of another version of Envoy's API, and reported as the error unknown. err is set, and
+// m nil, if the value cannot be parsed otherwise.
 func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, err error) {
 	if m = newValue(a); m == nil {
 		return nil, nil, fmt.Errorf("%s cannot be patched", a)
@@ -71,8 +72,9 @@ func parseValue(a applyTo, value *structpb.Struct) (m proto.Message, unknown, er
 	return m, stableError(unknown), nil
 }
 
-// unreadableValue returns a helpful error for a value that cannot be parsed. The most frequent
-// cause is a type that only Istio's Envoy has, or one of version 2 of Envoy's API.
+// unreadableValue returns an error that explains why a value cannot be parsed; err is protojson's
+// error. The most frequent cause is a type that only Istio's Envoy has, or one of version 2 of
+// Envoy's API.
 func unreadableValue(err error) error {
 	text := stableError(err).Error()
 	_, rest, ok := strings.Cut(text, "unable to resolve \"")
@@ -91,8 +93,8 @@ func unreadableValue(err error) error {
 	}
 }
 
-// checkConfigured returns an error if a filter has neither a typed config nor config_discovery.
-// Envoy does not look up filters by name. Other messages are not checked.
+// checkConfigured returns an error if m is a filter with neither a typed config nor
+// config_discovery: Envoy does not look up filters by name. It returns nil for other messages.
 func checkConfigured(m proto.Message) error {
 	var typed *anypb.Any
 	switch m := m.(type) {

@@ -24,9 +24,10 @@ type hostWork struct {
 	host   *routev3.VirtualHost
 }
 
-// patchHost applies the active patches of a list to an encoded VirtualHost and its routes; if
-// active is nil, all. The outcome has no body if it is removed, and its tallies count the patches
-// that matched, had an effect or failed. A VirtualHost that cannot be decoded is unchanged.
+// patchHost applies the patches of l to an encoded VirtualHost and its routes; if active is not
+// nil, only those for which it is true. The outcome has no body if the VirtualHost is removed. Its
+// tallies say which patches matched, had an effect or failed. A VirtualHost that cannot be decoded
+// or encoded is unchanged.
 func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	w := &hostWork{tallies: make(tallies, len(l.patches)), list: l, active: active, host: new(routev3.VirtualHost)}
 	if err := proto.Unmarshal(body, w.host); err != nil {
@@ -66,7 +67,7 @@ func patchHost(body []byte, l *list, active []bool) *hostOutcome {
 	return &hostOutcome{body: next, tallies: w.tallies}
 }
 
-// patchesOf iterates over the active patches of type a, with their indexes.
+// patchesOf iterates over the active patches of type a, with their indexes in the list.
 func (w *hostWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	return func(yield func(int, *patch) bool) {
 		for i, p := range w.list.patches {
@@ -77,9 +78,9 @@ func (w *hostWork) patchesOf(a applyTo) func(yield func(int, *patch) bool) {
 	}
 }
 
-// patchRoutes applies HTTP_ROUTE. Merges and removals come first, so that added routes are not
-// modified. A virtual host with a matcher has no routes, and Envoy refuses one with both. Failures
-// are recorded.
+// patchRoutes applies HTTP_ROUTE patches to w.host. Merges and removals come first, so that added
+// routes are not modified. It does nothing for a virtual host with a matcher, because Envoy refuses
+// routes beside it. Failures are recorded.
 func (w *hostWork) patchRoutes() {
 	if w.host.GetMatcher() != nil {
 		return
@@ -109,6 +110,8 @@ func (w *hostWork) patchRoutes() {
 	}
 }
 
+// mergeRoutes merges patch p, with index i, into each route of w.host that it matches. A route for
+// which that fails is unchanged, and the failure recorded.
 func (w *hostWork) mergeRoutes(i int, p *patch) {
 	if _, ok := p.value.(*routev3.Route); !ok {
 		return
@@ -127,16 +130,16 @@ func (w *hostWork) mergeRoutes(i int, p *patch) {
 	}
 }
 
-// matchesHost reports whether a match that includes the RouteConfiguration also includes the
-// virtual host.
+// matchesHost reports whether the patch's match, which must include the RouteConfiguration, also
+// includes the virtual host: by name, and by one of its domains.
 func (p *patch) matchesHost(h *routev3.VirtualHost) bool {
 	m := p.route.GetVhost()
 	return (m.GetName() == "" || m.GetName() == h.GetName()) &&
 		(m.GetDomainName() == "" || slices.Contains(h.GetDomains(), m.GetDomainName()))
 }
 
-// matchesRoute reports whether a match that includes the virtual host also includes the route, by
-// name and kind of action.
+// matchesRoute reports whether the patch's match, which must include the virtual host, also
+// includes the route: by name and kind of action.
 func (p *patch) matchesRoute(r *routev3.Route) bool {
 	m := p.route.GetVhost().GetRoute()
 	if m.GetName() != "" && m.GetName() != r.GetName() {

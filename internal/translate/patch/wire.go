@@ -88,6 +88,7 @@ func (h listenerHead) port() (port uint32) {
 
 const inboundDirection = 1 // envoy.config.core.v3.TrafficDirection INBOUND
 
+// headOf returns the address and direction of an encoded Listener.
 func headOf(listener []byte) listenerHead {
 	var h listenerHead
 	forEachField(listener, func(f field) bool {
@@ -104,7 +105,7 @@ func headOf(listener []byte) listenerHead {
 }
 
 // bindAddressOf returns the protocol, address and port of an encoded Address, or the path of a Unix
-// domain socket as address. It is zero for other addresses.
+// domain socket as address. It returns the zero value for other addresses.
 func bindAddressOf(address []byte) bindAddress {
 	var p bindAddress
 	forEachField(address, func(f field) bool {
