@@ -26,7 +26,8 @@ const (
 )
 
 // newFilters returns the jwt_authn filter that checks the tokens of all rules, or nil without
-// rules. CORS preflight requests pass without a token. routes is set if routes depend on claims.
+// rules. CORS preflight requests pass without a token. If routes is set, Envoy selects the route
+// again after validation, because routes may match claims.
 func newFilters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 	if len(rules) == 0 {
 		return nil
@@ -50,9 +51,9 @@ func newFilters(rules []Rule, routes bool) []*hcmv3.HttpFilter {
 // providerName returns the provider's name as in istiod, because EnvoyFilters may match it.
 func providerName(i int) string { return fmt.Sprintf("origins-%d", i) }
 
-// newRequirement returns the requirement of requests for n providers: each either accepts the token
-// where it looks, or finds none. If several look in the same place, only one can accept the token,
-// so one is sufficient.
+// newRequirement returns the requirement of requests for the providers with indexes 0 to n-1; n
+// must be positive. A request passes if one provider accepts its token. It also passes if each
+// provider either accepts the token or finds none where it looks.
 func newRequirement(n int) *jwtv3.JwtRequirement {
 	var accepted, each []*jwtv3.JwtRequirement
 	for i := range n {
@@ -76,15 +77,17 @@ func newRequirement(n int) *jwtv3.JwtRequirement {
 	}})...)
 }
 
+// anyOf returns a requirement that is met if one of list is met.
 func anyOf(list ...*jwtv3.JwtRequirement) *jwtv3.JwtRequirement {
 	return &jwtv3.JwtRequirement{
 		RequiresType: &jwtv3.JwtRequirement_RequiresAny{RequiresAny: &jwtv3.JwtRequirementOrList{Requirements: list}},
 	}
 }
 
-// newProvider returns how the tokens of one rule are found, validated and forwarded. Keys are
-// fetched by the proxy if r.Cluster is set, otherwise they are inline; without any key no token is
-// accepted.
+// newProvider returns the jwt_authn provider of one rule: where tokens are found, how they are
+// validated and forwarded. Envoy fetches the keys through r.Cluster if that is set, otherwise they
+// are inline. If both r.Cluster and r.Keys are "", it accepts no token. routes sets
+// clear_route_cache.
 func newProvider(r Rule, routes bool) *jwtv3.JwtProvider {
 	s := r.Spec
 	p := &jwtv3.JwtProvider{
@@ -117,6 +120,8 @@ func newProvider(r Rule, routes bool) *jwtv3.JwtProvider {
 	return p
 }
 
+// remoteKeys returns how Envoy fetches the keys at the rule's jwksUri, through r.Cluster. The
+// timeout is the rule's, or fetchTimeout.
 func remoteKeys(r Rule) *jwtv3.RemoteJwks {
 	timeout := durationpb.New(fetchTimeout)
 	if t := r.Spec.GetTimeout(); t != nil {
@@ -132,8 +137,8 @@ func remoteKeys(r Rule) *jwtv3.RemoteJwks {
 	}
 }
 
-// spaceDelimited returns the claims that are space-delimited lists: the usual names, and the rule's
-// own.
+// spaceDelimited returns the names of the claims whose text is a space-delimited list, sorted and
+// without duplicates: "permission", "scope" and the names that the rule adds.
 func spaceDelimited(r *security.JWTRule) []string {
 	list := append([]string{"permission", "scope"}, r.GetSpaceDelimitedClaims()...)
 	slices.Sort(list)

@@ -36,8 +36,8 @@ type Rule struct {
 	field string
 }
 
-// sourceOf returns where the keys of a rule are published, or the zero value if the rule contains
-// them.
+// sourceOf returns where the keys of a rule are published: its jwksUri, or else its issuer, for
+// discovery. It returns the zero value if the rule contains them (jwks).
 func sourceOf(r *security.JWTRule) mesh.KeySource {
 	switch {
 	case r.GetJwks() != "":
@@ -50,7 +50,9 @@ func sourceOf(r *security.JWTRule) mesh.KeySource {
 }
 
 // Sources returns where the control plane must fetch the keys for an object, with the timeout of
-// each source; 0 is the default timeout. It returns nil for kinds that need no keys.
+// each source; 0 is the default timeout. It leaves out rules with inline keys and, if only proxies
+// fetch keys (fetching), rules with a jwksUri. It returns nil for kinds other than
+// RequestAuthentication.
 func Sources(c *config.Config, fetching snapshot.KeyFetching) map[mesh.KeySource]time.Duration {
 	if c.Kind != api.RequestAuthentication {
 		return nil
@@ -89,8 +91,9 @@ func keysOf(v *view.View, policies []*config.Config) []keys {
 	return list
 }
 
-// serviceAt returns the service that a URI refers to, by default on port 80 or, for https, 443. It
-// has a Fault if the URI is invalid or the View has no such service or port.
+// serviceAt returns the service at the host and port of uri as the View sees it. Without a port it
+// is 80, or 443 for https. The result has a Fault if the URI is invalid or the View has no such
+// service or port.
 func serviceAt(v *view.View, uri string) destination.Provider {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -109,8 +112,9 @@ func serviceAt(v *view.View, uri string) destination.Provider {
 	return destination.ProviderOf(v, u.Hostname(), uint32(port))
 }
 
-// rulesOf returns the rules of all objects, sorted by issuer as in istiod, because providers are
-// named by their index.
+// rulesOf returns the rules of all objects, stably sorted by issuer as in istiod, because providers
+// are named by their index. keys must have one element for each rule, in the order of policies and
+// their rules (keysOf).
 func rulesOf(policies []*config.Config, keys []keys) []Rule {
 	var list []Rule
 	for _, c := range policies {
@@ -149,7 +153,8 @@ func newRule(c *config.Config, index int, spec *security.JWTRule, k keys) Rule {
 	return r
 }
 
-// problems returns a Warning if the keys are missing or may be outdated.
+// problems returns one Warning if the keys are missing or may be outdated (r.Fault is set),
+// otherwise nil.
 func (r Rule) problems() []config.Problem {
 	if r.Fault == "" {
 		return nil

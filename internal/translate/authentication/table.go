@@ -86,12 +86,13 @@ func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bo
 	return !slices.Equal(keysOf(v, policies), keysOf(now, policies))
 }
 
+// policiesOf returns the RequestAuthentications that apply to the proxies of a View.
 func policiesOf(v *view.View) []*config.Config {
 	return v.Snapshot.Policies(api.RequestAuthentication, v.Key.Policies.Authentication)
 }
 
-// newAuthentication returns the filters of all policies, with their objects, the clusters of keys
-// and the Problems of rules, sorted.
+// newAuthentication returns the Authentication of in. Without policies, all its fields are empty.
+// Rules with invalid or missing keys stay in it, with a Warning in Problems.
 func newAuthentication(in input) *Authentication {
 	out := new(Authentication)
 	for c := range in.policies.All {

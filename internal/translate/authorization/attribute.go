@@ -27,8 +27,9 @@ type scope struct {
 	name string
 }
 
-// attributeOf returns the attribute of a condition's key, with the name in its brackets. ok is
-// false for an unknown key, and for brackets where they are missing, empty or not allowed.
+// attributeOf returns the attribute that the key of a "when" condition names, with the name in its
+// brackets, or "" for keys without brackets. ok is false for an unknown key, and for brackets that
+// are missing, empty or not allowed.
 func attributeOf(key string) (a attribute, name string, ok bool) {
 	base, rest, bracketed := strings.Cut(key, "[")
 	if bracketed {
@@ -51,6 +52,7 @@ func attributeOf(key string) (a attribute, name string, ok bool) {
 	return a, "", ok
 }
 
+// attributes returns the attributes of "when" conditions whose keys have no brackets, by key.
 func attributes() map[string]attribute {
 	return map[string]attribute{
 		"source.ip":              {principal: directIP},

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/token"
 )
 
-// inToken returns a matcher of the value at a path in a token's payload, which may be a string or a
-// list of strings.
+// inToken returns a matcher of calls whose validated token has, at path in its payload, a string
+// that m matches, or a list with one.
 func inToken(path []string, m *matcherv3.StringMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_SourcedMetadata{SourcedMetadata: &rbacv3.SourcedMetadata{
 		MetadataMatcher: token.Claim(path, m),
@@ -21,24 +21,27 @@ func pathSegment(key string) *matcherv3.MetadataMatcher_PathSegment {
 	return &matcherv3.MetadataMatcher_PathSegment{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key}}
 }
 
-// claimIs matches a claim. The name is "groups", or "nested][group" of
-// request.auth.claims[nested][group].
+// claimIs matches calls whose token has value (a pattern) in the claim s.name. The name is
+// "groups", or "nested][group" of request.auth.claims[nested][group].
 func claimIs(s scope, value string) *rbacv3.Principal {
 	return inToken(strings.Split(s.name, "]["), pattern(value))
 }
 
+// audienceIs matches calls whose token has the audience value, a pattern (claim aud).
 func audienceIs(_ scope, value string) *rbacv3.Principal {
 	return inToken([]string{"aud"}, pattern(value))
 }
 
+// presenterIs matches calls whose token has the authorized party value, a pattern (claim azp).
 func presenterIs(_ scope, value string) *rbacv3.Principal {
 	return inToken([]string{"azp"}, pattern(value))
 }
 
-// requestPrincipalIs matches a value against "ISS/SUB" of a token: exact, a prefix, a suffix, or
-// "*". Envoy has the two claims separately, and both may contain slashes. So the result has one
-// alternative for each slash that may be the separator, and one where a prefix ends within the
-// issuer or a suffix begins within the subject.
+// requestPrincipalIs matches value against "ISS/SUB" of a token: exact, a prefix, a suffix, or "*"
+// for any token with both claims. Envoy has the two claims separately, and both may contain
+// slashes. So the result has an alternative for each slash that may be the separator, and one where
+// a prefix ends within the issuer or a suffix begins within the subject. A value without a slash or
+// "*" matches nothing.
 func requestPrincipalIs(_ scope, value string) *rbacv3.Principal {
 	both := func(issuer, subject string) *rbacv3.Principal {
 		return principals.and([]*rbacv3.Principal{

@@ -39,10 +39,10 @@ const (
 // authorizerTimeout is the default timeout of an authorizer, as in istiod.
 const authorizerTimeout = 10 * time.Minute
 
-// addExternal adds the filters of CUSTOM policies. For each provider, shadow rules find the calls
-// that its policies match, and the authorizer is called for these. If the provider does not work,
-// matching calls are refused, with a Warning for each policy. Dry runs of CUSTOM policies have no
-// effect but a Warning.
+// addExternal adds the filters of CUSTOM policies to b.out, and the authorizers' clusters. For each
+// provider, shadow rules find the calls that its policies match, and the authorizer is called for
+// these. If the provider cannot be used, matching calls are refused, with a Warning for each
+// policy. Dry runs of CUSTOM policies have no effect but a Warning.
 func (b *builder) addExternal(policies []*config.Config) {
 	byProvider := map[string][]*config.Config{}
 	for _, c := range policies {
@@ -80,8 +80,8 @@ func (b *builder) addExternal(policies []*config.Config) {
 	}
 }
 
-// reportUnchecked adds a Warning to ConnectionProblems for each policy whose provider is called by
-// HTTP.
+// reportUnchecked adds a Warning to b.out.ConnectionProblems for each policy: its provider is
+// called over HTTP, so connections that are not HTTP pass unchecked.
 func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	reason := fmt.Sprintf("the extension provider %q is called over HTTP, so it checks only requests: "+
 		"connections that are not HTTP pass unchecked (use envoyExtAuthzGrpc, or declare the port's protocol as HTTP)", provider)
@@ -93,7 +93,10 @@ func (b *builder) reportUnchecked(policies []*config.Config, provider string) {
 	}
 }
 
-// findProvider returns a provider of the mesh by name, or the fault why it cannot be used.
+// findProvider returns the extension provider of the mesh with the name, and "" as fault. Otherwise
+// the fault says why it cannot be used: the mesh has none of that name, it is not an authorizer, or
+// its service is missing (s.Fault). Only in the last case is the provider returned too. s is the
+// provider's service as the View sees it.
 func (b *builder) findProvider(name string, s destination.Provider) (*meshconfig.MeshConfig_ExtensionProvider, string) {
 	for _, p := range b.settings.Mesh.GetExtensionProviders() {
 		if p.GetName() != name {
@@ -118,7 +121,8 @@ type authorizer struct {
 // prefix returns the prefix of the metadata keys to which the shadow rules write their result.
 func (a authorizer) prefix() string { return "istio_ext_authz_" + a.name + "_" }
 
-// matchedBy returns a matcher of calls that the shadow rules of a filter matched.
+// matchedBy returns a matcher of calls that the shadow rules of filter (httpFilter or tcpFilter)
+// matched.
 func (a authorizer) matchedBy(filter string) *matcherv3.MetadataMatcher {
 	return &matcherv3.MetadataMatcher{
 		Filter: filter, Path: []*matcherv3.MetadataMatcher_PathSegment{
@@ -128,6 +132,9 @@ func (a authorizer) matchedBy(filter string) *matcherv3.MetadataMatcher {
 	}
 }
 
+// httpFilters returns an RBAC filter with rules as shadow rules, and the ext_authz filter, which
+// calls the authorizer for the requests that they match. If the authorizer cannot be used
+// (a.fault), it returns one RBAC filter that enforces rules, which refuses these requests.
 func (a authorizer) httpFilters(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
 	if a.fault != "" {
 		return []*hcmv3.HttpFilter{decision{enforced: rules}.httpFilter(security.AuthorizationPolicy_DENY)}
@@ -141,15 +148,16 @@ func (a authorizer) httpFilters(rules *rbacv3.RBAC) []*hcmv3.HttpFilter {
 	}
 }
 
-// requestsOnly reports whether the provider works but cannot check raw connections, because it is
-// called by HTTP.
+// requestsOnly reports whether the provider can be used but checks no raw connections, because it
+// is called over HTTP. It returns false for a provider with a fault.
 func (a authorizer) requestsOnly() bool {
 	return a.fault == "" && a.provider.GetEnvoyExtAuthzGrpc() == nil
 }
 
-// networkFilters returns the network filters that call the authorizer. It returns none for an
-// authorizer that is called by HTTP, as in istiod: its policies apply to requests only. If the
-// provider does not work, the filter refuses all calls that the rules match.
+// networkFilters returns an RBAC filter with rules as shadow rules, and the filter that calls the
+// authorizer for matching connections. It returns nil for an authorizer that is called over HTTP:
+// as in istiod, its policies apply to requests only. If the provider cannot be used, one RBAC
+// filter refuses the connections that rules match.
 func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	if a.requestsOnly() {
 		return nil
@@ -173,8 +181,9 @@ func (a authorizer) networkFilters(rules *rbacv3.RBAC) []*listenerv3.Filter {
 	}
 }
 
-// checkConfig returns the ext_authz filter for the provider's gRPC or HTTP service. It applies only
-// to calls that the shadow rules matched.
+// checkConfig returns the config of the ext_authz filter for the provider's gRPC or HTTP service.
+// The filter applies only to requests that the shadow rules matched. The provider must be usable
+// (a.fault is "").
 func (a authorizer) checkConfig() *httpauthzv3.ExtAuthz {
 	out := &httpauthzv3.ExtAuthz{
 		TransportApiVersion:   corev3.ApiVersion_V3,
@@ -228,6 +237,7 @@ func (a authorizer) grpcService(d *durationpb.Duration) *corev3.GrpcService {
 	}
 }
 
+// timeoutOf returns d, or authorizerTimeout if d is nil.
 func timeoutOf(d *durationpb.Duration) *durationpb.Duration {
 	if d == nil {
 		return durationpb.New(authorizerTimeout)
@@ -235,8 +245,8 @@ func timeoutOf(d *durationpb.Duration) *durationpb.Duration {
 	return d
 }
 
-// statusOnError returns the response status if the authorizer does not answer, or nil for the
-// default 403.
+// statusOnError returns the status of the response if the authorizer does not answer. It returns
+// nil, for Envoy's default 403, if text does not begin with a status code that Envoy knows.
 func statusOnError(text string) *typev3.HttpStatus {
 	var code int32
 	if _, err := fmt.Sscanf(text, "%d", &code); err != nil || typev3.StatusCode_name[code] == "" {
@@ -245,6 +255,8 @@ func statusOnError(text string) *typev3.HttpStatus {
 	return &typev3.HttpStatus{Code: typev3.StatusCode(code)}
 }
 
+// requestBody returns how much of a request's body is sent to the authorizer, or nil (no body) if
+// in is nil.
 func requestBody(
 	in *meshconfig.MeshConfig_ExtensionProvider_EnvoyExternalAuthorizationRequestBody,
 ) *httpauthzv3.BufferSettings {
@@ -258,7 +270,8 @@ func requestBody(
 	}
 }
 
-// headerNames returns a matcher of header names: exact, "prefix*" or "*suffix", ignoring case.
+// headerNames returns a matcher of header names, exact, "prefix*" or "*suffix", ignoring case. It
+// returns nil for an empty list.
 func headerNames(list []string) *matcherv3.ListStringMatcher {
 	if len(list) == 0 {
 		return nil

@@ -29,8 +29,9 @@ const tcpStatPrefix = "tcp."
 // policies (istio.io/dry-run). Each is nil if there are none.
 type decision struct{ enforced, dryRun *rbacv3.RBAC }
 
-// newDecision returns the rules of the policies of an action, apart for enforced policies and dry
-// runs. Either is nil without policies.
+// newDecision returns the rules of the policies with the action for calls of kind k, separately for
+// enforced policies and dry runs. A part is nil if it has no policy. All policies must have that
+// action.
 func (b *builder) newDecision(policies []*config.Config, action security.AuthorizationPolicy_Action, k kind) decision {
 	var d decision
 	for _, c := range policies {
@@ -46,8 +47,9 @@ func (b *builder) newDecision(policies []*config.Config, action security.Authori
 	return d
 }
 
-// addRules adds the rules of a policy. A policy without rules adds none, so if it is the only
-// ALLOW, it refuses everything.
+// addRules adds the rules of a policy to the map in to, by ruleName. Rules that no call of kind k
+// can match are left out. A policy without rules adds none, so if it is the only ALLOW, everything
+// is refused. widens is set for ALLOW.
 func (b *builder) addRules(to *rbacv3.RBAC, c *config.Config, k kind, widens bool) {
 	spec := config.Spec[*security.AuthorizationPolicy](c)
 	level := b.settings.Mesh.GetPathNormalization().GetNormalization()
@@ -63,11 +65,14 @@ func (b *builder) addRules(to *rbacv3.RBAC, c *config.Config, k kind, widens boo
 	}
 }
 
-// ruleName returns the name of a rule in access logs and statistics.
+// ruleName returns the name under which the rule with that index of the policy appears in access
+// logs and statistics.
 func ruleName(c *config.Config, rule int) string {
 	return fmt.Sprintf("ns[%s]-policy[%s]-rule[%d]", c.Namespace, c.Name, rule)
 }
 
+// envoyAction returns ALLOW for ALLOW, LOG for AUDIT, and DENY for DENY and for the shadow rules of
+// CUSTOM.
 func envoyAction(a security.AuthorizationPolicy_Action) rbacv3.RBAC_Action {
 	switch a {
 	case security.AuthorizationPolicy_ALLOW:
@@ -88,6 +93,9 @@ func dryRunPrefix(a security.AuthorizationPolicy_Action) string {
 	return "istio_dry_run_allow_"
 }
 
+// httpFilter returns the HTTP RBAC filter that enforces d.enforced and evaluates d.dryRun as shadow
+// rules. a is the action of the policies; it determines the metadata keys of the dry run
+// (dryRunPrefix).
 func (d decision) httpFilter(a security.AuthorizationPolicy_Action) *hcmv3.HttpFilter {
 	f := &httprbacv3.RBAC{Rules: d.enforced, ShadowRules: d.dryRun}
 	if d.dryRun != nil {
@@ -96,6 +104,9 @@ func (d decision) httpFilter(a security.AuthorizationPolicy_Action) *hcmv3.HttpF
 	return &hcmv3.HttpFilter{Name: httpFilter, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: resource.Pack(f)}}
 }
 
+// networkFilter returns the network RBAC filter that enforces d.enforced and evaluates d.dryRun as
+// shadow rules. a is the action of the policies; it determines the metadata keys of the dry run
+// (dryRunPrefix).
 func (d decision) networkFilter(a security.AuthorizationPolicy_Action) *listenerv3.Filter {
 	f := &tcprbacv3.RBAC{Rules: d.enforced, ShadowRules: d.dryRun, StatPrefix: tcpStatPrefix}
 	if d.dryRun != nil {

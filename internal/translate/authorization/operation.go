@@ -9,6 +9,7 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
+// destinationIP matches calls to an address or CIDR range. It matches nothing if value is neither.
 func destinationIP(_ scope, value string) *rbacv3.Permission {
 	r, ok := parseCIDR(value)
 	if !ok {
@@ -17,7 +18,8 @@ func destinationIP(_ scope, value string) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_DestinationIp{DestinationIp: r}}
 }
 
-// destinationPort matches the workload's port.
+// destinationPort matches the port of the workload, not of the service. It matches nothing if value
+// is not a port number.
 func destinationPort(_ scope, value string) *rbacv3.Permission {
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
@@ -26,15 +28,18 @@ func destinationPort(_ scope, value string) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_DestinationPort{DestinationPort: uint32(n)}}
 }
 
+// serverName matches the SNI of the TLS connection; value is a pattern.
 func serverName(_ scope, value string) *rbacv3.Permission {
 	return &rbacv3.Permission{Rule: &rbacv3.Permission_RequestedServerName{RequestedServerName: pattern(value)}}
 }
 
+// hostIs matches the host of a request (:authority) by the pattern value (hostMatcher).
 func hostIs(_ scope, value string) *rbacv3.Permission {
 	return headerMatcher(":authority", hostMatcher(value))
 }
 
-// methodIs ignores case: over HTTP/2 a "get" reaches servers that handle it as GET.
+// methodIs matches the method of a request; value is a pattern. It ignores case, because over
+// HTTP/2 a "get" reaches servers that handle it as GET.
 func methodIs(_ scope, value string) *rbacv3.Permission {
 	return headerMatcher(":method", ignoreCase(pattern(value)))
 }
@@ -56,8 +61,9 @@ func pathIs(s scope, value string) *rbacv3.Permission {
 }
 
 // templateExpression returns the regular expression of a path template: "{*}" matches one segment,
-// "{**}" anything. Envoy has templates too (uri_template), but their wildcards exclude characters
-// that paths may contain, such as brackets, which would bypass a DENY.
+// which is not empty, and "{**}" any text. Other braces are literal; validation refuses them. Envoy
+// has templates too (uri_template), but their wildcards exclude characters that paths may contain,
+// such as brackets, which would bypass a DENY.
 func templateExpression(value string) string {
 	var out strings.Builder
 	for rest := value; rest != ""; {
@@ -87,8 +93,8 @@ func headerMatcher(name string, m *matcherv3.StringMatcher) *rbacv3.Permission {
 	}}}
 }
 
-// metadataIs returns a matcher of metadata that a user's filter has written: a string, or "[text]"
-// for an element of a list.
+// metadataIs returns a matcher of dynamic metadata that the filter has written at the key s.name.
+// Its value is a pattern for a string, or "[pattern]" for an element of a list.
 func metadataIs(filter string) func(scope, string) *rbacv3.Permission {
 	return func(s scope, value string) *rbacv3.Permission {
 		m := &matcherv3.ValueMatcher{}

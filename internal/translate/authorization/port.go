@@ -8,10 +8,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// At returns the filters of connections, reduced to the ports for which comes returns true. Rules
-// for other ports are removed, and filters without rules, with their authorizers. So a policy for
-// one port of a workload does not change filter chains of its other ports, whose connections Envoy
-// would drain.
+// At returns the filters of connections, reduced to the ports for which comes returns true. It
+// removes rules that match only other ports, and RBAC filters without remaining rules, each with
+// its authorizer; an enforcing ALLOW filter stays. So a policy for one port of a workload does not
+// change filter chains of its other ports, whose connections Envoy would drain. It does not change
+// filters.
 func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv3.Filter {
 	var list []*listenerv3.Filter
 	silent := false
@@ -40,9 +41,9 @@ func At(filters []*listenerv3.Filter, comes func(port uint32) bool) []*listenerv
 	return list
 }
 
-// rulesAt removes rules for other ports from r, and returns nil if none is left. ALLOW rules never
-// become nil: without any rule they refuse everything. comes reports whether a connection may have
-// a destination port.
+// rulesAt removes from r the rules that match only ports for which comes returns false. It returns
+// r, or nil if r is nil or no rule is left. ALLOW rules never become nil: without any rule they
+// refuse everything.
 func rulesAt(r *rbacv3.RBAC, comes func(uint32) bool) *rbacv3.RBAC {
 	if r == nil {
 		return nil
@@ -58,6 +59,8 @@ func rulesAt(r *rbacv3.RBAC, comes func(uint32) bool) *rbacv3.RBAC {
 	return r
 }
 
+// anyAt reports whether one of list may match a connection to a port for which comes returns true
+// (mayHold).
 func anyAt(list []*rbacv3.Permission, comes func(uint32) bool) bool {
 	for _, p := range list {
 		if mayHold(p, comes) {
@@ -68,7 +71,8 @@ func anyAt(list []*rbacv3.Permission, comes func(uint32) bool) bool {
 }
 
 // mayHold reports whether a permission may match a connection to one of the ports for which comes
-// returns true. It returns false only if it matches none.
+// returns true. It returns true if that is not known: only conditions on the port, combined by
+// "and" and "or", are evaluated.
 func mayHold(p *rbacv3.Permission, comes func(uint32) bool) bool {
 	switch p := p.GetRule().(type) {
 	case *rbacv3.Permission_DestinationPort:

@@ -10,8 +10,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/memo"
 )
 
-// providersOf returns the authorizers that the policies name, as the View sees them. Providers that
-// are no authorizers are left out.
+// providersOf returns the external authorizers that the policies name, with their services as the
+// View sees them. It leaves out names that the mesh does not define, and providers that are not
+// authorizers.
 func providersOf(v *view.View, policies []*config.Config) memo.List[destination.NamedProvider] {
 	named := map[string]bool{}
 	for _, c := range policies {
@@ -37,7 +38,8 @@ type address interface {
 	GetPort() uint32
 }
 
-// addressOf returns the service of an authorizer, or nil if the provider is not an authorizer.
+// addressOf returns the service and port of an external authorizer, called over HTTP or gRPC, or
+// nil if the provider is of another kind.
 func addressOf(p *meshconfig.MeshConfig_ExtensionProvider) address {
 	switch x := p.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_EnvoyExtAuthzHttp:

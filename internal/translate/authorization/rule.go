@@ -14,10 +14,10 @@ const (
 	connections
 )
 
-// newPolicy translates a rule of a policy, or returns nil if no call of the kind can match it.
-// widens is set for ALLOW rules. If such a rule has an attribute that connections lack, it matches
-// none, including its alternatives, as in istiod. Other rules ignore the attribute, and so match
-// more calls.
+// newPolicy translates a rule of an AuthorizationPolicy for calls of kind k. widens is set for
+// ALLOW rules. If such a rule has an attribute that connections lack, or an unknown one, newPolicy
+// returns nil: the rule matches nothing, including its alternatives, as in istiod. Other rules
+// ignore the attribute, and so match more calls.
 func (s scope) newPolicy(r *security.Rule, k kind, widens bool) *rbacv3.Policy {
 	c := &compiler{scope: s, kind: k, widens: widens}
 	var who []*rbacv3.Principal
@@ -70,9 +70,10 @@ type compiler struct {
 	widens bool
 }
 
-// addCondition appends the matchers of an attribute to who or what; without values it appends none.
-// An attribute of requests is ignored for connections, and c.widens makes the result false then,
-// because no call can match.
+// addCondition appends the matchers of an attribute to who if it is one of callers, else to what.
+// It appends none without values. For connections, it appends none for an attribute of requests
+// either, and then returns false if c.widens is set: no call can match. In all other cases it
+// returns true.
 func (c *compiler) addCondition(
 	a attribute,
 	values, not []string,
@@ -93,8 +94,8 @@ func (c *compiler) addCondition(
 	return true
 }
 
-// conditions returns a matcher of any of values, and one of none of not. An empty list has no
-// matcher.
+// conditions returns up to two matchers, which must both match: any of values, and none of not.
+// There is none for an empty list. is returns the matcher of one value.
 func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not []string) []T {
 	each := func(values []string) T {
 		list := make([]T, 0, len(values))
@@ -113,7 +114,8 @@ func conditions[T any](t tree[T], s scope, is func(scope, string) T, values, not
 	return out
 }
 
-// principalOf translates a source; false if no call of the kind can match it.
+// principalOf translates the source of a rule. ok is false if no call of c.kind can match it
+// (addCondition).
 func (c *compiler) principalOf(s *security.Source) (*rbacv3.Principal, bool) {
 	var who []*rbacv3.Principal
 	for _, f := range []struct {
@@ -139,7 +141,8 @@ func (c *compiler) principalOf(s *security.Source) (*rbacv3.Principal, bool) {
 	return principals.and(who), true
 }
 
-// permissionOf translates an operation; false if no call of the kind can match it.
+// permissionOf translates the operation of a rule. ok is false if no call of c.kind can match it
+// (addCondition).
 func (c *compiler) permissionOf(o *security.Operation) (*rbacv3.Permission, bool) {
 	var what []*rbacv3.Permission
 	for _, f := range []struct {

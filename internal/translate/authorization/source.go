@@ -15,8 +15,8 @@ import (
 
 const identityScheme = "spiffe://"
 
-// authenticated matches callers by the identity in their certificate. Without mutual TLS there is
-// none, so nothing matches.
+// authenticated matches callers whose certificate has an identity that m matches. Callers without
+// mutual TLS do not match.
 func authenticated(m *matcherv3.StringMatcher) *rbacv3.Principal {
 	return &rbacv3.Principal{
 		Identifier: &rbacv3.Principal_Authenticated_{Authenticated: &rbacv3.Principal_Authenticated{PrincipalName: m}},
@@ -39,8 +39,9 @@ func principalIs(s scope, value string) *rbacv3.Principal {
 	return principals.or(list)
 }
 
-// inDomains returns a principal in each equivalent trust domain, if its own is one of the mesh's.
-// Otherwise, and without a "/", it returns only the principal itself.
+// inDomains returns the principal value ("DOMAIN/ns/…") once for each trust domain of the mesh, if
+// its domain is one of them or "cluster.local". Otherwise, and without a "/", it returns value
+// alone.
 func (s scope) inDomains(value string) []string {
 	domain, rest, ok := strings.Cut(value, "/")
 	if !ok {
@@ -53,8 +54,8 @@ func (s scope) inDomains(value string) []string {
 	return list
 }
 
-// equivalentDomains returns all trust domains of the mesh if domain is one of them, else domain
-// itself. "cluster.local" always means the mesh's own.
+// equivalentDomains returns all trust domains of the mesh if domain is one of them or
+// "cluster.local", which always means the mesh's own. Otherwise it returns domain alone.
 func (s scope) equivalentDomains(domain string) []string {
 	if domain == "cluster.local" || slices.Contains(s.domains, domain) {
 		return s.domains
@@ -62,6 +63,8 @@ func (s scope) equivalentDomains(domain string) []string {
 	return []string{domain}
 }
 
+// namespaceIs matches callers by the namespace in their identity, in any trust domain; value is a
+// pattern.
 func namespaceIs(_ scope, value string) *rbacv3.Principal {
 	return authenticated(regex(identityScheme + `[^/]+/ns/` + within(value, `[^/]`) + `/.*`))
 }
@@ -76,8 +79,8 @@ func serviceAccountIs(s scope, value string) *rbacv3.Principal {
 	return authenticated(regex(identityScheme + `[^/]+/ns/` + quoted(namespace) + `/sa/` + quoted(name)))
 }
 
-// trustDomainIs matches a trust domain. One of the mesh's own matches all of them, as in
-// principals.
+// trustDomainIs matches callers by the trust domain of their identity; value is a pattern. An exact
+// domain of the mesh matches all domains of the mesh.
 func trustDomainIs(s scope, value string) *rbacv3.Principal {
 	var list []*rbacv3.Principal
 	for _, d := range s.equivalentDomains(value) {
@@ -86,6 +89,8 @@ func trustDomainIs(s scope, value string) *rbacv3.Principal {
 	return principals.or(list)
 }
 
+// directIP matches callers by the source address of the connection, an address or CIDR range. It
+// matches nothing if value is neither.
 func directIP(_ scope, value string) *rbacv3.Principal {
 	r, ok := parseCIDR(value)
 	if !ok {
@@ -94,6 +99,8 @@ func directIP(_ scope, value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_DirectRemoteIp{DirectRemoteIp: r}}
 }
 
+// remoteIP matches callers by the original client address (X-Forwarded-For or PROXY protocol), an
+// address or CIDR range. It matches nothing if value is neither.
 func remoteIP(_ scope, value string) *rbacv3.Principal {
 	r, ok := parseCIDR(value)
 	if !ok {
@@ -102,7 +109,8 @@ func remoteIP(_ scope, value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_RemoteIp{RemoteIp: r}}
 }
 
-// headerIs matches if one of a header's values does. As in istiod, it is a condition on the caller.
+// headerIs matches requests whose header s.name has a value that matches the pattern; "*" matches
+// any value. As in istiod, it is a condition on the caller.
 func headerIs(s scope, value string) *rbacv3.Principal {
 	h := &routev3.HeaderMatcher{Name: s.name}
 	if value == present {
@@ -113,8 +121,8 @@ func headerIs(s scope, value string) *rbacv3.Principal {
 	return &rbacv3.Principal{Identifier: &rbacv3.Principal_Header{Header: h}}
 }
 
-// parseCIDR parses an address or a range; ok is false for others. Bits beyond the prefix are
-// cleared.
+// parseCIDR returns the range of an address or a CIDR range, with the bits beyond the prefix
+// cleared. ok is false if value is neither.
 func parseCIDR(value string) (*corev3.CidrRange, bool) {
 	p, err := netip.ParsePrefix(value)
 	if err != nil {

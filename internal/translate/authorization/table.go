@@ -49,7 +49,8 @@ type input struct {
 	providers memo.List[destination.NamedProvider]
 }
 
-// For returns the access control for the proxies of a View.
+// For returns the access control for the proxies of a View. It is never nil; without policies it
+// has no filters.
 func (t *Table) For(v *view.View) *Authorization {
 	rows := policiesOf(v)
 	return t.made.Get(input{settings: v.Settings, policies: memo.ListOf(rows), providers: providersOf(v, rows)})
@@ -65,6 +66,7 @@ func (t *Table) Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bo
 	return len(rows) > 0 && d.ChangesVisibility() && providersOf(v, rows) != providersOf(view.Build(s, v.Key), rows)
 }
 
+// policiesOf returns the AuthorizationPolicies that apply to the proxies of a View.
 func policiesOf(v *view.View) []*config.Config {
 	return v.Snapshot.Policies(api.AuthorizationPolicy, v.Key.Policies.Authorization)
 }
@@ -75,8 +77,8 @@ type builder struct {
 	out *Authorization
 }
 
-// newAuthorization returns the filters of all policies: those of CUSTOM, then AUDIT, DENY and
-// ALLOW. Each action with policies has one for HTTP and one for TCP.
+// newAuthorization returns the filters of all policies: of CUSTOM, then AUDIT, DENY and ALLOW. Each
+// action with policies has one filter for HTTP and one for TCP; CUSTOM has them for each provider.
 func newAuthorization(in input) *Authorization {
 	b := &builder{input: in, out: new(Authorization)}
 	byAction := map[security.AuthorizationPolicy_Action][]*config.Config{}
@@ -100,13 +102,14 @@ func newAuthorization(in input) *Authorization {
 	return b.out
 }
 
-// isDryRun reports whether a policy is not enforced. A value that is not a boolean is a Problem of
-// validation.
+// isDryRun reports whether a policy is not enforced (annotation istio.io/dry-run). It returns false
+// for a value that is not a boolean, which is a Problem of validation.
 func isDryRun(c *config.Config) bool {
 	tried, err := config.DryRun(c)
 	return err == nil && tried
 }
 
+// addWarning adds a Warning to b.out.Problems that a field of c has no effect.
 func (b *builder) addWarning(c *config.Config, field, reason string) {
 	b.out.Problems = append(
 		b.out.Problems,

@@ -15,7 +15,7 @@ func quoted(text string) string { return regexp.QuoteMeta(text) }
 const present = "*"
 
 // pattern returns the matcher of a value of the API: exact, "prefix*", "*suffix", or "*" for any
-// that is not empty.
+// text that is not empty.
 func pattern(value string) *matcherv3.StringMatcher {
 	switch {
 	case value == present:
@@ -33,8 +33,8 @@ func pattern(value string) *matcherv3.StringMatcher {
 	}
 }
 
-// ignoreCase makes a matcher ignore case and returns it. Regular expressions stay as they are,
-// because generated ones contain the flag.
+// ignoreCase makes m ignore case and returns it. Regular expressions stay unchanged, because
+// generated ones contain the flag.
 func ignoreCase(m *matcherv3.StringMatcher) *matcherv3.StringMatcher {
 	if m.GetSafeRegex() == nil { // Generated expressions contain the flag.
 		m.IgnoreCase = true
@@ -42,16 +42,16 @@ func ignoreCase(m *matcherv3.StringMatcher) *matcherv3.StringMatcher {
 	return m
 }
 
-// regex returns a matcher of a complete text.
+// regex returns a matcher of texts that the expression matches completely.
 func regex(expression string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{
 		MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: expression}},
 	}
 }
 
-// within returns the regular expression of a pattern inside a longer text; anything is the class of
-// characters that "*" matches. A lone "*" matches at least one character, a "*" at the beginning or
-// end any number.
+// within returns the regular expression of the pattern value inside a longer text. anything is the
+// class of characters that "*" matches: at least one for a lone "*", any number for a "*" at the
+// beginning or end.
 func within(value, anything string) string {
 	switch {
 	case value == present:
@@ -65,8 +65,8 @@ func within(value, anything string) string {
 	}
 }
 
-// hostMatcher returns the matcher of an authority, ignoring case, with or without a port and the
-// dot of an absolute name.
+// hostMatcher returns the matcher of an :authority by the pattern value, ignoring case, with or
+// without a port and the dot of an absolute name.
 func hostMatcher(value string) *matcherv3.StringMatcher {
 	if value == present {
 		return regex(".+") // including IPv6 addresses, which contain colons

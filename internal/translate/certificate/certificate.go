@@ -21,8 +21,9 @@ import (
 // the secret fail, and warming of other resources continues.
 const fetchTimeout = 5 * time.Second
 
-// Secret returns the SDS config of a secret. The proxy's own certificate and the mesh's roots come
-// from the agent, all other secrets over ADS.
+// Secret returns the SDS config of a secret. mesh.OwnCertificate and mesh.MeshRoots come from the
+// agent and are awaited without limit. All other secrets come over ADS and are awaited for
+// fetchTimeout.
 func Secret(name string) *tlsv3.SdsSecretConfig {
 	if name == mesh.OwnCertificate || name == mesh.MeshRoots {
 		// No timeout: a listener without its roots would reject every client.
@@ -35,14 +36,14 @@ func Secret(name string) *tlsv3.SdsSecretConfig {
 	}}
 }
 
-// FromAgent returns the SDS config of a secret that the proxy's agent reads from files. cluster is
-// the static cluster of the agent (mesh.NodeMetadata.FileServer).
+// FromAgent returns the SDS config of a secret that the proxy's agent reads from files, awaited for
+// fetchTimeout. cluster is the static cluster of the agent (mesh.NodeMetadata.FileServer).
 func FromAgent(cluster, name string) *tlsv3.SdsSecretConfig {
 	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: agentSource(cluster, fetchTimeout)}
 }
 
-// agentSource returns a config source that is served by an agent through a static cluster. A
-// cluster or listener waits until the timeout; 0 means without limit.
+// agentSource returns a config source that an agent serves through a static cluster. timeout is how
+// long a new cluster or listener waits for its resource; 0 means without limit.
 func agentSource(cluster string, timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
@@ -86,8 +87,9 @@ func OfDomain(domain string) *tlsv3.SubjectAltNameMatcher {
 	}
 }
 
-// PeerParameters returns the TLS versions, curves and cipher suites of mutual TLS between proxies
-// (MeshConfig.meshMTLS). The minimum is TLS 1.2.
+// PeerParameters returns the TLS versions, curves and cipher suites of mutual TLS between proxies,
+// from MeshConfig.meshMTLS. The minimum is TLS 1.2, or 1.3 if meshMTLS requires that; curves and
+// suites that are unset are Envoy's.
 func PeerParameters(m *meshconfig.MeshConfig) *tlsv3.TlsParameters {
 	p := &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
@@ -120,7 +122,8 @@ func Checked(trust string, v *tlsv3.CertificateValidationContext) *tlsv3.CommonT
 	return CheckedBy(Secret(trust), v)
 }
 
-// CheckedBy is Checked with an explicit SDS config for the authorities.
+// CheckedBy returns a validation context that requires peer certificates to chain to the
+// authorities in the secret trust and to satisfy v.
 func CheckedBy(
 	trust *tlsv3.SdsSecretConfig,
 	v *tlsv3.CertificateValidationContext,

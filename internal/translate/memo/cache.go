@@ -51,7 +51,7 @@ func newCache[K comparable, T any]() cache[K, *T] {
 	}
 }
 
-// lookup returns the entry of k and inserts an empty one if there is none.
+// lookup returns the entry of k. If there is none, it inserts and returns an empty one.
 func (c *cache[K, V]) lookup(k K) *entry[V] {
 	c.mu.RLock()
 	e := c.entries[k]
@@ -69,8 +69,8 @@ func (c *cache[K, V]) lookup(k K) *entry[V] {
 }
 
 // compute returns build(in) and stores it in e, the entry of k. If another goroutine has stored an
-// output since the caller looked, compute returns that one. It is apart from lookup because the
-// eviction closure moves k to the heap, which a hit must not pay for.
+// output meanwhile, compute returns that output, and does not call build. It is separate from
+// lookup because the eviction closure moves k to the heap, which a hit must not pay for.
 func compute[I any, K comparable, V any](c *cache[K, V], e *entry[V], k K, in I, build func(I) V) V {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +85,7 @@ func compute[I any, K comparable, V any](c *cache[K, V], e *entry[V], k K, in I,
 	return v
 }
 
-// evict deletes e from the cache if its output has been collected. It does nothing if the output
+// evict deletes e, an entry of k, if its output has been collected. It does nothing if the output
 // has been recomputed or k has a newer entry.
 func (c *cache[K, V]) evict(k K, e *entry[V]) {
 	c.mu.Lock()

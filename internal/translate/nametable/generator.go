@@ -37,9 +37,9 @@ func Scope(k view.Key) view.Key {
 	}
 }
 
-// All returns the name table of the View's proxies, always exactly one. Clients subscribe to the
-// type without a name. Like istiod, it does not require the node metadata DNS_CAPTURE: proxies
-// without DNS capture do not subscribe.
+// All returns the name table of the View's proxies, always exactly one resource, named Name.
+// Clients subscribe to the type without a name. Like istiod, it does not require the node metadata
+// DNS_CAPTURE: proxies without DNS capture do not subscribe.
 func (g *Generator) All(v *view.View) []*resource.Resource {
 	scope := Scope(v.Key)
 	rest := g.tables.lastLines(scope)
@@ -63,11 +63,11 @@ func (g *Generator) All(v *view.View) []*resource.Resource {
 }
 
 // Touched reports whether a change may alter the table of the View's proxies. Endpoints of services
-// with addresses do not matter; a change of a headless service's endpoints is reported as one of
-// the service. Of objects, only the Sidecar and its imports matter.
+// with addresses do not matter; a change of a headless service's endpoints is reported in d as a
+// change of the service. Of objects, only the Sidecar and its imports matter.
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return d.All || len(d.Services) > 0 || v.Sidecar != nil && d.ChangesVisibility()
 }
 
-// Computed returns for how many services lines have been generated since the start.
+// Computed returns how many times the lines of a service have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.lines.Computed() }

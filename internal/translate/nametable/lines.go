@@ -25,9 +25,10 @@ type input struct {
 	cluster   mesh.ClusterID
 }
 
-// inputFor returns the input of a service's lines. ok is false if the table has none, so that DNS
-// queries go to the application's usual resolvers. That applies to Services of type ExternalName,
-// which are CNAMEs there, and to ServiceEntries without addresses, unless some were allocated.
+// inputFor returns the input of a service's lines. ok is false if the table has no lines of the
+// service, so that DNS queries go to the application's usual resolvers. That applies to Services of
+// type ExternalName, which are CNAMEs there, and to services without addresses, unless they are
+// Passthrough.
 func inputFor(v *view.View, svc *mesh.Service) (in input, ok bool) {
 	switch {
 	case svc.Resolution == mesh.Alias:
@@ -69,7 +70,7 @@ type pod struct {
 }
 
 // newLines returns the lines of a service in the name table: of its host, if it has addresses, and
-// of the hostnames of its endpoints. With endpoints, its addresses are theirs.
+// of the hostnames of its endpoints. If in.endpoints is set, the addresses of the host are theirs.
 func newLines(in input) *lines {
 	l := &lines{in: in}
 	e := mesh.NameEntry{Registry: in.service.Provider, IPs: in.virtualIPs()}
@@ -101,8 +102,8 @@ func newLines(in input) *lines {
 }
 
 // virtualIPs returns the service's addresses in their order, without address ranges, which cannot
-// be an answer, and without unspecified ones. Where the service filters by family, only families of
-// the callers are included.
+// be an answer, and without unspecified ones. For services of filtersByFamily, only families of the
+// callers are included.
 func (in input) virtualIPs() []string {
 	var list []string
 	for _, text := range in.service.Addresses {
@@ -118,8 +119,8 @@ func (in input) virtualIPs() []string {
 }
 
 // endpointIPs returns the addresses of the endpoints that callers reach directly, as cluster DNS
-// does: all of them, and by the endpoints' hostnames. If endpoints of several clusters have the
-// same hostname, the endpoints of the callers' cluster take precedence.
+// does: all of them, and by the endpoints' hostnames, both sorted. If endpoints of several clusters
+// have the same hostname, only the endpoints of the callers' cluster are returned for it.
 func (in input) endpointIPs() (all []string, named map[string][]string) {
 	named = map[string][]string{}
 	remote := map[string][]string{}
@@ -167,7 +168,8 @@ func (in input) addressesOf(e *mesh.Endpoint) (ips []string, ok bool) {
 // matches reports whether two names are equal or one of them is unknown.
 func matches[T ~string](a, b T) bool { return a == b || a == "" || b == "" }
 
-// sortUnique sorts and removes duplicates: an endpoint occurs once for each port of its service.
+// sortUnique sorts ips in place and returns it without duplicates: an endpoint occurs once for each
+// port of its service.
 func sortUnique(ips []string) []string {
 	slices.Sort(ips)
 	return slices.Compact(ips)

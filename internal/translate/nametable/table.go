@@ -41,8 +41,9 @@ func (t *tables) lastLines(scope view.Key) []*lines {
 	return nil
 }
 
-// tableFor returns the table of the lines, the cached one if it has the same lines, and stores it
-// for scope. Concurrent calls wait, because they are likely to need the same table.
+// tableFor returns the encoded table of the lines list, the cached one if it has the same lines. It
+// stores the table as the last of scope. Concurrent calls wait, because they are likely to need the
+// same table.
 func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	sum := sumOf(list)
 	t.mu.Lock()
@@ -60,7 +61,8 @@ func (t *tables) tableFor(scope view.Key, list []*lines) *resource.Resource {
 	return made.resource
 }
 
-// evict deletes the entries of tables that have been collected: the one of sum, and any of scopes.
+// evict deletes the entries of tables that have been collected: of the lines with the hash sum, and
+// of any scope.
 func (t *tables) evict(sum uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,6 +76,7 @@ func (t *tables) evict(sum uint64) {
 	}
 }
 
+// sumOf returns the hash of the hashes of lines, in their order.
 func sumOf(list []*lines) uint64 {
 	b := make([]byte, 0, 8*len(list))
 	for _, l := range list {
@@ -82,9 +85,9 @@ func sumOf(list []*lines) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// newTable concatenates lines. The lines of services are sorted already; the lines of pods are
-// inserted in order. If a pod and a ServiceEntry have the same host, the pod takes precedence, as
-// hosts of the platform do in general.
+// newTable returns the table of the lines of services, which must be sorted by host. The lines of
+// pods are inserted in order. If a pod and a service have the same host, the pod takes precedence,
+// as hosts of the platform do in general.
 func newTable(list []*lines) *table {
 	size := 0
 	var pods []pod

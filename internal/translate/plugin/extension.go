@@ -59,8 +59,8 @@ type wasmSpec interface {
 	GetType() extensions.PluginType
 }
 
-// filterOf returns the Envoy filter of a plugin: Lua, or Wasm for HTTP or, by its type, for
-// connections.
+// filterOf returns the config of a plugin's Envoy filter: Lua, or Wasm for HTTP, or Wasm for
+// connections if its type is NETWORK.
 func filterOf(in input) proto.Message {
 	c := in.object
 	spec := wasmOf(c)
@@ -85,8 +85,8 @@ func filterOf(in input) proto.Message {
 	return &httpwasmv3.Wasm{Config: p}
 }
 
-// encodeConfig returns fields as JSON, in which plugins read their configuration. Equal fields have
-// equal texts. c is only used in the message of a panic.
+// encodeConfig returns fields as JSON text, in which plugins read their configuration. Equal fields
+// have equal texts. c is only used in the message of a panic.
 func encodeConfig(c *config.Config, fields *structpb.Struct) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -97,6 +97,8 @@ func encodeConfig(c *config.Config, fields *structpb.Struct) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
+// failurePolicy returns Envoy's policy for a strategy. The default, and any unknown strategy, is
+// FAIL_CLOSED.
 func failurePolicy(s extensions.FailStrategy) wasmv3.FailurePolicy {
 	switch s {
 	case extensions.FailStrategy_FAIL_OPEN:
@@ -108,9 +110,9 @@ func failurePolicy(s extensions.FailStrategy) wasmv3.FailurePolicy {
 	}
 }
 
-// newVM returns the configuration of the VM that runs the module: a local file, or remote code with
-// the variables by which the agent fetches it. Variables are values, or names of the proxy's
-// environment.
+// newVM returns the configuration of the VM that runs the module: a local file ("file://"), or
+// remote code with the variables by which the agent fetches it. The plugin's own variables are
+// values, or names of variables that the proxy's process has.
 func newVM(in input, spec wasmSpec) *wasmv3.VmConfig {
 	vm := &wasmv3.VmConfig{Runtime: "envoy.wasm.runtime.v8"}
 	env := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{}}
@@ -135,6 +137,7 @@ func newVM(in input, spec wasmSpec) *wasmv3.VmConfig {
 	return vm
 }
 
+// remoteModule returns the source of a module that the agent downloads.
 func remoteModule(spec wasmSpec) *corev3.AsyncDataSource {
 	from := &corev3.RemoteDataSource{
 		HttpUri: &corev3.HttpUri{
@@ -150,7 +153,7 @@ func remoteModule(spec wasmSpec) *corev3.AsyncDataSource {
 	return &corev3.AsyncDataSource{Specifier: &corev3.AsyncDataSource_Remote{Remote: from}}
 }
 
-// moduleURL returns the URL of the module. Without a scheme it is the name of an image.
+// moduleURL returns the URL of the module. Without a scheme it is an image, so "oci://" is added.
 func moduleURL(spec wasmSpec) string {
 	if strings.Contains(spec.GetUrl(), "://") {
 		return spec.GetUrl()
@@ -158,9 +161,9 @@ func moduleURL(spec wasmSpec) string {
 	return "oci://" + spec.GetUrl()
 }
 
-// setAgentVariables adds the variables from which the agent learns how to download the module. If
-// the pull secret does not exist, or is denied to these proxies, its variable is empty, and the
-// agent handles the module as unavailable.
+// setAgentVariables adds to variables those from which the agent learns how to download the module.
+// If the pull secret does not exist, is unusable, or is denied to these proxies, its variable is
+// empty, and the agent handles the module as unavailable.
 func setAgentVariables(variables map[string]string, in input, spec wasmSpec) {
 	if _, named := PullSecret(in.object); named {
 		variables[secretVariable] = ""
@@ -174,8 +177,9 @@ func setAgentVariables(variables map[string]string, in input, spec wasmSpec) {
 	}
 }
 
-// alwaysPulls reports whether the module is downloaded after each edit of the plugin even if the
-// agent has it. By default that applies only to images with the tag "latest", as with the kubelet.
+// alwaysPulls reports whether the agent downloads the module again after each edit of the plugin.
+// It never does with a checksum or digest. Otherwise the imagePullPolicy decides; by default only
+// images with the tag "latest", or without a tag, are downloaded again, as with the kubelet.
 func alwaysPulls(spec wasmSpec) bool {
 	name, image := strings.CutPrefix(moduleURL(spec), "oci://")
 	if spec.GetSha256() != "" || image && strings.Contains(name, "@") {

@@ -28,7 +28,7 @@ type input struct{ object, secret *config.Config }
 func NewGenerator() *Generator { return &Generator{memo.New(newResource)} }
 
 // Named returns the extension config with a name, or nil if no plugin of the View has it: proxies
-// cannot read plugins of others.
+// cannot read plugins that do not apply to them.
 func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 	if !strings.HasPrefix(name, namePrefix) {
 		return nil
@@ -45,7 +45,7 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 func (g *Generator) Computed() uint64 { return g.made.Computed() }
 
 // Touched reports whether a change may alter the result of Named; s is the snapshot after the
-// change. It returns true for a change of a plugin of the View, and of its pull Secret.
+// change. It returns true for a change of a plugin of the View or of its pull Secret.
 func Touched(v *view.View, s *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -73,6 +73,7 @@ func Scope(k view.Key) view.Key {
 	return scope
 }
 
+// newResource returns the encoded extension config of a plugin.
 func newResource(in input) *resource.Resource {
 	name, from := nameOf(in.object.Key), []config.Key{in.object.Key}
 	if in.secret != nil {

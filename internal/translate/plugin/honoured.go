@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// Unhonoured returns a Warning for each field of a WasmPlugin or TrafficExtension that has no
-// effect, without Key and Origin. TrafficExtensions with Lua have none.
+// Unhonoured returns a Warning, without Key and Origin, for each Wasm setting of a WasmPlugin or
+// TrafficExtension that has no effect. It returns nil if there is none, and for Lua.
 func Unhonoured(c *config.Config) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {

@@ -70,7 +70,7 @@ type traffic struct {
 type Places = memo.List[Place]
 
 // Of returns the places of the plugins of a View, by phase and, within a phase, by descending
-// priority.
+// priority. It is empty if there are none.
 func Of(v *view.View) Places {
 	if v.Key.Plugins.Wasm == "" && v.Key.Plugins.Traffic == "" {
 		return Places{}
@@ -85,8 +85,9 @@ func Of(v *view.View) Places {
 	return memo.ListOf(places)
 }
 
-// AppliesTo reports whether the plugin applies to listeners of a side at a port: that of the called
-// service, of the application, or of the gateway. 0 means an unknown port.
+// AppliesTo reports whether the plugin applies to listeners of a side at a port: the port of the
+// called service, of the application, or of the gateway. 0 means an unknown port, to which
+// selectors with ports do not apply.
 func (p Place) AppliesTo(side Side, port uint32) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true
@@ -99,7 +100,8 @@ func (p Place) AppliesTo(side Side, port uint32) bool {
 	return false
 }
 
-// AppliesToSide reports whether the plugin applies to listeners of a side at any port.
+// AppliesToSide reports whether the plugin applies to listeners of a side, at any or only some
+// ports.
 func (p Place) AppliesToSide(side Side) bool {
 	if p.traffic == (memo.List[traffic]{}) {
 		return true
@@ -113,7 +115,7 @@ func (p Place) AppliesToSide(side Side) bool {
 }
 
 // matchesSide reports whether the selector includes a side (WasmPlugin.match.mode). A gateway is a
-// client.
+// client. An unset mode includes all sides.
 func (t traffic) matchesSide(side Side) bool {
 	switch t.mode {
 	case typev1beta1.WorkloadMode_CLIENT:
@@ -142,6 +144,7 @@ func (t traffic) matchesPort(side Side, port uint32) bool {
 	return false
 }
 
+// priorityOf returns the priority of a WasmPlugin or TrafficExtension, 0 if unset.
 func priorityOf(c *config.Config) int32 {
 	if c.Kind == api.WasmPlugin {
 		return config.Spec[*extensions.WasmPlugin](c).GetPriority().GetValue()
@@ -155,6 +158,7 @@ type selector interface {
 	GetPorts() []*typev1beta1.PortSelector
 }
 
+// placeOf returns the place of a WasmPlugin or TrafficExtension.
 func placeOf(c *config.Config) Place {
 	p := Place{Name: nameOf(c.Key), Object: c.Key}
 	if c.Kind == api.WasmPlugin {
@@ -172,7 +176,7 @@ func placeOf(c *config.Config) Place {
 	return p
 }
 
-// phaseOf converts a phase, which has the same numbers in both kinds. Unspecified and unknown
+// phaseOf converts the number of a phase, which is the same in both kinds. Unspecified and unknown
 // phases are Last.
 func phaseOf(n int32) Phase {
 	switch extensions.PluginPhase(n) {
@@ -187,6 +191,7 @@ func phaseOf(n int32) Phase {
 	}
 }
 
+// trafficOf converts the traffic selectors of a plugin.
 func trafficOf[S selector](list []S) memo.List[traffic] {
 	var out []traffic
 	for _, s := range list {
@@ -199,8 +204,9 @@ func trafficOf[S selector](list []S) memo.List[traffic] {
 	return memo.ListOf(out)
 }
 
-// nameOf returns the name of an object's extension config, the same as in istiod 1.31, because
-// EnvoyFilters match it. istiod converts a WasmPlugin to a TrafficExtension with another name.
+// nameOf returns the name of the extension config of a WasmPlugin or TrafficExtension. It is the
+// same as in istiod 1.31, because EnvoyFilters match it: istiod converts a WasmPlugin to a
+// TrafficExtension with another name.
 func nameOf(k config.Key) string {
 	name := namePrefix + k.Namespace + "." + k.Name
 	if k.Kind == api.WasmPlugin {

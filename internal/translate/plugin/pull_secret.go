@@ -16,9 +16,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// PullSecret returns the Secret that the image of a plugin is pulled with (imagePullSecret). ok is
-// false if it has none. The Secret is always in the plugin's own namespace, whatever namespace its
-// name contains: the authors of plugins there decide who receives it.
+// PullSecret returns the key of the Secret that the image of a plugin is pulled with
+// (imagePullSecret). ok is false if the plugin names none, or its module is not an image. The
+// Secret is always in the plugin's own namespace, whatever namespace its name contains: the authors
+// of plugins there decide who receives it.
 func PullSecret(c *config.Config) (k config.Key, ok bool) {
 	spec := wasmOf(c)
 	if spec == nil || spec.GetImagePullSecret() == "" || !isImage(spec) {
@@ -30,7 +31,7 @@ func PullSecret(c *config.Config) (k config.Key, ok bool) {
 	return config.Key{Kind: api.Secret, Namespace: c.Namespace, Name: name}, name != ""
 }
 
-// wasmOf returns the Wasm settings of an object, or nil if it has none.
+// wasmOf returns the Wasm settings of a WasmPlugin or TrafficExtension, or nil if it has none.
 func wasmOf(c *config.Config) wasmSpec {
 	switch spec := c.Spec.(type) {
 	case *extensions.WasmPlugin:
@@ -43,12 +44,13 @@ func wasmOf(c *config.Config) wasmSpec {
 	return nil
 }
 
-// isImage reports whether the module is an image in a registry.
+// isImage reports whether the module is an image in a registry, which is the default for URLs
+// without a scheme.
 func isImage(spec wasmSpec) bool { return strings.HasPrefix(moduleURL(spec), "oci://") }
 
-// pullSecret returns the Secret that the View's proxies receive with a plugin, or nil if it does
-// not exist or their identity is not verified. As in Istio, verified proxies receive the pull
-// secrets of all plugins that apply to them.
+// pullSecret returns the pull Secret of the plugin c that the View's proxies receive. It returns
+// nil if the plugin names none, it does not exist, or the identity of the proxies is not verified.
+// As in Istio, verified proxies receive the pull secrets of all plugins that apply to them.
 func pullSecret(v *view.View, c *config.Config) *config.Config {
 	k, ok := PullSecret(c)
 	if !ok || !v.Key.SecretAccess.IsVerified() {
@@ -57,8 +59,8 @@ func pullSecret(v *view.View, c *config.Config) *config.Config {
 	return v.Snapshot.Config(k)
 }
 
-// registryConfig returns the registry credentials in a Secret. If they are unusable it returns the
-// reason, which quotes nothing of them.
+// registryConfig returns the registry credentials in a Secret, as Docker's JSON, and "". If they
+// are unusable, text is "", and why is the reason, which quotes nothing of them.
 func registryConfig(secret *config.Config) (text, why string) {
 	o, ok := secret.Spec.(*corev1.Secret)
 	switch {
@@ -79,8 +81,7 @@ func registryConfig(secret *config.Config) (text, why string) {
 }
 
 // Problems returns a Warning for each plugin of a snapshot whose pull Secret does not exist or is
-// unusable. Proxies then handle the module as unavailable. Plugins without a pull Secret are
-// skipped.
+// unusable, or nil. Proxies then handle the module as unavailable.
 func Problems(s *snapshot.Snapshot) (list []config.Problem) {
 	for _, kind := range []api.Kind{api.WasmPlugin, api.TrafficExtension} {
 		field := "spec.imagePullSecret"

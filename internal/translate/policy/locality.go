@@ -23,8 +23,8 @@ type Locality struct {
 	Zones *networking.ZoneAwareLoadBalancerSetting
 }
 
-// LocalityOf returns the preference of a cluster with the policy p. The DestinationRule overrides
-// the traffic distribution of the service, which overrides the default of the mesh
+// LocalityOf returns how a cluster of svc with the policy p prefers near endpoints. The policy
+// overrides the traffic distribution of the service, which overrides the default of the mesh
 // (MeshConfig.zoneAwareLbSetting, then localityLbSetting).
 func LocalityOf(config *meshconfig.MeshConfig, p *networking.TrafficPolicy, svc *mesh.Service) Locality {
 	outlier := p.GetOutlierDetection() != nil
@@ -44,7 +44,7 @@ func LocalityOf(config *meshconfig.MeshConfig, p *networking.TrafficPolicy, svc 
 }
 
 // fromZoneAware returns the preference of a setting of zone aware load balancing. If it is
-// disabled, there is no preference.
+// disabled, Failover is false, and Zones makes Envoy disable it too.
 func fromZoneAware(s *networking.ZoneAwareLoadBalancerSetting) Locality {
 	if s.Enabled != nil && !s.Enabled.Value {
 		return Locality{Zones: s}
@@ -59,8 +59,9 @@ func fromZoneAware(s *networking.ZoneAwareLoadBalancerSetting) Locality {
 	return Locality{Setting: setting, Failover: true, Zones: s}
 }
 
-// fromLocalitySetting returns the preference of a locality setting. It fails over only with outlier
-// detection and without explicit shares (distribute).
+// fromLocalitySetting returns the preference of a locality setting. Without one, or if it is
+// disabled, the result is zero. It fails over only with outlier detection and without explicit
+// shares (distribute).
 func fromLocalitySetting(s *networking.LocalityLoadBalancerSetting, outlier bool) Locality {
 	if s == nil || s.Enabled != nil && !s.Enabled.Value {
 		return Locality{}
@@ -69,8 +70,9 @@ func fromLocalitySetting(s *networking.LocalityLoadBalancerSetting, outlier bool
 }
 
 // Weighted reports whether Envoy balances load among localities by weight
-// (locality_weighted_lb_config). It returns false if only default settings are in effect, because
-// weights would override the load balancer's choice among all endpoints.
+// (locality_weighted_lb_config): with shares (distribute), or with failover that names regions or
+// labels. It returns false for zone-aware routing, and if only default settings are in effect,
+// because weights would override the load balancer's choice among all endpoints.
 func (l Locality) Weighted() bool {
 	if l.Zones != nil {
 		return false
@@ -79,7 +81,7 @@ func (l Locality) Weighted() bool {
 	return len(s.GetDistribute()) > 0 || l.Failover && (len(s.GetFailover()) > 0 || len(s.GetFailoverPriority()) > 0)
 }
 
-// Shapes reports whether the endpoints of a cluster depend on the caller's locality.
+// Shapes reports whether the load assignment of a cluster depends on the caller's locality.
 func (l Locality) Shapes() bool { return l.Failover || len(l.Setting.GetDistribute()) > 0 }
 
 // distributionLabels returns the labels that endpoints must share with the caller for a traffic

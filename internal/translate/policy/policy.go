@@ -36,8 +36,8 @@ func Of(
 	return out
 }
 
-// Subset returns the subset with a name, or nil if the rule has none. Of two with one name, it
-// returns the first.
+// Subset returns the subset with a name, or nil if the name is "" or the rule, which may be nil,
+// has none. Of two with one name, it returns the first.
 func Subset(rule *networking.DestinationRule, name string) *networking.Subset {
 	if name == "" {
 		return nil
@@ -50,8 +50,9 @@ func Subset(rule *networking.DestinationRule, name string) *networking.Subset {
 	return nil
 }
 
-// overlayLevel replaces the settings of out by the settings of level for a port. If level has port
-// level settings for the port, they replace four groups of out and its other settings are ignored.
+// overlayLevel replaces settings of out by the settings of level, which may be nil, for a port. If
+// level has port level settings for the port, these replace connectionPool, loadBalancer,
+// outlierDetection and tls of out, even by nothing, and its other settings are ignored.
 func overlayLevel(out, level *networking.TrafficPolicy, port uint32) {
 	if level == nil {
 		return
@@ -72,6 +73,7 @@ func overlayLevel(out, level *networking.TrafficPolicy, port uint32) {
 	replaceIfSet(&out.RetryBudget, level.RetryBudget)
 }
 
+// replaceIfSet sets *to to by, unless by is nil.
 func replaceIfSet[T any](to **T, by *T) {
 	if by != nil {
 		*to = by
@@ -88,8 +90,9 @@ type Tunnel struct {
 	Post bool
 }
 
-// TunnelOf returns the tunnel of the cluster of a subset, or of the whole host if subset is "". A
-// subset does not inherit the host's tunnel, and port level settings have none.
+// TunnelOf returns the tunnel of the cluster of a subset, or of the whole host if subset is "". The
+// result is zero without one. A subset does not inherit the host's tunnel, and port level settings
+// have none.
 func TunnelOf(rule *networking.DestinationRule, subset string) Tunnel {
 	policy := rule.GetTrafficPolicy()
 	if subset != "" {

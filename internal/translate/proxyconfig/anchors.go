@@ -27,8 +27,8 @@ func (a *anchors) addProblem(field string, s config.Severity, reason string) {
 	a.problems = append(a.problems, config.Problem{Code: code.InvalidCredential, Field: field, Severity: s, Reason: reason})
 }
 
-// addCertificates adds the certificates in a PEM text. If one of them is unusable it adds none, and
-// a Problem.
+// addCertificates adds the certificates in a PEM text, for the trust domains domains. If one of
+// them is unusable, it adds none, and a Problem at field.
 func (a *anchors) addCertificates(field, text string, domains []string) {
 	found, err := parseCertificates([]byte(text))
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *anchors) addCertificates(field, text string, domains []string) {
 
 // anchorsOf returns the trusted certificates in a mesh's settings (MeshConfig.caCertificates, and
 // caCertificatesPem of its defaultConfig), with Problems of unusable ones. An entry with an invalid
-// trust domain is not used at all. bundles are the trust bundles that have been fetched, by
+// trust domain is not used at all. bundles are the trust bundles that have been fetched, as PEM, by
 // address; missing ones are skipped.
 func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 	var a anchors
@@ -74,6 +74,7 @@ func anchorsOf(m *meshconfig.MeshConfig, bundles map[string]string) anchors {
 	return a
 }
 
+// badDomain returns why one of domains is not a valid trust domain, or "" if all are.
 func badDomain(domains []string) string {
 	for _, d := range domains {
 		if err := spiffe.CheckTrustDomain(d); err != nil {
@@ -83,7 +84,8 @@ func badDomain(domains []string) string {
 	return ""
 }
 
-// Addresses returns the addresses of the trust bundles that a mesh names, sorted.
+// Addresses returns the https addresses of SPIFFE trust bundles that a mesh names, sorted, without
+// duplicates.
 func Addresses(m *meshconfig.MeshConfig) []string {
 	var list []string
 	for _, c := range m.GetCaCertificates() {
@@ -95,10 +97,11 @@ func Addresses(m *meshconfig.MeshConfig) []string {
 	return slices.Compact(list)
 }
 
-// encodeAnchors returns the trusted certificates in the form that agents parse, sorted, without
-// duplicates. If no certificate is limited to trust domains, which is the default, none has
-// domains. Otherwise each has its domains: the mesh's own roots have the mesh's trust domain and
-// its aliases, and a certificate without domains has all that are named anywhere.
+// encodeAnchors returns all trusted certificates, with the mesh's own roots, in the form that
+// agents parse, sorted, without duplicates. If no certificate is limited to trust domains, which is
+// the default, none has domains. Otherwise each has its domains: the mesh's own roots have the
+// mesh's trust domain and its aliases, and a certificate without domains has all that are named
+// anywhere.
 func encodeAnchors(s *snapshot.Settings) []string {
 	list := anchorsOf(s.Mesh, s.Bundles).list
 	limited := slices.ContainsFunc(list, func(a mesh.TrustAnchor) bool { return len(a.Domains) > 0 })
@@ -132,9 +135,9 @@ func encodeAnchors(s *snapshot.Settings) []string {
 	return out
 }
 
-// parseCertificates splits PEM with several certificates of authorities. If one of them is
-// unusable, or there is none, it returns an error and none, because half of a bundle would look
-// complete.
+// parseCertificates splits a PEM text of certificates of authorities into one text for each. If one
+// of them is unusable, or there is none, it returns an error and no certificate, because half of a
+// bundle would look complete.
 func parseCertificates(text []byte) ([]string, error) {
 	var list []string
 	for rest := text; ; {
@@ -163,6 +166,6 @@ func parseCertificates(text []byte) ([]string, error) {
 	return list, nil
 }
 
-// Problems returns the Problems of the mesh's trusted certificates, without Key and Origin.
+// Problems returns the Problems of the mesh's trusted certificates, without Key and Origin, or nil.
 // Problems of trust bundles are reported by the component that fetches them.
 func Problems(m *meshconfig.MeshConfig) []config.Problem { return anchorsOf(m, nil).problems }

@@ -27,14 +27,15 @@ func NewGenerator() *Generator {
 	return &Generator{configs: memo.New(newResource)}
 }
 
-// Scope returns the part of a Key that the output depends on, which is nothing. The fields that it
-// keeps let the View share its services with others.
+// Scope returns the part of a Key that the View of the generator is built from. The output depends
+// on nothing of it. The fields that it keeps let the View share its services with others.
 func Scope(k view.Key) view.Key {
 	return view.Key{AttachedObjects: k.ObjectsFor(view.ServiceReader), Namespace: k.Namespace}
 }
 
-// All returns the ProxyConfig, at most one. istiod answers only if ISTIO_MULTIROOT_MESH is set, and
-// an agent subscribes only if PROXY_CONFIG_XDS_AGENT is; here every subscription is answered.
+// All returns the ProxyConfig of the mesh, one resource. istiod answers only if
+// ISTIO_MULTIROOT_MESH is set, and an agent subscribes only if PROXY_CONFIG_XDS_AGENT is; here
+// every subscription is answered.
 //
 // It returns nil while the roots of our own authority, or a trust bundle, are unknown, as when a
 // control plane starts. Otherwise agents would stop trusting certificates that are still in use, or

@@ -16,9 +16,9 @@ import (
 type Policy func(v *view.View, n mesh.SecretName) bool
 
 // SameNamespace permits Secrets of the proxies' own namespace, and every ConfigMap: callers need
-// the roots of the services that they call, and a certificate is not secret. It trusts the
-// namespace of the Key. If proxies are not authenticated, that is only their claim, and any client
-// that reaches the port could read every key; use Public in that case.
+// the roots of the services that they call, and these are not secret. It trusts the namespace of
+// the Key. If proxies are not authenticated, that is only their claim, and any client that reaches
+// the port could read every key; use Public in that case.
 func SameNamespace(v *view.View, n mesh.SecretName) bool {
 	return n.Store == mesh.ConfigMapSecret || n.Namespace == v.Key.Namespace
 }
@@ -75,7 +75,7 @@ func gatewayNames(v *view.View, n mesh.SecretName) (named, granted bool) {
 	return named, granted
 }
 
-// credentialsOf returns the credentials that a server names.
+// credentialsOf returns the credential names of a server's TLS settings; unset ones are "".
 func credentialsOf(t *networking.ServerTLSSettings) []string {
 	return append(slices.Clip(t.GetCredentialNames()), t.GetCredentialName(), t.GetCaCertCredentialName())
 }

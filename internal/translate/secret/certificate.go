@@ -13,10 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// certificatesOf parses the CERTIFICATE blocks in the PEM text under a key of an object. It skips
-// blocks of other types. A well-formed certificate that Go cannot parse is nil in the list, and a
-// Warning, because Envoy's library may be less strict. A malformed one, or a text without any, is
-// an Error.
+// certificatesOf parses the CERTIFICATE blocks in the PEM text under a data key of an object, and
+// skips other blocks. A well-formed certificate that Go cannot parse is nil in the list, with a
+// Warning, because Envoy's library may be less strict. A malformed one is nil too, with an Error. A
+// text without any is an Error.
 func certificatesOf(key string, text []byte) (list []*x509.Certificate, faults []fault) {
 	for _, block := range pemBlocks(text) {
 		if block.Type != "CERTIFICATE" {
@@ -42,7 +42,7 @@ func certificatesOf(key string, text []byte) (list []*x509.Certificate, faults [
 	return list, faults
 }
 
-// isSigned reports whether DER has the outer structure of signed X.509 objects (RFC 5280, section
+// isSigned reports whether der has the outer structure of signed X.509 objects (RFC 5280, section
 // 4.1: content, algorithm, signature).
 func isSigned(der []byte) bool {
 	var v struct {
@@ -53,8 +53,8 @@ func isSigned(der []byte) bool {
 	return err == nil && len(rest) == 0
 }
 
-// checkRevocations returns the fault of revocation lists in PEM, or "": a block that is invalid, or
-// no list at all.
+// checkRevocations returns why Envoy would refuse revocation lists in PEM, or "": a block is not a
+// list, or there is none.
 func checkRevocations(text []byte) string {
 	lists := 0
 	for _, block := range pemBlocks(text) {
@@ -71,7 +71,7 @@ func checkRevocations(text []byte) string {
 	return ""
 }
 
-// isStaple reports whether DER is a successful OCSP response with a body (RFC 6960, section 4.2.1).
+// isStaple reports whether der is a successful OCSP response with a body (RFC 6960, section 4.2.1).
 func isStaple(der []byte) bool {
 	var v struct {
 		Status asn1.Enumerated
@@ -93,7 +93,7 @@ func pemBlocks(text []byte) []*pem.Block {
 }
 
 // privateKey parses the first private key in a PEM text. If it is missing, encrypted or cannot be
-// read, it returns the reason, which never quotes the text.
+// read, key is nil, and reason says why, without quoting the text.
 func privateKey(text []byte) (key crypto.Signer, reason string) {
 	for _, block := range pemBlocks(text) {
 		var parsed any
@@ -119,8 +119,8 @@ func privateKey(text []byte) (key crypto.Signer, reason string) {
 	return nil, "has no private key in PEM"
 }
 
-// checkPublicKey returns why Envoy refuses a certificate with the key, or "": RSA below 2048 bits,
-// or the curve P-224.
+// checkPublicKey returns why Envoy refuses a certificate with the key (RSA below 2048 bits, or the
+// curve P-224), or "" if it does not.
 func checkPublicKey(public crypto.PublicKey) string {
 	const rsaBits = 2048
 	switch k := public.(type) {
@@ -136,6 +136,7 @@ func checkPublicKey(public crypto.PublicKey) string {
 	return ""
 }
 
+// matchesKey reports whether public is the public key of key.
 func matchesKey(public crypto.PublicKey, key crypto.Signer) bool {
 	own, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	return ok && own.Equal(public)

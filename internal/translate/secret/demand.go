@@ -20,9 +20,10 @@ type Demand struct {
 	Objects, Private []config.Key
 }
 
-// DemandOf returns the Demand of a proxy that requests names. It ignores invalid names, and names
-// outside the proxy's namespace that no object references, so that a proxy cannot make sources read
-// arbitrary objects. Private keys are included only for a proxy that may have them (Keys).
+// DemandOf returns the Demand of a proxy that requests names. It ignores invalid names, Kubernetes
+// Secrets of other namespaces, and credentials that no object references, so that a proxy cannot
+// make sources read arbitrary objects. Private keys are included only for a proxy that may have
+// them (p.Keys).
 func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 	var d Demand
 	configured := snapshot.Derive(s.Derived, referencesKey{}, func() references { return referencesOf(s) })
@@ -50,9 +51,9 @@ func DemandOf(s *snapshot.Snapshot, p *mesh.Proxy, names []string) Demand {
 
 type referencesKey struct{}
 
-// Expected returns the names that a gateway is certain to request, sorted and without duplicates:
-// the credentials in the servers of the Gateways that select it, with their authorities unless the
-// mode is SIMPLE. It returns nil for other proxies.
+// Expected returns the names of secrets that a gateway is certain to request, sorted and without
+// duplicates: the credentials in the servers of the Gateways that select it, with their authorities
+// unless the mode is SIMPLE. It returns nil for other proxies.
 func Expected(s *snapshot.Snapshot, p *mesh.Proxy) []string {
 	if p.Type != mesh.RouterProxy {
 		return nil

@@ -21,7 +21,7 @@ func hasError(faults []fault) bool {
 	return slices.ContainsFunc(faults, func(f fault) bool { return f.severity == config.Error })
 }
 
-// dataOf returns the data of a Secret or ConfigMap, for the latter text and binary. It returns nil
+// dataOf returns the data of a Secret, or the text and binary data of a ConfigMap. It returns nil
 // for other objects.
 func dataOf(c *config.Config) map[string][]byte {
 	switch o := c.Spec.(type) {
@@ -50,13 +50,14 @@ func (r row) isComplete(data map[string][]byte) bool {
 	return !slices.ContainsFunc(r.needed, func(key string) bool { return len(data[key]) == 0 })
 }
 
-// isPresent reports whether any of the needed keys exists.
+// isPresent reports whether at least one of the needed keys exists, even if it is empty.
 func (r row) isPresent(data map[string][]byte) bool {
 	return slices.ContainsFunc(r.needed, func(key string) bool { _, there := data[key]; return there })
 }
 
-// chooseRow returns the first row that is complete. If there is none, it returns the first that is
-// present, or else the last one, with a fault for each key that is missing or empty.
+// chooseRow returns the first of rows that is complete, without faults. If there is none, it
+// returns the first that is present, or else the last one, with an Error for each needed key that
+// is missing or empty.
 func chooseRow(data map[string][]byte, rows []row) (row, []fault) {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.isComplete(data) })
 	if i >= 0 {

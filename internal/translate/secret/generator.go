@@ -23,8 +23,8 @@ type Generator struct {
 	secrets *memo.Table[input, *secret]
 }
 
-// NewGenerator returns a Generator with an empty cache that serves only secrets that the policy
-// permits.
+// NewGenerator returns a Generator with an empty cache that serves only secrets that may permits,
+// and all names of files.
 func NewGenerator(may Policy) *Generator {
 	return &Generator{policy: may, secrets: memo.New(newSecret)}
 }
@@ -59,7 +59,8 @@ func (g *Generator) Named(v *view.View, name string) *resource.Resource {
 }
 
 // Touched reports whether a change may alter a Secret of the View's proxies. It returns true for
-// any change of a Secret or ConfigMap, and of objects that affect the access.
+// any change of a Secret or ConfigMap, and of the Gateways and ReferenceGrants that affect the
+// access.
 func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	if d.All {
 		return true
@@ -72,14 +73,15 @@ func Touched(v *view.View, _ *snapshot.Snapshot, d snapshot.Delta) bool {
 	return false
 }
 
-// affectsAccess reports whether an object may affect which secrets of Gateways the View's proxies
-// may receive.
+// affectsAccess reports whether the object k, a Gateway that selects the proxies or a
+// ReferenceGrant, may affect which secrets of Gateways they may receive.
 func affectsAccess(v *view.View, k config.Key) bool {
 	return v.Key.Gateways.Has(k) || k.Kind == api.ReferenceGrant && v.Key.Gateways != ""
 }
 
 // Affected returns the elements of names whose Secrets a change may alter: of changed objects and,
-// if access may have changed, all names of gateway credentials. Invalid names are left out.
+// if access may have changed, all names of gateway credentials. Invalid names and names of files
+// are left out. A change of everything (d.All) affects all names.
 func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) []string {
 	if d.All {
 		return names
@@ -108,7 +110,8 @@ func (g *Generator) Affected(_, v *view.View, d snapshot.Delta, names []string) 
 // Computed returns how many Secrets have been generated since the start.
 func (g *Generator) Computed() uint64 { return g.secrets.Computed() }
 
-// parseName parses a name, with the proxies' namespace as the default.
+// parseName parses the name of a secret. Without a namespace, it has that of the proxies. It
+// returns an error for other names.
 func parseName(v *view.View, name string) (mesh.SecretName, error) {
 	n, err := mesh.ParseSecretName(name)
 	if n.Namespace == "" {
@@ -117,7 +120,8 @@ func parseName(v *view.View, name string) (mesh.SecretName, error) {
 	return n, err
 }
 
-// objectKeys returns the objects that a name may refer to; the first that exists is used.
+// objectKeys returns the keys of the objects that a name may refer to in the config cluster; the
+// first that exists is used.
 func objectKeys(n mesh.SecretName) []config.Key {
 	kind := api.Secret
 	if n.Store == mesh.ConfigMapSecret {
@@ -130,8 +134,9 @@ func objectKeys(n mesh.SecretName) []config.Key {
 	return list
 }
 
-// keysIn returns the objects that a name may refer to for proxies of a cluster: first in their own
-// cluster, then in the config cluster, as in Istio.
+// keysIn returns the keys of the objects that a name may refer to for proxies of a cluster. For
+// Kubernetes Secrets and another cluster than the config cluster, the objects of that cluster come
+// first, as in Istio.
 func keysIn(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) []config.Key {
 	list := objectKeys(n)
 	if n.Store != mesh.KubernetesSecret || !isRemote(s, cluster) {
@@ -144,11 +149,13 @@ func keysIn(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) []c
 	return append(own, list...)
 }
 
-// isRemote reports whether the proxy's cluster is not the config cluster.
+// isRemote reports whether the proxies' cluster is another one than the config cluster. It returns
+// false if either is unknown.
 func isRemote(s *snapshot.Snapshot, cluster mesh.ClusterID) bool {
 	return cluster != "" && s.Settings.Cluster != "" && cluster != s.Settings.Cluster
 }
 
+// findObject returns the first object that exists of keysIn, or nil.
 func findObject(s *snapshot.Snapshot, cluster mesh.ClusterID, n mesh.SecretName) *config.Config {
 	for _, k := range keysIn(s, cluster, n) {
 		if c := s.Config(k); c != nil {
@@ -170,8 +177,8 @@ type secret struct {
 	resource *resource.Resource // nil if unusable
 }
 
-// newSecret encodes the Secret of a name: a file, or trusted certificates or a pair of the object.
-// It is empty if the object has a fault that is an Error.
+// newSecret encodes the Secret of a name: paths of files, or the trusted certificates (in.trust) or
+// the pair of the object. The result has no resource if the object has a fault that is an Error.
 func newSecret(in input) *secret {
 	if m := fileSecret(in.name); m != nil {
 		return encodeSecret(in.name, m)
@@ -209,6 +216,7 @@ func encodeSecret(name string, m *tlsv3.Secret, from ...config.Key) *secret {
 	return made
 }
 
+// inlineSource returns a data source with b, or nil if b is empty.
 func inlineSource(b []byte) *corev3.DataSource {
 	if len(b) == 0 {
 		return nil

@@ -34,9 +34,9 @@ type validity struct {
 }
 
 // Problems returns the faults, at the time now, of the Secrets and ConfigMaps of a snapshot that
-// contain credentials, and the credential names of Gateways and DestinationRules without an object.
-// Other Secrets are ignored. Expired certificates are reported and still served, as in Istio: peers
-// refuse them. Results of unchanged objects are cached.
+// contain credentials or are referenced as such. It adds a Warning for each credential name in
+// Gateways and DestinationRules without an object. Expired certificates are reported and still
+// served, as in Istio: peers refuse them. It caches the verdicts on unchanged objects in i.
 func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Problem {
 	refs := referencesOf(s)
 	known := make(map[*config.Config]verdict)
@@ -77,7 +77,7 @@ func (i *Inspector) Problems(s *snapshot.Snapshot, now time.Time) []config.Probl
 }
 
 // isCredential reports whether an object is meant to be a credential, even if no object references
-// it.
+// it: a Secret of type kubernetes.io/tls, or with both keys of a pair.
 func isCredential(c *config.Config) bool {
 	o, ok := c.Spec.(*corev1.Secret)
 	if !ok {
@@ -90,7 +90,8 @@ func isCredential(c *config.Config) bool {
 }
 
 // inspect parses an object by the data keys that it has: as a pair, as trusted certificates, or
-// both. Without any known key a Secret is parsed as a pair.
+// both. Without any known key, a Secret is parsed as a pair unless its name is one of trusted
+// certificates, and a ConfigMap as trusted certificates.
 func inspect(c *config.Config) verdict {
 	data := dataOf(c)
 	begun := func(r row) bool { return r.isPresent(data) }
@@ -109,6 +110,8 @@ func inspect(c *config.Config) verdict {
 	return v
 }
 
+// addCertificates adds faults, and the validity of the certificates under the data key key. Nil
+// certificates are skipped.
 func (v *verdict) addCertificates(key string, certificates []*x509.Certificate, faults []fault) {
 	v.faults = append(v.faults, faults...)
 	for _, c := range certificates {
@@ -118,6 +121,7 @@ func (v *verdict) addCertificates(key string, certificates []*x509.Certificate, 
 	}
 }
 
+// at returns why the certificate is not valid at the time now, or "" if it is.
 func (v validity) at(now time.Time) string {
 	switch {
 	case now.After(v.until):

@@ -23,7 +23,8 @@ func pairRows() []row {
 	return []row{{needed: []string{"cert", "key"}}, {needed: []string{"tls.crt", "tls.key"}, extra: "tls.ocsp-staple"}}
 }
 
-// pairOf parses the pair of an object.
+// pairOf parses the certificate and private key of an object. If a key is missing or empty, the
+// pair is zero.
 //
 // Errors are faults for which Envoy is certain to refuse the Secret. It would refuse other
 // resources of the same response with it, so such a pair is not sent. What only Go's library cannot

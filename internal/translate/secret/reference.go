@@ -39,8 +39,8 @@ func (r references) includes(k config.Key) bool {
 	return r.keys[k] || r.keys[config.Key{Kind: k.Kind, Name: k.Name}]
 }
 
-// missing returns a Warning for each field that refers to no object. Objects that no proxy may
-// receive are not read (source/credential), so they may exist.
+// missing returns a Warning for each field that names a credential of which no object exists in s,
+// or nil. Objects that no proxy may receive are not read (source/credential), so they may exist.
 func (r references) missing(s *snapshot.Snapshot) []config.Problem {
 	there := map[config.Key]bool{}
 	for _, c := range slices.Concat(s.Configs(api.Secret), s.Configs(api.RemoteSecret), s.Configs(api.ConfigMap)) {
@@ -94,6 +94,8 @@ func referencesOf(s *snapshot.Snapshot) references {
 	return r
 }
 
+// addPolicy adds the credentials that a traffic policy and its port level settings name; field is
+// the path of p.
 func (r *references) addPolicy(c *config.Config, field string, p *networking.TrafficPolicy) {
 	r.addReference(c, field+".tls.credentialName", p.GetTls().GetCredentialName())
 	for i, port := range p.GetPortLevelSettings() {
@@ -105,6 +107,8 @@ func (r *references) addPolicy(c *config.Config, field string, p *networking.Tra
 	}
 }
 
+// addReference adds that a field of c names a credential. It ignores names that are not of a
+// credential, such as "".
 func (r *references) addReference(c *config.Config, field, credential string) {
 	name, ok := mesh.CredentialName(credential)
 	if !ok {
@@ -117,7 +121,8 @@ func (r *references) addReference(c *config.Config, field, credential string) {
 	}
 }
 
-// localKey returns the key by which fields refer to an object: without its cluster.
+// localKey returns the key by which fields refer to an object: that of a Secret for a RemoteSecret,
+// without its cluster.
 func localKey(k config.Key) config.Key {
 	if k.Kind == api.RemoteSecret {
 		k.Kind, k.Name = api.Secret, mesh.RemoteSecretName(k.Name)

@@ -21,8 +21,9 @@ func trustRows() []row {
 	return []row{{needed: []string{"cacert"}, extra: "crl"}, {needed: []string{"ca.crt"}, extra: "ca.crl"}}
 }
 
-// trustOf parses the trusted certificates of an object, with faults as in pairOf. An unusable
-// revocation list is an Error: without it, revoked certificates would be trusted.
+// trustOf parses the trusted certificates of an object, with faults as in pairOf. If the key is
+// missing or empty, the result is zero. An unusable revocation list is an Error: without it,
+// revoked certificates would be trusted.
 func trustOf(object *config.Config) (trust, []fault) {
 	data := dataOf(object)
 	r, faults := chooseRow(data, trustRows())

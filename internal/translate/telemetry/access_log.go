@@ -40,9 +40,9 @@ func (m *builder) addAccessLogs(s side, out *Side) {
 	}
 }
 
-// chooseLogs returns the effective settings of access logs by provider: by objects, or if none has
-// any by the mesh's default providers. any is false if there are neither objects nor default
-// providers. An entry without a provider is a Warning.
+// chooseLogs returns the effective settings of access logs for a side, by provider: by objects, or
+// if none has any by the mesh's default providers. any is false if there are neither. An entry
+// without a provider is a Warning.
 func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	mesh := defaults("accessLogging", m.settings.Mesh.GetDefaultProviders().GetAccessLogging())
 	says := func(l layer) bool { return len(l.spec.GetAccessLogging()) > 0 }
@@ -71,8 +71,8 @@ func (m *builder) chooseLogs(s side) (chosen map[string]logChoice, any bool) {
 	return chosen, true
 }
 
-// addLog adds the access log of one provider to the logs that it supports, or a Problem if the
-// provider does not exist or cannot log. A provider whose service does not exist adds none.
+// addLog adds the access log of one provider to the logs of out that it supports. It adds a Warning
+// instead if the provider does not exist, cannot log, or its service does not exist.
 func (m *builder) addLog(c logChoice, out *Side) {
 	p := m.providers.findProvider(c.name)
 	if p == nil {
@@ -107,8 +107,8 @@ func (m *builder) addLog(c logChoice, out *Side) {
 	}
 }
 
-// serviceOf returns the service of a provider. If it does not exist, ok is false and a Problem is
-// added.
+// serviceOf returns the service of a provider, and adds its cluster to m.out.Clusters. If the
+// service does not exist, ok is false, and it adds a Warning instead.
 func (m *builder) serviceOf(n named, p *provider) (service, bool) {
 	s := m.providers.services[p.GetName()]
 	if s.cluster == "" {
@@ -119,7 +119,8 @@ func (m *builder) serviceOf(n named, p *provider) (service, bool) {
 	return s, true
 }
 
-// accessLog returns a logger, with a condition unless it is "".
+// accessLog returns a logger with a name and config. It logs only what the CEL expression condition
+// accepts, or everything if that is "".
 func accessLog(name string, config proto.Message, condition string) *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name: name, Filter: conditionFilter(condition),
@@ -140,6 +141,7 @@ func unmatchedOnly(l *accesslogv3.AccessLog) *accesslogv3.AccessLog {
 	}
 }
 
+// conditionFilter returns a filter by a CEL expression, or nil for "".
 func conditionFilter(condition string) *accesslogv3.AccessLogFilter {
 	if condition == "" {
 		return nil
@@ -154,6 +156,7 @@ func conditionFilter(condition string) *accesslogv3.AccessLogFilter {
 	}}
 }
 
+// logTypes returns a filter of log entries by their type.
 func logTypes(types ...dataaccesslogv3.AccessLogType) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_LogTypeFilter{
 		LogTypeFilter: &accesslogv3.LogTypeFilter{Types: types},

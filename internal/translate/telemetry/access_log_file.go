@@ -20,8 +20,8 @@ import (
 // fileLog is the name of Envoy's file logger.
 const fileLog = "envoy.access_loggers.file"
 
-// addMeshLogs adds the access logs that MeshConfig configures without providers: accessLogFile,
-// enableEnvoyAccessLogService.
+// addMeshLogs adds to out the access logs that MeshConfig configures without providers
+// (accessLogFile, enableEnvoyAccessLogService), if any.
 func (m *builder) addMeshLogs(out *Side) {
 	mesh := m.settings.Mesh
 	if path := mesh.GetAccessLogFile(); path != "" {
@@ -43,7 +43,7 @@ func (m *builder) addMeshLogs(out *Side) {
 }
 
 // meshFormat returns the format of MeshConfig.accessLogFormat and accessLogEncoding, or the default
-// if Envoy would refuse it.
+// format if none is set or Envoy would refuse it.
 func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	own := mesh.GetAccessLogFormat()
 	if meshFormatFault(mesh) != "" {
@@ -55,8 +55,8 @@ func meshFormat(mesh *meshconfig.MeshConfig) *corev3.SubstitutionFormatString {
 	return textLog(own, false)
 }
 
-// meshFormatFault returns why Envoy would refuse MeshConfig.accessLogFormat, or "", also if it is
-// not set. One invalid command would make every proxy reject all listeners.
+// meshFormatFault returns why Envoy would refuse MeshConfig.accessLogFormat, or "" if it would not
+// or the format is not set. One invalid command would make every proxy reject all listeners.
 func meshFormatFault(m *meshconfig.MeshConfig) string {
 	own := m.GetAccessLogFormat()
 	if own == "" {
@@ -92,7 +92,7 @@ func fileProvider(p *meshconfig.MeshConfig_ExtensionProvider_EnvoyFileAccessLogP
 	return &filelogv3.FileAccessLog{Path: path, AccessLogFormat: logFormat(format)}
 }
 
-// formatFault returns the fault of a provider's format, text or labels, or "".
+// formatFault returns why Envoy would refuse a provider's format, text or labels, or "".
 func formatFault(text string, labels *structpb.Struct) string {
 	if fault := config.FormatFault(text); fault != "" {
 		return fault
@@ -104,7 +104,8 @@ func logFormat(f *corev3.SubstitutionFormatString) *filelogv3.FileAccessLog_LogF
 	return &filelogv3.FileAccessLog_LogFormat{LogFormat: f}
 }
 
-// textLog returns a text format with a newline at its end; the default format if own is "".
+// textLog returns the text format own with a newline at its end, or the default format if own is
+// "". If omitEmpty is set, empty values are left out.
 func textLog(own string, omitEmpty bool) *corev3.SubstitutionFormatString {
 	line := own
 	switch {
@@ -121,7 +122,8 @@ func textLog(own string, omitEmpty bool) *corev3.SubstitutionFormatString {
 	}
 }
 
-// jsonLog returns a format with one JSON object per line; the default format if own has no fields.
+// jsonLog returns the format own as one JSON object per line, or the default format if own has no
+// fields. If omitEmpty is set, empty values are left out.
 func jsonLog(own *structpb.Struct, omitEmpty bool) *corev3.SubstitutionFormatString {
 	if len(own.GetFields()) == 0 {
 		own = jsonFormat()
@@ -145,7 +147,8 @@ func jsonFields(own string) *structpb.Struct {
 	return s
 }
 
-// formatters returns the extensions for commands in a format that Envoy does not have built in.
+// formatters returns the extensions for commands in a format that Envoy does not have built in, or
+// nil.
 func formatters(format string) []*corev3.TypedExtensionConfig {
 	if !strings.Contains(format, "%REQ_WITHOUT_QUERY(") {
 		return nil

@@ -36,6 +36,8 @@ const (
 	openTelemetryLogName = "otel_envoy_accesslog"
 )
 
+// httpService returns the config of a logger that sends logs of HTTP requests to the gRPC service
+// at.
 func httpService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyHttpGrpcV3LogProvider,
 	at service,
@@ -52,6 +54,7 @@ func httpService(
 	}
 }
 
+// tcpService returns the config of a logger that sends logs of connections to the gRPC service at.
 func tcpService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyTcpGrpcV3LogProvider,
 	at service,
@@ -76,8 +79,9 @@ func grpcService(at service) *corev3.GrpcService {
 	}}
 }
 
-// openTelemetryService returns the config of a logger that sends the text as the body of a record,
-// and the labels as its attributes. A format that Envoy would refuse is replaced by the default.
+// openTelemetryService returns the config of a logger that sends records to the OpenTelemetry
+// service at, with the text of the format as body and its labels as attributes. A format that Envoy
+// would refuse is replaced by the default.
 func (m *builder) openTelemetryService(
 	p *meshconfig.MeshConfig_ExtensionProvider_EnvoyOpenTelemetryLogProvider,
 	at service,
@@ -115,7 +119,7 @@ func attributeList(fields *structpb.Struct) *commonv1.KeyValueList {
 }
 
 // attributeValue converts a value to the types that Envoy accepts in attributes: a text with
-// commands, or a list of values. Numbers, booleans and null become text.
+// commands, a list or a list of attributes. Numbers, booleans and null become text.
 func attributeValue(v *structpb.Value) *commonv1.AnyValue {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:

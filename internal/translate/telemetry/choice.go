@@ -17,7 +17,8 @@ const (
 	server side = true
 )
 
-// matchesMode reports whether an entry with a mode applies to the side.
+// matchesMode reports whether an entry with a mode applies to the side. Other modes than CLIENT and
+// SERVER apply to both.
 func (s side) matchesMode(m telemetry.WorkloadMode) bool {
 	switch m {
 	case telemetry.WorkloadMode_CLIENT:
@@ -35,6 +36,7 @@ type layer struct {
 	spec *telemetry.Telemetry
 }
 
+// layersOf returns the objects of rows that exist, in their order.
 func layersOf(rows snapshot.TelemetryRows) []layer {
 	var list []layer
 	for _, c := range rows {
@@ -59,9 +61,10 @@ type named struct {
 	name string
 }
 
-// entries returns the entries of all layers for which holds returns true. An entry without
-// providers has the providers of the preceding entry, and the first one has defaults. counting has
-// the names of the providers in effect: of the innermost object that names any, or else the defaults.
+// entries returns the entries of all layers for which holds returns true. list returns the entries
+// of one object, field is their path in its spec. An entry without providers has the providers of
+// the preceding entry, and the first one has defaults. counting has the names of the providers in
+// effect: of the innermost object that names any, or else the defaults.
 func entries[T interface {
 	GetProviders() []*telemetry.ProviderRef
 }](layers []layer, field string, list func(*telemetry.Telemetry) []T, holds func(T) bool, defaults []named) (all []entry[T], counting map[string]bool) {
@@ -97,7 +100,8 @@ func entries[T interface {
 	return all, counting
 }
 
-// defaults returns the names in a field of MeshConfig.defaultProviders.
+// defaults returns names, the providers in a field of MeshConfig.defaultProviders, with their
+// origin.
 func defaults(field string, names []string) []named {
 	list := make([]named, len(names))
 	for i, n := range names {

@@ -10,7 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// notFor returns why a provider cannot be used for what.
+// notFor returns the reason of a Problem: why a provider cannot be used for what ("logs", "spans",
+// "metrics").
 func notFor(p *provider, what string) string {
 	kind := kindOf(p)
 	if reason := unsupportedKind(kind); reason != "" {
@@ -34,8 +35,8 @@ func unsupportedKind(kind string) string {
 	}
 }
 
-// Unhonoured returns a Warning for each field of a Telemetry that never has an effect, without Key
-// and Origin. What depends on the mesh and its services is in Telemetry.Problems.
+// Unhonoured returns a Warning, without Key and Origin, for each field of a Telemetry that never
+// has an effect, or nil. What depends on the mesh and its services is in Telemetry.Problems.
 func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {
@@ -75,6 +76,7 @@ func Unhonoured(spec *telemetry.Telemetry) []config.Problem {
 	return found
 }
 
+// isKnown reports whether an override selects at least one of the metrics that proxies have.
 func isKnown(s *telemetry.MetricSelector) bool {
 	for _, m := range standardMetrics() {
 		if selectsMetric(s, m) {
@@ -84,9 +86,9 @@ func isKnown(s *telemetry.MetricSelector) bool {
 	return false
 }
 
-// UnhonouredMesh returns a Warning for each field of a MeshConfig that should affect telemetry and
-// does not, without Key and Origin: the access log format and extension providers. Fields are paths
-// in the MeshConfig.
+// UnhonouredMesh returns a Warning, without Key and Origin, for each field of a MeshConfig that
+// should affect telemetry and does not: the access log format and extension providers. Fields are
+// paths in the MeshConfig. It returns nil if there are none.
 func UnhonouredMesh(m *meshconfig.MeshConfig) []config.Problem {
 	var found []config.Problem
 	warn := func(field, reason string) {

@@ -8,7 +8,8 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 )
 
-// checkFormat calls warn if Envoy would refuse the format of a log provider.
+// checkFormat calls warn if Envoy would refuse the format of a log provider. kind is the field of
+// the provider.
 func checkFormat(kind string, f interface {
 	GetText() string
 	GetLabels() *structpb.Struct
@@ -18,7 +19,8 @@ func checkFormat(kind string, f interface {
 	}
 }
 
-// checkHeaders calls warn for each header of a provider that Envoy would refuse.
+// checkHeaders calls warn for each header of a provider that Envoy would refuse. at is the path of
+// headers.
 func checkHeaders(
 	at string,
 	headers []*meshconfig.MeshConfig_ExtensionProvider_HttpHeader,
@@ -31,6 +33,8 @@ func checkHeaders(
 	}
 }
 
+// checkOpenTelemetry calls warn for each setting of an OpenTelemetry tracing provider that has no
+// effect or that Envoy would refuse. kind is the field of the provider.
 func checkOpenTelemetry(
 	kind string,
 	p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider,

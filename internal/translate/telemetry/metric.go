@@ -36,7 +36,7 @@ func standardMetrics() []metric {
 }
 
 // selectsMetric reports whether an override applies to the metric. A custom name is the metric's
-// own, with or without "istio_". Without a metric it applies to all.
+// own, with or without "istio_". An override without a metric applies to all.
 func selectsMetric(s *telemetry.MetricSelector, m metric) bool {
 	switch x := s.GetMetricMatch().(type) {
 	case *telemetry.MetricSelector_CustomMetric:
@@ -58,7 +58,7 @@ type tailored struct {
 	tags map[string]*telemetry.MetricsOverrides_TagOverride
 }
 
-// applyOverrides applies the overrides of one entry that select the side and the metric to t, in
+// applyOverrides applies to t those overrides of one entry that select the side and the metric, in
 // their order.
 func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	for _, o := range list {
@@ -77,8 +77,8 @@ func (t *tailored) applyOverrides(s side, list []*telemetry.MetricsOverrides) {
 	}
 }
 
-// haveSameTags reports whether two metrics exist and have equal tags, so that one can be derived
-// from the other.
+// haveSameTags reports whether two metrics have equal tag overrides, so that one can be derived
+// from the other. It returns false if either is nil.
 func haveSameTags(a, b *tailored) bool {
 	return a != nil && b != nil &&
 		maps.EqualFunc(
@@ -88,7 +88,7 @@ func haveSameTags(a, b *tailored) bool {
 		)
 }
 
-// findMetric returns the metric in a list, or nil.
+// findMetric returns a pointer to the metric in list, or nil if it is not there.
 func findMetric(list []tailored, is telemetry.MetricSelector_IstioMetric) *tailored {
 	if i := slices.IndexFunc(list, func(t tailored) bool { return t.is == is }); i >= 0 {
 		return &list[i]

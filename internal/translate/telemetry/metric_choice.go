@@ -13,8 +13,8 @@ import (
 )
 
 // addMetrics adds the loggers of the metrics of a side to out, except disabled metrics. If opened
-// connections are counted, TCP logs are written at connection too, and existing ones are limited to
-// the end.
+// connections are counted, TCP proxies also log when a connection is established, and the other TCP
+// logs are limited to its end.
 func (m *builder) addMetrics(s side, out *Side) {
 	var http, tcp []tailored
 	for _, t := range m.chooseMetrics(s) {
@@ -42,9 +42,9 @@ func (m *builder) addMetrics(s side, out *Side) {
 	}
 }
 
-// chooseMetrics returns the metrics for the mesh's Prometheus with the overrides of objects, or nil
-// if there is no such provider in effect. Entries without a provider, and proxies with an older
-// Envoy, are Warnings; the latter have no metrics.
+// chooseMetrics returns the metrics of a side for the mesh's Prometheus with the overrides of
+// objects, or nil if no such provider is in effect. An entry without a provider is a Warning. For
+// proxies with an older Envoy it returns nil, with a Warning.
 func (m *builder) chooseMetrics(s side) []tailored {
 	mesh := defaults("metrics", m.settings.Mesh.GetDefaultProviders().GetMetrics())
 	all, counting := entries(
@@ -82,6 +82,8 @@ func (m *builder) chooseMetrics(s side) []tailored {
 	return nil
 }
 
+// isPrometheus reports whether the provider exists and is of kind prometheus. If not, it adds a
+// Warning.
 func (m *builder) isPrometheus(n named) bool {
 	p := m.providers.findProvider(n.name)
 	switch {
@@ -95,8 +97,8 @@ func (m *builder) isPrometheus(n named) bool {
 	return false
 }
 
-// tailorMetrics returns all standard metrics with the overrides in the entries of a provider.
-// Disabled ones are included.
+// tailorMetrics returns all standard metrics with the overrides in the entries of a provider that
+// apply to the side. Disabled ones are included.
 func tailorMetrics(s side, all []entry[*telemetry.Metrics], provider string) []tailored {
 	var list []tailored
 	for _, standard := range standardMetrics() {

@@ -88,7 +88,8 @@ func standardEntries(s side, t tailored) []pair {
 
 const grpcStatus = "grpc_response_status"
 
-// derivedLabels returns the labels that the agent adds even without an entry.
+// derivedLabels returns the labels that the agent adds to metrics of a side even without an entry
+// of the standard tag.
 func derivedLabels(s side) []string {
 	own := "source"
 	if s == server {
@@ -105,7 +106,7 @@ func derivedLabels(s side) []string {
 }
 
 // metricTags returns the tags of a metric: the standard one, and the tags that objects add or
-// replace, sorted. Tags with an invalid expression are left out.
+// replace, sorted by name. Tags with an invalid expression are left out.
 func metricTags(s side, t tailored) []*statsv3.Config_Tag {
 	list := []*statsv3.Config_Tag{{Name: standardTag, ValueFormat: standardFormat(s, t)}}
 	for _, name := range slices.Sorted(maps.Keys(t.tags)) {
@@ -190,9 +191,9 @@ func impliedLabels(s side, t tailored) []string {
 	return list
 }
 
-// remainingParts returns the value of a pair without the parts whose labels are all replaced or
-// removed, or "" if no part remains. The agent hides other labels. A part that is only hidden later
-// would still create series.
+// remainingParts returns the value of an entry without the parts whose labels are all replaced or
+// removed by tags, or "" if no part remains. The agent hides other labels. A part that is only
+// hidden later would still create series.
 func remainingParts(p pair, tags map[string]*telemetry.MetricsOverrides_TagOverride) string {
 	gone := make([]bool, len(p.parts))
 	left := 0

@@ -62,8 +62,8 @@ func httpMetrics(s side, list []tailored) *accesslogv3.AccessLog {
 	return c.logger(nil)
 }
 
-// tcpMetrics returns the loggers that count connections when they are established and when they
-// end. It is one logger if the opened and closed counts have the same labels, without
+// tcpMetrics returns the loggers of metrics of connections when they are established and when they
+// end. It is one logger if the opened and closed counts exist and have the same labels, without
 // response_flags; otherwise separateMetrics applies. In one logger bytes are 0 when a connection is
 // established.
 //
@@ -92,8 +92,8 @@ func tcpMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 }
 
 // separateMetrics returns the loggers if opened and closed connections have different labels: one
-// when connections are established or end without, one when they end. A logger without metrics is
-// left out.
+// when connections are established, or end without having been; one when they end. A logger without
+// metrics is left out.
 func separateMetrics(s side, list []tailored) []*accesslogv3.AccessLog {
 	opened, ended := newStats(), newStats()
 	for _, t := range list {
@@ -131,17 +131,20 @@ func bytesOf(t tailored) string {
 	}
 }
 
+// anyOf returns a filter that matches if one of filters does.
 func anyOf(filters ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{
 		FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{OrFilter: &accesslogv3.OrFilter{Filters: filters}},
 	}
 }
 
+// onEnd returns a filter of the log entries that TCP proxies write when a connection ends.
 func onEnd() *accesslogv3.AccessLogFilter {
 	return logTypes(dataaccesslogv3.AccessLogType_TcpConnectionEnd)
 }
 
-// neverConnected returns a filter of connections without an upstream connection.
+// neverConnected returns a filter of connections that had no upstream connection, by their response
+// flags.
 func neverConnected() *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		// UF failed, UH no healthy endpoint, UO overflow, NC no cluster, NR no route, URX all
@@ -155,7 +158,7 @@ type stats struct{ *statsv3.Config }
 
 func newStats() stats { return stats{new(statsv3.Config)} }
 
-// addCounter adds a counter of a value, or of records if value is "".
+// addCounter adds a counter for t that adds up value, a format, or counts records if value is "".
 func (c stats) addCounter(s side, t tailored, value string) {
 	counter := &statsv3.Config_Counter{Stat: newStat(s, t), ValueFormat: value}
 	if value == "" {
@@ -164,6 +167,7 @@ func (c stats) addCounter(s side, t tailored, value string) {
 	c.Counters = append(c.Counters, counter)
 }
 
+// addHistogram adds a histogram for t of value, a format.
 func (c stats) addHistogram(s side, t tailored, unit statsv3.Config_Histogram_Unit, value string) {
 	c.Histograms = append(c.Histograms, &statsv3.Config_Histogram{Stat: newStat(s, t), Unit: unit, ValueFormat: value})
 }
@@ -172,8 +176,9 @@ func newStat(s side, t tailored) *statsv3.Config_Stat {
 	return &statsv3.Config_Stat{Name: cmp.Or(t.short, t.name), Tags: metricTags(s, t)}
 }
 
-// logger returns the logger. It has a scope of its own: with a shared scope, Envoy 1.40 crashes
-// when the scope ends.
+// logger returns the logger with the added metrics, for log entries that filter matches; nil
+// matches all. It has a scope of its own: with a shared scope, Envoy 1.40 crashes when the scope
+// ends.
 func (c stats) logger(filter *accesslogv3.AccessLogFilter) *accesslogv3.AccessLog {
 	c.StatsScope = &typev3.Scope{EnableEviction: true}
 	if len(c.Counters) > 0 {

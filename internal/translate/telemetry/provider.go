@@ -10,8 +10,8 @@ import (
 // provider is a MeshConfig.extensionProvider.
 type provider = meshconfig.MeshConfig_ExtensionProvider
 
-// builtinProvider returns a provider that Istio defines without configuration, or nil for other
-// names.
+// builtinProvider returns the provider of that name which Istio defines without configuration, or
+// nil for other names.
 func builtinProvider(name string) *provider {
 	switch name {
 	case "prometheus":
@@ -40,6 +40,7 @@ type providers struct {
 	services map[string]service // by provider
 }
 
+// newProviders returns the providers of the mesh, with their services as the View sees them.
 func newProviders(in input) providers {
 	p := providers{settings: in.settings, services: map[string]service{}}
 	for name, s := range destination.ProvidersByName(in.services.All) {
@@ -48,7 +49,7 @@ func newProviders(in input) providers {
 	return p
 }
 
-// findProvider returns a provider, or nil if none has the name.
+// findProvider returns the provider with a name, configured or built in, or nil if there is none.
 func (p providers) findProvider(name string) *provider {
 	for _, x := range p.settings.Mesh.GetExtensionProviders() {
 		if x.GetName() == name {
@@ -58,7 +59,8 @@ func (p providers) findProvider(name string) *provider {
 	return builtinProvider(name)
 }
 
-// kindOf returns the kind of a provider: the name of its field.
+// kindOf returns the kind of a provider, the JSON name of its field ("envoyOtelAls"), or "" if it
+// has none.
 func kindOf(p *provider) string {
 	m := p.ProtoReflect()
 	if fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("provider")); fd != nil {

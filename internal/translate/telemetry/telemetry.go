@@ -68,7 +68,7 @@ type input struct {
 	lacks view.EnvoyFeatures
 }
 
-// For returns the observability configuration for the proxies of a View.
+// For returns the observability configuration for the proxies of a View. It is never nil.
 func (t *Table) For(v *view.View) *Telemetry {
 	in := input{
 		settings:   v.Settings,
@@ -80,8 +80,8 @@ func (t *Table) For(v *view.View) *Telemetry {
 	return t.made.Get(in)
 }
 
-// Problems returns what has no effect in the objects for a View's proxies, sorted: the Problems of
-// the Telemetry, and objects that an older one overrides.
+// Problems returns what has no effect in the Telemetry objects for a View's proxies, sorted: the
+// Problems of the Telemetry, and objects that an older one overrides.
 func (t *Table) Problems(v *view.View) []config.Problem {
 	list := slices.Clone(t.For(v).Problems)
 	for _, namespace := range []string{v.Settings.RootNamespace, v.Key.Namespace} {
@@ -116,8 +116,8 @@ type builder struct {
 	out       *Telemetry
 }
 
-// newTelemetry returns the access logs, tracing and metrics of both sides, with the Telemetry
-// objects in effect, clusters and Problems, sorted.
+// newTelemetry returns the access logs, tracing and metrics of both sides. Its Problems and
+// Clusters are sorted and without duplicates.
 func newTelemetry(in input) *Telemetry {
 	m := &builder{input: in, providers: newProviders(in), layers: layersOf(in.rows), out: new(Telemetry)}
 	for _, l := range m.layers {
@@ -146,6 +146,7 @@ type origin struct {
 	field string
 }
 
+// addWarning adds a Warning about the field o to m.out.Problems.
 func (m *builder) addWarning(o origin, reason string) {
 	p := config.Problem{Code: code.FieldWithoutEffect, Key: o.key, Field: o.field, Reason: reason, Severity: config.Warning}
 	if o.key == (config.Key{}) {

@@ -33,9 +33,9 @@ type traceChoice struct {
 	sampledByRequestID *bool
 }
 
-// addTracing sets the tracing of a side. If neither an object nor a default provider configures it,
-// MeshConfig.enableTracing and ProxyConfig.tracing apply. Nothing is set if it is disabled or the
-// provider cannot be used, which is a Problem.
+// addTracing sets the tracing of a side in out. If neither an object nor a default provider
+// configures it, MeshConfig.enableTracing and ProxyConfig.tracing apply. out.Tracing stays nil if
+// tracing is disabled or the provider cannot be used; the latter is a Problem.
 func (m *builder) addTracing(s side, out *Side) {
 	out.SamplesByRequestID = true
 	c, any := m.chooseTracing(s)
@@ -59,9 +59,9 @@ func (m *builder) addTracing(s side, out *Side) {
 	out.Tracing, out.SamplesByRequestID = t, c.sampledByRequestID == nil || *c.sampledByRequestID
 }
 
-// chooseTracing merges the entries of all objects that apply to the side; later ones override. any
-// is false if there are neither entries nor default providers. Of several default providers only
-// the first is used, with a Warning.
+// chooseTracing returns the merged entries of all objects that apply to the side; later ones
+// override. any is false if there are neither entries nor default providers. Of several default
+// providers only the first is used, with a Warning.
 func (m *builder) chooseTracing(s side) (c traceChoice, any bool) {
 	for _, n := range defaults("tracing", m.settings.Mesh.GetDefaultProviders().GetTracing()) {
 		if any {
@@ -109,8 +109,8 @@ func (c *traceChoice) mergeEntry(t *telemetry.Tracing, at origin) {
 }
 
 // newTracing returns the tracing config with sampling and tags, without a provider. The sampling is
-// that of the objects, else of ProxyConfig, else of the feature or the default, limited to 0 to 100
-// percent.
+// that of the objects, else of ProxyConfig, else of Features.TraceSampling, else defaultSampling,
+// limited to 0 to 100 percent.
 func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing {
 	proxy := m.settings.Mesh.GetDefaultConfig().GetTracing()
 	sampling := proxy.GetSampling()
@@ -132,8 +132,8 @@ func (m *builder) newTracing(c traceChoice) *hcmv3.HttpConnectionManager_Tracing
 	return t
 }
 
-// setProvider sets the provider that receives the spans, and its limits. If it does not exist, does
-// not receive spans or has no service, it returns false and adds a Problem.
+// setProvider sets in t the provider that receives the spans, and its limits. If it does not exist,
+// does not receive spans or has no service, it adds a Problem and returns false.
 func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) bool {
 	p := m.providers.findProvider(n.name)
 	if p == nil {
@@ -169,6 +169,7 @@ func (m *builder) setProvider(n named, t *hcmv3.HttpConnectionManager_Tracing) b
 	return true
 }
 
+// isLog reports whether a provider receives access logs.
 func isLog(p *provider) bool {
 	return p.GetEnvoyHttpAls() != nil || p.GetEnvoyTcpAls() != nil || p.GetEnvoyOtelAls() != nil
 }

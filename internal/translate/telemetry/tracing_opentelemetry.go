@@ -15,9 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
-// openTelemetry returns a tracer that sends spans by OTLP, over HTTP if configured, else gRPC;
-// sampler may be nil. It has no service name, which comes from OTEL_RESOURCE_ATTRIBUTES in the
-// environment that pilot-agent sets.
+// openTelemetry returns a tracer that sends spans to at by OTLP, over HTTP if configured, else
+// gRPC; sampler may be nil. It has no service name, which comes from OTEL_RESOURCE_ATTRIBUTES in
+// the environment that pilot-agent sets.
 func openTelemetry(
 	p *meshconfig.MeshConfig_ExtensionProvider_OpenTelemetryTracingProvider,
 	at service,
@@ -51,8 +51,8 @@ func openTelemetry(
 	return newTracer("envoy.tracers.opentelemetry", c)
 }
 
-// samplerOf returns the Dynatrace sampler of a provider, and adds its cluster. ok is false if it
-// has none, or, with a Warning, the sampler's service does not exist.
+// samplerOf returns the Dynatrace sampler of a provider, and adds its cluster to m.out.Clusters. ok
+// is false if the provider has none or, with a Warning, the sampler's service does not exist.
 func (m *builder) samplerOf(n named, p *provider) (config *corev3.TypedExtensionConfig, ok bool) {
 	d := p.GetOpentelemetry().GetDynatraceSampler()
 	if d == nil {

@@ -34,8 +34,8 @@ func newTracer(name string, config proto.Message) *tracev3.Tracing_Http {
 	}
 }
 
-// zipkin returns a tracer that posts spans to a Zipkin collector. Timeout and headers are set only
-// if configured; trace IDs have 128 bits by default.
+// zipkin returns a tracer that posts spans to the Zipkin collector at. Timeout and headers are set
+// only if one of them is configured; trace IDs have 128 bits by default.
 func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at service) *tracev3.Tracing_Http {
 	path := cmp.Or(p.GetPath(), zipkinPath)
 	c := &tracev3.ZipkinConfig{
@@ -60,13 +60,15 @@ func zipkin(p *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, at
 	return newTracer("envoy.tracers.zipkin", c)
 }
 
+// datadog returns a tracer that sends spans to the Datadog agent at.
 func datadog(at service) *tracev3.Tracing_Http {
 	return newTracer("envoy.tracers.datadog", &tracev3.DatadogConfig{
 		CollectorCluster: at.cluster, CollectorHostname: at.host, ServiceName: datadogService,
 	})
 }
 
-// skywalking sets neither service nor instance: Envoy takes them from its node.
+// skywalking returns a tracer that sends spans to the SkyWalking collector at. It sets neither
+// service nor instance: Envoy takes them from its node.
 func skywalking(
 	p *meshconfig.MeshConfig_ExtensionProvider_SkyWalkingTracingProvider,
 	at service,
@@ -79,7 +81,8 @@ func skywalking(
 }
 
 // httpCollector returns the service that spans are posted to. A missing slash of the path is added,
-// and a timeout below 1 ms is replaced by collectorTimeout.
+// and a timeout below 1 ms, or nil, is replaced by collectorTimeout. Headers that Envoy would
+// refuse are left out.
 func httpCollector(
 	at service,
 	path string,
@@ -108,8 +111,9 @@ func httpCollector(
 	return s
 }
 
-// headerOf returns a header that is sent to a provider. Its value is a format, which may name a
-// variable of the proxy's environment. The name is "" if Envoy would refuse the header.
+// headerOf returns the name and value of a header that is sent to a provider. The value is a
+// format, which may name a variable of the proxy's environment. Both are "" if Envoy would refuse
+// the header.
 func headerOf(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, value string) {
 	if headerFault(h) != "" {
 		return "", ""
@@ -120,6 +124,7 @@ func headerOf(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) (name, valu
 	return h.GetName(), strings.ReplaceAll(h.GetValue(), "%", "%%")
 }
 
+// headerFault returns why Envoy would refuse a header, or "".
 func headerFault(h *meshconfig.MeshConfig_ExtensionProvider_HttpHeader) string {
 	switch {
 	case h.GetName() == "" || strings.ContainsFunc(h.GetName(), func(r rune) bool { return !isToken(r) }):

@@ -14,9 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// istioTags returns the tags that identify workloads in Istio, and the variables of the proxy's
-// environment with their values, which pilot-agent sets. A tag whose variable is not set is
-// omitted.
+// istioTags returns the tags that identify workloads in Istio, each with the variable of the
+// proxy's environment that has its value, which pilot-agent sets. Envoy omits a tag whose variable
+// is not set.
 func istioTags() [][2]string {
 	return [][2]string{
 		{"istio.canonical_revision", "ISTIO_CANONICAL_REVISION"},
@@ -27,9 +27,9 @@ func istioTags() [][2]string {
 	}
 }
 
-// spanTags returns the tags of spans, sorted: the tags of objects, or else of ProxyConfig.tracing,
-// and Istio's, which they override. Tags that the View's Envoy does not support are left out with a
-// Warning.
+// spanTags returns the tags of spans, sorted by name: Istio's (withIstioTags), overridden by those
+// of objects, or else of ProxyConfig.tracing. Tags that the View's Envoy does not support are left
+// out with a Warning.
 func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	byName := map[string]*tracingv3.CustomTag{}
 	add := func(t *tracingv3.CustomTag) {
@@ -67,8 +67,8 @@ func (m *builder) spanTags(c traceChoice) []*tracingv3.CustomTag {
 	return list
 }
 
-// withIstioTags reports whether spans have Istio's tags: by the objects, else by ProxyConfig, else
-// if tracing is configured at all.
+// withIstioTags reports whether spans have Istio's tags: by the setting of the objects, else of
+// ProxyConfig. By default they do if a provider or ProxyConfig.tracing is set.
 func withIstioTags(c traceChoice, proxy *meshconfig.Tracing) bool {
 	switch {
 	case c.istioTags != nil:
@@ -115,6 +115,7 @@ func proxyTag(name string, in *meshconfig.Tracing_CustomTag) *tracingv3.CustomTa
 	}
 }
 
+// literalTag returns a tag with a fixed value, or nil if name or value is "".
 func literalTag(name, value string) *tracingv3.CustomTag {
 	if name == "" || value == "" {
 		return nil
@@ -125,6 +126,8 @@ func literalTag(name, value string) *tracingv3.CustomTag {
 	}
 }
 
+// environmentTag returns a tag with the value of a variable of the proxy's environment, or
+// otherwise if it is not set. It returns nil if name or variable is "".
 func environmentTag(name, variable, otherwise string) *tracingv3.CustomTag {
 	if name == "" || variable == "" {
 		return nil
@@ -134,6 +137,8 @@ func environmentTag(name, variable, otherwise string) *tracingv3.CustomTag {
 	}}
 }
 
+// headerTag returns a tag with the value of a request header, or otherwise if it is missing. It
+// returns nil if name or header is "".
 func headerTag(name, header, otherwise string) *tracingv3.CustomTag {
 	if name == "" || header == "" {
 		return nil

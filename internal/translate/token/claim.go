@@ -18,9 +18,9 @@ const (
 // (HTTPMatchRequest.headers).
 const RoutingPrefix = "@request.auth.claims"
 
-// RoutingClaim parses the name of a claim in a match, "@request.auth.claims.a.b" or
+// RoutingClaim parses the name of a claim in a match of headers, "@request.auth.claims.a.b" or
 // "@request.auth.claims[a][b]", and returns its path. The prefix may be in any case. ok is false if
-// name is that of a header, or malformed.
+// name is the name of a header, or malformed.
 func RoutingClaim(name string) (path []string, ok bool) {
 	if len(name) < len(RoutingPrefix) || !strings.EqualFold(name[:len(RoutingPrefix)], RoutingPrefix) {
 		return nil, false
