@@ -3,7 +3,7 @@ package snapshot
 import "slices"
 
 // Accounts returns the distinct service accounts (SPIFFE IDs) of the endpoints, sorted. Endpoints
-// without an account are skipped.
+// without an account are skipped. It returns nil for a nil set.
 func (s *EndpointSet) Accounts() []string {
 	if s == nil {
 		return nil
@@ -20,9 +20,9 @@ func (s *EndpointSet) Accounts() []string {
 	return list
 }
 
-// markChangedAccounts adds to delta.Accounts the services whose endpoints have other accounts than
-// before, or whose AllTLS changed. Both are part of the callers' clusters, which a change of
-// endpoints alone does not touch.
+// markChangedAccounts adds to e.delta.Accounts those services of e.delta.Endpoints whose endpoints
+// have other accounts than before, or whose AllTLS changed. Both are part of the callers' clusters,
+// which a change of endpoints alone does not touch.
 func (e *edit) markChangedAccounts() {
 	for k := range e.delta.Endpoints {
 		old, now := e.current.endpoints.Get(k), e.endpoints.Get(k)

@@ -52,10 +52,10 @@ func newAddressPlan(a Allocation) addressPlan {
 
 func vipKey(k mesh.ServiceKey) vip.Key { return vip.Key{Namespace: k.Namespace, Host: string(k.Host)} }
 
-// set records the current definition of a service, or its removal if now is nil. It reserves the
-// service's explicit addresses. It allocates addresses only to an External service that has none
-// and permits it (Allocates), and otherwise releases them. It returns the services whose allocated
-// address changed as a result.
+// set records the current definition now of the service k, nil if it was removed. It reserves the
+// service's explicit addresses. A service of a ServiceEntry that has no addresses and permits it
+// (Allocates) is allocated some; the addresses of any other are released. It returns the services
+// whose allocated address changed as a result.
 func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.ServiceKey) {
 	named := p.explicitAddresses(now)
 	for _, pool := range p.pools {
@@ -92,8 +92,8 @@ func (p addressPlan) set(k mesh.ServiceKey, now *mesh.Service) (moved []mesh.Ser
 	return moved
 }
 
-// explicitAddresses returns the addresses of a service's definition that lie in one of the ranges,
-// so that they must not be allocated to another service.
+// explicitAddresses returns the addresses of a service's definition, which may be nil, that lie in
+// one of the ranges. They must not be allocated to another service.
 func (p addressPlan) explicitAddresses(s *mesh.Service) []netip.Addr {
 	if s == nil {
 		return nil
@@ -108,8 +108,8 @@ func (p addressPlan) explicitAddresses(s *mesh.Service) []netip.Addr {
 	return list
 }
 
-// requestedAddress returns the first address of the pool's family that another control plane has
-// allocated. It may be outside of the pool's range.
+// requestedAddress returns the first address in told, the allocations of another control plane, of
+// the pool's family, or the zero Addr. It may be outside of the pool's range.
 func (p rangePool) requestedAddress(told []string) netip.Addr {
 	for _, a := range parseAddresses(told) {
 		if a.Is4() == p.prefix.Addr().Is4() {
@@ -119,8 +119,8 @@ func (p rangePool) requestedAddress(told []string) netip.Addr {
 	return netip.Addr{}
 }
 
-// withAllocation returns s with its current allocated addresses in Allocated; it returns s itself
-// if they are unchanged.
+// withAllocation returns a copy of s with its current allocated addresses in Allocated; s itself if
+// they are unchanged, or nil for nil.
 func (p addressPlan) withAllocation(s *mesh.Service) *mesh.Service {
 	if s == nil {
 		return nil
@@ -146,8 +146,9 @@ func asAllocated(s *mesh.Service) *mesh.Service {
 	return next.Sealed()
 }
 
-// KnowsAllocatedAddresses reports whether a proxy's applications resolve services to allocated
-// addresses. Proxies of other applications get no listeners for these addresses.
+// KnowsAllocatedAddresses reports whether the applications beside a proxy resolve services to
+// allocated addresses. Other proxies get no listeners for these addresses. It returns false if
+// nothing is allocated.
 func (s *Snapshot) KnowsAllocatedAddresses(p *mesh.Proxy) bool {
 	return s.allocation != nil && bool(p.Metadata.DNSCapture) &&
 		(!s.allocation.OnlyOnRequest || bool(p.Metadata.DNSAutoAllocate))

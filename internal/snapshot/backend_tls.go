@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// splitExtensions separates the DestinationRules of users from the settings of rules that were
-// converted from other objects: TLS and the retry budget; the first of each is used.
+// splitExtensions returns the DestinationRules of users in parts, and the settings of rules that
+// were converted from other objects: all TLS settings, and the first retry budget or nil.
 func splitExtensions(
 	parts []*config.Config,
 ) (own []*config.Config, extensions []config.BackendTLS, budget *config.RetryBudget) {
@@ -30,9 +30,9 @@ func splitExtensions(
 	return own, extensions, budget
 }
 
-// withExtensions returns the merge of users' DestinationRules, which may be none, with the TLS
-// settings and the retry budget of extensions. A TLS setting for a port applies to that port. One
-// without a port replaces those of all other ports, the users' too.
+// withExtensions returns the merge of parts, the DestinationRules of users, which may be none, with
+// the TLS settings and the retry budget of extensions. A TLS setting for a port applies to that
+// port. One without a port replaces those of all other ports, the users' too. budget may be nil.
 func withExtensions(
 	parts []*config.Config,
 	extensions []config.BackendTLS,
@@ -67,7 +67,8 @@ func withExtensions(
 	return spec
 }
 
-// portPolicy returns the settings of a port, and creates them from the host's settings if needed.
+// portPolicy returns the settings of a port in p. If there are none, it adds them with the host's
+// settings.
 func portPolicy(p *networking.TrafficPolicy, port uint32) *networking.TrafficPolicy_PortTrafficPolicy {
 	for _, s := range p.PortLevelSettings {
 		if s.GetPort().GetNumber() == port {

@@ -81,7 +81,7 @@ func NewBuilder(o Options) *Builder {
 	return b
 }
 
-// Current returns the newest snapshot.
+// Current returns the newest snapshot, an empty one before the first Apply. It is never nil.
 func (b *Builder) Current() *Snapshot { return b.current }
 
 // Apply applies the events in their order as one change, and returns the resulting snapshot with
@@ -106,7 +106,7 @@ func (b *Builder) Apply(events ...mesh.Event) (*Snapshot, Delta) {
 	return b.current, delta
 }
 
-// applyAll applies events in their order and finishes the edit.
+// applyAll applies events in their order and publishes the result as the current snapshot (finish).
 func (e *edit) applyAll(events []mesh.Event) (*Snapshot, Delta) {
 	for i := range events {
 		e.applyEvent(&events[i])
@@ -252,7 +252,7 @@ func (e *edit) finish() (*Snapshot, Delta) {
 	return b.current, e.delta
 }
 
-// seal returns the next snapshot with the next version.
+// seal increments the version of the next snapshot, and returns a copy of it.
 func (e *edit) seal() *Snapshot {
 	e.next.Version++
 	s := e.next
@@ -322,8 +322,8 @@ func (e *edit) changedObjects(kind api.Kind) map[config.Key]bool {
 	return keys
 }
 
-// changedRuleGroups returns the groups that the changed DestinationRules belong to, before and
-// after the change. Both are resolved with the new settings.
+// changedRuleGroups returns the groups (namespace and host) that the changed DestinationRules
+// belong to, before and after the change. Both are resolved with the new settings.
 func (e *edit) changedRuleGroups() map[ruleGroup]struct{} {
 	groups := map[ruleGroup]struct{}{}
 	for k := range e.objects {

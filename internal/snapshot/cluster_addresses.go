@@ -63,7 +63,7 @@ func (e *clusterAddressesEdit) replaceService(old, now *mesh.Service) {
 	}
 }
 
-// addToCount changes the count of a cluster, after copying counts if necessary. A count of 0 is
+// addToCount adds by to the count of a cluster, after copying counts if necessary. A count of 0 is
 // deleted.
 func (e *clusterAddressesEdit) addToCount(c mesh.ClusterID, by int) {
 	if !e.copied {
@@ -77,7 +77,7 @@ func (e *clusterAddressesEdit) addToCount(c mesh.ClusterID, by int) {
 }
 
 // clustersWithOwnAddresses returns the clusters in which a service has other addresses than its
-// primary ones.
+// primary ones, in no order. s may be nil.
 func clustersWithOwnAddresses(s *mesh.Service) []mesh.ClusterID {
 	if s == nil {
 		return nil
@@ -92,7 +92,7 @@ func clustersWithOwnAddresses(s *mesh.Service) []mesh.ClusterID {
 }
 
 // VIPCluster returns cluster if some service has its own addresses there, and "" otherwise. Callers
-// with equal results use the same addresses.
+// with equal results use the same addresses of services.
 func (s *Snapshot) VIPCluster(cluster mesh.ClusterID) mesh.ClusterID {
 	if s.clusterAddresses.counts[cluster] == 0 {
 		return ""
@@ -100,13 +100,14 @@ func (s *Snapshot) VIPCluster(cluster mesh.ClusterID) mesh.ClusterID {
 	return cluster
 }
 
-// HasSameVIPClusters reports whether Home returns the same in both snapshots for every cluster.
+// HasSameVIPClusters reports whether VIPCluster returns the same in both snapshots for every
+// cluster.
 func (s *Snapshot) HasSameVIPClusters(o *Snapshot) bool {
 	return maps.EqualFunc(s.clusterAddresses.counts, o.clusterAddresses.counts, func(int, int) bool { return true })
 }
 
 // ServiceForCluster returns svc with the addresses that callers of a cluster use. It returns svc
-// itself if those are its primary addresses.
+// itself if those are its primary addresses, or cluster is "".
 func (s *Snapshot) ServiceForCluster(cluster mesh.ClusterID, svc *mesh.Service) *mesh.Service {
 	if cluster == "" || len(svc.ClusterAddresses) == 0 {
 		return svc

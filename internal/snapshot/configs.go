@@ -11,9 +11,9 @@ import (
 )
 
 // applyConfig applies one event about a config object. It ignores the deletion of an unknown
-// object, and an object whose Hash is unchanged, which filters out changes of metadata and status,
-// and resyncs. If only the generation of an object differs, it is replaced, but does not enter the
-// Delta. Objects of converted kinds are stored but do not enter the Delta.
+// object, and an object whose Hash and generation are unchanged, such as a change of metadata or
+// status, or a resync. If only the generation differs, the object is replaced, but does not enter
+// the Delta. Objects of converted kinds (isConvertedKind) do not enter the Delta either.
 func (e *edit) applyConfig(op mesh.Op, c *config.Config) {
 	old := e.configs.Get(c.Key)
 	switch {
@@ -48,8 +48,9 @@ func isConvertedKind(kind api.Kind) bool {
 	}
 }
 
-// Keeps reports whether snapshots have the objects of a kind: the kinds of istio.io/api and the
-// converted kinds. Objects of other kinds are only in what is made from them, such as services.
+// Keeps reports whether snapshots contain the objects of a kind: the kinds of istio.io/api, the
+// converted kinds, and ReferenceGrant. Objects of other kinds are only in what is made from them,
+// such as services.
 func Keeps(kind api.Kind) bool {
 	info, known := api.Info(kind)
 	return known && (info.Istio() || isConvertedKind(kind) || kind == api.ReferenceGrant)
@@ -60,8 +61,8 @@ func compareConfigs(a, b *config.Config) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// indexKind updates the sorted list of one kind by merging the changed objects (e.objects) into it.
-// The old list remains unchanged.
+// indexKind updates the list of all objects of a kind, sorted by namespace and name, with the
+// changed ones (e.objects). The old list remains unchanged.
 func (e *edit) indexKind(kind api.Kind) {
 	var now []*config.Config
 	var gone []config.Key
@@ -89,7 +90,8 @@ func (e *edit) indexKind(kind api.Kind) {
 	e.next.kinds[kind] = append(list, kept...)
 }
 
-// removeConfigs returns list without the objects gone. Both must be sorted and of one kind.
+// removeConfigs returns list without the objects with the keys gone. Both must be sorted and of one
+// kind. list is not modified.
 func removeConfigs(list []*config.Config, gone []config.Key) []*config.Config {
 	kept := make([]*config.Config, 0, len(list))
 	for _, k := range gone {
@@ -110,7 +112,7 @@ func removeConfigs(list []*config.Config, gone []config.Key) []*config.Config {
 // the source.
 type problemScope struct{ source, scope string }
 
-// setProblems replaces the list of one scope. An empty list removes it.
+// setProblems replaces the list of Problems of one source and scope. An empty list removes it.
 func (e *edit) setProblems(source string, p *mesh.Problems) {
 	k := problemScope{source, p.Scope}
 	if slices.Equal(e.Builder.problems[k], p.List) {

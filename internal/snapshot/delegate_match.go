@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// intersectMatches returns the matches of a delegate's route, restricted by the matches of the
-// delegating route (root): each leaf match is merged with every root match that contains it. If
-// some leaf match is contained in no root match, the whole route is unusable, and fault describes
-// the conflict.
+// intersectMatches returns the matches leaf of a delegate's route, restricted by the matches root
+// of the delegating route: each leaf match is merged with every root match that contains it. No
+// matches match everything. If some leaf match is contained in no root match, the whole route is
+// unusable: matches is nil and fault describes the conflict. Otherwise fault is "".
 func intersectMatches(
 	root, leaf []*networking.HTTPMatchRequest,
 ) (matches []*networking.HTTPMatchRequest, fault string) {
@@ -93,7 +93,7 @@ func conflictingField(root, leaf *networking.HTTPMatchRequest) string {
 
 // isSubset reports whether every value that leaf matches is also matched by root. It returns true
 // if either is unset, because mergeMatches then uses the other one. It returns false if root is a
-// regular expression.
+// regular expression, or the comparison is not possible.
 func isSubset(root, leaf *networking.StringMatch) bool {
 	if root == nil || leaf == nil {
 		return true
@@ -113,8 +113,8 @@ func isSubset(root, leaf *networking.StringMatch) bool {
 }
 
 // mergeMatches returns a match for requests that match both root and leaf. For a field or header
-// that both set, the delegate's value is used, because it is the more specific one. Conflicts must
-// have been excluded before (conflictingField).
+// that both set, the value of leaf, the delegate's, is used, because it is the more specific one.
+// Conflicts must have been excluded before (conflictingField).
 func mergeMatches(root, leaf *networking.HTTPMatchRequest) *networking.HTTPMatchRequest {
 	m := proto.CloneOf(leaf)
 	m.Name = joinedName(root.GetName(), leaf.GetName())

@@ -22,7 +22,7 @@ type delegate struct {
 	fault  string
 }
 
-// findConfig returns an object by key, or nil.
+// findConfig returns the object with a key, or nil if there is none.
 type findConfig func(config.Key) *config.Config
 
 // resolveDelegates returns the delegate of each HTTP route of VirtualService c that has one, in the
@@ -52,9 +52,9 @@ func delegateKey(c *config.Config, d *networking.Delegate) config.Key {
 	return k
 }
 
-// findDelegate returns the delegate with this key, for a VirtualService of the given namespace. If
-// the delegate does not exist, has hosts of its own or is not exported to the namespace, the result
-// has a fault instead of a config.
+// findDelegate returns the delegate with this key for a VirtualService of namespace. If the object
+// does not exist, has hosts of its own or is not exported to the namespace, the result has a fault
+// instead of a config.
 func findDelegate(key config.Key, namespace string, settings *Settings, find findConfig) delegate {
 	c := find(key)
 	if c == nil {
@@ -90,7 +90,8 @@ func findDelegate(key config.Key, namespace string, settings *Settings, find fin
 }
 
 // inlineDelegates replaces each route that delegates with the routes of its delegate, in a copy of
-// the spec. It adds a Problem to Faults for each delegate that cannot be used, and drops its route.
+// v.Spec, and adds the delegates to v.From. For each delegate that cannot be used, it drops the
+// route and adds a Problem to v.Faults. It does nothing without delegates.
 func (v *VirtualService) inlineDelegates() {
 	if len(v.delegates) == 0 {
 		return
@@ -118,9 +119,10 @@ func (v *VirtualService) inlineDelegates() {
 	v.From = slices.Compact(v.From)
 }
 
-// inlineDelegate appends the routes of a delegate, with their matches restricted by the delegating
-// route's, and the fields that they do not set inherited. Routes that conflict or that delegate
-// further are dropped with a Problem at the field at. It also resolves root's gateways in place.
+// inlineDelegate appends to v.Spec the routes of the delegate d. Their matches are restricted by
+// those of root, the delegating route, and fields that they do not set are inherited from it.
+// Routes that conflict or that delegate further are dropped with a Problem at the field at. It also
+// resolves root's gateways in place.
 func (v *VirtualService) inlineDelegate(at string, root *networking.HTTPRoute, d delegate) {
 	resolveGateways(root.GetMatch(), v.Config.Namespace)
 	for i, r := range config.Spec[*networking.VirtualService](d.config).GetHttp() {
@@ -151,8 +153,9 @@ func (v *VirtualService) addFault(field, reason string) {
 	})
 }
 
-// resolveRoute replaces short names in a delegate's route with full names, relative to the
-// delegate's namespace, because the delegating object may be in another one.
+// resolveRoute replaces short names of destinations and gateways in r, a delegate's route, with
+// full names, relative to the delegate's namespace, because the delegating object may be in another
+// one.
 func resolveRoute(r *networking.HTTPRoute, namespace, domain string) {
 	resolve := func(d *networking.Destination) {
 		if d != nil {
@@ -169,7 +172,8 @@ func resolveRoute(r *networking.HTTPRoute, namespace, domain string) {
 	resolveGateways(r.GetMatch(), namespace)
 }
 
-// resolveGateways replaces the gateways of matches with their full names.
+// resolveGateways replaces the gateways of matches with their full names (ResolveGateway), in
+// place.
 func resolveGateways(matches []*networking.HTTPMatchRequest, namespace string) {
 	for _, m := range matches {
 		for i, g := range m.GetGateways() {

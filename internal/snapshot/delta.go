@@ -42,15 +42,15 @@ func (d Delta) Empty() bool {
 		len(d.KeySets) == 0
 }
 
-// EndpointsOnly reports whether nothing but endpoints and their workloads differs. Then scopes,
-// routes and listeners are unchanged for all proxies, except for proxies at the addresses in
-// Workloads.
+// EndpointsOnly reports whether nothing but endpoints and their workloads differs, or nothing at
+// all. Then scopes, routes and listeners are unchanged for all proxies, except for proxies at the
+// addresses in Workloads.
 func (d Delta) EndpointsOnly() bool {
 	return !d.All && len(d.Services) == 0 && len(d.Configs) == 0 && len(d.SecretAccess) == 0 && len(d.KeySets) == 0
 }
 
 // ChangesVisibility reports whether the set of services, VirtualServices or Sidecars that proxies
-// see may differ. It returns true for any change of such an object.
+// see may differ. It returns true for any change of such an object, and if All is set.
 func (d Delta) ChangesVisibility() bool {
 	if d.All || len(d.Services) > 0 {
 		return true

@@ -72,8 +72,8 @@ func ruleGroupOf(c *config.Config, settings *Settings) (g ruleGroup, ok bool) {
 	}, true
 }
 
-// rebuildIndex returns a new index of all DestinationRules. Rows whose inputs are unchanged are
-// taken over from d.
+// rebuildIndex returns a new index of list, all DestinationRules. Rows whose inputs are unchanged
+// are taken over from d, which is not modified.
 func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Settings) *destinationRules {
 	groups := map[ruleGroup][]*config.Config{}
 	next := newDestinationRules()
@@ -91,7 +91,7 @@ func (d *destinationRules) rebuildIndex(list []*config.Config, settings *Setting
 	return next
 }
 
-// updateIndex returns the index after a change of objects in groups; d stays as it is. list must
+// updateIndex returns the index after a change of objects in groups; d is not modified. list must
 // contain all DestinationRules, sorted by namespace. The second result contains the hosts for which
 // a row, local or exported, differs.
 func (d *destinationRules) updateIndex(
@@ -145,7 +145,8 @@ func (d *destinationRules) updateIndex(
 	return next, differ
 }
 
-// addSelectors records the workloadSelector and the failover labels of an object.
+// addSelectors records the workloadSelector and the failover labels of the DestinationRule c, if it
+// has any.
 func (d *destinationRules) addSelectors(c *config.Config) {
 	if sel := config.Spec[*networking.DestinationRule](c).GetWorkloadSelector(); sel != nil {
 		d.selectors[c.Namespace] = append(d.selectors[c.Namespace], ruleSelector{c.Name, sel.GetMatchLabels()})
@@ -161,8 +162,8 @@ func (d *destinationRules) addSelectors(c *config.Config) {
 	maps.Copy(d.labels[c.Namespace], names)
 }
 
-// addGroup adds the merged rows of a group with the given objects. It reuses rows of old that have
-// the same inputs.
+// addGroup adds the merged rows of a group, of which parts are the objects. It reuses rows of old
+// that have the same inputs.
 func (d *destinationRules) addGroup(g ruleGroup, parts []*config.Config, old *destinationRules, settings *Settings) {
 	merge := &ruleMerger{
 		group:    g,
@@ -191,7 +192,8 @@ func (d *destinationRules) addGroup(g ruleGroup, parts []*config.Config, old *de
 	}
 }
 
-// sortWildcards sorts the wildcard rules of each namespace, most specific first.
+// sortWildcards sorts the wildcard rules of each namespace, most specific first. Lists that are
+// sorted already may be shared with older snapshots, and are not modified.
 func (d *destinationRules) sortWildcards() {
 	for _, h := range slices.Concat(slices.Collect(maps.Values(d.local)), slices.Collect(maps.Values(d.exported)), []*hostRules{d.rootOnly}) {
 		// sorted lists may be shared with older snapshots
@@ -203,7 +205,8 @@ func (d *destinationRules) sortWildcards() {
 
 func compareRules(a, b *DestinationRule) int { return a.Host.MoreSpecific(b.Host) }
 
-// inNamespace returns the objects of one namespace from a list sorted by namespace.
+// inNamespace returns the objects of one namespace from list, which must be sorted by namespace. It
+// is a part of list, empty if there are none.
 func inNamespace(list []*config.Config, namespace string) []*config.Config {
 	from, _ := slices.BinarySearchFunc(
 		list,
@@ -217,8 +220,8 @@ func inNamespace(list []*config.Config, namespace string) []*config.Config {
 	return list[from:to]
 }
 
-// rowsOf returns the rows of exactly this host, which may be a wildcard. Rows of covering wildcards
-// are not included. h may be nil.
+// rowsOf returns the rows of exactly this host, which may be a wildcard, or nil. Rows of covering
+// wildcards are not included. h may be nil.
 func (h *hostRules) rowsOf(host mesh.Hostname) []*DestinationRule {
 	if h == nil {
 		return nil
@@ -235,7 +238,7 @@ func (h *hostRules) rowsOf(host mesh.Hostname) []*DestinationRule {
 	return rows
 }
 
-// withoutHosts returns a copy of h without the rows of the hosts.
+// withoutHosts returns a copy of h without the rows of the hosts, or nil if h is nil.
 func (h *hostRules) withoutHosts(hosts map[mesh.Hostname]bool) *hostRules {
 	if h == nil {
 		return nil
@@ -248,8 +251,8 @@ func (h *hostRules) withoutHosts(hosts map[mesh.Hostname]bool) *hostRules {
 	return next
 }
 
-// withRows adds the rows of a host that has none yet. It modifies and returns h, or a new hostRules
-// if h is nil.
+// withRows adds the rows of a host that has none yet. It modifies and returns h, or returns a new
+// hostRules if h is nil. Without rows it returns h unchanged.
 func (h *hostRules) withRows(host mesh.Hostname, rows []*DestinationRule) *hostRules {
 	if len(rows) == 0 {
 		return h

@@ -26,9 +26,9 @@ type visiblePart struct {
 
 type partList []visiblePart
 
-// visibleParts returns the objects without a workloadSelector, with their resolved exportTo,
-// sorted. The default of MeshConfig applies to an empty exportTo, but never hides a rule from its
-// own namespace.
+// visibleParts returns the objects of parts without a workloadSelector, with their resolved
+// exportTo, sorted. The default of MeshConfig applies to an empty exportTo, but never hides a rule
+// from its own namespace.
 func visibleParts(parts []*config.Config, settings *Settings) partList {
 	var list partList
 	for _, c := range parts {
@@ -47,15 +47,15 @@ func visibleParts(parts []*config.Config, settings *Settings) partList {
 	return list
 }
 
-// visibleTo returns the parts that clients of a namespace see, or for "*" the parts that all
-// clients see.
+// visibleTo returns a copy of the parts that clients of the namespace client see; for "*", the
+// parts that all clients see.
 func (l partList) visibleTo(client string) partList {
 	return slices.DeleteFunc(slices.Clone(l), func(p visiblePart) bool {
 		return !slices.Contains(p.exportTo, "*") && !slices.Contains(p.exportTo, client)
 	})
 }
 
-// visibleOnlyTo returns the parts that are exported to exactly one namespace.
+// visibleOnlyTo returns a copy of the parts that are exported to exactly the namespace client.
 func (l partList) visibleOnlyTo(client string) partList {
 	return slices.DeleteFunc(
 		slices.Clone(l),
@@ -79,7 +79,8 @@ func (l partList) namedNamespaces(own string) []string {
 }
 
 // mergeVisible returns the rows for clients of the given namespaces; "*" is every other namespace.
-// Namespaces that see the same parts share a row. A namespace that sees none has no row.
+// Namespaces that see the same parts share a row. A namespace that sees none has no row, so the
+// result may be nil.
 func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*DestinationRule {
 	var rows []*DestinationRule
 	for _, client := range clients {
@@ -102,8 +103,9 @@ func (m *ruleMerger) mergeVisible(list partList, clients ...string) []*Destinati
 	return rows
 }
 
-// mergeSelected returns the rows of the objects with a workloadSelector: one per distinct selector,
-// in the order of the first such object in parts. They apply to their own namespace only.
+// mergeSelected returns the rows of the objects in parts with a workloadSelector, nil without any:
+// one per distinct selector, in the order of the first such object. They apply to their own
+// namespace only.
 func (m *ruleMerger) mergeSelected(parts []*config.Config) []*DestinationRule {
 	groups := map[string][]*config.Config{}
 	var order []string
@@ -125,8 +127,8 @@ func (m *ruleMerger) mergeSelected(parts []*config.Config) []*DestinationRule {
 	return rows
 }
 
-// findOrMerge returns the row that is merged from exactly these objects, with the same exportTo and
-// selected. It reuses a row of m.existing, or creates one and adds it there.
+// findOrMerge returns the row that is merged from exactly these objects, with this exportTo and
+// Selects (selected). It reuses a row of m.existing, or creates one and adds it there.
 func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, selected bool) *DestinationRule {
 	for _, r := range m.existing {
 		if r.Selects == selected && slices.Equal(r.parts, parts) && slices.Equal(r.exportTo, exportTo) {
@@ -143,9 +145,9 @@ func (m *ruleMerger) findOrMerge(parts []*config.Config, exportTo []string, sele
 	return r
 }
 
-// mergedSpec merges the rules of one host, sorted oldest first. The trafficPolicy is that of the
-// oldest object that has one. Subsets are concatenated; of several with one name, the first is
-// used.
+// mergedSpec returns the merge of the rules of one host, which must be sorted oldest first. The
+// trafficPolicy is that of the oldest object that has one. Subsets are concatenated; of several
+// with one name, the first is used.
 //
 // The TLS settings and the retry budget of extensions then replace the same settings of the
 // trafficPolicy.
@@ -172,8 +174,9 @@ func mergedSpec(parts []*config.Config) *networking.DestinationRule {
 	return spec
 }
 
-// resolveExportTo resolves an exportTo list: "." is the object's own namespace and "~" exports to
-// none. An empty list is replaced with the defaults of the mesh, and without defaults with "*".
+// resolveExportTo resolves an exportTo list of an object in namespace: "." is that namespace, and
+// "~" is left out, so ["~"] exports to none. An empty list is replaced with the defaults of the
+// mesh, and without defaults with "*".
 func resolveExportTo(list, defaults []string, namespace string) []string {
 	if len(list) == 0 {
 		list = defaults

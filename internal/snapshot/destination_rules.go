@@ -40,7 +40,7 @@ func (n RuleNames) Has(name string) bool {
 }
 
 // RuleNames returns the names of the DestinationRules of a namespace whose workloadSelector matches
-// labels.
+// labels. It is empty if there are none.
 func (s *Snapshot) RuleNames(namespace string, labels map[string]string) RuleNames {
 	var names strings.Builder
 	for _, sel := range s.destinationRules.selectors[namespace] {
@@ -62,7 +62,7 @@ func (s *Snapshot) SameRuleSelectors(o *Snapshot, namespace string) bool {
 	)
 }
 
-// DestinationRule returns the rule that proxies in namespace client use for a service if no
+// DestinationRule returns the rule that proxies in the namespace client use for a service if no
 // workloadSelector selects them, or nil; see SelectedRule.
 func (s *Snapshot) DestinationRule(client string, svc mesh.ServiceKey) *DestinationRule {
 	return s.SelectedRule(client, "", svc)
@@ -93,8 +93,8 @@ func (s *Snapshot) SelectedRule(client string, names RuleNames, svc mesh.Service
 	return rules.exported[root].mostSpecific(svc.Host, client, "")
 }
 
-// RulesOf returns all rules that some proxy in namespace client may use for a service: those with a
-// workloadSelector, and the one for all other proxies.
+// RulesOf returns all rules that some proxy in the namespace client may use for a service, or nil:
+// those with a workloadSelector, and the one for all other proxies.
 func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRule {
 	var list []*DestinationRule
 	for _, sel := range s.destinationRules.selectors[client] {
@@ -109,8 +109,8 @@ func (s *Snapshot) RulesOf(client string, svc mesh.ServiceKey) []*DestinationRul
 	return list
 }
 
-// mostSpecific returns the rule with the most specific matching host that applies to the client, or
-// nil: a rule for exactly the host, else for the longest wildcard. h may be nil.
+// mostSpecific returns the rule with the most specific matching host that applies to the client
+// (appliesTo), or nil: a rule for exactly the host, else for the longest wildcard. h may be nil.
 func (h *hostRules) mostSpecific(host mesh.Hostname, client string, names RuleNames) *DestinationRule {
 	if h == nil {
 		return nil
@@ -128,8 +128,8 @@ func (h *hostRules) mostSpecific(host mesh.Hostname, client string, names RuleNa
 	return nil
 }
 
-// appliesTo reports whether the rule is exported to namespace client and, if it has a
-// workloadSelector, whether names contains it.
+// appliesTo reports whether the rule is exported to the namespace client and, if it has a
+// workloadSelector, names contains it.
 func (r *DestinationRule) appliesTo(client string, names RuleNames) bool {
 	if r.Selects && !names.Has(r.parts[0].Name) { // all parts have the same selector
 		return false

@@ -62,10 +62,10 @@ func compareShards(a, b *mesh.Shard) int {
 	)
 }
 
-// joinEndpoints merges the endpoints of every service in dirtyEndpoints and updates the index by
-// address. Changed ones are added to delta.Endpoints, their addresses to delta.Served. Services
-// that are not Static are added to delta.Services too, because their endpoints are part of clusters
-// or listeners.
+// joinEndpoints merges the endpoints of every service in e.dirtyEndpoints and updates the index by
+// address. Services whose endpoints changed are added to delta.Endpoints, the changed addresses to
+// delta.Served. Services that are not Static are added to delta.Services too, because their
+// endpoints are part of clusters or listeners.
 func (e *edit) joinEndpoints() {
 	for k := range e.dirtyEndpoints {
 		old := e.endpoints.Get(k)
@@ -98,7 +98,7 @@ func (e *edit) joinEndpoints() {
 }
 
 // mergedEndpoints merges the endpoints of a service from its shards, ServiceEntries and selected
-// workloads, sorted. Of several entries for one address, port and network, the healthiest is used.
+// workloads, sorted. Of several entries for one port, address and network, the healthiest is used.
 // It returns nil if there are none or the service does not exist.
 func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	svc := e.services.Get(k)
@@ -135,8 +135,9 @@ func (e *edit) mergedEndpoints(k mesh.ServiceKey) *EndpointSet {
 	}
 }
 
-// selectedEndpoints returns the workloads that the service's selector matches. If several clusters
-// have a Kubernetes Service, each definition selects the workloads of its own cluster.
+// selectedEndpoints returns endpoints for the workloads that the service's selector matches. If
+// several clusters have a Kubernetes Service, each definition selects the workloads of its own
+// cluster. ServiceEntries that are not the definition of the service are left out.
 func (e *edit) selectedEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	if svc.Provider != mesh.Kubernetes {
 		return e.workloads.selectedEndpoints(svc)

@@ -10,9 +10,9 @@ import (
 )
 
 // entryEndpoints returns the endpoints of a service that ServiceEntries define, including
-// ServiceEntries that are not the definition of the service. A ServiceEntry can thus add machines
-// to a Kubernetes Service of its namespace or to an older ServiceEntry, for the ports that both
-// have. Endpoints that the service's own selector matches are not included.
+// ServiceEntries that are not the definition of the service. So a ServiceEntry can add machines to
+// a Kubernetes Service of its namespace or to an older ServiceEntry, for the ports that both have.
+// Endpoints that the service's own selector matches are not included.
 func (e *edit) entryEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	var all []*mesh.Endpoint
 	claims := e.definitions.byKey[svc.ServiceKey]
@@ -36,8 +36,8 @@ func (e *edit) entryEndpoints(svc *mesh.Service) []*mesh.Endpoint {
 	return all
 }
 
-// listedEndpoints returns the endpoints in the ServiceEntry's own endpoints field, or nil. part is
-// the definition made from that ServiceEntry.
+// listedEndpoints returns the endpoints in a ServiceEntry's own endpoints field, or nil if it has
+// none. part is the definition made from that ServiceEntry.
 func (e *edit) listedEndpoints(part *mesh.Service) []*mesh.Endpoint {
 	for _, s := range e.shards.Get(part.ServiceKey) {
 		if s.Key.Cluster == part.Cluster && s.Key.Object == part.From {
@@ -47,9 +47,9 @@ func (e *edit) listedEndpoints(part *mesh.Service) []*mesh.Endpoint {
 	return nil
 }
 
-// portNames maps the port names of one definition to the service's names for the same ports. Ports
-// are equal if their numbers are equal, or else their names; for Kubernetes Services the name is
-// compared first. Ports that the service does not have are left out.
+// portNames maps the port names of part, one definition of a service, to the names of svc for the
+// same ports. Ports are the same if their numbers are equal, or else their names; for Kubernetes
+// Services the name is compared first. Ports that svc does not have are left out.
 func portNames(part, svc *mesh.Service) map[string]string {
 	names := make(map[string]string, len(part.Ports))
 	for _, p := range part.Ports {
@@ -66,15 +66,17 @@ func portNames(part, svc *mesh.Service) map[string]string {
 	return names
 }
 
-// removeServedPorts deletes from names the ports that already have an endpoint in all.
+// removeServedPorts deletes from names (portNames) the entries whose service port already has an
+// endpoint in all.
 func removeServedPorts(names map[string]string, all []*mesh.Endpoint) {
 	maps.DeleteFunc(names, func(_, name string) bool {
 		return slices.ContainsFunc(all, func(e *mesh.Endpoint) bool { return e.ServicePort == name })
 	})
 }
 
-// renamePorts returns the endpoints that the service accepts, with the port names of the service.
-// Endpoints of ports that are not in names are left out.
+// renamePorts returns the endpoints of list whose address svc accepts, with the port names of svc;
+// names maps the old to the new ones (portNames). Endpoints of ports that are not in names are left
+// out. An endpoint that is renamed is copied.
 func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Service) []*mesh.Endpoint {
 	out := make([]*mesh.Endpoint, 0, len(list))
 	for _, e := range list {
@@ -94,8 +96,9 @@ func renamePorts(list []*mesh.Endpoint, names map[string]string, svc *mesh.Servi
 
 // acceptsAddress reports whether an endpoint of the service can have this address, given its
 // resolution: an IP address, for DNS also a name, for Static services of ServiceEntries also a
-// socket. An empty address is accepted only for Static services. It means that the endpoint is
-// reached through the gateways of its network, by EDS.
+// socket. It returns false for aliases and dynamic services. An empty address is accepted only for
+// Static services. It means that the endpoint is reached through the gateways of its network, by
+// EDS.
 func acceptsAddress(svc *mesh.Service, address string) bool {
 	_, err := netip.ParseAddr(address)
 	ip, socket := err == nil, strings.HasPrefix(address, "unix://")

@@ -10,7 +10,7 @@ import (
 
 // PatchesSecurityFilters reports whether a patch of the list modifies the HTTP filters of security
 // policies or is placed relative to them. These filters must then be part of the listener, where
-// the patch looks for them.
+// the patch looks for them. It returns false for an empty list.
 func (s *Snapshot) PatchesSecurityFilters(list PatchList) bool {
 	if list == "" {
 		return false
@@ -20,9 +20,9 @@ func (s *Snapshot) PatchesSecurityFilters(list PatchList) bool {
 	})
 }
 
-// patchesSecurityFilters reports whether one patch may change or remove security filters, or is
-// placed relative to them. A patch of HTTP filters without a named filter qualifies if it merges,
-// removes or replaces.
+// patchesSecurityFilters reports whether one patch may change or remove HTTP filters of security
+// policies, or is placed relative to them. A patch of HTTP filters that names no filter does so if
+// it merges, removes or replaces.
 func patchesSecurityFilters(p *networking.EnvoyFilter_EnvoyConfigObjectPatch) bool {
 	if p.GetApplyTo() != networking.EnvoyFilter_HTTP_FILTER {
 		return false

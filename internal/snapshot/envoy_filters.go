@@ -46,7 +46,7 @@ func (l PatchList) Has(k config.Key) bool {
 	return strings.HasPrefix(string(l), object) || strings.Contains(string(l), ";"+object)
 }
 
-// WithoutObject returns the lists without the patches of one object.
+// WithoutObject returns the lists without the patches of the EnvoyFilter k.
 func (n PatchNames) WithoutObject(k config.Key) PatchNames {
 	return PatchNames{
 		n.Clusters.withoutObject(k),
@@ -56,6 +56,7 @@ func (n PatchNames) WithoutObject(k config.Key) PatchNames {
 	}
 }
 
+// withoutObject returns the list without the patches of the EnvoyFilter k; l itself if it has none.
 func (l PatchList) withoutObject(k config.Key) PatchList {
 	if !l.Has(k) {
 		return l
@@ -150,9 +151,9 @@ func (s *Snapshot) EnvoyPatches(names PatchList) []EnvoyPatch {
 	return list
 }
 
-// rebuildIndex returns a new index of all EnvoyFilters. The list of each namespace begins with the
-// EnvoyFilters of the root namespace. It reuses the rows of unchanged objects. It returns nil for an empty list;
-// f may be nil.
+// rebuildIndex returns a new index of list, all EnvoyFilters. The list of each namespace includes
+// the EnvoyFilters of the root namespace, in the order of application. It reuses the rows of
+// unchanged objects. It returns nil for an empty list; f may be nil.
 func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *envoyFilters {
 	if len(list) == 0 {
 		return nil
@@ -184,7 +185,7 @@ func (f *envoyFilters) rebuildIndex(list []*config.Config, settings *Settings) *
 }
 
 // compareFilters orders EnvoyFilters for application: by priority in all namespaces, then filters
-// of the root namespace first, then by age.
+// of the namespace root first, then by age.
 func (r *filterRow) compareFilters(o *filterRow, root string) int {
 	own := func(x *filterRow) int {
 		if x.object.Namespace == root {
@@ -223,7 +224,7 @@ func newFilterRow(c *config.Config) *filterRow {
 }
 
 // matchingNames returns the names of the patches that match p, from the cache if an equal set was
-// matched before for the type and namespace. f may be nil.
+// matched before for the type and namespace. It is empty if none matches. f may be nil.
 func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 	if f == nil {
 		return PatchNames{}
@@ -259,7 +260,8 @@ func (f *envoyFilters) matchingNames(p ProxyAttributes) PatchNames {
 	return n
 }
 
-// buildPatchNames sorts the matched patches into the lists for a proxy of type t.
+// buildPatchNames sorts matched patches into the lists for a proxy of type t. matched has pairs of
+// varints: the index of an EnvoyFilter in rows, and of its patch.
 func buildPatchNames(rows []*filterRow, matched []byte, t mesh.ProxyType) PatchNames {
 	var n PatchNames
 	for len(matched) > 0 {
@@ -274,8 +276,8 @@ func buildPatchNames(rows []*filterRow, matched []byte, t mesh.ProxyType) PatchN
 	return n
 }
 
-// appendPatch returns l with a patch appended. It adds only the index if the last entry is of the
-// same object.
+// appendPatch returns l with the patch with that index of the EnvoyFilter k appended. It adds only
+// the index if the last entry is of the same object.
 func (l PatchList) appendPatch(k config.Key, patch int) PatchList {
 	object := k.Namespace + "/" + k.Name + ":"
 	last := l[strings.LastIndexByte(string(l), ';')+1:]

@@ -65,8 +65,8 @@ type Edit[K comparable, V any] struct {
 	owned [shards]bool
 }
 
-// mutableShard returns shard i of the new version. It copies the shard at the first call, and
-// creates the new version at the first call of all.
+// mutableShard returns shard i of the new version, which the caller may modify. It copies the shard
+// at the first call for i, and creates the new version at the first call of all.
 func (e *Edit[K, V]) mutableShard(i int) map[K]V {
 	if e.next == nil {
 		next := *e.base
