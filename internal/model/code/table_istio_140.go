@@ -132,8 +132,8 @@ func secondEntries() []Entry {
 		},
 		{
 			Code: IneffectiveSelector, Name: "IneffectiveSelector", Level: Warning,
-			Meaning: "The selector of the policy matches the proxies of a Gateway of the Gateway API. Policies apply " +
-				"to these only by targetRefs.",
+			Meaning: "The selector of the policy matches the proxies of a Gateway of the Gateway API. It applies to " +
+				"them, but not at an istiod with ENABLE_SELECTOR_BASED_K8S_GATEWAY_POLICY=false.",
 			Advice: "Refer to the Gateway with targetRefs.",
 		},
 		{
