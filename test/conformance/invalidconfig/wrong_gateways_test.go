@@ -46,6 +46,14 @@ metadata: {name: $NAME, namespace: $SHOP, creationTimestamp: "2030-01-01T00:00:0
 spec: {parentRef: {name: %s}, listeners: [%s]}`, gateway, listeners)
 }
 
+// classOf returns a GatewayClass of a controller with parameters.
+func classOf(controller, parameters string) string {
+	return fmt.Sprintf(`apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: $NAME}
+spec: {controllerName: %s, parametersRef: %s}`, controller, parameters)
+}
+
 const httpListener = "{name: http, port: 80, protocol: HTTP}"
 
 // wrongGateways are Gateways and ListenerSets with mistakes.
@@ -78,6 +86,13 @@ func wrongGateways() []wrong {
 		{"client certificate that does not exist", gatewayOf("tls: {backend: {clientCertificateRef: {name: gone}}},", httpListener), "ResolvedRefs=False/InvalidClientCertificateRef", "spec.tls.backend.clientCertificateRef"},
 		{"client certificate of another namespace", gatewayOf("tls: {backend: {clientCertificateRef: {name: private, namespace: $OTHER}}},", httpListener), "ResolvedRefs=False/RefNotPermitted", "spec.tls.backend.clientCertificateRef"},
 		{"parameters of an unknown kind", gatewayOf("infrastructure: {parametersRef: {group: example.com, kind: Settings, name: a}},", httpListener), "Accepted=False/InvalidParameters", "spec.infrastructure.parametersRef"},
+		{"malformed parameters", gatewayOf(`infrastructure: {parametersRef: {group: "", kind: ConfigMap, name: $NAME}},`, httpListener) +
+			"\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: $NAME, namespace: $SHOP}\ndata: {deployment: '['}", "Accepted=False/InvalidParameters", "spec.infrastructure.parametersRef"},
+		{"class with parameters of an unknown kind", classOf("istio.io/gateway-controller", "{group: example.com, kind: Settings, name: a}"), "Accepted=False/InvalidParameters", "spec.parametersRef"},
+		{"class with parameters without a namespace", classOf("istio.io/gateway-controller", `{group: "", kind: ConfigMap, name: a}`), "Accepted=False/InvalidParameters", "spec.parametersRef"},
+		{"class with parameters under an unknown key", classOf("istio.io/gateway-controller", `{group: "", kind: ConfigMap, name: $NAME, namespace: $SHOP}`) +
+			"\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: $NAME, namespace: $SHOP}\ndata: {pods: '{}'}", "Accepted=False/InvalidParameters", "spec.parametersRef"},
+		{"parameters of a class whose gateways run elsewhere", classOf("istio.io/unmanaged-gateway", `{group: "", kind: ConfigMap, name: a, namespace: $SHOP}`), "Accepted=False/InvalidParameters", "spec.parametersRef"},
 		{"address of an unknown type", gatewayOf("addresses: [{type: example.com/other, value: a}],", httpListener), "Accepted=False/UnsupportedAddress", "spec.addresses[0].type"},
 		{"address of a Service that does not exist", gatewayOf("addresses: [{type: Hostname, value: gone}],", httpListener), "Programmed=False/AddressNotUsable", "spec.addresses"},
 		{"no listener that is accepted", gatewayOf("", "{name: x, port: 80, protocol: example.com/other}"), "Accepted=False/ListenersNotValid", "spec.listeners[0].protocol"},

@@ -28,32 +28,17 @@ func (c *Converter) manualService(g *gateway) (name, bool) {
 	return name{Namespace: namespace, Name: service}, true
 }
 
-// checkParameters fails g.accepted if spec.infrastructure.parametersRef is not a ConfigMap, or
-// names one that does not exist although Gateways are deployed here. An address of an unsupported
-// type fails it too. The ConfigMap is added to g.references.
+// checkParameters fails g.accepted if spec.infrastructure.parametersRef names no usable overlays
+// (overlaysFault). An address of an unsupported type fails it too. The ConfigMap is added to
+// g.references.
 func (c *Converter) checkParameters(g *gateway) {
 	if i := g.spec.Infrastructure; i != nil && i.ParametersRef != nil {
 		ref := i.ParametersRef
 		k := config.Key{Kind: api.ConfigMap, Namespace: g.Namespace, Name: ref.Name}
 		g.references = append(g.references, k)
-		switch {
-		case ref.Group != "" || ref.Kind != "ConfigMap":
+		if fault := c.overlaysFault(ref.Group, ref.Kind, k); fault != "" {
 			g.accepted.worse(verdict{
-				string(gatewayv1.GatewayReasonInvalidParameters),
-				fmt.Sprintf(
-					"spec.infrastructure.parametersRef: kind %q of group %q is not supported, only ConfigMap",
-					ref.Kind,
-					ref.Group,
-				),
-			})
-		case c.options.Deploys && c.objects.all[k] == nil:
-			g.accepted.worse(verdict{
-				string(gatewayv1.GatewayReasonInvalidParameters),
-				fmt.Sprintf(
-					"spec.infrastructure.parametersRef: ConfigMap %s does not exist in namespace %s",
-					k.Name,
-					k.Namespace,
-				),
+				string(gatewayv1.GatewayReasonInvalidParameters), "spec.infrastructure.parametersRef: " + fault,
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
 // classInfo describes a class of this project's controllers.
@@ -47,16 +48,58 @@ func (c *Converter) classOf(class string) (classInfo, bool) {
 	}
 }
 
-// classStatus returns the status of a GatewayClass, or nil if it does not exist or belongs to
-// another controller.
-func (c *Converter) classStatus(class string) *Status {
-	info, ours := c.classOf(class)
-	if !ours || info.object == nil {
-		return nil
+// flushClass sets the status of a GatewayClass and emits its Problem. The class refers to the ConfigMap
+// of its parameters from then on.
+func (c *Converter) flushClass(out mesh.Batch, class string) mesh.Batch {
+	k := config.Key{Kind: api.GatewayClass, Name: class}
+	var status *Status
+	var problems []config.Problem
+	var refs []config.Key
+	if info, ours := c.classOf(class); ours && info.object != nil {
+		var accepted verdict
+		accepted, refs = c.checkClassParameters(info)
+		status = classStatus(info, accepted)
+		if !accepted.ok() {
+			problems = append(problems, newProblem(info.object, "", config.Error, accepted))
+		}
 	}
+	c.setReferences(k, c.classRefs[k], refs)
+	c.secrets.replace(c.classRefs[k], refs)
+	if c.classRefs[k] = refs; refs == nil {
+		delete(c.classRefs, k)
+	}
+	c.pending.setStatus(k, status)
+	return c.emitted.problems.Emit(out, k, problems)
+}
+
+// checkClassParameters returns the verdict about spec.parametersRef of a class, and the ConfigMap that it
+// names. A class whose gateways run elsewhere has no parameters.
+func (c *Converter) checkClassParameters(info classInfo) (verdict, []config.Key) {
+	ref := config.Spec[*gatewayv1.GatewayClass](info.object).Spec.ParametersRef
+	if ref == nil {
+		return verdict{}, nil
+	}
+	invalid := func(fault string) verdict {
+		return verdict{string(gatewayv1.GatewayClassReasonInvalidParameters), "spec.parametersRef: " + fault}
+	}
+	switch {
+	case !info.deploys:
+		return invalid("has no effect: the gateways of this class are not deployed here"), nil
+	case ref.Namespace == nil:
+		return invalid("the namespace of the ConfigMap is missing"), nil
+	}
+	k := config.Key{Kind: api.ConfigMap, Namespace: string(*ref.Namespace), Name: ref.Name}
+	if fault := c.overlaysFault(ref.Group, ref.Kind, k); fault != "" {
+		return invalid(fault), []config.Key{k}
+	}
+	return verdict{}, []config.Key{k}
+}
+
+// classStatus returns the status of a GatewayClass.
+func classStatus(info classInfo, accepted verdict) *Status {
 	list := conditionList{generation: info.object.Generation}
 	list.add(string(gatewayv1.GatewayClassConditionStatusAccepted), string(gatewayv1.GatewayClassReasonAccepted),
-		"Handled by meshpilot", verdict{})
+		"Handled by meshpilot", accepted)
 	s := &gatewayv1.GatewayClassStatus{Conditions: list.list}
 	for _, f := range SupportedFeatures() {
 		s.SupportedFeatures = append(s.SupportedFeatures, gatewayv1.SupportedFeature{Name: gatewayv1.FeatureName(f)})

@@ -61,8 +61,8 @@ type Converter struct {
 	// rules are the DestinationRules of each target of policies and the bundles of each policy, and policyRefs the objects that each
 	// policy refers to.
 	rules, policyRefs map[config.Key][]config.Key
-	// poolRefs are the objects that each InferencePool refers to.
-	poolRefs map[config.Key][]config.Key
+	// poolRefs are the objects that each InferencePool refers to, and classRefs those of each GatewayClass.
+	poolRefs, classRefs map[config.Key][]config.Key
 
 	indexes  indexes
 	dirty    dirty
@@ -88,7 +88,7 @@ func New(o Options) *Converter {
 		gateways: map[name]*gateway{},
 		routes:   map[config.Key]*routed{},
 		rules:    map[config.Key][]config.Key{}, policyRefs: map[config.Key][]config.Key{},
-		poolRefs: map[config.Key][]config.Key{},
+		poolRefs: map[config.Key][]config.Key{}, classRefs: map[config.Key][]config.Key{},
 		dirty:    newDirty(),
 		emitted:  newEmitted(),
 		secrets:  newSecretReferences(),

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	kubegateway "github.com/meshpilot/meshpilot/internal/kube/gateway"
 	"github.com/meshpilot/meshpilot/internal/model/config"
 	"github.com/meshpilot/meshpilot/internal/snapshot/cow"
 )
@@ -49,6 +50,26 @@ func ServiceName(gateway *config.Config, class string) string {
 		return name
 	}
 	return gateway.Name + "-" + class
+}
+
+// overlaysFault returns why the object of a parametersRef has no usable overlays for deployed gateways,
+// or "": it is no ConfigMap, the ConfigMap does not exist, or its data are malformed. That it exists is
+// only required if Gateways are deployed here.
+func (c *Converter) overlaysFault(group gatewayv1.Group, kind gatewayv1.Kind, k config.Key) string {
+	if group != "" || kind != "ConfigMap" {
+		return fmt.Sprintf("kind %q of group %q is not supported, only ConfigMap", kind, group)
+	}
+	object := c.objects.all[k]
+	if object == nil {
+		if c.options.Deploys {
+			return fmt.Sprintf("ConfigMap %s does not exist in namespace %s", k.Name, k.Namespace)
+		}
+		return ""
+	}
+	if err := kubegateway.CheckOverlays(config.Spec[*corev1.ConfigMap](object).Data); err != nil {
+		return fmt.Sprintf("ConfigMap %s: %v", k.Name, err)
+	}
+	return ""
 }
 
 // maxName is the maximum length of names of Services and of values of labels.

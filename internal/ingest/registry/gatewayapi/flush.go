@@ -18,7 +18,7 @@ import (
 // attached routes, ListenerSets, policies. Nothing is marked afterwards.
 func (c *Converter) flush(out mesh.Batch) mesh.Batch {
 	for _, class := range slices.Sorted(maps.Keys(c.dirty.classes)) {
-		c.pending.setStatus(config.Key{Kind: api.GatewayClass, Name: class}, c.classStatus(class))
+		out = c.flushClass(out, class)
 	}
 	clear(c.dirty.classes)
 	for _, n := range sortedNames(c.dirty.gateways) {

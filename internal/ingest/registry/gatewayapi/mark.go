@@ -130,7 +130,7 @@ func (c *Converter) markReferences(k config.Key) {
 	}
 }
 
-// markKey marks a Gateway, BackendTLSPolicy, InferencePool or route for conversion. For a
+// markKey marks a Gateway, GatewayClass, BackendTLSPolicy, InferencePool or route for conversion. For a
 // ListenerSet it marks its Gateway, if the set exists.
 func (c *Converter) markKey(k config.Key) {
 	switch {
@@ -144,6 +144,8 @@ func (c *Converter) markKey(k config.Key) {
 		c.dirty.policies[k] = struct{}{}
 	case k.Kind == api.InferencePool:
 		c.dirty.pools[k] = struct{}{}
+	case k.Kind == api.GatewayClass:
+		c.dirty.classes[k.Name] = struct{}{}
 	default:
 		c.dirty.routes[k] = struct{}{}
 	}

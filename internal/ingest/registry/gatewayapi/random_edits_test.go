@@ -24,7 +24,7 @@ const editedKinds = `
 kind: GatewayClass
 apiVersion: gateway.networking.k8s.io/v1
 metadata: {name: custom}
-spec: {controllerName: «istio.io/gateway-controller|istio.io/unmanaged-gateway|example.com/other»}
+spec: {controllerName: «istio.io/gateway-controller|istio.io/unmanaged-gateway|example.com/other»«|, parametersRef: {group: "", kind: ConfigMap, name: ca, namespace: other}»}
 ---
 kind: GatewayClass
 apiVersion: gateway.networking.k8s.io/v1
