@@ -217,6 +217,7 @@ func setPlaintextPort(o *discovery.Options, set bool) {
 // applyWrites reads which objects are written to an API server, and the rate limits of writes.
 func (e *environment) applyWrites(o *discovery.Options) {
 	o.Status.Conditions = e.boolOr("PILOT_ENABLE_STATUS", true)
+	o.WriteEvents = e.boolOr("MESHPILOT_EVENTS", o.WriteEvents)
 	g := &o.GatewayAPI
 	g.Enabled = e.boolOr("PILOT_ENABLE_GATEWAY_API", g.Enabled)
 	g.WriteStatus = e.boolOr("PILOT_ENABLE_GATEWAY_API_STATUS", g.WriteStatus)

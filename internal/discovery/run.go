@@ -288,6 +288,7 @@ func (s *server) run(ctx context.Context) error {
 	parts.Go(func() error { return s.runExports(ctx) })
 	parts.Go(func() error { return s.runGatewayController(ctx) })
 	parts.Go(func() error { return s.runStatus(ctx) })
+	parts.Go(func() error { return s.runEvents(ctx) })
 	parts.Go(func() error { // An HTTP port that fails stops the control plane.
 		select {
 		case <-serving.Done():

@@ -8,6 +8,8 @@ type WriteMetrics struct {
 	// statuses, by kind and outcome.
 	Leading  *prometheus.GaugeVec
 	Statuses *prometheus.CounterVec
+	// Events counts Kubernetes Events on objects with errors, by the object's kind and outcome.
+	Events *prometheus.CounterVec
 	// Counters of WorkloadEntries of workloads that register themselves.
 	Registered, Updated, Unregistered, Deleted, Errors prometheus.Counter
 }
@@ -16,6 +18,8 @@ func (m *WriteMetrics) registerIn(t *metricTable) {
 	m.Leading = t.newGaugeVec("meshpilot_leader", "1 for each task that this replica is the leader for.", "task")
 	m.Statuses = t.newCounterVec("meshpilot_status_writes_total",
 		"Writes of the status of objects, by kind and outcome.", "type", "outcome")
+	m.Events = t.newCounterVec("meshpilot_events_total",
+		"Kubernetes Events on objects with errors, by the kind of the object and outcome.", "type", "outcome")
 	m.Registered = t.newCounter("auto_registration_success_total",
 		"WorkloadEntries created for workloads that registered themselves.")
 	m.Updated = t.newCounter("auto_registration_updates_total",

@@ -114,6 +114,8 @@ type Options struct {
 	// Status configures the writes to the status of objects. Workloads configures the registration
 	// of workloads outside of Kubernetes.
 	Status status.Settings
+	// WriteEvents writes Kubernetes Events on objects with errors (default true; MESHPILOT_EVENTS).
+	WriteEvents bool
 	// GatewayAPI configures the writes for objects of the Gateway API.
 	GatewayAPI GatewayAPI
 	Workloads  autoregister.Settings
@@ -182,17 +184,18 @@ func Defaults() Options {
 		Domain: "cluster.local", ClusterID: "Kubernetes", Namespace: "istio-system",
 		Keepalive:        Keepalive{Interval: 30 * time.Second, Timeout: 10 * time.Second, MaxServerConnectionAge: 1<<63 - 1},
 		ShutdownDuration: 10 * time.Second, Profile: true,
-		Allocation: snapshot.DefaultAllocation(),
-		Remote:     remote.DefaultSettings(),
-		Consul:     consul.DefaultSettings(),
-		Platforms:  DefaultPlatforms(),
-		Authority:  authority.DefaultSettings(),
-		Webhooks:   admission.Settings{Inject: true},
-		Status:     status.Settings{Conditions: true},
-		Workloads:  autoregister.DefaultSettings(),
-		Registry:   DefaultRegistry(),
-		GatewayAPI: DefaultGatewayAPI(),
-		Issuers:    jwks.DefaultSettings(),
-		Push:       Push{DebounceMax: 10 * time.Second},
+		Allocation:  snapshot.DefaultAllocation(),
+		Remote:      remote.DefaultSettings(),
+		Consul:      consul.DefaultSettings(),
+		Platforms:   DefaultPlatforms(),
+		Authority:   authority.DefaultSettings(),
+		Webhooks:    admission.Settings{Inject: true},
+		Status:      status.Settings{Conditions: true},
+		WriteEvents: true,
+		Workloads:   autoregister.DefaultSettings(),
+		Registry:    DefaultRegistry(),
+		GatewayAPI:  DefaultGatewayAPI(),
+		Issuers:     jwks.DefaultSettings(),
+		Push:        Push{DebounceMax: 10 * time.Second},
 	}
 }

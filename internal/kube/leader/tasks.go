@@ -9,6 +9,8 @@ const (
 	Ingress = "istio-leader"
 	// Status writes status conditions.
 	Status = "istio-status-leader"
+	// Events writes Events on objects with errors. Istio has no election for it.
+	Events = "istio-event-leader"
 	// Addresses writes the addresses allocated for ServiceEntries.
 	Addresses = "istio-ip-autoallocate"
 	// GatewayClasses creates GatewayClasses. Istio has no election for it.

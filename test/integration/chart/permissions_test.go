@@ -84,9 +84,12 @@ func TestPermissions(t *testing.T) {
 }
 
 // seldomUsed says that what a grant is for does not happen in this story: the API server is watched without a list before, which older
-// ones (without WatchList) must be asked for; the mesh's root is not renewed; and the replica that does not lead has no proxies to
-// report of.
+// ones (without WatchList) must be asked for; the mesh's root is not renewed; the replica that does not lead has no proxies to
+// report of; and no Event is renewed.
 func seldomUsed(g grant) bool {
+	if g.resource == "events" && g.verb == "patch" {
+		return true
+	}
 	report := g.namespace == "istio-system" && (g.resource == "pods" || g.resource == "configmaps" && g.verb != "get" && g.verb != "watch")
 	// A server-side apply that creates an object needs to be allowed both, and is in the log as a patch.
 	applied := slices.Contains([]string{"services", "serviceaccounts", "deployments", "horizontalpodautoscalers", "poddisruptionbudgets"}, g.resource)

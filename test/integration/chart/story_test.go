@@ -35,6 +35,11 @@ metadata: {name: web, namespace: shop}
 spec: {hosts: [web], http: [{route: [{destination: {host: web}}]}]}
 ---
 apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: invalid, namespace: shop}
+spec: {hosts: [a..b], http: [{route: [{destination: {host: web}}]}]}
+---
+apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: outside, namespace: shop}
 spec: {hosts: [out.example.com], location: MESH_EXTERNAL, resolution: DNS, ports: [{number: 443, name: tls, protocol: TLS}]}
@@ -138,6 +143,13 @@ func story(t *testing.T, c *cluster.Cluster, p ports) {
 	has(schema.GroupVersionResource{Group: "extensions.istio.io", Version: "v1alpha1", Resource: "wasmplugins"}, "shop", "web", "status", "conditions")
 	has(istio("serviceentries"), "shop", "outside", "status", "addresses")
 	has(schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, "shop", "web", "status", "loadBalancer", "ingress")
+	eventually(t, "an event on the invalid object", func(ctx context.Context) error {
+		list, err := c.Client(t).CoreV1().Events("shop").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=invalid"})
+		if err == nil && len(list.Items) == 0 {
+			err = errors.New("there is none")
+		}
+		return err
+	})
 	roots := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	has(roots, "shop", "istio-ca-root-cert", "data", "root-cert.pem")
 	// One that somebody broke is mended.

@@ -1,0 +1,66 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshpilot/meshpilot/internal/base/truncate"
+	"github.com/meshpilot/meshpilot/internal/model/code"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+const (
+	// component is the source of Events, as of istiod.
+	component = "istiod"
+	// rejectedReason and invalidReason are the reasons of Events.
+	rejectedReason = "RejectedByProxies"
+	invalidReason  = "InvalidConfiguration"
+	// maxMessage is the size that API servers accept.
+	maxMessage = 1024
+	// maxNamePrefix limits the part of the object's name in the name of an Event.
+	maxNamePrefix = 200
+)
+
+// isReported reports whether a Problem is an error, or the rejection of a resource by proxies.
+func isReported(p config.Problem) bool {
+	return p.Severity == config.Error || p.Code == code.ProxyRejected
+}
+
+// newEvent returns the Event of a Problem of an object. Events of objects without a namespace are in
+// the namespace default, as of other components.
+func newEvent(object corev1.ObjectReference, p config.Problem, pod string, now time.Time) *corev1.Event {
+	reason := invalidReason
+	if p.Code == code.ProxyRejected {
+		reason = rejectedReason
+	}
+	message := fmt.Sprintf("[%s] %s", p.MessageCode(), p.Reason)
+	if p.Field != "" {
+		message = fmt.Sprintf("[%s] %s: %s", p.MessageCode(), p.Field, p.Reason)
+	}
+	message = truncate.Text(message, maxMessage)
+	sum := sha256.Sum256([]byte(string(object.UID) + "\x00" + reason + "\x00" + message))
+	namespace := object.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	at := metav1.NewTime(now)
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace,
+			Name:      object.Name[:min(len(object.Name), maxNamePrefix)] + "." + hex.EncodeToString(sum[:8]),
+		},
+		InvolvedObject: object, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
+		Source: corev1.EventSource{Component: component, Host: pod}, ReportingController: component, ReportingInstance: pod,
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+	}
+}
+
+// renewal returns a merge patch that sets the time of an Event.
+func renewal(e *corev1.Event) []byte {
+	return fmt.Appendf(nil, `{"lastTimestamp":%q}`, e.LastTimestamp.UTC().Format(time.RFC3339))
+}

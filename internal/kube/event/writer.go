@@ -1,0 +1,202 @@
+package event
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/meshpilot/meshpilot/internal/base/clock"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+const (
+	// defaultInterval is the time between two looks at the Problems.
+	defaultInterval = 5 * time.Second
+	// renewAfter is the age at which the Event of a lasting Problem is renewed. API servers delete
+	// Events after an hour by default.
+	renewAfter = 45 * time.Minute
+	// retryAfter is the time after which a write that failed is repeated.
+	retryAfter = time.Minute
+	// maxPerObject limits the Events of one object.
+	maxPerObject = 10
+	// confirmations is the number of consecutive looks that must find a Problem before it is reported.
+	confirmations = 2
+)
+
+// Outcome is what became of an Event, for metrics.
+type Outcome string
+
+// The outcomes of an Event.
+const (
+	Written    Outcome = "written"
+	Renewed    Outcome = "renewed"    // it existed already
+	Suppressed Outcome = "suppressed" // the object has maxPerObject Events
+	Failed     Outcome = "failed"     // it is tried again
+)
+
+// Options configure a Writer.
+type Options struct {
+	// Problems returns the current Problems. Warnings are ignored, unless they are about rejections.
+	Problems   func() []config.Problem
+	Dynamic    dynamic.Interface
+	Kubernetes kubernetes.Interface
+	// Pod is the name of this replica.
+	Pod string
+	// Interval is the time between two looks (default 5 s).
+	Interval time.Duration
+	// Count is called for each Event. If nil, nothing is counted.
+	Count func(api.Kind, Outcome)
+	// Log and Clock default to none and to the system's clock.
+	Log   *slog.Logger
+	Clock clock.Clock
+}
+
+// Writer writes Events on the objects of Problems.
+type Writer struct {
+	Options
+}
+
+// New returns a Writer with defaults for options that are zero. It sends no request.
+func New(o Options) *Writer {
+	if o.Interval <= 0 {
+		o.Interval = defaultInterval
+	}
+	if o.Count == nil {
+		o.Count = func(api.Kind, Outcome) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System{}
+	}
+	return &Writer{o}
+}
+
+// reported is the state of one Problem.
+type reported struct {
+	// looks is the number of consecutive looks that found the Problem.
+	looks int
+	// next is when its Event is written again; zero if it was not written yet.
+	next time.Time
+	// suppressed is set once the Event was counted as suppressed.
+	suppressed bool
+}
+
+// Run writes Events until ctx ends. Failed writes are logged and repeated.
+func (w *Writer) Run(ctx context.Context) {
+	known := map[config.Problem]*reported{}
+	for {
+		known = w.reportProblems(ctx, known)
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.Clock.After(w.Interval):
+		}
+	}
+}
+
+// reportProblems writes the Events that are due, and returns the state of the current Problems.
+func (w *Writer) reportProblems(ctx context.Context, known map[config.Problem]*reported) map[config.Problem]*reported {
+	next := map[config.Problem]*reported{}
+	events := map[config.Key]int{}
+	for _, p := range w.Problems() {
+		info, _ := api.Info(p.Key.Kind)
+		if !isReported(p) || info.Plural == "" || next[p] != nil {
+			continue
+		}
+		state := known[p]
+		if state == nil {
+			state = &reported{}
+		}
+		next[p] = state
+		state.looks++
+		if state.looks < confirmations {
+			continue
+		}
+		if events[p.Key]++; events[p.Key] > maxPerObject {
+			if !state.suppressed {
+				state.suppressed = true
+				w.Count(p.Key.Kind, Suppressed)
+			}
+			continue
+		}
+		if now := w.Clock.Now(); !now.Before(state.next) && ctx.Err() == nil {
+			state.next = now.Add(w.reportProblem(ctx, info, p))
+		}
+	}
+	return next
+}
+
+// reportProblem writes the Event of a Problem, and returns after which time it is due again. It does
+// nothing if the API server does not have the object, as with objects from files.
+func (w *Writer) reportProblem(ctx context.Context, info api.KindInfo, p config.Problem) time.Duration {
+	reference, err := w.findObject(ctx, info, p.Key)
+	if err == nil && reference == nil {
+		return renewAfter
+	}
+	outcome := Failed
+	if err == nil {
+		outcome, err = w.writeEvent(ctx, newEvent(*reference, p, w.Pod, w.Clock.Now()))
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0
+		}
+		w.Log.Warn("writing an event failed, retrying", "object", p.Key.String(), "error", err)
+	}
+	w.Count(p.Key.Kind, outcome)
+	if outcome == Failed {
+		return retryAfter
+	}
+	return renewAfter
+}
+
+// findObject returns a reference to an object, or nil if the API server does not have it. It lists
+// with a name, because a control plane may list the kinds that it reads, and not get them.
+func (w *Writer) findObject(ctx context.Context, info api.KindInfo, k config.Key) (*corev1.ObjectReference, error) {
+	resource := schema.GroupVersionResource{Group: info.Group, Version: info.Versions[0], Resource: info.Plural}
+	list, err := w.Dynamic.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + k.Name, ResourceVersion: "0",
+	})
+	if err != nil {
+		if apierrors.IsNotFound(err) { // the kind is not installed
+			return nil, nil
+		}
+		return nil, err
+	}
+	for _, o := range list.Items {
+		if o.GetName() == k.Name {
+			return &corev1.ObjectReference{
+				APIVersion: resource.GroupVersion().String(), Kind: k.Kind.Name(),
+				Namespace: k.Namespace, Name: k.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+			}, nil
+		}
+	}
+	return nil, nil
+}
+
+// writeEvent creates an Event. If it exists, its time is renewed, so that it does not expire.
+func (w *Writer) writeEvent(ctx context.Context, e *corev1.Event) (Outcome, error) {
+	events := w.Kubernetes.CoreV1().Events(e.Namespace)
+	_, err := events.Create(ctx, e, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		return Written, nil
+	case !apierrors.IsAlreadyExists(err):
+		return Failed, err
+	}
+	if _, err = events.Patch(ctx, e.Name, types.MergePatchType, renewal(e), metav1.PatchOptions{}); err != nil {
+		return Failed, err
+	}
+	return Renewed, nil
+}
