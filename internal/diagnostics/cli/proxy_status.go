@@ -70,28 +70,15 @@ func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyS
 	return list
 }
 
-// refusedText returns what the proxy refuses, and what is withheld from it because proxies refuse it.
-func refusedText(s debug.SyncStatus) string {
-	var parts []string
-	for _, url := range slices.Sorted(maps.Keys(s.Resources)) {
-		r := s.Resources[url]
-		if r.LastError != "" {
-			parts = append(parts, strings.Join(strings.Fields(r.LastError), " "))
-		}
-		parts = append(parts, r.Quarantined...)
-	}
-	return strings.Join(slices.Compact(parts), "; ")
-}
-
 // statusRows returns one row per proxy.
 func statusRows(list []proxyState) [][]string {
 	var rows [][]string
 	for _, s := range list {
 		row := []string{s.Proxy, s.ClusterID}
 		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration", "TypedExtensionConfig"} {
-			row = append(row, syncState(resourceOf(s.SyncStatus, t)))
+			row = append(row, resourceOf(s.SyncStatus, t).SyncState())
 		}
-		rows = append(rows, append(row, s.IstioVersion, s.Replica, s.ProxyType, cmp.Or(refusedText(s.SyncStatus), "-")))
+		rows = append(rows, append(row, s.IstioVersion, s.Replica, s.ProxyType, cmp.Or(s.RefusedText(), "-")))
 	}
 	return rows
 }
@@ -118,7 +105,7 @@ func typeRows(list []proxyState) [][]string {
 				[]string{
 					s.Proxy,
 					url[strings.LastIndexByte(url, '.')+1:],
-					syncState(r),
+					r.SyncState(),
 					r.Sent,
 					r.Acked,
 					strings.Join(r.Quarantined, ","),
@@ -128,24 +115,4 @@ func typeRows(list []proxyState) [][]string {
 		}
 	}
 	return rows
-}
-
-// syncState returns the state of a type in istioctl's terms: ERROR if the proxy has reported an
-// error, NOT SENT before the first response, SYNCED if the nonces of the last sent and the last
-// acknowledged response are equal, and otherwise STALE. QUARANTINED takes the place of SYNCED if
-// the proxy is served other resources than the configuration asks for, because proxies rejected
-// them.
-func syncState(r debug.ResourceStatus) string {
-	switch {
-	case r.LastError != "":
-		return "ERROR"
-	case r.Sent == "":
-		return "NOT SENT"
-	case r.Sent == r.Acked && len(r.Quarantined) > 0:
-		return "QUARANTINED"
-	case r.Sent == r.Acked:
-		return "SYNCED"
-	default:
-		return "STALE"
-	}
 }

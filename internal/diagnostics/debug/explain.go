@@ -2,6 +2,7 @@ package debug
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
@@ -41,9 +42,24 @@ type explanation struct {
 //	authorizer the answer of external authorizers: "allow", "deny", or "fail" for no answer
 //	text       respond with text instead of JSON
 func (p *Pages) explainPage(q question) (answer, error) {
-	c, err := p.findConnection(q)
+	path, err := p.ExplainCall(q.Values, q.caller)
 	if err != nil {
 		return answer{}, err
+	}
+	if q.Has("text") {
+		return answer{"text/plain; charset=utf-8", []byte(path.String())}, nil
+	}
+	return jsonAnswer(q, path)
+}
+
+// ExplainCall returns the path of a call. The values are the query parameters of explainPage. It
+// returns a Refusal if the caller may not see the proxy, the proxy is not connected or a parameter
+// is malformed.
+func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, error) {
+	q := question{values, caller}
+	c, err := p.findConnection(q)
+	if err != nil {
+		return nil, err
 	}
 	s := p.Snapshot()
 	e := &explanation{
@@ -51,25 +67,22 @@ func (p *Pages) explainPage(q question) (answer, error) {
 	}
 	call, err := explain.ParseCall(e.question, e.site())
 	if err != nil {
-		return answer{}, Refusal{http.StatusBadRequest, err.Error()}
+		return nil, Refusal{http.StatusBadRequest, err.Error()}
 	}
 	read := readNames{}
 	path, err := explain.Explain(e.resourcesOf(c, read), call)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	path.Notes = append(e.hostNotes(call), e.routeNotes(call, path)...)
 	path.Notes = append(path.Notes, e.deliveryNotes(c, path, read)...)
 	path.Notes = append(path.Notes, e.precedenceNotes(call, path)...)
 	if q.Has("both") {
 		if path.Callee, err = e.explainCallee(path); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
-	if q.Has("text") {
-		return answer{"text/plain; charset=utf-8", []byte(path.String())}, nil
-	}
-	return jsonAnswer(q, path)
+	return path, nil
 }
 
 // questionOf returns the call that the query parameters describe.

@@ -1,7 +1,9 @@
 package debug
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/model/api"
@@ -49,9 +51,9 @@ type ResourceStatus struct {
 	Quarantined []string `json:"quarantined,omitempty"`
 }
 
-// newSyncStatus returns the synchronization state of a stream's proxy. withheld are the quarantined
+// NewSyncStatus returns the synchronization state of a stream's proxy. withheld are the quarantined
 // resources that are withheld from it.
-func newSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
+func NewSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	s := SyncStatus{
 		ClusterID: string(c.Proxy.ClusterID), Proxy: DisplayName(c.Proxy), ProxyType: string(c.Proxy.Type),
 		IstioVersion: c.Proxy.Metadata.IstioVersion, Resources: map[string]ResourceStatus{},
@@ -99,21 +101,62 @@ func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
 	return slices.Compact(names)
 }
 
+// RefusedText returns the errors of the last NACKs, and the names of the resources that are withheld from the
+// proxy because proxies rejected them.
+func (s SyncStatus) RefusedText() string {
+	var parts []string
+	for _, url := range slices.Sorted(maps.Keys(s.Resources)) {
+		r := s.Resources[url]
+		if r.LastError != "" {
+			parts = append(parts, strings.Join(strings.Fields(r.LastError), " "))
+		}
+		parts = append(parts, r.Quarantined...)
+	}
+	return strings.Join(slices.Compact(parts), "; ")
+}
+
 // syncz serves the synchronization state of all proxies that the caller may see, or with
 // ?namespace= of one namespace.
 func (p *Pages) syncz(q question) (answer, error) {
 	namespace := q.Get("namespace")
-	withheld := map[string][]push.Quarantined{} // by the ID of the stream
+	withheld := p.Withheld()
+	list := []SyncStatus{}
+	for _, c := range p.visibleConnections(q.caller) {
+		if namespace == "" || c.Proxy.Namespace == namespace {
+			list = append(list, NewSyncStatus(c, withheld[c.ID]))
+		}
+	}
+	return jsonAnswer(q, list)
+}
+
+// Withheld returns the quarantined resources that are withheld from each stream, by the ID of the
+// stream.
+func (p *Pages) Withheld() map[string][]push.Quarantined {
+	withheld := map[string][]push.Quarantined{}
 	for _, q := range p.Proxies.Quarantine() {
 		for _, id := range q.Affected {
 			withheld[id] = append(withheld[id], q)
 		}
 	}
-	list := []SyncStatus{}
-	for _, c := range p.visibleConnections(q.caller) {
-		if namespace == "" || c.Proxy.Namespace == namespace {
-			list = append(list, newSyncStatus(c, withheld[c.ID]))
-		}
+	return withheld
+}
+
+// SyncState returns the state of a type in istioctl's terms: ERROR if the proxy has reported an
+// error, NOT SENT before the first response, SYNCED if the nonces of the last sent and the last
+// acknowledged response are equal, and otherwise STALE. QUARANTINED takes the place of SYNCED if
+// the proxy is served other resources than the configuration asks for, because proxies rejected
+// them.
+func (r ResourceStatus) SyncState() string {
+	switch {
+	case r.LastError != "":
+		return "ERROR"
+	case r.Sent == "":
+		return "NOT SENT"
+	case r.Sent == r.Acked && len(r.Quarantined) > 0:
+		return "QUARANTINED"
+	case r.Sent == r.Acked:
+		return "SYNCED"
+	default:
+		return "STALE"
 	}
-	return jsonAnswer(q, list)
 }

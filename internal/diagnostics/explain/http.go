@@ -290,7 +290,7 @@ func (x *exchange) convertGRPCWeb() {
 // a delegate, the delegate's rule is first and the delegating rule second. It returns nil if the
 // metadata names no object.
 func (x *exchange) objectsOf(r *routev3.Route) []Object {
-	key, ok := metadataKey(r.GetMetadata())
+	key, ok := MetadataKey(r.GetMetadata())
 	if !ok {
 		return nil
 	}

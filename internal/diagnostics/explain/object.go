@@ -75,10 +75,10 @@ func (w *walk) clusterObjects(c decoded[*clusterv3.Cluster]) []Object {
 	return list
 }
 
-// metadataKey parses the object in a resource's metadata (filter metadata "istio", key "config"):
+// MetadataKey parses the object in a resource's metadata (filter metadata "istio", key "config"):
 // "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME". ok is false if there is
 // none or its kind is unknown.
-func metadataKey(m *corev3.Metadata) (config.Key, bool) {
+func MetadataKey(m *corev3.Metadata) (config.Key, bool) {
 	path := m.GetFilterMetadata()["istio"].GetFields()["config"].GetStringValue()
 	parts := strings.Split(path, "/")
 	if len(parts) != 8 || parts[4] != "namespaces" {

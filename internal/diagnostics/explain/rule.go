@@ -36,7 +36,7 @@ func ruleOf(
 	rules := rulesOf(c, object)
 	at := 0
 	for _, r := range routes {
-		if key, ok := metadataKey(r.GetMetadata()); !ok || key != c.Key {
+		if key, ok := MetadataKey(r.GetMetadata()); !ok || key != c.Key {
 			continue
 		}
 		for at < len(rules) && !rules[at].couldCreate(r) {

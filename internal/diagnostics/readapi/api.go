@@ -34,6 +34,8 @@ type Options struct {
 	Problems func() []config.Problem
 	// Connections returns the state of every open stream.
 	Connections func() []push.Connection
+	// Pages knows the Problems and explains calls.
+	Pages *debug.Pages
 	// Peers finds the other replicas, whose answers are part of the answers of this replica.
 	Peers Peers
 	// Replica is the name of this replica in answers.
@@ -66,6 +68,7 @@ type API struct {
 	api huma.API
 	// diffing admits one comparison at a time.
 	diffing chan struct{}
+	known   problemCache
 }
 
 var _ http.Handler = (*API)(nil)
@@ -100,6 +103,11 @@ func New(o Options) *API {
 	a.registerEffect(objectErrors)
 	a.registerDiff()
 	a.registerRegistries()
+	a.registerObjects()
+	a.registerOverview()
+	a.registerProblems()
+	a.registerProxies()
+	a.registerExplain()
 	return a
 }
 

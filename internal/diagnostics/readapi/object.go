@@ -136,6 +136,8 @@ type ObjectRequest struct {
 // ObjectAnswer is the version of an object that each replica uses.
 type ObjectAnswer struct {
 	Object
+	// Manifest is the object as this replica uses it.
+	Manifest string `json:"manifest,omitempty" doc:"The object in YAML, as this replica uses it."`
 	// Peers are the answers of the other replicas.
 	Peers      []Object     `json:"peers,omitempty" doc:"The answers of the other replicas."`
 	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
@@ -145,16 +147,12 @@ type ObjectAnswer struct {
 func (a *API) object(ctx context.Context, r *ObjectRequest) (*struct{ Body ObjectAnswer }, error) {
 	k := keyOf(ctx)
 	x := ObjectAnswer{Object: a.objectOf(a.Snapshot(), k)}
-	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name)
-	answers := collectAnswers(a, a.peersOf(r.Aggregation), func(address string) (o Object, err error) {
-		return o, readPeer(ctx, http.MethodGet, address, path, url.Values{"namespace": {k.Namespace}}, nil, peerTimeout, &o)
-	})
-	for _, one := range answers {
-		if one.err != nil {
-			x.Unanswered = append(x.Unanswered, newUnanswered(one.address, one.err))
-		} else {
-			x.Peers = append(x.Peers, one.value)
+	if c := a.Snapshot().Config(k); c != nil {
+		if text, err := debug.Manifest(c); err == nil { // the other fields are useful without it
+			x.Manifest = string(text)
 		}
 	}
+	path := "/objects/" + url.PathEscape(string(k.Kind)) + "/" + url.PathEscape(k.Name)
+	x.Peers, x.Unanswered = collectFromPeers[Object](ctx, a, r.Aggregation, path, url.Values{"namespace": {k.Namespace}})
 	return &struct{ Body ObjectAnswer }{x}, nil
 }

@@ -219,3 +219,20 @@ func newUnanswered(address string, err error) Unanswered {
 	}
 	return Unanswered{Address: address, Reason: reason, Refused: errors.As(err, &failed) && failed.refused()}
 }
+
+// collectFromPeers asks the selected replicas for the same document. It returns their answers, and
+// an entry for each replica that did not answer.
+func collectFromPeers[T any](
+	ctx context.Context, a *API, r Aggregation, path string, query url.Values,
+) (list []T, unanswered []Unanswered) {
+	for _, one := range collectAnswers(a, a.peersOf(r), func(address string) (value T, err error) {
+		return value, readPeer(ctx, http.MethodGet, address, path, query, nil, peerTimeout, &value)
+	}) {
+		if one.err != nil {
+			unanswered = append(unanswered, newUnanswered(one.address, one.err))
+		} else {
+			list = append(list, one.value)
+		}
+	}
+	return list, unanswered
+}

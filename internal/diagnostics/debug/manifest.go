@@ -1,0 +1,63 @@
+package debug
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// lastApplied is the annotation in which kubectl keeps the manifest that was applied last. It
+// repeats the object.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Manifest returns a config object as a YAML document, with the version of its API that this
+// program shows. It returns an error for a kind that is unknown or that has no spec in JSON.
+func Manifest(c *config.Config) ([]byte, error) {
+	kind, known := api.Info(c.Kind)
+	if !known {
+		return nil, fmt.Errorf("kind %q is not known", c.Kind)
+	}
+	name, _, _ := strings.Cut(string(kind.Kind), ".") // Gateway.gateway.networking.k8s.io
+	o := object{
+		Kind: name, APIVersion: kind.Group + "/" + shownVersion(kind),
+		Metadata: metadata{
+			Name: c.Name, Namespace: c.Namespace, Generation: c.Generation, CreationTimestamp: c.Created, Labels: c.Labels,
+			Annotations: withoutLastApplied(c.Annotations),
+		},
+	}
+	if m, ok := c.Spec.(proto.Message); ok {
+		o.Spec = protoJSON(m)
+	} else {
+		o.Spec = specOfObject(c.Spec)
+	}
+	return yaml.Marshal(o)
+}
+
+// specOfObject returns the spec of an object of Kubernetes, or the object itself if it has none.
+func specOfObject(o any) any {
+	var parts map[string]json.RawMessage
+	if body := asJSON(o); json.Unmarshal(body, &parts) == nil && parts["spec"] != nil {
+		return parts["spec"]
+	}
+	return o
+}
+
+// withoutLastApplied returns the annotations without lastApplied.
+func withoutLastApplied(annotations map[string]string) map[string]string {
+	if _, ok := annotations[lastApplied]; !ok {
+		return annotations
+	}
+	rest := map[string]string{}
+	for k, v := range annotations {
+		if k != lastApplied {
+			rest[k] = v
+		}
+	}
+	return rest
+}

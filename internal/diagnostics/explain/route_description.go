@@ -1,0 +1,67 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+)
+
+// DescribeMatch returns the conditions of a RouteMatch as one line of text, in the words of the
+// steps of a Path. Conditions that Explain does not support are named only.
+func DescribeMatch(m *routev3.RouteMatch) string {
+	_, _, path, err := pathMatches(m, new(Request), "")
+	if err != nil {
+		path = err.Error()
+	}
+	parts := []string{path}
+	if m.GetGrpc() != nil {
+		parts = append(parts, "request is gRPC")
+	}
+	for _, h := range m.GetHeaders() {
+		parts = append(parts, headerText(h))
+	}
+	for _, q := range m.GetQueryParameters() {
+		parts = append(parts, queryText(q))
+	}
+	if m.GetTlsContext() != nil {
+		parts = append(parts, "client certificate")
+	}
+	if len(m.GetDynamicMetadata()) > 0 {
+		parts = append(parts, "dynamic metadata")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// DescribeAction returns the action of a route as one line of text: its clusters with their
+// weights, its redirect, or the status of its direct response.
+func DescribeAction(r *routev3.Route) string {
+	switch a := r.GetAction().(type) {
+	case *routev3.Route_Redirect:
+		return fmt.Sprintf("redirect, %s", strings.ToLower(a.Redirect.GetResponseCode().String()))
+	case *routev3.Route_DirectResponse:
+		return fmt.Sprintf("direct response %d", a.DirectResponse.GetStatus())
+	case *routev3.Route_Route:
+		return describeClusters(a.Route)
+	default:
+		return "no action"
+	}
+}
+
+// describeClusters returns the clusters that a route action may select.
+func describeClusters(a *routev3.RouteAction) string {
+	switch s := a.GetClusterSpecifier().(type) {
+	case *routev3.RouteAction_Cluster:
+		return s.Cluster
+	case *routev3.RouteAction_WeightedClusters:
+		var parts []string
+		for _, c := range s.WeightedClusters.GetClusters() {
+			parts = append(parts, fmt.Sprintf("%d × %s", c.GetWeight().GetValue(), c.GetName()))
+		}
+		return strings.Join(parts, ", ")
+	case *routev3.RouteAction_ClusterHeader:
+		return "cluster named by header " + s.ClusterHeader
+	default:
+		return "cluster chosen by Envoy"
+	}
+}

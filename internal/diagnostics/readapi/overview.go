@@ -1,0 +1,123 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/sse"
+
+	"github.com/meshpilot/meshpilot/internal/base/obs"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+// Overview is the state of the mesh at one replica, in numbers. Proxies and Problems are counted
+// that the caller may see.
+type Overview struct {
+	Replica  string `json:"replica,omitempty" doc:"The replica of the control plane that answers."`
+	Version  string `json:"version" doc:"Release of the control plane."`
+	Snapshot uint64 `json:"snapshot" doc:"Number of the snapshot that is served. It grows with each change."`
+	Services int    `json:"services" doc:"Services that are known, of all namespaces that the caller may read."`
+	Proxies  int    `json:"proxies" doc:"Connected proxies."`
+	// Behind and Rejecting are disjoint.
+	Behind    int `json:"behind" doc:"Proxies that have not acknowledged everything that they were sent."`
+	Rejecting int `json:"rejecting" doc:"Proxies that reject a resource, or from which one is withheld because proxies reject it."`
+	Errors    int `json:"errors" doc:"Problems that make traffic fail or a rule unused."`
+	Warnings  int `json:"warnings" doc:"Problems of settings without the described effect."`
+	// Revision identifies the list of Problems.
+	Revision string `json:"revision" doc:"Changes when the list of problems does."`
+}
+
+// OverviewAnswer is the state of the mesh at each replica.
+type OverviewAnswer struct {
+	Overview
+	Peers      []Overview   `json:"peers,omitempty" doc:"The answers of the other replicas."`
+	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
+}
+
+// registerOverview adds the operations that return and follow the state of the mesh.
+func (a *API) registerOverview() {
+	errs := []int{http.StatusUnauthorized, http.StatusForbidden}
+	huma.Register(a.api, huma.Operation{
+		OperationID: "get-overview", Method: http.MethodGet, Path: Prefix + "/overview",
+		Summary: "The state of the mesh in numbers", Errors: errs,
+	}, func(ctx context.Context, r *Aggregation) (*struct{ Body OverviewAnswer }, error) {
+		return &struct{ Body OverviewAnswer }{a.overviewAnswer(ctx, *r)}, nil
+	})
+	sse.Register(a.api, huma.Operation{
+		OperationID: "watch-overview", Method: http.MethodGet, Path: Prefix + "/overview/events",
+		Summary: "The state of the mesh in numbers: an event for each change", Errors: errs,
+	}, map[string]any{"overview": OverviewAnswer{}}, a.watchOverview)
+}
+
+// overviewAnswer returns the state at this replica, and that at the selected others.
+func (a *API) overviewAnswer(ctx context.Context, r Aggregation) OverviewAnswer {
+	x := OverviewAnswer{Overview: a.overview(callerOf(ctx))}
+	x.Peers, x.Unanswered = collectFromPeers[Overview](ctx, a, r, "/overview", url.Values{})
+	return x
+}
+
+// overview returns the state at this replica.
+func (a *API) overview(caller debug.Caller) Overview {
+	s := a.Snapshot()
+	x := Overview{Replica: a.Replica, Version: obs.Version, Snapshot: s.Version}
+	for _, svc := range s.Services() {
+		if caller.CanRead(svc.Namespace) {
+			x.Services++
+		}
+	}
+	withheld := a.Pages.Withheld()
+	for _, c := range a.Connections() {
+		if !caller.CanRead(c.Proxy.Namespace) {
+			continue
+		}
+		x.Proxies++
+		switch summaryState(debug.NewSyncStatus(c, withheld[c.ID])) {
+		case ProxySynced:
+		case ProxyError, ProxyQuarantined:
+			x.Rejecting++
+		default:
+			x.Behind++
+		}
+	}
+	digest := xxhash.New()
+	for _, p := range a.problemsOf(caller) {
+		if p.Severity == severityError {
+			x.Errors++
+		} else {
+			x.Warnings++
+		}
+		_, _ = digest.WriteString(p.String()) // never fails
+	}
+	x.Revision = strconv.FormatUint(digest.Sum64(), 16)
+	return x
+}
+
+// watchOverview sends an event whenever the state differs, and every heartbeat, until the client
+// goes or the control plane stops.
+func (a *API) watchOverview(ctx context.Context, r *Aggregation, send sse.Sender) {
+	var last OverviewAnswer
+	var sent time.Time
+	for {
+		start := a.Clock.Now()
+		next := a.overviewAnswer(ctx, *r)
+		if !reflect.DeepEqual(next, last) || start.Sub(sent) >= heartbeat {
+			if send.Data(next) != nil {
+				return // the client has gone
+			}
+			last, sent = next, start
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.Stopping:
+			return
+		case <-a.Clock.After(max(maxInterval, lookShare*a.Clock.Now().Sub(start))):
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/resource"
+	"github.com/meshpilot/meshpilot/internal/xds/push"
+)
+
+const (
+	// maxRows limits each table of a proxy, and maxSources the objects of a row.
+	maxRows    = 2_000
+	maxSources = 8
+)
+
+// ProxyRequest names a proxy.
+type ProxyRequest struct {
+	Aggregation
+	Proxy string `path:"proxy" doc:"NAME.NAMESPACE"`
+}
+
+// ProxyDetails are the resources that a proxy was sent, as tables.
+type ProxyDetails struct {
+	Proxy
+	Labels    map[string]string `json:"labels,omitempty"`
+	Clusters  []ClusterRow      `json:"clusters"`
+	Listeners []ListenerRow     `json:"listeners" doc:"One row per filter chain."`
+	Routes    []RouteRow        `json:"routes"`
+	Endpoints []EndpointRow     `json:"endpoints"`
+	// Omitted is the number of rows that are left out of large tables.
+	Omitted int `json:"omitted,omitempty" doc:"Rows that are left out of large tables."`
+}
+
+// Source is an object.
+type Source struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Sources are the objects that a resource is generated from.
+type Sources struct {
+	From        []Source `json:"from,omitempty" doc:"Objects that the resource is generated from, of the caller's namespaces."`
+	FromOmitted int      `json:"fromOmitted,omitempty" doc:"Further objects."`
+}
+
+// proxyDetails returns the tables of a proxy. A proxy that is connected to another replica is asked
+// for there.
+func (a *API) proxyDetails(ctx context.Context, r *ProxyRequest) (*struct{ Body ProxyDetails }, error) {
+	caller := callerOf(ctx)
+	visible := slices.DeleteFunc(a.Connections(), func(c push.Connection) bool { return !caller.CanRead(c.Proxy.Namespace) })
+	if c, found := debug.FindConnection(visible, r.Proxy); found {
+		x := ProxyDetails{Proxy: a.newProxy(c, a.Pages.Withheld()[c.ID]), Labels: c.Proxy.Labels}
+		(&proxyTables{ProxyDetails: &x, caller: caller}).addResources(c)
+		return &struct{ Body ProxyDetails }{x}, nil
+	}
+	answers, _ := collectFromPeers[ProxyDetails](ctx, a, r.Aggregation, "/proxies/"+url.PathEscape(r.Proxy), url.Values{})
+	if len(answers) > 0 {
+		return &struct{ Body ProxyDetails }{answers[0]}, nil
+	}
+	return nil, huma.NewError(http.StatusNotFound, "no proxy of that name is connected to this control plane")
+}
+
+// proxyTables are the tables of a proxy while they are made.
+type proxyTables struct {
+	*ProxyDetails
+	caller debug.Caller
+}
+
+// addResources adds the rows of all resources. Resources that cannot be decoded are counted as
+// omitted.
+func (t *proxyTables) addResources(c push.Connection) {
+	t.Clusters, t.Listeners, t.Routes, t.Endpoints = []ClusterRow{}, []ListenerRow{}, []RouteRow{}, []EndpointRow{}
+	for _, w := range c.Types {
+		for _, r := range w.Resources() {
+			var err error
+			switch w.TypeURL {
+			case api.ClusterType:
+				err = t.addCluster(r)
+			case api.ListenerType:
+				err = t.addListener(r)
+			case api.RouteType:
+				err = t.addRoutes(r)
+			case api.EndpointType:
+				err = t.addEndpoints(r)
+			}
+			if err != nil {
+				t.Omitted++
+			}
+		}
+	}
+	slices.SortStableFunc(t.Clusters, compareClusters)
+	slices.SortStableFunc(t.Listeners, func(a, b ListenerRow) int { return int(a.Port) - int(b.Port) })
+}
+
+// sourcesOf returns the objects of a resource that the caller may read.
+func (t *proxyTables) sourcesOf(r *resource.Resource) Sources { return t.newSources(r.From) }
+
+// newSources returns the objects of keys that the caller may read, at most maxSources.
+func (t *proxyTables) newSources(keys []config.Key) Sources {
+	var x Sources
+	for _, k := range keys {
+		switch {
+		case !t.caller.CanRead(k.Namespace):
+		case len(x.From) == maxSources:
+			x.FromOmitted++
+		default:
+			x.From = append(x.From, Source{Kind: string(k.Kind), Namespace: k.Namespace, Name: k.Name})
+		}
+	}
+	return x
+}
+
+// appendRow appends a row to a table, or counts it as omitted if the table is full.
+func appendRow[T any](t *proxyTables, table []T, row T) []T {
+	if len(table) >= maxRows {
+		t.Omitted++
+		return table
+	}
+	return append(table, row)
+}
