@@ -24,6 +24,27 @@ build: ## build all binaries into bin/
 	$(GO) build -o $(BIN)/bookinfo ./samples/bookinfo/app
 	$(GO) build -o $(BIN)/demo ./samples/bookinfo/demo
 
+CONSOLE := internal/diagnostics/console
+.PHONY: ui
+ui: ## build the web console from its sources (needs Node 20 and npm); the result is checked in
+	cd $(CONSOLE)/ui && npm ci && npm run check && npm run build
+	cd $(CONSOLE) && find ui -name node_modules -prune -o -type f -not -name '.*' -print | LC_ALL=C sort | xargs sha256sum > sources.sha256
+
+.PHONY: ui-check
+ui-check: ## build the web console again and compare the result with the files that are checked in
+	cd $(CONSOLE)/ui && npm ci && npm run check && CONSOLE_OUT="$(CURDIR)/$(BIN)/console" npm run build
+	diff -r $(BIN)/console $(CONSOLE)/dist
+
+.PHONY: ui-test
+ui-test: ui-check ## test the web console in Chromium, with axe for accessibility (as root, Chromium is installed)
+	@./hack/prerequisites.sh ui
+	MESHPILOT_LONG=true $(GO) test ./$(CONSOLE) ./test/integration/console -count=1
+
+.PHONY: ui-screenshots
+ui-screenshots: ## take the screenshots of docs/CONSOLE.md
+	@./hack/prerequisites.sh ui
+	$(GO) test ./test/integration/console -count=1 -run '^TestPages$$' -args -screenshots $(CURDIR)/docs/console
+
 .PHONY: envoy
 envoy: ## fetch Envoy into the user's cache, if it is not there
 	@./hack/prerequisites.sh demo

@@ -3,6 +3,7 @@
 #
 #   hack/prerequisites.sh        for `make demo`: Go, and pip or ENVOY
 #   hack/prerequisites.sh test   for `make test` too: iptables, nftables and curl
+#   hack/prerequisites.sh ui     for tests of the web console: Chromium
 #
 # Missing packages are installed as root with apt-get or dnf. Otherwise one line names them. Without Go, or without a way to get
 # Envoy, the exit code is 1. Without the other programs the tests that need them are skipped, unless CI=true: then it is 1 too.
@@ -18,6 +19,10 @@ have_envoy() { [[ -n "${ENVOY:-}" ]] || compgen -G "${XDG_CACHE_HOME:-${HOME:-}/
 
 # missing prints the packages that are still to be installed, by the names of Debian, which Fedora shares but for one.
 missing() {
+  if [[ "$purpose" == ui ]]; then
+    have chromium || echo chromium
+    return
+  fi
   if ! have_envoy && ! have_pip; then echo python3-pip; fi
   if [[ "$purpose" == test ]]; then
     if ! have iptables || ! have ip6tables; then echo iptables; fi

@@ -13,6 +13,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/base/httpserver"
 	"github.com/meshpilot/meshpilot/internal/base/obs"
 	"github.com/meshpilot/meshpilot/internal/base/recovery/serve"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/console"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/readapi"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
@@ -45,15 +46,16 @@ func (s *server) debugPages() *debug.Pages {
 	return debug.New(o)
 }
 
-// handler returns the handler for readiness, debug pages, the read API, metrics and version. Both HTTP
-// ports serve it. Streams of events end when stopping is closed.
+// handler returns the handler for readiness, debug pages, the read API, the web console, metrics and
+// version. Both HTTP ports serve it. Streams of events end when stopping is closed.
 func (s *server) handler(stopping <-chan struct{}) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(readapi.Prefix+"/", readapi.New(readapi.Options{
 		Snapshot: s.current.Load, Track: s.pusher.TrackObject, Connections: s.pusher.Connections,
-		Uses: s.pusher.ObjectUses, Problems: s.pages.Problems,
+		Uses: s.pusher.ObjectUses, Problems: s.pages.Problems, Pages: s.pages,
 		Replica: s.options.PodName, Peers: s.options.ReadAPIPeers(), Recovery: s.recovery, Access: s.pages.Access, Stopping: stopping, Registries: s.registryStatuses, Preview: s.previews.Preview, Table: s.table, Unhonoured: s.unhonoured,
 	}))
+	mux.Handle(console.Prefix, console.New(s.pages.Access))
 	mux.Handle("/ready", s.ready)
 	mux.Handle("/debug", s.pages)
 	mux.Handle("/debug/", s.pages)

@@ -48,7 +48,7 @@ func (p Problem) String() string {
 // problemz serves all Problems. ?namespace= limits the list to objects of one namespace.
 func (p *Pages) problemz(q question) (answer, error) {
 	list := []Problem{}
-	for _, x := range p.AllProblems() {
+	for _, x := range p.Problems() {
 		if want := q.Get("namespace"); want != "" && want != x.Key.Namespace {
 			continue
 		}
@@ -56,10 +56,6 @@ func (p *Pages) problemz(q question) (answer, error) {
 	}
 	return jsonAnswer(q, list)
 }
-
-// AllProblems returns the Problems of the snapshot, the connected proxies and Analysis, sorted and
-// without duplicates. It is as expensive as FoundInViews.
-func (p *Pages) AllProblems() []config.Problem { return p.collectProblems(p.Proxies.Connections()).all }
 
 // FoundInViews returns the Problems that depend on connected proxies: conflicts in their Views,
 // settings that are not served, and unmatched proxy versions. It is expensive, because it builds

@@ -34,7 +34,7 @@ type Options struct {
 	Problems func() []config.Problem
 	// Connections returns the state of every open stream.
 	Connections func() []push.Connection
-	// Pages knows the Problems and explains calls.
+	// Pages knows what is withheld from proxies, and explains calls.
 	Pages *debug.Pages
 	// Peers finds the other replicas, whose answers are part of the answers of this replica.
 	Peers Peers

@@ -31,6 +31,9 @@ type connections []push.Connection
 func (c connections) Connections() []push.Connection { return slices.Clone(c) }
 func (connections) Nacks() []push.Nack               { return nil }
 func (connections) Quarantine() []push.Quarantined   { return nil }
+func (connections) Deliveries(string, []*resource.Resource) []stream.Delivery {
+	return nil
+}
 
 // watch returns a type whose newest response has the nonce sent, with one resource.
 func watch(t *testing.T, typeURL, sent, acked, name string, m proto.Message, from ...config.Key) push.Watch {
@@ -93,6 +96,7 @@ func newViewAPI(t *testing.T) *API {
 	o := a.Options
 	o.Connections = list.Connections
 	o.Pages = debug.New(debug.Options{Snapshot: o.Snapshot, Proxies: list, Access: o.Access})
+	o.Problems = o.Pages.Problems
 	return New(o)
 }
 

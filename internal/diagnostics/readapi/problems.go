@@ -85,12 +85,20 @@ func explainProblem(p debug.Problem) ExplainedProblem {
 // are for callers that may read everything.
 func (a *API) problemsOf(caller debug.Caller) []debug.Problem {
 	list := []debug.Problem{}
-	for _, p := range a.known.list(a.Clock, a.Pages) {
+	for _, p := range a.known.list(a.Clock, a.allProblems) {
 		if caller.CanRead(p.Namespace) {
 			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// allProblems returns all Problems, or those of the snapshot if Options.Problems is nil.
+func (a *API) allProblems() []config.Problem {
+	if a.Problems == nil {
+		return a.Snapshot().Problems()
+	}
+	return a.Problems()
 }
 
 // problemCache keeps the list of Problems for all clients: it is expensive, because it builds the
@@ -103,7 +111,7 @@ type problemCache struct {
 
 // list returns the Problems. The result is shared, at most lookShare times as old as its
 // computation took and at least maxInterval valid.
-func (c *problemCache) list(now clock.Clock, pages *debug.Pages) []debug.Problem {
+func (c *problemCache) list(now clock.Clock, all func() []config.Problem) []debug.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	start := now.Now()
@@ -111,7 +119,7 @@ func (c *problemCache) list(now clock.Clock, pages *debug.Pages) []debug.Problem
 		return c.now
 	}
 	c.now = nil
-	for _, p := range pages.AllProblems() {
+	for _, p := range all() {
 		c.now = append(c.now, debug.NewProblem(p))
 	}
 	end := now.Now()

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+// Prefix is the path below which the console is served.
+const Prefix = "/ui/"
+
+// assets is the folder whose files have a hash of their content in their names.
+const assets = "assets/"
+
+// contentSecurityPolicy admits scripts, styles, images and requests of this server only. It forbids
+// inline scripts and styles, forms that are sent, and frames.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types svelte-trusted-html"
+
+//go:embed dist
+var built embed.FS
+
+// Files returns the built files of the console.
+func Files() fs.FS {
+	files, err := fs.Sub(built, "dist")
+	if err != nil {
+		panic(err) // only an invalid path
+	}
+	return files
+}
+
+// New returns the handler of the console. It serves a request only if access admits its caller, and
+// only GET and HEAD.
+func New(access debug.Access) http.Handler {
+	files := Files()
+	server := http.FileServerFS(files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setSecurityHeaders(w.Header())
+		if _, refused := access.CallerOf(r); refused != 0 {
+			http.Error(w, "the console is for the machine itself and for authenticated callers: "+
+				"kubectl port-forward -n istio-system deploy/istiod 8080, then http://localhost:8080/ui/", refused)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "the console is read with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		name := strings.TrimPrefix(path.Clean(r.URL.Path), strings.TrimSuffix(Prefix, "/"))
+		name = strings.TrimPrefix(name, "/")
+		info, err := fs.Stat(files, name)
+		switch {
+		case strings.HasPrefix(name, assets) && err == nil && !info.IsDir():
+			w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+			http.StripPrefix(Prefix, server).ServeHTTP(w, r)
+		case strings.HasPrefix(name, assets):
+			http.NotFound(w, r) // of another release, and not a page
+		case err == nil && !info.IsDir() && name != "index.html":
+			w.Header().Set("Cache-Control", "no-cache")
+			http.StripPrefix(Prefix, server).ServeHTTP(w, r)
+		default:
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeFileFS(w, r, files, "index.html")
+		}
+	})
+}
+
+// setSecurityHeaders sets the headers of every response.
+func setSecurityHeaders(h http.Header) {
+	for name, value := range map[string]string{
+		"Content-Security-Policy":      contentSecurityPolicy,
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Referrer-Policy":              "no-referrer",
+		"X-Content-Type-Options":       "nosniff",
+		"X-Frame-Options":              "DENY",
+	} {
+		h.Set(name, value)
+	}
+}

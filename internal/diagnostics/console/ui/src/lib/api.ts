@@ -1,0 +1,55 @@
+const prefix = '/api/v1'
+
+/** An answer of the read API with another status than 200. */
+export class APIError extends Error {
+  constructor(readonly status: number, message: string) { super(message) }
+}
+
+type Query = Record<string, string | string[] | boolean | undefined>
+
+/** Returns the address of an operation. Parameters that are empty are left out. */
+export function address(path: string, query: Query = {}): string {
+  const values = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one === true) values.append(name, 'true')
+      else if (one) values.append(name, one)
+    }
+  }
+  const text = values.toString()
+  return prefix + path + (text && '?' + text)
+}
+
+/** Reads a document. */
+export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  return read(await fetch(address(path, query), { signal: signal ?? null }))
+}
+
+/** Submits YAML to an operation that computes something. */
+export async function post<T>(path: string, query: Query, yaml: string): Promise<T> {
+  return read(await fetch(address(path, query), {
+    method: 'POST', body: yaml, headers: { 'Content-Type': 'application/yaml' },
+  }))
+}
+
+async function read<T>(answer: Response): Promise<T> {
+  if (answer.ok) return await answer.json() as T
+  const text = await answer.text()
+  let message = text
+  try {
+    const problem = JSON.parse(text) as { detail?: string; title?: string; errors?: { message: string }[] }
+    message = [problem.detail ?? problem.title ?? text, ...(problem.errors ?? []).map((e) => e.message)].join(': ')
+  } catch { /* plain text */ }
+  throw new APIError(answer.status, message)
+}
+
+/** Returns the text of an error for the user. */
+export function errorText(e: unknown): string {
+  if (e instanceof APIError) return e.message
+  return 'The control plane does not answer: ' + (e instanceof Error ? e.message : String(e))
+}
+
+/** Returns the path of an object's operation. */
+export function objectPath(kind: string, name: string): string {
+  return `/objects/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`
+}

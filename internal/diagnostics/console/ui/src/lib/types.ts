@@ -1,0 +1,82 @@
+// The documents of the read API that the console shows; docs/openapi.yaml describes them.
+
+export interface Source { kind: string; namespace?: string; name: string }
+export interface Unanswered { address: string; reason: string; refused?: boolean }
+
+export interface Overview {
+  replica?: string; version: string; snapshot: number; services: number; proxies: number; behind: number
+  rejecting: number; errors: number; warnings: number; revision: string
+}
+export interface OverviewAnswer extends Overview { peers?: Overview[]; unanswered?: Unanswered[] }
+
+export interface Problem {
+  kind?: string; namespace?: string; name?: string; origin?: string; field?: string; reason: string
+  severity: 'error' | 'warning'; code?: string; title?: string; meaning?: string; advice?: string
+}
+
+export type ProxyState = 'SYNCED' | 'STALE' | 'NOT SENT' | 'QUARANTINED' | 'ERROR'
+export interface Proxy {
+  proxy: string; namespace: string; type: string; state: ProxyState; types: Record<string, ProxyState>; refused?: string
+  cluster?: string; address?: string; locality?: string; istioVersion?: string; envoyVersion?: string
+  connectedAt: string; replica?: string
+}
+export interface Sources { from?: Source[]; fromOmitted?: number }
+export interface ClusterRow extends Sources {
+  name: string; host?: string; port?: number; subset?: string; direction?: string; type: string
+}
+export interface ListenerRow extends Sources {
+  name: string; address: string; port?: number; match: string; destination?: string; route?: string
+}
+export interface RouteRow extends Sources {
+  config: string; virtualHost: string; domains: string[]; match: string; action: string
+}
+export interface EndpointRow {
+  cluster: string; address: string; health: string; weight: number; priority?: number; locality?: string
+}
+export interface ProxyDetails extends Proxy {
+  labels?: Record<string, string>; clusters: ClusterRow[]; listeners: ListenerRow[]; routes: RouteRow[]
+  endpoints: EndpointRow[]; omitted?: number
+}
+
+export interface ObjectSummary extends Source { absent?: boolean; origin?: string; errors?: number; warnings?: number }
+export interface MeshObject extends Source {
+  present: boolean; generation?: number; hash?: string; origin?: string; problems?: Problem[]; replica?: string
+}
+export interface ObjectAnswer extends MeshObject { manifest?: string; peers?: MeshObject[]; unanswered?: Unanswered[] }
+export interface Rollout {
+  object: MeshObject; state: 'waiting' | 'invalid' | 'pushing' | 'distributing' | 'refused' | 'reached'; reason?: string
+  proxies: number; upToDate: number; behind?: { proxy: string; reason: string }[]
+  refusals?: { type: string; resource?: string; message: string; quarantined: boolean; proxies?: string[] }[]
+}
+
+export interface Ending {
+  share: number; kind: string; reason?: string; details?: string; flags?: string; cluster?: string; status?: number
+  body?: string; transport?: string; protocol?: string; timeout?: number; delay?: number
+  endpoints?: { address: string; locality?: string; share: number }[]
+  upstream?: { method: string; authority: string; path: string }
+  retries?: { attempts: number; on: string }
+}
+export interface Step {
+  stage: string; resource?: string; matched?: string; decided: string; by?: (Source & { rule?: string })[]; missed?: string[]
+}
+export interface Path { steps: Step[] | null; notes?: string[]; endings: Ending[] | null; callee?: Path }
+export interface ExplainAnswer { path: Path; text: string }
+
+export interface DiffReport {
+  proxies: number; changed: number; newProxies?: string[]; goneProxies?: string[]; newProblems?: Problem[]
+  resolvedProblems?: Problem[]; unanswered?: Unanswered[]
+  groups?: {
+    proxies: string[]; omittedChanges?: number
+    changes: {
+      type: string; name: string; operation: string; objects?: string[]; omittedFields?: number
+      fields?: { path: string; before?: string; after?: string }[]
+    }[]
+    drains?: { resource: string; chain?: string; effect: string }[]
+    calls?: { call: string; before: string[] | null; after: string[] | null }[]
+  }[]
+}
+
+export interface Registry {
+  name: string; state: 'waiting' | 'synced' | 'stale'; lastSync?: string; lastChange?: string; lagSeconds?: number
+  error?: string; failures?: number; services?: number; instances?: number; held?: number; problems?: number
+}
