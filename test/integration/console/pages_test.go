@@ -1,0 +1,131 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+)
+
+// hostile is a VirtualService whose texts are markup and scripts.
+const hostile = `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata:
+  name: "<img src=x onerror=alert(1)>"
+  namespace: default
+spec:
+  hosts: [ratings]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata:
+  name: hostile
+  namespace: default
+  annotations:
+    note: "</script><script>alert(2)</script>"
+    "<svg/onload=alert(3)>": "javascript:alert(4)"
+spec:
+  hosts: [details]
+  http:
+  - route: [{destination: {host: details}}]
+    headers: {request: {set: {x-note: "<b onmouseover=alert(5)>bold</b>"}}}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: refused, namespace: default}
+spec:
+  hosts: [reviews]
+  http:
+  - route: [{destination: {host: "<iframe src=//evil.example>"}}]
+`
+
+// explained is the call of the screenshots: where Jason's request for reviews goes.
+const explained = "explain?proxy=productpage-v1.default&url=http%3A%2F%2Freviews%3A9080%2Freviews%2F0&header=end-user%3A+jason"
+
+// look is a window in which pages are opened.
+type look struct {
+	name          string
+	width, height int64
+	scheme        string
+}
+
+// TestPages opens each page: it has what it is for, is accessible, fits the window and has no
+// faults. `make test` opens them in the dark scheme and in a narrow window too.
+func TestPages(t *testing.T) {
+	looks := []look{{"light", 1280, 900, "light"}, {"dark", 1280, 900, "dark"}, {"narrow", 360, 740, "light"}}
+	if *screenshots == "" {
+		looks = looks[:longtest.Rounds(1, len(looks))]
+	}
+	f := newFixture(t, "destination-rule-all", "virtual-service-reviews-test-v2")
+	f.write(t, "broken.yaml", `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: ratings, namespace: default}
+spec:
+  hosts: [ratings]
+  http:
+  - timeout: soon
+    route: [{destination: {host: ratings, subset: v9}}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: details, namespace: default}
+spec:
+  hosts: [details]
+  http:
+  - route:
+    - destination: {host: details, subset: v9}
+      weight: 100
+`)
+	for _, p := range []struct {
+		name, path string
+		texts      []string
+	}{
+		{"overview", "", []string{"error", "Problems", "VirtualService/default/details", "Fix:", "proxies connected", "Live"}},
+		{"proxies", "proxies", []string{"productpage-v1.default", "reviews-v3.default", "SYNCED", "7 proxies shown"}},
+		{"proxy", "proxies/productpage-v1.default?table=routes", []string{
+			"productpage-v1.default", "Clusters", "end-user is jason", "outbound|9080|v2|reviews.default.svc.cluster.local",
+			"VirtualService/default/reviews",
+		}},
+		{"objects", "objects", []string{"reviews", "DestinationRule", "VirtualService", "error"}},
+		{"object", "objects/VirtualService/default/reviews", []string{"exact: jason", "All proxies have it", "pilotctl wait"}},
+		{"object-problem", "objects/VirtualService/default/details", []string{"subset: v9", "problem"}},
+		{"explain", explained, []string{
+			"outbound|9080|v2|reviews.default.svc.cluster.local", "spec.http[0]", "pilotctl explain productpage-v1.default",
+		}},
+		{"what-if", "what-if", []string{"Nothing is changed", "Compute"}},
+		{"mesh", "mesh", []string{"istiod-1", "Registries", "Versions of proxies", "1.31.0"}},
+	} {
+		for _, look := range looks {
+			f.resize(look.width, look.height, look.scheme)
+			f.open(p.path)
+			f.await(p.texts...)
+			f.checkAccessibility(p.name + ", " + look.name)
+			f.checkWidth(p.name + ", " + look.name)
+			f.screenshot(p.name + "-" + look.name)
+		}
+	}
+}
+
+// TestHostileTexts shows that texts of users are neither markup nor scripts anywhere.
+func TestHostileTexts(t *testing.T) {
+	f := newFixture(t)
+	f.write(t, "hostile.yaml", hostile)
+	f.open("")
+	f.await("<img src=x onerror=alert(1)>", "<iframe src=//evil.example>")
+	f.open("objects/VirtualService/default/hostile")
+	f.await("</script><script>alert(2)</script>", "<svg/onload=alert(3)>", "<b onmouseover=alert(5)>")
+	f.open("objects/VirtualService/default/" + url.PathEscape("<img src=x onerror=alert(1)>"))
+	f.await("<img src=x onerror=alert(1)>")
+	f.open("proxies/" + url.PathEscape("<script>alert(6)</script>"))
+	f.await("<script>alert(6)</script>", "no proxy")
+	f.open("explain?proxy=client.default&url=" + url.QueryEscape(`http://reviews:9080/"><script>alert(7)</script>`))
+	f.await("<script>alert(7)</script>")
+	f.open(url.PathEscape("<script>alert(8)</script>"))
+	f.await("Page not found")
+	if strings.Contains(f.text(), "bold\n") {
+		t.Error("markup is rendered")
+	}
+}
