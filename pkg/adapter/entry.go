@@ -71,11 +71,12 @@ func NewEntry(platform string, s Service) (Entry, []FieldError) {
 	return e, r.problems
 }
 
-// The limits of a service. A service that exceeds one is refused as a whole.
+// The limits of a service. A service that exceeds one is refused as a whole. MaxInstances is the limit of
+// the endpoints of a ServiceEntry.
 const (
 	MaxHosts     = 64
 	MaxPorts     = 256
-	MaxInstances = 100_000
+	MaxInstances = 4096
 )
 
 // EntryName returns the name of the ServiceEntry of a service: "marathon-web". If that is no valid

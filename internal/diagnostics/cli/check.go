@@ -62,10 +62,8 @@ func (e *CheckError) Error() string { return fmt.Sprintf("%d checks failed", e.F
 
 // run makes the checks and prints them. It returns a *CheckError if one failed.
 func (f *checkFlagValues) run(c *cobra.Command) error {
-	switch f.format {
-	case tableFormat, wideFormat, jsonFormat, yamlFormat, junitFormat:
-	default:
-		return fmt.Errorf("--output %q: want table, wide, json, yaml or junit", f.format)
+	if err := f.checkResultFormat(); err != nil {
+		return err
 	}
 	deadline := time.Now().Add(f.wait)
 	results := f.results(c.Context())
@@ -73,13 +71,7 @@ func (f *checkFlagValues) run(c *cobra.Command) error {
 		f.close()
 		results = f.results(c.Context())
 	}
-	if err := f.print(c, results); err != nil {
-		return err
-	}
-	if n := check.Failed(results, check.Fail); n > 0 {
-		return &CheckError{n}
-	}
-	return nil
+	return f.report(c, "pilotctl check", results)
 }
 
 // settleTime is how long replicas may differ after a change.
@@ -127,11 +119,21 @@ func (c *forwardedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// print writes the results in the format of --output.
-func (f *checkFlagValues) print(c *cobra.Command, results []check.Result) error {
+// checkResultFormat returns an error if --output has an unknown format.
+func (f *checkFlagValues) checkResultFormat() error {
+	switch f.format {
+	case tableFormat, wideFormat, jsonFormat, yamlFormat, junitFormat:
+		return nil
+	default:
+		return fmt.Errorf("--output %q: want table, wide, json, yaml or junit", f.format)
+	}
+}
+
+// print writes the results in the format of --output. suite is their name in JUnit.
+func (f *checkFlagValues) print(c *cobra.Command, suite string, results []check.Result) error {
 	switch f.format {
 	case junitFormat:
-		return writeJUnit(c.OutOrStdout(), "pilotctl check", results)
+		return writeJUnit(c.OutOrStdout(), suite, results)
 	case jsonFormat, yamlFormat:
 		f.output = f.format
 		return f.printAnswer(c, answer{whole: results})

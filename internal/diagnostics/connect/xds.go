@@ -53,19 +53,9 @@ func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{
-		RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12,
-		ServerName: cmp.Or(o.Authority, "istiod."+o.namespace()+".svc"),
-	}
-	if !config.RootCAs.AppendCertsFromPEM(roots) {
-		return nil, errors.New("the roots of the mesh (--root-cert) have no certificate")
-	}
-	if o.CertificateFile != "" {
-		pair, err := tls.LoadX509KeyPair(o.CertificateFile, o.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	config, err := o.clientTLS(roots, cmp.Or(o.Authority, "istiod."+o.namespace()+".svc"))
+	if err != nil {
+		return nil, err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+o.XDSAddress, grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxPage)))
@@ -77,6 +67,36 @@ func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	return &ControlPlane{Replicas: []*Replica{
 		{Name: o.XDSAddress, Transport: t, BaseURL: "http://localhost", closeTransport: closeConn},
 	}}, nil
+}
+
+// clientTLS returns the TLS settings of a client of a server with the name, with the client certificate of
+// the options.
+func (o Options) clientTLS(roots []byte, name string) (*tls.Config, error) {
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: name}
+	if !config.RootCAs.AppendCertsFromPEM(roots) {
+		return nil, errors.New("the roots (--root-cert) have no certificate")
+	}
+	if o.CertificateFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.CertificateFile, o.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// AdapterTLS returns the TLS settings of a client of an adapter at host: the roots and the client
+// certificate of the options. It returns nil without RootsFile: adapters on the same host need no TLS.
+func (o Options) AdapterTLS(host string) (*tls.Config, error) {
+	if o.RootsFile == "" {
+		return nil, nil
+	}
+	roots, err := os.ReadFile(o.RootsFile)
+	if err != nil {
+		return nil, fmt.Errorf("--root-cert: %w", err)
+	}
+	return o.clientTLS(roots, cmp.Or(o.Authority, host))
 }
 
 // xdsCredentials returns a token, which is empty if a client certificate is used, and the roots that

@@ -54,7 +54,7 @@ func (r *run) serveStream(ctx context.Context, conn *grpc.ClientConn, v variant)
 		closing:  make(chan struct{}),
 	}
 	first := make([]proto.Message, len(r.collections))
-	node := r.o.Node.newNode()
+	node := r.o.Node.Description()
 	for i, c := range r.collections {
 		first[i], node = v.open(c, node), nil
 	}

@@ -24,9 +24,9 @@ type Node struct {
 // config objects instead of Envoy resources.
 const generator = "api"
 
-// newNode returns the Node of the first request. Its ID has the form of a proxy's, because Istio's
+// Description returns the Node of the first request. Its ID has the form of a proxy's, because Istio's
 // servers parse it as one.
-func (n Node) newNode() *corev3.Node {
+func (n Node) Description() *corev3.Node {
 	namespace := cmp.Or(n.Namespace, "istio-system")
 	text := structpb.NewStringValue
 	return &corev3.Node{

@@ -1,0 +1,50 @@
+package xds
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+)
+
+// MaxMessage is the size of the largest response that a Source reads.
+const MaxMessage = maxMessage
+
+// TypeURLs returns the types that a Source requests, by kind.
+func TypeURLs() map[api.Kind]string {
+	urls := map[api.Kind]string{}
+	for _, k := range api.Kinds() {
+		if k.Istio() {
+			urls[k.Kind] = typeURL(k)
+		}
+	}
+	return urls
+}
+
+// ReadResource decodes and validates a resource of a kind as a Source does. It returns the object's name,
+// "namespace/name". If the resource cannot be used, the object is nil, and one of the Problems is an Error.
+func ReadResource(kind api.Kind, resource *anypb.Any) (name string, object *config.Config, problems []config.Problem) {
+	info, known := api.Info(kind)
+	fail := func(format string, args ...any) (string, *config.Config, []config.Problem) {
+		return name, nil, []config.Problem{{Reason: fmt.Sprintf(format, args...), Severity: config.Error}}
+	}
+	if !known {
+		return fail("the kind %s is unknown", kind)
+	}
+	if got := resource.GetTypeUrl(); got != anyPrefix+wrapperType {
+		return fail("it is a %q, not a %s", got, wrapperType)
+	}
+	encodedName, err := readName(resource.GetValue())
+	if err != nil {
+		return fail("%v", err)
+	}
+	name = string(encodedName)
+	namespace, base, ok := splitName(name)
+	if !ok {
+		return fail("its name is %q, want namespace/name", name)
+	}
+	object, problems = readObject(info, config.Key{Kind: kind, Namespace: namespace, Name: base}, resource.GetValue(), "")
+	return name, object, problems
+}
