@@ -6,6 +6,8 @@ import (
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"istio.io/api/label"
+
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/config"
@@ -15,24 +17,21 @@ import (
 // maxRouteNotes limits the number of notes about routes.
 const maxRouteNotes = 5
 
-// routeNotes returns the Problems of HTTPRoutes and GRPCRoutes that explain the path of a request: of
-// the rules in the path, such as a missing backend, and of routes for the request's host that a parent
-// does not accept.
+// routeNotes returns the Problems of routes of the Gateway API that explain the path of a call: of the
+// rules in the path, such as a missing backend, and of routes for the call that a parent does not
+// accept.
 func (e *explanation) routeNotes(call explain.Call, path *explain.Path) []string {
-	if call.Request == nil {
-		return nil
-	}
 	var notes []string
 	s := e.view.Snapshot
 	for _, problem := range s.Problems() {
-		if problem.Key.Kind != api.HTTPRoute && problem.Key.Kind != api.GRPCRoute {
+		if !slices.Contains([]api.Kind{api.HTTPRoute, api.GRPCRoute, api.TLSRoute, api.TCPRoute}, problem.Key.Kind) {
 			continue
 		}
 		note := ""
 		switch {
 		case isRuleOf(path, problem):
 			note = problem.String()
-		case strings.HasPrefix(problem.Field, "spec.parentRefs") && isFor(s.Config(problem.Key), call.Request):
+		case strings.HasPrefix(problem.Field, "spec.parentRefs") && e.isFor(s.Config(problem.Key), call):
 			note = "not attached: " + problem.String()
 		}
 		if note != "" && !slices.Contains(notes, note) {
@@ -57,26 +56,47 @@ func isRuleOf(path *explain.Path, problem config.Problem) bool {
 	return false
 }
 
-// isFor reports whether a route, which may be nil, has no hostnames or one that matches the host of a
-// request, and a rule for its path.
-func isFor(route *config.Config, r *explain.Request) bool {
+// isFor reports whether a route, which may be nil, would apply to a call if its parents accepted it: a
+// HTTPRoute or GRPCRoute by the host and path of the request, a TLSRoute by the server name, and a
+// TCPRoute by its parents.
+func (e *explanation) isFor(route *config.Config, call explain.Call) bool {
 	if route == nil {
 		return false
 	}
-	var hosts []gatewayv1.Hostname
-	forPath := true
+	r := call.Request
 	switch o := route.Spec.(type) {
 	case *gatewayv1.HTTPRoute:
-		hosts, forPath = o.Spec.Hostnames, hasPath(o.Spec.Rules, r.Path)
+		return r != nil && hasPath(o.Spec.Rules, r.Path) && hasHost(o.Spec.Hostnames, explain.HostOf(r.Authority))
 	case *gatewayv1.GRPCRoute:
-		hosts = o.Spec.Hostnames
+		return r != nil && hasHost(o.Spec.Hostnames, explain.HostOf(r.Authority))
+	case *gatewayv1.TLSRoute:
+		return call.ServerName != "" && hasHost(o.Spec.Hostnames, call.ServerName)
+	case *gatewayv1.TCPRoute:
+		return r == nil && slices.ContainsFunc(o.Spec.ParentRefs, func(p gatewayv1.ParentReference) bool {
+			return e.isNearParent(p, route.Namespace, call)
+		})
 	default:
 		return false
 	}
-	host := mesh.Hostname(strings.ToLower(explain.HostOf(r.Authority)))
-	return forPath && (len(hosts) == 0 || slices.ContainsFunc(hosts, func(h gatewayv1.Hostname) bool {
-		return mesh.Hostname(h).Matches(host)
-	}))
+}
+
+// isNearParent reports whether a parentRef of a route in a namespace names the port of a call, or no port
+// and the Gateway of the proxy.
+func (e *explanation) isNearParent(p gatewayv1.ParentReference, namespace string, call explain.Call) bool {
+	if p.Port != nil {
+		return *p.Port == gatewayv1.PortNumber(call.To.Port())
+	}
+	if p.Namespace != nil {
+		namespace = string(*p.Namespace)
+	}
+	return namespace == e.proxy.Namespace && string(p.Name) == e.proxy.Labels[label.IoK8sNetworkingGatewayGatewayName.Name]
+}
+
+// hasHost reports whether the hostnames of a route match a host. A route without hostnames matches all.
+func hasHost(hosts []gatewayv1.Hostname, host string) bool {
+	return len(hosts) == 0 || slices.ContainsFunc(hosts, func(h gatewayv1.Hostname) bool {
+		return mesh.Hostname(h).Matches(mesh.Hostname(strings.ToLower(host)))
+	})
 }
 
 // hasPath reports whether a rule may match a path. It returns true for regular expressions.

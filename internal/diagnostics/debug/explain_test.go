@@ -3,10 +3,14 @@ package debug
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/api"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
@@ -85,6 +89,21 @@ metadata: {name: stray, namespace: shop}
 spec:
   parentRefs: [{group: "", kind: Service, name: ordres}]
   rules: [{matches: [{path: {value: /stray}}], backendRefs: [{name: orders, port: 9080}]}]
+---
+kind: TLSRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: secure, namespace: shop}
+spec: {parentRefs: [{group: "", kind: Service, name: ordres}], hostnames: ["*.secure.example.com"], rules: [{backendRefs: [{name: orders, port: 9080}]}]}
+---
+kind: TCPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: raw, namespace: shop}
+spec: {parentRefs: [{group: "", kind: Service, name: reviws, port: 5432}], rules: [{backendRefs: [{name: orders, port: 9080}]}]}
+---
+kind: TCPRoute
+apiVersion: gateway.networking.k8s.io/v1
+metadata: {name: edge, namespace: shop}
+spec: {parentRefs: [{name: edge, sectionName: none}], rules: [{backendRefs: [{name: orders, port: 9080}]}]}
 ---
 kind: AuthorizationPolicy
 metadata: {name: readers, namespace: shop}
@@ -168,6 +187,8 @@ func TestExplain(t *testing.T) {
 		{"url=http://orders:9080/gone", "spec.rules[1].backendRefs[0]: BackendNotFound: Service shop/missing does not exist"},
 		{"url=http://orders:9080/port", "spec.rules[2].backendRefs[0].port: BackendNotFound: Service shop/orders has no port 9081"},
 		{"url=http://orders:9080/stray/1", "note: not attached: HTTPRoute/shop/stray"},
+		{"url=tls://a.secure.example.com&to=10.2.0.1:443", "note: not attached: TLSRoute/shop/secure"},
+		{"url=tcp://reviews:5432", "note: not attached: TCPRoute/shop/raw"},
 		{"url=http://reviews:9081/", "note: service reviews.shop.svc.cluster.local has no port 9081, so none of its configuration applies; its ports are "},
 		{"url=http://reviws:9080/", "note: the proxy has no service \"reviws\""},
 		{"url=http://nobody.example.com/&to=10.2.0.1:80", "PassthroughCluster at 10.2.0.1:80"},
@@ -187,6 +208,32 @@ func TestExplain(t *testing.T) {
 		)
 		if err != nil || !strings.Contains(string(body), c.want) {
 			t.Errorf("%s: no %q in\n%s%v", c.query, c.want, body, err)
+		}
+		if strings.Contains(string(body), "TCPRoute/shop/edge") {
+			t.Errorf("%s: the proxy is not of the Gateway of TCPRoute/shop/edge:\n%s", c.query, body)
+		}
+	}
+}
+
+// TestNearParent: a parentRef concerns a call by its port, or else if it names the Gateway of the proxy.
+func TestNearParent(t *testing.T) {
+	p := proxy("edge-1", "shop", "10.1.0.20")
+	p.Labels = map[string]string{"gateway.networking.k8s.io/gateway-name": "edge"}
+	e := &explanation{proxy: p}
+	call := explain.Call{To: netip.MustParseAddrPort("10.1.0.20:5432")}
+	other, port, otherPort := gatewayv1.Namespace("other"), gatewayv1.PortNumber(5432), gatewayv1.PortNumber(80)
+	for _, c := range []struct {
+		parent gatewayv1.ParentReference
+		want   bool
+	}{
+		{gatewayv1.ParentReference{Name: "edge"}, true},
+		{gatewayv1.ParentReference{Name: "edge", Port: &otherPort}, false},
+		{gatewayv1.ParentReference{Name: "edge", Namespace: &other}, false},
+		{gatewayv1.ParentReference{Name: "none"}, false},
+		{gatewayv1.ParentReference{Name: "none", Port: &port}, true},
+	} {
+		if got := e.isNearParent(c.parent, "shop", call); got != c.want {
+			t.Errorf("%+v: %t", c.parent, got)
 		}
 	}
 }
