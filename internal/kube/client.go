@@ -38,7 +38,8 @@ const (
 	reviewBurst = 400
 )
 
-// NewClient creates the clients. It sends no request.
+// NewClient returns the clients of an API server, which share connections and, except Reviews, a
+// rate limit. It sends no request. It returns an error if config is invalid.
 func NewClient(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil { // shared by all clients
@@ -79,7 +80,7 @@ func (c *Client) WithRateLimit(qps float32, burst int) (*Client, error) {
 	return NewClient(config)
 }
 
-// ConfigMapKey returns the value of a key in a ConfigMap. It returns nil without error if the
+// ConfigMapKey returns the value of a key in a ConfigMap. It returns nil without an error if the
 // ConfigMap or the key does not exist.
 func (c *Client) ConfigMapKey(ctx context.Context, namespace, name, key string) ([]byte, error) {
 	m, err := c.Kubernetes.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})

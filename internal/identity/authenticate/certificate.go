@@ -19,7 +19,8 @@ var _ Authenticator = ClientCertificate{}
 func (ClientCertificate) String() string { return "client certificate" }
 
 // Authenticate returns the SPIFFE ID of the client's certificate. It returns ErrNoCredentials
-// without a verified certificate.
+// without a verified certificate, and another error if that is not an X.509-SVID of the mesh's
+// trust domains.
 func (c ClientCertificate) Authenticate(_ context.Context, r Request) (Caller, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return Caller{}, ErrNoCredentials
@@ -31,8 +32,8 @@ func (c ClientCertificate) Authenticate(_ context.Context, r Request) (Caller, e
 	return Caller{ID: id, HasCertificate: true}, nil
 }
 
-// LeafID returns the SPIFFE ID of a verified certificate. It returns an error if the trust domain
-// is neither the mesh's nor one of its aliases.
+// LeafID returns the SPIFFE ID of a verified certificate. It returns an error if that is not an
+// X.509-SVID, or its trust domain is neither the mesh's nor an alias.
 func (t TrustDomains) LeafID(c *x509.Certificate) (spiffe.ID, error) {
 	id, err := spiffe.LeafID(c)
 	if err != nil {

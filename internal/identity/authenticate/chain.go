@@ -93,7 +93,7 @@ func (c Chain) Authenticate(ctx context.Context, r Request) (Caller, error) {
 // TrustDomains returns the mesh's trust domain, followed by its aliases.
 type TrustDomains func() []string
 
-// current returns the mesh's trust domain.
+// current returns the mesh's trust domain, which precedes its aliases.
 func (t TrustDomains) current() string { return t()[0] }
 
 // maxTokenBytes is the maximum size of a token. One of a Kubernetes service account has about 1 KB.

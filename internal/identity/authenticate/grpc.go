@@ -26,8 +26,8 @@ func RequestFromContext(ctx context.Context) Request {
 	return r
 }
 
-// tlsState returns the TLS state of a connection, or nil for plain text. It reads gRPC's own
-// AuthInfo and types with a method TLS, which wrap it.
+// tlsState returns the TLS state of a connection, or nil for plain text and unknown AuthInfo. It
+// reads gRPC's own AuthInfo and types with a method TLS, which wrap it.
 func tlsState(info credentials.AuthInfo) *tls.ConnectionState {
 	switch info := info.(type) {
 	case credentials.TLSInfo:
@@ -38,7 +38,8 @@ func tlsState(info credentials.AuthInfo) *tls.ConnectionState {
 	return nil
 }
 
-// parseAddress returns the address of a host:port text, or the zero value if it is invalid.
+// parseAddress returns the IP address of a host:port text, or the zero value if the text is invalid
+// or has a host name.
 func parseAddress(hostPort string) netip.Addr {
 	p, err := netip.ParseAddrPort(hostPort)
 	if err != nil {

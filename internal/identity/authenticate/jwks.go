@@ -39,10 +39,13 @@ const (
 	maxKeys = 100
 )
 
-// findKeys returns the keys with this ID, or all keys if id is empty. If there are none or they are
-// too old, it fetches them, unless the last fetch is less than retryInterval ago. Cached keys stay
-// in use while a fetch fails, and callers that find theirs do not wait for a concurrent fetch. The
-// error wraps ErrUnavailable.
+// findKeys returns the cached keys with this ID, or all keys if id is empty; none without an error
+// if the issuer has no such key. If there are none or they are too old, it first fetches them,
+// unless the last fetch is less than retryInterval ago. The error wraps ErrUnavailable if no keys
+// are cached at all or ctx ends.
+//
+// Cached keys stay in use while a fetch fails, and callers that find theirs do not wait for a
+// concurrent fetch.
 func (j *remoteKeys) findKeys(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	j.mu.Lock()
 	found, now := j.keysWithID(id), j.now()
@@ -103,7 +106,8 @@ func (j *remoteKeys) refreshKeys(ctx context.Context, ended chan struct{}) {
 	close(ended)
 }
 
-// keysWithID returns the cached keys with this ID, or all if id is empty. j.mu is held.
+// keysWithID returns the cached keys with this ID, nil if there are none, or all if id is empty.
+// j.mu must be held.
 func (j *remoteKeys) keysWithID(id string) []jose.JSONWebKey {
 	if id == "" {
 		return j.set
@@ -117,8 +121,9 @@ func (j *remoteKeys) keysWithID(id string) []jose.JSONWebKey {
 	return list
 }
 
-// fetchKeys returns the issuer's signing keys and their URI, which it discovers first if unknown.
-// It skips keys of unsupported types, and returns an error if no key remains.
+// fetchKeys returns the issuer's signing keys and their URI, which it discovers first if j.uri is
+// empty. Keys of unsupported types are skipped. It returns an error if no key remains, or a
+// document is unreachable, invalid or of another issuer.
 func (j *remoteKeys) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, string, error) {
 	j.mu.Lock()
 	uri := j.uri
@@ -163,7 +168,8 @@ func (j *remoteKeys) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, string, 
 	return list, uri, nil
 }
 
-// getJSON decodes a JSON document into into. The client limits addresses, time and size.
+// getJSON fetches a JSON document and decodes it into into. Any status but 200 is an error. The
+// client limits addresses, time and size.
 func (j *remoteKeys) getJSON(ctx context.Context, uri string, into any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 	if err != nil {

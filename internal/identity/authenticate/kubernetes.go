@@ -87,9 +87,10 @@ func NewKubernetes(o KubernetesOptions) *Kubernetes {
 // String returns "Kubernetes token".
 func (*Kubernetes) String() string { return "Kubernetes token" }
 
-// Authenticate returns the caller of the bearer token from the cache, or has it reviewed.
-// Concurrent reviews of one token are merged. Reviews are limited per source (reviewLimiter). The
-// error wraps ErrUnavailable if the token could not be reviewed.
+// Authenticate returns the caller of the bearer token, from the cache or by a review of the API
+// server. It returns ErrNoCredentials without a token, an error if the token is refused or the
+// cluster unknown, and one that wraps ErrUnavailable if the token could not be reviewed. Concurrent
+// reviews of one token are merged, and reviews are limited per source (reviewLimiter).
 func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	token, err := bearerToken(r)
 	if err != nil {
@@ -137,8 +138,8 @@ func (k *Kubernetes) Authenticate(ctx context.Context, r Request) (Caller, error
 	}
 }
 
-// callerCluster returns the cluster that the caller names, or the default. It returns an error if
-// it names several.
+// callerCluster returns the cluster in the caller's ClusterID header, or Options.Cluster if it
+// names none. It returns an error if it names several.
 func (k *Kubernetes) callerCluster(r Request) (string, error) {
 	switch named := r.Header("clusterid"); {
 	case len(named) == 0 || named[0] == "":
@@ -150,8 +151,8 @@ func (k *Kubernetes) callerCluster(r Request) (string, error) {
 	}
 }
 
-// reviewToken has the API server review the token. The error wraps ErrUnavailable if the request
-// fails.
+// reviewToken returns the caller that the API server finds in a token (TokenReview). The error
+// wraps ErrUnavailable if the request fails; otherwise the token was refused.
 func (k *Kubernetes) reviewToken(ctx context.Context, reviews TokenReviews, cluster, token string) (Caller, error) {
 	review, err := reviews.Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: k.o.Audiences},
@@ -195,7 +196,7 @@ func (k *Kubernetes) callerFromStatus(s authenticationv1.TokenReviewStatus, clus
 	return c, nil
 }
 
-// singleValue returns the only element of list, or "".
+// singleValue returns the only element of list, or "" if the list does not have exactly one.
 func singleValue(list []string) string {
 	if len(list) != 1 {
 		return ""

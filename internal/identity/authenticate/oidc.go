@@ -25,7 +25,8 @@ type OIDCRule struct {
 	JWKSURI string `json:"jwksUri"`
 }
 
-// ParseOIDCRule parses JWT_RULE. It returns an error if the issuer or the audiences are missing.
+// ParseOIDCRule parses the value of JWT_RULE, a JSON object. It returns an error for invalid JSON,
+// or if the issuer or the audiences are missing.
 func ParseOIDCRule(text string) (OIDCRule, error) {
 	var r OIDCRule
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -59,7 +60,8 @@ func NewOIDC(r OIDCRule, d TrustDomains, client *http.Client, log *slog.Logger, 
 func (OIDC) String() string { return "OIDC token" }
 
 // Authenticate returns the identity of the service account that the bearer token names. It returns
-// ErrNoCredentials for tokens of other issuers.
+// ErrNoCredentials without a token and for tokens of other issuers, and another error for an
+// invalid token.
 func (o OIDC) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	a, err := o.verifier.verifyServiceAccount(ctx, r)
 	if err != nil {

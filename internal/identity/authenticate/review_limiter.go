@@ -44,9 +44,9 @@ func newReviewLimiter(now func() time.Time) *reviewLimiter {
 	return &reviewLimiter{now: now, slots: semaphore.NewWeighted(maxReviews), sources: map[netip.Prefix]*reviewSource{}}
 }
 
-// acquire waits for a review slot of a source. The error wraps ErrUnavailable if the source has no
-// budget left or ctx ends first. Otherwise the caller must call done once, with whether the token
-// was valid.
+// acquire waits for a review slot of the peer's source. The error wraps ErrUnavailable if the
+// source has sent too many bad tokens or ctx ends first. Otherwise the caller must call done once;
+// good reports whether the token was valid, and a bad one uses up budget.
 func (l *reviewLimiter) acquire(ctx context.Context, peer netip.Addr) (done func(good bool), err error) {
 	key := reviewKey(peer)
 	l.mu.Lock()
@@ -82,8 +82,9 @@ func (l *reviewLimiter) acquire(ctx context.Context, peer netip.Addr) (done func
 	}, nil
 }
 
-// getOrAddSource returns the state of a source. At maxReviewSources it evicts idle sources with a
-// full budget, and if there are too few, other idle sources. l.mu is held.
+// getOrAddSource returns the state of a source, and creates it if there is none. At
+// maxReviewSources it first evicts idle sources with a full budget, and if there are too few, other
+// idle sources. l.mu must be held.
 func (l *reviewLimiter) getOrAddSource(key netip.Prefix) *reviewSource {
 	if s := l.sources[key]; s != nil {
 		return s
@@ -114,7 +115,8 @@ func (l *reviewLimiter) getOrAddSource(key netip.Prefix) *reviewSource {
 	return s
 }
 
-// reviewKey returns the IPv4 address or IPv6 /64 of a peer. All unknown peers share the zero value.
+// reviewKey returns the source of a peer to which limits apply: its IPv4 address or IPv6 /64. All
+// unknown peers share the zero value.
 func reviewKey(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := 64

@@ -36,8 +36,9 @@ func (m *tokenCache[V]) get(key [sha256.Size]byte) (value V, ok bool) {
 	return r.value, true
 }
 
-// add caches value for d; d <= 0 does nothing. At maxEntries it evicts expired entries, and if none
-// has expired, one entry in eight at random. An evicted token is only reviewed again.
+// add caches value for d, and does nothing if d is not positive. At maxEntries it first evicts
+// expired entries, and if none has expired, one entry in eight at random. An evicted token is only
+// reviewed again.
 func (m *tokenCache[V]) add(key [sha256.Size]byte, value V, d time.Duration) {
 	if d <= 0 {
 		return

@@ -32,7 +32,7 @@ type WorkloadToken struct {
 var _ Authenticator = WorkloadToken{}
 
 // NewWorkloadToken returns a WorkloadToken that accepts tokens signed by key for one of the
-// audiences. now may be nil.
+// audiences. If now is nil, it is time.Now. It returns an error if key cannot be encoded.
 func NewWorkloadToken(
 	key *ecdsa.PublicKey,
 	audiences []string,
@@ -58,8 +58,9 @@ func NewWorkloadToken(
 // String returns "workload token".
 func (WorkloadToken) String() string { return "workload token" }
 
-// Authenticate returns the identity of the service account that the token names. It returns an
-// error if HasWorkload rejects the account.
+// Authenticate returns the identity of the service account that the token names. It returns
+// ErrNoCredentials for tokens of other issuers, and another error for an invalid token or if
+// HasWorkload rejects the account.
 func (w WorkloadToken) Authenticate(ctx context.Context, r Request) (Caller, error) {
 	a, err := w.verifier.verifyServiceAccount(ctx, r)
 	if err != nil {
@@ -73,7 +74,7 @@ func (w WorkloadToken) Authenticate(ctx context.Context, r Request) (Caller, err
 }
 
 // SignWorkloadToken returns a token for the workloads of a service account. It returns an error for
-// an invalid account name, a lifetime <= 0, or no audience.
+// an invalid account name, a lifetime that is not positive, or no audience.
 func SignWorkloadToken(
 	key *ecdsa.PrivateKey,
 	namespace, serviceAccount string,
@@ -113,7 +114,8 @@ func SignWorkloadToken(
 	return token, nil
 }
 
-// publicKeyID returns the key ID of tokens: a hash of the public key.
+// publicKeyID returns the key ID that tokens have: the first half of a hash of the public key, in
+// hexadecimal digits.
 func publicKeyID(key *ecdsa.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

@@ -25,9 +25,9 @@ var _ Authenticator = ForwardedCertificate{}
 // String returns "x-forwarded-client-cert".
 func (ForwardedCertificate) String() string { return "x-forwarded-client-cert" }
 
-// Authenticate returns the SPIFFE ID that the last gateway reported. It returns ErrNoCredentials if
-// there is no header or the peer is not trusted, and an error unless the last element has exactly
-// one URI of the mesh.
+// Authenticate returns the SPIFFE ID of the client that the last gateway reported. It returns
+// ErrNoCredentials if there is no header or the peer is not in TrustedNetworks, and another error
+// unless the last element has exactly one URI of the mesh.
 func (f ForwardedCertificate) Authenticate(_ context.Context, r Request) (Caller, error) {
 	values := r.Header("x-forwarded-client-cert")
 	if len(values) == 0 ||
@@ -55,8 +55,8 @@ func (f ForwardedCertificate) Authenticate(_ context.Context, r Request) (Caller
 
 const maxXFCCBytes = 64 << 10
 
-// parseXFCC parses the header into one map per hop, with its values by key in lower case. Quoted
-// values may contain separators, and quotes escaped by a backslash (Envoy's documentation of
+// parseXFCC returns one map per hop of the header, with lists of values by key in lower case.
+// Quoted values may contain separators, and quotes escaped by a backslash (Envoy's documentation of
 // x-forwarded-client-cert). It returns an error for invalid syntax and oversized headers.
 func parseXFCC(header string) ([]map[string][]string, error) {
 	if len(header) > maxXFCCBytes {
@@ -85,7 +85,9 @@ func parseXFCC(header string) ([]map[string][]string, error) {
 	}
 }
 
-// parseXFCCValue parses a value at the beginning of text. rest is empty or begins with a separator.
+// parseXFCCValue parses a value, quoted or not, at the beginning of text. rest is what follows:
+// empty, or it begins with a separator. It returns an error for an unterminated quote or text after
+// a quote.
 func parseXFCCValue(text string) (value, rest string, err error) {
 	if !strings.HasPrefix(text, `"`) {
 		end := strings.IndexAny(text, ",;")

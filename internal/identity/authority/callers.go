@@ -73,17 +73,17 @@ func (s *Server) Authenticate(ctx context.Context, r authenticate.Request) (auth
 	}
 }
 
-// CheckAuthenticated returns nil if the caller may call a service other than ADS and the certificate
-// service. Otherwise it returns a gRPC status.
+// CheckAuthenticated returns nil if the caller may call a service other than ADS and the
+// certificate service. Otherwise it returns the gRPC status of Identities.
 func (s *Server) CheckAuthenticated(ctx context.Context) error {
 	_, _, err := s.Identities(ctx)
 	return err
 }
 
-// Identities returns the SPIFFE IDs of the client of an xDS stream and the cluster whose API server
-// verified them, or "" if none did. On the plain-text port it returns no identities and no error,
-// because clients there cannot authenticate. A client that fails authentication is refused with a
-// gRPC status and logged, if AuthenticateXDS is set.
+// Identities returns the SPIFFE IDs of the client of an xDS stream, and the cluster whose API
+// server verified them, "" if none did. On the plain-text port it returns no identities and no
+// error, because clients there cannot authenticate. A client that fails authentication is refused
+// with a gRPC status and logged if AuthenticateXDS is set; otherwise it has no identities.
 func (s *Server) Identities(ctx context.Context) (ids []string, cluster string, err error) {
 	r := authenticate.RequestFromContext(ctx)
 	if r.TLS == nil {
@@ -105,8 +105,8 @@ func (s *Server) Identities(ctx context.Context) (ids []string, cluster string, 
 }
 
 // clusterOf returns the cluster whose API server verified the caller, or "" if none did. A
-// certificate does not name a cluster. A caller with a certificate may therefore also send a token,
-// which is used only if its identity is the same.
+// certificate does not name a cluster. A caller with one may therefore also send a token, which is
+// used only if its identity is the same.
 func (s *Server) clusterOf(ctx context.Context, r authenticate.Request, c authenticate.Caller) string {
 	if !c.HasCertificate {
 		return c.Cluster
@@ -126,10 +126,10 @@ type Peer struct {
 	Identities []string
 }
 
-// AdmitProxy refuses a proxy whose namespace and service account match none of its authenticated
-// identities. A proxy may be any workload of its own service account. If p has no service account,
-// AdmitProxy sets it from the identity. Nothing is checked in plain text, without identities, or
-// unless CheckXDSIdentity is set.
+// AdmitProxy returns PermissionDenied if none of the peer's identities is a service account of the
+// proxy's namespace and, if the proxy names one, with that name. If p has no service account, it
+// sets it from the identity. It returns nil in plain text, without identities, or unless
+// CheckXDSIdentity is set.
 func (s *Server) AdmitProxy(p *mesh.Proxy, peer Peer) error {
 	if !peer.Secure || len(peer.Identities) == 0 || !s.o.Settings.CheckXDSIdentity {
 		return nil
@@ -149,7 +149,7 @@ func (s *Server) AdmitProxy(p *mesh.Proxy, peer Peer) error {
 }
 
 // RequestNamespace returns the namespace of the service account that sent an HTTP request. It
-// returns an error if the caller is not authenticated or is not a service account.
+// returns an error if the caller is not authenticated or no service account.
 func (s *Server) RequestNamespace(r *http.Request) (string, error) {
 	caller, err := s.Authenticate(r.Context(), authenticate.RequestFromHTTP(r))
 	if err != nil {
@@ -162,9 +162,8 @@ func (s *Server) RequestNamespace(r *http.Request) (string, error) {
 	return account.Namespace, nil
 }
 
-// ClientRoots returns the roots against which client certificates are verified: the roots of
-// Options.ServingFiles, which may be replaced while the control plane runs, and the authority's if
-// there is one.
+// ClientRoots returns the roots against which client certificates are verified now: the roots of
+// Options.ServingFiles, if any, and the authority's, if there is one. The pool may be empty.
 func (s *Server) ClientRoots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	if s.serving != nil && s.o.ServingFiles.Roots != "" {

@@ -13,8 +13,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/identity/ca"
 )
 
-// newIssuer sets s.issuer. It returns the control plane's own Authority if that signs, or nil if an
-// external signer does, if the CA is disabled or if there is no store for its key.
+// newIssuer sets s.issuer, and for an own authority its stores and reloader. It returns the control
+// plane's own Authority if that signs. It returns nil if an external signer does, the CA is
+// disabled (s.issuer stays nil), or there is no store for its key.
 func (s *Server) newIssuer() (*ca.Authority, error) {
 	settings := s.o.Settings
 	if !settings.Enabled {
@@ -54,8 +55,8 @@ func (s *Server) newRegistration() (*ca.Registration, error) {
 	}), nil
 }
 
-// signerRoots returns the roots that meshConfig.caCertificates lists for a signer, or none if it
-// lists none.
+// signerRoots returns the roots that meshConfig.caCertificates lists for a signer, nil if it lists
+// none. Invalid ones are left out.
 func (s *Server) signerRoots(signer string) []*x509.Certificate {
 	var list []*x509.Certificate
 	for _, c := range s.o.Snapshot().Settings.Mesh.GetCaCertificates() {
@@ -98,7 +99,7 @@ func (s *Server) pollExternalRoots(ctx context.Context, r *ca.Registration) {
 }
 
 // newImpersonation returns the check that lets node proxies request certificates of pods on their
-// node (TrustedNodes). It returns nil if none may, or if there is no API server.
+// node. It returns nil if TrustedNodes is empty or there is no API server.
 func (s *Server) newImpersonation() ca.Impersonation {
 	if len(s.o.Settings.TrustedNodes) == 0 || s.o.Client == nil {
 		return nil

@@ -27,8 +27,8 @@ func (x serviceMetrics) RequestRefused(cause ca.Cause) {
 	}
 }
 
-// expiry returns when the first root expires and when the chain of the control plane's own
-// authority expires. Each is the zero time if it does not exist.
+// expiry returns when the first root expires, and when the chain of the control plane's own
+// authority expires. Each is zero if there is none.
 func (s *Server) expiry() (root, chain time.Time) {
 	if s.issuer == nil {
 		return root, chain

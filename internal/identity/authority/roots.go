@@ -44,7 +44,7 @@ func (s *Server) publishAsLeader(ctx context.Context, task string, client kubern
 }
 
 // publishRoots keeps the ConfigMap with the roots up to date in all selected namespaces of a
-// cluster, until ctx ends.
+// cluster, until ctx ends. It returns an error if it cannot start.
 func (s *Server) publishRoots(ctx context.Context, client kubernetes.Interface) error {
 	return ca.RootPublisher{
 		Client: client, Log: s.log,
@@ -68,9 +68,9 @@ func (s *Server) revocationLists() []byte {
 	return nil
 }
 
-// isSelected reports whether a namespace with these labels matches one of the selectors
-// (meshConfig.discoverySelectors). It returns true if there are no selectors. Invalid selectors
-// match nothing.
+// isSelected reports whether a namespace with these labels matches any selector
+// (meshConfig.discoverySelectors). It returns true if there are none. Invalid selectors match
+// nothing.
 func isSelected(selectors []*meshconfig.LabelSelector, of map[string]string) bool {
 	for _, x := range selectors {
 		if selector, err := mesh.LabelSelector(x); err == nil && selector.Matches(labels.Set(of)) {

@@ -71,9 +71,10 @@ type Server struct {
 	roots      *RootsFeed
 }
 
-// New creates the authority, its gRPC service and the source of the serving certificate as the
+// New returns the authority, with its gRPC service and the source of the serving certificate as the
 // settings require. It opens no port. It reads no key material, except to find out whether
-// Settings.PluggedDir has any.
+// Settings.PluggedDir has any. It returns an error if that fails, or an external signer has no API
+// server.
 func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: obs.Limited(o.Log), opened: make(chan struct{})}
 	s.membership = membership.New(membership.Options{
@@ -95,23 +96,26 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// TrustDomains returns the trust domain of the mesh, followed by its aliases.
+// TrustDomains returns the trust domain of the mesh, followed by its aliases, in the newest
+// snapshot.
 func (s *Server) TrustDomains() []string { return s.o.Snapshot().Settings.TrustDomains() }
 
-// HasIssuer reports whether there is a certificate authority.
+// HasIssuer reports whether the mesh's certificates are issued here, by an own authority or through
+// an external signer.
 func (s *Server) HasIssuer() bool { return s.issuer != nil }
 
-// Serving returns the certificate of the TLS ports, or nil if there is none.
+// Serving returns the certificate of the TLS ports, or nil if the settings name no source for one.
 func (s *Server) Serving() *ca.ServingCertificate { return s.serving }
 
-// Opened returns a channel that is closed when callers can be authenticated.
+// Opened returns a channel that is closed when Run has opened the authority, so that callers can be
+// authenticated.
 func (s *Server) Opened() <-chan struct{} { return s.opened }
 
 // RootsFeed returns the feed of the mesh's trust roots.
 func (s *Server) RootsFeed() *RootsFeed { return s.roots }
 
-// Register adds the certificate service to the gRPC server of the TLS port, if there is an
-// authority.
+// Register adds the certificate service to the gRPC server of the TLS port. It does nothing without
+// an issuer.
 func (s *Server) Register(g grpc.ServiceRegistrar) {
 	if s.service != nil {
 		s.service.Register(g)
@@ -152,8 +156,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.reloader.Run(ctx)
 }
 
-// open loads or creates the authority's certificate and key, if it has its own, and then the
-// authenticators with the key of workload tokens.
+// open loads or creates the authority's certificate and key, if it has its own, and then sets the
+// authenticators, for which it loads or creates the key of workload tokens.
 func (s *Server) open(ctx context.Context) error {
 	if s.reloader != nil {
 		if err := s.openReloader(ctx); err != nil {
@@ -165,9 +169,10 @@ func (s *Server) open(ctx context.Context) error {
 	return err
 }
 
-// obtainServing obtains the certificate of the TLS ports and starts its renewal. It returns an
-// error if the first attempt fails, unless an external signer issues the certificate. In that case
-// it logs a warning, and TLS handshakes fail until the certificate arrives.
+// obtainServing obtains the certificate of the TLS ports and starts its renewal. If the first
+// attempt fails, it returns an error; but if an external signer issues the certificate, it only
+// logs, and TLS handshakes fail until the certificate arrives. Without a source it logs a warning
+// if there is an issuer.
 func (s *Server) obtainServing(ctx context.Context, parts *sync.WaitGroup) error {
 	if s.serving == nil {
 		if s.issuer != nil {

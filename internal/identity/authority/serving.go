@@ -41,7 +41,7 @@ func (s *Server) newServing(local *ca.Authority) *ca.ServingCertificate {
 }
 
 // ownSource returns the source of a serving certificate that the control plane's own authority
-// signs.
+// signs, for the names and addresses at which clients reach the control plane.
 func (s *Server) ownSource(local *ca.Authority) ca.AuthoritySource {
 	source := ca.AuthoritySource{Authority: local, KeyType: s.o.Settings.KeyType}
 	for _, host := range s.o.Settings.serviceHosts(s.o.Namespace, s.o.Revision) {
@@ -76,7 +76,8 @@ type kubernetesSource struct {
 }
 
 // LoadCertificate generates a key and has a certificate signed through a CertificateSigningRequest.
-// It returns an error if the signer's roots are unknown.
+// It returns the certificate with the roots in PEM, or an error if the signer does not sign or its
+// roots are unknown.
 func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate, []byte, error) {
 	o := k.s.o
 	key, err := o.Settings.KeyType.GenerateKey(rand.Reader)
@@ -116,7 +117,8 @@ func (k kubernetesSource) LoadCertificate(ctx context.Context) (*tls.Certificate
 	return &c, ca.EncodeCertificates(roots...), nil
 }
 
-// SourceChanged returns the channel that is closed when the authority's roots change.
+// SourceChanged returns the channel that is closed when the issuer's roots change, or nil without
+// an issuer.
 func (k kubernetesSource) SourceChanged() <-chan struct{} {
 	if k.s.issuer == nil {
 		return nil

@@ -101,7 +101,7 @@ const (
 	providerKubernetes = "k8s.io/"
 )
 
-// Validate returns an error that names every invalid variable.
+// Validate returns an error that names every invalid environment variable, nil if all are valid.
 func (s Settings) Validate() error {
 	var errs []error
 	if l := s.Lifetimes; l.Default <= 0 || l.Max < l.Default {

@@ -18,7 +18,8 @@ type store struct {
 
 // newStores returns the candidate stores in the order in which they are searched, which is Istio's:
 // the mounted directory, the Secret of the operators, and the store where the control plane creates
-// a root if no other has one. It returns an error if the mounted directory cannot be read.
+// a root if no other has one. It returns none if there is neither an API server nor a directory,
+// and an error if the mounted directory cannot be read.
 func (s *Server) newStores() ([]store, error) {
 	var stores []store
 	settings := s.o.Settings
@@ -51,10 +52,10 @@ func (s *Server) newStores() ([]store, error) {
 // respond.
 const storeRetry = 2 * time.Second
 
-// openReloader loads the authority from the first store that has it. If the last store is a Secret,
-// it logs errors and retries; it returns nil if ctx ends. Certificates can wait, whereas a control
-// plane that exits would stop configuring its proxies. An error of a file store is returned at
-// once.
+// openReloader loads the authority from the first store that has it. An error of a file store is
+// returned at once. If the last store is a Secret, errors are logged and retried until ctx ends,
+// which returns nil: certificates can wait, whereas a control plane that exits would stop
+// configuring its proxies.
 func (s *Server) openReloader(ctx context.Context) error {
 	for {
 		err := s.loadFirstStore(ctx)
@@ -73,9 +74,9 @@ func (s *Server) openReloader(ctx context.Context) error {
 	}
 }
 
-// loadFirstStore makes the first store with content that of the reloader, or the last store if none
-// has any, and loads the authority from it. It creates a self-signed root if the store is empty and
-// not plugged.
+// loadFirstStore makes the first store with content the reloader's, or the last store if none has
+// any, and loads the authority from it. If that store is empty and not of operators (plugged), it
+// creates a self-signed root there.
 func (s *Server) loadFirstStore(ctx context.Context) error {
 	settings := s.o.Settings
 	for i, candidate := range s.stores {

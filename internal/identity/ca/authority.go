@@ -115,14 +115,16 @@ func (a *Authority) ReplaceMaterial(f Files) (bool, error) {
 	return true, nil
 }
 
-// Material returns the current material, or nil, and a channel that is closed when it is replaced.
+// Material returns the current material, nil before the first ReplaceMaterial, and a channel that
+// is closed when it is replaced.
 func (a *Authority) Material() (*Material, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.material, a.changed.Changed()
 }
 
-// Roots returns the trust anchors, and a channel that is closed when they may have changed.
+// Roots returns the trust anchors, nil without material, and a channel that is closed when they may
+// have changed.
 func (a *Authority) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	m, changed := a.Material()
 	if m == nil {
@@ -167,7 +169,7 @@ func (a *Authority) Issue(_ context.Context, r Request) (Issued, error) {
 }
 
 // IssueServer signs a certificate for the control plane's own servers, with these DNS names and
-// addresses.
+// addresses. The error is an *IssueError.
 func (a *Authority) IssueServer(
 	key crypto.PublicKey,
 	names []string,
@@ -189,8 +191,9 @@ func leafTemplate(id spiffe.ID) *x509.Certificate {
 	}
 }
 
-// signLeaf signs the template with a new serial number. NotAfter is capped at the expiry of the
-// authority's chain. It returns CauseNotReady if there is no material or its chain has expired.
+// signLeaf signs the template, in which it sets a new serial number and the times. NotAfter is
+// capped at the expiry of the authority's chain. The error is an *IssueError: CauseNotReady without
+// material or after its expiry, otherwise CauseSigning.
 func (a *Authority) signLeaf(key crypto.PublicKey, template *x509.Certificate, lifetime time.Duration) (Issued, error) {
 	m, _ := a.Material()
 	if m == nil {

@@ -34,9 +34,9 @@ const (
 	conflictThreshold = 5
 )
 
-// reserveWrite returns how long to wait before data may be written into a namespace. If it returns
-// 0, it records the write as done now. New data, and data last written more than resetAfter ago,
-// has no backoff. contested is true once per process, when a namespace first reaches
+// reserveWrite returns how long to wait before data may be written into a namespace's ConfigMap. If
+// it returns 0, it records the write as done now. Data that differ, or were last written more than
+// resetAfter ago, need not wait. contested is true once per process, when a namespace first reaches
 // conflictThreshold.
 func (c *writeConflicts) reserveWrite(namespace string, data map[string]string) (wait time.Duration, contested bool) {
 	now := c.now()

@@ -12,7 +12,7 @@ import (
 // 3 KB.
 const MaxRequestBytes = 64 << 10
 
-// parseCSR parses a PKCS #10 certificate request in PEM from an untrusted client. It returns an
+// parseCSR returns a PKCS #10 certificate request in PEM from an untrusted client. It returns an
 // error if the request is too long, has trailing data, an unsupported or weak key, or an invalid
 // signature. The signature proves that the client has the private key; no other content is trusted.
 func parseCSR(text []byte) (*x509.CertificateRequest, error) {

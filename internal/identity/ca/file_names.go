@@ -22,7 +22,8 @@ const (
 var errNoAuthority = errors.New("neither ca-key.pem nor tls.key exists")
 
 // filesFrom returns the authority's files from entries with Istio's names, or else with the names
-// of a TLS Secret. It returns errNoAuthority if neither set has a key.
+// of a TLS Secret. entry returns nil for a missing one. It returns errNoAuthority if neither set
+// has a key.
 func filesFrom(entry func(name string) []byte) (Files, error) {
 	f := Files{
 		Certificate:     entry(certificateName),
@@ -46,7 +47,8 @@ func filesFrom(entry func(name string) []byte) (Files, error) {
 	return f, nil
 }
 
-// entries returns the files by Istio's names. It omits the revocation lists if there are none.
+// entries returns the content of the files by Istio's names. It leaves out the revocation lists if
+// there are none.
 func (f Files) entries() map[string][]byte {
 	list := map[string][]byte{certificateName: f.Certificate, keyName: f.Key, chainName: f.Chain, rootsName: f.Roots}
 	if len(f.RevocationLists) > 0 {

@@ -33,7 +33,7 @@ func newIdentityLimiter(perSecond float64, burst int, now func() time.Time) *ide
 }
 
 // Allow reports whether id may have one more certificate now, and if so takes one token from its
-// bucket. It creates the limiter of an identity that has none, and evicts others if
+// bucket. It creates the bucket of an identity that has none, and evicts others if
 // maxTrackedIdentities is reached.
 func (t *identityLimiter) Allow(id spiffe.ID) bool {
 	t.mu.Lock()
@@ -51,7 +51,7 @@ func (t *identityLimiter) Allow(id spiffe.ID) bool {
 }
 
 // evict removes the limiters whose bucket is full again, because a new limiter would be equal. If
-// that does not get below maxTrackedIdentities, it removes all limiters.
+// maxTrackedIdentities are still left, it removes all limiters.
 func (t *identityLimiter) evict(now time.Time) {
 	for id, l := range t.limiters {
 		if l.TokensAt(now) >= float64(t.burst) {

@@ -42,8 +42,8 @@ const (
 	maxRSABits = 8192
 )
 
-// checkPublicKey returns an error if no certificate may be signed for the key. Permitted are ECDSA
-// on P-256 and P-384, Ed25519, and RSA keys that checkRSA accepts.
+// checkPublicKey returns an error unless certificates may be signed for the key: ECDSA on P-256 and
+// P-384, Ed25519, and RSA keys that checkRSA accepts.
 func checkPublicKey(key any) error {
 	switch key := key.(type) {
 	case *ecdsa.PublicKey:

@@ -21,8 +21,8 @@ type KeyStore interface {
 	Watch(ctx context.Context, changed func()) error
 }
 
-// Exists reports whether an authority's key is stored in h. It returns the error of Load unless
-// that is errNoAuthority.
+// Exists reports whether an authority's key is stored in h. It returns false with the error if that
+// is not known.
 func Exists(ctx context.Context, h KeyStore) (bool, error) {
 	_, _, err := h.Load(ctx)
 	if errors.Is(err, errNoAuthority) {

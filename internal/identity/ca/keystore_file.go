@@ -50,8 +50,8 @@ func (d FileStore) Load(ctx context.Context) (Files, string, error) {
 	}
 }
 
-// readFiles returns the files in dir and a hash over them. Missing files are empty; it returns
-// errNoAuthority if there is no key.
+// readFiles returns the files in dir and a hash of all of them. Missing files are empty. It returns
+// errNoAuthority if there is no key, and another error if a file cannot be read.
 func (d FileStore) readFiles(dir string) (Files, string, error) {
 	var failed error
 	hash := sha256.New()
@@ -73,7 +73,8 @@ func (d FileStore) readFiles(dir string) (Files, string, error) {
 }
 
 // Store writes the files into a new directory and switches dataLink to it. It returns errReadOnly
-// if version is not "" and there is no dataLink, because then an operator wrote the files.
+// if the store is read-only, or an operator wrote the files: version is not "" and there is no
+// dataLink. It returns errConflict if another version is stored.
 func (d FileStore) Store(ctx context.Context, f Files, version string) error {
 	if d.ReadOnly {
 		return errReadOnly
@@ -109,9 +110,9 @@ func (FileStore) writeFiles(dir string, f Files) error {
 	return nil
 }
 
-// switchLink makes dataLink point to the directory to. It returns errConflict if version is "" and
-// the link exists, or if the stored version is not version. An existing link is replaced by a
-// rename, and the directory of the old version is removed.
+// switchLink makes dataLink, at the path link, point to the directory to. It returns errConflict if
+// version is "" and the link exists, or if the stored version is not version. An existing link is
+// replaced by a rename, and the directory of the old version is removed.
 func (d FileStore) switchLink(ctx context.Context, link, to, version string) error {
 	if version == "" {
 		switch err := os.Symlink(to, link); {
@@ -154,7 +155,8 @@ func (d FileStore) linkFiles(f Files) error {
 	return nil
 }
 
-// writeFile creates a file with mode 0600 and syncs it to disk. It fails if the file exists.
+// writeFile creates a file with mode 0600 and syncs it to disk. It returns an error if the file
+// exists.
 func writeFile(name string, text []byte) error {
 	w, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -164,9 +166,9 @@ func writeFile(name string, text []byte) error {
 	return errors.Join(err, w.Sync(), w.Close())
 }
 
-// Watch polls the directory and calls changed if the content or the read error differs from the one
-// last reported. A new content must be equal in two polls: an operator who copies several files may
-// leave a valid but incomplete set in between, such as half of the roots.
+// Watch polls the directory until ctx ends, and calls changed if the content or the read error
+// differs from the one last reported. A new content must be equal in two polls: an operator who
+// copies several files may leave a valid but incomplete set in between. It returns nil.
 func (d FileStore) Watch(ctx context.Context, changed func()) error {
 	t := time.NewTicker(cmp.Or(d.PollInterval, pollInterval))
 	defer t.Stop()

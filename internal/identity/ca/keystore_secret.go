@@ -53,7 +53,8 @@ func (s SecretStore) Load(ctx context.Context) (Files, string, error) {
 }
 
 // Store creates the Secret if version is "", and otherwise updates it if that is its resource
-// version. It returns errConflict if the Secret exists, has another version or was deleted.
+// version. It returns errReadOnly for a read-only store, and errConflict if the Secret exists, has
+// another version or was deleted.
 func (s SecretStore) Store(ctx context.Context, f Files, version string) error {
 	if s.ReadOnly {
 		return errReadOnly

@@ -45,8 +45,9 @@ type Material struct {
 	NotAfter time.Time
 }
 
-// Parse parses and validates the files at the time now. It returns an error if the key does not
-// match the certificate, a certificate may not sign, or no chain verifies up to one of Roots.
+// Parse returns the validated Material at the time now. It returns an error if a file is invalid,
+// the key does not match the certificate, a certificate may not sign, or no chain verifies up to
+// one of Roots.
 func (f Files) Parse(now time.Time) (*Material, error) {
 	certificates, err := ParseCertificates(f.Certificate)
 	if err != nil {
@@ -82,8 +83,8 @@ func (f Files) Parse(now time.Time) (*Material, error) {
 	return m, nil
 }
 
-// parseRoots returns the distinct roots. It refuses certificates that must not sign. Without a file
-// of roots it returns the signing certificate if that is self-signed, and otherwise an error.
+// parseRoots returns the distinct roots, or an error if any is invalid or may not sign. Without a
+// file of roots it returns the signing certificate if that is self-signed, and otherwise an error.
 func (f Files) parseRoots(signing *x509.Certificate) ([]*x509.Certificate, error) {
 	if len(bytes.TrimSpace(f.Roots)) == 0 {
 		// An intermediate must not become a trust anchor: the mesh would trust it but nothing else
@@ -109,8 +110,9 @@ func (f Files) parseRoots(signing *x509.Certificate) ([]*x509.Certificate, error
 	return list, nil
 }
 
-// selectChain verifies the signing certificate and sets Anchor, Intermediates and NotAfter. Of
-// several valid chains it selects the one with the latest expiry.
+// selectChain verifies the signing certificate with the intermediates and sets Anchor,
+// Intermediates and NotAfter. Of several valid chains it selects the one with the latest expiry. It
+// returns an error if none is valid.
 func (m *Material) selectChain(intermediates []*x509.Certificate, now time.Time) error {
 	roots, pool := x509.NewCertPool(), x509.NewCertPool()
 	for _, r := range m.Roots {
@@ -135,7 +137,8 @@ func (m *Material) selectChain(intermediates []*x509.Certificate, now time.Time)
 	return nil
 }
 
-// earliestExpiry returns the first NotAfter of the chain.
+// earliestExpiry returns the first NotAfter of the certificates in a chain, which must not be
+// empty.
 func earliestExpiry(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {
@@ -161,6 +164,7 @@ func sameSet(a, b []*x509.Certificate) bool {
 		!slices.ContainsFunc(a, func(c *x509.Certificate) bool { return !slices.ContainsFunc(b, c.Equal) })
 }
 
+// samePublicKey reports whether two public keys are equal. It returns false for unknown types.
 func samePublicKey(a, b any) bool {
 	k, ok := a.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.Equal(b)

@@ -17,9 +17,9 @@ const (
 	keyBlock         = "PRIVATE KEY"
 )
 
-// ParseCertificates parses concatenated PEM certificates. It returns an error if there is none, if
-// a block has another type, or if a block is truncated, because a partial bundle must not pass as a
-// complete one.
+// ParseCertificates returns the certificates in concatenated PEM. It returns an error if there is
+// none, if a block has another type, or if a block is truncated, because a partial bundle must not
+// pass as a complete one.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	rest := text
@@ -57,8 +57,8 @@ func EncodeCertificates(list ...*x509.Certificate) []byte {
 	return b.Bytes()
 }
 
-// parseKey parses the first private key in text: PKCS #8, PKCS #1 (RSA) or SEC 1 (ECDSA) in PEM.
-// Errors contain nothing of the key.
+// parseKey returns the first private key in text: PKCS #8, PKCS #1 (RSA) or SEC 1 (ECDSA) in PEM.
+// It returns an error if there is none or it is invalid. Errors contain nothing of the key.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for rest := text; ; {
 		var block *pem.Block
@@ -105,9 +105,9 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// parseRevocationLists parses concatenated PEM revocation lists (CRLs) and returns them without
-// comments and whitespace, or nil if text is empty. It returns an error if any part is invalid,
-// because Envoy rejects such a file as a whole.
+// parseRevocationLists returns concatenated PEM revocation lists (CRLs) without comments and
+// whitespace, or nil if text is empty. It returns an error if any part is invalid, because Envoy
+// rejects such a file as a whole.
 func parseRevocationLists(text []byte) ([]byte, error) {
 	var lists []byte
 	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {

@@ -62,8 +62,8 @@ func NewRegistration(o RegistrationOptions) *Registration {
 	return &Registration{o: o}
 }
 
-// SetRoots replaces the default roots by the PEM certificates in text. It returns an error, and
-// changes nothing, if a certificate is invalid or may not sign.
+// SetRoots replaces the default roots by the PEM certificates in text, and notifies of a change. It
+// returns an error, and changes nothing, if a certificate is invalid or may not sign.
 func (r *Registration) SetRoots(text []byte) error {
 	list, err := ParseCertificates(text)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *Registration) SetRoots(text []byte) error {
 	return nil
 }
 
-// Roots returns the roots of SetRoots, and a channel that is closed when they change.
+// Roots returns the roots of SetRoots, nil before, and a channel that is closed when they change.
 func (r *Registration) Roots() ([]*x509.Certificate, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,9 +182,9 @@ func checkRequestNames(r *x509.CertificateRequest, id spiffe.ID) error {
 	return nil
 }
 
-// verifyIssued parses a signer's response and returns the chain without roots. The leaf must be an
-// X.509-SVID for id only, with the key of the request and a lifetime within the maximum, and its
-// chain must verify against the trusted roots.
+// verifyIssued returns the chain in a signer's response, without roots. It returns an error unless
+// the leaf is an X.509-SVID for id only, with the key of the request and a lifetime within the
+// maximum, and its chain verifies against the trusted roots.
 func (r *Registration) verifyIssued(
 	text []byte,
 	request *x509.CertificateRequest,

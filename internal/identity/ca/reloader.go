@@ -27,7 +27,8 @@ type Rotation struct {
 	Jitter bool
 }
 
-// isDue reports whether the remaining lifetime of the certificate is below GracePercent.
+// isDue reports whether less than GracePercent of the lifetime of the material's certificate
+// remains at now.
 func (r Rotation) isDue(m *Material, now time.Time) bool {
 	life := m.Certificate.NotAfter.Sub(m.Certificate.NotBefore)
 	grace := life / 100 * time.Duration(r.GracePercent)
@@ -54,9 +55,9 @@ type Reloader struct {
 	lastError string // the last load error, "" after a successful load
 }
 
-// LoadOrCreate sets the defaults and loads the files into the Authority. If Store is empty and
-// SelfSigned is set, it creates a root. If several replicas do so concurrently, one succeeds and
-// the others load its root.
+// LoadOrCreate sets the defaults of k and loads the files of Store into the Authority. If Store is
+// empty, it creates a root if SelfSigned is set, and otherwise returns an error. If several
+// replicas create one concurrently, one succeeds and the others load its root.
 func (k *Reloader) LoadOrCreate(ctx context.Context) error {
 	if k.Now == nil {
 		k.Now = time.Now
@@ -90,8 +91,8 @@ func (k *Reloader) LoadOrCreate(ctx context.Context) error {
 	return fmt.Errorf("load the authority from %s: %w", k.Store, errConflict)
 }
 
-// useInitial replaces the Authority's material by the first files. It renews a self-signed root
-// that has expired, and returns an error for all other invalid files.
+// useInitial replaces the Authority's material by the first files, which have this version. A
+// self-signed root that has expired is renewed. It returns an error for all other invalid files.
 func (k *Reloader) useInitial(ctx context.Context, f Files, version string) error {
 	k.version = version
 	_, err := k.Authority.ReplaceMaterial(f)
@@ -105,8 +106,8 @@ func (k *Reloader) useInitial(ctx context.Context, f Files, version string) erro
 	return fmt.Errorf("load the authority from %s: %w", k.Store, err)
 }
 
-// expiredRoot parses the files as of their NotBefore. It returns the material, and true if it is a
-// self-signed root whose only defect is its expiry.
+// expiredRoot returns the material of the files, and true if it is a self-signed root whose only
+// defect is its expiry. Otherwise it returns false, and the material means nothing.
 func (k *Reloader) expiredRoot(f Files) (*Material, bool) {
 	list, err := ParseCertificates(f.Certificate)
 	if err != nil || k.SelfSigned == nil || !k.Now().After(list[0].NotAfter) {
@@ -121,8 +122,8 @@ func (m *Material) isSelfSigned() bool {
 	return len(m.Roots) == 1 && m.Roots[0].Equal(m.Certificate)
 }
 
-// Run reloads the files on each change of Store and rotates the root, until ctx ends. It returns an
-// error if the watch fails. LoadOrCreate must have succeeded.
+// Run reloads the files on each change of Store and rotates the root, until ctx ends; then it
+// returns nil. It returns an error if the watch fails. LoadOrCreate must have succeeded.
 func (k *Reloader) Run(ctx context.Context) error {
 	changes := notify.NewWake()
 	watching := make(chan error, 1)
@@ -154,8 +155,8 @@ func (k *Reloader) Run(ctx context.Context) error {
 // never is longer than any process runs.
 const never = 100 * 365 * 24 * time.Hour
 
-// firstCheckDelay returns the time until the first rotation check: never if rotation is off, random
-// within Interval with Jitter, and otherwise Interval.
+// firstCheckDelay returns the time until the first rotation check: Interval, or a random part of it
+// with Jitter. Without SelfSigned or Interval it is so long that there is no check.
 func (k *Reloader) firstCheckDelay() time.Duration {
 	switch {
 	case k.SelfSigned == nil || k.Rotation.Interval <= 0:
@@ -168,8 +169,9 @@ func (k *Reloader) firstCheckDelay() time.Duration {
 	return k.Rotation.Interval
 }
 
-// reload loads Store and replaces the Authority's material. If the files cannot be read or are
-// invalid, it keeps the current material, and logs and reports each new error once.
+// reload loads Store and replaces the Authority's material, if the version changed. If the files
+// cannot be read or are invalid, it keeps the current material, and logs and reports each new error
+// once.
 func (k *Reloader) reload(ctx context.Context) {
 	f, version, err := k.Store.Load(ctx)
 	if err == nil && version == k.version {
@@ -215,8 +217,8 @@ func (k *Reloader) rotateIfDue(ctx context.Context) {
 	}
 }
 
-// renewRoot stores a root with the same key and loads it. If another replica has stored one first,
-// it loads that one. It returns an error if Store is read-only.
+// renewRoot stores a root with the key of old and loads it. If another replica has stored one
+// first, it loads that one. It returns an error if Store is read-only or fails.
 func (k *Reloader) renewRoot(ctx context.Context, old *Material) error {
 	f, err := k.SelfSigned.RenewRoot(k.Random, k.Now(), old)
 	if err != nil {

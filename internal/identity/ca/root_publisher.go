@@ -51,8 +51,9 @@ func ignoredNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
 }
 
-// Run starts the informers and reconciles all namespaces until ctx ends. Failed namespaces are
-// retried with a backoff of at most 30 seconds.
+// Run keeps the ConfigMap of all namespaces up to date until ctx ends, and then returns nil. Failed
+// namespaces are retried with a backoff of at most 30 seconds. It returns an error only if it
+// cannot start.
 func (p RootPublisher) Run(ctx context.Context) error {
 	named := informers.NewSharedInformerFactoryWithOptions(
 		p.Client,
@@ -214,7 +215,8 @@ func (p publishLoop) reconcileNamespace(ctx context.Context, namespace string) e
 	return err
 }
 
-// configMapData returns the keys that the publisher owns in the ConfigMap.
+// configMapData returns the keys that the publisher owns in the ConfigMap, with their values: the
+// roots, and the revocation lists if there are any.
 func (p publishLoop) configMapData(roots []byte) map[string]string {
 	data := map[string]string{RootConfigMapKey: string(roots)}
 	if p.RevocationLists != nil {

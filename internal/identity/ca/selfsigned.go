@@ -19,7 +19,7 @@ type SelfSigned struct {
 	KeyType  KeyType
 }
 
-// NewRoot returns a root with a new key.
+// NewRoot returns the files of a root with a new key, valid from now.
 func (s SelfSigned) NewRoot(random io.Reader, now time.Time) (Files, error) {
 	key, err := s.KeyType.GenerateKey(random)
 	if err != nil {
@@ -28,9 +28,9 @@ func (s SelfSigned) NewRoot(random io.Reader, now time.Time) (Files, error) {
 	return s.signRoot(random, now, key)
 }
 
-// RenewRoot returns a root with the key, subject and key ID of old and a new lifetime. Clients that
-// trust the old root accept certificates signed with the new one, because the key is equal. So a
-// renewal needs no period in which both roots are trusted.
+// RenewRoot returns the files of a root with the key, subject and key ID of old and a new lifetime.
+// Clients that trust the old root accept certificates signed with the new one, because the key is
+// equal. So a renewal needs no period in which both roots are trusted.
 func (s SelfSigned) RenewRoot(random io.Reader, now time.Time, old *Material) (Files, error) {
 	return s.signRoot(random, now, old.Key, func(c *x509.Certificate) {
 		c.Subject, c.URIs, c.SubjectKeyId = old.Certificate.Subject, old.Certificate.URIs, old.Certificate.SubjectKeyId

@@ -109,9 +109,9 @@ func (s *Service) Register(g grpc.ServiceRegistrar) {
 	g.RegisterService(&desc, s)
 }
 
-// createCertificate is the gRPC handler of CreateCertificate. The generated handler decodes the
-// request before authentication. Interceptors, which recover panics and count calls, get a nil
-// request.
+// createCertificate is the gRPC handler of CreateCertificate, which authenticates the caller before
+// it decodes the request; the generated handler decodes first. Interceptors, which recover panics
+// and count calls, get a nil request.
 //
 //nolint:revive // the order of the parameters is gRPC's
 func createCertificate(
@@ -292,9 +292,9 @@ func (s *Service) accountFor(
 	return account, nil
 }
 
-// checkMembership returns c if it has no certificate or CheckMember accepts it. Otherwise it
-// authenticates the request again without the certificate, and returns that caller if it has a
-// token. If not, it returns c and the error of CheckMember.
+// checkMembership returns c if it has no certificate, no service account, or CheckMember accepts
+// it. Otherwise it authenticates the request again without the certificate, and returns that caller
+// if it has a token. If not, it returns c and the error of CheckMember.
 func (s *Service) checkMembership(
 	ctx context.Context,
 	r authenticate.Request,
@@ -315,8 +315,9 @@ func (s *Service) checkMembership(
 	return c, err
 }
 
-// impersonatedAccount returns the account named by the SPIFFE ID other. It returns an error if it
-// is not a service account of the trust domain or Impersonation refuses it.
+// impersonatedAccount returns the account of the SPIFFE ID other. It returns an error if
+// impersonation is disabled, other is not a service account of the trust domain, or Impersonation
+// refuses it.
 func (s *Service) impersonatedAccount(
 	ctx context.Context,
 	caller authenticate.Caller,
@@ -337,7 +338,7 @@ func (s *Service) impersonatedAccount(
 }
 
 // refusalStatus counts and logs err, and returns the gRPC status for the client. The text of
-// internal errors is not sent.
+// internal errors is only logged.
 func (s *Service) refusalStatus(id spiffe.ID, err error) error {
 	var r *IssueError
 	if !errors.As(err, &r) {
@@ -365,7 +366,7 @@ func parseLifetime(n int64) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// metadataField returns a string of the request metadata, or "" if there is none.
+// metadataField returns a string of the request's metadata, or "" if it has none of that name.
 func metadataField(r *security.IstioCertificateRequest, name string) string {
 	return r.GetMetadata().GetFields()[name].GetStringValue()
 }

@@ -79,7 +79,7 @@ func (s *ServingCertificate) Run(ctx context.Context) {
 }
 
 // nextRenewal returns the time until half of the certificate's lifetime has passed, at least
-// renewalRetry, or 0 without a certificate. It also returns the source's channel.
+// renewalRetry, or 0 without a certificate. It also returns the source's channel of changes.
 func (s *ServingCertificate) nextRenewal() (time.Duration, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *ServingCertificate) Renew(ctx context.Context) error {
 	return nil
 }
 
-// GetCertificate implements tls.Config.GetCertificate. It returns an error before the first
-// renewal.
+// GetCertificate returns the current certificate, for tls.Config.GetCertificate. It returns an
+// error before the first renewal.
 func (s *ServingCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +152,8 @@ type AuthoritySource struct {
 	Random   io.Reader
 }
 
-// LoadCertificate generates a key and has the Authority sign a certificate for it, for 24 hours by
-// default. It returns it with the roots in PEM.
+// LoadCertificate generates a key and has the Authority sign a certificate for it, for Lifetime or
+// 24 hours. It returns it with the roots in PEM, or an error if the Authority cannot sign.
 func (s AuthoritySource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	random, lifetime := s.Random, s.Lifetime
 	if random == nil {
@@ -191,8 +191,8 @@ type FileSource struct {
 	PollInterval time.Duration
 }
 
-// LoadCertificate reads the files; without Roots it returns no roots. It returns an error if the
-// key does not match the certificate.
+// LoadCertificate reads the certificate, its key and the roots in PEM; without Roots it returns no
+// roots. It returns an error if a file is missing or the key does not match the certificate.
 func (f FileSource) LoadCertificate(context.Context) (*tls.Certificate, []byte, error) {
 	var texts [3][]byte
 	for i, name := range []string{f.Certificate, f.Key, f.Roots} {

@@ -70,8 +70,9 @@ func (s SigningRequests) Sign(ctx context.Context, r SigningRequest) ([]byte, er
 	return s.waitForCertificate(ctx, approved)
 }
 
-// waitForCertificate watches r and returns its certificate, or an error if it is denied or ctx
-// ends. If the watch ends early, it reads r again and restarts the watch.
+// waitForCertificate watches the request r until it is finished and returns its certificate, or an
+// error if it is denied, fails or ctx ends. If the watch ends early, it reads r again and restarts
+// the watch.
 func (s SigningRequests) waitForCertificate(
 	ctx context.Context,
 	r *certificatesv1.CertificateSigningRequest,
@@ -118,7 +119,7 @@ func isFinished(r *certificatesv1.CertificateSigningRequest) bool {
 }
 
 // requestResult reports whether a request is finished, and returns its certificate in PEM. The
-// error is that of a denied or failed request.
+// error is set if it was denied or failed.
 func requestResult(r *certificatesv1.CertificateSigningRequest) (done bool, text []byte, err error) {
 	for _, c := range r.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {

@@ -50,9 +50,10 @@ type cacheRecord struct {
 	Keys      json.RawMessage `json:"keys"`
 }
 
-// parseCache parses the data of a KeyCache, which is not trusted. It parses keys as if the issuer
-// had just published them, so that symmetric and private keys are dropped. Records that are older
-// than cacheTTL, from the future or invalid are skipped.
+// parseCache returns the keys by source in the data of a KeyCache, which is not trusted. It parses
+// keys as if the issuer had just published them, so that symmetric and private keys are dropped.
+// Records that are too old, from the future or invalid are skipped. It returns an error if the data
+// are too large or no JSON.
 func parseCache(text []byte, now time.Time) (map[mesh.KeySource]cachedKeys, error) {
 	var list []cacheRecord
 	all := map[mesh.KeySource]cachedKeys{}
@@ -79,9 +80,9 @@ func parseCache(text []byte, now time.Time) (map[mesh.KeySource]cachedKeys, erro
 	return all, nil
 }
 
-// mergeCache returns the data after an update with the pending keys. Of each source the latest keys
-// are kept, by whichever replica they were fetched. Beyond maxCacheBytes the oldest records are
-// dropped.
+// mergeCache returns the data of a KeyCache with the keys in news added to old. Of each source the
+// latest keys are kept, whichever replica fetched them. Invalid old data are replaced. Beyond
+// maxCacheBytes the oldest records are dropped.
 func mergeCache(old []byte, news map[mesh.KeySource]cachedKeys, now time.Time) []byte {
 	all, err := parseCache(old, now)
 	if err != nil {

@@ -35,7 +35,8 @@ func (c ConfigMapCache) Load(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// readData returns the cached data and its resource version, or "" if there is no ConfigMap.
+// readData returns the cached data and the resource version of the ConfigMap, "" if it does not
+// exist.
 func (c ConfigMapCache) readData(ctx context.Context) ([]byte, string, error) {
 	o, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -47,8 +48,8 @@ func (c ConfigMapCache) readData(ctx context.Context) ([]byte, string, error) {
 	return []byte(o.Data[configMapKey]), o.ResourceVersion, nil
 }
 
-// Update creates the ConfigMap or patches the version that it has read. It returns an error on a
-// conflict.
+// Update replaces the data by the result of change on the current data, and creates the ConfigMap
+// if it does not exist. It writes nothing if the data are equal. It returns an error on a conflict.
 func (c ConfigMapCache) Update(ctx context.Context, change func([]byte) []byte) error {
 	old, version, err := c.readData(ctx)
 	if err != nil {

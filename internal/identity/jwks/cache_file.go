@@ -28,8 +28,8 @@ func CacheInDir(dir, name string) KeyCache {
 // String returns the path for logs.
 func (f FileCache) String() string { return "file " + f.Path }
 
-// Load returns the content of the file, or nil if there is none. It reads at most maxCacheBytes+1
-// bytes.
+// Load returns the content of the file, or nil if it does not exist. It reads at most
+// maxCacheBytes+1 bytes.
 func (f FileCache) Load(context.Context) ([]byte, error) {
 	file, err := os.Open(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +42,8 @@ func (f FileCache) Load(context.Context) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxCacheBytes+1))
 }
 
-// Update replaces the file atomically, unless change returns it unchanged. It returns an error if
-// the file cannot be read or written.
+// Update replaces the content of the file, atomically, by the result of change on it. It writes
+// nothing if that is equal. It returns an error if the file cannot be read or written.
 func (f FileCache) Update(ctx context.Context, change func([]byte) []byte) error {
 	old, err := f.Load(ctx)
 	if err != nil {

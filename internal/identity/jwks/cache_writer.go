@@ -47,8 +47,8 @@ func newCacheWriter(m KeyCache, log *slog.Logger) *cacheWriter {
 	}
 }
 
-// loadCache returns the cached keys of earlier runs. It logs errors, and returns nil only if the
-// read failed and should be retried.
+// loadCache returns the cached keys of earlier runs, empty without a cache or for invalid data. It
+// logs errors, and returns nil only if the read failed and should be retried.
 func (k *cacheWriter) loadCache(ctx context.Context) map[mesh.KeySource]cachedKeys {
 	if k.cache == nil {
 		return map[mesh.KeySource]cachedKeys{}
@@ -72,8 +72,8 @@ func (k *cacheWriter) loadCache(ctx context.Context) map[mesh.KeySource]cachedKe
 	return all
 }
 
-// recordFetched adds fetched keys to the pending ones, unless the same keys were recorded within
-// rewriteInterval.
+// recordFetched adds the keys (text) that were fetched from a source to the pending ones, and wakes
+// run. It does nothing without a cache, or if the same keys were recorded within rewriteInterval.
 func (k *cacheWriter) recordFetched(source mesh.KeySource, text string, at time.Time) {
 	if k.cache == nil {
 		return
@@ -95,7 +95,7 @@ func (k *cacheWriter) forgetSource(source mesh.KeySource) {
 }
 
 // run writes pending keys until ctx ends, and then flushes the rest, because the next run may not
-// reach the issuers.
+// reach the issuers. It returns at once without a cache.
 func (k *cacheWriter) run(ctx context.Context) {
 	if k.cache == nil {
 		return
@@ -121,7 +121,7 @@ func (k *cacheWriter) run(ctx context.Context) {
 	}
 }
 
-// flushPending writes the pending keys, if any, within shutdownTimeout. ctx has ended.
+// flushPending writes the pending keys, if any, within shutdownTimeout, although ctx has ended.
 func (k *cacheWriter) flushPending(ctx context.Context) {
 	k.mu.Lock()
 	pending := len(k.pending) > 0

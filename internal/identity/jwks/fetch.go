@@ -24,8 +24,8 @@ type documentReader struct {
 	discovered string // jwks_uri of the last discovery document
 }
 
-// readKeys fetches and parses the keys of a source, and first discovers their address if the source
-// names only an issuer.
+// readKeys returns the fetched and parsed keys of a source. If the source names only an issuer, it
+// first discovers their address, which it keeps for later calls while they succeed.
 func (r *documentReader) readKeys(ctx context.Context, source mesh.KeySource) (string, error) {
 	uri := source.URI
 	if uri == "" {

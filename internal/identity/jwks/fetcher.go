@@ -34,8 +34,8 @@ type keyFetcher struct {
 }
 
 // startFetchers starts a fetcher for each wanted source without one, and updates the timeouts of
-// the others. Beyond maxSources it returns a fault for the source instead. Fetchers that are no
-// longer wanted run until removeUnused stops them.
+// the others. For sources beyond maxSources it returns events with a fault instead. Fetchers that
+// are no longer wanted run until removeUnused stops them.
 func (f *fetchers) startFetchers(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wanted
@@ -76,8 +76,8 @@ func compareSources(a, b mesh.KeySource) int {
 	return cmp.Or(cmp.Compare(a.URI, b.URI), cmp.Compare(a.Issuer, b.Issuer))
 }
 
-// applyResult records a fetch and returns the event for its keys, or nil if the result is unchanged
-// or the fetcher was stopped.
+// applyResult records the result of a fetch and returns the event for its key set. It returns nil
+// if the key set is unchanged or the fetcher was stopped.
 func (f *fetchers) applyResult(r result) mesh.Batch {
 	if f.bySource[r.fetcher.source] != r.fetcher {
 		return nil // stopped by removeUnused
@@ -99,9 +99,9 @@ func (f *fetchers) applyResult(r result) mesh.Batch {
 	return mesh.Batch{{Source: f.Name(), KeySet: &r.set}}
 }
 
-// removeUnused stops the fetchers of sources that were not wanted at this and the previous call,
-// and returns the events that delete their keys. Then it starts fetchers for which there is room
-// now.
+// removeUnused stops the fetchers of sources that were not wanted at this and the previous call.
+// Then it starts fetchers for which there is room now. It returns the events that delete keys, and
+// those of startFetchers.
 func (f *fetchers) removeUnused(ctx context.Context) mesh.Batch {
 	f.mu.Lock()
 	wants := f.wanted
@@ -195,8 +195,8 @@ func (s *Source) sendResult(ctx context.Context, r result) {
 	}
 }
 
-// fetchOnce waits for a slot and fetches the keys within the source's timeout, by default
-// defaultTimeout and at most MaxTimeout.
+// fetchOnce waits for a slot and returns the fetched keys of the source. The fetch may take the
+// source's timeout, by default defaultTimeout and at most MaxTimeout.
 func (s *Source) fetchOnce(ctx context.Context, f *keyFetcher, reader *documentReader) (string, error) {
 	select {
 	case s.slots <- struct{}{}:

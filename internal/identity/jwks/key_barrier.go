@@ -20,8 +20,8 @@ type KeyBarrier struct {
 	rules     *hold.Until
 }
 
-// NewKeyBarrier returns a KeyBarrier that passes all rules until StartHolding. sourcesOf returns
-// the key sources of an object with their fetch timeouts, or nil for other kinds. onWanted is
+// NewKeyBarrier returns a KeyBarrier that passes all rules until StartHolding. sourcesOf must
+// return the key sources of an object with their fetch timeouts, or nil if it has none. onWanted is
 // called with the sources of all held rules whenever these change.
 func NewKeyBarrier(
 	sourcesOf func(*config.Config) map[mesh.KeySource]time.Duration,
@@ -36,8 +36,9 @@ func NewKeyBarrier(
 // connected proxies have them already and must not lose them.
 func (h *KeyBarrier) StartHolding() { h.rules.Start() }
 
-// Convert returns the batch without the rules that must wait, followed by the held rules that are
-// ready now. A newer version or a deletion replaces a held rule.
+// Convert returns the batch without the rules that must wait for keys, followed by the held rules
+// that are ready now. A newer version or a deletion replaces a held rule. It records which sources
+// have reported keys, and calls onWanted if the sources of held rules changed.
 func (h *KeyBarrier) Convert(batch mesh.Batch) mesh.Batch {
 	out := make(mesh.Batch, 0, len(batch))
 	before := h.wantedSources()
@@ -70,7 +71,8 @@ func (h *KeyBarrier) isReady(c *config.Config) bool {
 	return true
 }
 
-// wantedSources returns the key sources of all held rules, each with its longest timeout.
+// wantedSources returns the key sources of all held rules, each with the longest timeout that a
+// rule sets.
 func (h *KeyBarrier) wantedSources() map[mesh.KeySource]time.Duration {
 	wants := map[mesh.KeySource]time.Duration{}
 	for c := range h.rules.Objects() {

@@ -60,7 +60,8 @@ func NewRuleKeys(o RuleKeysOptions) (*RuleKeys, error) {
 	return k, nil
 }
 
-// SetRules requests the keys that the rules in effect need. It replaces the previous rules.
+// SetRules requests the keys that these rules need, which are in effect. It replaces the rules of
+// the previous call.
 func (k *RuleKeys) SetRules(rules []*config.Config) {
 	wanted := map[mesh.KeySource]time.Duration{}
 	for _, c := range rules {
@@ -83,7 +84,7 @@ func (k *RuleKeys) setHeld(held map[mesh.KeySource]time.Duration) {
 	k.update()
 }
 
-// update passes all requested keys, wanted and held, to the source, with the longest timeout for
+// update passes all requested sources, wanted and held, to the Source, with the longest timeout for
 // each.
 func (k *RuleKeys) update() {
 	all := map[mesh.KeySource]time.Duration{}

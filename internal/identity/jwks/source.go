@@ -109,8 +109,8 @@ func New(o Options) *Source {
 // Name returns Options.Description.
 func (s *Source) Name() string { return s.o.Description }
 
-// SetWanted replaces the set of wanted sources. The values are the timeouts of a fetch; 0 selects
-// the default.
+// SetWanted replaces the set of wanted sources, and wakes Run. The values are the timeouts of a
+// fetch; 0 selects the default.
 func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 	s.mu.Lock()
 	s.wanted = wanted
@@ -118,8 +118,8 @@ func (s *Source) SetWanted(wanted map[mesh.KeySource]time.Duration) {
 	s.wake.Notify()
 }
 
-// Run fetches the wanted sources and emits their keys until ctx ends. It emits Synced at once,
-// because no source is wanted before.
+// Run fetches the wanted sources and emits their keys until ctx ends, and then returns nil. It
+// emits Synced at once, because no source is wanted before.
 func (s *Source) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -175,8 +175,8 @@ func (s *Source) KeySets() map[mesh.KeySource]*mesh.KeySet {
 	return maps.Clone(s.reported)
 }
 
-// WaitFor blocks until each of the sources has reported keys or an error, or ctx ends. The caller
-// cannot distinguish the two.
+// WaitFor blocks until each of the sources has reported keys or an error, or ctx ends; it does not
+// report which.
 func (s *Source) WaitFor(ctx context.Context, sources []mesh.KeySource) {
 	for {
 		s.mu.Lock()

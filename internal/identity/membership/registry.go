@@ -56,7 +56,8 @@ type account struct{ namespace, name string }
 // refreshInterval bounds the error of the recorded times of removal.
 const refreshInterval = 5 * time.Second
 
-// New returns a Registry of the newest snapshots.
+// New returns a Registry that has read no snapshot yet. It reads the newest one at each query and
+// in Run.
 func New(o Options) *Registry {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -81,8 +82,8 @@ func (r *Registry) Run(ctx context.Context) {
 	}
 }
 
-// HasWorkload reports whether a service account has a workload now, or is of the system namespace.
-// The grace period does not apply.
+// HasWorkload reports whether a service account has a workload in the newest snapshot, or is of the
+// system namespace. The grace period does not apply.
 func (r *Registry) HasWorkload(a spiffe.Account) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,9 +91,9 @@ func (r *Registry) HasWorkload(a spiffe.Account) bool {
 	return a.Namespace == r.options.SystemNamespace || r.members[account{a.Namespace, a.Name}]
 }
 
-// Check returns nil if a service account has a workload, or had one within the grace period. The
-// error wraps authenticate.ErrUnavailable if the account may have one in a cluster that is not in
-// sync.
+// Check returns nil if a service account has a workload, or had one within the grace period, and
+// always if Grace is negative. Otherwise it returns an error, which wraps
+// authenticate.ErrUnavailable if the account may have one in a cluster that is not in sync.
 func (r *Registry) Check(a spiffe.Account) error {
 	if r.options.Grace < 0 || r.HasWorkload(a) {
 		return nil
@@ -109,8 +110,8 @@ func (r *Registry) Check(a spiffe.Account) error {
 	return fmt.Errorf("no workload has the service account %s of namespace %s", a.Name, a.Namespace)
 }
 
-// refresh reads the newest snapshot, unless it has read it already, and records the time at which
-// accounts lost their last workload. r.mu is held.
+// refresh reads the newest snapshot and records which accounts have a workload, and when others
+// lost their last one. It does nothing if it has read that snapshot already. r.mu must be held.
 func (r *Registry) refresh() {
 	newest := r.options.Snapshot()
 	if newest == r.read {

@@ -55,7 +55,8 @@ func New(o Options) (*Feed, error) {
 	})}, nil
 }
 
-// authoritiesOf returns the certificate authorities of a SPIFFE bundle in PEM.
+// authoritiesOf returns the certificate authorities of a SPIFFE bundle in PEM, or an error if the
+// document is no bundle.
 func authoritiesOf(document []byte) (string, error) {
 	list, err := spiffe.ParseBundle(document)
 	if err != nil {
@@ -102,8 +103,8 @@ func (f *Feed) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return running.Wait()
 }
 
-// settings converts fetched bundles to events: a list of Problems for each address, and new
-// Settings if the trusted certificates changed. Other events are passed on.
+// settings returns the events that follow from fetched bundles: the Problems of each address, and
+// new Settings if the trusted certificates changed. Other events are passed on.
 func (f *Feed) settings(batch mesh.Batch) mesh.Batch {
 	known := maps.Clone(f.known)
 	next := make(mesh.Batch, 0, len(batch)+1)
@@ -125,8 +126,8 @@ func (f *Feed) settings(batch mesh.Batch) mesh.Batch {
 	return next
 }
 
-// problems returns a Problem if the bundle of the address in e could not be fetched or is invalid.
-// It returns none for a valid bundle or a deleted address.
+// problems returns a Problem if the bundle in e could not be fetched or is invalid. It returns nil
+// for a valid bundle or a deleted address.
 func (f *Feed) problems(e mesh.Event) []config.Problem {
 	if e.Op == mesh.Delete || e.KeySet.Fault == "" {
 		return nil

@@ -43,9 +43,9 @@ const (
 	HostsFile       = "hosts"
 )
 
-// Configure generates the files for workloads of a group. It returns a warning if the hosts file is
-// empty because the control plane's address is unknown. It returns an error if the group has no
-// namespace or both addresses are set.
+// Configure returns the files with which workloads of group g join the mesh m. It returns a warning
+// if the hosts file is empty because the control plane's address is unknown. It returns an error if
+// the group has no namespace, both addresses are set, or m cannot be read.
 func Configure(ctx context.Context, m Mesh, g Group, o Options) (files Files, warnings []string, err error) {
 	if g.Namespace == "" {
 		return nil, nil, errors.New("the WorkloadGroup has no namespace")
@@ -133,7 +133,8 @@ func WriteToken(name, token string) error {
 	return replaceFile(name, []byte(token), 0o600)
 }
 
-// hostsFile returns the hosts entry of the control plane, or no bytes if its address is unknown.
+// hostsFile returns the hosts entry of the control plane, or no bytes if its address is unknown. It
+// returns an error if the address is no IP address or cannot be looked up.
 func hostsFile(ctx context.Context, m Mesh, o Options) ([]byte, error) {
 	address := o.IngressAddress
 	if address == "" {
@@ -151,9 +152,10 @@ func hostsFile(ctx context.Context, m Mesh, o Options) ([]byte, error) {
 	return []byte(address + " " + controlPlaneHost(o.Namespace, o.Revision) + "\n"), nil
 }
 
-// hasRevision reports whether the revision is not the default one.
+// hasRevision reports whether the revision is neither empty nor "default".
 func hasRevision(revision string) bool { return revision != "" && revision != "default" }
 
+// controlPlaneHost returns the DNS name of the control plane's Service in a namespace.
 func controlPlaneHost(namespace, revision string) string {
 	if hasRevision(revision) {
 		return "istiod-" + revision + "." + namespace + ".svc"
@@ -161,12 +163,13 @@ func controlPlaneHost(namespace, revision string) string {
 	return "istiod." + namespace + ".svc"
 }
 
+// controlPlaneAddress returns host and port of the control plane for workloads.
 func controlPlaneAddress(o Options) string {
 	return controlPlaneHost(o.Namespace, o.Revision) + ":15012"
 }
 
-// discoveryAddress returns the control plane's address for the proxy configuration, or "" if the
-// agent's default applies.
+// discoveryAddress returns the control plane's address for the proxy configuration: that of c, or
+// the Service's. It returns "" if the agent's default, istiod in istio-system, applies.
 func discoveryAddress(c *meshconfig.ProxyConfig, o Options) string {
 	if c.GetDiscoveryAddress() != "" || !hasRevision(o.Revision) && o.Namespace == "istio-system" {
 		return c.GetDiscoveryAddress()

@@ -25,7 +25,8 @@ const (
 )
 
 // proxyConfig returns the proxy settings of a group: the mesh's defaults, overridden by the group's
-// annotations, with the workload's identity in the metadata.
+// annotations, with the workload's identity in the metadata. It returns an error for an invalid
+// annotation.
 func proxyConfig(m *meshconfig.MeshConfig, g Group, o Options) (*meshconfig.ProxyConfig, error) {
 	c := new(meshconfig.ProxyConfig)
 	if m.DefaultConfig != nil {
@@ -114,8 +115,8 @@ func addIdentity(
 	return nil
 }
 
-// canonicalLabels returns the canonical service and revision, from the first of the labels that
-// Istio looks up in this order. The default service is otherwise, the default revision "latest".
+// canonicalLabels returns the canonical service and revision: the first of the labels that Istio
+// looks up, in its order. The default service is otherwise, the default revision "latest".
 func canonicalLabels(labels map[string]string, otherwise string) (service, revision string) {
 	first := func(otherwise string, names ...string) string {
 		for _, n := range names {
@@ -183,8 +184,8 @@ func environmentFile(c *meshconfig.ProxyConfig, g Group, o Options) []byte {
 	return []byte(b.String())
 }
 
-// excludedPorts returns the ports that are not captured: the agent's, and 22, so that a
-// misconfiguration cannot block SSH.
+// excludedPorts returns the ports that are not captured, separated by commas: the agent's, and 22,
+// so that a misconfiguration cannot block SSH.
 func excludedPorts(c *meshconfig.ProxyConfig) string {
 	list := "22,15090,15021"
 	switch port := c.GetStatusPort(); port {
@@ -197,7 +198,7 @@ func excludedPorts(c *meshconfig.ProxyConfig) string {
 	}
 }
 
-// quoteShell quotes a value for a shell, if necessary.
+// quoteShell returns a value as one word of a shell, quoted only if necessary.
 func quoteShell(value string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||

@@ -20,8 +20,8 @@ type Group struct {
 	Spec            *networking.WorkloadGroup
 }
 
-// ParseGroup parses a WorkloadGroup in YAML and sets the defaults of its template. Unknown fields
-// are ignored. It returns an error for other kinds and for groups without a name.
+// ParseGroup returns the WorkloadGroup in a YAML text, with the defaults of its template. Unknown
+// fields are ignored. It returns an error for other kinds and for groups without a name.
 func ParseGroup(text []byte) (Group, error) {
 	var o struct {
 		metav1.TypeMeta   `json:",inline"`

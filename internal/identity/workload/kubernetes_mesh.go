@@ -26,8 +26,8 @@ type KubernetesMesh struct {
 
 var _ Mesh = KubernetesMesh{}
 
-// readConfigMap returns the data of the control plane's ConfigMap, with the revision as suffix of
-// its name.
+// readConfigMap returns the data of a ConfigMap of the control plane, whose name has the revision
+// as suffix. It returns an error if it does not exist.
 func (k KubernetesMesh) readConfigMap(ctx context.Context, name string) (map[string]string, error) {
 	if hasRevision(k.Revision) {
 		name += "-" + k.Revision
@@ -58,7 +58,8 @@ func (k KubernetesMesh) RootCertificates(ctx context.Context, namespace string) 
 	return []byte(m.Data[ca.RootConfigMapKey]), nil
 }
 
-// SignToken has the API server sign a token for the audience istio-ca.
+// SignToken returns a token of a service account for the audience istio-ca, which the API server
+// signs.
 func (k KubernetesMesh) SignToken(
 	ctx context.Context,
 	namespace, serviceAccount string,

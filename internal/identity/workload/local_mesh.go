@@ -27,7 +27,8 @@ type LocalMesh struct {
 
 var _ Mesh = LocalMesh{}
 
-// MeshConfig parses MeshConfigFile, or returns an empty configuration if there is none.
+// MeshConfig returns the configuration in MeshConfigFile, or an empty one if that is not set. It
+// returns an error if the file is missing or invalid.
 func (d LocalMesh) MeshConfig(context.Context) (*meshconfig.MeshConfig, error) {
 	if d.MeshConfigFile == "" {
 		return new(meshconfig.MeshConfig), nil
@@ -39,8 +40,8 @@ func (d LocalMesh) MeshConfig(context.Context) (*meshconfig.MeshConfig, error) {
 	return parseMeshConfig(text)
 }
 
-// RootCertificates returns the roots in CADir. It returns an error if there are none or they are
-// invalid.
+// RootCertificates returns the roots in CADir, in PEM. It returns an error if there are none or
+// they are invalid.
 func (d LocalMesh) RootCertificates(context.Context, string) ([]byte, error) {
 	for _, name := range []string{"root-cert.pem", "ca.crt"} {
 		text, err := os.ReadFile(filepath.Join(d.CADir, name))

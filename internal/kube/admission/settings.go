@@ -25,7 +25,7 @@ type Settings struct {
 	Env func(string) string
 }
 
-// Validate returns an error if NativeSidecars is none of its values.
+// Validate returns an error unless NativeSidecars is auto, a boolean or empty.
 func (s Settings) Validate() error {
 	if _, err := strconv.ParseBool(s.NativeSidecars); err != nil && s.NativeSidecars != "" && s.NativeSidecars != "auto" {
 		return fmt.Errorf("ENABLE_NATIVE_SIDECARS %q: want auto, true or false", s.NativeSidecars)

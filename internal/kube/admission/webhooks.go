@@ -118,10 +118,11 @@ func (w *Webhooks) addInjection() {
 	}
 }
 
-// Injector returns the injector, or nil if nothing is injected.
+// Injector returns the injector, or nil if Settings.Inject is off.
 func (w *Webhooks) Injector() *webhook.Injector { return w.injector }
 
-// Run serves the webhooks until ctx ends. It returns an error if the port cannot be opened.
+// Run serves the webhooks until ctx ends, and then returns nil. It returns an error if the port
+// cannot be opened or a part fails.
 func (w *Webhooks) Run(ctx context.Context) error {
 	l, err := net.Listen("tcp", w.o.Address)
 	if err != nil {
@@ -170,8 +171,8 @@ func (w *Webhooks) awaitReady(ctx context.Context) {
 	w.o.OnReady()
 }
 
-// configurations maintains the webhook configurations of the own cluster. It returns nil if none are
-// maintained.
+// configurations returns the task that maintains the webhook configurations of the own cluster, or
+// nil if the settings disable it.
 func (w *Webhooks) configurations() *webhook.Configurations {
 	s := w.o.Settings
 	if !s.InjectionConfigs && !s.ValidationConfigs {
@@ -183,8 +184,7 @@ func (w *Webhooks) configurations() *webhook.Configurations {
 	return c
 }
 
-// KeepsRemoteConfigurations reports whether the injection webhooks of remote clusters must be
-// maintained too.
+// KeepsRemoteConfigurations reports whether KeepRemoteConfigurations must run for remote clusters.
 func (w *Webhooks) KeepsRemoteConfigurations() bool {
 	return w.o.Settings.InjectionConfigs && w.o.Settings.Inject
 }
@@ -197,6 +197,8 @@ func (w *Webhooks) KeepRemoteConfigurations(ctx context.Context, id mesh.Cluster
 	return c.Run(ctx)
 }
 
+// newConfigurations returns a task for the webhook configurations of this revision in client's
+// cluster, in which nothing is enabled yet.
 func (w *Webhooks) newConfigurations(client kubernetes.Interface) *webhook.Configurations {
 	revision := w.o.Revision
 	if revision == "" {

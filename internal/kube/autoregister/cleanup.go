@@ -11,9 +11,9 @@ import (
 // cleanUpInterval is the interval of the leader's cleanup, in grace periods.
 const cleanUpInterval = 3
 
-// CleanUpAbandoned removes the entries that gone replicas left behind, after a grace period, until
-// ctx ends. It is for the leader. alive reports whether a replica exists; if alive is nil or
-// returns an error, the replica is assumed to exist.
+// CleanUpAbandoned removes, until ctx ends, the entries whose replica no longer exists, after a
+// grace period. Only the leader may run it. alive reports whether a replica exists; if alive is nil
+// or returns an error, the replica is assumed to exist.
 func (r *Registrar) CleanUpAbandoned(
 	ctx context.Context,
 	alive func(ctx context.Context, instance string) (bool, error),
@@ -57,7 +57,7 @@ func (r *Registrar) CleanUpAbandoned(
 	}
 }
 
-// isManaged reports whether a replica manages the entry or its health condition.
+// isManaged reports whether some replica manages the entry or its health condition.
 func isManaged(c *config.Config) bool {
 	return c.Annotations[controllerAnnotation] != ""
 }
@@ -76,9 +76,9 @@ func (r *Registrar) isReplicaAlive(
 	return there || err != nil
 }
 
-// cleanUpEntry handles one entry. If its replica is gone (abandoned), it marks the entry as
-// disconnected, which starts the grace period. It removes entries that have been disconnected for
-// two grace periods, because their own replica removes them after one.
+// cleanUpEntry marks an entry whose replica is gone (abandoned) as disconnected, which starts its
+// grace period. An entry that has been disconnected for two grace periods is removed; its own
+// replica removes it after one. Otherwise it does nothing.
 func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandoned bool) error {
 	left := c.Annotations[disconnectedAnnotation] != ""
 	if !left && !abandoned {
@@ -98,8 +98,8 @@ func (r *Registrar) cleanUpEntry(ctx context.Context, c *config.Config, abandone
 	return r.cleanUp(ctx, e)
 }
 
-// markUnreturned waits for a grace period after the start and then marks the entries as
-// disconnected that this replica held before it restarted and whose workloads have not reconnected.
+// markUnreturned waits for a grace period. Then it marks entries as disconnected that this replica
+// held before began, when it restarted, and whose workloads have not reconnected.
 func (r *Registrar) markUnreturned(ctx context.Context, began time.Time) {
 	select {
 	case <-ctx.Done():

@@ -53,12 +53,14 @@ func (e *Entry) annotationTime(annotation string) time.Time {
 	return t
 }
 
-// hasHealthCheck reports whether an agent reports the workload's health.
+// hasHealthCheck reports whether the entry's annotation states that an agent reports the workload's
+// health.
 func (e *Entry) hasHealthCheck() bool {
 	return strings.EqualFold(e.Annotations[healthCheckAnnotation], "true")
 }
 
-// connectedAnnotations returns the annotations of an entry whose proxy is connected to controller.
+// connectedAnnotations returns the changes of annotations for an entry whose proxy is connected to
+// a replica (controller) since a time; nil removes an annotation.
 func connectedAnnotations(controller string, since time.Time) map[string]any {
 	return map[string]any{
 		controllerAnnotation:   controller,
@@ -67,8 +69,9 @@ func connectedAnnotations(controller string, since time.Time) map[string]any {
 	}
 }
 
-// disconnectedAnnotations returns the annotations of an entry whose proxy has disconnected. The
-// controller annotation stays, because that replica removes the entry.
+// disconnectedAnnotations returns the changes of annotations for an entry whose proxy has
+// disconnected at a time; nil removes an annotation. The controller annotation stays, because that
+// replica removes the entry.
 func disconnectedAnnotations(at time.Time) map[string]any {
 	return map[string]any{connectedAnnotation: nil, disconnectedAnnotation: formatTime(at)}
 }
@@ -95,8 +98,9 @@ func entryName(p *mesh.Proxy) (string, error) {
 	return name, nil
 }
 
-// newEntry returns the entry of a proxy from its group. The proxy's labels override those of the
-// group's metadata, which override the template's.
+// newEntry returns the entry of a proxy with this name, from its WorkloadGroup. The proxy's labels
+// override those of the group's metadata, which override the template's. The proxy must have an
+// address.
 func newEntry(name string, p *mesh.Proxy, group *config.Config) *Entry {
 	spec := config.Spec[*networking.WorkloadGroup](group)
 	entry := new(networking.WorkloadEntry)

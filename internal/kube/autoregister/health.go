@@ -15,8 +15,8 @@ type Health struct {
 // healthyCondition is the condition's type, as in Istio.
 const healthyCondition = "Healthy"
 
-// mergeInto returns the conditions with this health, and whether that changed them. Only status and
-// message are compared.
+// mergeInto returns the conditions with the health condition replaced by h, and whether that
+// changed its status or message. If not, it returns list itself.
 func (h *Health) mergeInto(list []any) ([]any, bool) {
 	status := "False"
 	if h.Healthy {
@@ -39,13 +39,13 @@ func (h *Health) mergeInto(list []any) ([]any, bool) {
 	return append(withoutHealthCondition(list), condition), true
 }
 
-// conditionMessage returns the message of a condition, or "".
+// conditionMessage returns the message of a condition, or "" if it has none.
 func conditionMessage(condition map[string]any) string {
 	message, _ := condition["message"].(string)
 	return message
 }
 
-// findHealthCondition returns the health condition, or nil.
+// findHealthCondition returns the health condition in list, or nil if there is none.
 func findHealthCondition(list []any) map[string]any {
 	for _, c := range list {
 		if c, ok := c.(map[string]any); ok && c["type"] == healthyCondition {

@@ -54,7 +54,8 @@ func (s *KubernetesStore) Get(ctx context.Context, namespace, name string) (*Ent
 	return entryFrom(u)
 }
 
-// entryFrom decodes a WorkloadEntry. Unknown fields and invalid conditions are ignored.
+// entryFrom returns the Entry of a WorkloadEntry. Unknown fields and invalid conditions are
+// ignored; it returns an error for an invalid spec.
 func entryFrom(u *unstructured.Unstructured) (*Entry, error) {
 	e := &Entry{
 		Namespace:   u.GetNamespace(),
@@ -121,7 +122,8 @@ func (s *KubernetesStore) Create(ctx context.Context, e *Entry) error {
 	return nil
 }
 
-// Annotate sets annotations; nil values remove them.
+// Annotate sets annotations of an entry; nil values remove them. It returns ErrConflict if the
+// entry changed since e was read, or is gone.
 func (s *KubernetesStore) Annotate(ctx context.Context, e *Entry, annotations map[string]any) error {
 	return s.patchEntry(
 		ctx,
@@ -130,15 +132,16 @@ func (s *KubernetesStore) Annotate(ctx context.Context, e *Entry, annotations ma
 	)
 }
 
-// SetConditions replaces the conditions of the status.
+// SetConditions replaces the conditions in the status of an entry. It returns ErrConflict if the
+// entry changed since e was read, or is gone.
 func (s *KubernetesStore) SetConditions(ctx context.Context, e *Entry, conditions []any) error {
 	return s.patchEntry(ctx, e, map[string]any{
 		"metadata": map[string]any{"resourceVersion": e.Version}, "status": map[string]any{"conditions": conditions},
 	}, "status")
 }
 
-// patchEntry applies a merge patch. It returns ErrConflict if the entry changed since the caller
-// has read it, or is gone.
+// patchEntry applies a merge patch, which must contain the resource version, to an entry or its
+// subresource. It returns ErrConflict if the entry changed since e was read, or is gone.
 func (s *KubernetesStore) patchEntry(
 	ctx context.Context,
 	e *Entry,

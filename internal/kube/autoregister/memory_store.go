@@ -39,7 +39,7 @@ type memoryEntry struct {
 
 var _ Store = (*MemoryStore)(nil)
 
-// NewMemoryStore returns an empty MemoryStore.
+// NewMemoryStore returns an empty MemoryStore without a file.
 func NewMemoryStore() *MemoryStore {
 	return &MemoryStore{
 		now:     time.Now,
@@ -78,7 +78,8 @@ func (m *MemoryStore) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	}
 }
 
-// drainChanges returns the events of entries that changed since the last call.
+// drainChanges returns the events of entries that changed since the last call, and forgets the
+// changes. It returns an error if an entry cannot be encoded.
 func (m *MemoryStore) drainChanges() (mesh.Batch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +115,8 @@ func (m *MemoryStore) drainChanges() (mesh.Batch, error) {
 	return batch, nil
 }
 
-// setEntry stores an entry with a new version, or deletes it if e is nil, and wakes up Run.
-// MemoryStore.mu is held.
+// setEntry stores an entry with a new version, or deletes it if e is nil, and wakes up Run. It does
+// not write the file. MemoryStore.mu must be held.
 func (m *MemoryStore) setEntry(k entryKey, e *memoryEntry) {
 	if e == nil {
 		delete(m.entries, k)
@@ -162,8 +163,8 @@ func (m *MemoryStore) Create(_ context.Context, e *Entry) error {
 	return m.writeFile()
 }
 
-// update replaces an entry by the result of f on a copy of it. It returns ErrConflict if the entry
-// changed since the caller has read it.
+// update replaces an entry by the result of f on a copy of it, which may be nil to delete it, and
+// writes the file. It returns ErrConflict if the entry changed since e was read, or is gone.
 func (m *MemoryStore) update(e *Entry, f func(*memoryEntry) *memoryEntry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +192,8 @@ func (m *MemoryStore) Annotate(_ context.Context, e *Entry, annotations map[stri
 	})
 }
 
-// SetConditions replaces the conditions.
+// SetConditions replaces the conditions of an entry. It returns ErrConflict if the entry is not in
+// e's version.
 func (m *MemoryStore) SetConditions(_ context.Context, e *Entry, conditions []any) error {
 	return m.update(e, func(is *memoryEntry) *memoryEntry { is.Conditions = conditions; return is })
 }

@@ -48,8 +48,8 @@ func OpenMemoryStoreIn(dir string, log *slog.Logger) *MemoryStore {
 }
 
 // OpenMemoryStore returns a MemoryStore with the entries in file, which is created with the first
-// entry. Without the file, workloads would lose their endpoints when the control plane restarts,
-// until they reconnect.
+// entry. It returns an error if the file is unreadable or invalid. Without the file, workloads
+// would lose their endpoints when the control plane restarts, until they reconnect.
 func OpenMemoryStore(file string) (*MemoryStore, error) {
 	m := NewMemoryStore()
 	m.file = file
@@ -90,7 +90,8 @@ func OpenMemoryStore(file string) (*MemoryStore, error) {
 	return m, nil
 }
 
-// writeFile writes all entries to the file atomically, if there is a file. MemoryStore.mu is held.
+// writeFile writes all entries to the file atomically. It does nothing if the store has no file.
+// MemoryStore.mu must be held.
 func (m *MemoryStore) writeFile() error {
 	if m.file == "" {
 		return nil

@@ -71,7 +71,8 @@ type Connection struct {
 	reported          bool
 }
 
-// New returns a Registrar with defaults for zero options.
+// New returns a Registrar, which writes nothing before Run. Zero options have defaults: Grace is 10
+// s, Metrics and Log discard, and Clock is the system's.
 func New(o Options) *Registrar {
 	r := &Registrar{
 		store:            o.Store,
@@ -110,8 +111,9 @@ func (noMetrics) EntryUnregistered() {}
 func (noMetrics) EntryDeleted()      {}
 func (noMetrics) EntryError()        {}
 
-// Run maintains entries until ctx ends, also of workloads that connected before. Remaining work is
-// left to the replicas to which the workloads reconnect, or to the leader. Run must be called once.
+// Run creates and maintains the entries of connected workloads until ctx ends, including workloads
+// that connected before Run. Remaining work is left to the replicas to which the workloads
+// reconnect, or to the leader. It must be called once.
 func (r *Registrar) Run(ctx context.Context) {
 	r.mu.Lock()
 	r.ctx = ctx
@@ -134,7 +136,8 @@ func (r *Registrar) start(ctx context.Context, w *workload) {
 	r.workers.Go(func() { w.run(ctx) })
 }
 
-// Handles reports whether the proxy's entry or health is maintained here.
+// Handles reports whether this package maintains the proxy's entry or health: it names a group to
+// register in, or an entry with health checks, and that is enabled.
 func (r *Registrar) Handles(p *mesh.Proxy) bool {
 	return r.register && p.Metadata.AutoRegisterGroup != "" || r.healthChecks && p.Metadata.WorkloadEntry != ""
 }
@@ -145,9 +148,9 @@ func (r *Registrar) Handles(p *mesh.Proxy) bool {
 const connectTimeout = 2 * time.Second
 
 // Connect registers a stream of a proxy and waits for the first registration attempt, up to
-// connectTimeout. It returns nil if the proxy is not handled here or Run has ended. The error
-// is a [*RegistrationError] or the context's. Otherwise the caller must call Close when the stream
-// ends.
+// connectTimeout; after that it succeeds without a result. It returns nil without an error if the
+// proxy is not handled here or Run has ended. The error is a [*RegistrationError] or ctx's.
+// Otherwise the caller must call Close when the stream ends.
 func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, error) {
 	k, err := r.entryKeyOf(p)
 	if err != nil || k.name == "" {
@@ -174,8 +177,9 @@ func (r *Registrar) Connect(ctx context.Context, p *mesh.Proxy) (*Connection, er
 	return c, nil
 }
 
-// entryKeyOf returns the key of a proxy's entry, with an empty name if it has none. It returns a
-// RegistrationError if the entry has no valid name or the proxy's identity does not match.
+// entryKeyOf returns the key of a proxy's entry, with an empty name if the proxy is not handled
+// here. It returns a RegistrationError if the entry can have no name, or the proxy's identity does
+// not permit it.
 func (r *Registrar) entryKeyOf(p *mesh.Proxy) (entryKey, error) {
 	k := entryKey{namespace: p.Namespace}
 	switch {
@@ -279,7 +283,8 @@ func (r *Registrar) HandleEvents(batch mesh.Batch) {
 	}
 }
 
-// cleanUp deletes an auto-registered entry, or the health condition of a user's entry.
+// cleanUp deletes an auto-registered entry. Of an entry that a user created it deletes only the
+// health condition, if there is one.
 func (r *Registrar) cleanUp(ctx context.Context, e *Entry) error {
 	switch {
 	case e.Annotations[groupAnnotation] != "":

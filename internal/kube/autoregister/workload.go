@@ -45,6 +45,7 @@ type desired struct {
 // created it.
 func (w desired) isAutoRegistered() bool { return w.proxy.Metadata.AutoRegisterGroup != "" }
 
+// desiredState returns a copy of what the entry must reflect now.
 func (w *workload) desiredState() desired {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +58,9 @@ const (
 	maxRetryDelay = 30 * time.Second
 )
 
-// run reconciles the entry after each change, at once after conflicts, and with a backoff after
-// failures, which are logged, until ctx ends or the workload is gone and its entry is cleaned up.
+// run reconciles the entry after each change, until ctx ends, or the workload has disconnected and
+// its entry is cleaned up. Conflicts are retried at once; other failures are logged and retried
+// with a backoff. At last it reports success to streams that still wait.
 func (w *workload) run(ctx context.Context) {
 	defer w.reportResult(nil)
 	retry := minRetryDelay
@@ -100,8 +102,8 @@ func (w *workload) run(ctx context.Context) {
 	}
 }
 
-// reportResult passes the result of a registration attempt to the streams that it was made for; nil
-// means success. Streams that are newer than the attempt, or have a result, are skipped.
+// reportResult passes the result of a registration attempt to the streams that wait for it; nil
+// means success. Streams that are newer than the attempt (tried), or have a result, are skipped.
 func (w *workload) reportResult(refused *RegistrationError, tried ...desired) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,8 +116,8 @@ func (w *workload) reportResult(refused *RegistrationError, tried ...desired) {
 	}
 }
 
-// removeIfDone removes a disconnected workload from the Registrar, unless it has reconnected since.
-// It reports whether it did.
+// removeIfDone removes a workload from the Registrar that is disconnected in the state done and has
+// not reconnected since. It reports whether it did.
 func (w *workload) removeIfDone(done desired) bool {
 	if done.disconnectedAt.IsZero() {
 		return false

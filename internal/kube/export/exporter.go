@@ -64,7 +64,7 @@ func New(o Options) (*Exporter, error) {
 	return &Exporter{o: o, trigger: notify.NewWake()}, nil
 }
 
-// Trigger makes Run read Services again.
+// Trigger makes Run read Options.Services again. It does not block.
 func (x *Exporter) Trigger() { x.trigger.Notify() }
 
 // Run creates missing exports at the start, after each Trigger, and again with a backoff after
@@ -104,8 +104,9 @@ type syncState struct {
 	exported map[types.NamespacedName]bool
 }
 
-// createMissing creates the missing exports, and forgets unwanted ones. It continues after errors
-// and returns the first one, except that of listing existing exports.
+// createMissing creates the missing exports, and forgets unwanted ones. It continues after a failed
+// export, and returns the first error. If the existing exports cannot be listed, it returns that
+// error and does nothing.
 func (r *syncState) createMissing(ctx context.Context) error {
 	if err := r.loadExisting(ctx); err != nil {
 		return err
@@ -135,8 +136,8 @@ func (r *syncState) createMissing(ctx context.Context) error {
 	return first
 }
 
-// loadExisting looks up the served version of the kind and lists the existing exports, once per
-// syncState.
+// loadExisting finds the served version of the kind and lists the existing exports. It does nothing
+// if they are loaded already, and returns an error if the kind is not installed.
 func (r *syncState) loadExisting(ctx context.Context) error {
 	if r.exported != nil {
 		return nil
@@ -178,8 +179,8 @@ func (r *syncState) servedVersion() (string, error) {
 	return "", errors.New("the kind ServiceExport (" + mcsv1beta1.GroupName + ") is not installed")
 }
 
-// forgetUnwanted drops services that should no longer be exported. If they return, they may be
-// other services.
+// forgetUnwanted forgets the exports of services that are not in wanted; it deletes nothing. If
+// such a service returns, it may be another one.
 func (r *syncState) forgetUnwanted(wanted []types.NamespacedName) {
 	there := make(map[types.NamespacedName]bool, len(wanted))
 	for _, k := range wanted {
@@ -217,8 +218,8 @@ func (r *syncState) createExport(ctx context.Context, k types.NamespacedName) (c
 	return false, fmt.Errorf("export %s: %w", k, err)
 }
 
-// adoptExisting records an existing export. It returns an error, to be retried, if the export
-// belongs to a deleted Service of the same name and so will be deleted too.
+// adoptExisting records an existing export of the Service with this UID. It returns an error, to be
+// retried, if the export belongs to a deleted Service of the same name and so will be deleted too.
 func (r *syncState) adoptExisting(ctx context.Context, k types.NamespacedName, uid types.UID) error {
 	there, err := r.getMetadata(ctx, r.resource, k)
 	if err != nil {
@@ -254,7 +255,7 @@ func (r *syncState) getMetadata(
 	return &list.Items[0], nil
 }
 
-// newExport returns the export of a Service.
+// newExport returns the ServiceExport of a Service, which owns it.
 func (r *syncState) newExport(service *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(r.resource.GroupVersion().String())

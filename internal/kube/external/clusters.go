@@ -48,7 +48,7 @@ type Clusters struct{ o Options }
 func New(o Options) *Clusters { return &Clusters{o} }
 
 // Manage runs the tasks for a remote cluster while its annotation names this control plane, until
-// ctx ends. An error while reading the annotation changes nothing.
+// ctx ends. If the annotation cannot be read, the tasks run on or stay stopped.
 func (c *Clusters) Manage(ctx context.Context, id mesh.ClusterID, client *kube.Client) {
 	var stop func()
 	for pause := time.Duration(0); ; {

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// resource returns the resource of a kind that is deployed, and an empty one for other kinds.
+// resource returns the resource of a kind that is deployed for Gateways, and an empty one for other
+// kinds.
 func resource(kind string) schema.GroupVersionResource {
 	switch kind {
 	case "Deployment":
@@ -130,7 +131,7 @@ func (r *reconciler) apply(ctx context.Context, gateway types.NamespacedName, m 
 	return nil
 }
 
-// readExisting reads an object from the API server, not from a cache. It returns nil without an
+// readExisting returns an object from the API server, not from a cache. It returns nil without an
 // error if the object or its kind does not exist.
 func (r *reconciler) readExisting(ctx context.Context, key objectKey) (*unstructured.Unstructured, error) {
 	o, err := r.o.Client.Dynamic.Resource(resource(key.kind)).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
@@ -140,8 +141,9 @@ func (r *reconciler) readExisting(ctx context.Context, key objectKey) (*unstruct
 	return o, err
 }
 
-// selectorOf returns the selector of a Deployment, or nil for nil and other kinds. A selector is
-// immutable, and Istio before 1.24 selected pods by another label, which the pods still have.
+// selectorOf returns the selector of a Deployment, or nil if o is nil or of another kind. A
+// selector is immutable, and Istio before 1.24 selected pods by another label, which the pods still
+// have.
 func selectorOf(o *unstructured.Unstructured) map[string]string {
 	if o == nil || o.GetKind() != "Deployment" {
 		return nil
@@ -150,7 +152,8 @@ func selectorOf(o *unstructured.Unstructured) map[string]string {
 	return selector
 }
 
-// logUnmanaged logs once that an object exists that this package does not change.
+// logUnmanaged logs, once for each object, that an object without managedLabel exists, which is
+// left as it is.
 func (r *reconciler) logUnmanaged(gateway types.NamespacedName, key objectKey) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()
@@ -221,7 +224,8 @@ func (r *reconciler) recordApply(key objectKey, a appliedObject) {
 	r.applied[key] = a
 }
 
-// forget drops the records of a Gateway that is not deployed any more.
+// forget drops the records of applied objects of a Gateway that is no longer deployed. It deletes
+// no objects.
 func (r *reconciler) forget(gateway types.NamespacedName) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()

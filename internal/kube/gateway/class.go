@@ -106,8 +106,8 @@ func (c *ClassCreator) watch(r schema.GroupVersionResource, name string, changed
 	return informer
 }
 
-// createMissing creates the classes that an informer does not have. It returns an error if the
-// informer does not sync in time, or one cannot be created.
+// createMissing creates the classes that the informer existing does not have. It returns an error
+// if the informer does not sync in time, or a class cannot be created.
 func (c *ClassCreator) createMissing(ctx context.Context, existing cache.SharedIndexInformer) error {
 	waiting, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

@@ -34,6 +34,8 @@ func newConfigMaps(w *watches) *configMaps {
 	return c
 }
 
+// informer returns an informer of the ConfigMaps of a namespace that restrict selects, which is not
+// started.
 func (c *configMaps) informer(namespace string, restrict func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	informer := coreinformers.NewFilteredConfigMapInformer(
 		c.w.o.Client.Kubernetes, namespace, 0, cache.Indexers{}, restrict,
@@ -72,6 +74,8 @@ func (c *configMaps) start() bool {
 	return cache.WaitForCacheSync(c.w.ctx.Done(), c.defaults.HasSynced)
 }
 
+// handle calls changed for added and deleted ConfigMaps of an informer and updated for updates. It
+// returns false, and logs why, if that fails.
 func (c *configMaps) handle(informer cache.SharedIndexInformer, changed func(any), updated func(from, to any)) bool {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: changed, UpdateFunc: updated, DeleteFunc: changed,
@@ -82,7 +86,8 @@ func (c *configMaps) handle(informer cache.SharedIndexInformer, changed func(any
 	return err == nil
 }
 
-// defaultsFor returns the data of the oldest ConfigMap with defaults for a class, or nil.
+// defaultsFor returns the data of the oldest ConfigMap with defaults for a class, or nil if there
+// is none.
 func (c *configMaps) defaultsFor(class string) map[string]string {
 	var list []*corev1.ConfigMap
 	for _, o := range c.defaults.GetStore().List() {
@@ -100,8 +105,9 @@ func (c *configMaps) defaultsFor(class string) map[string]string {
 // as missing until its event arrives.
 const syncTimeout = 10 * time.Second
 
-// get returns the data of a ConfigMap and whether it exists. The first call for a ConfigMap starts
-// its watch, which enqueues the Gateways that use it whenever it changes.
+// get returns the data of a ConfigMap, and false if it does not exist or its watch does not sync in
+// time. The first call for a ConfigMap starts its watch, which enqueues the Gateways that use it
+// whenever it changes.
 func (c *configMaps) get(name types.NamespacedName) (data map[string]string, exists bool) {
 	informer := c.watchNamed(name)
 	ctx, cancel := context.WithTimeout(c.w.ctx, syncTimeout)

@@ -42,8 +42,8 @@ func New(o Options) *Deployer {
 	return &Deployer{o: o, some: make(chan struct{})}
 }
 
-// Notify enqueues Gateways whose Spec has changed or is gone. It does not block. It may be called at
-// any time: while no Run is active it only records that there are Gateways.
+// Notify enqueues Gateways whose Spec has changed or is gone. It does not block. While no Run is
+// active, it only records that there are Gateways.
 func (d *Deployer) Notify(gateways ...types.NamespacedName) {
 	if len(gateways) == 0 {
 		return
@@ -67,7 +67,7 @@ const (
 )
 
 // Run deploys Gateways until ctx ends. It watches nothing until the first Notify. Only the leader
-// calls it. It can be called again afterwards.
+// may call it. It can be called again after it has returned.
 func (d *Deployer) Run(ctx context.Context) {
 	select {
 	case <-d.some:
@@ -125,7 +125,7 @@ type reconciler struct {
 
 func (r *reconciler) enqueue(gateway types.NamespacedName) { r.Notify(gateway) }
 
-// enqueueIf enqueues the Gateways with a Spec that fulfil the condition.
+// enqueueIf enqueues the Gateways with a Spec for which condition returns true.
 func (r *reconciler) enqueueIf(condition func(*Spec) bool) {
 	for _, s := range r.o.List() {
 		if condition(s) {
@@ -155,7 +155,7 @@ func (r *reconciler) work(ctx context.Context, queue workqueue.TypedRateLimiting
 	}
 }
 
-// logFailure logs a failure unless the last one of this Gateway was the same.
+// logFailure logs the failure of a Gateway, unless its last one had the same text.
 func (r *reconciler) logFailure(gateway types.NamespacedName, err error) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()
@@ -165,6 +165,7 @@ func (r *reconciler) logFailure(gateway types.NamespacedName, err error) {
 	}
 }
 
+// logResolved logs that deploying a Gateway succeeded, if it had failed before.
 func (r *reconciler) logResolved(gateway types.NamespacedName) {
 	r.stateMu.Lock()
 	defer r.stateMu.Unlock()
@@ -204,8 +205,8 @@ func (r *reconciler) reconcile(ctx context.Context, gateway types.NamespacedName
 }
 
 // isOwnRevision reports whether this control plane deploys a Gateway: the label istio.io/rev of the
-// Gateway, or else of its namespace, names its revision or a tag of it. Without a label, the default
-// revision does.
+// Gateway, or else of its namespace, names its revision or a tag of it. Gateways without a label
+// belong to the default revision.
 func (r *reconciler) isOwnRevision(meta *metav1.PartialObjectMetadata) bool {
 	wanted := meta.Labels[label.IoIstioRev.Name]
 	if wanted == "" {
@@ -223,9 +224,9 @@ func (r *reconciler) isOwnRevision(meta *metav1.PartialObjectMetadata) bool {
 
 const defaultRevision = "default"
 
-// overlays returns the overlays of a Gateway, the most specific last: of its class by label, by the
-// class's parameters, and by its own. It returns an error if the Gateway's reference does not name
-// a ConfigMap, or a ConfigMap does not exist.
+// overlays returns the overlays of a Gateway, the most specific last: its class's by label, its
+// class's by parametersRef, and its own. It returns an error if the Gateway's reference does not
+// name a ConfigMap, or a ConfigMap does not exist.
 func (r *reconciler) overlays(spec *Spec) ([]map[string]string, error) {
 	var list []map[string]string
 	if data := r.watches.classDefaults(spec.Class); data != nil {

@@ -44,7 +44,7 @@ type input struct {
 type manifest map[string]any
 
 // manifests returns the objects of a Gateway without overlays, in the order of their application.
-// The last two exist only if an overlay requests them.
+// The last two, autoscaler and disruption budget, must be dropped unless an overlay requests them.
 func (in *input) manifests() []manifest {
 	return []manifest{
 		in.object("v1", "ServiceAccount", in.serviceAccount(), nil),
@@ -60,15 +60,16 @@ func (in *input) manifests() []manifest {
 	}
 }
 
-// serviceAccount returns the name of the ServiceAccount: that of the annotation, or else the
-// Deployment's.
+// serviceAccount returns the name of the ServiceAccount: that of the Gateway's annotation, or else
+// the Deployment's name.
 func (in *input) serviceAccount() string {
 	return cmp.Or(in.meta.GetAnnotations()[annotation.GatewayServiceAccount.Name], in.ObjectName)
 }
 
 func (in *input) selector() map[string]string { return map[string]string{nameLabel: in.Gateway.Name} }
 
-// object returns an object with the metadata that all objects of a Gateway have. spec may be nil.
+// object returns an object with the metadata that all objects of a Gateway have: labels,
+// annotations and the Gateway as owner. It has no spec if spec is nil.
 func (in *input) object(apiVersion, kind, name string, spec manifest) manifest {
 	meta := manifest{
 		"name":      name,
@@ -97,8 +98,9 @@ func (in *input) labels() map[string]string {
 	return l
 }
 
-// infrastructureLabels returns the labels in spec.infrastructure, without those of the Gateway API,
-// or else the ones of the Gateway if they are copied, without the revision.
+// infrastructureLabels returns the labels in spec.infrastructure, without reserved ones
+// (withoutGatewayAPI). If there are none and metadata are copied, it returns those of the Gateway
+// without its revision. The result is never nil, and the caller owns it.
 func (in *input) infrastructureLabels() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Labels != nil {
 		return withoutGatewayAPI(i.Labels)
@@ -115,7 +117,7 @@ func (in *input) infrastructureLabels() map[string]string {
 }
 
 // infrastructureAnnotations returns the annotations in spec.infrastructure, or else the Gateway's
-// annotations if they are copied. Annotations about the deployment itself are left out.
+// if metadata are copied, otherwise nil. Annotations about the deployment itself are left out.
 func (in *input) infrastructureAnnotations() map[string]string {
 	if i := in.Infrastructure; i != nil && i.Annotations != nil {
 		return withoutDeploymentAnnotations(withoutGatewayAPI(i.Annotations))
@@ -126,6 +128,8 @@ func (in *input) infrastructureAnnotations() map[string]string {
 	return withoutDeploymentAnnotations(maps.Clone(in.meta.GetAnnotations()))
 }
 
+// withoutDeploymentAnnotations deletes the annotations about the deployment itself from a and
+// returns a.
 func withoutDeploymentAnnotations(a map[string]string) map[string]string {
 	for _, name := range []string{
 		corev1.LastAppliedConfigAnnotation,

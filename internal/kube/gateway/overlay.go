@@ -54,7 +54,8 @@ func CheckOverlays(data map[string]string) error {
 	return nil
 }
 
-// parseOverlay returns an overlay as it would be decoded from JSON.
+// parseOverlay returns the object in a YAML text, in the form of decoded JSON. It returns an error
+// if it is no object.
 func parseOverlay(text string) (map[string]any, error) {
 	m := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
@@ -115,7 +116,7 @@ func (k overlayKind) merge(m manifest, overlays []map[string]string) (merged man
 	return whole, changed, nil
 }
 
-// decoded returns an object as it would be decoded from JSON.
+// decoded returns an object in the form of decoded JSON, which shares nothing with m.
 func decoded(m manifest) (map[string]any, error) {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -59,8 +59,8 @@ func newWatches(
 	return w
 }
 
-// metadata returns an informer of the metadata of a resource, of the objects that have a label if
-// one is named. Annotations are kept of Gateways alone.
+// metadata returns an informer of the metadata of a resource, which is not started. If labelled is
+// not "", it has only objects with that label. Annotations are kept only of Gateways.
 func (w *watches) metadata(r schema.GroupVersionResource, labelled string) cache.SharedIndexInformer {
 	informer := metadatainformer.NewFilteredMetadataInformer(
 		w.o.Client.Metadata, r, metav1.NamespaceAll, 0,
@@ -129,7 +129,7 @@ func (w *watches) run(informer cache.SharedIndexInformer) {
 	w.group.Go(func() error { informer.RunWithContext(w.ctx); return nil })
 }
 
-// enqueueOwner enqueues the Gateway that owns an object.
+// enqueueOwner enqueues the Gateways that own an object.
 func (w *watches) enqueueOwner(m *metav1.PartialObjectMetadata) {
 	for _, owner := range m.OwnerReferences {
 		if owner.Kind == "Gateway" {
@@ -138,7 +138,8 @@ func (w *watches) enqueueOwner(m *metav1.PartialObjectMetadata) {
 	}
 }
 
-// metadataOf returns the metadata in an informer's event, or nil.
+// metadataOf returns the metadata in an informer's event, also of a deletion, or nil if it has
+// none.
 func metadataOf(o any) *metav1.PartialObjectMetadata {
 	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
@@ -151,7 +152,7 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// lookup returns an object from an informer, or nil.
+// lookup returns an object from an informer's cache, or nil if it is not there.
 func lookup(informer cache.SharedIndexInformer, name types.NamespacedName) *metav1.PartialObjectMetadata {
 	key := name.Name
 	if name.Namespace != "" {
@@ -169,7 +170,8 @@ func (w *watches) owned(key objectKey) *metav1.PartialObjectMetadata {
 	return lookup(w.objects[key.kind], key.NamespacedName)
 }
 
-// ownedBy returns the managed objects of a kind that an owner in the namespace has.
+// ownedBy returns the managed objects of a kind in a namespace that an owner with this UID has, nil
+// if there are none.
 func (w *watches) ownedBy(kind, namespace string, owner types.UID) []*metav1.PartialObjectMetadata {
 	var list []*metav1.PartialObjectMetadata
 	all, _ := w.objects[kind].GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
@@ -182,7 +184,8 @@ func (w *watches) ownedBy(kind, namespace string, owner types.UID) []*metav1.Par
 	return list
 }
 
-// namespaceRevision returns the revision that a namespace selects, or "".
+// namespaceRevision returns the revision in the label of a namespace, or "" if it has none or is
+// unknown.
 func (w *watches) namespaceRevision(namespace string) string {
 	if m := lookup(w.namespaces, types.NamespacedName{Name: namespace}); m != nil {
 		return m.Labels[label.IoIstioRev.Name]
@@ -190,7 +193,7 @@ func (w *watches) namespaceRevision(namespace string) string {
 	return ""
 }
 
-// isTag reports whether name is a tag of a revision.
+// isTag reports whether name is a revision tag for this revision.
 func (w *watches) isTag(name, revision string) bool {
 	return slices.ContainsFunc(w.tags.GetStore().List(), func(o any) bool {
 		m := metadataOf(o)
@@ -199,7 +202,7 @@ func (w *watches) isTag(name, revision string) bool {
 }
 
 // classDefaults returns the data of the oldest ConfigMap in the root namespace with defaults for a
-// class, or nil.
+// class, or nil if there is none.
 func (w *watches) classDefaults(class string) map[string]string {
 	return w.configMaps.defaultsFor(class)
 }
@@ -213,7 +216,7 @@ func (w *watches) configMap(name types.NamespacedName) (map[string]string, error
 	return data, nil
 }
 
-// older orders objects by creation time, then by name.
+// older compares objects by creation time, then by name; the older is first.
 func older(a, b metav1.Object) int {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.GetName(), b.GetName()))

@@ -34,7 +34,8 @@ func (d addedDefaults) addMissing(written, encoded any, place string) {
 	}
 }
 
-// removeUnchanged removes the recorded fields whose value is still the recorded one.
+// removeUnchanged removes from object, which is at place, the fields that addMissing recorded and
+// whose value is still the recorded one.
 func (d addedDefaults) removeUnchanged(object any, place string) {
 	switch o := object.(type) {
 	case map[string]any:

@@ -11,7 +11,8 @@ import (
 )
 
 // annotationWarnings returns warnings about annotations without effect: misspelled names, values
-// that are neither true nor false, and the unsupported readiness of application ports.
+// that are neither true nor false, and the unsupported readiness of application ports. It returns
+// nil if there are none.
 func annotationWarnings(annotations map[string]string) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
@@ -37,8 +38,8 @@ func annotationWarnings(annotations map[string]string) []string {
 	return list
 }
 
-// nearAnnotation returns the Istio annotation that differs from name in case only, and false if
-// there is none.
+// nearAnnotation returns the Istio annotation that differs from name in case only. It returns false
+// if there is none, or name is right or of another domain.
 func nearAnnotation(name string) (string, bool) {
 	if domain, _, _ := strings.Cut(name, "/"); domain != "istio.io" && !strings.HasSuffix(domain, ".istio.io") {
 		return "", false

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// annotationChecks returns the validation functions of annotations that affect injection.
-// proxy.istio.io/config is validated where it is parsed.
+// annotationChecks returns, by name, functions that return an error for an invalid value of an
+// annotation that affects injection. proxy.istio.io/config is validated where it is parsed.
 func annotationChecks() map[string]func(string) error {
 	return map[string]func(string) error{
 		annotation.SidecarInterceptionMode.Name:                   oneOf("REDIRECT", "TPROXY", "NONE"),
@@ -66,6 +66,7 @@ func checkAnnotations(annotations map[string]string) error {
 	return errors.Join(errs...)
 }
 
+// oneOf returns a check that accepts only these values.
 func oneOf(values ...string) func(string) error {
 	return func(v string) error {
 		if !slices.Contains(values, v) {
@@ -75,6 +76,7 @@ func oneOf(values ...string) func(string) error {
 	}
 }
 
+// orAll returns a check that accepts "*" and what check accepts.
 func orAll(check func(string) error) func(string) error {
 	return func(v string) error {
 		if v == "*" {
@@ -115,8 +117,8 @@ func checkRanges(v string) error {
 	return nil
 }
 
-// checkInterfaces validates a comma-separated list of network interfaces, which have at most 15
-// bytes. The empty list is valid.
+// checkInterfaces returns an error unless v is a comma-separated list of names of network
+// interfaces, which have at most 15 bytes. The empty list is valid.
 func checkInterfaces(v string) error {
 	if v == "" {
 		return nil
@@ -156,7 +158,7 @@ func checkQuantity(v string) error {
 	return nil
 }
 
-// checkPrintable rejects spaces, quotes and control characters.
+// checkPrintable returns an error if v has spaces, quotes or control characters.
 func checkPrintable(v string) error {
 	if strings.ContainsFunc(v, func(r rune) bool {
 		return !unicode.IsPrint(r) || unicode.IsSpace(r) || strings.ContainsRune(`"'`+"`", r)
@@ -173,8 +175,8 @@ func checkConfigMapName(v string) error {
 	return nil
 }
 
-// checkNamedObjects accepts both of Istio's forms: a list of objects with names, and an object with
-// one object per name. It returns an error for all others.
+// checkNamedObjects returns an error unless v has one of Istio's forms in JSON: a list of objects
+// with names, or an object with one object per name.
 func checkNamedObjects(v string) error {
 	var byName map[string]map[string]any
 	if json.Unmarshal([]byte(v), &byName) == nil {

@@ -49,9 +49,10 @@ type Config struct {
 	invalid   map[string]error
 }
 
-// ParseConfig parses the configuration in YAML. Invalid templates, selectors and policies are added
-// to Faults and have no effect, where an invalid policy is Disabled; it returns an error only if
-// the YAML is invalid. env is the lookup of the template function env; if nil, no variable is set.
+// ParseConfig returns the injection configuration in a YAML text. Invalid templates, selectors and
+// policies are added to Faults and have no effect; an invalid policy becomes Disabled. It returns
+// an error only if the YAML is invalid. env is the lookup of the template function env; if nil, no
+// variable is set.
 func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 	var parsed struct {
 		Policy               Policy                 `json:"policy"`
@@ -100,8 +101,8 @@ func ParseConfig(text []byte, env func(string) string) (*Config, error) {
 
 func (c *Config) addFault(err error) { c.Faults = append(c.Faults, err) }
 
-// parseSelectors parses label selectors. Invalid ones are added to Faults. Empty ones, which would
-// select every pod, are dropped.
+// parseSelectors returns the label selectors of a field. Invalid ones are added to Faults. Empty
+// ones, which would select every pod, are dropped.
 func (c *Config) parseSelectors(field string, list []metav1.LabelSelector) []labels.Selector {
 	var out []labels.Selector
 	for i := range list {
@@ -120,8 +121,8 @@ func (c *Config) parseSelectors(field string, list []metav1.LabelSelector) []lab
 // Templates returns the sorted names of the valid templates.
 func (c *Config) Templates() []string { return slices.Sorted(maps.Keys(c.templates)) }
 
-// lookupTemplate returns a template by name. It returns its parse error if it is invalid, and an
-// error that lists the others if it does not exist.
+// lookupTemplate returns a valid template by name. It returns the parse error of an invalid one,
+// and an error that lists the valid ones if it does not exist.
 func (c *Config) lookupTemplate(name string) (*render.Template, error) {
 	if t := c.templates[name]; t != nil {
 		return t, nil

@@ -2,9 +2,9 @@ package inject
 
 import "fmt"
 
-// ParseConfigMap parses the data of the ConfigMap istio-sidecar-injector. env is the lookup of the
-// template function env; if nil, no variable is set. It returns an error if a key is missing or
-// invalid.
+// ParseConfigMap returns the configuration and values in the data of the ConfigMap
+// istio-sidecar-injector. env is the lookup of the template function env; if nil, no variable is
+// set. It returns an error if a key is missing or its YAML invalid.
 func ParseConfigMap(data map[string]string, env func(string) string) (*Config, Values, error) {
 	for _, key := range []string{ConfigKey, ValuesKey} {
 		if _, ok := data[key]; !ok {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// isSystemNamespace reports whether Kubernetes runs its own components in the namespace.
+// isSystemNamespace reports whether the namespace is one of those in which Kubernetes runs its own
+// components.
 func isSystemNamespace(name string) bool {
 	return slices.Contains([]string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}, name)
 }

@@ -8,17 +8,19 @@ import (
 	"istio.io/api/annotation"
 )
 
-// proxyImage and initImage return the default images of the values, for pods that do not name one.
+// proxyImage returns the default image of the proxy in a variant, for pods that do not name one.
 func (v Values) proxyImage(variant string, annotations map[string]string) string {
 	return v.imageName(v.injector.Global.Proxy.Image, variant, annotations)
 }
 
+// initImage returns the default image of the init container, for pods that do not name one.
 func (v Values) initImage(annotations map[string]string) string {
 	return v.imageName(v.injector.Global.ProxyInit.Image, "", annotations)
 }
 
 // imageName returns hub/name:tag, with the variant (debug, distroless, or default for none) as
-// suffix of the tag. The pod's annotation overrides the variant.
+// suffix of the tag. The name is proxyv2 if empty. The pod's annotation overrides the variant,
+// which overrides that of the values.
 func (v Values) imageName(name, variant string, annotations map[string]string) string {
 	g := v.injector.Global
 	variant = cmp.Or(variant, g.Variant)
@@ -32,8 +34,8 @@ func (v Values) imageName(name, variant string, annotations map[string]string) s
 	return g.Hub + "/" + cmp.Or(name, "proxyv2") + ":" + tagWithVariant(tag, variant)
 }
 
-// tagWithVariant replaces the suffix -distroless or -debug of a tag by the variant, or removes it
-// for the variant "default". An empty variant keeps the tag.
+// tagWithVariant returns a tag with its suffix -distroless or -debug replaced by the variant, or
+// removed for the variant "default". For an empty variant it returns the tag itself.
 func tagWithVariant(tag, variant string) string {
 	if variant == "" {
 		return tag

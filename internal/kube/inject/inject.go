@@ -123,8 +123,9 @@ func (s *Settings) newInjection(r Request) (*injection, error) {
 	return j, nil
 }
 
-// applyAnnotations copies the settings of separate annotations into the ProxyConfig, which every
-// agent reads. Status port 0 means no port and cannot be expressed there.
+// applyAnnotations sets the status port and discovery address of the ProxyConfig, which every agent
+// reads, from the pod's separate annotations. It also sets j.statusPort, where 0 means no port; the
+// ProxyConfig cannot express that.
 func (j *injection) applyAnnotations() {
 	j.statusPort = j.proxyConfig.StatusPort
 	if port, err := strconv.ParseInt(
@@ -142,8 +143,8 @@ func (j *injection) applyAnnotations() {
 	}
 }
 
-// setClusterAndNetwork sets the cluster and network in the environment, and removes empty ones. The
-// pod's label for the network overrides the webhook's path, which overrides the values.
+// setClusterAndNetwork sets the cluster and network in j.env, and removes empty ones. The pod's
+// label for the network overrides the webhook's path, which overrides the values.
 func (j *injection) setClusterAndNetwork() {
 	if j.env == nil {
 		j.env = map[string]string{}
@@ -194,7 +195,8 @@ func (j *injection) renderTemplates() (merged, injected *corev1.Pod, err error) 
 	return merged, injected, nil
 }
 
-// moveToInit moves a user's own container to the init containers, where the template has it.
+// moveToInit returns a copy of the pod with the named container moved to the init containers, where
+// the template has it. It returns the pod itself if it has no such container.
 func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 	if i < 0 {
@@ -206,6 +208,8 @@ func moveToInit(pod *corev1.Pod, name string) *corev1.Pod {
 	return pod
 }
 
+// usesNativeSidecar reports whether the proxy must be a native sidecar, by the pod's annotation or
+// else by the request.
 func (j *injection) usesNativeSidecar() bool {
 	if on, err := strconv.ParseBool(j.pod.Annotations[annotation.SidecarNativeSidecar.Name]); err == nil {
 		return on
@@ -232,7 +236,8 @@ func (j *injection) templateNames() []string {
 	return list
 }
 
-// templateData returns the input of the templates. They see the pod without an earlier injection.
+// templateData returns the input of the templates, in which the pod is as it was before an earlier
+// injection.
 func (j *injection) templateData() render.Data {
 	owner := j.Owner
 	if owner == nil {
@@ -309,8 +314,8 @@ func (j *injection) finishPod(pod, injected *corev1.Pod) error {
 	return nil
 }
 
-// rewritesProbes reports whether probes are rewritten, by the annotation, which a template may set,
-// or else by the values. It returns false if the agent has no status port.
+// rewritesProbes reports whether probes must be rewritten: by the annotation, which a template may
+// set, or else by the values. It returns false if the agent has no status port.
 func (j *injection) rewritesProbes(pod *corev1.Pod) bool {
 	on, err := strconv.ParseBool(pod.Annotations[annotation.SidecarRewriteAppHTTPProbers.Name])
 	if err != nil {
@@ -319,7 +324,8 @@ func (j *injection) rewritesProbes(pod *corev1.Pod) bool {
 	return on && j.statusPort != 0
 }
 
-// setEnv sets variables of a container and replaces the template's of the same name.
+// setEnv sets these variables of a container, in place of the template's variables of the same
+// names.
 func setEnv(c *corev1.Container, env map[string]string) {
 	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { _, set := env[e.Name]; return set })
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -327,8 +333,8 @@ func setEnv(c *corev1.Container, env map[string]string) {
 	}
 }
 
-// podWarnings returns warnings for the user: of annotations, an ignored ProxyConfig, containers
-// that bypass the proxy, and a DNS policy that is not ClusterFirst.
+// podWarnings returns warnings for the user, nil if there are none: of annotations, an ignored
+// ProxyConfig, containers that bypass the proxy, and a DNS policy that is not ClusterFirst.
 func (j *injection) podWarnings() []string {
 	list := annotationWarnings(j.pod.Annotations)
 	if j.ignoredConfig != nil {

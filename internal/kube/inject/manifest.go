@@ -17,9 +17,10 @@ type ManifestOptions struct {
 	NativeSidecars bool
 }
 
-// InjectManifest injects the workloads of a manifest: YAML documents, each an object or a List.
-// Documents without a workload are returned unchanged, including comments. Warnings name the
-// workloads that were skipped, and why. It returns the joined errors of all documents.
+// InjectManifest returns a manifest of YAML documents, each an object or a List, with its workloads
+// injected. Documents without a workload are unchanged, including comments. Warnings name the
+// workloads that were skipped, and why. If any document fails, it returns nil and the joined
+// errors.
 func (s *Settings) InjectManifest(text []byte, o ManifestOptions) (out []byte, warnings []string, err error) {
 	var errs []error
 	parts := splitDocuments(text)
@@ -78,7 +79,8 @@ func (s *Settings) injectDocument(text []byte, o ManifestOptions) ([]byte, []str
 	return out, warnings, err
 }
 
-// splitDocuments splits a manifest at its document markers. Empty documents are dropped.
+// splitDocuments returns the documents of a manifest without their markers. Empty documents are
+// dropped.
 func splitDocuments(text []byte) [][]byte {
 	var out [][]byte
 	var current []byte

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// mergeIntoPod returns the strategic merge of part into a pod, as kubectl patch --type=strategic
-// does: lists with a merge key are merged by it. The pod is not modified.
+// mergeIntoPod returns a new pod with part merged into it, as kubectl patch --type=strategic does:
+// lists with a merge key are merged by it. It returns an error if the result is no pod.
 func mergeIntoPod(pod *corev1.Pod, part map[string]any) (*corev1.Pod, error) {
 	below, err := toJSONMap(pod)
 	if err != nil {
@@ -31,7 +31,8 @@ func mergeIntoPod(pod *corev1.Pod, part map[string]any) (*corev1.Pod, error) {
 	return out, nil
 }
 
-// mergeContainer merges c into the pod's container of that name in the given list.
+// mergeContainer returns a new pod in which c is merged into the container of its name in a list
+// (containers or initContainers). An empty image of c does not override.
 func mergeContainer(pod *corev1.Pod, list string, c corev1.Container) (*corev1.Pod, error) {
 	part, err := toJSONMap(c)
 	if err != nil {
@@ -53,7 +54,8 @@ func toJSONMap(v any) (map[string]any, error) {
 	return m, json.Unmarshal(body, &m)
 }
 
-// parseTemplateOutput parses the YAML output of a template.
+// parseTemplateOutput returns the part of a pod in the YAML output of a template, or an error if
+// that is no object.
 func parseTemplateOutput(text []byte) (map[string]any, error) {
 	var m map[string]any
 	if err := yaml.Unmarshal(text, &m); err != nil {

@@ -52,8 +52,8 @@ func moveToBack(list []corev1.Container, names ...string) []corev1.Container {
 	return append(rest, named...)
 }
 
-// partitionByName splits the list into the containers in names, in that order, and all others in
-// theirs. Missing names are skipped.
+// partitionByName returns the containers in names, in that order, and all others in theirs. Names
+// without a container are skipped.
 func partitionByName(list []corev1.Container, names []string) (named, rest []corev1.Container) {
 	for _, n := range names {
 		if c := findContainer(list, n); c != nil {

@@ -22,7 +22,8 @@ type containerOverrides struct {
 	InitContainers []corev1.Container `json:"initContainers,omitempty"`
 }
 
-// readOverrides parses the annotation; without it the result is empty.
+// readOverrides returns the user's own settings of injected containers that an earlier injection
+// stored in an annotation, empty without it. It returns an error if it is invalid.
 func readOverrides(pod *corev1.Pod) (*containerOverrides, error) {
 	own := &containerOverrides{}
 	if text, ok := pod.Annotations[annotation.ProxyOverrides.Name]; ok {
@@ -33,9 +34,10 @@ func readOverrides(pod *corev1.Pod) (*containerOverrides, error) {
 	return own, nil
 }
 
-// applyOverrides merges the user's own settings of injected containers over the templates'. In the
-// first injection it stores them in an annotation; in later ones it reads them from there (own),
-// because the containers then also contain injected settings.
+// applyOverrides returns merged with the user's own settings of injected containers merged over the
+// templates'. In the first injection (before is nil) these are in original, and it stores them in
+// an annotation. In later ones it reads them from there (own), because the containers of original
+// then also contain injected settings.
 func applyOverrides(
 	merged, original, injected *corev1.Pod,
 	before *status,
@@ -75,8 +77,8 @@ func applyOverrides(
 	return merged, nil
 }
 
-// applyOverride merges one container over the pod's in the given list and appends it to applied. It
-// does nothing if user is nil.
+// applyOverride returns the pod with user merged over its container in a list, and appends user to
+// applied. It returns the pod itself if user is nil.
 func applyOverride(
 	pod *corev1.Pod,
 	user *corev1.Container,

@@ -14,9 +14,9 @@ type Owner struct {
 	Name types.NamespacedName
 }
 
-// podOwner returns the pod's workload, from its controller and labels. For a ReplicaSet with a
-// template hash in its name that is the Deployment or Rollout, for a Job with a timestamp in its
-// name the CronJob, and without a controller the pod itself.
+// podOwner returns the workload that created the pod, from its controller and labels, without
+// lookup. For a ReplicaSet with a template hash in its name that is the Deployment or Rollout, for
+// a Job with a timestamp in its name the CronJob. Without a controller it is the pod itself.
 func podOwner(pod *corev1.Pod) Owner {
 	o := Owner{
 		Type: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
@@ -46,7 +46,8 @@ func podOwner(pod *corev1.Pod) Owner {
 	return o
 }
 
-// trimHash removes the suffix -hash, and returns false if hash is empty or not a suffix.
+// trimHash returns name without its suffix "-hash". It returns false if hash is empty or not the
+// suffix.
 func trimHash(name, hash string) (string, bool) {
 	if hash == "" || !strings.HasSuffix(name, hash) {
 		return "", false
@@ -54,8 +55,8 @@ func trimHash(name, hash string) (string, bool) {
 	return strings.TrimSuffix(name, "-"+hash), true
 }
 
-// trimTimestamp removes the timestamp that a CronJob appends to its Jobs' names: 8 to 10 digits. It
-// returns false if there is none.
+// trimTimestamp returns name without the timestamp that a CronJob appends to its Jobs' names, 8 to
+// 10 digits. It returns false if there is none.
 func trimTimestamp(name string) (string, bool) {
 	i := strings.LastIndex(name, "-")
 	if i <= 0 {

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// CreatePatch returns a JSON patch (RFC 6902) that changes from into to, and the same one for the
-// same pods.
+// CreatePatch returns a JSON patch (RFC 6902) that changes from into to. Equal pods yield the same
+// patch.
 func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {
@@ -33,9 +33,9 @@ func CreatePatch(from, to *corev1.Pod) ([]byte, error) {
 	return text, nil
 }
 
-// ParsePathEnv returns the environment variables in the path of a webhook:
-// /inject/cluster/NAME/net/NAME and further pairs of variable and value, in which --slash-- is a
-// slash; or, in the older form, /inject/:ENV:NAME=VALUE:ENV:….
+// ParsePathEnv returns the environment variables in the path of a webhook, empty if there are none.
+// The path is /inject/cluster/NAME/net/NAME and further pairs of variable and value, in which
+// --slash-- is a slash. The older form is /inject/:ENV:NAME=VALUE:ENV:….
 func ParsePathEnv(path string) map[string]string {
 	env := map[string]string{}
 	set := func(name, value string) {

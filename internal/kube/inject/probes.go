@@ -86,6 +86,8 @@ type rewriter struct {
 	probers    map[string]*prober
 }
 
+// rewriteProbe returns a copy of a probe that requests path from the agent, and records the
+// original. It returns p itself if that must not be rewritten (recordProbe) or is nil.
 func (r rewriter) rewriteProbe(p *corev1.Probe, path string) *corev1.Probe {
 	if p == nil ||
 		!r.recordProbe(
@@ -99,6 +101,8 @@ func (r rewriter) rewriteProbe(p *corev1.Probe, path string) *corev1.Probe {
 	return p
 }
 
+// rewriteHook returns a copy of a lifecycle hook that requests path from the agent, and records the
+// original. It returns h itself if that must not be rewritten (recordProbe) or is nil.
 func (r rewriter) rewriteHook(h *corev1.LifecycleHandler, path string) *corev1.LifecycleHandler {
 	if h == nil || !r.recordProbe(path, &prober{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket}) {
 		return h
@@ -108,8 +112,8 @@ func (r rewriter) rewriteHook(h *corev1.LifecycleHandler, path string) *corev1.L
 	return h
 }
 
-// recordProbe records a probe for the agent. It returns false, and records nothing, for exec
-// probes, probes that target the agent already, and unknown port names.
+// recordProbe records a probe under path for the agent, with a numeric port. It returns false, and
+// records nothing, for exec probes, probes that target the agent already, and unknown port names.
 func (r rewriter) recordProbe(path string, p *prober) bool {
 	var port *intstr.IntOrString
 	switch {
@@ -138,8 +142,8 @@ func (r rewriter) recordProbe(path string, p *prober) bool {
 	return true
 }
 
-// agentAction returns the HTTP request to the agent. It uses plain HTTP; the agent uses TLS to the
-// application.
+// agentAction returns the HTTP request for path to the agent, with the headers of the original if
+// there is one. It uses plain HTTP; the agent uses TLS to the application.
 func (r rewriter) agentAction(of *corev1.HTTPGetAction, path string) *corev1.HTTPGetAction {
 	a := &corev1.HTTPGetAction{}
 	if of != nil {

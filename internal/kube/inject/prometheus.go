@@ -64,8 +64,8 @@ func mergeMetrics(pod *corev1.Pod, m *meshconfig.MeshConfig, statusPort string) 
 	return nil
 }
 
-// setSecurePortAnnotation sets the annotation with the mTLS port of the merged metrics, if the
-// proxy serves them there and the user has not set it.
+// setSecurePortAnnotation sets the annotation with the mTLS port of the merged metrics. It does
+// nothing if the proxy does not serve them there, or the user has set it.
 func setSecurePortAnnotation(pod *corev1.Pod) {
 	const name = "prometheus.istio.io/secure-port"
 	proxy := findInPod(pod, proxyContainer)
@@ -100,8 +100,9 @@ func wantsScraping(annotations map[string]string) bool {
 	return on || err != nil
 }
 
-// prometheusAnnotation returns an annotation by its Prometheus label name, in which all characters
-// except letters, digits and underscores are underscores.
+// prometheusAnnotation returns the annotation with this Prometheus label name, in which all
+// characters except letters, digits and underscores are underscores. It returns false if there is
+// none.
 func prometheusAnnotation(annotations map[string]string, name string) (string, bool) {
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		if sanitizeLabel(k) == name {
@@ -115,6 +116,7 @@ func prometheusPort(annotations map[string]string) (string, bool) {
 	return prometheusAnnotation(annotations, "prometheus_io_port")
 }
 
+// sanitizeLabel returns the Prometheus label name of an annotation.
 func sanitizeLabel(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -124,6 +126,8 @@ func sanitizeLabel(name string) string {
 	}, name)
 }
 
+// removePrometheusAnnotations deletes the scrape annotations, in any spelling that Prometheus
+// accepts.
 func removePrometheusAnnotations(annotations map[string]string) {
 	maps.DeleteFunc(annotations, func(k, _ string) bool {
 		return slices.Contains([]string{
@@ -132,8 +136,8 @@ func removePrometheusAnnotations(annotations map[string]string) {
 	})
 }
 
-// parseScrape parses the application's scrape annotations. Targets take precedence over port and
-// path. It returns an error if a port is invalid or reserved for the agent or proxy.
+// parseScrape returns what the application's scrape annotations request. Targets take precedence
+// over port and path. It returns an error if a port is invalid or reserved for the agent or proxy.
 func parseScrape(annotations map[string]string, statusPort string) (scrape, error) {
 	s := scrape{}
 	s.Scrape, _ = prometheusAnnotation(annotations, "prometheus_io_scrape")
@@ -166,8 +170,8 @@ func parseScrape(annotations map[string]string, statusPort string) (scrape, erro
 	return s, nil
 }
 
-// parseTargets parses a list such as "8080:/metrics,9090". The default path is /metrics. It returns
-// an error for an entry without a port.
+// parseTargets returns the targets in a list such as "8080:/metrics,9090", nil for an empty one.
+// The default path is /metrics. It returns an error for an entry without a port.
 func parseTargets(text string) ([]scrapeTarget, error) {
 	var list []scrapeTarget
 	for entry := range strings.SplitSeq(text, ",") {

@@ -18,10 +18,11 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// EffectiveProxyConfig returns the ProxyConfig for a pod. In ascending precedence it merges the
+// EffectiveProxyConfig returns the ProxyConfig for a pod. It merges, in ascending precedence, the
 // mesh's defaultConfig, the ProxyConfig objects of the root namespace and of the pod's namespace,
-// the pod's annotation proxy.istio.io/config, and the object that selects the pod. Of several
-// objects of one level the oldest applies. ignored contains unknown fields of the annotation.
+// the pod's annotation, and the object that selects the pod. Of several objects of one level the
+// oldest applies. ignored describes unknown fields of the annotation; err is set if that is
+// invalid.
 func EffectiveProxyConfig(
 	m *meshconfig.MeshConfig,
 	objects []*config.Config,
@@ -71,6 +72,7 @@ func firstMatching(
 }
 
 // mergeProxyConfig sets the fields of c that over sets. Environment variables are merged by name.
+// It does nothing if over is nil.
 func mergeProxyConfig(c *meshconfig.ProxyConfig, over *networkingv1beta1.ProxyConfig) {
 	if over.GetConcurrency() != nil {
 		c.Concurrency = over.Concurrency

@@ -34,7 +34,7 @@ func ParseInline(document []byte) (string, error) { return canonicalize(document
 // key holds the JSON members of one key.
 type key map[string]json.RawMessage
 
-// stringMember returns a member of type string, or "".
+// stringMember returns a member of type string, or "" if it is missing or of another type.
 func (k key) stringMember(member string) string {
 	var s string
 	if json.Unmarshal(k[member], &s) != nil {
@@ -74,8 +74,9 @@ func canonicalize(document []byte, secrets bool) (string, error) {
 	return `{"keys":[` + strings.Join(slices.Compact(texts), ",") + `]}`, nil
 }
 
-// parseDocument returns the keys of a document in any of the supported forms. It skips list
-// elements that are not JSON objects.
+// parseDocument returns the keys of a document in any of the supported forms: a key set, one key,
+// or certificates by key ID. It skips list elements that are not JSON objects, and returns an error
+// for anything else.
 func parseDocument(document []byte) ([]key, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(document, &members); err != nil {
@@ -108,8 +109,8 @@ func parseDocument(document []byte) ([]key, error) {
 // Others, such as x5c, are redundant.
 func keyMembers() []string { return []string{"kty", "kid", "alg", "crv", "n", "e", "x", "y", "k"} }
 
-// usableKey returns the supported members of a key, or nil if Envoy does not support the key, its
-// use is not signing, or secrets is false and the key is symmetric or private.
+// usableKey returns the supported members of a key. It returns nil if Envoy does not support the
+// key or its use is not signing, and if secrets is false also for symmetric and private keys.
 func usableKey(k key, secrets bool) key {
 	_, private := k["d"]
 	symmetric := k.stringMember("kty") == "oct"
@@ -161,8 +162,8 @@ func isSupported(parsed any, k key) bool {
 	}
 }
 
-// keysFromCertificates returns the keys of PEM certificates by key ID. It skips keys that are
-// neither RSA nor ECDSA.
+// keysFromCertificates returns the public keys of PEM certificates by key ID. It skips keys that
+// are neither RSA nor ECDSA, and returns an error if a member is no certificate.
 func keysFromCertificates(members map[string]json.RawMessage) ([]key, error) {
 	var keys []key
 	for name, raw := range members {

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templateFuncs returns the functions of Istio's templates and the general ones of sprig. It omits
-// expandenv and getHostByName, which read the control plane's environment. env calls the given
-// function.
+// templateFuncs returns the functions of Istio's templates and the general ones of sprig. It leaves
+// out expandenv and getHostByName, which read the control plane's environment. The function env
+// calls the given one, and returns its default if that is nil or returns "".
 func templateFuncs(env func(key string) string) template.FuncMap {
 	f := sprig.TxtFuncMap()
 	delete(f, "expandenv")
@@ -63,7 +63,7 @@ func templateFuncs(env func(key string) string) template.FuncMap {
 	return f
 }
 
-// annotationOr returns an annotation of the pod, or the default without it.
+// annotationOr returns an annotation of the pod, or the text of otherwise if it is missing.
 func annotationOr(meta metav1.ObjectMeta, name string, otherwise any) string {
 	if v, ok := meta.Annotations[name]; ok {
 		return v
@@ -71,6 +71,7 @@ func annotationOr(meta metav1.ObjectMeta, name string, otherwise any) string {
 	return fmt.Sprint(otherwise)
 }
 
+// valueOrDefault returns v, or otherwise if v is nil or "".
 func valueOrDefault(v, otherwise any) any {
 	if v == nil || v == "" {
 		return otherwise
@@ -85,6 +86,7 @@ func orEmpty(m map[string]string) map[string]string {
 	return m
 }
 
+// toJSON returns v as JSON, or "{}" if it cannot be encoded.
 func toJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -105,8 +107,8 @@ func toYAML(v any) (string, error) {
 	return string(b), err
 }
 
-// fromJSON parses JSON. It returns an error for invalid JSON, so that a typo in a volume is not
-// silently dropped.
+// fromJSON returns the value of a JSON text. It returns an error for invalid JSON, so that a typo
+// in a volume is not silently dropped.
 func fromJSON(text string) (any, error) {
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -120,7 +122,8 @@ func indentLines(spaces int, text string) string {
 	return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", max(0, spaces)))
 }
 
-// mergeMaps merges maps; later ones override earlier ones.
+// mergeMaps returns a new map with the entries of all maps; later ones override earlier ones. It
+// returns nil without maps.
 func mergeMaps(list ...map[string]string) map[string]string {
 	if len(list) == 0 {
 		return nil
@@ -140,8 +143,8 @@ func omitKeys(m map[string]string, keys ...string) map[string]string {
 	return rest
 }
 
-// stringDict is sprig's dict for strings, for labels and annotations. A last key without a value
-// has the value "".
+// stringDict returns a map of the keys and values, which alternate. A last key without a value has
+// the value "".
 func stringDict(keysAndValues ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(keysAndValues); i += 2 {
@@ -153,8 +156,8 @@ func stringDict(keysAndValues ...string) map[string]string {
 	return m
 }
 
-// withoutNil removes null values from a tree of JSON values, and collections that thereby become
-// empty; a collection that was empty stays.
+// withoutNil returns a tree of JSON values without null values, and without collections that
+// thereby become empty. A collection that was empty stays.
 func withoutNil(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

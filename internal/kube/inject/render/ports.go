@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// excludeInboundPort returns a comma-separated list of excluded ports with a port added, unless it
-// is empty, 0 or in the list.
+// excludeInboundPort returns a comma-separated list of ports with a port added. It returns the list
+// itself if the port is empty, 0 or in it already.
 func excludeInboundPort(port any, excluded string) string {
 	add := strings.TrimSpace(fmt.Sprint(port))
 	if add == "" || add == "0" {
@@ -29,15 +29,18 @@ func excludeInboundPort(port any, excluded string) string {
 	return strings.Join(append(list, add), ",")
 }
 
+// allPorts returns the TCP ports of all containers, separated by commas.
 func allPorts(containers []corev1.Container) string {
 	return listPorts(containers, func(corev1.Container) bool { return true })
 }
 
+// applicationPorts returns the TCP ports of all containers but istio-proxy, separated by commas.
 func applicationPorts(containers []corev1.Container) string {
 	return listPorts(containers, func(c corev1.Container) bool { return c.Name != "istio-proxy" })
 }
 
-// listPorts returns the comma-separated ports of the selected containers, except of UDP and SCTP.
+// listPorts returns the ports of the containers for which of returns true, separated by commas. UDP
+// and SCTP ports are left out.
 func listPorts(containers []corev1.Container, of func(corev1.Container) bool) string {
 	var list []string
 	for _, c := range containers {
@@ -53,8 +56,9 @@ func listPorts(containers []corev1.Container, of func(corev1.Container) bool) st
 	return strings.Join(list, ",")
 }
 
-// appendMultusNetwork adds a network to Multus' annotation, in either of its forms: comma-separated
-// names, or a JSON list. Invalid JSON is returned unchanged, so that Multus reports it.
+// appendMultusNetwork returns Multus' annotation with a network added, in either of its forms:
+// comma-separated names, or a JSON list. It returns it unchanged if it has the network, or is
+// invalid JSON, so that Multus reports it.
 func appendMultusNetwork(existing, network string) string {
 	if existing == "" {
 		return network

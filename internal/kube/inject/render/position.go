@@ -73,6 +73,7 @@ func (p *position) advance(c byte) {
 	p.prev = c
 }
 
+// endLine updates the context after a line feed. Quoted scalars continue on the next line.
 func (p *position) endLine() {
 	switch p.context {
 	case double, single: // continue on the next line
@@ -102,6 +103,8 @@ func (p *position) nextContext() yamlContext {
 	return p.context
 }
 
+// inBlock updates the context after a byte of a block scalar, which ends at a line that is not
+// indented enough.
 func (p *position) inBlock(c byte) {
 	if !p.indenting || c == ' ' {
 		return
@@ -113,7 +116,7 @@ func (p *position) inBlock(c byte) {
 	}
 }
 
-// beginLine handles a byte after only spaces and item dashes.
+// beginLine updates the context after a byte of a line that so far has only spaces and item dashes.
 func (p *position) beginLine(c byte) {
 	if p.dash {
 		p.dash = false
@@ -140,7 +143,7 @@ func (p *position) beginLine(c byte) {
 	p.beginValue(c)
 }
 
-// beginValue handles a byte with which a value may begin.
+// beginValue updates the context after a byte with which a value may begin.
 func (p *position) beginValue(c byte) {
 	switch c {
 	case ' ', '\t':
@@ -172,6 +175,7 @@ func (p *position) beginValue(c byte) {
 	}
 }
 
+// inPlain updates the context after a byte of a plain scalar or after a closed one.
 func (p *position) inPlain(c byte) {
 	switch {
 	case p.prev == ':' && (c == ' ' || c == '\t'),
@@ -189,6 +193,7 @@ func (p *position) inPlain(c byte) {
 	}
 }
 
+// inDouble updates the context after a byte inside double quotes.
 func (p *position) inDouble(c byte) {
 	switch {
 	case p.escaped:

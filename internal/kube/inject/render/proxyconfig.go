@@ -14,8 +14,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// protoToJSON returns a message as JSON, and {} for nil. Of a ProxyConfig it omits default values,
-// so that pods stay readable.
+// protoToJSON returns a message as compact JSON, and {} for nil. Of a ProxyConfig it leaves out
+// default values, so that pods stay readable.
 func protoToJSON(m proto.Message) (string, error) {
 	if c, ok := m.(*meshconfig.ProxyConfig); ok && c != nil {
 		m = withoutDefaults(c)
@@ -34,6 +34,7 @@ func protoToJSON(m proto.Message) (string, error) {
 	return out.String(), nil
 }
 
+// withoutDefaults returns a copy of c without the fields that have their default value.
 func withoutDefaults(c *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
 	c = proto.CloneOf(c)
 	from, usual := c.ProtoReflect(), mesh.DefaultProxyConfig().ProtoReflect()

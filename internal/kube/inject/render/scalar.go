@@ -10,7 +10,8 @@ import (
 
 // checkScalar returns the text to print for a value of the pod at the current position: escaped
 // inside quotes, and unchanged elsewhere. It returns an error if the value would not stay within
-// its scalar: line breaks outside of double quotes, and YAML syntax in or before a plain scalar.
+// its scalar: for line breaks outside of double quotes, and for YAML syntax in or before a plain
+// scalar.
 func (w *writer) checkScalar(v any) (any, error) {
 	s := printedText(v)
 	at := w.position.nextContext()
@@ -53,7 +54,8 @@ func (w *writer) checkQuoted(v any) (any, error) {
 	return w.checkScalar(s)
 }
 
-// escapeWhole returns a value that is already YAML or JSON, escaped inside quotes.
+// escapeWhole returns the text to print for a value that is already YAML or JSON: escaped inside
+// quotes, and unchanged elsewhere. It refuses nothing.
 func (w *writer) escapeWhole(v any) (any, error) {
 	s := printedText(v)
 	switch w.position.nextContext() {
