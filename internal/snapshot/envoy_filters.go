@@ -323,8 +323,8 @@ func (p *patchRow) resourceLists(n *PatchNames, t mesh.ProxyType) []*PatchList {
 }
 
 // matchesProxy reports whether a patch, whose EnvoyFilter selects the proxy, matches the proxy's
-// type, version and metadata. A patch with a version never matches a proxy without one, a patch for
-// waypoints none at all.
+// type, version and metadata. A patch with a version never matches a proxy without one, and a patch
+// for waypoints matches no proxy.
 func (p *patchRow) matchesProxy(x ProxyAttributes) bool {
 	switch p.context {
 	case networking.EnvoyFilter_ANY:
@@ -357,9 +357,9 @@ const (
 	gatewayGroup      = "gateway.networking.k8s.io"
 )
 
-// selectsProxy reports whether an EnvoyFilter of the proxy's namespace or of the root namespace
-// selects the proxy, by its references or its workloadSelector. Without either it selects every
-// proxy.
+// selectsProxy reports whether an EnvoyFilter of the proxy's namespace or of the namespace root
+// selects the proxy, by its targetRefs if it has any, else by its workloadSelector. Without either
+// it selects every proxy.
 func (r *filterRow) selectsProxy(p ProxyAttributes, root string) bool {
 	if refs := r.spec.GetTargetRefs(); len(refs) > 0 {
 		return slices.ContainsFunc(refs, func(ref *typev1beta1.PolicyTargetReference) bool {
@@ -371,8 +371,9 @@ func (r *filterRow) selectsProxy(p ProxyAttributes, root string) bool {
 }
 
 // isReferencedBy reports whether a targetRef of an object in a namespace refers to the proxy: to
-// its Gateway or GatewayClass. Services and ServiceEntries can be referenced only where there are
-// waypoints.
+// its Gateway in the same namespace, or to its GatewayClass from the namespace root. It returns
+// false for all other kinds and for sidecars. Services and ServiceEntries can be referenced only
+// where there are waypoints.
 func (p ProxyAttributes) isReferencedBy(ref *typev1beta1.PolicyTargetReference, namespace, root string) bool {
 	if p.Type != mesh.RouterProxy || ref.GetGroup() != gatewayGroup || ref.GetName() == "" {
 		return false

@@ -30,7 +30,7 @@ func (n labelNames) addRule(c *config.Config) {
 	}
 }
 
-// addPolicy adds the labels of a policy and of its port policies.
+// addPolicy adds the labels of a policy and of its port level settings.
 func (n labelNames) addPolicy(p *networking.TrafficPolicy) {
 	n.addSettings(p.GetLoadBalancer().GetLocalityLbSetting(), p.GetLoadBalancer().GetZoneAwareLbSetting())
 	for _, s := range p.GetPortLevelSettings() {
@@ -38,8 +38,8 @@ func (n labelNames) addPolicy(p *networking.TrafficPolicy) {
 	}
 }
 
-// addSettings adds the labels of two kinds of failoverPriority. Entries with a value ("key=value")
-// and topology labels are skipped.
+// addSettings adds the labels in failoverPriority of both settings, which may be nil. Entries with
+// a value ("key=value") and topology labels are skipped.
 func (n labelNames) addSettings(
 	locality *networking.LocalityLoadBalancerSetting,
 	zones *networking.ZoneAwareLoadBalancerSetting,
@@ -53,8 +53,8 @@ func (n labelNames) addSettings(
 	}
 }
 
-// isTopologyLabel reports whether a label is derived from the locality, network or cluster, which
-// are known for every proxy.
+// isTopologyLabel reports whether a label is one of region, zone, subzone, network or cluster,
+// which are known for every proxy.
 func isTopologyLabel(name string) bool {
 	switch name {
 	case corev1.LabelTopologyRegion,

@@ -48,7 +48,8 @@ type selectedGateways struct {
 	list      []*config.Config
 }
 
-// selects reports whether the Gateways select a proxy.
+// selects reports whether the Gateways select a gateway proxy with labels in a namespace. Without a
+// selector they select all.
 func (g *selectedGateways) selects(namespace string, labels map[string]string) bool {
 	return (g.namespace == "" || g.namespace == namespace) && (len(g.labels) == 0 || SelectorMatches(g.labels, labels))
 }
@@ -81,8 +82,8 @@ func newGateways(list []*config.Config) *gateways {
 }
 
 // GatewayNames returns the names of the Gateways that select a proxy with these labels in a
-// namespace. A Gateway without a selector selects all gateway proxies. With Features.ScopeGateways
-// only Gateways of the proxy's namespace are used.
+// namespace, or "". A Gateway without a selector selects all gateway proxies. With
+// Features.ScopeGateways only Gateways of the proxy's namespace are used.
 func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) GatewayNames {
 	if s.gateways == nil {
 		return ""
@@ -94,8 +95,9 @@ func (s *Snapshot) GatewayNames(namespace string, labels map[string]string) Gate
 	return s.gateways.matchingNames(only, namespace, labels)
 }
 
-// matchingNames returns the Gateways that select a proxy of a namespace with these labels, from the
-// cache if possible. If only is not empty, Gateways of other namespaces are left out.
+// matchingNames returns the names of the Gateways that select a proxy of a namespace with these
+// labels, from the cache if possible, or "". If only is not empty, Gateways of other namespaces
+// than only are left out.
 func (x *gateways) matchingNames(only, namespace string, labels map[string]string) GatewayNames {
 	key := append(make([]byte, 0, 64), only+"\x00"...)
 	begin := len(key)
@@ -120,7 +122,7 @@ func (x *gateways) matchingNames(only, namespace string, labels map[string]strin
 	return n
 }
 
-// joinNames returns the names of the Gateways in the matched groups, oldest first. If namespace is
+// joinNames returns the names of the Gateways in the groups matched, oldest first. If namespace is
 // not empty, other namespaces are left out. matched has the indexes of groups as varints.
 func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 	var list []*config.Config
@@ -139,7 +141,8 @@ func (x *gateways) joinNames(matched []byte, namespace string) GatewayNames {
 	return GatewayNames(b.String())
 }
 
-// Gateways returns the Gateways with the given names. Gateways that no longer exist are left out.
+// Gateways returns the Gateways with the given names, in their order. Gateways that no longer exist
+// are left out.
 func (s *Snapshot) Gateways(names GatewayNames) []*config.Config {
 	var list []*config.Config
 	for one := range strings.SplitSeq(string(names), ";") {
@@ -155,7 +158,8 @@ func (s *Snapshot) Gateways(names GatewayNames) []*config.Config {
 }
 
 // GatewaysDerived returns the cache for values that depend only on Gateways and settings. It is
-// shared by all snapshots between which neither changed.
+// shared by all snapshots between which neither changed. Without Gateways, each call returns a new,
+// empty cache.
 func (s *Snapshot) GatewaysDerived() *Derived {
 	if s.gateways == nil {
 		return new(Derived)
@@ -163,8 +167,8 @@ func (s *Snapshot) GatewaysDerived() *Derived {
 	return s.gateways.derived
 }
 
-// HasWorkload reports whether some workload has the labels (selected), and whether any workload is
-// known at all (known).
+// HasWorkload reports as selected whether some workload has the labels, and as known whether any
+// workload with an address is known. No labels select nothing.
 func (s *Snapshot) HasWorkload(labels map[string]string) (selected, known bool) {
 	for _, at := range s.byAddress.All() {
 		for _, w := range at.Workloads {

@@ -9,8 +9,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// NamesToResolve returns the DNS names of network gateways, sorted. A source must resolve them and
-// send their addresses as events with a ResolvedName. Callers must not modify the list.
+// NamesToResolve returns the DNS names of network gateways, sorted, or nil. A source must resolve
+// them and send their addresses as events with a ResolvedName. Callers must not modify the list.
 func (s *Snapshot) NamesToResolve() []string {
 	if s.networks == nil {
 		return nil
@@ -50,9 +50,10 @@ func newGatewayList(resolved map[string]*mesh.ResolvedName) *gatewayList {
 	return &gatewayList{resolved: resolved, names: map[string]struct{}{}, unresolved: map[mesh.Network]struct{}{}}
 }
 
-// add adds a gateway: one for an IP address, or one for each resolved address of a DNS name. It
-// records the name, and the network of a name that is not resolved. It ignores gateways without
-// port or address, and addresses that are neither IP nor hostname, which validation reports.
+// add adds a gateway to the list: one for an IP address, or one for each resolved address of a DNS
+// name. It records the name, and the network of a name that is not resolved. It ignores gateways
+// without port or address, and addresses that are neither IP nor hostname, which validation
+// reports.
 func (l *gatewayList) add(g mesh.NetworkGateway) {
 	if g.Port == 0 || g.Address == "" {
 		return
@@ -78,7 +79,7 @@ func (l *gatewayList) add(g mesh.NetworkGateway) {
 }
 
 // build returns the collected gateways, sorted and without duplicates, their DNS names, and the
-// networks whose gateways all have unresolved names. It does not fill the indexes and the scale
+// networks whose gateways all have unresolved names. It does not set the indexes and the scale
 // (withIndexes). It modifies l, which must not be used afterwards.
 func (l *gatewayList) build() *NetworkGateways {
 	slices.SortFunc(l.all, mesh.NetworkGateway.Compare)

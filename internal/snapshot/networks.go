@@ -33,7 +33,8 @@ type clusterNetwork struct {
 // maxScale limits scale, because scaled weights must fit in 32 bits.
 const maxScale = 1 << 16
 
-// All returns the gateways, sorted. Callers must not modify the list.
+// All returns the gateways of all networks, sorted, or nil if g is nil. Callers must not modify the
+// list.
 func (g *NetworkGateways) All() []mesh.NetworkGateway {
 	if g == nil {
 		return nil
@@ -41,8 +42,9 @@ func (g *NetworkGateways) All() []mesh.NetworkGateway {
 	return g.all
 }
 
-// GatewaysFor returns the gateways for the endpoints of a cluster in a network: the gateways of
-// that cluster if there are any, otherwise all gateways of the network.
+// GatewaysFor returns the gateways through which endpoints of a cluster in a network are reached:
+// the gateways of that cluster if there are any, otherwise all gateways of the network. It returns
+// nil if the network has none.
 func (g *NetworkGateways) GatewaysFor(network mesh.Network, cluster mesh.ClusterID) []mesh.NetworkGateway {
 	if g == nil {
 		return nil
@@ -53,13 +55,15 @@ func (g *NetworkGateways) GatewaysFor(network mesh.Network, cluster mesh.Cluster
 	return g.byNetwork[network]
 }
 
-// IsUnresolved reports whether a network has gateways, but none with a known address.
+// IsUnresolved reports whether a network has gateways, but none with a known address. It returns
+// false for a network without gateways.
 func (g *NetworkGateways) IsUnresolved(network mesh.Network) bool {
 	return g != nil && slices.Contains(g.unresolved, network)
 }
 
 // WeightScale returns the factor by which weights are multiplied, so that a weight can be divided
-// by the number of gateways of any list without remainder.
+// by the number of gateways of any list without remainder, as far as maxScale permits. It is 1 if g
+// is nil.
 func (g *NetworkGateways) WeightScale() uint32 {
 	if g == nil {
 		return 1
@@ -76,7 +80,7 @@ func (g *NetworkGateways) equal(o *NetworkGateways) bool {
 	return slices.Equal(g.all, o.all) && slices.Equal(g.names, o.names) && slices.Equal(g.unresolved, o.unresolved)
 }
 
-// withIndexes fills the indexes and scale of g from its gateways and returns g, or nil if it has
+// withIndexes sets the indexes and scale of g from its gateways and returns g, or nil if it has
 // neither gateways nor names.
 func (g *NetworkGateways) withIndexes() *NetworkGateways {
 	if len(g.all) == 0 && len(g.names) == 0 {
@@ -97,7 +101,7 @@ func (g *NetworkGateways) withIndexes() *NetworkGateways {
 	return g
 }
 
-// includeInScale changes scale to the least common multiple of scale and n, unless that exceeds
+// includeInScale changes g.scale to the least common multiple of it and n, unless that exceeds
 // maxScale.
 func (g *NetworkGateways) includeInScale(n int) {
 	a, b := uint64(g.scale), uint64(n)
@@ -207,7 +211,8 @@ type gatewayObjectKey struct {
 	from    config.Key
 }
 
-// applyGatewayObject stores or deletes the gateways that an object declares.
+// applyGatewayObject stores or deletes the gateways that an object declares, and marks the networks
+// as changed.
 func (e *edit) applyGatewayObject(op mesh.Op, g *mesh.GatewayObject) {
 	k := gatewayObjectKey{g.Cluster, g.From}
 	if op == mesh.Delete {
@@ -217,8 +222,8 @@ func (e *edit) applyGatewayObject(op mesh.Op, g *mesh.GatewayObject) {
 	e.networksDirty = true
 }
 
-// externalPort returns the port of a service's external addresses that maps to a port of the
-// service.
+// externalPort returns the port at a service's external addresses that leads to port, a port of the
+// service. It returns port itself if none is mapped to it.
 func externalPort(s *mesh.Service, port uint32) uint32 {
 	if mapped := s.ExternalPorts[port]; mapped != 0 {
 		return mapped
@@ -227,8 +232,8 @@ func externalPort(s *mesh.Service, port uint32) uint32 {
 }
 
 // labelledGateway returns the network that a service is a gateway of by its label
-// topology.istio.io/network, and the port for it: that of the label
-// networking.istio.io/gatewayPort, or 15443. port is 0 if the service does not have that port.
+// topology.istio.io/network, or "" without the label. port is that of the label
+// networking.istio.io/gatewayPort, or 15443; it is 0 if the service does not have that port.
 func labelledGateway(s *mesh.Service) (network mesh.Network, port uint32) {
 	network = mesh.Network(s.Labels[label.TopologyNetwork.Name])
 	if network == "" {

@@ -11,8 +11,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// ExportableServices returns the Services of a cluster that may be exported to other clusters: all
-// except cluster-local Services and the type ExternalName.
+// ExportableServices returns the Kubernetes Services of a cluster that may be exported to other
+// clusters: all except cluster-local Services and the type ExternalName. Services whose definition
+// comes from another cluster are left out.
 func (s *Snapshot) ExportableServices(cluster mesh.ClusterID) []types.NamespacedName {
 	var list []types.NamespacedName
 	for _, svc := range s.Services() {
@@ -24,9 +25,9 @@ func (s *Snapshot) ExportableServices(cluster mesh.ClusterID) []types.Namespaced
 	return list
 }
 
-// AllocatedAddresses returns the automatically allocated addresses of the hosts of a ServiceEntry.
-// It omits hosts whose service comes from another object, and returns nil if there is no such
-// ServiceEntry.
+// AllocatedAddresses returns the automatically allocated addresses of the hosts of the ServiceEntry
+// k. It omits hosts whose service comes from another object, and returns nil if there is no such
+// ServiceEntry or nothing is allocated.
 func (s *Snapshot) AllocatedAddresses(k config.Key) []config.HostAddress {
 	c := s.Config(k)
 	if c == nil {

@@ -17,7 +17,7 @@ type Peers struct {
 	Mesh, Namespace, Workload config.Key
 }
 
-// Has reports whether the object is one of them.
+// Has reports whether the object k is one of the PeerAuthentications that p identifies.
 func (p Peers) Has(k config.Key) bool {
 	return k.Kind == api.PeerAuthentication && (k == p.Mesh || k == p.Namespace || k == p.Workload)
 }
@@ -35,7 +35,7 @@ type PeerModes struct {
 	From []config.Key
 }
 
-// At returns the mode of a port of the workload.
+// At returns the mode of a port of the workload: its own in m.Ports, or else m.Mode.
 func (m PeerModes) At(port uint32) PeerMode {
 	if mode, ok := m.Ports[port]; ok {
 		return mode
@@ -43,8 +43,9 @@ func (m PeerModes) At(port uint32) PeerMode {
 	return m.Mode
 }
 
-// Peers returns the PeerAuthentications that apply to a workload. Of several for one position, the
-// oldest applies. An object in the root namespace with a selector is ignored, as in istiod.
+// Peers returns the keys of the PeerAuthentications that apply to a workload. Of several for one
+// position, the oldest applies. An object in the root namespace with a selector is ignored, as in
+// istiod.
 func (s *Snapshot) Peers(namespace string, labels map[string]string) Peers {
 	return s.peerAuthentications.keysFor(namespace, labels)
 }
@@ -60,9 +61,9 @@ func (s *Snapshot) PeerModes(p Peers) PeerModes {
 	return mergePeerModes(rows)
 }
 
-// mergePeerModes merges the objects of the mesh, the namespace and the workload; a later one
-// overrides, unless its mode is UNSET. Port modes are only read from the workload's object. The
-// default mode is PERMISSIVE.
+// mergePeerModes merges the objects of the mesh, the namespace and the workload, each of which may
+// be nil; a later one overrides, unless its mode is UNSET. Port modes are only read from the
+// workload's object. The default mode is PERMISSIVE.
 func mergePeerModes(rows [3]*config.Config) PeerModes {
 	m := PeerModes{Mode: security.PeerAuthentication_MutualTLS_PERMISSIVE}
 	for _, c := range rows {
@@ -147,7 +148,8 @@ func disablesTLS(spec *security.PeerAuthentication) bool {
 }
 
 // rowsFor returns the objects that apply to a workload, in the order of Peers: mesh, namespace,
-// workload. Of several that select it, the oldest applies. Each may be nil.
+// workload. Of several that select it, the oldest applies. A position without an object is nil. p
+// may be nil.
 func (p *peerAuthentications) rowsFor(namespace string, labels map[string]string) [3]*config.Config {
 	if p == nil {
 		return [3]*config.Config{}
@@ -174,7 +176,8 @@ func (p *peerAuthentications) keysFor(namespace string, labels map[string]string
 	return k
 }
 
-// mayDisableTLS reports whether mutual TLS may be disabled for some workload of a namespace.
+// mayDisableTLS reports whether a PeerAuthentication may disable mutual TLS for some workload or
+// port of a namespace. p may be nil.
 func (p *peerAuthentications) mayDisableTLS(namespace string) bool {
 	if p == nil {
 		return false
@@ -202,9 +205,9 @@ func (p *peerAuthentications) markPlaintext(list []*mesh.Endpoint) []*mesh.Endpo
 	return list
 }
 
-// joinPeers updates the index before endpoints are merged; without changed PeerAuthentications or
-// delta.All it does nothing. It adds to dirtyEndpoints the services whose endpoints may change
-// between TLS and plain text.
+// joinPeers updates the index of PeerAuthentications, before endpoints are merged; it does nothing
+// unless some changed or delta.All is set. It adds to dirtyEndpoints the services whose endpoints
+// may change between TLS and plain text.
 func (e *edit) joinPeers() {
 	changed := e.changedObjects(api.PeerAuthentication)
 	if len(changed) == 0 && !e.delta.All {

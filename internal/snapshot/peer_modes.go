@@ -14,7 +14,7 @@ import (
 // override.
 type TransitionModes string
 
-// modes parses the text. Malformed entries are skipped.
+// modes parses the text form of PeerModes.Text. Malformed entries are skipped.
 func (e TransitionModes) modes() PeerModes {
 	var m PeerModes
 	for i, word := range strings.Fields(string(e)) {
@@ -35,7 +35,7 @@ func (e TransitionModes) modes() PeerModes {
 	return m
 }
 
-// Text returns the modes in the text form.
+// Text returns the modes as text, "PERMISSIVE 8080=STRICT", without From.
 func (m PeerModes) Text() TransitionModes {
 	words := []string{m.Mode.String()}
 	for _, port := range slices.Sorted(maps.Keys(m.Ports)) {
@@ -44,7 +44,7 @@ func (m PeerModes) Text() TransitionModes {
 	return TransitionModes(strings.Join(words, " "))
 }
 
-// With returns the modes of e instead of m, with the objects of m. It returns m if e is empty.
+// With returns the modes of e, with the From of m. It returns m itself if e is "".
 func (m PeerModes) With(e TransitionModes) PeerModes {
 	if e == "" {
 		return m
@@ -55,7 +55,7 @@ func (m PeerModes) With(e TransitionModes) PeerModes {
 }
 
 // Between returns modes that accept the callers that use m and the callers that use o: PERMISSIVE
-// wherever the modes differ. From is that of o.
+// wherever the modes differ. Its From is that of o.
 func (m PeerModes) Between(o PeerModes) PeerModes {
 	between := func(a, b PeerMode) PeerMode {
 		if a == b {
@@ -75,7 +75,7 @@ func (m PeerModes) Between(o PeerModes) PeerModes {
 	return out
 }
 
-// Same reports whether both accept the same connections on all ports.
+// Same reports whether both have the same mode for all ports. From is not compared.
 func (m PeerModes) Same(o PeerModes) bool {
 	return !m.differ(o, func(a, b PeerMode) bool { return a != b })
 }
@@ -87,7 +87,8 @@ func (m PeerModes) CalledAlike(o PeerModes) bool {
 	return !m.differ(o, func(a, b PeerMode) bool { return (a == off) != (b == off) })
 }
 
-// differ reports whether f returns true for the modes of some port, or for the default modes.
+// differ reports whether the function differ returns true for the modes of m and o of some port, or
+// for the default modes.
 func (m PeerModes) differ(o PeerModes, differ func(a, b PeerMode) bool) bool {
 	if differ(m.Mode, o.Mode) {
 		return true
@@ -100,7 +101,8 @@ func (m PeerModes) differ(o PeerModes, differ func(a, b PeerMode) bool) bool {
 	return false
 }
 
-// ports returns the ports that have their own mode in m or o; only the keys are meaningful.
+// ports returns the ports that have their own mode in m or o as keys; the values are not
+// meaningful.
 func (m PeerModes) ports(o PeerModes) map[uint32]PeerMode {
 	all := maps.Clone(m.Ports)
 	if all == nil {

@@ -44,8 +44,8 @@ func (s *Snapshot) Plugins(n PluginNames) []*config.Config {
 	return append(append(list, wasm...), traffic...)
 }
 
-// pluginBefore reports whether a precedes b: objects of the root namespace first, then the older
-// one.
+// pluginBefore reports whether plugin a precedes b: objects of the root namespace first, then the
+// older one.
 func (s *Snapshot) pluginBefore(a, b *config.Config) bool {
 	if root := s.Settings.RootNamespace; a.Namespace != b.Namespace {
 		return a.Namespace == root

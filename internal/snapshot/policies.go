@@ -42,8 +42,9 @@ func (s *Snapshot) PolicyNames(p ProxyAttributes) PolicyNames {
 	return PolicyNames{s.AttachedNames(api.AuthorizationPolicy, p), s.AttachedNames(api.RequestAuthentication, p)}
 }
 
-// AttachedNames returns the list of PolicyNames or PluginNames for the objects of one kind. It
-// ignores Version and Metadata of p.
+// AttachedNames returns the names of the objects of one kind that apply to a proxy, in the form of
+// PolicyNames or PluginNames: "namespace/name;" for each, or "". It ignores Version and Metadata of
+// p.
 func (s *Snapshot) AttachedNames(kind api.Kind, p ProxyAttributes) string {
 	return s.policies[kind].matchingNames(p)
 }
@@ -92,8 +93,8 @@ func (e *edit) indexPolicies(changed map[api.Kind]bool) {
 	}
 }
 
-// matchingNames returns the names of the policies that apply to a proxy, as "namespace/name;" each:
-// first those of the root namespace, and oldest first in each namespace.
+// matchingNames returns the names of the policies that apply to a proxy, as "namespace/name;" each,
+// or "": those of the root namespace first, and oldest first in each namespace. p may be nil.
 func (p *policies) matchingNames(who ProxyAttributes) string {
 	if p == nil {
 		return ""

@@ -74,14 +74,14 @@ func TargetRefs(c *config.Config) iter.Seq2[string, *typev1beta1.PolicyTargetRef
 	}
 }
 
-// matchLabels returns the labels of a policy's selector.
+// matchLabels returns the labels of a policy's selector, nil without one.
 func matchLabels(c *config.Config) map[string]string {
 	labels, _ := policyTarget(c)
 	return labels
 }
 
-// isTargetOf reports whether the selector or a reference of a policy matches the proxy. root is the
-// root namespace. A policy with neither matches nothing here; callers handle it.
+// isTargetOf reports whether a reference of a policy or, if it has none, its selector matches the
+// proxy. root is the root namespace. A policy with neither matches nothing here; callers handle it.
 func (p ProxyAttributes) isTargetOf(c *config.Config, root string) bool {
 	labels, refs := policyTarget(c)
 	if len(refs) > 0 {

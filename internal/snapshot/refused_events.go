@@ -82,7 +82,7 @@ func subjectOf(ev *mesh.Event) subject {
 	}
 }
 
-// eventOrigin returns where the object of an event was read, or "" if that is unknown.
+// eventOrigin returns where the config object of an event was read, or "" for other events.
 func eventOrigin(ev *mesh.Event) string {
 	if ev.Config != nil {
 		return ev.Config.Origin
@@ -120,8 +120,9 @@ func (b *Builder) applyOrRollBack(events []mesh.Event) (d Delta, err error) {
 	return d, nil
 }
 
-// refuseFailing applies a list of events in which at least one panics. It bisects the list until
-// the failing events are alone, and refuses those.
+// refuseFailing applies a list of events in which at least one panics, and returns the Delta of the
+// others. It bisects the list until the failing events are alone, and refuses those. reason is the
+// error of the whole list.
 func (b *Builder) refuseFailing(events []mesh.Event, reason error) Delta {
 	if len(events) == 1 {
 		return b.refuseEvent(events[0], reason)
@@ -137,9 +138,9 @@ func (b *Builder) refuseFailing(events []mesh.Event, reason error) Delta {
 	return all
 }
 
-// refuseEvent stores an event for retry and reports a Problem for its object. The interval of
-// retries doubles, up to maxRetryInterval, if the subject was refused before. It does nothing for a
-// new subject if maxRefused is reached.
+// refuseEvent stores an event for retry and adds a Problem to its object. The interval of retries
+// doubles, up to maxRetryInterval, if the subject was refused before. It does nothing for a new
+// subject if maxRefused events are stored. The Delta is of the Problem, and so empty.
 func (b *Builder) refuseEvent(ev mesh.Event, reason error) Delta {
 	k := subjectOf(&ev)
 	r := b.refused.events[k]
@@ -171,6 +172,7 @@ func (b *Builder) clearRefusal(k subject) Delta {
 	return b.setRefusal(k)
 }
 
+// setRefusal replaces the Problems about the refusal of a subject by list.
 func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 	// setRefusal only replaces a list in a map, so it cannot panic.
 	scope := k.key.String() + " " + k.service.Namespace + "/" + string(
@@ -183,9 +185,9 @@ func (b *Builder) setRefusal(k subject, list ...config.Problem) Delta {
 	return d
 }
 
-// retryRefused retries the refused events that are due, except for those whose subject has a newer
-// event in this batch. It clears the refusal of an event that now applies, and refuses the others
-// again. It returns the merged Delta of all retries.
+// retryRefused retries the refused events whose interval has passed, except for those whose subject
+// has a newer event in this batch. It clears the refusal of an event that now applies, and refuses
+// the others again. It returns the merged Delta of all retries.
 func (b *Builder) retryRefused(events []mesh.Event) Delta {
 	b.refused.applies++
 	if len(b.refused.events) == 0 {
@@ -224,8 +226,8 @@ func (k subject) compare(o subject) int {
 	)
 }
 
-// acceptApplied clears the refusals of all subjects for which a newer event than the refused one
-// has been applied.
+// acceptApplied clears the refusals of all subjects of events for which a newer event than the
+// refused one has been applied.
 func (b *Builder) acceptApplied(events []mesh.Event) {
 	if len(b.refused.events) == 0 {
 		return

@@ -37,29 +37,36 @@ type undoProblems struct {
 	old   []config.Problem
 }
 
-// setDefinitions calls setDefinitions and records the old value in the undo log. The other
-// functions of this file do the same for other state.
+// setDefinitions sets the definitions of a service in the Builder
+// (serviceDefinitions.setDefinitions), after it has recorded the old ones in the undo log.
 func (e *edit) setDefinitions(k mesh.ServiceKey, list []*mesh.Service) {
 	e.undo.definitions = append(e.undo.definitions, undoDefinitions{k, e.definitions.byKey[k]})
 	e.definitions.setDefinitions(k, list)
 }
 
+// setWorkload stores a workload in the Builder, or deletes it if w is nil, after it has recorded
+// the old one in the undo log.
 func (e *edit) setWorkload(k workloadKey, w *mesh.Workload) {
 	e.undo.workloads = append(e.undo.workloads, undoWorkload{k, e.workloads.byNamespace[k.namespace][k]})
 	e.workloads.setWorkload(k, w)
 }
 
+// setGateways stores the network gateways of an object in the Builder, or deletes them if g is nil,
+// after it has recorded the old ones in the undo log.
 func (e *edit) setGateways(k gatewayObjectKey, g *mesh.GatewayObject) {
 	e.undo.gateways = append(e.undo.gateways, undoGateway{k, e.Builder.gateways[k]})
 	setOrDelete(e.Builder.gateways, k, g, g == nil)
 }
 
+// setProblemList stores the Problems of a scope in the Builder, or deletes them if list is empty,
+// after it has recorded the old ones in the undo log.
 func (e *edit) setProblemList(k problemScope, list []config.Problem) {
 	e.undo.problems = append(e.undo.problems, undoProblems{k, e.Builder.problems[k]})
 	setOrDelete(e.Builder.problems, k, list, len(list) == 0)
 }
 
-// planAddresses calls addressPlan.set and marks the plan as changed in the undo log.
+// planAddresses calls addressPlan.set, whose result it returns, and marks the plan as changed in
+// the undo log.
 func (e *edit) planAddresses(k mesh.ServiceKey, s *mesh.Service) []mesh.ServiceKey {
 	e.undo.addressPlan = true
 	return e.addressPlan.set(k, s)

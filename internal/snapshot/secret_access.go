@@ -6,12 +6,12 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// SecretAccess returns whether an account may read the Secrets of its namespace, or nil if that is
-// not known.
+// SecretAccess returns the API server's answer whether an account may read the Secrets of its
+// namespace, or nil if that is not known.
 func (s *Snapshot) SecretAccess(a mesh.Account) *mesh.SecretAccess { return s.secretAccess[a] }
 
-// applySecretAccess stores or deletes the access of an account. It ignores an event that changes
-// nothing.
+// applySecretAccess stores or deletes the access of an account, and adds the account to
+// delta.SecretAccess. It ignores an event that changes nothing.
 func (e *edit) applySecretAccess(op mesh.Op, r *mesh.SecretAccess) {
 	old := e.next.secretAccess[r.Account]
 	switch {

@@ -13,8 +13,8 @@ func compareServiceKeys(a, b mesh.ServiceKey) int {
 	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Namespace, b.Namespace))
 }
 
-// listServices updates the sorted list of services and, for each namespace, the list of services
-// with a selector, from delta.Services. It copies the parts that it changes.
+// listServices updates the sorted list of all services and, for each namespace, the list of
+// services with a selector, by delta.Services. Both are copied before they change.
 func (e *edit) listServices() {
 	changed := slices.SortedFunc(maps.Keys(e.delta.Services), compareServiceKeys)
 	e.next.serviceList = replaceServices(e.next.serviceList, changed, e.services.Get)
@@ -52,8 +52,8 @@ func ifSelecting(s *mesh.Service) *mesh.Service {
 	return s
 }
 
-// replaceServices returns a copy of a sorted list with the services of the sorted keys replaced by
-// now(key); nil removes one. The parts in between are copied as a whole.
+// replaceServices returns a copy of list with the services of keys replaced by now(key), added or,
+// if that is nil, removed. list and keys must be sorted by compareServiceKeys.
 func replaceServices(
 	list []*mesh.Service,
 	keys []mesh.ServiceKey,

@@ -11,8 +11,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// mergeService merges all definitions of a service into one and reports a Problem for each
-// definition that is ignored in part. It returns nil if there is no definition.
+// mergeService merges all definitions of a service into one, and replaces the service's Problems:
+// one for each definition that is ignored in part. It returns nil if there is no definition.
 //
 // The first definition takes precedence. Kubernetes Services of other clusters add their addresses
 // and accounts. ServiceEntries with equal resolution, selector and exportTo add ports, addresses
@@ -44,7 +44,7 @@ func (e *edit) mergeService(k mesh.ServiceKey) *mesh.Service {
 // joinSource is the source of the Problems that merging finds.
 const joinSource = "services"
 
-// scopeOf returns the scope of a service's Problems.
+// scopeOf returns the scope of the Problems of a service, "namespace/host".
 func scopeOf(k mesh.ServiceKey) string { return k.Namespace + "/" + string(k.Host) }
 
 // serviceMerge is the merge of several definitions of a service.
@@ -55,9 +55,10 @@ type serviceMerge struct {
 	problems []config.Problem
 }
 
-// addDefinition merges one more definition. Kubernetes Services of several clusters are united.
-// Other definitions beside one of a registry are ignored, with a Problem if they are
-// ServiceEntries. A ServiceEntry beside ServiceEntries is merged by addEntry.
+// addDefinition merges one more definition. Kubernetes Services of several clusters add their
+// addresses and accounts. A ServiceEntry is merged by addEntry if the first definition is a
+// ServiceEntry too, and otherwise ignored, with a Problem. Definitions of other registries are
+// ignored without one.
 func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	switch {
 	case j.first.Provider == mesh.Kubernetes && s.Provider == mesh.Kubernetes:
@@ -78,7 +79,7 @@ func (j *serviceMerge) addDefinition(s *mesh.Service) {
 	}
 }
 
-// addClusterAddresses adds the addresses that a service has in another cluster. Callers without a
+// addClusterAddresses adds the addresses that a service has in the cluster of s. Callers without a
 // cluster, or in a cluster without the service, use the addresses of the first definition: proxies
 // capture any of them.
 func (j *serviceMerge) addClusterAddresses(s *mesh.Service) {
@@ -122,9 +123,9 @@ func (j *serviceMerge) addEntry(s *mesh.Service) {
 	j.merged.Also = append(j.merged.Also, s.From)
 }
 
-// addPort adds a port unless its number exists. It reports a Problem if the existing port has
-// another protocol. Endpoints refer to ports by name, so a port whose name is taken by another
-// number gets the suffix "-NUMBER".
+// addPort adds a port of s unless the port number exists. It reports a Problem if the existing port
+// has another protocol. Endpoints refer to ports by name, so a port whose name another number has
+// gets the suffix "-NUMBER".
 func (j *serviceMerge) addPort(s *mesh.Service, p mesh.Port) {
 	if i := slices.IndexFunc(j.merged.Ports, func(o mesh.Port) bool { return o.Number == p.Number }); i >= 0 {
 		if o := j.merged.Ports[i]; o.Protocol != p.Protocol {
@@ -145,6 +146,7 @@ func (j *serviceMerge) addPort(s *mesh.Service, p mesh.Port) {
 	j.merged.Ports = append(j.merged.Ports, p)
 }
 
+// protocolName returns the name of a protocol for the reason of a Problem.
 func protocolName(p mesh.Protocol) string {
 	if p == mesh.Auto {
 		return "of no declared protocol"
@@ -162,7 +164,7 @@ func (j *serviceMerge) cloneLists() {
 	}
 }
 
-// addProblem reports a Warning on the object of definition s.
+// addProblem adds a Warning about the field of the object of definition s.
 func (j *serviceMerge) addProblem(s *mesh.Service, field, format string, args ...any) {
 	j.problems = append(
 		j.problems,

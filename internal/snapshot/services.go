@@ -85,7 +85,7 @@ func (e *edit) joinServices() {
 }
 
 // storeService stores the merged definition of a service, or deletes it if now is nil, and reports
-// whether it changed. It also updates the cluster addresses and the allocated addresses.
+// whether the service changed. It also updates the cluster addresses and the allocated addresses.
 func (e *edit) storeService(k mesh.ServiceKey, now *mesh.Service) bool {
 	old := e.services.Get(k)
 	if old == nil || now == nil || old.Hash != now.Hash {

@@ -31,7 +31,7 @@ type Settings struct {
 	// Bundles are the certificates of the trust bundles that Mesh references, as in mesh.Settings.
 	Bundles map[string]string
 
-	// others caches the results of With by its argument.
+	// others caches the results of WithProxyConfig by its argument.
 	others *sync.Map
 }
 
@@ -112,8 +112,8 @@ const (
 )
 
 // WithProxyConfig returns the settings of proxies with overrides: own is an encoded ProxyConfig
-// whose fields override the mesh's. Equal arguments return the same pointer. It returns s itself
-// for "". If own cannot be decoded, nothing is overridden.
+// whose fields override the mesh's. Calls with equal arguments return the same pointer. It returns
+// s itself for "". If own cannot be decoded, nothing is overridden.
 func (s *Settings) WithProxyConfig(own string) *Settings {
 	if own == "" || s.others == nil {
 		return s

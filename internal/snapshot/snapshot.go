@@ -47,14 +47,15 @@ type Snapshot struct {
 	resolved            map[string]*mesh.ResolvedName       // likewise
 }
 
-// Config returns an object, or nil.
+// Config returns the object with a key, or nil if there is none or snapshots do not contain its
+// kind (Keeps).
 func (s *Snapshot) Config(k config.Key) *config.Config { return s.configs.Get(k) }
 
-// Configs returns the objects of a kind, sorted by namespace and name. Callers must not modify the
-// list.
+// Configs returns the objects of a kind, sorted by namespace and name, or nil. Callers must not
+// modify the list.
 func (s *Snapshot) Configs(kind api.Kind) []*config.Config { return s.kinds[kind] }
 
-// Service returns a service, or nil.
+// Service returns the service with exactly this key, or nil.
 func (s *Snapshot) Service(k mesh.ServiceKey) *mesh.Service { return s.services.Get(k) }
 
 // Services returns all services, sorted by hostname and namespace. Callers must not modify the
@@ -73,12 +74,14 @@ func (s *Snapshot) Endpoints(k mesh.ServiceKey) *EndpointSet {
 // Networks returns the gateways between networks, or nil if there are none.
 func (s *Snapshot) Networks() *NetworkGateways { return s.networks }
 
-// Shards returns the lists from which the endpoints of a service were merged, for debug pages.
+// Shards returns the lists from which the endpoints of a service were merged, for debug pages, or
+// nil. Endpoints of selected workloads are not among them.
 func (s *Snapshot) Shards(k mesh.ServiceKey) []*mesh.Shard { return s.shards.Get(k) }
 
 // DestinationRulesVersion returns a comparable value. Two snapshots with equal values have the same
 // DestinationRules.
 func (s *Snapshot) DestinationRulesVersion() any { return s.destinationRules }
 
-// Problems returns the Problems that sources and registries report, sorted.
+// Problems returns the Problems that sources and registries report, sorted and without duplicates.
+// Callers must not modify the list.
 func (s *Snapshot) Problems() []config.Problem { return s.problems }

@@ -22,7 +22,8 @@ type TelemetryKeys struct {
 // All returns the keys in the order of merging, including zero Keys.
 func (t TelemetryKeys) All() [3]config.Key { return [3]config.Key{t.Mesh, t.Namespace, t.Workload} }
 
-// Has reports whether the object is one of them.
+// Has reports whether the object k is one of the applicable Telemetry objects; it returns false for
+// Ignored.
 func (t TelemetryKeys) Has(k config.Key) bool {
 	return k.Kind == api.Telemetry && (k == t.Mesh || k == t.Namespace || k == t.Workload)
 }
@@ -42,10 +43,10 @@ func (s *Snapshot) Telemetries(k TelemetryKeys) TelemetryRows {
 	return rows
 }
 
-// TelemetryKeys returns the Telemetry objects that apply to a proxy: of the mesh, its namespace and
-// its workload. Of several for one position, the oldest applies. A targetRef in the root namespace
-// applies if no object of the proxy's namespace selects it. Ignored is an object that also selects
-// the workload, with other labels. Version and Metadata of p have no effect.
+// TelemetryKeys returns the keys of the Telemetry objects that apply to a proxy: of the mesh, its
+// namespace and its workload. Of several for one position, the oldest applies. A targetRef in the
+// root namespace applies if no object of the proxy's namespace selects it. Ignored is an object
+// that also selects the workload, with other labels. Version and Metadata of p have no effect.
 func (s *Snapshot) TelemetryKeys(p ProxyAttributes) TelemetryKeys {
 	t := s.telemetries
 	if t == nil {
@@ -111,7 +112,7 @@ type telemetries struct {
 // selector or reference, and the others.
 type namespaceTelemetries struct{ wide, selecting []*config.Config }
 
-// updateIndex returns the index after a change of objects; t stays as it is and may be nil. list
+// updateIndex returns the index after a change of objects; t is not modified and may be nil. list
 // must contain all Telemetry objects, sorted by namespace. If all is set, every namespace is
 // indexed again. It returns nil for an empty list.
 func (t *telemetries) updateIndex(
@@ -143,8 +144,8 @@ func (t *telemetries) updateIndex(
 	return next
 }
 
-// namespaceParts returns an iterator over the parts of list that are of one namespace each. list
-// must be sorted by namespace.
+// namespaceParts iterates over the parts of list that are of one namespace each. list must be
+// sorted by namespace.
 func namespaceParts(list []*config.Config) iter.Seq[[]*config.Config] {
 	return func(yield func([]*config.Config) bool) {
 		for len(list) > 0 {
@@ -157,8 +158,8 @@ func namespaceParts(list []*config.Config) iter.Seq[[]*config.Config] {
 	}
 }
 
-// newNamespaceTelemetries returns the index of the objects of one namespace, oldest first, apart
-// for those with and without a selector or targetRef.
+// newNamespaceTelemetries returns the index of the objects of one namespace, oldest first,
+// separately for objects with and without a selector or reference.
 func newNamespaceTelemetries(list []*config.Config) namespaceTelemetries {
 	var n namespaceTelemetries
 	for _, c := range slices.SortedFunc(slices.Values(list), config.CompareAge) {

@@ -36,14 +36,14 @@ func (s *Snapshot) VirtualServices() []*VirtualService { return s.virtualService
 // order. A proxy's labels affect its routes only by which of these selectors match.
 func (s *Snapshot) SourceSelectors() []map[string]string { return s.virtualServices.selectors }
 
-// Delegators returns the VirtualServices that delegate to an object, whether it exists or not.
-// Callers must not modify the list.
+// Delegators returns the keys of the VirtualServices that delegate to an object, whether it exists
+// or not; nil if there are none. Callers must not modify the list.
 func (s *Snapshot) Delegators(delegate config.Key) []config.Key {
 	return s.virtualServices.delegators.Get(delegate)
 }
 
-// rebuildIndex returns a new index of all VirtualServices. It reuses every row whose inputs are
-// unchanged.
+// rebuildIndex returns a new index of list, all VirtualServices. It reuses every row whose inputs
+// are unchanged. find returns delegates.
 func (x virtualServices) rebuildIndex(list []*config.Config, settings *Settings, find findConfig) virtualServices {
 	known := make(map[*config.Config]*VirtualService, len(x.list))
 	for _, v := range x.list {
@@ -65,9 +65,9 @@ func (x virtualServices) rebuildIndex(list []*config.Config, settings *Settings,
 	return next
 }
 
-// updateIndex returns the index after a change of objects; x stays as it is. It rebuilds their rows
-// and the rows of the objects that delegate to them, and merges them into the sorted list. A row
-// whose inputs are the same keeps its pointer.
+// updateIndex returns the index after a change of objects; x is not modified. It rebuilds their
+// rows and the rows of the objects that delegate to them. A row whose inputs are the same keeps its
+// pointer. old and now return an object before and after the change.
 func (x virtualServices) updateIndex(
 	objects map[config.Key]bool,
 	settings *Settings,
@@ -107,7 +107,7 @@ func (x virtualServices) updateIndex(
 	return next
 }
 
-// addTo adds the selectors and delegates of a row to the indexes. removeFrom removes them.
+// addTo adds the delegates of a row to roots, and its sourceLabels to sources.
 func (v *VirtualService) addTo(roots *cow.Edit[config.Key, []config.Key], sources map[string]selectorUse) {
 	for _, labels := range v.sources {
 		text := SelectorText(labels)
@@ -143,7 +143,7 @@ func (v *VirtualService) removeFrom(roots *cow.Edit[config.Key, []config.Key], s
 
 func byAge(a, b *VirtualService) int { return config.CompareAge(a.Config, b.Config) }
 
-// rowOf returns the row of an indexed object.
+// rowOf returns the row of an object, which must be indexed.
 func (x virtualServices) rowOf(c *config.Config) *VirtualService {
 	at, _ := slices.BinarySearchFunc(
 		x.list,
@@ -153,7 +153,8 @@ func (x virtualServices) rowOf(c *config.Config) *VirtualService {
 	return x.list[at]
 }
 
-// replaceRows returns the sorted list without the rows gone and with the rows come.
+// replaceRows returns a copy of x.list without the rows gone, which must be in it, and with the
+// rows come, sorted oldest first. It sorts gone and come in place.
 func (x virtualServices) replaceRows(gone, come []*VirtualService) []*VirtualService {
 	slices.SortFunc(gone, byAge)
 	slices.SortFunc(come, byAge)

@@ -51,8 +51,9 @@ func (v *VirtualService) IsPrivate() bool {
 	return len(v.exportTo) == 1 && v.exportTo[0] == v.Config.Namespace
 }
 
-// AppliesByAddress reports whether HTTP routes of the Gateway API in the object apply to all requests
-// that are sent to this port of the addresses of its hosts, whatever host a request names.
+// AppliesByAddress reports whether HTTP routes of the Gateway API in the object apply to all
+// requests that are sent to this port of the addresses of its hosts, whatever host a request names.
+// It returns false for VirtualServices that users wrote.
 func (v *VirtualService) AppliesByAddress(port uint32) bool {
 	if !v.Config.Extension.AppliesByAddress() {
 		return false
@@ -71,9 +72,9 @@ func (v *VirtualService) SharesNamespaceWith(o *VirtualService) bool {
 	})
 }
 
-// newVirtualService resolves the names of an object and inlines its delegates, with Problems in
-// Faults. Without gateways it is bound to the mesh. A VirtualService without hosts, which is a
-// delegate, contributes no sourceLabels.
+// newVirtualService returns the row of a VirtualService: with resolved names and the routes of its
+// delegates inlined, and Problems about unused delegates in Faults. Without gateways it is bound to
+// the mesh. A VirtualService without hosts, which is a delegate, contributes no sourceLabels.
 func newVirtualService(c *config.Config, settings *Settings, find findConfig) *VirtualService {
 	spec := config.Spec[*networking.VirtualService](c)
 	v := &VirtualService{
@@ -106,8 +107,8 @@ func (v *VirtualService) hasSameInputs(o *VirtualService) bool {
 		slices.Equal(v.delegates, o.delegates)
 }
 
-// ResolveGateway returns the full name of a gateway that an object of the namespace references:
-// "mesh" or "namespace/name". A namespace of "." is the object's.
+// ResolveGateway returns the full name of a gateway that an object of namespace references: "mesh",
+// or "namespace/name". A namespace of ".", or none, is the object's.
 func ResolveGateway(name, namespace string) string {
 	if name == MeshGateway || strings.Contains(name, "/") {
 		if ns, n, ok := strings.Cut(name, "/"); ok && ns == "." {

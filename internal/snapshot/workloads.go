@@ -101,10 +101,10 @@ func SelectorMatches(selector, labels map[string]string) bool {
 	return true
 }
 
-// selectedEndpoints returns the endpoints of all workloads that the service selects, one per port
-// (of an InferencePool, one per PoolPorts),
-// sorted by workload. Left out are workloads that are not ready, unless the service publishes them,
-// addresses that its resolution does not accept, and ports without a target.
+// selectedEndpoints returns the endpoints of all workloads that the service selects, sorted by
+// workload: one per port, or for an InferencePool one per PoolPorts. It leaves out workloads that
+// are not ready, unless the service publishes them, addresses that its resolution does not accept,
+// and ports without a target. It returns nil for a service without a selector.
 func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 	if s.Selector == nil || !s.SelectsPods && !s.SelectsWorkloadEntries {
 		return nil
@@ -132,8 +132,9 @@ func (ws workloads) selectedEndpoints(s *mesh.Service) []*mesh.Endpoint {
 	return list
 }
 
-// targetPorts returns the ports of a workload that a service port maps to: the result of targetPort,
-// or all ports of an InferencePool.
+// targetPorts returns the ports of a workload that a service port maps to: the result of
+// targetPort, or all PoolPorts of an InferencePool. It returns nil if the workload does not have
+// the port.
 func targetPorts(s *mesh.Service, p mesh.Port, w *mesh.Workload) []uint32 {
 	if len(s.PoolPorts) > 0 {
 		return s.PoolPorts
@@ -145,9 +146,9 @@ func targetPorts(s *mesh.Service, p mesh.Port, w *mesh.Workload) []uint32 {
 }
 
 // targetPort returns the port of a workload that a service port maps to, or 0 if the workload does
-// not have it. A named target port is looked up in the workload's port map and its container ports.
-// For other ports a WorkloadEntry's port map, and for ServiceEntries also the container ports, can
-// override the number.
+// not have it. A named target port is looked up in the workload's port map, then its container
+// ports. Otherwise the port's name is looked up in the port map and, for ServiceEntries, in the
+// container ports; the default is the target port, or else the port number.
 func targetPort(s *mesh.Service, p mesh.Port, w *mesh.Workload) uint32 {
 	switch {
 	case p.TargetName != "":
@@ -198,7 +199,7 @@ type Target struct {
 
 func newAddresses() *cow.Map[netip.Addr, *Address] { return cow.New[netip.Addr, *Address]() }
 
-// Address returns the workloads and service ports at an IP address, or nil.
+// Address returns the workloads and service ports at an IP address, or nil if there are none.
 func (s *Snapshot) Address(a netip.Addr) *Address { return s.byAddress.Get(a) }
 
 // Workloads returns an iterator over all workloads that have an address, once per address.
@@ -227,7 +228,7 @@ func (s *Snapshot) WorkloadAccounts() iter.Seq[string] {
 }
 
 // ServicesWithSelector returns the services of a namespace that have a selector, sorted by
-// hostname.
+// hostname. Callers must not modify the list.
 func (s *Snapshot) ServicesWithSelector(namespace string) []*mesh.Service {
 	return s.selecting[namespace]
 }
@@ -248,8 +249,8 @@ func parseAddresses(texts []string) []netip.Addr {
 	return list
 }
 
-// update calls f with a copy of the entry of an address and stores the result, or deletes the entry
-// if it is empty.
+// update calls f with a copy of the entry of an address, empty if there is none, and stores the
+// result, or deletes the entry if it is then empty.
 func (e addressEdit) update(a netip.Addr, f func(*Address)) {
 	var next Address
 	if old := e.Get(a); old != nil {

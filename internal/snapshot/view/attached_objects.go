@@ -30,8 +30,8 @@ type AttachedObjects struct {
 	Plugins snapshot.PluginNames
 }
 
-// attachedObjects returns the objects that apply to a proxy, whose attributes are a. Kinds that
-// only concern other types of proxies, or Envoy, are left out.
+// attachedObjects returns the objects that apply to the proxy p, whose attributes are a. Kinds that
+// concern only other types of proxies, or only Envoys, are left out.
 func attachedObjects(s *snapshot.Snapshot, p *mesh.Proxy, a snapshot.ProxyAttributes) AttachedObjects {
 	var set proxySet
 	switch {
@@ -53,8 +53,8 @@ func attachedObjects(s *snapshot.Snapshot, p *mesh.Proxy, a snapshot.ProxyAttrib
 	return objects
 }
 
-// ObjectsFor returns the attached objects that the output of generators depends on. The others are
-// zero.
+// ObjectsFor returns the attached objects that the output of the generators r depends on. The
+// others are zero.
 func (k Key) ObjectsFor(r Reader) AttachedObjects {
 	var objects AttachedObjects
 	table := attachedKinds()
@@ -78,7 +78,9 @@ func attachedRow(kind api.Kind) *attachedKind {
 }
 
 // IsAffectedByConfig reports whether a change of the object k may have changed the View. It may
-// return true for a change without effect, but never false for one with an effect.
+// return true for a change without effect, but never false for one with an effect. Objects that are
+// converted to services or endpoints are not considered: the Delta lists what they are converted
+// to.
 func (v *View) IsAffectedByConfig(k config.Key) bool {
 	if k.Kind == api.VirtualService { // visible to proxies instead of attached to them
 		return true
@@ -89,8 +91,8 @@ func (v *View) IsAffectedByConfig(k config.Key) bool {
 	return row != nil && row.affects(&v.Key.AttachedObjects, k)
 }
 
-// IsAnyAttachedChanged reports whether d contains an object of one of the kinds that is attached to
-// the View's proxies. It ignores d.All.
+// IsAnyAttachedChanged reports whether d contains an object of one of kinds that may affect the
+// View (IsAffectedByConfig). It ignores d.All.
 func (v *View) IsAnyAttachedChanged(d snapshot.Delta, kinds ...api.Kind) bool {
 	for k := range d.Configs {
 		if slices.Contains(kinds, k.Kind) && v.IsAffectedByConfig(k) {

@@ -27,8 +27,8 @@ func (d Difference) Hosts() []mesh.Hostname {
 }
 
 // DiffSince returns the difference between v and an older View of the same Key. d must contain all
-// changes between their snapshots. ok is false if the difference cannot be computed, because the
-// mesh settings or the Sidecar changed; then the caller must regenerate everything.
+// changes between their snapshots. ok is false if the difference cannot be computed, because old is
+// nil, or the mesh settings or the Sidecar changed; then the caller must regenerate everything.
 func (v *View) DiffSince(old *View, d snapshot.Delta) (diff Difference, ok bool) {
 	if old == nil || d.All || old.Settings != v.Settings || old.Sidecar != v.Sidecar ||
 		len(old.Egress) != len(v.Egress) {
@@ -65,8 +65,8 @@ func (v *View) DiffSince(old *View, d snapshot.Delta) (diff Difference, ok bool)
 	return diff, true
 }
 
-// diffServices adds to into the hostnames whose row differs between a and b, which are sorted by
-// hostname. Rows are compared by pointer.
+// diffServices adds to the set into the hostnames whose service differs between a and b, which must
+// be sorted by hostname. Services are compared by pointer.
 func diffServices(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	for len(a) > 0 || len(b) > 0 {
 		switch {
@@ -83,8 +83,8 @@ func diffServices(a, b []*mesh.Service, into map[mesh.Hostname]bool) {
 	}
 }
 
-// diffImportedPorts adds to into the hostnames whose imported ports differ between two scopes. A
-// hostname without an entry has all ports.
+// diffImportedPorts adds to the set into the hostnames whose imported ports differ between a and b,
+// the ports of two scopes. A hostname without an entry has all ports.
 func diffImportedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]bool) {
 	for host, ports := range a {
 		if other, partly := b[host]; !partly || !slices.Equal(ports, other) {
@@ -98,8 +98,8 @@ func diffImportedPorts(a, b map[mesh.Hostname][]uint32, into map[mesh.Hostname]b
 	}
 }
 
-// forEachCoveredHost calls f for each visible service whose hostname is h or, if h is a wildcard,
-// matches h.
+// forEachCoveredHost calls f with the hostname of each visible service that is h or, if h is a
+// wildcard, that h matches.
 func (v *View) forEachCoveredHost(h mesh.Hostname, f func(mesh.Hostname)) {
 	if !h.IsWildcard() {
 		if v.Service(h) != nil {

@@ -80,7 +80,7 @@ func (f EnvoyFeatures) FirstMinorVersion() uint32 {
 	return 0
 }
 
-// Has reports whether the set contains the feature.
+// Has reports whether the set contains at least one of the features in feature.
 func (f EnvoyFeatures) Has(feature EnvoyFeatures) bool { return f&feature != 0 }
 
 // missingFeatures returns the features that the proxy's Envoy does not have. A version or extension

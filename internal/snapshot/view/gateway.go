@@ -88,8 +88,8 @@ type GatewayRoute struct {
 	QUIC bool
 }
 
-// Port returns the port number in the Gateway, which is the port of the Service and not the target
-// port.
+// Port returns the port number in the Gateway, which is the port of the Service and not the port on
+// which the proxy listens.
 func (s *GatewayServer) Port() uint32 { return s.Spec.GetPort().GetNumber() }
 
 // IsListener reports whether the server is a listener of the Gateway API. It has one host then.
@@ -109,13 +109,13 @@ func (s *GatewayServer) IsPassthrough() bool {
 }
 
 // IsAutoPassthrough reports whether the server forwards TLS connections to the cluster that their
-// SNI names.
+// SNI names (mode AUTO_PASSTHROUGH).
 func (s *GatewayServer) IsAutoPassthrough() bool {
 	return s.UsesTLS() && s.Spec.GetTls().GetMode() == networking.ServerTLSSettings_AUTO_PASSTHROUGH
 }
 
-// UsesTLS reports whether connections to the server are TLS. It returns false for a server that
-// only redirects to HTTPS.
+// UsesTLS reports whether connections to the server are TLS, terminated or not. It returns false
+// for a server that only redirects to HTTPS.
 func (s *GatewayServer) UsesTLS() bool {
 	return s.Spec.GetTls() != nil && !s.RedirectsToHTTPS()
 }
@@ -132,8 +132,9 @@ func (s *GatewayServer) ServesHTTP() bool {
 	return s.Protocol.IsHTTP() || s.Protocol == mesh.HTTPS && s.UsesTLS() && !s.IsPassthrough()
 }
 
-// Gateway returns the merged servers of a router, or nil for a sidecar. The result is cached until
-// a Gateway or the settings change, and shared by all Views with the same Gateways and GatewayKey.
+// Gateway returns the merged servers of a router, or nil for other proxies. The result is cached
+// until a Gateway or the settings change, and shared by all Views with the same Gateways and
+// GatewayKey.
 func (v *View) Gateway() *Gateway {
 	if v.Key.Type != mesh.RouterProxy {
 		return nil
@@ -147,7 +148,7 @@ func (v *View) Gateway() *Gateway {
 	})
 }
 
-// RouteByName returns the RouteConfiguration of that name, or nil.
+// RouteByName returns the RouteConfiguration of that name, or nil if no server uses it.
 func (g *Gateway) RouteByName(name string) *GatewayRoute { return g.routes[name] }
 
 // HasSameServers reports whether both RouteConfigurations have the same servers and advertise
@@ -161,8 +162,8 @@ func (r *GatewayRoute) HasSameServers(o *GatewayRoute) bool {
 }
 
 // VirtualServicesOf returns the VirtualServices that are bound to a Gateway ("namespace/name") and
-// visible to the View, without delegates. VirtualServices that are exported only to their own
-// namespace come first; both groups are ordered by age, oldest first.
+// visible to the View, or nil. Delegates are left out. VirtualServices that are exported only to
+// their own namespace come first; both groups are ordered by age, oldest first.
 func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 	type key struct{ namespace string }
 	return snapshot.Derive(v.Snapshot.Visibility, key{v.Key.Namespace}, func() map[string][]*snapshot.VirtualService {
@@ -189,8 +190,9 @@ func (v *View) VirtualServicesOf(gateway string) []*snapshot.VirtualService {
 }
 
 // ServedHosts returns the hosts of vs that the server serves: the intersection of the server's
-// hosts and the hosts of vs, without duplicates, in the order of vs. A server host with a namespace
-// matches only VirtualServices of that namespace.
+// hosts and the hosts of vs, without duplicates, in the order of vs. Of a wildcard and a host that
+// it covers, it has the host. A server host with a namespace matches only VirtualServices of that
+// namespace.
 func (s *GatewayServer) ServedHosts(vs *snapshot.VirtualService) []mesh.Hostname {
 	var list []mesh.Hostname
 	add := func(h mesh.Hostname) {
@@ -218,7 +220,7 @@ func (s *GatewayServer) ServesHostOf(vs *snapshot.VirtualService) bool {
 }
 
 // parseGatewayHost parses one entry of Server.hosts of a Gateway in namespace own: "host",
-// "*/host", "./host" or "namespace/host".
+// "*/host", "./host" or "namespace/host". The host becomes lower case.
 func parseGatewayHost(text, own string) GatewayHost {
 	namespace, host, qualified := strings.Cut(text, "/")
 	switch {

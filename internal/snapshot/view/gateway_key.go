@@ -61,8 +61,8 @@ func encodedTopology(proxyConfig []byte) string {
 }
 
 // GatewayTopology returns the number and kind of trusted proxies in front of the gateway
-// (ProxyConfig.gatewayTopology): the gateway's own value, or else the mesh's. Callers must not
-// modify it.
+// (ProxyConfig.gatewayTopology): the gateway's own value, or else the mesh's, which may be nil.
+// Callers must not modify it.
 func (v *View) GatewayTopology() *meshconfig.Topology {
 	own := new(meshconfig.Topology)
 	if v.Key.Gateway.Topology != "" && proto.Unmarshal([]byte(v.Key.Gateway.Topology), own) == nil {
@@ -80,10 +80,10 @@ type gatewayPort struct {
 // untranslatedLabel marks Services whose target ports, too, are valid port numbers in Gateways.
 const untranslatedLabel = "experimental.istio.io/disable-gateway-port-translation"
 
-// gatewayPorts returns the ports of the Services of a gateway: Services that select its labels and
-// Services whose endpoints contain its address, except loopback. Only Services of the proxy's
-// namespace are used. A Service with untranslatedLabel also has its target ports as ports. UDP
-// ports are included because HTTP/3 needs them.
+// gatewayPorts returns the ports of the Services of a gateway with their target ports: Services
+// that select its labels and Services whose endpoints contain its address, except loopback. Only
+// Services of the proxy's namespace are used. A Service with untranslatedLabel also has its target
+// ports as ports. UDP ports are included because HTTP/3 needs them.
 func gatewayPorts(s *snapshot.Snapshot, p *mesh.Proxy, labels map[string]string) []gatewayPort {
 	w := findWorkload(s, p)
 	var list []gatewayPort

@@ -79,6 +79,8 @@ func compareListeners(a, b *GatewayListener) int {
 	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Bind, b.Bind), udp)
 }
 
+// newGatewayServer returns the server with that index of the Gateway c, not yet at an address. Its
+// protocol is mesh.Auto if it is unknown.
 func newGatewayServer(c *config.Config, index int, spec *networking.Server) *GatewayServer {
 	s := &GatewayServer{Spec: spec, Object: c, Index: index, Gateway: c.Namespace + "/" + c.Name}
 	s.Protocol, _ = mesh.ParseProtocol(spec.GetPort().GetProtocol())
@@ -88,8 +90,9 @@ func newGatewayServer(c *config.Config, index int, spec *networking.Server) *Gat
 	return s
 }
 
-// addServer adds s to the listener of each target port of its Service port. It reports a Problem
-// and skips s if its protocol is not forwarded, or a port on which the proxy cannot listen.
+// addServer adds s to the listener of each target port of its Service port. It skips s, with a
+// Problem, if proxies do not forward its protocol, and each port on which the proxy cannot listen.
+// A server without port or hosts is ignored.
 func (m *gatewayMerge) addServer(s *GatewayServer) {
 	if s.Spec.GetPort() == nil || len(s.Hosts) == 0 {
 		return // reported by validation
@@ -113,8 +116,8 @@ func (m *gatewayMerge) addServer(s *GatewayServer) {
 	}
 }
 
-// targetPorts returns the target ports of a Service port of TCP or UDP, sorted. If no Service has
-// that port, it returns the port itself.
+// targetPorts returns the target ports of the Service port number of TCP or UDP, sorted. If no
+// Service has that port, it returns the number itself.
 func (m *gatewayMerge) targetPorts(number uint32, udp bool) []uint32 {
 	var list []uint32
 	for _, p := range m.ports {
@@ -139,8 +142,8 @@ const (
 // firstUnprivileged is the lowest port on which a process without privileges can listen.
 const firstUnprivileged = 1024
 
-// canListen reports whether the proxy can listen on the port. It cannot on the proxy's own ports
-// nor, without privileges, below 1024; then a Problem is added.
+// canListen reports whether the proxy can listen on the port for server s. It cannot on the TCP
+// ports of the proxy itself nor, without privileges, below 1024; then it adds a Problem.
 func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	proxy := m.settings.Mesh.GetDefaultConfig()
 	switch {
@@ -162,9 +165,9 @@ func (m *gatewayMerge) canListen(s *GatewayServer, port uint32) bool {
 	}
 }
 
-// addAtAddress adds s to the listener at one address. It reports a Problem and drops s if the
-// listener has servers of another kind or is Exclusive, or if older servers have all of its server
-// names. HTTP servers that share hosts are added, with a Problem.
+// addAtAddress adds s to the listener at one address. It drops s, with a Problem, if the listener
+// has servers of another kind or is Exclusive, or if older servers have all of its server names.
+// HTTP servers that share hosts are added, with a Problem.
 func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 	sharing := Exclusive
 	switch {
@@ -198,7 +201,7 @@ func (m *gatewayMerge) addAtAddress(s *GatewayServer, at listenAddress) {
 }
 
 // reserveServerNames assigns to s the names of its hosts that no older server at the address has,
-// sorted. It reports a Problem for each name that is taken or not a valid SNI pattern, and returns
+// sorted. It adds a Problem for each name that is taken or not a valid SNI pattern, and returns
 // false if no name is left.
 func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bool {
 	names := m.names[at]
@@ -239,7 +242,7 @@ func (m *gatewayMerge) reserveServerNames(s *GatewayServer, at listenAddress) bo
 	return len(s.ServerNames) > 0
 }
 
-// reportSharedHosts reports a Problem for each plain-text host that another Gateway serves at the
+// reportSharedHosts adds a Problem for each plain-text host of s that another Gateway serves at the
 // same address. Routes bound to either Gateway apply to the host.
 func (m *gatewayMerge) reportSharedHosts(s *GatewayServer, at listenAddress) {
 	for i, h := range s.Hosts {
@@ -269,9 +272,9 @@ func isServerNamePattern(name string) bool {
 	return name == "*" || name != "" && !strings.Contains(rest, "*")
 }
 
-// addRoute adds s to its RouteConfiguration, unless it serves no HTTP. HTTP/3 is enabled on both
-// the route and the listener if the feature is on, s is HTTPS in mode SIMPLE, and the port accepts
-// UDP.
+// addRoute adds s to its RouteConfiguration; it does nothing if s serves no HTTP. HTTP/3 is enabled
+// on both the route and the listener if the feature is on, s is HTTPS in mode SIMPLE, and the port
+// accepts UDP.
 func (m *gatewayMerge) addRoute(s *GatewayServer, l *GatewayListener) {
 	if s.Route == "" {
 		return
@@ -295,8 +298,9 @@ func (m *gatewayMerge) addRoute(s *GatewayServer, l *GatewayListener) {
 	}
 }
 
-// addSiblings sets the siblings of the RouteConfigurations of a listener: the other servers with
-// HTTP that TLS server names select there. Listeners that do not share by server name have none.
+// addSiblings sets the siblings of the RouteConfigurations of a listener: the other servers that
+// serve HTTP there. Only listeners of the Gateway API that share an address by server name have
+// siblings.
 func (m *gatewayMerge) addSiblings(l *GatewayListener) {
 	if l.Sharing != ByServerName {
 		return
@@ -310,7 +314,8 @@ func (m *gatewayMerge) addSiblings(l *GatewayListener) {
 	}
 }
 
-// disableQUIC stops HTTP/3 on a UDP port that a UDP listener has: of the listener and its routes.
+// disableQUIC disables HTTP/3 on a UDP port that a UDP listener has: on the TCP listener with the
+// address at, and its routes.
 func (m *gatewayMerge) disableQUIC(at listenAddress) {
 	at.udp = false
 	l := m.listeners[at]
@@ -340,6 +345,7 @@ func (m *gatewayMerge) acceptsUDP(number uint32) bool {
 	return !known
 }
 
+// addProblem adds a Warning about a field of the server s.
 func (m *gatewayMerge) addProblem(s *GatewayServer, field, reason string) {
 	m.out.Problems = append(m.out.Problems, config.Problem{
 		Code: code.ConflictingGateways,

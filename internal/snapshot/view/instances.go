@@ -99,9 +99,9 @@ func encodeInstances(refs []instanceRef) string {
 	return b.String()
 }
 
-// decodeInstances parses the output of encodeInstances and looks up the services. Services that no
-// longer exist are left out. Several services on one target port are sorted oldest first, and the
-// first determines the protocol of the port.
+// decodeInstances parses the output of encodeInstances and looks up the services. Services and
+// ports that no longer exist are left out. Several services on one target port are sorted oldest
+// first, and the first determines the protocol of the port.
 func decodeInstances(s *snapshot.Snapshot, text string) []Instance {
 	var list []Instance
 	for one := range strings.SplitSeq(text, ";") {

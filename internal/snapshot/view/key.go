@@ -63,8 +63,8 @@ type Key struct {
 	// FailoverLabels holds the proxy's values of the labels that failover priorities compare
 	// (Snapshot.FailoverLabels), in the form of SelectorText.
 	FailoverLabels string
-	// TransitionModes temporarily overrides the mTLS mode of PeerAuthentications, while a change of the mode is
-	// rolled out to the callers. It is "" if no change is in progress.
+	// TransitionModes temporarily overrides the mTLS mode of PeerAuthentications, while a change of
+	// the mode is rolled out to the callers. It is "" if no change is in progress.
 	TransitionModes snapshot.TransitionModes
 	// PoliciesInside is set if HTTP policies are embedded in the proxy's listeners instead of being
 	// served by ECDS.
@@ -75,9 +75,10 @@ type Key struct {
 	// SecretAccess is whether the proxy may be sent private keys of its namespace.
 	SecretAccess SecretAccess
 	// ProxyConfigOverrides holds the fields of the proxy's own ProxyConfig that override the
-	// mesh's, in the form of Settings.With.
+	// mesh's, in the form of Settings.WithProxyConfig.
 	ProxyConfigOverrides string
-	// ClusterOverrides is the part of Own that outbound clusters depend on, in the same form.
+	// ClusterOverrides is the part of ProxyConfigOverrides that outbound clusters depend on, in the
+	// same form.
 	ClusterOverrides string
 	// Gateway is set for proxies of type router only.
 	Gateway GatewayKey
@@ -98,7 +99,7 @@ type Key struct {
 }
 
 // KeyFor returns the Key of a proxy. Fields that apply only to sidecars, gateways or proxyless
-// clients are empty for the others. It is cheap: it reads only the services with selectors of the
+// clients are zero for the others. It is cheap: it reads only the services with selectors of the
 // proxy's namespace.
 func KeyFor(s *snapshot.Snapshot, p *mesh.Proxy) Key {
 	k := Key{
@@ -237,7 +238,8 @@ func KeyChangeFilter(old, now *snapshot.Snapshot, d snapshot.Delta) func(*mesh.P
 	}
 }
 
-// servesAnyOf reports whether at is a target of at least one of the services. at may be nil.
+// servesAnyOf reports whether at least one of the services has an endpoint at the address at, which
+// may be nil.
 func servesAnyOf(at *snapshot.Address, services map[mesh.ServiceKey]struct{}) bool {
 	if at == nil {
 		return false
@@ -258,8 +260,8 @@ func WorkloadLabels(s *snapshot.Snapshot, p *mesh.Proxy) map[string]string {
 }
 
 // findWorkload returns the pod or WorkloadEntry of the proxy's namespace that has its address, or
-// nil. If several share the address (host network), it returns the one with the proxy's name.
-// Workloads of other namespaces are ignored.
+// nil. If several share the address (host network), it returns the one with the proxy's name, or
+// nil if none has it. Workloads of other namespaces are ignored.
 func findWorkload(s *snapshot.Snapshot, p *mesh.Proxy) *mesh.Workload {
 	for _, a := range p.Addresses {
 		at := s.Address(a)

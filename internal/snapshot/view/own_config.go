@@ -16,9 +16,9 @@ import (
 )
 
 // proxyConfigOverrides returns the fields proxyHeaders and connectionSettings of the ProxyConfig in
-// the proxy's metadata, each if it differs from the mesh's. all is their encoding by encodeOwn,
-// which Settings.With parses; clusters is the encoding of the parts that outbound clusters depend
-// on. Either is "" if nothing differs. A field that cannot be parsed is ignored.
+// the proxy's metadata, each if it differs from the mesh's. all is their encoding, which
+// Settings.WithProxyConfig parses; clusters is the encoding of the parts that outbound clusters
+// depend on. Either is "" if nothing differs. A field that cannot be parsed is ignored.
 //
 // logService reports whether the ProxyConfig has an address in envoyAccessLogService, so that the
 // proxy's bootstrap has the cluster of that service. Envoy rejects a listener that logs to an
@@ -56,9 +56,9 @@ func proxyConfigOverrides(s *snapshot.Settings, p *mesh.Proxy) (all, clusters st
 	return encodeOwn(own), encodeOwn(forClusters(own, defaults)), logService
 }
 
-// forClusters returns the fields of own that outbound clusters depend on, if they differ from the
-// mesh's. Clusters are most of a proxy's configuration, so proxies that differ only in other fields
-// share them.
+// forClusters returns the fields of own that outbound clusters depend on, if they differ from
+// defaults, the mesh's. Clusters are most of a proxy's configuration, so proxies that differ only
+// in other fields share them.
 func forClusters(own, defaults *meshconfig.ProxyConfig) *meshconfig.ProxyConfig {
 	part := new(meshconfig.ProxyConfig)
 	if h := own.GetProxyHeaders(); h != nil {
@@ -78,8 +78,8 @@ func forClusters(own, defaults *meshconfig.ProxyConfig) *meshconfig.ProxyConfig 
 	return part
 }
 
-// encodeOwn encodes own in the form that Settings.With parses. It returns "" if own is empty or
-// cannot be encoded.
+// encodeOwn encodes own in the form that Settings.WithProxyConfig parses. It returns "" if own is
+// empty or cannot be encoded.
 func encodeOwn(own *meshconfig.ProxyConfig) string {
 	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(own)
 	if err != nil {

@@ -34,10 +34,10 @@ func (im *imports) add(svc *mesh.Service, ports portSet) {
 	}
 }
 
-// importServices fills services, byHost and ports of a scope: first with the imports of its egress
-// listeners, then with the destinations of their VirtualServices. A route destination gets
-// clusters, but no virtual host and no listener. It never replaces a service that a listener
-// imports. visible has one service per hostname.
+// importServices sets services, byHost and ports of a scope: from the imports of its egress
+// listeners, then from the destinations of their VirtualServices for callers in namespace. A route
+// destination gets clusters, but no virtual host and no listener. It never replaces a service that
+// a listener imports. visible has one service per hostname.
 func (sc *scope) importServices(visible map[mesh.Hostname]*mesh.Service, namespace string) {
 	im := imports{byHost: map[mesh.Hostname]*mesh.Service{}, ports: map[mesh.Hostname]portSet{}}
 	for _, e := range sc.egress {
@@ -84,17 +84,16 @@ func importedPort(l *networking.IstioEgressListener) (port uint32, matches bool)
 	return port, port != 0 && !strings.EqualFold(l.GetPort().GetProtocol(), "HTTP_PROXY")
 }
 
-// ImportsPort reports whether the View has clusters for a port of a service. A Sidecar's egress
-// listener with a port imports that port alone. A route destination is imported with the ports that
-// routes name.
+// ImportsPort reports whether the View has clusters for a port of a service that it sees. A
+// Sidecar's egress listener with a port imports that port alone. A route destination is imported
+// with the ports that routes name.
 func (v *View) ImportsPort(host mesh.Hostname, port uint32) bool {
 	ports, partly := v.scope.ports[host]
 	return !partly || slices.Contains(ports, port)
 }
 
 // routeDestinations returns the hosts that VirtualServices route to for callers in a namespace,
-// with the ports that the destinations name. A destination without a port selects all ports of its
-// service.
+// with the ports that the destinations name; nil ports are all, because a destination names none.
 func routeDestinations(list []*snapshot.VirtualService, namespace string) map[mesh.Hostname]portSet {
 	found := map[mesh.Hostname]portSet{}
 	for _, vs := range list {
@@ -137,7 +136,7 @@ func destinationsOf(spec *networking.VirtualService, namespace string) (list []*
 	return slices.DeleteFunc(list, func(d *networking.Destination) bool { return d == nil })
 }
 
-// appendTargets appends the destination of each TCP or TLS route.
+// appendTargets appends the destination of each of routes, which may be nil, to list.
 func appendTargets(list []*networking.Destination, routes []*networking.RouteDestination) []*networking.Destination {
 	for _, d := range routes {
 		list = append(list, d.GetDestination())

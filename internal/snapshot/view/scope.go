@@ -47,8 +47,8 @@ func scopeOf(s *snapshot.Snapshot, k Key) *scope {
 	})
 }
 
-// newScope computes the scope of a Key. sidecar is nil if no Sidecar applies; without egress
-// listeners the scope has everything that is visible to the namespace.
+// newScope computes the outbound side of a Key. sidecar is nil if no Sidecar applies; without
+// egress listeners the scope has everything that is visible to the namespace.
 func newScope(s *snapshot.Snapshot, k Key, sidecar *config.Config) *scope {
 	namespace := k.Namespace
 	var spec *networking.Sidecar
@@ -129,8 +129,9 @@ func visibleServices(s *snapshot.Snapshot, k catalogKey) []*mesh.Service {
 	return list
 }
 
-// isExported reports whether exportTo, of the service or else the defaults, includes namespace, as
-// a name, "*" or ".". An empty list exports to all.
+// isExported reports whether a service is visible in namespace: its exportTo, or if that is empty
+// defaults, contains the namespace by name, "*", or "." for the service's own. If both lists are
+// empty it returns true.
 func isExported(svc *mesh.Service, defaults []string, namespace string) bool {
 	to := svc.ExportTo
 	if len(to) == 0 {
@@ -175,8 +176,8 @@ func preferenceOf(k Key) preference {
 	return preference{namespace: k.Namespace, gateway: k.Type == mesh.RouterProxy}
 }
 
-// preferredServices returns one service per hostname, sorted by hostname. p.prefers selects among
-// several.
+// preferredServices returns one service of list per hostname, sorted by hostname; of several, the
+// one that p.prefers.
 func (p preference) preferredServices(list []*mesh.Service) []*mesh.Service {
 	best := map[mesh.Hostname]*mesh.Service{}
 	for _, svc := range list {
@@ -249,13 +250,14 @@ func parseEgressHosts(hosts []string, own string) importFilter {
 	return in
 }
 
+// selectsService reports whether a service is imported: it matches a pattern and no excluded one.
 func (in importFilter) selectsService(svc *mesh.Service) bool {
 	selects := func(p hostPattern) bool { return p.matchesHost(svc.Namespace, svc.Host) }
 	return slices.ContainsFunc(in.patterns, selects) && !slices.ContainsFunc(in.excluded, selects)
 }
 
 // selectsVirtualService reports whether a VirtualService is imported: at least one of its hosts
-// matches a pattern and is not excluded.
+// matches a pattern of its namespace and is not excluded.
 func (in importFilter) selectsVirtualService(vs *snapshot.VirtualService) bool {
 	return slices.ContainsFunc(vs.Hosts, func(h mesh.Hostname) bool {
 		return slices.ContainsFunc(
@@ -270,13 +272,15 @@ func (p hostPattern) matchesNamespace(namespace string) bool {
 	return p.namespace == "*" || p.namespace == namespace
 }
 
+// matchesHost reports whether the pattern includes a host in a namespace. A wildcard of the pattern
+// covers longer names.
 func (p hostPattern) matchesHost(namespace string, host mesh.Hostname) bool {
 	return p.matchesNamespace(namespace) && p.host.Covers(host)
 }
 
 // egressFor returns the part of the visible services and VirtualServices that one egress listener
 // of a Sidecar imports: those its hosts select and, for services, with its port. Of several
-// services for a hostname, p selects one. Listener is nil for a catch-all listener.
+// services for a hostname, p selects one. Listener is nil in the result for a catch-all listener.
 func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *Egress {
 	in := parseEgressHosts(l.Hosts, p.namespace)
 	e := &Egress{Listener: l}
@@ -303,7 +307,7 @@ func (all visible) egressFor(l *networking.IstioEgressListener, p preference) *E
 }
 
 // isCatchAll reports whether an egress listener is the one for all traffic that no other listener
-// handles: it has no port and no bind.
+// handles: it has no port, no bind and no captureMode.
 func isCatchAll(l *networking.IstioEgressListener) bool {
 	return l.Port == nil && l.Bind == "" && l.CaptureMode == networking.CaptureMode_DEFAULT
 }

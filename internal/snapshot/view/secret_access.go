@@ -23,9 +23,9 @@ const (
 // IsVerified reports whether the proxy has authenticated as a workload of its namespace.
 func (r SecretAccess) IsVerified() bool { return r != SecretsUnverified }
 
-// secretAccess returns the access of a proxy according to the snapshot. It is Unverified if the
-// proxy has not proven its identity (Keys), Allowed for an account without an API server to ask,
-// and Unknown before the API server has answered.
+// secretAccess returns the access of a proxy to Secrets according to the snapshot. It is
+// SecretsUnverified if the proxy has not proven its identity (p.Keys), SecretsAllowed for an
+// account without an API server to ask, and SecretsUnknown before the API server has answered.
 func secretAccess(s *snapshot.Snapshot, p *mesh.Proxy) SecretAccess {
 	switch {
 	case !p.Keys:

@@ -29,7 +29,7 @@ const (
 	rolloutTemplateLabel = "rollouts-pod-template-hash"
 )
 
-// selfDiscovery returns the service port that identifies the proxy's own workload, and the zero
+// selfDiscovery returns the service port that identifies the proxy's own workload, or the zero
 // value if the proxy has not enabled that or has none. Of several services it selects the oldest,
 // as Istio does, and the lowest of its ports. Services that select a WorkloadEntry with the proxy's
 // address have precedence over the services of its pod.
@@ -99,8 +99,8 @@ func (d SelfDiscovery) Includes(e *mesh.Endpoint) bool {
 		e.Labels[rolloutTemplateLabel] == d.RolloutTemplate
 }
 
-// IsSelfDiscoveryAffectedBy reports whether d may have changed the endpoints of the proxy's own
-// workload.
+// IsSelfDiscoveryAffectedBy reports whether d may have changed the endpoints of mesh.LocalCluster:
+// its service or the endpoints of that changed.
 func (v *View) IsSelfDiscoveryAffectedBy(d snapshot.Delta) bool {
 	if d.All {
 		return true

@@ -30,8 +30,8 @@ type View struct {
 	scope *scope
 }
 
-// Build returns the View of a Key. Data that several Views have in common is cached in the
-// snapshot, and kept by later snapshots that differ only in endpoints.
+// Build returns the View of a Key, which is never nil. Data that several Views have in common is
+// cached in the snapshot, and kept by later snapshots that differ only in endpoints.
 func Build(s *snapshot.Snapshot, k Key) *View {
 	v := &View{
 		Key:      k,
@@ -61,7 +61,8 @@ func (v *View) WithSnapshot(s *snapshot.Snapshot) *View {
 // Service returns the service of a hostname that this View sees, or nil.
 func (v *View) Service(h mesh.Hostname) *mesh.Service { return v.scope.byHost[h] }
 
-// DestinationRule returns the DestinationRule that applies to calls to a host, or nil.
+// DestinationRule returns the DestinationRule that applies to the proxies' calls to a host, or nil.
+// The host need not be a service.
 func (v *View) DestinationRule(h mesh.Hostname) *snapshot.DestinationRule {
 	k := mesh.ServiceKey{Host: h}
 	if svc := v.Service(h); svc != nil {
@@ -70,14 +71,14 @@ func (v *View) DestinationRule(h mesh.Hostname) *snapshot.DestinationRule {
 	return v.Snapshot.SelectedRule(v.Key.Namespace, v.Key.DestinationRules, k)
 }
 
-// OwnDestinationRule returns the DestinationRule that the service's own namespace has for it, which
-// configures the inbound side, or nil. Rules with a workloadSelector are excluded: they apply to
-// calls of the selected workloads, not to what those serve.
+// OwnDestinationRule returns the DestinationRule that callers in the service's own namespace use
+// for it, or nil: it configures the inbound side. Rules with a workloadSelector are excluded: they
+// apply to calls of the selected workloads, not to what those serve.
 func (v *View) OwnDestinationRule(svc *mesh.Service) *snapshot.DestinationRule {
 	return v.Snapshot.DestinationRule(svc.Namespace, svc.ServiceKey)
 }
 
-// Endpoints returns the endpoints of a service.
+// Endpoints returns the endpoints of a service, an empty set if there are none.
 func (v *View) Endpoints(svc *mesh.Service) *snapshot.EndpointSet {
 	return v.Snapshot.Endpoints(svc.ServiceKey)
 }
@@ -97,6 +98,7 @@ func (v *View) IsAffectedBy(d snapshot.Delta) bool {
 	return v.areEndpointsAffectedBy(d)
 }
 
+// areEndpointsAffectedBy reports whether d has changed endpoints of a service that the View sees.
 func (v *View) areEndpointsAffectedBy(d snapshot.Delta) bool {
 	for k := range d.Endpoints {
 		if svc := v.Service(k.Host); svc != nil && svc.ServiceKey == k {

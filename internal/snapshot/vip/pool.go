@@ -77,8 +77,8 @@ func (p *Pool) Address(k Key) netip.Addr {
 	return netip.Addr{}
 }
 
-// Set adds or replaces the request of a service. It returns the services whose address changed,
-// except c's own. An equal request changes nothing.
+// Set adds or replaces the request of a service. It returns the other services whose address
+// changed. An equal request changes nothing.
 func (p *Pool) Set(c Request) (moved []Key) {
 	if h := p.holders[c.Key]; h != nil {
 		if h.Created.Equal(c.Created) && h.Wanted == c.Wanted {
@@ -110,7 +110,8 @@ func (p *Pool) Remove(k Key) (moved []Key) {
 }
 
 // Reserve excludes an address from allocation, because a service has it explicitly. Reservations
-// are counted. It returns the services whose address changed.
+// are counted. It returns the services whose address changed, and ignores addresses outside of the
+// range.
 func (p *Pool) Reserve(a netip.Addr) (moved []Key) {
 	if !p.prefix.Contains(a) {
 		return nil
@@ -124,8 +125,8 @@ func (p *Pool) Reserve(a netip.Addr) (moved []Key) {
 	return append(p.assignAddress(h), h.Key)
 }
 
-// Release reverts one Reserve of the address. After the last, the address is free and may be
-// assigned. It returns the services whose address changed.
+// Release reverts one Reserve of the address. After the last, the address may be allocated again.
+// It returns the services whose address changed, and ignores addresses that are not reserved.
 func (p *Pool) Release(a netip.Addr) (moved []Key) {
 	if !p.prefix.Contains(a) || p.reserved[a] == 0 {
 		return nil
@@ -137,9 +138,10 @@ func (p *Pool) Release(a netip.Addr) (moved []Key) {
 	return p.reassignAddress(a)
 }
 
-// assignAddress assigns an address to h, beginning with its current candidate, and then to each
-// request that is displaced in turn. A request without a free candidate gets no address. It returns
-// the displaced services.
+// assignAddress assigns to h the first of its candidates, from the current one on, that is free or
+// held by a request with lower precedence. Each request that is displaced is then assigned another
+// one in the same way. A request without a free candidate gets no address. It returns the displaced
+// services.
 func (p *Pool) assignAddress(h *holder) (moved []Key) {
 	first := h
 	for h != nil {
@@ -178,8 +180,9 @@ func (p *Pool) skipCandidate(h *holder, addr netip.Addr) {
 }
 
 // reassignAddress assigns a free address to the request with the highest precedence that was
-// refused it, and then does the same for the address that becomes free. It returns the services
-// whose address changed. It does nothing if addr is reserved or in use.
+// refused it. It then does the same with the former address of that request. It returns the
+// services whose address changed. It does nothing if addr is reserved or in use, or no request was
+// refused it.
 func (p *Pool) reassignAddress(addr netip.Addr) (moved []Key) {
 	for addr.IsValid() && p.reserved[addr] == 0 && p.at[addr] == nil {
 		var next *holder
@@ -239,8 +242,8 @@ func (p *Pool) removeRefused(h *holder, addr netip.Addr) {
 	}
 }
 
-// candidateAddress returns candidate number place of h: Wanted if it is set, then the hashes of its
-// name. It returns the zero value if the range is too small.
+// candidateAddress returns candidate number place of h: Wanted first if it is set, then hashes of
+// its name. It returns the zero value if the range is too small.
 func (p *Pool) candidateAddress(h *holder, place int) netip.Addr {
 	if h.Wanted.IsValid() {
 		if place == 0 {
@@ -257,8 +260,8 @@ func (p *Pool) candidateAddress(h *holder, place int) netip.Addr {
 }
 
 // addressAt maps a number to an address of the range. It excludes the first and, in ranges below
-// 2^64, the last address. Only the lowest 2^64 addresses of larger ranges are used. Ranges of less
-// than 4 addresses have none.
+// 2^64, the last address. Only the lowest 2^64 addresses of larger ranges are used. It returns the
+// zero value for ranges of less than 4 addresses.
 func (p *Pool) addressAt(n uint64) netip.Addr {
 	bits := p.prefix.Addr().BitLen() - p.prefix.Bits()
 	if bits < 2 {
