@@ -416,8 +416,9 @@ var Kinds = sync.OnceValue(func() []KindInfo {
 	return list
 })
 
-// Lookup returns the kind of a group and kind name, as a manifest spells them. known reports
-// whether the kind exists, and served whether it exists in this version.
+// Lookup returns the entry of the kind with a group and kind name, as a manifest spells them; "" is
+// the Kubernetes core group. known reports whether the kind exists, and served whether it is served
+// in this version. info is set if known is true.
 func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
 	for _, k := range Kinds() {
 		if k.Group == group && k.Kind.Name() == kind {
@@ -427,7 +428,7 @@ func Lookup(group, version, kind string) (info KindInfo, known, served bool) {
 	return KindInfo{}, false, false
 }
 
-// Info returns the entry of a kind, and false if there is none.
+// Info returns the entry of a kind. The bool is false if the table has none.
 func Info(kind Kind) (KindInfo, bool) {
 	for _, k := range Kinds() {
 		if k.Kind == kind {

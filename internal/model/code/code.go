@@ -21,7 +21,8 @@ const (
 // Levels returns the levels in ascending order.
 func Levels() []Level { return []Level{Info, Warning, Error} }
 
-// AtLeast reports whether l is as severe as o, or more severe.
+// AtLeast reports whether l is as severe as o, or more severe. An unknown level is below all
+// others.
 func (l Level) AtLeast(o Level) bool {
 	return slices.Index(Levels(), l) >= slices.Index(Levels(), o)
 }
@@ -43,7 +44,7 @@ var table = sync.OnceValue(func() []Entry {
 	return slices.Concat(firstEntries(), secondEntries(), ownEntries())
 })
 
-// Find returns the entry of a code. It reports false if the table does not have the code.
+// Find returns the entry of a code. The bool is false if the table does not have the code.
 func Find(c Code) (Entry, bool) {
 	list := table()
 	i := slices.IndexFunc(list, func(e Entry) bool { return e.Code == c })

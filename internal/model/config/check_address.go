@@ -44,6 +44,8 @@ func unixFault(text string) string {
 	}
 }
 
+// isUnix reports whether an address has the form of a Unix domain socket ("unix://…"), which may be
+// invalid.
 func isUnix(address string) bool { return strings.HasPrefix(address, unixPrefix) }
 
 // hostOrIPFault returns why text is neither a host name (without wildcard) nor an IP address, or ""
@@ -55,7 +57,7 @@ func hostOrIPFault(text string) string {
 	return fmt.Sprintf("%q is neither a host name nor an IP address", text)
 }
 
-// checkSubnets reports the items of list that are neither an IP address nor a CIDR block.
+// checkSubnets adds an Error for each item of list that is neither an IP address nor a CIDR block.
 func (r *report) checkSubnets(at path, list []string) {
 	for i, text := range list {
 		r.addFault(at.Index(i), subnetFault(text))

@@ -61,9 +61,9 @@ func conditionFault(expression string) string {
 }
 
 // TagExpression returns the CEL expression for the value of a metric's tag in the form that Envoy
-// accepts. fault is the reason if there is none. It removes an outer string(), because Istio's
-// documentation uses string(destination.port). Envoy has no string() and converts any value to
-// text.
+// accepts, and "". If Envoy would refuse it, expression is "" and fault is the reason. It removes
+// an outer string(), because Istio's documentation uses string(destination.port). Envoy has no
+// string() and converts any value to text.
 func TagExpression(value string) (expression, fault string) {
 	expression = withoutString(value)
 	if _, fault := celType(expression); fault != "" {
@@ -101,8 +101,8 @@ func withoutString(expression string) string {
 	return inner
 }
 
-// celType returns the type of the result of an expression. If Envoy would refuse the expression, it
-// returns the reason as the second value.
+// celType returns the type of the result of an expression, and "". If Envoy would refuse the
+// expression, the second value is the reason.
 func celType(expression string) (*cel.Type, string) {
 	if len(expression) > maxExpression {
 		return nil, fmt.Sprintf("has %d bytes, at most %d are allowed", len(expression), maxExpression)
@@ -128,8 +128,8 @@ func celType(expression string) (*cel.Type, string) {
 	return checked.OutputType(), patternFault(checked)
 }
 
-// patternFault returns the first fault of a literal regular expression in checked, or "". Envoy
-// compiles such expressions when it loads the configuration.
+// patternFault returns the fault of the first invalid literal regular expression in checked, or "".
+// Envoy compiles such expressions when it loads the configuration.
 func patternFault(checked *cel.Ast) string {
 	fault := ""
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// checkDuration checks an optional duration that must be positive. Proxies count in milliseconds,
-// so it must be at least 1ms and a whole number of milliseconds.
+// checkDuration adds an Error unless d is nil or a whole number of milliseconds of at least 1ms:
+// proxies count in milliseconds.
 func (r *report) checkDuration(at path, d *durationpb.Duration) {
 	if d == nil {
 		return
@@ -20,8 +20,8 @@ func (r *report) checkDuration(at path, d *durationpb.Duration) {
 	r.checkDurationOrZero(at, d)
 }
 
-// checkDurationOrZero reports an error unless d is a whole number of milliseconds. Unlike
-// checkDuration it allows 0s, which disables a timeout, for instance. nil is not set and valid.
+// checkDurationOrZero adds an Error unless d is nil, 0s or a whole number of milliseconds of at
+// least 1ms. Unlike checkDuration it allows 0s, which disables a timeout, for instance.
 func (r *report) checkDurationOrZero(at path, d *durationpb.Duration) {
 	if d == nil {
 		return

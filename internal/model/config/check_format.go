@@ -75,7 +75,7 @@ func FormatFault(text string) string {
 }
 
 // commandFault returns why a command of a format is unknown, or has wrong parameters or a length,
-// or "". parameters includes its parentheses.
+// or "" if it is valid. parameters includes its parentheses, length its colon; both may be "".
 func commandFault(name, parameters, length string) string {
 	among := func(commands string) bool { return strings.Contains(" "+commands, " "+name+" ") }
 	switch {
@@ -103,7 +103,8 @@ func commandFault(name, parameters, length string) string {
 	return ""
 }
 
-// parameterFault returns why the parameters of a command that requires them are invalid, or "".
+// parameterFault returns why the parameters given, without parentheses, of a command that requires
+// them are invalid, or "".
 func parameterFault(name, given string) string {
 	switch name {
 	case "CEL":
@@ -145,7 +146,7 @@ func metadataKinds() []string {
 var formatCommand = regexp.MustCompile(`^%([A-Z0-9_]+)(\(.*?\))?(:[0-9]+)?%`)
 
 // FormatsFault returns the first fault of the texts in a JSON value, nested ones included, or "".
-// Each text is a format; keys of objects are not.
+// Each text is checked as a format (FormatFault); keys of objects and other values are not.
 func FormatsFault(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -43,6 +43,8 @@ func domainFault(name string) string {
 	return ""
 }
 
+// isHostLabel reports whether a label of a DNS name is valid: 1 to maxLabelLength letters, digits
+// or "-", which it neither begins nor ends with.
 func isHostLabel(label string) bool {
 	if label == "" || len(label) > maxLabelLength || label[0] == '-' || label[len(label)-1] == '-' {
 		return false
@@ -55,12 +57,13 @@ func isHostLabel(label string) bool {
 	return true
 }
 
+// isAlphanumeric reports whether c is an ASCII letter or digit.
 func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// wildcardFault is like domainFault, but also allows "*" at the beginning of the first label: "*",
-// "*.com", "*-eu.example.com".
+// wildcardFault returns why host is not a DNS name, or "" if it is one. It allows a "*" at the
+// beginning of the first label: "*", "*.com", "*-eu.example.com".
 func wildcardFault(host string) string {
 	rest, wildcard := strings.CutPrefix(host, "*")
 	if !wildcard {
@@ -75,8 +78,8 @@ func wildcardFault(host string) string {
 	return ""
 }
 
-// hostsOverlap reports whether some name matches both hosts. Each is exact or begins with a
-// wildcard.
+// hostsOverlap reports whether some name matches both hosts, ignoring case. Each is exact or begins
+// with a wildcard.
 func hostsOverlap(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	ra, wa := strings.CutPrefix(a, "*")
@@ -93,8 +96,8 @@ func hostsOverlap(a, b string) bool {
 	}
 }
 
-// hostCovers reports whether outer matches every name that inner matches. Each is exact or begins
-// with a wildcard.
+// hostCovers reports whether outer matches every name that inner matches, ignoring case. Each is
+// exact or begins with a wildcard.
 func hostCovers(outer, inner string) bool {
 	outer, inner = strings.ToLower(outer), strings.ToLower(inner)
 	rest, wildcard := strings.CutPrefix(outer, "*")
@@ -104,10 +107,10 @@ func hostCovers(outer, inner string) bool {
 	return strings.HasSuffix(strings.TrimPrefix(inner, "*"), rest)
 }
 
-// checkNamespacedHost checks the parts of "namespace/dnsName", the form of Gateway.servers[].hosts
-// and Sidecar.egress[].hosts. The caller has split the text. special contains the values that the
-// namespace may have besides a name. The host may begin with a wildcard, but must not be a short
-// name.
+// checkNamespacedHost adds an Error for each invalid part of "namespace/dnsName", the form of
+// Gateway.servers[].hosts and Sidecar.egress[].hosts. The caller has split the text. special
+// contains the values that the namespace may have besides a name. The host may begin with a
+// wildcard, but must not be a short name.
 func (r *report) checkNamespacedHost(at path, namespace, host string, special ...string) {
 	if !slices.Contains(special, namespace) && len(validation.IsDNS1123Label(namespace)) > 0 {
 		r.errorf(at, "namespace %q must be a namespace's name or one of %q", namespace, special)
@@ -120,7 +123,7 @@ func (r *report) checkNamespacedHost(at path, namespace, host string, special ..
 	r.addFault(at, fault)
 }
 
-// checkExportTo reports errors in the namespaces to which an object is exported (exportTo of the
+// checkExportTo adds Errors for the namespaces to which an object is exported (exportTo of the
 // networking kinds): invalid names, duplicates, and "*" or "~" beside others. nowhere allows "~",
 // which is valid only for services.
 func (r *report) checkExportTo(at path, list []string, nowhere bool) {

@@ -28,12 +28,13 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// checkHTTPMethods returns the HTTP methods of RFC 9110 and RFC 5789.
+// httpMethods returns the HTTP methods of RFC 9110 and RFC 5789.
 func httpMethods() []string {
 	return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE"}
 }
 
-// checkHTTPStatus checks the status code of a response that a proxy generates.
+// checkHTTPStatus adds an Error if the status code of a response that a proxy generates is not in
+// the range 200 to 599.
 func (r *report) checkHTTPStatus(at path, status int64) {
 	if status < 200 || status > 599 {
 		r.errorf(at, "HTTP status %d is not in the range 200..599", status)
@@ -105,14 +106,16 @@ func commandLength(text string) int {
 	return 0
 }
 
-// checkHeaderNames reports the items of a list that are not header names.
+// checkHeaderNames adds an Error for each item of names that is not a header name. Pseudo-headers
+// are allowed.
 func (r *report) checkHeaderNames(at path, names []string) {
 	for i, name := range names {
 		r.addFault(at.Index(i), headerNameFault(name))
 	}
 }
 
-// checkHTTPMethods reports the items of a list that are not HTTP methods. "*" matches all methods.
+// checkHTTPMethods adds an Error for each item of list that is not an HTTP method in upper case.
+// "*" matches all methods.
 func (r *report) checkHTTPMethods(at path, list []string) {
 	for i, method := range list {
 		if method != "*" && !slices.Contains(httpMethods(), method) {

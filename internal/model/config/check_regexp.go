@@ -17,9 +17,9 @@ const (
 	maxRegexpProgram = 16384
 )
 
-// regexpFault returns why an expression cannot be used, or "" if it can. groups is the number of
-// its capture groups. Proxies and Go share the syntax (RE2). The check takes linear time, and the
-// length is limited.
+// regexpFault returns the number of capture groups of an expression, and why it cannot be used, or
+// "" if it can. Proxies and Go share the syntax (RE2). The check takes linear time, and the length
+// is limited.
 func regexpFault(expr string) (groups int, fault string) {
 	if expr == "" {
 		return 0, "the regular expression is empty"
@@ -70,7 +70,7 @@ func programSize(re *syntax.Regexp) int {
 	}
 }
 
-// checkRegexp reports an expression that cannot be used.
+// checkRegexp adds an Error for an expression that cannot be used (regexpFault).
 func (r *report) checkRegexp(at path, expr string) {
 	_, fault := regexpFault(expr)
 	r.addFault(at, fault)

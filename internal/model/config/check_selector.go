@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// labelFault returns why key and value are not a valid Kubernetes label, or "" if they are.
+// labelFault returns why key or value cannot be those of a Kubernetes label, or "" if both can.
 func labelFault(key, value string) string {
 	if reasons := validation.IsQualifiedName(key); len(reasons) > 0 {
 		return fmt.Sprintf("%q is not a label key: %s", key, withoutExample(reasons[0]))
@@ -20,23 +20,23 @@ func labelFault(key, value string) string {
 	return ""
 }
 
-// withoutExample removes the examples and the regular expression from the end of a reason that
-// Kubernetes returns.
+// withoutExample returns a reason of Kubernetes without the examples and the regular expression at
+// its end.
 func withoutExample(reason string) string {
 	reason, _, _ = strings.Cut(reason, " (e.g.")
 	return reason
 }
 
-// checkLabels reports the labels that are not valid Kubernetes labels.
+// checkLabels adds an Error for each label that is not a valid Kubernetes label.
 func (r *report) checkLabels(at path, labels map[string]string) {
 	for _, key := range sortedKeys(labels) {
 		r.addFault(at.Key(key), labelFault(key, labels[key]))
 	}
 }
 
-// checkMatchLabels checks labels that select workloads. Empty keys and wildcards are Errors. there
-// is set if the selector is present. A selector without labels is a Warning, because it selects
-// every workload, which is rarely intended.
+// checkMatchLabels checks labels that select workloads. Empty keys and wildcards are Errors, labels
+// that no workload can have are Warnings. there is set if the selector is present; if it has no
+// labels, that is a Warning, because it selects every workload, which is rarely intended.
 func (r *report) checkMatchLabels(at path, labels map[string]string, there bool) {
 	if there && len(labels) == 0 {
 		r.warnf(at, "the selector has no labels and selects all workloads")
@@ -54,7 +54,8 @@ func (r *report) checkMatchLabels(at path, labels map[string]string, there bool)
 	}
 }
 
-// checkMatchable adds a Warning for a selector's label that no workload can have.
+// checkMatchable adds a Warning if key and value are not a valid label, so that no workload can
+// have it.
 func (r *report) checkMatchable(at path, key, value string) {
 	if fault := labelFault(key, value); fault != "" {
 		r.warnf(at, "no workload can be selected: %s", fault)
@@ -69,8 +70,8 @@ type attachment struct {
 	targetRefs []*v1beta1.PolicyTargetReference
 }
 
-// checkAttachment reports errors in the selector and target references of a policy, and more than
-// one of them. at is the path of its spec.
+// checkAttachment adds Errors for invalid selectors and target references of a policy, and for more
+// than one of the three fields. at is the path of its spec.
 func (r *report) checkAttachment(at path, a attachment) {
 	r.checkMatchLabels(at.Child("selector", "matchLabels"), a.selector.GetMatchLabels(), a.selector != nil)
 	ways := 0
@@ -88,6 +89,8 @@ func (r *report) checkAttachment(at path, a attachment) {
 	r.checkTargetRefs(at.Child("targetRefs"), a.targetRefs)
 }
 
+// checkTargetRefs adds an Error for more than 16 references, and for each invalid one
+// (checkTargetRef).
 func (r *report) checkTargetRefs(at path, refs []*v1beta1.PolicyTargetReference) {
 	r.checkMaxItems(at, len(refs), 16)
 	for i, ref := range refs {
@@ -95,8 +98,8 @@ func (r *report) checkTargetRefs(at path, refs []*v1beta1.PolicyTargetReference)
 	}
 }
 
-// checkTargetRef reports an error for a policy's target reference that has no name, has a
-// namespace, or is of a kind to which policies cannot be attached.
+// checkTargetRef adds an Error if a policy's target reference has no name, has a namespace, or is
+// of a kind to which policies cannot be attached.
 func (r *report) checkTargetRef(at path, ref *v1beta1.PolicyTargetReference) {
 	r.requireValue(at.Child("name"), ref.GetName())
 	if ref.GetNamespace() != "" {

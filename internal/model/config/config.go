@@ -73,8 +73,8 @@ type Config struct {
 	Hash uint64
 }
 
-// New returns a Config with its hash, over the spec, the key and the metadata that change generated
-// configuration. It returns an error if the spec cannot be encoded.
+// New returns a Config with its Hash. It returns an error if the spec or metadata cannot be
+// encoded.
 func New(meta Meta, spec any) (*Config, error) {
 	c := &Config{Meta: meta, Spec: spec}
 	body, err := canonicalJSON(spec)
@@ -107,10 +107,11 @@ func New(meta Meta, spec any) (*Config, error) {
 // cannot weaken protection (docs/adr/0008).
 const RequiredAnnotation = "meshpilot.io/required"
 
-// hashedMeta returns the labels or annotations that can change generated configuration. For Istio's
-// kinds, they are Istio's own and RequiredAnnotation, so other entries of Helm, Argo or users
-// change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and the kinds of Kubernetes, they
-// are all entries except the annotation that kubectl rewrites on every apply.
+// hashedMeta returns a copy of labels or annotations reduced to the entries that can change
+// generated configuration. For Istio's kinds, they are Istio's own and RequiredAnnotation, so other
+// entries of Helm, Argo or users change nothing. For ServiceEntry, WorkloadEntry, WorkloadGroup and
+// the kinds of Kubernetes, they are all entries except the annotation that kubectl rewrites on
+// every apply.
 func hashedMeta(kind api.Kind, entries map[string]string) map[string]string {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	info, _ := api.Info(kind)

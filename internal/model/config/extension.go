@@ -96,7 +96,7 @@ type BackendFilters struct {
 	Picker *EndpointPicker `json:",omitempty"`
 }
 
-// Authorizers returns all authorizers of the rule: its own, and the ones of its backends.
+// Authorizers returns the rule's own authorizer, if it has one, followed by those of its backends.
 // Duplicates are kept.
 func (x *HTTPExtension) Authorizers() []*Authorizer {
 	var list []*Authorizer
@@ -111,7 +111,8 @@ func (x *HTTPExtension) Authorizers() []*Authorizer {
 	return list
 }
 
-// Pickers returns the endpoint pickers of the rule's backends. Duplicates are kept.
+// Pickers returns the endpoint pickers of the rule's backends. Backends without one are skipped;
+// duplicates are kept.
 func (x *HTTPExtension) Pickers() []*EndpointPicker {
 	var list []*EndpointPicker
 	for _, b := range x.Backends {

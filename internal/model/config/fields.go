@@ -13,7 +13,8 @@ import (
 // indices, such as "http.match.uri". An entry includes all fields below it.
 type Fields []string
 
-// Covers reports whether a path is honoured: the path itself or a parent is listed.
+// Covers reports whether a path, in the form of Fields, is honoured: the path itself or a parent is
+// listed.
 func (f Fields) Covers(path string) bool {
 	return slices.ContainsFunc(f, func(x string) bool { return path == x || strings.HasPrefix(path, x+".") })
 }
@@ -27,6 +28,7 @@ func (f Fields) Unhonoured(spec proto.Message) []Problem {
 	return w.found
 }
 
+// fieldWalk collects the Warnings of Unhonoured.
 type fieldWalk struct {
 	honoured Fields
 	found    []Problem
@@ -49,9 +51,9 @@ func (w *fieldWalk) walkMessage(plain, shown string, m protoreflect.Message) {
 	}
 }
 
-// walkField adds a Warning for a field that is not honoured. It visits a message with honoured
-// fields below; a map is honoured as a whole or not at all. plain is the path without indexes,
-// shown the one with them.
+// walkField adds a Warning for a field that is not honoured. If only fields below it are, it visits
+// them; a map is honoured as a whole or not at all. plain is the path without indexes, shown the
+// one with them.
 func (w *fieldWalk) walkField(plain, shown string, fd protoreflect.FieldDescriptor, v protoreflect.Value) {
 	if w.honoured.Covers(plain) {
 		return

@@ -16,9 +16,9 @@ var onlyLuaJIT = regexp.MustCompile(
 	`(?i)[0-9a-f](u?ll|i)\b|\b0x[0-9a-f]*(\.|p)|\\[xzu]|[^\x00-\x7f]`,
 ) //nolint:gochecknoglobals // a constant
 
-// luaFault returns the syntax error of a Lua script, or nil. If there is an error, sure reports
-// whether Envoy refuses the script too. It is false if the script contains syntax that LuaJIT may
-// accept and the parser here does not.
+// luaFault returns the syntax error of a Lua script, or nil and true if there is none. With an
+// error, sure reports whether Envoy refuses the script too. It is false if the script contains
+// syntax that LuaJIT may accept and the parser here does not.
 func luaFault(text string) (fault error, sure bool) {
 	if strings.HasPrefix(text, "#") { // Lua ignores such a first line
 		text = "--" + text

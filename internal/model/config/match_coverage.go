@@ -27,7 +27,7 @@ type matchOfRoute struct {
 	route int
 }
 
-// findCovering returns the index of an earlier route with a match that covers m, or -1 if there is
+// findCovering returns the index of the first route found whose match covers m, or -1 if there is
 // none. key is matchKey(m). same reports whether the two matches are equal.
 func (e *earlierMatches) findCovering(key string, m *networking.HTTPMatchRequest) (route int, same bool) {
 	if route, same = e.equal[key]; same {
@@ -118,6 +118,7 @@ func stringCovers(a, b *networking.StringMatch) bool {
 	}
 }
 
+// equalMatches reports whether both match by the same kind and text. Two unset matches are equal.
 func equalMatches(a, b *networking.StringMatch) bool { return proto.Equal(a, b) }
 
 // lowerMatch returns an exact or prefix match with its text in lower case.
@@ -129,7 +130,7 @@ func lowerMatch(m *networking.StringMatch) *networking.StringMatch {
 }
 
 // conditionsCover reports whether later has each condition of earlier, by name, in a form that the
-// earlier one covers.
+// earlier one covers. It is true if earlier has none.
 func conditionsCover(
 	earlier, later map[string]*networking.StringMatch,
 	covers func(a, b *networking.StringMatch) bool,
@@ -142,6 +143,7 @@ func conditionsCover(
 	return true
 }
 
+// labelsCover reports whether later requires each label of earlier with the same value.
 func labelsCover(earlier, later map[string]string) bool {
 	for name, value := range earlier {
 		if got, there := later[name]; !there || got != value {

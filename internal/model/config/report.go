@@ -25,49 +25,52 @@ type report struct {
 	problems []Problem
 }
 
+// errorf adds an Error with a formatted reason.
 func (r *report) errorf(at path, format string, args ...any) {
 	r.addProblem(Error, at, fmt.Sprintf(format, args...))
 }
 
+// warnf adds a Warning with a formatted reason.
 func (r *report) warnf(at path, format string, args ...any) {
 	r.addProblem(Warning, at, fmt.Sprintf(format, args...))
 }
 
-// warnCode reports a Warning with a code.
+// warnCode adds a Warning with a message code.
 func (r *report) warnCode(x code.Code, at path, format string, args ...any) {
 	r.warnf(at, format, args...)
 	r.problems[len(r.problems)-1].Code = x
 }
 
+// addProblem adds a Problem of the object at a path, with the object's key and origin.
 func (r *report) addProblem(s Severity, at path, reason string) {
 	r.problems = append(r.problems, Problem{
 		Key: r.object.Key, Field: at.String(), Reason: reason, Severity: s, Origin: r.object.Origin,
 	})
 }
 
-// addFault reports reason as an Error, unless it is empty.
+// addFault adds an Error with the reason, unless it is empty.
 func (r *report) addFault(at path, reason string) {
 	if reason != "" {
 		r.addProblem(Error, at, reason)
 	}
 }
 
-// requireValue reports an empty value as an Error.
+// requireValue adds an Error if value is empty.
 func (r *report) requireValue(at path, value string) {
 	if value == "" {
 		r.errorf(at, "is required")
 	}
 }
 
-// checkMaxItems reports a list that is longer than the API's limit.
+// checkMaxItems adds an Error if a list of this length is longer than the API's limit.
 func (r *report) checkMaxItems(at path, length, limit int) {
 	if length > limit {
 		r.errorf(at, "has %d items, at most %d are allowed", length, limit)
 	}
 }
 
-// checkMeta reports errors in the name and namespace, and warns of invalid labels and retired
-// annotations.
+// checkMeta adds Errors for an invalid name or namespace, and Warnings for invalid labels and
+// retired annotations. The namespace of a cluster-scoped object is not checked.
 func (r *report) checkMeta() {
 	c, at := r.object, field.NewPath("metadata")
 	if c.Name == "" {

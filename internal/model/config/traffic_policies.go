@@ -7,9 +7,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// TrafficPolicies returns the traffic policies of a DestinationRule, first the policy of the host
-// and then the policies of the subsets. Each has the path of its field. A policy that is not set is
-// nil.
+// TrafficPolicies iterates over the traffic policies of a DestinationRule by the path of their
+// field: that of the host first, then one for each subset. A policy that is not set is nil.
 func TrafficPolicies(rule *networking.DestinationRule) iter.Seq2[string, *networking.TrafficPolicy] {
 	return func(yield func(string, *networking.TrafficPolicy) bool) {
 		if !yield("spec.trafficPolicy", rule.GetTrafficPolicy()) {

@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkAuthorizationPolicy reports errors in an AuthorizationPolicy, such as a provider without
-// action CUSTOM, and rules that never apply. An invalid dry-run annotation is a Warning.
+// checkAuthorizationPolicy adds Errors for an invalid AuthorizationPolicy, such as a provider
+// without action CUSTOM, and for rules that never apply. An invalid dry-run annotation is a
+// Warning.
 func (r *report) checkAuthorizationPolicy(at path, policy *security.AuthorizationPolicy) {
 	if _, err := DryRun(r.object); err != nil {
 		r.warnf(field.NewPath("metadata", "annotations").Key(annotation.IoIstioDryRun.Name), "%v", err)
@@ -38,6 +39,8 @@ func (r *report) checkAuthorizationPolicy(at path, policy *security.Authorizatio
 	}
 }
 
+// checkAuthorizationRule adds Errors for invalid sources, operations and conditions of a rule.
+// custom is set for action CUSTOM.
 func (r *report) checkAuthorizationRule(at path, rule *security.Rule, custom bool) {
 	r.checkMaxItems(at.Child("from"), len(rule.GetFrom()), 512)
 	for i, from := range rule.GetFrom() {
@@ -57,7 +60,8 @@ type namedValues struct {
 	values []string
 }
 
-// checkValueLists reports empty values in lists of patterns, and an Error if all lists are empty.
+// checkValueLists adds Errors for empty values in lists of patterns, or one Error if all lists are
+// empty.
 func (r *report) checkValueLists(at path, lists []namedValues) {
 	empty := true
 	for _, list := range lists {
@@ -71,8 +75,8 @@ func (r *report) checkValueLists(at path, lists []namedValues) {
 	}
 }
 
-// checkRuleSource checks a source of an AuthorizationPolicy rule: its lists, address blocks and
-// service accounts. If custom is set, it rejects matches of the caller's identity.
+// checkRuleSource adds Errors for invalid lists, address blocks and service accounts of a rule's
+// source. If custom is set, most matches of the caller's identity are Errors too.
 func (r *report) checkRuleSource(at path, source *security.Source, custom bool) {
 	r.checkValueLists(at, []namedValues{
 		{"principals", source.GetPrincipals()},
@@ -114,8 +118,8 @@ func (r *report) checkRuleSource(at path, source *security.Source, custom bool) 
 	}
 }
 
-// checkValues reports every value for which fault returns a reason. It ignores empty values, which
-// are reported elsewhere.
+// checkValues adds an Error for every value for which fault returns a reason. It skips empty
+// values, which other checks report.
 func (r *report) checkValues(at path, values []string, fault func(string) string) {
 	for i, value := range values {
 		if value != "" {
@@ -124,8 +128,8 @@ func (r *report) checkValues(at path, values []string, fault func(string) string
 	}
 }
 
-// checkServiceAccounts reports errors in the serviceAccounts and notServiceAccounts of a source:
-// their form, and their use beside principals or namespaces.
+// checkServiceAccounts adds Errors for serviceAccounts and notServiceAccounts of a source: their
+// number, their form, and their use beside principals or namespaces.
 func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	lists := []namedValues{
 		{"serviceAccounts", source.GetServiceAccounts()},
@@ -161,6 +165,8 @@ func (r *report) checkServiceAccounts(at path, source *security.Source) {
 	}
 }
 
+// checkRuleOperation adds Errors for empty values, ports and path templates of a rule's operation,
+// and for an empty operation.
 func (r *report) checkRuleOperation(at path, operation *security.Operation) {
 	paths := []namedValues{{"paths", operation.GetPaths()}, {"notPaths", operation.GetNotPaths()}}
 	ports := []namedValues{{"ports", operation.GetPorts()}, {"notPorts", operation.GetNotPorts()}}
@@ -177,6 +183,7 @@ func (r *report) checkRuleOperation(at path, operation *security.Operation) {
 	}
 }
 
+// portFault returns why text is not a port number, or "" if it is one.
 func portFault(text string) string {
 	if number, err := strconv.ParseUint(text, 10, 16); err != nil || number == 0 {
 		return strconv.Quote(text) + " is not a port in the range 1..65535"

@@ -8,9 +8,9 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
-// checkRuleCondition reports errors in a condition of a rule: an unknown key, no values, or values
-// that are invalid for the attribute. Attributes of the caller's identity are refused for action
-// CUSTOM.
+// checkRuleCondition adds Errors for a condition of a rule: an unknown key, no values, or values
+// that are invalid for the attribute. If custom is set, so are most attributes of the caller's
+// identity.
 func (r *report) checkRuleCondition(at path, condition *security.Condition, custom bool) {
 	key := condition.GetKey()
 	if key == "" {

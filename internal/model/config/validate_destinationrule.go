@@ -5,8 +5,8 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
-// checkDestinationRule reports errors in a DestinationRule. With a workloadSelector it must be
-// exported to its own namespace only.
+// checkDestinationRule adds Errors for an invalid DestinationRule. With a workloadSelector, an
+// export to another namespace is an Error.
 func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule) {
 	r.addFault(at.Child("host"), wildcardFault(rule.GetHost()))
 	r.checkTrafficPolicy(at.Child("trafficPolicy"), rule.GetTrafficPolicy())
@@ -36,11 +36,13 @@ func (r *report) checkDestinationRule(at path, rule *networking.DestinationRule)
 	}
 }
 
-// checkPolicySelector checks a selector with matchLabels.
+// checkPolicySelector checks the matchLabels of a selector, which may be nil.
 func (r *report) checkPolicySelector(at path, selector *v1beta1.WorkloadSelector) {
 	r.checkMatchLabels(at.Child("matchLabels"), selector.GetMatchLabels(), selector != nil)
 }
 
+// checkTrafficPolicy adds Errors for a traffic policy that is empty or has invalid fields. nil is
+// valid.
 func (r *report) checkTrafficPolicy(at path, policy *networking.TrafficPolicy) {
 	if policy == nil {
 		return
@@ -67,6 +69,7 @@ type portPolicyFields interface {
 	GetTls() *networking.ClientTLSSettings
 }
 
+// checkPortPolicy checks the fields that portPolicyFields contains.
 func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 	r.checkLoadBalancer(at.Child("loadBalancer"), policy.GetLoadBalancer(), policy.GetOutlierDetection() != nil)
 	r.checkConnectionPool(at.Child("connectionPool"), policy.GetConnectionPool())
@@ -74,8 +77,8 @@ func (r *report) checkPortPolicy(at path, policy portPolicyFields) {
 	r.checkClientTLS(at.Child("tls"), policy.GetTls())
 }
 
-// checkPortLevelSettings reports errors in settings of ports, which need a port and another field.
-// A port with earlier settings is a Warning.
+// checkPortLevelSettings adds an Error for settings without a port or without another field, and
+// for invalid ones. A port with earlier settings is a Warning.
 func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficPolicy_PortTrafficPolicy) {
 	r.checkMaxItems(at, len(settings), 4096)
 	seen := map[uint32]bool{}
@@ -99,6 +102,7 @@ func (r *report) checkPortLevelSettings(at path, settings []*networking.TrafficP
 	}
 }
 
+// checkTunnel adds Errors for an invalid protocol or target of a tunnel, which may be nil.
 func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSettings) {
 	if tunnel == nil {
 		return
@@ -110,6 +114,8 @@ func (r *report) checkTunnel(at path, tunnel *networking.TrafficPolicy_TunnelSet
 	r.checkPortNumber(at.Child("targetPort"), tunnel.GetTargetPort())
 }
 
+// checkRetryBudget adds Errors for an invalid percentage or interval of a retry budget, which may
+// be nil.
 func (r *report) checkRetryBudget(at path, budget *networking.TrafficPolicy_RetryBudget) {
 	if budget.GetPercent() != nil {
 		r.checkPercent(at.Child("percent"), budget.GetPercent().GetValue())

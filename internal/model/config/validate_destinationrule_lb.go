@@ -15,9 +15,9 @@ const (
 	maxRingSize    = 8 << 20
 )
 
-// checkLoadBalancer reports errors in load balancer settings, which may be nil. outlier is set if
-// outlier detection is configured too. Without it, no endpoint is considered unhealthy and there is
-// no failover, which is a Warning.
+// checkLoadBalancer adds Errors for invalid load balancer settings, which may be nil. outlier is
+// set if outlier detection is configured too. Failover without it is a Warning, because no endpoint
+// is considered unhealthy.
 func (r *report) checkLoadBalancer(at path, lb *networking.LoadBalancerSettings, outlier bool) {
 	if lb == nil {
 		return
@@ -39,8 +39,8 @@ func (r *report) checkLoadBalancer(at path, lb *networking.LoadBalancerSettings,
 	}
 }
 
-// checkWarmup reports errors in warmup, which may be nil, and warns if the load balancer ignores
-// it.
+// checkWarmup adds Errors for an invalid warmup of lb, and a Warning if the load balancer ignores
+// it. It does nothing without a warmup.
 func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	warmup := lb.GetWarmup()
 	if warmup == nil {
@@ -63,8 +63,8 @@ func (r *report) checkWarmup(at path, lb *networking.LoadBalancerSettings) {
 	}
 }
 
-// checkConsistentHash reports errors in a consistent hash, and warns of a missing key and of the
-// deprecated ring size.
+// checkConsistentHash adds Errors for an invalid consistent hash, and Warnings for a missing key
+// and the deprecated ring size.
 func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSettings_ConsistentHashLB) {
 	switch key := hash.GetHashKey().(type) {
 	case *networking.LoadBalancerSettings_ConsistentHashLB_HttpHeaderName:
@@ -102,12 +102,15 @@ func (r *report) checkConsistentHash(at path, hash *networking.LoadBalancerSetti
 	}
 }
 
+// checkRingSize adds an Error for a ring that is larger than Envoy's limit.
 func (r *report) checkRingSize(at path, size uint64) {
 	if size > maxRingSize {
 		r.errorf(at, "%d is more than %d", size, maxRingSize)
 	}
 }
 
+// checkMaglevTable adds an Error for a table that is larger than Envoy's limit or whose size is not
+// prime.
 func (r *report) checkMaglevTable(at path, size uint64) {
 	switch {
 	case size > maxMaglevTable:

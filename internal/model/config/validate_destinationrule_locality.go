@@ -7,9 +7,9 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkLocalityLB reports errors in how traffic is distributed over localities, or fails over
-// between them. lb may be nil. A locality is "region/zone/subzone". outlier is set if outlier
-// detection is configured.
+// checkLocalityLB adds Errors for an invalid distribution of traffic over localities, or failover
+// between them. lb may be nil. A locality is "region/zone/subzone". Failover is a Warning unless
+// outlier is set, because there is no outlier detection then.
 func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return
@@ -33,8 +33,8 @@ func (r *report) checkLocalityLB(at path, lb *networking.LocalityLoadBalancerSet
 	r.checkFailover(at, failover, lb.GetFailoverPriority(), outlier)
 }
 
-// checkLocality checks a locality, which may end in "*", and reports an Error for another form, or
-// if an earlier one in seen covers it. It returns seen with the locality appended in any case.
+// checkLocality adds an Error for an invalid locality, which may end in "*", and if one in seen
+// covers it. It returns seen with the locality appended in any case.
 func (r *report) checkLocality(at path, locality string, seen []string) []string {
 	parts := strings.Split(locality, "/")
 	switch star := slices.Index(parts, "*"); {
@@ -52,12 +52,15 @@ func (r *report) checkLocality(at path, locality string, seen []string) []string
 	return append(seen, locality)
 }
 
-// localityCovers reports whether inner is equal to outer or below it.
+// localityCovers reports whether inner is equal to outer or below it. A "*" at the end of outer is
+// ignored; alone it covers all.
 func localityCovers(outer, inner string) bool {
 	prefix := strings.TrimSuffix(strings.TrimSuffix(outer, "*"), "/")
 	return prefix == "" && outer != "" || inner == prefix || strings.HasPrefix(inner, prefix+"/")
 }
 
+// checkLocalityWeights adds Errors for invalid or overlapping localities, weights outside of 1 to
+// 100, and weights whose sum is not 100.
 func (r *report) checkLocalityWeights(at path, to map[string]uint32) {
 	var sum uint64
 	var seen []string
@@ -80,8 +83,9 @@ type regionPair interface {
 	GetTo() string
 }
 
-// checkFailover reports errors in the fields that both kinds of locality settings share. Failover
-// without outlier detection, and labels that no endpoint can have, are Warnings.
+// checkFailover checks the fields that both kinds of locality settings share. It adds Errors for
+// invalid regions. Failover without outlier detection, empty regions, and labels that no endpoint
+// can have are Warnings.
 func (r *report) checkFailover(at path, pairs []regionPair, priority []string, outlier bool) {
 	if (len(pairs) > 0 || len(priority) > 0) && !outlier {
 		r.warnf(at, "there is no failover without outlierDetection: no endpoint becomes unhealthy")
@@ -110,8 +114,8 @@ func (r *report) checkFailover(at path, pairs []regionPair, priority []string, o
 	}
 }
 
-// checkZoneAwareLB reports errors in zone-aware settings, which may be nil. Topology labels must
-// not be in failoverPriority.
+// checkZoneAwareLB adds Errors for invalid zone-aware settings, which may be nil, including
+// topology labels in failoverPriority. Failover is a Warning unless outlier is set.
 func (r *report) checkZoneAwareLB(at path, lb *networking.ZoneAwareLoadBalancerSetting, outlier bool) {
 	if lb == nil {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
-// checkConnectionPool reports errors in the connection limits of a DestinationRule or Sidecar. nil
-// is valid, an empty pool is not.
+// checkConnectionPool adds Errors for invalid connection limits of a DestinationRule or Sidecar.
+// nil is valid, an empty pool is not.
 func (r *report) checkConnectionPool(at path, pool *networking.ConnectionPoolSettings) {
 	if pool == nil {
 		return
@@ -29,7 +29,7 @@ func (r *report) checkConnectionPool(at path, pool *networking.ConnectionPoolSet
 	}
 }
 
-// checkHTTPPool reports errors in the HTTP limits of a connection pool: negative numbers,
+// checkHTTPPool adds Errors for the HTTP limits of a connection pool: negative numbers, invalid
 // durations, and fields that exclude each other.
 func (r *report) checkHTTPPool(at path, http *networking.ConnectionPoolSettings_HTTPSettings) {
 	r.checkNonNegative(at.Child("http1MaxPendingRequests"), http.GetHttp1MaxPendingRequests())
@@ -55,8 +55,8 @@ func (r *report) checkHTTPPool(at path, http *networking.ConnectionPoolSettings_
 	}
 }
 
-// checkOutlierDetection reports errors in outlier detection, which may be nil, and warns of the
-// deprecated consecutiveErrors.
+// checkOutlierDetection adds Errors for invalid outlier detection, which may be nil, and a Warning
+// for the deprecated consecutiveErrors.
 func (r *report) checkOutlierDetection(at path, outlier *networking.OutlierDetection) {
 	if outlier == nil {
 		return

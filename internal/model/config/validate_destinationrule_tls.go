@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// checkClientTLS reports errors in the TLS settings of connections to a service, which may be nil,
-// and warns of fields that the mode ignores. Certificates are read from files or from a Secret
-// (credentialName), never from both.
+// checkClientTLS adds Errors for invalid TLS settings of connections to a service, which may be
+// nil, and Warnings for fields that the mode ignores. Certificates are read from files or from a
+// Secret (credentialName), never from both.
 func (r *report) checkClientTLS(at path, tls *networking.ClientTLSSettings) {
 	if tls == nil {
 		return

@@ -11,8 +11,8 @@ type (
 	filterPatch = networking.EnvoyFilter_EnvoyConfigObjectPatch
 )
 
-// checkEnvoyFilter checks the parts of patches that do not depend on Envoy's own types. The
-// translation checks whether a value is valid for the patched object.
+// checkEnvoyFilter adds Errors and Warnings for the parts of an EnvoyFilter that do not depend on
+// Envoy's own types. The translation checks whether a value is valid for the patched object.
 func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 	if selector := filter.GetWorkloadSelector(); selector != nil {
 		r.checkMatchLabels(at.Child("workloadSelector", "labels"), selector.GetLabels(), true)
@@ -29,7 +29,7 @@ func (r *report) checkEnvoyFilter(at path, filter *networking.EnvoyFilter) {
 	}
 }
 
-// checkEnvoyPatch reports errors in a patch of an EnvoyFilter: missing fields and an impossible
+// checkEnvoyPatch adds Errors for a patch of an EnvoyFilter: missing fields and an impossible
 // match. Operations and filter classes without effect are Warnings.
 func (r *report) checkEnvoyPatch(at path, patch *filterPatch) {
 	applyTo := patch.GetApplyTo()
@@ -71,6 +71,7 @@ func (r *report) checkEnvoyPatch(at path, patch *filterPatch) {
 	}
 }
 
+// insertOperations returns the operations that insert at a position.
 func insertOperations() []networking.EnvoyFilter_Patch_Operation {
 	return []networking.EnvoyFilter_Patch_Operation{
 		networking.EnvoyFilter_Patch_INSERT_BEFORE,
@@ -123,8 +124,8 @@ func operationsOn(applyTo networking.EnvoyFilter_ApplyTo) []networking.EnvoyFilt
 	}
 }
 
-// checkEnvoyMatch checks a patch's match. It reports a match on another class of objects than the
-// patch applies to: as an Error, or as a Warning if applyTo ignores such matches.
+// checkEnvoyMatch checks a patch's match. A match on another class of objects than the patch
+// applies to is an Error, or a Warning if applyTo ignores such matches.
 func (r *report) checkEnvoyMatch(at path, applyTo networking.EnvoyFilter_ApplyTo, match *filterMatch) {
 	if version := match.GetProxy().GetProxyVersion(); version != "" {
 		r.checkRegexp(at.Child("proxy", "proxyVersion"), version)

@@ -9,8 +9,8 @@ import (
 // connectionManagerName is the name of the network filter that contains the HTTP filters.
 const connectionManagerName = "envoy.filters.network.http_connection_manager"
 
-// checkEnvoyListenerMatch reports errors in a match on a listener, which may be nil, and warns of
-// fields without effect.
+// checkEnvoyListenerMatch adds Errors for invalid ports in a match on a listener, which may be nil,
+// and Warnings for fields without effect.
 func (r *report) checkEnvoyListenerMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,
@@ -34,8 +34,8 @@ func (r *report) checkEnvoyListenerMatch(
 	}
 }
 
-// checkEnvoyFilterMatch reports errors in a match on a filter of a chain, and on a filter inside
-// it, which only HTTP_FILTER can match. It warns if applyTo ignores it.
+// checkEnvoyFilterMatch adds Errors for a match on a filter of a chain, or on a filter inside it,
+// which only HTTP_FILTER can match. If applyTo ignores it, that is a Warning.
 func (r *report) checkEnvoyFilterMatch(
 	at path,
 	applyTo networking.EnvoyFilter_ApplyTo,
@@ -64,8 +64,8 @@ func (r *report) checkEnvoyFilterMatch(
 	}
 }
 
-// checkEnvoyRouteMatch checks a match on routes. The port and gateway names refer to the servers of
-// a gateway, so it warns of them for other contexts.
+// checkEnvoyRouteMatch adds an Error for an invalid port of a match on routes. For contexts other
+// than gateways, port and gateway names have no effect, which is a Warning.
 func (r *report) checkEnvoyRouteMatch(at path, match *filterMatch) {
 	routes := match.GetRouteConfiguration()
 	r.checkOptionalPort(at.Child("portNumber"), routes.GetPortNumber())

@@ -8,8 +8,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkGateway reports errors in a Gateway: its servers, duplicate port names, and servers that
-// cannot share a port.
+// checkGateway adds Errors for a Gateway without servers, invalid servers and duplicate port names.
+// Duplicate server names, and servers that cannot share a port, are Warnings.
 func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 	for _, key := range sortedKeys(gateway.GetSelector()) {
 		r.checkMatchable(at.Child("selector").Key(key), key, gateway.GetSelector()[key])
@@ -36,7 +36,8 @@ func (r *report) checkGateway(at path, gateway *networking.Gateway) {
 }
 
 // warnSharedPort adds a Warning for a server if an earlier server has the same address and port
-// with another protocol family. The later server is not served.
+// with another protocol family, because the later one is not served. It records the family in
+// listeners.
 func (r *report) warnSharedPort(at path, server *networking.Server, listeners map[string]string) {
 	protocol := server.GetPort().GetProtocol()
 	family := "TCP"
@@ -59,8 +60,8 @@ func (r *report) warnSharedPort(at path, server *networking.Server, listeners ma
 	}
 }
 
-// checkServer reports errors in a server of a Gateway: hosts, bind, port and TLS. Duplicate hosts
-// and defaultEndpoint are Warnings.
+// checkServer adds Errors for invalid hosts, bind, port and TLS of a server of a Gateway. Duplicate
+// hosts and defaultEndpoint are Warnings.
 func (r *report) checkServer(at path, server *networking.Server) {
 	hosts := at.Child("hosts")
 	if len(server.GetHosts()) == 0 {
@@ -88,6 +89,8 @@ func (r *report) checkServer(at path, server *networking.Server) {
 	r.checkTLSForProtocol(at, server)
 }
 
+// checkServerHost adds an Error if host is not a DNS name, possibly with a wildcard or a namespace
+// before it.
 func (r *report) checkServerHost(at path, host string) {
 	namespace, name, qualified := strings.Cut(host, "/")
 	if !qualified {
@@ -96,8 +99,8 @@ func (r *report) checkServerHost(at path, host string) {
 	r.checkNamespacedHost(at, namespace, name, "*", ".")
 }
 
-// checkServerPort reports errors in the port of a server. unix is set for a Unix domain socket,
-// whose number must be 0. targetPort is a Warning.
+// checkServerPort adds Errors for an invalid port of a server. unix is set for a Unix domain
+// socket, whose number must be 0. targetPort is a Warning.
 func (r *report) checkServerPort(at path, port *networking.Port, unix bool) {
 	if port == nil {
 		r.errorf(at, "is required")
@@ -118,8 +121,8 @@ func (r *report) checkServerPort(at path, port *networking.Port, unix bool) {
 	}
 }
 
-// checkTLSForProtocol reports an error unless a server has TLS settings if, and only if, its
-// protocol is TLS. Plain HTTP may have only httpsRedirect.
+// checkTLSForProtocol adds an Error unless a server has TLS settings if, and only if, its protocol
+// is TLS. Plain HTTP may have only httpsRedirect. httpsRedirect with a TLS protocol is a Warning.
 func (r *report) checkTLSForProtocol(at path, server *networking.Server) {
 	protocol, tls := server.GetPort().GetProtocol(), server.GetTls()
 	if protocol == "" {

@@ -14,6 +14,7 @@ import (
 // them may be set.
 type certificateSources struct{ files, list, credential, credentials bool }
 
+// serverCertificates returns the sources that tls sets.
 func serverCertificates(tls *networking.ServerTLSSettings) certificateSources {
 	return certificateSources{
 		files:       tls.GetServerCertificate() != "" || tls.GetPrivateKey() != "",
@@ -23,8 +24,10 @@ func serverCertificates(tls *networking.ServerTLSSettings) certificateSources {
 	}
 }
 
+// isSet reports whether any source is set.
 func (c certificateSources) isSet() bool { return c != certificateSources{} }
 
+// count returns the number of sources that are set.
 func (c certificateSources) count() int {
 	n := 0
 	for _, there := range []bool{c.files, c.list, c.credential, c.credentials} {
@@ -45,8 +48,8 @@ func cipherSuites() []string {
 	}
 }
 
-// KnownCipherSuites returns the names that Envoy supports, without duplicates and in their order.
-// Envoy refuses a listener with any other name.
+// KnownCipherSuites returns those of the names that Envoy supports, without duplicates and in their
+// order. Envoy refuses a listener with any other name.
 func KnownCipherSuites(names []string) []string {
 	var known []string
 	for _, n := range names {
@@ -57,8 +60,8 @@ func KnownCipherSuites(names []string) []string {
 	return known
 }
 
-// checkServerTLS reports errors in the TLS settings of a server of a Gateway or of an ingress
-// listener of a Sidecar, and warns of fields without effect in the mode.
+// checkServerTLS adds Errors for invalid TLS settings of a server of a Gateway or of an ingress
+// listener of a Sidecar, and Warnings for fields without effect in the mode.
 func (r *report) checkServerTLS(at path, tls *networking.ServerTLSSettings) {
 	sources := serverCertificates(tls)
 	if sources.count() > 1 {
@@ -149,8 +152,8 @@ func (r *report) warnIdle(at path, fields []tlsField, reason string) {
 	}
 }
 
-// checkTerminatingTLS reports an error for a missing serverCertificate or privateKey, in each entry
-// of tlsCertificates if sources.list. With mutual, it also reports missing CA certificates. It
+// checkTerminatingTLS adds Errors for a missing serverCertificate or privateKey, in each entry of
+// tlsCertificates if sources.list is set. With mutual, missing CA certificates are an Error too. It
 // checks nothing if credentialName or credentialNames is set, because it cannot read Secrets.
 func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings, sources certificateSources, mutual bool) {
 	if sources.credential || sources.credentials {
@@ -178,8 +181,8 @@ func (r *report) checkTerminatingTLS(at path, tls *networking.ServerTLSSettings,
 	}
 }
 
-// checkTLSVersions warns of TLS versions with which no client can connect, and of unknown or
-// duplicate cipher suites.
+// checkTLSVersions adds Warnings for TLS versions with which no client can connect, and for unknown
+// or duplicate cipher suites.
 func (r *report) checkTLSVersions(at path, tls *networking.ServerTLSSettings) {
 	lowest, highest := tls.GetMinProtocolVersion(), tls.GetMaxProtocolVersion()
 	if lowest != 0 && highest != 0 && lowest > highest {
@@ -210,8 +213,8 @@ func (r *report) checkTLSVersions(at path, tls *networking.ServerTLSSettings) {
 	}
 }
 
-// checkCertificateHashes reports errors in the SHA-256 hashes that pin client certificates: of keys
-// in base64, of certificates in hexadecimal.
+// checkCertificateHashes adds an Error for each invalid SHA-256 hash that pins client certificates:
+// of keys in base64, of certificates in hexadecimal.
 func (r *report) checkCertificateHashes(at path, tls *networking.ServerTLSSettings) {
 	for i, text := range tls.GetVerifyCertificateSpki() {
 		if sum, err := base64.StdEncoding.DecodeString(text); err != nil || len(sum) != 32 {

@@ -35,7 +35,7 @@ func ValidateMesh(m *meshconfig.MeshConfig) []Problem {
 	return errorsOf(r.problems)
 }
 
-// checkProxyDefaults checks the proxy settings that the control plane itself uses.
+// checkProxyDefaults adds Errors for the proxy settings that the control plane itself uses.
 func (r *report) checkProxyDefaults(at path, c *meshconfig.ProxyConfig) {
 	r.checkSignedPort(at.Child("proxyAdminPort"), c.GetProxyAdminPort(), false)
 	r.checkSignedPort(at.Child("statusPort"), c.GetStatusPort(), true)
@@ -46,8 +46,8 @@ func (r *report) checkProxyDefaults(at path, c *meshconfig.ProxyConfig) {
 	r.checkDurationOrZero(at.Child("terminationDrainDuration"), c.GetTerminationDrainDuration())
 }
 
-// checkSignedPort checks a port that the API defines as a signed number. If optional is set, 0 is
-// allowed and means that there is no port.
+// checkSignedPort adds an Error for an invalid port that the API defines as a signed number. If
+// optional is set, 0 is allowed and means that there is no port.
 func (r *report) checkSignedPort(at path, number int32, optional bool) {
 	if number == 0 && optional {
 		return
@@ -66,6 +66,7 @@ func trustDomainFault(name string) string {
 	return ""
 }
 
+// errorsOf returns the problems that are Errors.
 func errorsOf(problems []Problem) []Problem {
 	var out []Problem
 	for _, p := range problems {

@@ -10,6 +10,8 @@ import (
 	security "istio.io/api/security/v1beta1"
 )
 
+// checkRequestAuthentication adds Errors for an invalid attachment, too many rules, and invalid
+// rules.
 func (r *report) checkRequestAuthentication(at path, policy *security.RequestAuthentication) {
 	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	r.checkMaxItems(at.Child("jwtRules"), len(policy.GetJwtRules()), 4096)
@@ -18,8 +20,8 @@ func (r *report) checkRequestAuthentication(at path, policy *security.RequestAut
 	}
 }
 
-// checkJWTRule reports errors in a rule of a RequestAuthentication: issuer, keys and where tokens
-// are. A private key in jwks is a Warning.
+// checkJWTRule adds Errors for a rule of a RequestAuthentication: its issuer, its keys and where
+// tokens are. A private key in jwks is a Warning.
 func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	for _, list := range []namedValues{
 		{"audiences", rule.GetAudiences()}, {"fromParams", rule.GetFromParams()}, {"fromCookies", rule.GetFromCookies()},
@@ -60,8 +62,8 @@ func (r *report) checkJWTRule(at path, rule *security.JWTRule) {
 	r.checkDuration(at.Child("timeout"), rule.GetTimeout())
 }
 
-// checkTokenOutputs checks the headers to which tokens and claims are copied, and that each has a
-// claim. It adds a Warning if two outputs have the same header.
+// checkTokenOutputs adds Errors for invalid headers to which tokens and claims are copied, and for
+// a header without a claim. Two outputs with the same header are a Warning.
 func (r *report) checkTokenOutputs(at path, rule *security.JWTRule) {
 	taken := map[string]bool{}
 	output := func(here path, header string) {
@@ -93,7 +95,7 @@ func fieldNameFault(name string) string {
 }
 
 // hasPrivateHalf reports whether a key set, or a single key, contains a private key (RFC 7518,
-// section 6).
+// section 6). It returns false for text that is no JSON.
 func hasPrivateHalf(text string) bool {
 	var set struct {
 		Keys []map[string]any `json:"keys"`
@@ -105,6 +107,7 @@ func hasPrivateHalf(text string) bool {
 	return set.D != nil || slices.ContainsFunc(set.Keys, func(k map[string]any) bool { return k["d"] != nil })
 }
 
+// httpURLFault returns why text is not an HTTP or HTTPS URL of at most 2048 bytes, or "" if it is.
 func httpURLFault(text string) string {
 	const maxURL = 2048
 	u, err := url.Parse(text)

@@ -8,8 +8,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
-// checkServiceEntry reports errors in a ServiceEntry: hosts, addresses, ports, and endpoints that
-// its resolution does not permit.
+// checkServiceEntry adds Errors for a ServiceEntry: its hosts, addresses, ports, and endpoints that
+// its resolution does not permit. Parts without effect are Warnings.
 func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	hosts := at.Child("hosts")
 	if len(entry.GetHosts()) == 0 {
@@ -44,6 +44,8 @@ func (r *report) checkServiceEntry(at path, entry *networking.ServiceEntry) {
 	r.checkExportTo(at.Child("exportTo"), entry.GetExportTo(), true)
 }
 
+// checkServiceAddresses adds an Error for each invalid address. Only the resolutions NONE and
+// STATIC permit CIDR blocks.
 func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) {
 	r.checkMaxItems(at, len(entry.GetAddresses()), 256)
 	resolution := entry.GetResolution()
@@ -57,7 +59,7 @@ func (r *report) checkServiceAddresses(at path, entry *networking.ServiceEntry) 
 	}
 }
 
-// checkServicePorts reports errors in the ports and returns the set of their names, to which
+// checkServicePorts adds Errors for invalid ports and returns the set of their names, to which
 // endpoints refer. No ports, and a targetPort without effect, are Warnings.
 func (r *report) checkServicePorts(at path, entry *networking.ServiceEntry) map[string]bool {
 	names, numbers := map[string]bool{}, map[uint32]bool{}
@@ -113,8 +115,8 @@ func (r *report) warnTCPWithoutAddress(at path, entry *networking.ServiceEntry, 
 	}
 }
 
-// checkResolution reports hosts and endpoints that the resolution does not permit, and an unknown
-// resolution. ports are the names of the service's ports.
+// checkResolution adds Errors for hosts and endpoints that the resolution does not permit, and for
+// an unknown resolution. ports are the names of the service's ports.
 func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	endpoints := at.Child("endpoints")
 	switch entry.GetResolution() {
@@ -133,8 +135,8 @@ func (r *report) checkResolution(at path, entry *networking.ServiceEntry, ports 
 	}
 }
 
-// checkStaticEndpoints reports errors in the endpoints of resolution STATIC, whose addresses must
-// be IP addresses or sockets. No endpoints and no selector is a Warning. ports are the names of the
+// checkStaticEndpoints adds Errors for the endpoints of resolution STATIC, whose addresses must be
+// IP addresses or sockets. No endpoints and no selector is a Warning. ports are the names of the
 // service's ports.
 func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
 	if len(entry.GetEndpoints()) == 0 && entry.GetWorkloadSelector() == nil {
@@ -161,7 +163,7 @@ func (r *report) checkStaticEndpoints(at path, entry *networking.ServiceEntry, p
 	}
 }
 
-// checkDNSEndpoints reports errors in the hosts and endpoints of a resolution by DNS: wildcards
+// checkDNSEndpoints adds Errors for the hosts and endpoints of a resolution by DNS: wildcards
 // without endpoints, sockets, and several endpoints for round robin. ports are the names of the
 // service's ports.
 func (r *report) checkDNSEndpoints(at path, entry *networking.ServiceEntry, ports map[string]bool) {
@@ -217,9 +219,9 @@ func (r *report) warnHostsOfOneAddress(at path, entry *networking.ServiceEntry) 
 	}
 }
 
-// checkDynamicDNS checks an entry with resolution DYNAMIC_DNS, where proxies resolve the host of
-// each request. Its hosts must be wildcards, and it must not have addresses or endpoints. Its ports
-// must be HTTP or TLS.
+// checkDynamicDNS adds Errors for an entry with resolution DYNAMIC_DNS, where proxies resolve the
+// host of each request. Its hosts must be wildcards, its ports HTTP or TLS, and it must not have
+// addresses or endpoints.
 func (r *report) checkDynamicDNS(at path, entry *networking.ServiceEntry) {
 	const name = "resolution DYNAMIC_DNS"
 	for i, host := range entry.GetHosts() {

@@ -9,6 +9,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
+// checkSidecar adds Errors for an empty Sidecar and for invalid fields. Parts without effect are
+// Warnings.
 func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 	if len(sidecar.GetIngress())+len(sidecar.GetEgress()) == 0 && sidecar.GetOutboundTrafficPolicy() == nil &&
 		sidecar.GetInboundConnectionPool() == nil {
@@ -23,7 +25,7 @@ func (r *report) checkSidecar(at path, sidecar *networking.Sidecar) {
 	r.checkEgressProxy(at.Child("outboundTrafficPolicy"), sidecar.GetOutboundTrafficPolicy())
 }
 
-// checkIngressListeners reports errors in the ingress listeners of a Sidecar, which need distinct
+// checkIngressListeners adds Errors for invalid ingress listeners of a Sidecar, which need distinct
 // ports.
 func (r *report) checkIngressListeners(at path, listeners []*networking.IstioIngressListener) {
 	ports := map[uint32]bool{}
@@ -47,7 +49,7 @@ func (r *report) checkIngressListeners(at path, listeners []*networking.IstioIng
 	}
 }
 
-// checkUniquePort reports a port that another listener already has, even on a different bind
+// checkUniquePort adds an Error for a port that is already in seen, even on a different bind
 // address. It adds the port to seen.
 func (r *report) checkUniquePort(at path, number uint32, seen map[uint32]bool) {
 	if seen[number] && number != 0 {
@@ -56,6 +58,8 @@ func (r *report) checkUniquePort(at path, number uint32, seen map[uint32]bool) {
 	seen[number] = true
 }
 
+// checkSidecarPort adds an Error for an unknown protocol, and a Warning for targetPort. It does not
+// check the number.
 func (r *report) checkSidecarPort(at path, port *networking.SidecarPort) {
 	r.checkProtocol(at.Child("protocol"), port.GetProtocol())
 	//nolint:staticcheck // the deprecated field is still read
@@ -64,9 +68,9 @@ func (r *report) checkSidecarPort(at path, port *networking.SidecarPort) {
 	}
 }
 
-// checkIngressEndpoint checks the destination of inbound requests: a port of this workload, or a
-// socket. ":PORT" is accepted because Istio treats it as no endpoint: requests then keep their
-// original address and port.
+// checkIngressEndpoint adds an Error unless the destination of inbound requests is a port of this
+// workload or a socket. ":PORT" is accepted because Istio treats it as no endpoint: requests then
+// keep their original address and port.
 func (r *report) checkIngressEndpoint(at path, endpoint string) {
 	if isUnix(endpoint) {
 		r.addFault(at, unixFault(endpoint))
@@ -82,6 +86,8 @@ func (r *report) checkIngressEndpoint(at path, endpoint string) {
 	}
 }
 
+// checkIngressTLS adds Errors for TLS settings that an ingress listener does not support, or with a
+// protocol that is not TLS.
 func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListener) {
 	tls := listener.GetTls()
 	if tls == nil {
@@ -100,7 +106,7 @@ func (r *report) checkIngressTLS(at path, listener *networking.IstioIngressListe
 	r.checkServerTLS(at, tls)
 }
 
-// checkEgressListeners reports errors in the egress listeners of a Sidecar. Only the last one may
+// checkEgressListeners adds Errors for invalid egress listeners of a Sidecar. Only the last one may
 // have no port.
 func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgressListener) {
 	ports := map[uint32]bool{}
@@ -121,8 +127,8 @@ func (r *report) checkEgressListeners(at path, listeners []*networking.IstioEgre
 	}
 }
 
-// checkEgressPort reports errors in the port and bind address of an egress listener. Number 0 is
-// valid only for a Unix domain socket.
+// checkEgressPort adds Errors for an invalid port or bind address of an egress listener. Number 0
+// is valid only for a Unix domain socket.
 func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListener) {
 	r.checkSidecarPort(at.Child("port"), listener.GetPort())
 	bind, number := listener.GetBind(), listener.GetPort().GetNumber()
@@ -142,9 +148,9 @@ func (r *report) checkEgressPort(at path, listener *networking.IstioEgressListen
 	}
 }
 
-// checkEgressHosts reports errors in hosts of the form "namespace/dnsName", and warns of hosts
-// without effect. A "~" before the namespace excludes the host. The namespace "~" alone excludes it
-// in all namespaces.
+// checkEgressHosts adds an Error for each host not of the form "namespace/dnsName", and Warnings
+// for hosts without effect. A "~" before the namespace excludes the host. The namespace "~" alone
+// excludes it in all namespaces.
 func (r *report) checkEgressHosts(at path, hosts []string) {
 	if len(hosts) == 0 {
 		r.errorf(at, "at least one host is required")
@@ -175,6 +181,8 @@ func (r *report) checkEgressHosts(at path, hosts []string) {
 	}
 }
 
+// checkEgressProxy adds Errors for an invalid egress proxy of a policy, which may be nil. The proxy
+// needs mode ALLOW_ANY and a port, and its host must not be a wildcard.
 func (r *report) checkEgressProxy(at path, policy *networking.OutboundTrafficPolicy) {
 	proxy := policy.GetEgressProxy()
 	if proxy == nil {

@@ -6,6 +6,8 @@ import (
 	telemetry "istio.io/api/telemetry/v1alpha1"
 )
 
+// checkTelemetry adds Errors for invalid fields of a Telemetry, and Warnings for parts without
+// effect.
 func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
 	r.checkAttachment(at, attachment{policy.GetSelector(), policy.GetTargetRef(), policy.GetTargetRefs()})
 	for i, tracing := range policy.GetTracing() {
@@ -19,6 +21,8 @@ func (r *report) checkTelemetry(at path, policy *telemetry.Telemetry) {
 	}
 }
 
+// checkAccessLogging adds Errors for unnamed providers and an invalid filter. An empty filter
+// expression is a Warning.
 func (r *report) checkAccessLogging(at path, logging *telemetry.AccessLogging) {
 	r.checkProviders(at.Child("providers"), logging.GetProviders())
 	filter := logging.GetFilter()
@@ -31,12 +35,15 @@ func (r *report) checkAccessLogging(at path, logging *telemetry.AccessLogging) {
 	}
 }
 
+// checkProviders adds an Error for each provider without a name.
 func (r *report) checkProviders(at path, providers []*telemetry.ProviderRef) {
 	for i, provider := range providers {
 		r.requireValue(at.Index(i).Child("name"), provider.GetName())
 	}
 }
 
+// checkTracing adds Errors for unnamed providers, an invalid sampling percentage and invalid tags.
+// More than one provider is a Warning.
 func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
 	r.checkProviders(at.Child("providers"), tracing.GetProviders())
 	if len(tracing.GetProviders()) > 1 {
@@ -51,7 +58,7 @@ func (r *report) checkTracing(at path, tracing *telemetry.Tracing) {
 	}
 }
 
-// checkCustomTag reports errors in a tag of spans, and warns of a tag without a value.
+// checkCustomTag adds Errors for an invalid tag of spans, and a Warning for a tag without a value.
 func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_CustomTag) {
 	if name == "" {
 		r.errorf(at, "a tag name is required")
@@ -71,6 +78,7 @@ func (r *report) checkCustomTag(at path, name string, tag *telemetry.Tracing_Cus
 	}
 }
 
+// checkMetrics adds Errors for unnamed providers, an invalid interval and invalid overrides.
 func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 	r.checkProviders(at.Child("providers"), metrics.GetProviders())
 	r.checkDuration(at.Child("reportingInterval"), metrics.GetReportingInterval())
@@ -85,6 +93,8 @@ func (r *report) checkMetrics(at path, metrics *telemetry.Metrics) {
 	}
 }
 
+// checkTagOverride adds Errors for an invalid tag name, a value of a removed tag, and a missing or
+// invalid value of another tag.
 func (r *report) checkTagOverride(at path, tag string, override *telemetry.MetricsOverrides_TagOverride) {
 	if !labelName.MatchString(tag) {
 		r.errorf(at, "%q cannot be the name of a label: want letters, digits and underscores, and no digit first", tag)

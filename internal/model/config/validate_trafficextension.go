@@ -4,8 +4,8 @@ import (
 	extensions "istio.io/api/extensions/v1alpha1"
 )
 
-// checkTrafficExtension reports errors in a TrafficExtension: exactly Wasm or Lua, whose code is
-// checked, and ports.
+// checkTrafficExtension adds Errors for a TrafficExtension: it must have exactly one of Wasm and
+// Lua, with valid code and ports.
 func (r *report) checkTrafficExtension(at path, extension *extensions.TrafficExtension) {
 	r.checkAttachment(at, attachment{selector: extension.GetSelector(), targetRefs: extension.GetTargetRefs()})
 	switch filter := extension.GetFilterConfig().(type) {
@@ -29,8 +29,8 @@ func (r *report) checkTrafficExtension(at path, extension *extensions.TrafficExt
 }
 
 // checkLua checks the syntax of a script. Envoy would refuse an invalid script, and then respond
-// with 500 to all requests that pass through the plugin. The Problem is an Error only if Envoy is
-// certain to refuse the script.
+// with 500 to all requests that pass through the plugin. The Problem is an Error if Envoy is
+// certain to refuse the script, and otherwise a Warning.
 func (r *report) checkLua(at path, text string) {
 	switch fault, sure := luaFault(text); {
 	case fault == nil:

@@ -10,9 +10,9 @@ import (
 // meshGateway is the reserved gateway name that selects all sidecars.
 const meshGateway = "mesh"
 
-// checkVirtualService reports errors in a VirtualService, and warns of unreachable routes. One
-// without hosts is a delegate (VirtualService http[].delegate): its routes are used by other
-// VirtualServices, and fewer fields are allowed.
+// checkVirtualService adds Errors for an invalid VirtualService, and Warnings for unreachable
+// routes. One without hosts is a delegate (VirtualService http[].delegate): its routes are used by
+// other VirtualServices, and fewer fields are allowed.
 func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	delegate := len(vs.GetHosts()) == 0
 	toMesh := len(vs.GetGateways()) == 0
@@ -41,8 +41,8 @@ func (r *report) checkVirtualService(at path, vs *networking.VirtualService) {
 	r.checkExportTo(at.Child("exportTo"), vs.GetExportTo(), false)
 }
 
-// checkDelegateFields reports the fields that a delegate must leave to the VirtualService that
-// refers to it.
+// checkDelegateFields adds Errors for the fields that a delegate must leave to the VirtualService
+// that refers to it.
 func (r *report) checkDelegateFields(at path, vs *networking.VirtualService) {
 	const reason = "must not be set without hosts: a VirtualService without hosts is a delegate and has HTTP routes only"
 	if len(vs.GetGateways()) > 0 {
@@ -56,8 +56,8 @@ func (r *report) checkDelegateFields(at path, vs *networking.VirtualService) {
 	}
 }
 
-// checkVirtualServiceHosts reports errors in hosts, and if all are valid, hosts that overlap.
-// toMesh is set if the VirtualService applies to the mesh, for which "*" is invalid.
+// checkVirtualServiceHosts adds Errors for invalid hosts or, if all are valid, for hosts that
+// overlap. toMesh is set if the VirtualService applies to the mesh, for which "*" is invalid.
 func (r *report) checkVirtualServiceHosts(at path, hosts []string, toMesh bool) {
 	allValid := true
 	for i, host := range hosts {
@@ -83,8 +83,8 @@ func (r *report) checkVirtualServiceHosts(at path, hosts []string, toMesh bool) 
 	}
 }
 
-// checkGatewayNames reports errors in references to gateways: "name" or "namespace/name". It adds a
-// Warning for the old form with dots.
+// checkGatewayNames adds Errors for invalid references to gateways, which are "name" or
+// "namespace/name". The old form with dots is a Warning.
 func (r *report) checkGatewayNames(at path, names []string) {
 	for i, name := range names {
 		namespace, gateway, qualified := strings.Cut(name, "/")

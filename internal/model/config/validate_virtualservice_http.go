@@ -17,8 +17,8 @@ const (
 	maxBody   = 1 << 20
 )
 
-// checkHTTPRoute reports errors in all fields of an HTTP route. inDelegate is set for a
-// VirtualService without hosts.
+// checkHTTPRoute adds Errors for invalid fields of an HTTP route, and Warnings for those without
+// effect. inDelegate is set for a VirtualService without hosts.
 func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate bool) {
 	r.checkHTTPAction(at, route, inDelegate)
 	for i, match := range route.GetMatch() {
@@ -42,9 +42,9 @@ func (r *report) checkHTTPRoute(at path, route *networking.HTTPRoute, inDelegate
 	r.checkHeaders(at.Child("headers"), route.GetHeaders())
 }
 
-// checkHTTPAction reports an error unless a route has exactly one action: forward, redirect,
-// respond directly, or delegate. It also reports fields that exclude the action, and a delegate in
-// a delegate.
+// checkHTTPAction adds an Error unless a route has exactly one action: forward, redirect, respond
+// directly, or delegate. Fields that exclude the action, and a delegate in a delegate, are Errors
+// too.
 func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegate bool) {
 	var actions []string
 	for _, action := range []struct {
@@ -83,8 +83,8 @@ func (r *report) checkHTTPAction(at path, route *networking.HTTPRoute, inDelegat
 	}
 }
 
-// checkDelegate reports errors in the name and namespace of a reference to another VirtualService.
-// It does not check whether that exists.
+// checkDelegate adds Errors for an invalid name or namespace of a reference to another
+// VirtualService. It does not check whether that exists.
 func (r *report) checkDelegate(at path, d *networking.Delegate) {
 	r.requireValue(at.Child("name"), d.GetName())
 	for _, reason := range validation.IsDNS1123Subdomain(d.GetName()) {
@@ -97,8 +97,8 @@ func (r *report) checkDelegate(at path, d *networking.Delegate) {
 	}
 }
 
-// checkRedirect reports errors in a redirect, which needs at least one change and a status that
-// Envoy supports.
+// checkRedirect adds Errors for an invalid redirect, which needs at least one change and a status
+// that Envoy supports.
 func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 	if redirect.GetUri() == "" && redirect.GetPrefixRewrite() == "" && redirect.GetAuthority() == "" &&
 		redirect.GetScheme() == "" && redirect.GetRedirectPort() == nil {
@@ -119,6 +119,8 @@ func (r *report) checkRedirect(at path, redirect *networking.HTTPRedirect) {
 	}
 }
 
+// checkDirectResponse adds Errors for an invalid status or a body over maxBody. A body over
+// largeBody, or without content, is a Warning.
 func (r *report) checkDirectResponse(at path, response *networking.HTTPDirectResponse) {
 	r.checkHTTPStatus(at.Child("status"), int64(response.GetStatus()))
 	at = at.Child("body")
@@ -133,8 +135,8 @@ func (r *report) checkDirectResponse(at path, response *networking.HTTPDirectRes
 	}
 }
 
-// checkRewrite reports errors in a rewrite, which needs at least one change. The replacement must
-// fit the groups of the regular expression.
+// checkRewrite adds Errors for an invalid rewrite, which needs at least one change. The replacement
+// must fit the groups of the regular expression.
 func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	regex := rewrite.GetUriRegexRewrite()
 	if rewrite.GetUri() == "" && rewrite.GetAuthority() == "" && regex == nil {
@@ -155,6 +157,7 @@ func (r *report) checkRewrite(at path, rewrite *networking.HTTPRewrite) {
 	}
 }
 
+// checkHTTPDestinations adds Errors for invalid destinations, headers and weights of a route.
 func (r *report) checkHTTPDestinations(at path, routes []*networking.HTTPRouteDestination) {
 	weights := make([]int32, len(routes))
 	for i, route := range routes {

@@ -10,6 +10,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/code"
 )
 
+// checkTLSRoute adds Errors for invalid matches and destinations of a TLS route, which needs a
+// match. hosts are those of the VirtualService.
 func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []string) {
 	if len(route.GetMatch()) == 0 {
 		r.errorf(at.Child("match"), "is required: TLS is routed by the server name that the client asks for")
@@ -26,8 +28,9 @@ func (r *report) checkTLSRoute(at path, route *networking.TLSRoute, hosts []stri
 	r.checkRouteDestinations(at.Child("route"), route.GetRoute())
 }
 
-// checkSNIHosts reports an error for each server name of a match that is invalid, or neither equal
-// to a host of the VirtualService nor covered by one. Without hosts all are covered.
+// checkSNIHosts adds an Error for each server name of a match that is invalid, or neither equal to
+// a host of the VirtualService nor covered by one. Without hosts all are covered. No names is an
+// Error too.
 func (r *report) checkSNIHosts(at path, names, hosts []string) {
 	if len(names) == 0 {
 		r.errorf(at, "is required")
@@ -47,6 +50,7 @@ func (r *report) checkSNIHosts(at path, names, hosts []string) {
 	}
 }
 
+// checkTCPRoute adds Errors for invalid matches and destinations of a TCP route.
 func (r *report) checkTCPRoute(at path, route *networking.TCPRoute) {
 	for i, match := range route.GetMatch() {
 		here := at.Child("match").Index(i)
@@ -76,6 +80,8 @@ func (r *report) warnUnreachableTCP(at path, routes []*networking.TCPRoute) {
 	}
 }
 
+// checkRouteDestinations adds Errors for invalid destinations and weights of a TLS or TCP route,
+// which needs at least one.
 func (r *report) checkRouteDestinations(at path, routes []*networking.RouteDestination) {
 	if len(routes) == 0 {
 		r.errorf(at, "is required")
@@ -88,8 +94,8 @@ func (r *report) checkRouteDestinations(at path, routes []*networking.RouteDesti
 	r.checkWeights(at, weights)
 }
 
-// checkDestination reports errors in the destination of requests, connections or mirrored requests,
-// which is required. It does not check whether the host exists.
+// checkDestination adds Errors for an invalid destination of requests, connections or mirrored
+// requests, which is required. It does not check whether the host exists.
 func (r *report) checkDestination(at path, destination *networking.Destination) {
 	if destination == nil {
 		r.errorf(at, "is required")
@@ -122,8 +128,8 @@ func subsetFault(name string) string {
 	return ""
 }
 
-// checkWeights reports negative weights of the destinations of a route, and sums that are 0 or too
-// large. A single destination receives all traffic, whatever its weight.
+// checkWeights adds Errors for negative weights of the destinations of a route, and for sums that
+// are 0 or too large. A single destination receives all traffic, whatever its weight.
 func (r *report) checkWeights(at path, weights []int32) {
 	var sum int64
 	for i, weight := range weights {

@@ -15,8 +15,8 @@ const claimsPrefix = "@request.auth.claims"
 // QueryParameterMatcher).
 const maxParameter = 1 << 10
 
-// checkHTTPMatch reports errors in a match of an HTTP route, and warns of a match that covers
-// everything.
+// checkHTTPMatch adds Errors for an invalid match of an HTTP route, and Warnings for parts that
+// match everything or are ignored.
 func (r *report) checkHTTPMatch(at path, match *networking.HTTPMatchRequest) {
 	for _, part := range []struct {
 		name  string
@@ -54,13 +54,14 @@ func (r *report) checkHTTPMatch(at path, match *networking.HTTPMatchRequest) {
 	r.checkSourceNamespace(at.Child("sourceNamespace"), match.GetSourceNamespace())
 }
 
+// checkSourceNamespace adds an Error if namespace is neither empty nor a valid name.
 func (r *report) checkSourceNamespace(at path, namespace string) {
 	if namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0 {
 		r.errorf(at, "%q is not a namespace's name", namespace)
 	}
 }
 
-// checkHeaderMatches reports errors for malformed claims, header names and values, and warns of
+// checkHeaderMatches adds Errors for malformed claims, header names and values, and Warnings for
 // names that are fields of the match. without is set if matching requests are excluded
 // (withoutHeaders); the regular expression "*" is then accepted.
 func (r *report) checkHeaderMatches(at path, matches map[string]*networking.StringMatch, without bool) {
@@ -83,8 +84,8 @@ func (r *report) checkHeaderMatches(at path, matches map[string]*networking.Stri
 	}
 }
 
-// checkStringMatch checks a match of a text. An empty prefix matches everything, so it is refused
-// unless emptyPrefix is set, as for paths.
+// checkStringMatch adds an Error for an invalid regular expression. An empty prefix matches
+// everything, so it is an Error unless emptyPrefix is set, as for paths.
 func (r *report) checkStringMatch(at path, match *networking.StringMatch, emptyPrefix bool) {
 	switch m := match.GetMatchType().(type) {
 	case *networking.StringMatch_Prefix:

@@ -34,8 +34,8 @@ func retryConditions() []string {
 	}
 }
 
-// checkRetries reports errors in the retry policy of a route, which may be nil. With attempts 0 no
-// other field may be set. A timeout per try above the route's is a Warning.
+// checkRetries adds Errors for an invalid retry policy of a route, which may be nil. With attempts
+// 0 no other field may be set. A timeout per try above the route's is a Warning.
 func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	retries := route.GetRetries()
 	if retries == nil {
@@ -70,6 +70,8 @@ func (r *report) checkRetries(at path, route *networking.HTTPRoute) {
 	}
 }
 
+// checkFaultInjection adds Errors for an invalid fault, which may be nil and otherwise needs a
+// delay or an abort.
 func (r *report) checkFaultInjection(at path, fault *networking.HTTPFaultInjection) {
 	if fault == nil {
 		return
@@ -85,6 +87,8 @@ func (r *report) checkFaultInjection(at path, fault *networking.HTTPFaultInjecti
 	}
 }
 
+// checkFaultDelay adds Errors for an invalid or unsupported delay. A delay without effect and the
+// deprecated percent are Warnings.
 func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_Delay) {
 	switch kind := delay.GetHttpDelayType().(type) {
 	case *networking.HTTPFaultInjection_Delay_FixedDelay:
@@ -103,8 +107,8 @@ func (r *report) checkFaultDelay(at path, delay *networking.HTTPFaultInjection_D
 	r.checkFaultPercentage(at, delay.GetPercentage(), percent != 0)
 }
 
-// checkFaultAbort reports errors in an injected error: its status and percentage. One without a
-// status is a Warning.
+// checkFaultAbort adds Errors for an invalid status or percentage of an injected error. One without
+// a status is a Warning.
 func (r *report) checkFaultAbort(at path, abort *networking.HTTPFaultInjection_Abort) {
 	switch kind := abort.GetErrorType().(type) {
 	case *networking.HTTPFaultInjection_Abort_HttpStatus:
@@ -126,6 +130,8 @@ func (r *report) checkFaultAbort(at path, abort *networking.HTTPFaultInjection_A
 	r.checkFaultPercentage(at, abort.GetPercentage(), false)
 }
 
+// checkFaultPercentage adds an Error for an invalid percentage. If it is nil, that is a Warning,
+// unless another field sets the share (otherwise).
 func (r *report) checkFaultPercentage(at path, percentage *networking.Percent, otherwise bool) {
 	switch {
 	case percentage != nil:
@@ -144,7 +150,7 @@ func grpcStatuses() []string {
 	}
 }
 
-// checkMirrors reports errors in all fields of a route that mirror requests, and warns of
+// checkMirrors adds Errors for all fields of a route that mirror requests, and Warnings for
 // deprecated ones and ones without effect.
 func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	if route.GetMirror() != nil {
@@ -173,8 +179,8 @@ func (r *report) checkMirrors(at path, route *networking.HTTPRoute) {
 	}
 }
 
-// checkCORS reports errors in a CORS policy, which may be nil, and warns of the deprecated
-// allowOrigin.
+// checkCORS adds Errors for an invalid CORS policy, which may be nil, and a Warning for the
+// deprecated allowOrigin.
 func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 	if cors == nil {
 		return
@@ -199,12 +205,13 @@ func (r *report) checkCORS(at path, cors *networking.CorsPolicy) {
 	}
 }
 
+// checkHeaders adds Errors for invalid changes of request and response headers. headers may be nil.
 func (r *report) checkHeaders(at path, headers *networking.Headers) {
 	r.checkHeaderOperations(at.Child("request"), headers.GetRequest(), true)
 	r.checkHeaderOperations(at.Child("response"), headers.GetResponse(), false)
 }
 
-// checkHeaderOperations reports errors in changes of headers. request is set for headers of
+// checkHeaderOperations adds Errors for invalid changes of headers. request is set for headers of
 // requests, whose host may be set, once.
 func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOperations, request bool) {
 	authorities := 0
@@ -228,8 +235,8 @@ func (r *report) checkHeaderOperations(at path, ops *networking.Headers_HeaderOp
 	}
 }
 
-// checkChangedHeader reports errors in the name of a header that proxies change. Envoy does not
-// change pseudo-headers and Host. A name that HTTP does not allow is a Warning.
+// checkChangedHeader adds an Error if proxies cannot change a header of this name, such as a
+// pseudo-header or Host. A name that HTTP does not allow is a Warning.
 func (r *report) checkChangedHeader(at path, name string) {
 	switch {
 	case name == "":

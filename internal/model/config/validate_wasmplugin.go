@@ -10,6 +10,7 @@ import (
 	"istio.io/api/type/v1beta1"
 )
 
+// checkWasmPlugin adds Errors for an invalid attachment, module or port of a WasmPlugin.
 func (r *report) checkWasmPlugin(at path, plugin *extensions.WasmPlugin) {
 	r.checkAttachment(at, attachment{plugin.GetSelector(), plugin.GetTargetRef(), plugin.GetTargetRefs()})
 	r.checkWasmCode(at, plugin)
@@ -28,7 +29,7 @@ type wasmSource interface {
 	GetVmConfig() *extensions.VmConfig
 }
 
-// checkWasmCode reports errors in the module of a plugin: its URL, checksum and environment, and
+// checkWasmCode adds Errors for the module of a plugin: its URL, checksum and environment, and
 // texts that are too long.
 func (r *report) checkWasmCode(at path, code wasmSource) {
 	r.checkWasmURL(at.Child("url"), code.GetUrl())
@@ -64,8 +65,9 @@ func (r *report) checkWasmCode(at path, code wasmSource) {
 	}
 }
 
-// checkWasmURL checks the URL of a module. A URL without a scheme is the name of an image. Such a
-// name must not have a port, because the text before a colon is parsed as a scheme.
+// checkWasmURL adds an Error for a missing or invalid URL of a module. A URL without a scheme is
+// the name of an image. Such a name must not have a port, because the text before a colon is parsed
+// as a scheme.
 func (r *report) checkWasmURL(at path, text string) {
 	u, err := url.Parse(text)
 	switch {
@@ -78,6 +80,7 @@ func (r *report) checkWasmURL(at path, text string) {
 	}
 }
 
+// checkPortSelectors adds an Error for each invalid port number.
 func (r *report) checkPortSelectors(at path, ports []*v1beta1.PortSelector) {
 	for i, port := range ports {
 		r.checkPortNumber(at.Index(i).Child("number"), port.GetNumber())

@@ -4,6 +4,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
+// checkWorkloadEntry adds Errors for an invalid address, invalid ports and other fields of a
+// WorkloadEntry.
 func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.checkEndpointDetails(at, entry)
 	if address := entry.GetAddress(); address != "" && !isUnix(address) {
@@ -12,9 +14,9 @@ func (r *report) checkWorkloadEntry(at path, entry *networking.WorkloadEntry) {
 	r.checkEndpointPorts(at.Child("ports"), entry, nil)
 }
 
-// checkEndpointDetails reports errors in the fields that WorkloadEntry and the endpoints of a
+// checkEndpointDetails adds Errors for the fields that WorkloadEntry and the endpoints of a
 // ServiceEntry share. Of the address, it checks only a socket's form; the caller checks IP
-// addresses and host names. No address is an error without a network, otherwise a Warning.
+// addresses and host names. No address is an Error without a network, otherwise a Warning.
 func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) {
 	address := entry.GetAddress()
 	switch {
@@ -46,8 +48,8 @@ func (r *report) checkEndpointDetails(at path, entry *networking.WorkloadEntry) 
 	}
 }
 
-// checkEndpointPorts checks the map of port names to numbers. known contains the port names of the
-// service. If nil, any valid port name is allowed.
+// checkEndpointPorts adds Errors for invalid names and numbers in the map of ports. known contains
+// the port names of the service. If nil, any valid port name is allowed.
 func (r *report) checkEndpointPorts(at path, entry *networking.WorkloadEntry, known map[string]bool) {
 	r.checkMaxItems(at, len(entry.GetPorts()), 128)
 	for _, name := range sortedKeys(entry.GetPorts()) {

@@ -4,6 +4,8 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 )
 
+// checkWorkloadGroup adds Errors for invalid labels, a missing or invalid template, and an invalid
+// probe. An address in the template is a Warning.
 func (r *report) checkWorkloadGroup(at path, group *networking.WorkloadGroup) {
 	r.checkLabels(at.Child("metadata", "labels"), group.GetMetadata().GetLabels())
 	template := at.Child("template")
@@ -22,8 +24,8 @@ func (r *report) checkWorkloadGroup(at path, group *networking.WorkloadGroup) {
 	}
 }
 
-// checkReadinessProbe reports errors in the readiness probe of a WorkloadGroup, which needs exactly
-// one kind of check.
+// checkReadinessProbe adds Errors for an invalid readiness probe of a WorkloadGroup, which needs
+// exactly one kind of check.
 func (r *report) checkReadinessProbe(at path, probe *networking.ReadinessProbe) {
 	r.checkNonNegative(at.Child("initialDelaySeconds"), probe.GetInitialDelaySeconds())
 	r.checkNonNegative(at.Child("timeoutSeconds"), probe.GetTimeoutSeconds())

@@ -19,7 +19,8 @@ import (
 // EndpointSlices, and only the EndpointSlices are read from there.
 const endpointsKind = "Endpoints"
 
-// isEndpoints reports whether an object is an Endpoints of the core API.
+// isEndpoints reports whether body is an Endpoints object of the core API. It returns false if body
+// cannot be parsed.
 func isEndpoints(body []byte) bool {
 	var head metav1.TypeMeta
 	err := json.Unmarshal(body, &head)
@@ -28,8 +29,9 @@ func isEndpoints(body []byte) bool {
 
 // mirrorEndpoints converts an Endpoints object to the EndpointSlices that the mirroring controller
 // of an API server creates from it: one for each subset and address family. An object without
-// addresses becomes one empty slice, so its Service has no endpoints. Objects that the controller
-// does not mirror are skipped.
+// addresses becomes one empty slice, so its Service has no endpoints. It returns nil for objects
+// that the controller does not mirror, and one result with an Error if body cannot be decoded.
+// within is the path of the object in its document; faults are the Problems of the document.
 func (m *manifest) mirrorEndpoints(body []byte, within string, faults []config.Problem) []Decoded {
 	var object corev1.Endpoints //nolint:staticcheck // deprecated, and still in users' files
 	strict, err := kjson.UnmarshalStrict(body, &object)
@@ -102,6 +104,8 @@ func slicesOf(e *corev1.Endpoints) []*discoveryv1.EndpointSlice { //nolint:stati
 	return list
 }
 
+// sliceFor returns an empty EndpointSlice of an address family, with the metadata of e.
+//
 //nolint:staticcheck // Endpoints are deprecated, and still in users' files
 func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
 	info, _ := api.Info(api.EndpointSlice)
@@ -114,8 +118,8 @@ func sliceFor(e *corev1.Endpoints, name string, family discoveryv1.AddressType) 
 	return s
 }
 
-// endpointsIn returns the endpoints of an address family, all with the condition ready. A text that
-// is not an IP address is treated as IPv4; the registry reports it.
+// endpointsIn returns the endpoints of list with an address of family, all with the condition
+// ready. A text that is not an IP address is treated as IPv4; the registry reports it.
 func endpointsIn(list []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for _, a := range list {

@@ -57,11 +57,12 @@ func lookUp(apiVersion, kind string) (info api.KindInfo, problem config.Problem,
 	return api.KindInfo{}, problem, true
 }
 
-// typoOf reports whether a group and kind that are not read are likely a typo, and returns the
-// Problem with a suggestion. It returns true if the kind resembles a known one of the group, or if
-// the group resembles a known one. It also returns true if the kind is Istio's and the group is
-// empty, ends in .istio.io or resembles the kind's own group. Every unknown kind of a known
-// istio.io group is also reported as a typo.
+// typoOf returns the Problem of a group and kind that are not read and likely a typo, with a
+// suggestion. The bool is false, without a Problem, if they are likely another program's.
+//
+// They are a typo if the kind resembles a known one of the group, or if the group resembles a known
+// one. They are also a typo if the kind is Istio's and the group is empty, ends in .istio.io or
+// resembles the kind's own group. Every unknown kind of a known istio.io group is also a typo.
 func typoOf(group, kind string) (config.Problem, bool) {
 	var groups, kinds []string
 	for _, k := range api.Kinds() {

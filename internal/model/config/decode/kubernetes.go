@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// decodeKubernetes decodes an object of a Kubernetes kind into its Go type. Unknown and duplicate
-// fields are Warnings; an object that cannot be decoded has an Error and no Config.
+// decodeKubernetes decodes an object of a Kubernetes kind and sets d.Config. Unknown fields are
+// Warnings and duplicate ones Errors. An object that cannot be decoded has an Error, and only
+// d.Partial.
 func (d *Decoded) decodeKubernetes(info api.KindInfo, body []byte) {
 	object := info.NewObject()
 	strict, err := kjson.UnmarshalStrict(body, object)
@@ -50,8 +51,8 @@ func withLabel(labels map[string]string, key, value string) map[string]string {
 	return set
 }
 
-// mergeStringData merges Secret.stringData into its data, as the API server does when a Secret is
-// written.
+// mergeStringData moves Secret.stringData into a copy of its data, as the API server does when a
+// Secret is written.
 func mergeStringData(secret *corev1.Secret) {
 	if len(secret.StringData) == 0 {
 		return
@@ -66,8 +67,9 @@ func mergeStringData(secret *corev1.Secret) {
 	secret.Data, secret.StringData = data, nil
 }
 
-// addStrictFaults records fields that are unknown or duplicated. Errors of sigs.k8s.io/json name
-// them as `unknown field "spec.foo"`.
+// addStrictFaults adds a Problem for each fault, which is about an unknown or duplicate field, as
+// sigs.k8s.io/json formats it: `unknown field "spec.foo"`. Duplicate fields are Errors; severity
+// returns the severity of an unknown one.
 func (d *Decoded) addStrictFaults(faults []error, severity func(field string) config.Severity) {
 	for _, err := range faults {
 		reason, quoted, _ := strings.Cut(err.Error(), " \"")
@@ -80,8 +82,8 @@ func (d *Decoded) addStrictFaults(faults []error, severity func(field string) co
 	}
 }
 
-// addHardFault adds the reason why an object cannot be decoded into its type as an Error, with the
-// field if the type is wrong.
+// addHardFault adds err, the reason why an object cannot be decoded into its type, as an Error,
+// with the field if a value has the wrong type.
 func (d *Decoded) addHardFault(err error) {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {

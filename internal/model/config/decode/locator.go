@@ -13,7 +13,7 @@ import (
 type Locator struct{ documents []*lines }
 
 // NewLocator returns a Locator for a file that [Manifest] reads: the extension of name selects the
-// format.
+// format. JSON after a syntax error is ignored.
 func NewLocator(name string, data []byte) *Locator {
 	l := new(Locator)
 	if path.Ext(name) != ".json" {
@@ -37,7 +37,7 @@ func NewLocator(name string, data []byte) *Locator {
 
 // Position returns the line and column, from 1, of a field of an object. document and within are
 // those of [Decoded]. If the field does not exist, the result is the position of its nearest parent
-// that exists; for an empty field, that of the object. The result is 0, 0 for an unknown document.
+// that exists; for an empty field, that of the object. It returns 0, 0 for an unknown document.
 func (l *Locator) Position(document int, within, field string) (line, column int) {
 	if document < 1 || document > len(l.documents) {
 		return 0, 0
@@ -46,8 +46,9 @@ func (l *Locator) Position(document int, within, field string) (line, column int
 	return line, max(column, 1)
 }
 
-// Documents returns the JSON of the documents of a YAML file that can be parsed, by their number. It
-// includes documents of kinds that [Manifest] does not decode.
+// Documents returns the JSON of the documents of a manifest that can be parsed, by their number,
+// from 1. The extension of name selects the format, as in [Manifest]. It includes documents of
+// kinds that [Manifest] does not decode.
 func Documents(name string, data []byte) map[int][]byte {
 	out := map[int][]byte{}
 	if path.Ext(name) == ".json" {

@@ -21,7 +21,8 @@ import (
 
 // Manifest decodes all objects of a file, in order. The extension of name selects the format: JSON
 // for .json (one value after another), otherwise YAML (documents between lines "---"). An object
-// with items whose kind ends in "List" is replaced by its items, as in the output of kubectl.
+// with items whose kind ends in "List" is replaced by its items, as in the output of kubectl. A
+// document that cannot be parsed results in one object with an Error.
 //
 // name identifies the file in origins: "reviews.yaml#2:14" is line 14, in the second document.
 // Documents are numbered from 1, without empty ones.
@@ -44,9 +45,9 @@ type manifest struct {
 	lines    lines
 }
 
-// decodeYAML decodes one document. With duplicate keys the objects are decoded for their names, and
-// the duplicates are Problems. A syntax error results in one object without content, whose name is
-// guessed.
+// decodeYAML decodes one document. If it has duplicate keys, its objects are decoded for their
+// names only, and the duplicates are Problems. A syntax error results in one object without
+// content, whose name is guessed.
 func (m *manifest) decodeYAML(doc document) []Decoded {
 	body, err := yaml.YAMLToJSONStrict(doc.text)
 	if err == nil {
@@ -74,8 +75,8 @@ func (d Decoded) atLine(m *manifest, line int) Decoded {
 	return d
 }
 
-// decodeObjects decodes the objects of a document that is valid JSON. The faults of the document
-// are reported for each of its objects.
+// decodeObjects decodes the object or list of objects in body, a document as JSON. The faults of
+// the document are reported for each of its objects.
 func (m *manifest) decodeObjects(body []byte, faults []config.Problem) []Decoded {
 	var list struct {
 		Kind  string            `json:"kind"`
@@ -91,7 +92,8 @@ func (m *manifest) decodeObjects(body []byte, faults []config.Problem) []Decoded
 	return out
 }
 
-// decodeOne decodes one object. An Endpoints object results in several objects or none.
+// decodeOne decodes one object, whose path in the document is within. An Endpoints object results
+// in several objects or none.
 func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem) []Decoded {
 	if isEndpoints(body) {
 		return m.mirrorEndpoints(body, within, faults)
@@ -100,7 +102,8 @@ func (m *manifest) decodeOne(body []byte, within string, faults []config.Problem
 }
 
 // decodeObject decodes one object, and sets the origin of the object and its Problems. within is
-// its path in the document. If the document has faults, they are added and the object is not used.
+// its path in the document. The faults of the document are added; if there are any, the object is
+// not used.
 func (m *manifest) decodeObject(body []byte, within string, faults []config.Problem) Decoded {
 	d := Object(body).atLine(m, m.lines.first)
 	d.Within = within
@@ -140,8 +143,8 @@ func (m *manifest) decodeObject(body []byte, within string, faults []config.Prob
 // yamlLine matches the line number in an error of the YAML parser.
 const yamlLine = `line (\d+): (.*)`
 
-// duplicateProblems returns the Problems for an error of strict YAML decoding that lenient decoding
-// does not return.
+// duplicateProblems returns the Problems for err, an error of strict YAML decoding that lenient
+// decoding does not return: at least one.
 func (m *manifest) duplicateProblems(err error) []config.Problem {
 	var out []config.Problem
 	for _, match := range regexp.MustCompile(yamlLine).FindAllStringSubmatch(err.Error(), -1) {
@@ -202,8 +205,8 @@ func jsonManifest(name string, data []byte) []Decoded {
 	}
 }
 
-// jsonDuplicates returns Problems for duplicate keys, which encoding/json ignores, and the value
-// without them.
+// jsonDuplicates returns body without duplicate keys, and a Problem for each, which encoding/json
+// ignores. If there are none or body cannot be parsed, it returns body itself and nil.
 func (m *manifest) jsonDuplicates(body []byte) ([]byte, []config.Problem) {
 	var tree any
 	faults, err := kjson.UnmarshalStrict(body, &tree)

@@ -41,17 +41,18 @@ type Decoded struct {
 // foreign object.
 func (d Decoded) IsUnreadable() bool { return d.Key == (config.Key{}) && !d.Foreign }
 
-// Object decodes and validates one object from JSON. The caller sets its origin.
+// Object decodes and validates one object from JSON. The result has no origin; the caller sets it.
 func Object(body []byte) Decoded { return decodeJSON(body, false) }
 
-// Stored decodes an object like Object, from the JSON of an API server that has validated it
-// against its own definition of the kind. An unknown field belongs to a newer definition: it is a
-// Warning, and the rest of the object is used.
+// Stored decodes and validates an object like Object, from the JSON of an API server that has
+// validated it against its own definition of the kind. An unknown field belongs to a newer
+// definition: it is a Warning, and the rest of the object is used.
 func Stored(body []byte) Decoded { return decodeJSON(body, true) }
 
 // decodeJSON decodes and validates one object. Unknown kinds, versions that are not served and
-// missing names are Problems; Foreign is set for kinds of other projects. Namespaced objects
-// without a namespace are in the default one. stored is that of readSpec.
+// missing names are Problems; Foreign is set for kinds of other projects and retired ones.
+// Namespaced objects without a namespace are in defaultNamespace. stored makes unknown fields
+// Warnings (readSpec).
 func decodeJSON(body []byte, stored bool) Decoded {
 	var head struct {
 		APIVersion any `json:"apiVersion"`
@@ -99,7 +100,8 @@ func decodeJSON(body []byte, stored bool) Decoded {
 	return d
 }
 
-// failedObject returns the result for an object whose name is not known. guess is for display.
+// failedObject returns the result for an object whose name is not known, with one Error about
+// field. guess is the Key of the Error, for display.
 func failedObject(guess config.Key, field, reason string) Decoded {
 	return Decoded{Problems: []config.Problem{{Key: guess, Field: field, Reason: reason, Severity: config.Error}}}
 }
@@ -129,8 +131,9 @@ type envelope struct {
 	Status     json.RawMessage   `json:"status"`
 }
 
-// decodeIstio decodes an object of an Istio kind and sets its Config, unless it has an Error. An
-// unknown field is an Error, but only a Warning if it is in the metadata or stored is set.
+// decodeIstio decodes an object of an Istio kind and sets its Config or, if it has an Error,
+// Partial. An unknown field is an Error, but only a Warning if it is in the metadata or stored is
+// set.
 func (d *Decoded) decodeIstio(info api.KindInfo, body []byte, stored bool) {
 	var e envelope
 	strict, err := kjson.UnmarshalStrict(body, &e)
@@ -170,7 +173,7 @@ func (d *Decoded) metaOf(meta metav1.Object, status *config.Status) config.Meta 
 	}
 }
 
-// setConfig sets the Config of a decoded object.
+// setConfig sets d.Config. If the Config cannot be made, it adds an Error.
 func (d *Decoded) setConfig(meta metav1.Object, spec any, status *config.Status) {
 	c, err := config.New(d.metaOf(meta, status), spec)
 	if err != nil {
@@ -180,7 +183,8 @@ func (d *Decoded) setConfig(meta metav1.Object, spec any, status *config.Status)
 	d.Config = c
 }
 
-// validateConfig validates the decoded object, and drops its Config if it has an Error.
+// validateConfig adds the Problems of validation. If d then has an Error, its Config becomes
+// Partial. It does nothing without a Config.
 func (d *Decoded) validateConfig() {
 	if d.Config == nil {
 		return

@@ -33,8 +33,9 @@ func newPartialSpec(info api.KindInfo, tree any, removed map[string]bool) *parti
 	return &partialSpec{spec: spec, removed: removed}
 }
 
-// setPartial sets Partial and adds its Problems. It leaves out Problems that may only be due to a
-// removed value: those at its path, above it, below it, and required fields beside it.
+// setPartial sets Partial to the object without its wrong values, and adds the Problems of its
+// validation. It skips Problems that only a removed value may cause. It does nothing if the object
+// cannot be encoded.
 func (d *Decoded) setPartial(meta metav1.Object, partial *partialSpec, status *config.Status) {
 	c, err := config.New(d.metaOf(meta, status), partial.spec)
 	if err != nil {
@@ -48,7 +49,8 @@ func (d *Decoded) setPartial(meta metav1.Object, partial *partialSpec, status *c
 	}
 }
 
-// explains reports whether a Problem may only be due to a removed value.
+// explains reports whether a Problem may only be due to a removed value: it is at, above or below
+// the path of one. It is also true for a missing field in the object that contained the value.
 func (s *partialSpec) explains(p config.Problem) bool {
 	for path := range s.removed {
 		if isAtOrBelow(p.Field, path) || isAtOrBelow(path, p.Field) {
@@ -61,12 +63,12 @@ func (s *partialSpec) explains(p config.Problem) bool {
 	return false
 }
 
-// isAboutAbsence reports whether a reason is that a field is not set.
+// isAboutAbsence reports whether the reason of a Problem is that a field is not set or is empty.
 func isAboutAbsence(reason string) bool {
 	return strings.Contains(reason, "required") || strings.HasPrefix(reason, "is empty")
 }
 
-// parentPath returns a path without its last step.
+// parentPath returns a path without its last field, index or key, or "" for a path of one step.
 func parentPath(path string) string {
 	return path[:max(strings.LastIndexAny(path, ".["), 0)]
 }
@@ -77,7 +79,8 @@ func isAtOrBelow(path, parent string) bool {
 	return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// emptyItem returns the JSON of an empty item of a list.
+// emptyItem returns the JSON of an empty item of a list, by the type of the list's items. It
+// replaces a wrong item.
 func emptyItem(fd protoreflect.FieldDescriptor) any {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:

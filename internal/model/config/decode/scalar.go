@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkScalar reports an Error if v is not a valid string, number, bool, enum or bytes for the
-// field.
+// checkScalar adds an Error if v is not a valid string, number, bool, enum or bytes for the field.
 func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescriptor) {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -42,7 +41,8 @@ func (w *walk) checkScalar(at *field.Path, v any, fd protoreflect.FieldDescripto
 	}
 }
 
-// checkEnum reports an Error if v is neither the name nor the number of one of the values.
+// checkEnum adds an Error if v is neither the name nor the number of one of the enum's values. A
+// NullValue may be anything.
 func (w *walk) checkEnum(at *field.Path, v any, d protoreflect.EnumDescriptor) {
 	if d.FullName() == "google.protobuf.NullValue" {
 		return
@@ -96,6 +96,8 @@ func integerFault(v any, kind protoreflect.Kind) string {
 	return ""
 }
 
+// numberText returns the text of a number, which may be in quotes. It returns false for other
+// types, and for quotes that are empty or have spaces around the text.
 func numberText(v any) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -107,11 +109,15 @@ func numberText(v any) (string, bool) {
 	}
 }
 
+// isFloat reports whether text is a number that protobuf's JSON accepts, including NaN and
+// infinities.
 func isFloat(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil || text == "NaN" || text == "Infinity" || text == "-Infinity"
 }
 
+// isBase64 reports whether text is base64 in the standard or the URL alphabet, with or without
+// padding.
 func isBase64(text string) bool {
 	text = strings.TrimRight(text, "=")
 	if _, err := base64.RawStdEncoding.DecodeString(text); err == nil {
@@ -121,6 +127,7 @@ func isBase64(text string) bool {
 	return err == nil
 }
 
+// mapKeyFault returns why key is not valid for a map with keys of this type, or "" if it is valid.
 func mapKeyFault(key string, fd protoreflect.FieldDescriptor) string {
 	switch fd.Kind() {
 	case protoreflect.StringKind:
@@ -158,8 +165,8 @@ func describeValue(v any) string {
 	}
 }
 
-// quoteHint returns a hint for the most common mistake in YAML: a string without quotes, as in
-// version: 1 or enabled: yes.
+// quoteHint returns the hint to write a number or bool in quotes, and "" for other values. Without
+// quotes, version: 1 or enabled: yes is no string in YAML.
 func quoteHint(v any) string {
 	switch v.(type) {
 	case json.Number, bool:

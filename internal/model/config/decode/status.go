@@ -10,7 +10,8 @@ import (
 
 // Status decodes the parts of a status that change generated configuration: the addresses that were
 // allocated to a ServiceEntry's hosts, and whether a WorkloadEntry is healthy. It returns nil if
-// there are none. A status that cannot be decoded is ignored, because programs write it.
+// there are none, and for other kinds. A status that cannot be decoded is ignored, because programs
+// write it.
 func Status(kind api.Kind, text json.RawMessage) *config.Status {
 	if len(text) == 0 || kind != api.ServiceEntry && kind != api.WorkloadEntry {
 		return nil

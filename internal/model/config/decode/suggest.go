@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// suggestName returns "; did you mean …?" if a candidate resembles written, otherwise "".
+// suggestName returns "; did you mean …?" with the candidate that resembles written most, or "" if
+// none does. Case does not matter.
 func suggestName(written string, candidates []string) string {
 	best, least := "", 3
 	if len(written) <= 4 {

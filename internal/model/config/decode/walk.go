@@ -30,9 +30,10 @@ type walk struct {
 	wrong map[string]bool
 }
 
-// isWrong reports whether an Error was found at a path itself.
+// isWrong reports whether an Error was found at a path itself, not only below it.
 func (w *walk) isWrong(at *field.Path) bool { return w.failed && w.wrong[at.String()] }
 
+// errorf adds an Error at a path and records the path in w.wrong.
 func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	if w.wrong == nil {
 		w.wrong = map[string]bool{}
@@ -44,8 +45,9 @@ func (w *walk) errorf(at *field.Path, format string, args ...any) {
 	)
 }
 
-// checkMessage checks a value of a message type and reports Errors. It returns the value in the
-// form that protojson accepts. Any fields are valid in a Struct or Any.
+// checkMessage checks a value of a message type, adds Errors, and returns the value in the form
+// that protojson accepts. Any fields are valid in a Struct or Any. A wrong value is returned
+// unchanged.
 func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescriptor) any {
 	switch name := d.FullName(); name {
 	case "google.protobuf.Duration":
@@ -75,8 +77,9 @@ func (w *walk) checkMessage(at *field.Path, v any, d protoreflect.MessageDescrip
 	return object
 }
 
-// checkFields checks the fields of an object and reports unknown ones, fields that are set twice,
-// and several of one oneof. null is not set. It replaces values by the form that protojson accepts.
+// checkFields checks the fields of an object. It adds Errors for unknown ones, fields that are set
+// twice, and several of one oneof. null means not set. It replaces values by the form that
+// protojson accepts, and deletes wrong ones.
 func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect.MessageDescriptor) {
 	set := map[protoreflect.FieldNumber]string{}
 	chosen := map[protoreflect.Name]string{} // the field that is set, by oneof
@@ -109,9 +112,8 @@ func (w *walk) checkFields(at *field.Path, object map[string]any, d protoreflect
 	}
 }
 
-// checkUnknown reports a field that the type does not have, as an Error. In an object that an API
-// server has stored, and for a retired field of the mesh configuration, it is a Warning instead.
-// Then the field is removed.
+// checkUnknown deletes a field that the type does not have and adds an Error. It is a Warning in an
+// object that an API server has stored, and for a retired field of the mesh configuration.
 func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d protoreflect.MessageDescriptor) {
 	r, isRetired := retired.FieldOf(retired.MessageName(string(d.FullName())), key)
 	settings := strings.HasPrefix(string(d.FullName()), "istio.mesh.")
@@ -135,7 +137,7 @@ func (w *walk) checkUnknown(at *field.Path, object map[string]any, key string, d
 }
 
 // checkValue checks the value of a field: a map, a list or a single value. It returns the value in
-// the form that protojson accepts.
+// the form that protojson accepts. Wrong items of a list become empty items.
 func (w *walk) checkValue(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	switch {
 	case fd.IsMap():
@@ -157,6 +159,8 @@ func (w *walk) checkValue(at *field.Path, v any, fd protoreflect.FieldDescriptor
 	}
 }
 
+// checkMap adds Errors for invalid keys and values of a map, and deletes wrong values. It returns
+// the map in the form that protojson accepts.
 func (w *walk) checkMap(at *field.Path, v any, fd protoreflect.FieldDescriptor) any {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -190,7 +194,7 @@ func (w *walk) checkSingle(at *field.Path, v any, fd protoreflect.FieldDescripto
 }
 
 // checkDuration checks a duration in Go's form and returns it in protobuf's: seconds with a
-// fraction. w.rewrote is set if that differs. An invalid one is an Error.
+// fraction. It sets w.rewrote if that differs. For an invalid one, it adds an Error and returns v.
 func (w *walk) checkDuration(at *field.Path, v any) any {
 	text, ok := v.(string)
 	if !ok {
