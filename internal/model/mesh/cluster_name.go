@@ -61,13 +61,12 @@ func ParseClusterName(s string) (ClusterName, error) {
 
 // DefaultSNI returns the server name for mutual TLS between proxies,
 // "outbound_.80_.v1_.reviews.default.svc.cluster.local".
-// "outbound_.80_.v1_.reviews.default.svc.cluster.local".
 func (c ClusterName) DefaultSNI() string {
 	return string(c.Direction) + "_." + strconv.FormatUint(uint64(c.Port), 10) + "_." + c.Subset + "_." + string(c.Host)
 }
 
 // ParseSNI parses the output of DefaultSNI. Gateways of mode AUTO_PASSTHROUGH have clusters with
-// such names.
+// such names. It returns an error if the text has another form.
 func ParseSNI(s string) (ClusterName, error) {
 	parts := strings.SplitN(s, "_.", 4)
 	if len(parts) != 4 {

@@ -20,7 +20,8 @@ type Credentials struct {
 const noIdentity = "none"
 
 // ClientCredentials returns the credentials for calls to other proxies: the three client files if
-// all are set, otherwise the agent's credentials. A proxy without an agent has none.
+// all are set, otherwise the agent's credentials. They are zero if the agent has none or there is
+// no agent.
 func (m NodeMetadata) ClientCredentials() Credentials {
 	if m.TLSClientCertChain != "" && m.TLSClientKey != "" && m.TLSClientRootCert != "" {
 		return Credentials{FileCertificate(m.TLSClientCertChain, m.TLSClientKey), FileRoots(m.TLSClientRootCert)}
@@ -30,7 +31,7 @@ func (m NodeMetadata) ClientCredentials() Credentials {
 
 // ServerCredentials returns the credentials for calls from other proxies: the server files if
 // certificate and key are set. The roots are then the mesh's, unless a root file is set too.
-// Otherwise it returns the agent's credentials.
+// Otherwise it returns the agent's credentials, which may be zero.
 func (m NodeMetadata) ServerCredentials() Credentials {
 	if m.TLSServerCertChain == "" || m.TLSServerKey == "" {
 		return m.fromAgent()
@@ -62,6 +63,8 @@ func (m NodeMetadata) FileServer() string {
 	}
 }
 
+// fromAgent returns the credentials that the agent serves. They are zero if there is no agent, or
+// the agent gets no certificates from the mesh.
 func (m NodeMetadata) fromAgent() Credentials {
 	if m.IstioVersion == "" || m.Identity == noIdentity {
 		return Credentials{}

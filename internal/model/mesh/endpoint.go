@@ -54,7 +54,7 @@ type Endpoint struct {
 	TLSDisabled bool
 }
 
-// HostPort returns "address:port", for sorting and messages.
+// HostPort returns "address:port", for sorting and messages. An IPv6 address has no brackets in it.
 func (e *Endpoint) HostPort() string { return e.Address + ":" + strconv.FormatUint(uint64(e.Port), 10) }
 
 // ShardKey identifies the origin of a service's endpoints: a registry of a cluster, and the object
@@ -75,7 +75,8 @@ type Shard struct {
 	Hash uint64
 }
 
-// Sealed returns a copy with its content hash. The copy must not be modified.
+// Sealed returns a copy with its content hash. The endpoints are shared with s, and the copy must
+// not be modified.
 func (s Shard) Sealed() *Shard {
 	s.Hash = contentHash([]any{s.Service, s.Key, HashEndpoints(s.Endpoints)})
 	return &s

@@ -24,7 +24,8 @@ func FileCertificate(chain, key string) string { return fileCertificatePrefix + 
 // "file-root:/tls/ca.pem".
 func FileRoots(path string) string { return fileRootsPrefix + path }
 
-// ParseFileCertificate parses the output of FileCertificate. ok is false for any other name.
+// ParseFileCertificate parses the output of FileCertificate. ok is false for any other name, and if
+// a path is empty.
 func ParseFileCertificate(name string) (chain, key string, ok bool) {
 	paths, ok := strings.CutPrefix(name, fileCertificatePrefix)
 	if !ok {
@@ -34,7 +35,8 @@ func ParseFileCertificate(name string) (chain, key string, ok bool) {
 	return chain, key, ok && chain != "" && key != ""
 }
 
-// ParseFileRoots parses the output of FileRoots. ok is false for any other name.
+// ParseFileRoots parses the output of FileRoots. ok is false for any other name, and if the path is
+// empty.
 func ParseFileRoots(name string) (path string, ok bool) {
 	path, ok = strings.CutPrefix(name, fileRootsPrefix)
 	return path, ok && path != ""

@@ -7,7 +7,6 @@ type Hostname string
 
 // ClusterSetDomain is the DNS suffix of services of the cluster set in the Multi-Cluster Services
 // API: "reviews.default.svc.clusterset.local".
-// "reviews.default.svc.clusterset.local".
 const ClusterSetDomain = "clusterset.local"
 
 // OfClusterSet reports whether the name belongs to a service of the cluster set (Multi-Cluster
@@ -34,7 +33,8 @@ func (h Hostname) Matches(o Hostname) bool {
 	}
 }
 
-// Covers reports whether h matches every name that o matches.
+// Covers reports whether h matches every name that o matches. A name without a wildcard covers only
+// itself.
 func (h Hostname) Covers(o Hostname) bool {
 	if !h.IsWildcard() {
 		return h == o
@@ -42,8 +42,8 @@ func (h Hostname) Covers(o Hostname) bool {
 	return strings.HasSuffix(strings.TrimPrefix(string(o), "*"), string(h[1:]))
 }
 
-// MoreSpecific compares hostnames by precedence: exact names before wildcards, longer wildcards
-// before shorter. It returns a negative number if h precedes o.
+// MoreSpecific compares hostnames by precedence: exact names before wildcards, longer names before
+// shorter ones of the same kind. It returns a negative number if h precedes o.
 func (h Hostname) MoreSpecific(o Hostname) int {
 	if hw, ow := h.IsWildcard(), o.IsWildcard(); hw != ow {
 		if ow {

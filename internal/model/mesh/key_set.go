@@ -12,7 +12,7 @@ type KeySource struct {
 	Issuer string
 }
 
-// String returns the source for logs, with the password in a URL redacted.
+// String returns the URI for logs, with the password redacted, or else the issuer.
 func (s KeySource) String() string {
 	if u, err := url.Parse(s.URI); err == nil && u.User != nil {
 		return u.Redacted()

@@ -79,13 +79,15 @@ func (e NameEntry) size() int {
 // textTag is the size of a tag, because all field numbers here are small.
 const textTag = 1
 
+// textSize returns the size in bytes of an encoded field that contains text.
 func textSize(text string) int { return textTag + protowire.SizeBytes(len(text)) }
 
+// appendText appends an encoded field that contains text.
 func appendText(b []byte, field protowire.Number, text string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
 }
 
-// Encode returns the canonical encoding, which is equal for equal tables.
+// Encode returns the canonical encoding, in the order of hosts, which is equal for equal tables.
 func (t NameTable) Encode() []byte {
 	var b []byte
 	for _, host := range slices.Sorted(maps.Keys(t)) {
@@ -95,7 +97,7 @@ func (t NameTable) Encode() []byte {
 }
 
 // DecodeNameTable decodes a NameTable. Unknown fields are ignored. If a host occurs twice, the last
-// entry is used. It returns an error for malformed encoding.
+// entry is used. It returns an error for malformed encoding and for text that is not UTF-8.
 func DecodeNameTable(b []byte) (NameTable, error) {
 	t := NameTable{}
 	err := wireFields(b, func(field protowire.Number, value []byte) error {
@@ -122,7 +124,8 @@ func DecodeNameTable(b []byte) (NameTable, error) {
 	return t, nil
 }
 
-// decodeNameEntry decodes an entry of a NameTable. Unknown fields are ignored.
+// decodeNameEntry decodes an entry of a NameTable. Unknown fields are ignored. It returns an error
+// for malformed encoding and for text that is not UTF-8.
 func decodeNameEntry(b []byte) (NameEntry, error) {
 	var e NameEntry
 	err := wireFields(b, func(field protowire.Number, value []byte) error {
@@ -174,6 +177,7 @@ func wireFields(b []byte, f func(field protowire.Number, value []byte) error) er
 
 var errNotText = errors.New("text is not UTF-8")
 
+// wireText returns the text of a field, or errNotText if it is not UTF-8.
 func wireText(b []byte) (string, error) {
 	if !utf8.Valid(b) {
 		return "", errNotText

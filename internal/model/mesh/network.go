@@ -46,9 +46,9 @@ type networkRange struct {
 	network Network
 }
 
-// NewNetworkPlan returns the plan for a cluster. The API forbids overlapping ranges and registries
-// in several networks; if they occur, the network whose name sorts first is used. Invalid ranges
-// are ignored.
+// NewNetworkPlan returns the plan for a cluster, with the ranges of all networks. The API forbids
+// overlapping ranges and registries in several networks; if they occur, the network whose name
+// sorts first is used. Invalid ranges are ignored.
 func NewNetworkPlan(all *meshconfig.MeshNetworks, cluster ClusterID) NetworkPlan {
 	var p NetworkPlan
 	for network, of := range all.GetNetworks() {
@@ -74,7 +74,7 @@ func (p NetworkPlan) Equal(o NetworkPlan) bool {
 }
 
 // Of returns the network of an address, or "" if none is assigned. A network of the whole cluster
-// precedes ranges.
+// precedes ranges. A DNS name is in no range.
 func (p NetworkPlan) Of(address string) Network {
 	if p.cluster != "" || len(p.ranges) == 0 {
 		return p.cluster

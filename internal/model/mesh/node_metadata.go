@@ -86,8 +86,8 @@ type NodeMetadata struct {
 // that list as a string.
 type PortList []uint32
 
-// UnmarshalJSON decodes [{"containerPort": 8080}], also inside of a string, and appends the ports.
-// Any other value yields an empty list, and invalid ports are left out, without an error.
+// UnmarshalJSON appends the ports in [{"containerPort": 8080}], also inside of a string. It appends
+// nothing for any other value, and leaves out invalid ports, without an error.
 func (l *PortList) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -149,7 +149,8 @@ type StringBool bool
 // MarshalJSON encodes "true" or "false" in quotes.
 func (v StringBool) MarshalJSON() ([]byte, error) { return json.Marshal(strconv.FormatBool(bool(v))) }
 
-// UnmarshalJSON decodes a boolean, with or without quotes.
+// UnmarshalJSON decodes a boolean in a form that strconv.ParseBool accepts, with or without quotes.
+// Other values are an error.
 func (v *StringBool) UnmarshalJSON(b []byte) error {
 	parsed, err := strconv.ParseBool(strings.Trim(string(b), `"`))
 	*v = StringBool(parsed)
@@ -162,16 +163,17 @@ type StringInt int
 // MarshalJSON encodes the number in quotes.
 func (v StringInt) MarshalJSON() ([]byte, error) { return json.Marshal(strconv.Itoa(int(v))) }
 
-// UnmarshalJSON decodes a number, with or without quotes.
+// UnmarshalJSON decodes a number, with or without quotes, and drops its fraction. Other values are
+// an error.
 func (v *StringInt) UnmarshalJSON(b []byte) error {
 	parsed, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
 	*v = StringInt(parsed)
 	return err
 }
 
-// ParseNodeMetadata parses a metadata Struct in JSON form. Fields are decoded one by one, so that
-// an invalid value affects only its own field. It also returns the names of invalid fields. Text
-// that is no object yields empty metadata.
+// ParseNodeMetadata parses a metadata Struct in JSON form. If that fails, it decodes the fields one
+// by one, so that an invalid value affects only its own field. It then also returns the names of
+// the invalid fields. Text that is no object yields empty metadata.
 func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	var fields map[string]json.RawMessage
 	var m NodeMetadata
@@ -199,6 +201,7 @@ func ParseNodeMetadata(raw []byte) (NodeMetadata, []string) {
 	return m, bad
 }
 
+// stringsOf returns the fields whose values are strings.
 func stringsOf(fields map[string]json.RawMessage) map[string]string {
 	texts := map[string]string{}
 	for name, value := range fields {

@@ -25,7 +25,7 @@ const (
 )
 
 // ParseProtocol parses the name of a protocol in any case, as in appProtocol, a port name's prefix
-// or a ServiceEntry. It returns Auto and false for an unknown name.
+// or a ServiceEntry. It returns Auto and false for a name that it does not know, such as "sctp".
 func ParseProtocol(name string) (Protocol, bool) {
 	switch strings.ToLower(name) {
 	case "http":
@@ -61,8 +61,8 @@ func (p Protocol) IsHTTP() bool { return p == HTTP || p == HTTP2 || p == GRPC ||
 // IsHTTP2 reports whether upstream connections use HTTP/2.
 func (p Protocol) IsHTTP2() bool { return p == HTTP2 || p == GRPC || p == GRPCWeb }
 
-// IsTLS reports whether the application itself originates TLS, so that proxies route by SNI and
-// read no content.
+// IsTLS reports whether the application itself originates TLS, so that proxies route by SNI and do
+// not read the content.
 func (p Protocol) IsTLS() bool { return p == HTTPS || p == TLS }
 
 // Captured reports whether proxies handle such a port. UDP and SCTP bypass them.

@@ -78,8 +78,8 @@ func CheckNodeText(field, s string) error {
 	return nil
 }
 
-// ParseNodeID parses a node ID "type~ip~name.namespace~domain" and returns a Proxy with these
-// fields set. It returns an error for any other form and for unsupported types.
+// ParseNodeID parses a node ID "type~ip~name.namespace~domain" and returns a Proxy with only these
+// fields set. It returns an error for any other form, an invalid IP, and unsupported types.
 func ParseNodeID(id string) (Proxy, error) {
 	if err := CheckNodeText("node id", id); err != nil {
 		return Proxy{}, err

@@ -13,9 +13,9 @@ import (
 
 // OverlayProxyConfig merges a ProxyConfig in YAML, as in the annotation proxy.istio.io/config, over
 // base and returns the result. Each field that it sets, even to zero, replaces the whole field,
-// except for proxyMetadata and proxyHeaders, which are merged. base is not modified. Unknown fields
-// are skipped and described in ignored, because a pod with a field of another version must still
-// start.
+// except for proxyMetadata and proxyHeaders, which are merged. base is not modified. Unknown and
+// retired fields are skipped and described in ignored, because a pod with a field of another
+// version must still start. err is set if the text is otherwise invalid.
 func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfig.ProxyConfig, ignored, err error) {
 	over, warnings, err := parse[*meshconfig.ProxyConfig](text)
 	ignored = faults(warnings)
@@ -45,7 +45,7 @@ func OverlayProxyConfig(base *meshconfig.ProxyConfig, text []byte) (c *meshconfi
 }
 
 // withoutUnknown parses a ProxyConfig without its unknown fields. It returns nil if there are other
-// errors.
+// faults.
 func withoutUnknown(text []byte) *meshconfig.ProxyConfig {
 	asJSON, err := yaml.YAMLToJSON(text)
 	if err != nil {

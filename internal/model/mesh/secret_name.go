@@ -50,7 +50,8 @@ func RemoteSecretKey(cluster ClusterID, namespace, name string) config.Key {
 func RemoteSecretName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // ParseSecretName parses an SDS name. It returns an error for names that the control plane does not
-// serve and for malformed ones. The namespace may be missing only for kubernetes://.
+// serve and for malformed ones. The namespace may be missing only for kubernetes://. Trust is
+// always set for configmap://.
 func ParseSecretName(text string) (SecretName, error) {
 	store, path, ok := strings.Cut(text, "://")
 	n := SecretName{Store: SecretStore(store)}

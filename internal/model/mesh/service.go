@@ -149,7 +149,8 @@ func (s Service) Sealed() *Service {
 	return &s
 }
 
-// AppendObjects appends the objects that define the service. It appends none if From is not set.
+// AppendObjects appends the objects that define the service, From first. It appends none if From is
+// not set.
 func (s *Service) AppendObjects(list []config.Key) []config.Key {
 	if s.From == (config.Key{}) {
 		return list
@@ -157,8 +158,8 @@ func (s *Service) AppendObjects(list []config.Key) []config.Key {
 	return append(append(list, s.From), s.Also...)
 }
 
-// Port returns the port with a number. If two ports have the number, as for DNS over UDP and TCP,
-// it returns the port that proxies handle.
+// Port returns the port with a number, and whether there is one. If two ports have the number, as
+// for DNS over UDP and TCP, it returns the port that proxies handle.
 func (s *Service) Port(number uint32) (Port, bool) {
 	found := -1
 	for i, p := range s.Ports {
@@ -172,8 +173,8 @@ func (s *Service) Port(number uint32) (Port, bool) {
 	return s.Ports[found], true
 }
 
-// ClusterPort returns the port to which a cluster of the service sends: the UDP port with the number
-// for OutboundUDP, or else the result of Port.
+// ClusterPort returns the port to which a cluster of the service sends, and whether there is one.
+// It is the UDP port with the number for OutboundUDP, or else the result of Port.
 func (s *Service) ClusterPort(c ClusterName) (Port, bool) {
 	if c.Direction != OutboundUDP {
 		return s.Port(c.Port)

@@ -27,8 +27,9 @@ type Session struct{ Cookie, Path, Header string }
 // Kept reports whether the service has sessions.
 func (s Session) Kept() bool { return s != Session{} }
 
-// SessionOf returns the session of a service with these labels. The value of the cookie label is
-// NAME or NAME:PATH, that of the header label the name of the header.
+// SessionOf returns the session of a service with these labels, or zero if it has neither label.
+// The value of the cookie label is NAME or NAME:PATH, that of the header label the name of the
+// header. The cookie label takes precedence.
 func (n Labels) SessionOf(labels map[string]string) Session {
 	if name, path, found := strings.Cut(labels[cmp.Or(n.Session, "istio.io/persistent-session")], ":"); name != "" {
 		if !found {

@@ -94,8 +94,8 @@ func ParseMeshConfig(texts ...[]byte) (*meshconfig.MeshConfig, error) {
 	return m, nil
 }
 
-// ParseMeshNetworks parses MeshNetworks in YAML. If several texts define a network, the last one is
-// used. It returns an error if one text is invalid.
+// ParseMeshNetworks parses MeshNetworks in YAML and returns the networks of all texts. If several
+// define a network, the last one is used. It returns an error if one text is invalid.
 func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	all := &meshconfig.MeshNetworks{}
 	for _, text := range texts {
@@ -113,7 +113,7 @@ func ParseMeshNetworks(texts ...[]byte) (*meshconfig.MeshNetworks, error) {
 	return all, nil
 }
 
-// MeshConfigWarnings returns a Problem for each field of a mesh configuration that Istio has
+// MeshConfigWarnings returns a Warning for each field of a mesh configuration that Istio has
 // retired, because it has no effect. It returns nil for a text that cannot be parsed, for which
 // ParseMeshConfig returns the error.
 func MeshConfigWarnings(text []byte) []config.Problem {
@@ -156,7 +156,8 @@ func faults(problems []config.Problem) error {
 	return errors.Join(list...)
 }
 
-// replaceFieldsBelow calls replace with the fields below the first-level field of one of the names.
+// replaceFieldsBelow calls replace with the fields that said has below the first-level field of one
+// of the names. It does nothing for a name that is missing in said or no object there.
 func replaceFieldsBelow(said map[string]any, dst, src proto.Message, names ...string) {
 	for _, name := range names {
 		if fields, ok := said[name].(map[string]any); ok {

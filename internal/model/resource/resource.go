@@ -34,7 +34,9 @@ type Resource struct {
 	Placeholder bool
 }
 
-// Encode encodes a message deterministically and returns it as a resource.
+// Encode encodes a message deterministically and returns it as a resource. from are the objects
+// that it was generated from. It returns an error if the message cannot be encoded, for example
+// because a string is not UTF-8.
 func Encode(name, typeURL string, m proto.Message, from ...config.Key) (*Resource, error) {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -44,7 +46,8 @@ func Encode(name, typeURL string, m proto.Message, from ...config.Key) (*Resourc
 }
 
 // FromBytes returns a resource with an encoded body, which must be canonical and must not be
-// modified afterwards.
+// modified afterwards. from are the objects that it was generated from, in any order and with
+// duplicates.
 func FromBytes(name, typeURL string, body []byte, from ...config.Key) *Resource {
 	from = slices.Clone(from)
 	slices.SortFunc(from, config.Key.Compare)
@@ -62,6 +65,7 @@ func Pack(m proto.Message) *anypb.Any {
 	return out
 }
 
+// hash returns the 64-bit hash of b in hexadecimal, 16 characters.
 func hash(b []byte) string {
 	var sum [8]byte
 	h := xxhash.Sum64(b)

@@ -46,6 +46,8 @@ func NewSet(list []*Resource) (*Set, error) {
 	return sealed(kept, sum), err
 }
 
+// sealed returns a set of a list that is sorted and without duplicates. sum is the sum of the
+// members' hashes.
 func sealed(list []*Resource, sum uint64) *Set {
 	return &Set{list: list, sum: sum, version: hex.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))}
 }
@@ -132,6 +134,8 @@ func (s *Set) withChanges(changes []*Resource) *Set {
 	return sealed(append(list, rest...), sum)
 }
 
+// search returns the position of a name in a sorted list. If the name is not found, it is the
+// position to insert it at.
 func search(list []*Resource, name string) (at int, found bool) {
 	return slices.BinarySearchFunc(list, name, func(r *Resource, n string) int { return cmp.Compare(r.Name, n) })
 }
@@ -147,7 +151,8 @@ func (s *Set) Len() int {
 	return len(s.list)
 }
 
-// List returns the resources sorted by name. Callers must not modify the list.
+// List returns the resources sorted by name, or nil for a nil set. Callers must not modify the
+// list.
 func (s *Set) List() []*Resource {
 	if s == nil {
 		return nil
@@ -155,8 +160,8 @@ func (s *Set) List() []*Resource {
 	return s.list
 }
 
-// Version returns the content hash of the set, which is the system version in delta and the
-// version_info in SotW.
+// Version returns the sum of the members' hashes in hexadecimal, which is the system version in
+// delta and the version_info in SotW.
 func (s *Set) Version() string {
 	if s == nil {
 		return noVersion
@@ -164,7 +169,7 @@ func (s *Set) Version() string {
 	return s.version
 }
 
-// Sum returns the sum of the hashes of all members.
+// Sum returns the sum of the hashes of all members, as Hash computes them, and 0 for a nil set.
 func (s *Set) Sum() uint64 {
 	if s == nil {
 		return 0
@@ -172,7 +177,7 @@ func (s *Set) Sum() uint64 {
 	return s.sum
 }
 
-// Get returns the resource with a name, or nil.
+// Get returns the resource with a name, or nil. A nil set has none.
 func (s *Set) Get(name string) *Resource {
 	if s == nil {
 		return nil
@@ -195,7 +200,7 @@ type Diff struct {
 // Empty reports whether nothing differs.
 func (d Diff) Empty() bool { return len(d.Updated) == 0 && len(d.Removed) == 0 }
 
-// Compare returns the difference from old to new, by names and versions. Either may be nil.
+// Compare returns the difference from old to new, by names and versions. A nil set is empty.
 func Compare(old, new *Set) Diff {
 	switch {
 	case old == new:

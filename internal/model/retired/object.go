@@ -39,7 +39,8 @@ const (
 	exportTo  = `use exportTo: ["."] instead of PRIVATE, ["*"] instead of PUBLIC`
 )
 
-// Kinds returns the retired kinds. A line without a kind is for all others of its group.
+// Kinds returns the retired kinds. An entry without a kind is for all others of its group and
+// follows them.
 func Kinds() []Kind {
 	return []Kind{
 		{"authentication.istio.io", "Policy", "use PeerAuthentication for peers (mutual TLS), RequestAuthentication for origins (tokens)"},
@@ -140,7 +141,8 @@ func Annotations() []Annotation {
 	}
 }
 
-// KindOf returns the line of a retired kind, and whether it is one. A line may be of a whole group.
+// KindOf returns the entry of a retired kind, and whether there is one. It may be an entry for all
+// other kinds of the group.
 func KindOf(group, kind string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if k.Group == group && (k.Kind == kind || k.Kind == "") {
@@ -150,8 +152,8 @@ func KindOf(group, kind string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// FieldOf returns the line of a retired field, by the last part of its message's name and its JSON
-// or protobuf name.
+// FieldOf returns the entry of a retired field, and whether there is one. message is the last part
+// of its message's name, and name the JSON or protobuf name of the field.
 func FieldOf(message, name string) (Field, bool) {
 	for _, f := range Fields() {
 		if f.Message == message && (f.Name == name || f.Name == camelCase(name)) {
@@ -161,8 +163,8 @@ func FieldOf(message, name string) (Field, bool) {
 	return Field{}, false
 }
 
-// AnnotationOf returns the line of a retired annotation, and whether it is one. A line may be of
-// all names with a prefix.
+// AnnotationOf returns the entry of a retired annotation, and whether there is one. It may be an
+// entry for all names with a prefix.
 func AnnotationOf(name string) (Annotation, bool) {
 	for _, a := range Annotations() {
 		if a.Name == name || a.Prefix && strings.HasPrefix(name, a.Name) {
@@ -182,7 +184,8 @@ func (a Annotation) Reason() string {
 }
 
 // MessageName returns the last part of a message's full name, with that of the messages around it:
-// "istio.networking.v1alpha3.HTTPFaultInjection.Abort" is "HTTPFaultInjection.Abort".
+// "istio.networking.v1alpha3.HTTPFaultInjection.Abort" is "HTTPFaultInjection.Abort". If no part
+// begins with a capital letter, it returns the full name.
 func MessageName(full string) string {
 	parts := strings.Split(full, ".")
 	for i, part := range parts {
@@ -193,7 +196,8 @@ func MessageName(full string) string {
 	return full
 }
 
-// camelCase returns the JSON name of a field by its protobuf name.
+// camelCase returns the JSON name of a field by its protobuf name. It returns a name without
+// underscores unchanged.
 func camelCase(name string) string {
 	var out strings.Builder
 	for i, part := range strings.Split(name, "_") {

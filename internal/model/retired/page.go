@@ -53,6 +53,7 @@ func Page() string {
 // page collects Markdown.
 type page struct{ strings.Builder }
 
+// writeText writes a title and a paragraph of lines.
 func (p *page) writeText(title string, lines ...string) {
 	if p.Len() > 0 {
 		p.WriteString("\n")
@@ -60,14 +61,17 @@ func (p *page) writeText(title string, lines ...string) {
 	p.WriteString(title + "\n\n" + strings.Join(lines, "\n") + "\n")
 }
 
+// writeHeader writes the header of a table.
 func (p *page) writeHeader(columns ...string) {
 	p.WriteString("\n")
 	p.writeRow(columns...)
 	p.WriteString(strings.Repeat("|---", len(columns)) + "|\n")
 }
 
+// writeRow writes a row of a table.
 func (p *page) writeRow(cells ...string) { fmt.Fprintf(p, "| %s |\n", strings.Join(cells, " | ")) }
 
+// writeFlags writes a table of flags.
 func (p *page) writeFlags(list []Flag) {
 	p.writeHeader("flag", "sets", "successor")
 	for _, f := range list {

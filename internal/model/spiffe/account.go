@@ -11,7 +11,8 @@ type Account struct {
 	TrustDomain, Namespace, Name string
 }
 
-// Account returns the service account that the ID names, and false if the path has another form.
+// Account returns the service account that the ID names. It returns false if the path has another
+// form than /ns/NAMESPACE/sa/NAME.
 func (id ID) Account() (Account, bool) {
 	namespace, ok := strings.CutPrefix(id.path, "/ns/")
 	namespace, name, accounted := strings.Cut(namespace, "/sa/")

@@ -94,8 +94,10 @@ func checkSegment(segment string) error {
 	return nil
 }
 
+// isLetter reports whether c is an ASCII letter.
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
+// isPunctuationOrDigit reports whether c is a digit, dot, dash or underscore.
 func isPunctuationOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
 }
@@ -117,5 +119,5 @@ func (id ID) TrustDomain() string { return id.trustDomain }
 // Path returns the path with its leading slash, or "" for the ID of a trust domain.
 func (id ID) Path() string { return id.path }
 
-// URL returns the ID as a URL for certificate templates.
+// URL returns the ID as a URL for certificate templates. For the zero value, it is no valid ID.
 func (id ID) URL() *url.URL { return &url.URL{Scheme: "spiffe", Host: id.trustDomain, Path: id.path} }
