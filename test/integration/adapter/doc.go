@@ -1,0 +1,3 @@
+// Package adapter tests samples/adapter as a process: the rules of pilotctl adapter test, and requests
+// through a real Envoy while its services change and it is killed. Start with TestNoRequestIsLost.
+package adapter

@@ -1,0 +1,139 @@
+package adapter
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/adaptertest"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/check"
+	"github.com/meshpilot/meshpilot/pkg/adapter"
+	"github.com/meshpilot/meshpilot/test/support/gatewayenv"
+	"github.com/meshpilot/meshpilot/test/support/longtest"
+	"github.com/meshpilot/meshpilot/test/support/process"
+	"github.com/meshpilot/meshpilot/test/support/program"
+	"github.com/meshpilot/meshpilot/test/support/serving"
+)
+
+// sample is the adapter of a JSON file, as a process.
+type sample struct {
+	*process.Process
+	address string
+
+	t      testing.TB
+	binary string
+	dir    string // of its file and its state
+}
+
+func newSample(t testing.TB) *sample {
+	t.Helper()
+	bin := t.TempDir()
+	if err := program.Into(t.Context(), bin, "samples/adapter"); err != nil {
+		t.Fatal(err)
+	}
+	return &sample{
+		Process: process.New(t, "the adapter"), address: serving.FreeAddress(t),
+		t: t, binary: filepath.Join(bin, "adapter"), dir: t.TempDir(),
+	}
+}
+
+// launch starts the process if it does not run.
+func (s *sample) launch() {
+	s.t.Helper()
+	s.Start(exec.Command(s.binary, "--file", s.file(), "--state", filepath.Join(s.dir, "state.json"), "--address", s.address))
+}
+
+func (s *sample) file() string { return filepath.Join(s.dir, "services.json") }
+
+// write replaces the file.
+func (s *sample) write(content []byte) {
+	s.t.Helper()
+	next := s.file() + ".next"
+	if err := os.WriteFile(next, content, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(next, s.file()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// list replaces the file by one with the service orders, which has these ports of 127.0.0.1.
+func (s *sample) list(ports ...int) {
+	s.t.Helper()
+	service := adapter.Service{
+		ServiceKey: adapter.ServiceKey{Name: "orders"}, Hosts: []string{"orders.example"},
+		Ports: []adapter.Port{{Name: "http", Number: 80, Protocol: "HTTP"}}, Instances: []adapter.Instance{},
+	}
+	for _, p := range ports {
+		service.Instances = append(service.Instances, adapter.Instance{
+			ID: fmt.Sprint(p), Address: "127.0.0.1", Ports: map[string]uint32{"http": uint32(p)},
+		})
+	}
+	content, err := json.Marshal([]adapter.Service{service})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write(content)
+}
+
+// TestSampleKeepsTheRules runs the rules of pilotctl adapter test with the process.
+func TestSampleKeepsTheRules(t *testing.T) {
+	s := newSample(t)
+	s.list(8080, 8081)
+	s.launch()
+	serving.Eventually(t, time.Minute, "the adapter keeps the rules", func() error {
+		target := adaptertest.Target{Address: s.address, Timeout: 20 * time.Second, Quiet: 100 * time.Millisecond}
+		results := target.Run(t.Context())
+		if n := check.Failed(results, check.Pass); n != len(results) {
+			return fmt.Errorf("the results are %+v", results)
+		}
+		return nil
+	})
+}
+
+// TestNoRequestIsLost sends requests through a real Envoy to the instances of a service, while they change,
+// the adapter is killed, and it starts again while its platform cannot be read.
+func TestNoRequestIsLost(t *testing.T) {
+	longtest.Test(t)
+	s := newSample(t)
+	a, b := gatewayenv.StartBackend(t, "a"), gatewayenv.StartBackend(t, "b")
+	s.list(a, b)
+	s.launch()
+	dir, port := t.TempDir(), serving.FreePort(t)
+	rules, mesh := filepath.Join(dir, "rules"), filepath.Join(dir, "mesh.yaml")
+	if err := os.Mkdir(rules, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sources := fmt.Sprintf("configSources: [{address: 'xds://%s?mode=delta'}, {address: 'fs://%s'}]\n", s.address, rules)
+	for file, text := range map[string]string{
+		mesh: sources, filepath.Join(rules, "edge.yaml"): gatewayenv.EdgeYAML(port, "orders.example"),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := gatewayenv.Start(t, gatewayenv.Options{Flags: []string{"--meshConfig", mesh}})
+	address := fmt.Sprintf("http://127.0.0.1:%d/", port)
+	await := func(ids ...string) { t.Helper(); gatewayenv.AwaitAnswers(t, address, ids...) }
+	await("a", "b")
+	requireNoFailure := gatewayenv.StartLoad(t, address)
+
+	s.list(a)
+	await("a")
+	s.list(a, b)
+	await("a", "b")
+
+	s.Kill()
+	await("a", "b")
+	s.write([]byte("{")) // the platform cannot be read
+	s.launch()
+	e.Restart() // the control plane has nothing but what the adapter serves of its state
+	await("a", "b")
+	s.list(b)
+	await("b")
+	requireNoFailure()
+}
