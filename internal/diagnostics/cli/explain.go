@@ -17,7 +17,7 @@ import (
 func (a *pageClient) explainCommand() *cobra.Command {
 	q := new(callQuestion)
 	c := &cobra.Command{
-		Use:   "explain NAME[.NAMESPACE] URL | STATUS,FLAG",
+		Use:   "explain NAME[.NAMESPACE] URL | -f FILE URL | STATUS,FLAG",
 		Short: "Explain where a proxy sends a call, and which objects decide it",
 		Long: "explain follows a call through the configuration that a proxy was sent, and names the objects that decide each step.\n" +
 			"The URL is http://host:port/path, https://host, tcp://host:port or tls://server-name:port.\n\n" +
@@ -28,14 +28,21 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			"The response flags of a call that the proxy answers or closes are those of its access log (%RESPONSE_FLAGS%).\n\n" +
 			"Notes name the objects that compete with those of the path, or are merged with them, with the order and the reason:\n" +
 			"VirtualServices and HTTPRoutes of the host, DestinationRules, ServiceEntries, Gateways of the port, Sidecars, EnvoyFilters.\n\n" +
+			"With --file the call is explained from a config dump, without a control plane: Envoy's own (/config_dump?include_eds), also of a\n" +
+			"proxy of another control plane, such as istiod. Hosts are resolved to the addresses of listeners; --to sets another one.\n\n" +
 			"With one argument, the status and flags of an access log, it describes what the flags mean and what to look at, without\n" +
 			"a control plane. A status alone selects the flags with which it is usual.",
 		Example: "  pilotctl explain productpage-v1.default http://reviews:9080/reviews/0 -H 'end-user: jason' --both\n" +
 			"  pilotctl explain reviews-v1.default http://reviews:9080/reviews/0 --principal default/bookinfo-productpage\n" +
 			"  pilotctl explain reviews-v1.default http://reviews:9080/ --inbound --from 10.1.2.3 --claim groups=readers,writers\n" +
+			"  kubectl exec web-1 -c istio-proxy -- pilot-agent request GET config_dump?include_eds > dump.json\n" +
+			"  pilotctl explain -f dump.json http://reviews:9080/\n" +
 			"  pilotctl explain 503,UF",
 		Args: cobra.RangeArgs(1, 2), //nolint:mnd // see Use
 		RunE: func(c *cobra.Command, args []string) error {
+			if q.dumpFile != "" {
+				return a.explainDump(c, q, args[len(args)-1])
+			}
 			if len(args) == 1 {
 				return a.explainFlags(c, args[0])
 			}
@@ -47,15 +54,20 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			if err := a.readPage(c, "explain", query, path); err != nil {
 				return err
 			}
-			if !a.isTable() {
-				return a.printAnswer(c, answer{whole: path})
-			}
-			_, err = fmt.Fprint(c.OutOrStdout(), path)
-			return err
+			return a.printPath(c, path)
 		},
 	}
 	q.addFlags(c.Flags())
 	return c
+}
+
+// printPath prints the path of a call.
+func (a *pageClient) printPath(c *cobra.Command, path *explain.Path) error {
+	if !a.isTable() {
+		return a.printAnswer(c, answer{whole: path})
+	}
+	_, err := fmt.Fprint(c.OutOrStdout(), path)
+	return err
 }
 
 // explainFlags prints what the response flags of an access log mean.
@@ -80,12 +92,15 @@ type callQuestion struct {
 	headers, claims []string
 	inbound, both   bool
 	tokenFile       string
-	said            map[string]*string // the other flags, by the page's parameter names
+	// dumpFile is a config dump that is read instead of asking a control plane.
+	dumpFile string
+	said     map[string]*string // the other flags, by the page's parameter names
 }
 
 // addFlags adds the flags that describe a call.
 func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&q.headers, "header", "H", nil, "a header of the request, \"name: value\"")
+	fs.StringVarP(&q.dumpFile, "file", "f", "", "explain from a config dump of Envoy or of a control plane, - is the standard input")
 	fs.BoolVar(&q.inbound, "inbound", false, "explain an inbound call to the proxy's workload")
 	fs.BoolVar(&q.both, "both", false, "also explain the call at the workload that receives it")
 	fs.StringArrayVar(
@@ -122,16 +137,25 @@ func (q *callQuestion) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
+// headersWithToken returns the headers of the request, with that of the token. It returns an error if
+// the token file cannot be read.
+func (q *callQuestion) headersWithToken() ([]string, error) {
+	if q.tokenFile == "" {
+		return q.headers, nil
+	}
+	text, err := os.ReadFile(q.tokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the token: %w", err)
+	}
+	return append(q.headers, "authorization: Bearer "+strings.TrimSpace(string(text))), nil
+}
+
 // queryValues returns the query parameters for the debug page explain. It returns an error if the
 // token file cannot be read.
 func (q *callQuestion) queryValues(proxy, target string) (url.Values, error) {
-	headers := q.headers
-	if q.tokenFile != "" {
-		text, err := os.ReadFile(q.tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading the token: %w", err)
-		}
-		headers = append(headers, "authorization: Bearer "+strings.TrimSpace(string(text)))
+	headers, err := q.headersWithToken()
+	if err != nil {
+		return nil, err
 	}
 	values := url.Values{"proxyID": {proxy}, "url": {target}, "header": headers, "claim": q.claims}
 	for name, value := range q.said {

@@ -111,20 +111,14 @@ func (s *selection) addFlags(c *cobra.Command) {
 // readDump reads the config_dump of the proxy in args, or the file of --file, which takes
 // precedence; "-" is the standard input. It returns an error if neither is set.
 func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*dump, error) {
-	switch {
-	case s.file == "-":
-		body, err := io.ReadAll(c.InOrStdin())
+	if s.file != "" {
+		body, err := readFile(c, s.file)
 		if err != nil {
-			return nil, fmt.Errorf("read the standard input: %w", err)
+			return nil, err
 		}
 		return readDump(body)
-	case s.file != "":
-		body, err := os.ReadFile(s.file)
-		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
-		}
-		return readDump(body)
-	case len(args) == 0:
+	}
+	if len(args) == 0 {
 		return nil, errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
 	}
 	var body json.RawMessage
@@ -137,6 +131,22 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 		return nil, err
 	}
 	return readDump(body)
+}
+
+// readFile reads the file of --file; "-" is the standard input.
+func readFile(c *cobra.Command, path string) ([]byte, error) {
+	if path == "-" {
+		body, err := io.ReadAll(c.InOrStdin())
+		if err != nil {
+			return nil, fmt.Errorf("read the standard input: %w", err)
+		}
+		return body, nil
+	}
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	return body, nil
 }
 
 // proxyName returns NAME.NAMESPACE of a proxy that is given as NAME, if --namespace is set.

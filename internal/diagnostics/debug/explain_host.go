@@ -9,13 +9,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// someAddress is the placeholder for an address that only DNS can resolve (RFC 5737, TEST-NET-1).
-const someAddress = "192.0.2.1"
-
 // workloadPort returns the workload's own address and the target port that a service port maps to.
 // If the workload does not serve that port for the host, the port is returned unchanged.
 func (e *explanation) workloadPort(host string, port uint16) netip.AddrPort {
-	at := netip.MustParseAddr(someAddress)
+	at := netip.MustParseAddr(explain.UnresolvedAddress)
 	if len(e.proxy.Addresses) > 0 {
 		at = e.proxy.Addresses[0]
 	}
@@ -54,7 +51,7 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 	if svc == nil {
 		return []string{fmt.Sprintf(
 			"the proxy has no service %q: DNS decides the address, and the placeholder %s is used here; --to sets another one",
-			host, someAddress,
+			host, explain.UnresolvedAddress,
 		)}
 	}
 	number := uint32(call.To.Port())
@@ -72,11 +69,11 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 }
 
 // addressOf resolves a host as the proxy would: to the first address of the service with that name,
-// or of one of its endpoints. If it finds none, it returns someAddress.
+// or of one of its endpoints. If it finds none, it returns explain.UnresolvedAddress.
 func (e *explanation) addressOf(host string, _ uint16) netip.Addr {
 	svc := e.serviceOf(host)
 	if svc == nil {
-		return netip.MustParseAddr(someAddress)
+		return netip.MustParseAddr(explain.UnresolvedAddress)
 	}
 	candidates := svc.Addresses
 	for _, one := range e.view.Endpoints(svc).Endpoints {
@@ -87,5 +84,5 @@ func (e *explanation) addressOf(host string, _ uint16) netip.Addr {
 			return a
 		}
 	}
-	return netip.MustParseAddr(someAddress)
+	return netip.MustParseAddr(explain.UnresolvedAddress)
 }

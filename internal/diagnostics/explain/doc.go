@@ -17,6 +17,7 @@
 //	question.go                from a call as users describe it to a Call
 //	call.go                    the call: source, destination, protocol, request
 //	resources.go               the resources of the proxy, decoded on demand
+//	config_dump.go             the resources of a config dump of Envoy
 //	explain.go                 the walk
 //	listener.go                selects the listener, also by original destination
 //	inspector.go               listener filters, which detect the protocol

@@ -40,6 +40,7 @@ func TestReal(t *testing.T) {
 	runs := w.callAll(t)
 	t.Logf("%d cases took %s", len(runs), time.Since(begin).Round(time.Millisecond))
 	w.compareLogs(t, runs)
+	w.explainDumps(t, runs)
 	if *only == "" {
 		w.askControlPlane(t, runs)
 	}
