@@ -26,7 +26,8 @@ func (a *pageClient) explainCommand() *cobra.Command {
 			"ends too: rbac_access_denied_matched_policy[ns[shop]-policy[web]-rule[0]] is rule 0 of the AuthorizationPolicy web in shop,\n" +
 			"which denies the call; with [none], ALLOW policies exist and none of them matches.\n\n" +
 			"The response flags of a call that the proxy answers or closes are those of its access log (%RESPONSE_FLAGS%).\n\n" +
-			"Notes name the objects that compete with those of the path, or are merged with them, with the order and the reason:\n" +
+			"Notes say who resolves the host, whether annotations of the pod exclude the connection from capture, and which resources the\n" +
+			"proxy has not acknowledged. They name the objects that compete with those of the path, or are merged with them, with the order and the reason:\n" +
 			"VirtualServices and HTTPRoutes of the host, DestinationRules, ServiceEntries, Gateways of the port, Sidecars, EnvoyFilters.\n\n" +
 			"With --file the call is explained from a config dump, without a control plane: Envoy's own (/config_dump?include_eds), also of a\n" +
 			"proxy of another control plane, such as istiod. Hosts are resolved to the addresses of listeners; --to sets another one.\n\n" +

@@ -3,6 +3,7 @@ package debug
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
@@ -74,9 +75,10 @@ func (p *Pages) ExplainCall(values url.Values, caller Caller) (*explain.Path, er
 	if err != nil {
 		return nil, err
 	}
-	path.Notes = append(e.hostNotes(call), e.routeNotes(call, path)...)
-	path.Notes = append(path.Notes, e.deliveryNotes(c, path, read)...)
-	path.Notes = append(path.Notes, e.precedenceNotes(call, path)...)
+	path.Notes = slices.Concat(
+		e.captureNotes(call), e.resolutionNotes(call), e.hostNotes(call), e.routeNotes(call, path),
+		e.deliveryNotes(c, path, read), e.precedenceNotes(call, path),
+	)
 	if q.Has("both") {
 		if path.Callee, err = e.explainCallee(path); err != nil {
 			return nil, err

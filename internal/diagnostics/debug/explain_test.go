@@ -312,3 +312,63 @@ func TestExplainNamesUndelivered(t *testing.T) {
 		t.Errorf("a resource that is not on the path is named:\n%s", body)
 	}
 }
+
+// TestExplainCapture explains calls of pods whose annotations exclude traffic from capture.
+func TestExplainCapture(t *testing.T) {
+	p := explainedPages(t)
+	f, _ := p.Proxies.(fleet)
+	for _, c := range []struct{ annotations, query, want string }{
+		{"", "url=http://reviews:9080/", ""},
+		{"excludeOutboundPorts=9080, 5432", "url=tcp://reviews:5432", "excludeOutboundPorts lists port 5432"},
+		{"excludeOutboundPorts=5432", "url=http://reviews:9080/", ""},
+		{"includeOutboundIPRanges=10.97.0.0/16", "url=http://reviews:9080/", "includeOutboundIPRanges does not contain 10.96.0.1"},
+		{"includeOutboundIPRanges=10.97.0.0/16;includeOutboundPorts=9080", "url=http://reviews:9080/", ""},
+		{"includeOutboundIPRanges=", "url=http://reviews:9080/", "includeOutboundIPRanges does not contain 10.96.0.1"},
+		{"includeOutboundIPRanges=", "url=http://nowhere.example.com/", ""}, // the address is not known
+		{"includeOutboundIPRanges=*;excludeOutboundIPRanges=10.96.0.0/16", "url=http://reviews:9080/", "excludeOutboundIPRanges contains 10.96.0.1"},
+		{"includeInboundPorts=", "url=http://me:8080/&inbound", "includeInboundPorts does not list port 8080"},
+		{"includeInboundPorts=80,8080", "url=http://me:8080/&inbound", ""},
+		{"excludeInboundPorts=8080", "url=http://me:8080/&inbound", "excludeInboundPorts lists port 8080"},
+		{"includeInboundPorts=8080;excludeInboundPorts=8080", "url=http://me:8080/&inbound", ""},
+	} {
+		proxy := *f.list[0].Proxy
+		proxy.Metadata.Annotations = map[string]string{}
+		for setting := range strings.SplitSeq(c.annotations, ";") {
+			if name, value, ok := strings.Cut(setting, "="); ok {
+				proxy.Metadata.Annotations["traffic.sidecar.istio.io/"+name] = value
+			}
+		}
+		f.list[0].Proxy = &proxy
+		body, err := p.Page("explain?proxyID=web-1.shop&text&"+c.query, Caller{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const note = "note: the connection is not captured, so it bypasses the proxy and the path does not apply: annotation traffic.sidecar.istio.io/"
+		if c.want == "" && strings.Contains(string(body), "not captured") || !strings.Contains(string(body), note+c.want) && c.want != "" {
+			t.Errorf("%s, %s: want %q in\n%s", c.annotations, c.query, c.want, body)
+		}
+	}
+}
+
+// TestExplainResolution asks who resolves hosts, with and without the DNS proxy of the agent.
+func TestExplainResolution(t *testing.T) {
+	p := explainedPages(t)
+	f, _ := p.Proxies.(fleet)
+	for _, c := range []struct {
+		captured  bool
+		url, want string
+	}{
+		{false, "http://reviews:9080/", "note: DNS: the cluster's DNS answers reviews.shop.svc.cluster.local with 10.96.0.1"},
+		{false, "http://out.example.com/", "note: DNS: the resolver of the pod must know out.example.com"},
+		{true, "http://reviews:9080/", "note: DNS: the agent beside the proxy answers reviews.shop.svc.cluster.local with 10.96.0.1"},
+		{true, "http://out.example.com/", "note: DNS: the agent beside the proxy answers out.example.com with 240.240."},
+	} {
+		proxy := *f.list[0].Proxy
+		proxy.Metadata.DNSCapture = mesh.StringBool(c.captured)
+		f.list[0].Proxy = &proxy
+		body, err := p.Page("explain?proxyID=web-1.shop&text&url="+c.url, Caller{})
+		if err != nil || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s, captured %t: no %q in\n%s%v", c.url, c.captured, c.want, body, err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package debug
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// captureAnnotation is the prefix of the annotations of pods that limit the capture of traffic.
+const captureAnnotation = "traffic.sidecar.istio.io/"
+
+// captureNotes returns why the call is not captured by the proxy, so that the path does not apply to
+// it: as annotations of the pod decide. Settings of the mesh that exclude traffic are not known here.
+func (e *explanation) captureNotes(call explain.Call) []string {
+	reason := ""
+	switch {
+	case call.Direction == explain.Direct:
+	case e.view.Key.Interception == "NONE":
+		reason = "the interception mode of the proxy is NONE"
+	case call.Direction == explain.Inbound:
+		reason = e.inboundExclusion(call.To.Port())
+	default:
+		reason = e.outboundExclusion(call.To)
+	}
+	if reason == "" {
+		return nil
+	}
+	return []string{"the connection is not captured, so it bypasses the proxy and the path does not apply: " + reason}
+}
+
+// inboundExclusion returns why connections to a port of the pod are not captured, or "".
+func (e *explanation) inboundExclusion(port uint16) string {
+	included, set := e.captureSetting("includeInboundPorts")
+	switch {
+	case set && !slices.Contains(included, "*"):
+		if !hasPort(included, port) {
+			return fmt.Sprintf("annotation %sincludeInboundPorts does not list port %d", captureAnnotation, port)
+		}
+	default:
+		if excluded, _ := e.captureSetting("excludeInboundPorts"); hasPort(excluded, port) {
+			return fmt.Sprintf("annotation %sexcludeInboundPorts lists port %d", captureAnnotation, port)
+		}
+	}
+	return ""
+}
+
+// outboundExclusion returns why connections to a destination are not captured, or "". Ranges are not
+// compared with an address that is not known.
+func (e *explanation) outboundExclusion(to netip.AddrPort) string {
+	if excluded, _ := e.captureSetting("excludeOutboundPorts"); hasPort(excluded, to.Port()) {
+		return fmt.Sprintf("annotation %sexcludeOutboundPorts lists port %d", captureAnnotation, to.Port())
+	}
+	if included, _ := e.captureSetting("includeOutboundPorts"); hasPort(included, to.Port()) {
+		return ""
+	}
+	if to.Addr() == netip.MustParseAddr(explain.UnresolvedAddress) {
+		return ""
+	}
+	if excluded, _ := e.captureSetting("excludeOutboundIPRanges"); hasAddress(excluded, to.Addr()) {
+		return fmt.Sprintf("annotation %sexcludeOutboundIPRanges contains %s", captureAnnotation, to.Addr())
+	}
+	included, set := e.captureSetting("includeOutboundIPRanges")
+	if set && !slices.Contains(included, "*") && !hasAddress(included, to.Addr()) {
+		return fmt.Sprintf("annotation %sincludeOutboundIPRanges does not contain %s", captureAnnotation, to.Addr())
+	}
+	return ""
+}
+
+// captureSetting returns the values of an annotation of the pod, and whether it is set.
+func (e *explanation) captureSetting(name string) (values []string, set bool) {
+	text, set := e.proxy.Metadata.Annotations[captureAnnotation+name]
+	for value := range strings.SplitSeq(text, ",") {
+		if value = strings.TrimSpace(value); value != "" {
+			values = append(values, value)
+		}
+	}
+	return values, set
+}
+
+// hasPort reports whether a list of ports contains a port, or "*".
+func hasPort(list []string, port uint16) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, strconv.Itoa(int(port)))
+}
+
+// hasAddress reports whether one of several ranges contains an address, or is "*".
+func hasAddress(ranges []string, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(text string) bool {
+		r, err := netip.ParsePrefix(text)
+		return text == "*" || err == nil && r.Contains(a)
+	})
+}
+
+// resolutionNotes describes who resolves the host of an outbound call, and to which address. It returns
+// nothing for an IP address, and if the caller has chosen the destination.
+func (e *explanation) resolutionNotes(call explain.Call) []string {
+	host := e.question.Host()
+	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {
+		return nil
+	}
+	svc := e.serviceOf(host)
+	captured := bool(e.proxy.Metadata.DNSCapture)
+	switch {
+	case svc == nil: // hostNotes reports it
+		return nil
+	case captured && len(svc.Addresses) > 0:
+		return []string{fmt.Sprintf("DNS: the agent beside the proxy answers %s with %s", svc.Host, strings.Join(svc.Addresses, ", "))}
+	case captured && svc.Headless:
+		return []string{fmt.Sprintf("DNS: the agent beside the proxy answers %s with the addresses of its endpoints", svc.Host)}
+	case svc.Provider == mesh.Kubernetes && svc.Headless:
+		return []string{fmt.Sprintf("DNS: the cluster's DNS answers %s with the addresses of pods", svc.Host)}
+	case svc.Provider == mesh.Kubernetes:
+		return []string{fmt.Sprintf("DNS: the cluster's DNS answers %s with %s", svc.Host, strings.Join(svc.Addresses, ", "))}
+	case captured:
+		return []string{fmt.Sprintf("DNS: %s has no address in the mesh, so the resolver of the pod decides it", svc.Host)}
+	default:
+		return []string{fmt.Sprintf(
+			"DNS: the resolver of the pod must know %s, or the call fails before the proxy; with DNS_CAPTURE the agent would answer", svc.Host)}
+	}
+}
