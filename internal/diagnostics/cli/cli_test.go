@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
 // TestScripts runs the command lines of testdata. The files below pages are a control plane's pages, those below scopej its
@@ -87,5 +90,32 @@ func TestMatchText(t *testing.T) {
 		if got := matchText(m); got != want {
 			t.Errorf("%v: %q, want %q", m, got, want)
 		}
+	}
+}
+
+// TestAge formats how long times are ago, also of a replica whose clock is ahead.
+func TestAge(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for want, at := range map[string]time.Time{
+		"-": {}, "0s": now.Add(time.Second), "90s": now.Add(-90 * time.Second), "3h20m": now.Add(-200 * time.Minute), "9d": now.Add(-9 * 24 * time.Hour),
+	} {
+		if got := age(at, now); got != want {
+			t.Errorf("%s ago: %s, want %s", now.Sub(at), got, want)
+		}
+	}
+}
+
+// TestProxiesHaveAges compares the rows of a proxy that has connected five minutes ago.
+func TestProxiesHaveAges(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	list := []proxyState{{SyncStatus: debug.SyncStatus{
+		Proxy: "web.shop", ConnectedAt: now.Add(-5 * time.Minute),
+		Resources: map[string]debug.ResourceStatus{"t/x.Cluster": {Sent: "1", Acked: "1", SentTime: now.Add(-time.Minute)}},
+	}}}
+	if row := statusRows(list, now)[0]; !slices.Contains(row, "5m") {
+		t.Errorf("no age in %q", row)
+	}
+	if row := typeRows(list, now)[0]; row[len(row)-1] != "60s" {
+		t.Errorf("no age in %q", row)
 	}
 }

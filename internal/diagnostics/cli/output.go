@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 )
 
@@ -107,6 +109,15 @@ func (a *pageClient) printTable(w io.Writer, x answer) error {
 	}
 	_, err := io.WriteString(w, a.colored(text.String()))
 	return err
+}
+
+// age returns how long a time is ago, as kubectl shows it: "5m", "3h20m". It returns "-" for a time that is
+// not known.
+func age(at, now time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return duration.HumanDuration(max(0, now.Sub(at)))
 }
 
 // isTable reports whether --output asks for tables.

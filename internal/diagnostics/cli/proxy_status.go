@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,8 +29,8 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 				return a.printAnswer(
 					c,
 					answer{
-						whole: list, rows: statusRows(list), wide: 3,
-						header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tECDS\tVERSION\tREPLICA\tTYPE\tREFUSED",
+						whole: list, rows: statusRows(list, time.Now()), wide: 3,
+						header: "NAME\tCLUSTER\tCDS\tLDS\tEDS\tRDS\tECDS\tVERSION\tAGE\tREPLICA\tTYPE\tREFUSED",
 					},
 				)
 			}
@@ -44,7 +45,10 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 			}
 			return a.printAnswer(
 				c,
-				answer{whole: list, header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR", rows: typeRows(list)},
+				answer{
+					whole: list, rows: typeRows(list, time.Now()), wide: 1,
+					header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR\tSENT AGO",
+				},
 			)
 		},
 	}
@@ -71,14 +75,14 @@ func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyS
 }
 
 // statusRows returns one row per proxy.
-func statusRows(list []proxyState) [][]string {
+func statusRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {
 		row := []string{s.Proxy, s.ClusterID}
 		for _, t := range []string{"Cluster", "Listener", "ClusterLoadAssignment", "RouteConfiguration", "TypedExtensionConfig"} {
 			row = append(row, resourceOf(s.SyncStatus, t).SyncState())
 		}
-		rows = append(rows, append(row, s.IstioVersion, s.Replica, s.ProxyType, cmp.Or(s.RefusedText(), "-")))
+		rows = append(rows, append(row, s.IstioVersion, age(s.ConnectedAt, now), s.Replica, s.ProxyType, cmp.Or(s.RefusedText(), "-")))
 	}
 	return rows
 }
@@ -95,7 +99,7 @@ func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
 }
 
 // typeRows returns one row per proxy and type.
-func typeRows(list []proxyState) [][]string {
+func typeRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {
 		for _, url := range slices.Sorted(maps.Keys(s.Resources)) {
@@ -110,6 +114,7 @@ func typeRows(list []proxyState) [][]string {
 					r.Acked,
 					strings.Join(r.Quarantined, ","),
 					r.LastError,
+					age(r.SentTime, now),
 				},
 			)
 		}

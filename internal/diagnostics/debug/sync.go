@@ -19,6 +19,7 @@ type SyncStatus struct {
 	ProxyType            string                    `json:"proxy_type,omitempty"`
 	IstioVersion         string                    `json:"istio_version,omitempty"`
 	EnvoyVersion         string                    `json:"envoy_version,omitempty"` // specific to meshpilot
+	ConnectedAt          time.Time                 `json:"connected_at,omitzero"`   // specific to meshpilot
 	ClusterSent          string                    `json:"cluster_sent,omitempty"`
 	ClusterAcked         string                    `json:"cluster_acked,omitempty"`
 	ListenerSent         string                    `json:"listener_sent,omitempty"`
@@ -56,7 +57,7 @@ type ResourceStatus struct {
 func NewSyncStatus(c push.Connection, withheld []push.Quarantined) SyncStatus {
 	s := SyncStatus{
 		ClusterID: string(c.Proxy.ClusterID), Proxy: DisplayName(c.Proxy), ProxyType: string(c.Proxy.Type),
-		IstioVersion: c.Proxy.Metadata.IstioVersion, Resources: map[string]ResourceStatus{},
+		IstioVersion: c.Proxy.Metadata.IstioVersion, ConnectedAt: c.ConnectedAt, Resources: map[string]ResourceStatus{},
 	}
 	if c.Proxy.EnvoyVersion != (mesh.EnvoyVersion{}) {
 		s.EnvoyVersion = c.Proxy.EnvoyVersion.String()
