@@ -72,8 +72,8 @@ func AddCollateral(root *cobra.Command, title string) {
 	root.AddCommand(c)
 }
 
-// writeCollateral writes the chosen formats to dir. It returns an error if none is chosen or dir is
-// no directory.
+// writeCollateral writes the chosen formats to dir and makes the pages of root's commands
+// independent of the date. It returns an error if none is chosen or dir is no directory.
 func writeCollateral(root *cobra.Command, title, dir string, chosen func(flag string) bool) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("collateral: --outputDir %s is no directory", dir)

@@ -51,7 +51,8 @@ func addRetiredFlag(fs *pflag.FlagSet, f retired.Flag) {
 	_ = fs.MarkHidden(f.Name) // fails only for unknown flags
 }
 
-// retiredEffect returns the effect of a retired flag, for the warning.
+// retiredEffect returns the effect of a retired flag, for the warning: a flag with a Field or Alias
+// is only deprecated.
 func retiredEffect(f retired.Flag) string {
 	if f.Field != "" || f.Alias != "" {
 		return "is deprecated"

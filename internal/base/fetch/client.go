@@ -81,8 +81,9 @@ func NewClient(o Options) *http.Client {
 	}
 }
 
-// Check returns an error if connecting to address, an IP with a port, is forbidden. It is for the
-// Control function of a dialer, which is called after name resolution.
+// Check returns an error if connecting to address, an IP with a port, is forbidden, or if address
+// has another form. It is for the Control function of a dialer, which is called after name
+// resolution.
 func (o Options) Check(address string) error {
 	p, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -94,7 +95,8 @@ func (o Options) Check(address string) error {
 	return nil
 }
 
-// isBlocked reports whether an operator blocks the address, or the IPv4 address embedded in it.
+// isBlocked reports whether one of o.Blocked contains the address, or the IPv4 address embedded in
+// it.
 func (o Options) isBlocked(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if embedded, ok := embeddedIPv4(a); ok && o.isBlocked(embedded) {
@@ -103,8 +105,9 @@ func (o Options) isBlocked(a netip.Addr) bool {
 	return slices.ContainsFunc(o.Blocked, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// isReachable reports whether documents may be fetched from an address. Private networks are
-// allowed, because issuers within a company are there.
+// isReachable reports whether documents may be fetched from an address, by default: it is no
+// loopback, multicast, link-local or otherwise forbidden address. Private networks are allowed,
+// because issuers within a company are there.
 func isReachable(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if embedded, ok := embeddedIPv4(a); ok {
@@ -130,8 +133,8 @@ func forbiddenNetworks() []netip.Prefix {
 	}
 }
 
-// embeddedIPv4 returns the IPv4 address embedded in an IPv6 address, and whether there is one:
-// NAT64 (RFC 6052), 6to4 (RFC 3056) or IPv4-compatible (RFC 4291).
+// embeddedIPv4 returns the IPv4 address embedded in an IPv6 address by NAT64 (RFC 6052), 6to4 (RFC
+// 3056) or as IPv4-compatible (RFC 4291). It returns a and false if there is none.
 func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	b := a.As16()
 	switch {
@@ -153,7 +156,7 @@ type limitedTransport struct {
 	maxBytes int64
 }
 
-// RoundTrip limits the body of the response.
+// RoundTrip sends a request and limits the body of the response.
 func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.RoundTripper.RoundTrip(r)
 	if err == nil {
@@ -168,6 +171,7 @@ type limitedBody struct {
 	left int64
 }
 
+// Read reads from the body. It returns errTooLarge once the body has more bytes than the limit.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, errTooLarge

@@ -23,6 +23,7 @@ type Limits struct {
 	PerSource int
 }
 
+// withDefaults returns l with the defaults in place of limits that are not positive.
 func (l Limits) withDefaults() Limits {
 	if l.Connections <= 0 {
 		l.Connections = 2048
@@ -66,6 +67,7 @@ type source struct {
 	byPhase [phases]list.List // of *conn
 }
 
+// newLimiter returns a limiter without connections. now returns the time.
 func newLimiter(l Limits, now func() time.Time) *limiter {
 	return &limiter{limits: l.withDefaults(), now: now, sources: map[netip.Prefix]*source{}}
 }
@@ -87,8 +89,8 @@ type limitedListener struct {
 	l *limiter
 }
 
-// Accept waits for the next connection. If there are too many, it closes another one without
-// waiting for it.
+// Accept waits for the next connection and tracks it. If there are too many, it closes another one
+// without waiting for it.
 func (l limitedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -97,8 +99,8 @@ func (l limitedListener) Accept() (net.Conn, error) {
 	return l.l.addConn(c), nil
 }
 
-// addConn tracks a connection, and closes another one if a limit is exceeded: of the same source,
-// or of the source with the most connections.
+// addConn tracks a connection and returns it. If a limit is exceeded, it closes another one, of the
+// same source or of the source with the most connections.
 func (l *limiter) addConn(inner net.Conn) *conn {
 	prefix := sourcePrefix(inner.RemoteAddr())
 	l.mu.Lock()
@@ -129,7 +131,8 @@ func (l *limiter) addConn(inner net.Conn) *conn {
 	return c
 }
 
-// largestSource returns the source with the most connections.
+// largestSource returns the source with the most connections, or nil if there is none. l.mu must be
+// held.
 func (l *limiter) largestSource() (most *source) {
 	for _, s := range l.sources {
 		if most == nil || s.total > most.total {
@@ -141,7 +144,7 @@ func (l *limiter) largestSource() (most *source) {
 
 // evictionCandidate returns the connection of a source to close in favor of c, nil if c is its only
 // one: the oldest that is fresh for longer than freshGrace, else the oldest idle, fresh or busy
-// one, in this order.
+// one, in this order. l.mu must be held.
 func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	oldest := func(p phase) *conn {
 		if e := s.byPhase[p].Front(); e != nil && e.Value != c {
@@ -161,7 +164,7 @@ func (l *limiter) evictionCandidate(s *source, c *conn) *conn {
 	return nil
 }
 
-// setPhase moves a connection to a phase. l.mu must be held.
+// setPhase moves a connection to a phase, of which it is then the newest. l.mu must be held.
 func (l *limiter) setPhase(c *conn, p phase) {
 	if c.element != nil {
 		c.source.byPhase[c.phase].Remove(c.element)
@@ -184,7 +187,7 @@ func (l *limiter) removeConn(c *conn) {
 	}
 }
 
-// Close closes the connection and stops tracking it.
+// Close closes the connection and stops tracking it. It may be called after an eviction.
 func (c *conn) Close() error {
 	c.l.mu.Lock()
 	c.l.removeConn(c)
@@ -209,7 +212,8 @@ func (c *conn) addRequests(delta int) {
 
 type connKey struct{}
 
-// connContext returns a context with the tracked connection, for the context of its requests.
+// connContext returns a context with the tracked connection, for the context of its requests. It
+// returns ctx for other connections.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = t.NetConn()
@@ -220,7 +224,8 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// trackRequests wraps a handler to track the active requests of each connection.
+// trackRequests wraps a handler to track the active requests of each connection. It needs
+// connContext.
 func trackRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {

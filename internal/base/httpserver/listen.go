@@ -10,8 +10,8 @@ import (
 // Address is an address to listen on, and the flag that sets it.
 type Address struct{ Flag, Address string }
 
-// ListenAll listens on all addresses that are not empty, in TCP. If one fails, it closes the others
-// and returns an error that names the flag.
+// ListenAll listens on all addresses that are not empty, in TCP, and returns the listeners in this
+// order. If one fails, it closes the others and returns an error that names the flag.
 func ListenAll(addresses ...Address) ([]net.Listener, error) {
 	var list []net.Listener
 	for _, a := range addresses {

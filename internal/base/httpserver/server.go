@@ -99,9 +99,9 @@ func newServer(o Options) *http.Server {
 	}
 }
 
-// bodyDeadline wraps a handler to bound how long a request's body may take to arrive.
-// http.Server.ReadTimeout is not used, because it also cancels the contexts of requests that have
-// arrived completely.
+// bodyDeadline wraps a handler to bound how long a request's body may take to arrive, unless d is
+// NoTimeout. http.Server.ReadTimeout is not used, because it also cancels the contexts of requests
+// that have arrived completely.
 func bodyDeadline(d time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d != NoTimeout && r.Body != nil && r.Body != http.NoBody {

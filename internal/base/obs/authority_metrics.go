@@ -22,7 +22,7 @@ type AuthorityMetrics struct {
 }
 
 // Expiry sets the function that returns the expiry of the first root and of the signing chain. It
-// is called at each scrape; a zero time is exported as 0.
+// is called at each scrape; a zero time is exported as 0. Until it is set, both are 0.
 func (a *AuthorityMetrics) Expiry(of func() (root, chain time.Time)) { a.expiry = of }
 
 // registerIn registers the metrics of the certificate authority. Expiries are 0 until a.expiry is

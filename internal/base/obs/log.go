@@ -51,7 +51,7 @@ func NewLogs(o LogOptions) (*Logs, error) {
 }
 
 // parseScopeLevels parses "scope:level,…". A level without a scope, or of the scope all, is of
-// DefaultScope, which is info by default.
+// DefaultScope, which is info by default. It returns an error for an unknown level.
 func parseScopeLevels(text string) (map[string]slog.Level, error) {
 	levels := map[string]slog.Level{DefaultScope: slog.LevelInfo}
 	if text == "" {
@@ -74,6 +74,8 @@ func parseScopeLevels(text string) (map[string]slog.Level, error) {
 	return levels, nil
 }
 
+// parseLevel returns the level of a name. It accepts fatal as error, and returns an error for an
+// unknown name.
 func parseLevel(name string) (slog.Level, error) {
 	switch name {
 	case "none":
@@ -91,11 +93,13 @@ func parseLevel(name string) (slog.Level, error) {
 	}
 }
 
-// Scope returns the logger of a scope, for example "ads".
+// Scope returns the logger of a scope, for example "ads". It creates the scope if there is none,
+// with its configured level or else the default one.
 func (l *Logs) Scope(name string) *slog.Logger {
 	return slog.New(&scopeHandler{Handler: l.handler, level: l.levelOf(name)}).With(scopeAttr, name)
 }
 
+// levelOf returns the level of a scope, which it creates if there is none.
 func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,8 +116,8 @@ func (l *Logs) levelOf(scope string) *slog.LevelVar {
 	return v
 }
 
-// SetLevel changes the level of a scope at run time, or of all scopes if scope is DefaultScope. The
-// scope may be created later. SetLevel returns an error for an unknown level.
+// SetLevel changes the level of a scope at run time, or of all existing scopes if scope is
+// DefaultScope. The scope may be created later. SetLevel returns an error for an unknown level.
 func (l *Logs) SetLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {

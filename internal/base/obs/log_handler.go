@@ -18,12 +18,15 @@ type scopeHandler struct {
 	level *slog.LevelVar
 }
 
+// Enabled reports whether the scope's present level permits records of a level.
 func (h *scopeHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level.Level() }
 
+// WithAttrs returns a handler with more attributes and the same level.
 func (h *scopeHandler) WithAttrs(a []slog.Attr) slog.Handler {
 	return &scopeHandler{Handler: h.Handler.WithAttrs(a), level: h.level}
 }
 
+// WithGroup returns a handler for a group of attributes with the same level.
 func (h *scopeHandler) WithGroup(name string) slog.Handler {
 	return &scopeHandler{Handler: h.Handler.WithGroup(name), level: h.level}
 }
@@ -41,8 +44,11 @@ type textHandler struct {
 	prefix string // names of the groups
 }
 
+// Enabled returns true: scopeHandler decides.
 func (h *textHandler) Enabled(context.Context, slog.Level) bool { return true }
 
+// WithAttrs returns a handler with more attributes. The attribute scope, outside of groups, sets
+// the scope instead.
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
 	var b bytes.Buffer
@@ -58,6 +64,7 @@ func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &next
 }
 
+// WithGroup returns a handler that puts the name before the names of further attributes.
 func (h *textHandler) WithGroup(name string) slog.Handler {
 	next := *h
 	next.prefix += name + "."
@@ -93,6 +100,8 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
+// writeAttr writes an attribute after a space, as key=value with prefix before the key. It writes
+// the members of a group one by one.
 func writeAttr(b *bytes.Buffer, prefix string, a slog.Attr) {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindGroup {

@@ -35,8 +35,8 @@ func replaceJSON(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// truncateJSON returns v if its JSON encoding has at most maxLogText bytes, else a string with the
-// beginning of that encoding.
+// truncateJSON returns v if it is a string, or a value with a JSON encoding, of at most maxLogText
+// bytes. Otherwise it returns a string with the beginning of the text. Errors become their text.
 func truncateJSON(v slog.Value) slog.Value {
 	switch v.Kind() {
 	case slog.KindString:

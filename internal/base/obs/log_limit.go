@@ -33,6 +33,8 @@ type limitHandler struct {
 	limits *messageLimits
 }
 
+// Handle handles a record unless its message exceeds its limit. Records below level info always
+// pass.
 func (h limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelInfo {
 		return h.Handler.Handle(ctx, r)
@@ -48,10 +50,12 @@ func (h limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
+// WithAttrs returns a handler with more attributes and the same limits.
 func (h limitHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return limitHandler{h.Handler.WithAttrs(attrs), h.limits}
 }
 
+// WithGroup returns a handler for a group of attributes with the same limits.
 func (h limitHandler) WithGroup(name string) slog.Handler {
 	return limitHandler{h.Handler.WithGroup(name), h.limits}
 }
@@ -64,13 +68,15 @@ type messageLimits struct {
 	limits map[string]*messageLimit
 }
 
+// messageLimit is the limit of one message, and how many records were dropped since one last
+// passed.
 type messageLimit struct {
 	limiter    *rate.Limiter
 	suppressed int
 }
 
-// allow reports whether a record of the message may pass, and how many were dropped since a record
-// last passed. Beyond maxLimited messages all others share a limit.
+// allow reports whether a record of the message may pass, and if so, how many were dropped since a
+// record last passed. Beyond maxLimited messages all others share a limit.
 func (l *messageLimits) allow(message string) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,6 +24,8 @@ type metricTable struct {
 	list     []Metric
 }
 
+// addMetric registers a metric and adds its row to the list. It panics if the name is already
+// registered.
 func (t *metricTable) addMetric(kind, name, help string, labels []string, c prometheus.Collector) {
 	t.registry.MustRegister(c)
 	t.list = append(t.list, Metric{Name: name, Type: kind, Labels: labels, Help: help})
@@ -87,7 +89,8 @@ type totalSource struct {
 	value func() uint64
 }
 
-// addSource adds a counter. It must not be called after the first scrape of the registry.
+// addSource adds a counter with a value of the label. It must not be called after the first scrape
+// of the registry.
 func (x *totals) addSource(label string, value func() uint64) {
 	x.sources = append(x.sources, totalSource{label, value})
 }
@@ -95,6 +98,7 @@ func (x *totals) addSource(label string, value func() uint64) {
 // Describe implements prometheus.Collector.
 func (x *totals) Describe(out chan<- *prometheus.Desc) { out <- x.desc }
 
+// Collect reads the values and sends them, one counter per source.
 func (x *totals) Collect(out chan<- prometheus.Metric) {
 	for _, c := range x.sources {
 		out <- prometheus.MustNewConstMetric(x.desc, prometheus.CounterValue, float64(c.value()), c.label)

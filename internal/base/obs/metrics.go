@@ -92,7 +92,7 @@ type Metrics struct {
 	received atomic.Int64
 }
 
-// Received records the size of a request in bytes. The largest so far is exported.
+// Received records the size of a request in bytes. Only the largest so far is kept and exported.
 func (m *Metrics) Received(bytes int) {
 	for {
 		old := m.received.Load()
@@ -263,8 +263,8 @@ func (m *Metrics) CountPanic(component string) {
 	m.Panics.WithLabelValues(component).Inc()
 }
 
-// CountKeyFetch counts an attempt to fetch the keys of a token issuer, which failed if err is not
-// nil.
+// CountKeyFetch counts an attempt to fetch the keys of a token issuer: as failed if err is not nil,
+// otherwise as successful.
 func (m *Metrics) CountKeyFetch(err error) {
 	if err != nil {
 		m.KeyFetchFailures.Inc()

@@ -60,6 +60,8 @@ func otherScopes() map[string]string {
 	}
 }
 
+// levelName returns the name of the lowest named level that is not below l, or "none" if l is above
+// error.
 func levelName(l slog.Level) string {
 	for _, name := range []string{"debug", "info", "warn", "error"} {
 		if known, err := parseLevel(name); err == nil && l <= known {
@@ -114,6 +116,8 @@ func (l *Logs) ControlZ() http.Handler {
 	})
 }
 
+// putScope sets the level of the scope in the path, and responds with 202. It responds with 400 for
+// an invalid body or an unknown scope or level.
 func (l *Logs) putScope(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("scope")
 	var want Scope
@@ -133,7 +137,7 @@ func (l *Logs) putScope(w http.ResponseWriter, r *http.Request) {
 }
 
 // setScopeLevel sets the level of one scope. DefaultScope is a scope like any other here. It does
-// nothing for an unknown scope.
+// nothing for an unknown scope, and returns an error for an unknown level.
 func (l *Logs) setScopeLevel(scope, level string) error {
 	parsed, err := parseLevel(level)
 	if err != nil {
@@ -147,6 +151,8 @@ func (l *Logs) setScopeLevel(scope, level string) error {
 	return nil
 }
 
+// isLoopbackHost reports whether a Host header, with or without a port, names localhost or a
+// loopback address.
 func isLoopbackHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -155,6 +161,7 @@ func isLoopbackHost(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
+// writeJSON writes v as a JSON response with status 200.
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // fails if the client has disconnected

@@ -27,7 +27,7 @@ func New() *State {
 }
 
 // Explain registers a function that returns why a feed is not in sync yet, or "" if it does not
-// know. The page shows the result.
+// know. The page shows the result. A later function for the same feed replaces it.
 func (s *State) Explain(feed string, reason func() string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *State) details() string {
 }
 
 // SetWaiting sets the list of feeds that are not in sync yet. An empty list closes Synced, so it
-// must be set only once.
+// must be set only once. The State is not ready in either case, until SetServing is called with "".
 func (s *State) SetWaiting(feeds []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *State) Waiting() []string {
 func (s *State) Synced() <-chan struct{} { return s.synced }
 
 // Hold makes readiness fail with a reason, independently of the feeds, until Release is called with
-// the same name.
+// the same name. The page shows it only when there is no other reason.
 func (s *State) Hold(name, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,6 +101,8 @@ func (s *State) SetServing(reason string) {
 	s.reason = reason
 }
 
+// ServeHTTP responds with 200 if ready, otherwise with 503 and the first reason, followed by the
+// details of feeds.
 func (s *State) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	reason := s.reason

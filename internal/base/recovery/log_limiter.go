@@ -30,6 +30,7 @@ type siteLog struct {
 	logged, suppressed int
 }
 
+// newLogLimiter returns a logLimiter without sites. If now is nil, it is time.Now.
 func newLogLimiter(now func() time.Time) *logLimiter {
 	if now == nil {
 		now = time.Now
@@ -65,8 +66,8 @@ func (l *logLimiter) allow(site string) (stack bool, suppressed int, allowed boo
 	return false, 0, true
 }
 
-// panicSite returns the source line that panicked: the first frame below the call of panic that is
-// not the runtime's. It returns "unknown" if there is none.
+// panicSite returns the source line that panicked, as FILE:LINE: the first frame below the call of
+// panic that is not the runtime's. It returns "unknown" if there is none.
 func panicSite(stack []byte) string {
 	lines := bytes.Split(stack, []byte("\n"))
 	at := -1

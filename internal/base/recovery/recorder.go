@@ -83,7 +83,7 @@ func (r *Recorder) Record(value any, component string, about ...any) *Error {
 	return e
 }
 
-// Call calls f and returns its error, or an *Error if f panicked, which is recorded with the
+// Call calls f and returns its error, or an *Error if f panicked. The panic is recorded with the
 // component and about. If r is nil, panics are not recovered.
 func (r *Recorder) Call(component string, f func() error, about ...any) (err error) {
 	if r == nil {
@@ -110,7 +110,7 @@ func FromContext(ctx context.Context) *Recorder {
 	return r
 }
 
-// Call calls Recorder.Call with the Recorder of the context.
+// Call calls Recorder.Call with the Recorder of the context. Without one, panics are not recovered.
 func Call(ctx context.Context, component string, f func() error, about ...any) error {
 	return FromContext(ctx).Call(component, f, about...)
 }

@@ -9,7 +9,8 @@ const (
 )
 
 // ApplyCompliance restricts TLS versions, cipher suites and curves of c to the values that the
-// compliance policy permits. It must be called last, so that no other setting can extend them again.
+// compliance policy permits. It does nothing without a policy. It must be called last, so that no
+// other setting can extend them again.
 func (p Policy) ApplyCompliance(c *tls.Config) {
 	switch p.Compliance {
 	case complianceFIPS:

@@ -19,7 +19,7 @@ type Policy struct {
 	Compliance string
 }
 
-// Validate returns an error for each invalid field.
+// Validate returns an error for each invalid value, and nil if there is none.
 func (p Policy) Validate() []error {
 	var errs []error
 	switch p.MinVersion {
@@ -52,7 +52,8 @@ func (p Policy) MinVersionID() uint16 {
 	return tls.VersionTLS12
 }
 
-// CipherSuiteIDs returns CipherSuites as values of crypto/tls. The policy must be valid.
+// CipherSuiteIDs returns CipherSuites as values of crypto/tls, in the order of that package, and
+// nil if there are none. The policy must be valid.
 func (p Policy) CipherSuiteIDs() []uint16 {
 	var ids []uint16
 	for _, s := range tls.CipherSuites() {

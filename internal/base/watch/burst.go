@@ -13,7 +13,7 @@ type Burst struct {
 	first, last time.Time
 }
 
-// Note records a change.
+// Note records a change at a time. The first one begins the burst.
 func (b *Burst) Note(now time.Time) {
 	if b.first.IsZero() {
 		b.first = now
@@ -21,7 +21,8 @@ func (b *Burst) Note(now time.Time) {
 	b.last = now
 }
 
-// Due returns when the burst is over. It returns false if no change was recorded since End.
+// Due returns when the burst is over if no further change is recorded. It returns false if no
+// change was recorded since End.
 func (b *Burst) Due() (time.Time, bool) {
 	if b.first.IsZero() {
 		return time.Time{}, false

@@ -31,7 +31,7 @@ func OpenDirs() (*Dirs, error) {
 	return &Dirs{notifier: notifier, watched: map[string]Info{}}, nil
 }
 
-// Close stops watching.
+// Close stops watching. It does nothing on a nil Dirs.
 func (d *Dirs) Close() {
 	if d != nil {
 		_ = d.notifier.Close() // only closes descriptors
@@ -56,8 +56,8 @@ func (d *Dirs) Errors() <-chan error {
 	return d.notifier.Errors
 }
 
-// Saw processes an event: it removes directories that were deleted or renamed, because a watch does
-// not follow a new directory of the same name.
+// Saw processes an event: it stops watching directories that were deleted or renamed, because a
+// watch does not follow a new directory of the same name. Other events have no effect.
 func (d *Dirs) Saw(event fsnotify.Event) {
 	if d == nil || !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename) {
 		return
@@ -102,8 +102,8 @@ func (d *Dirs) Keep(paths []string) {
 	}
 }
 
-// Add starts watching a directory, also if a new directory has replaced one of the same name. A
-// missing directory, or another file, is not watched any longer and not an error.
+// Add starts watching a directory, also if a new directory has replaced one of the same name. If
+// the path is missing or no directory, it stops watching it and returns nil.
 func (d *Dirs) Add(path string) error {
 	if d == nil {
 		return nil

@@ -26,6 +26,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// withDefaults returns o with the defaults in place of zero values.
 func (o Options) withDefaults() Options {
 	setDefault := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
@@ -140,7 +141,8 @@ func (w *fileWatch) checkFile() {
 	}
 }
 
-// logOnce logs an error unless it equals the last one of its kind. A nil error resets that.
+// logOnce logs a warning with err unless err has the text in last, where it stores the text. A nil
+// error resets last.
 func (w *fileWatch) logOnce(last *string, message string, err error) {
 	if err == nil {
 		*last = ""

@@ -17,13 +17,13 @@ type Info struct {
 // Known reports whether i describes a file. It is false for the zero Info.
 func (i Info) Known() bool { return i.FileInfo != nil }
 
-// SameFile reports whether i and other describe the same file. It returns false if the file was
-// replaced, even by one with the same inode number, and if either is not known.
+// SameFile reports whether i and other describe the same file. It returns false if either is not
+// known, or the file was replaced, even by one with the same inode number.
 func (i Info) SameFile(other Info) bool {
 	return i.Known() && other.Known() && os.SameFile(i.FileInfo, other.FileInfo) && i.born.Equal(other.born)
 }
 
-// Stat returns the Info of the file to which a path resolves.
+// Stat returns the Info of the file to which a path resolves, through symbolic links.
 func Stat(path string) (Info, error) {
 	f, err := os.Stat(path)
 	if err != nil {
