@@ -24,6 +24,8 @@ const (
 	maxUses = 500
 	// maxViews limits the classes of proxies for which the relations of an object are computed.
 	maxViews = 50
+	// maxRelations limits the relations of an object: one for "*" competes with every other one.
+	maxRelations = 200
 )
 
 // ObjectEffect is what an object does: which resources of which proxies are generated from it, and
@@ -221,7 +223,7 @@ func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection, uses
 		if seen[key] {
 			continue
 		}
-		if len(seen) == maxViews {
+		if len(seen) == maxViews || len(list) >= maxRelations {
 			break
 		}
 		seen[key] = true
@@ -231,5 +233,5 @@ func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection, uses
 			}
 		}
 	}
-	return list
+	return list[:min(len(list), maxRelations)]
 }

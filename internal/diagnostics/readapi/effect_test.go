@@ -2,9 +2,11 @@ package readapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
@@ -180,5 +182,21 @@ func TestEveryKindHasAPurpose(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &x); err != nil || w.Code != http.StatusOK || x.Purpose == "" || x.Present {
 			t.Errorf("%s: %d %s", k.Kind, w.Code, w.Body)
 		}
+	}
+}
+
+// TestRelationsAreLimited asks for an object that competes with very many others.
+func TestRelationsAreLimited(t *testing.T) {
+	a := newEffectAPI(t)
+	m := static.New(static.Options{})
+	for i := range 2 * maxRelations {
+		text := strings.Replace(virtualService("shop", fmt.Sprint("vs-", i)), "a.example.com", "web.example.com", 1)
+		for _, d := range decode.Manifest("mesh.yaml", []byte(text)) {
+			m.Apply(mesh.Event{Config: d.Config})
+		}
+	}
+	a.Snapshot = m.Snapshot
+	if x := effect(t, a, "", "VirtualService/vs-0"); len(x.Relations) != maxRelations {
+		t.Errorf("%d relations, want %d", len(x.Relations), maxRelations)
 	}
 }
