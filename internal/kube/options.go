@@ -26,7 +26,9 @@ type Options struct {
 	UserAgent string
 }
 
-// RESTConfig loads the client configuration. It sends no request.
+// RESTConfig returns the client configuration of the kubeconfig, or without one of the pod's
+// service account, as ApplyTo changes it. It sends no request. It returns an error if neither can
+// be read.
 func (o Options) RESTConfig() (*rest.Config, error) {
 	config, err := o.loadConfig()
 	if err != nil {
@@ -37,7 +39,7 @@ func (o Options) RESTConfig() (*rest.Config, error) {
 }
 
 // ApplyTo sets the rate limit, user agent and content types of a client configuration for any API
-// server.
+// server. Rate limits that are 0 get their defaults.
 func (o Options) ApplyTo(config *rest.Config) {
 	config.QPS, config.Burst, config.UserAgent = cmp.Or(o.QPS, defaultQPS), cmp.Or(o.Burst, defaultBurst), o.UserAgent
 	// For built-in kinds, protobuf has a third of JSON's size. Custom resources are only served as

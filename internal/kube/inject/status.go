@@ -40,7 +40,7 @@ func newStatus(spec *corev1.PodSpec, revision string) status {
 }
 
 // readStatus returns the status of an earlier injection, or nil without the annotation. If the
-// annotation is invalid, the status is empty.
+// annotation is invalid, the status is empty, not nil.
 func readStatus(pod *corev1.Pod) *status {
 	text, ok := pod.Annotations[annotation.SidecarStatus.Name]
 	if !ok {
@@ -79,12 +79,12 @@ func withoutInjected(pod *corev1.Pod, before *status, own *containerOverrides, s
 	return p
 }
 
-// removeNamed removes the containers with these names from list.
+// removeNamed returns list without the containers with these names. It changes list in place.
 func removeNamed(list []corev1.Container, names []string) []corev1.Container {
 	return slices.DeleteFunc(list, func(c corev1.Container) bool { return slices.Contains(names, c.Name) })
 }
 
-// findContainer returns the container with this name, or nil.
+// findContainer returns the first container with this name, or nil. The result points into list.
 func findContainer(list []corev1.Container, name string) *corev1.Container {
 	if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 		return &list[i]
@@ -93,7 +93,7 @@ func findContainer(list []corev1.Container, name string) *corev1.Container {
 }
 
 // findInPod returns the container or init container with this name, or nil. Containers take
-// precedence.
+// precedence. The result points into the pod.
 func findInPod(pod *corev1.Pod, name string) *corev1.Container {
 	if c := findContainer(pod.Spec.Containers, name); c != nil {
 		return c
@@ -101,6 +101,7 @@ func findInPod(pod *corev1.Pod, name string) *corev1.Container {
 	return findContainer(pod.Spec.InitContainers, name)
 }
 
+// encodeJSON returns the status as JSON, the value of its annotation.
 func (s status) encodeJSON() (string, error) {
 	b, err := json.Marshal(s)
 	return string(b), err

@@ -13,6 +13,7 @@ const defaultUser = 1337
 // Users are the user and group IDs of a proxy.
 type Users struct{ UID, GID int64 }
 
+// withDefaults returns u with defaultUser in place of each ID that is 0.
 func (u Users) withDefaults() Users {
 	if u.UID == 0 {
 		u.UID = defaultUser
@@ -23,8 +24,9 @@ func (u Users) withDefaults() Users {
 	return u
 }
 
-// uncapturedWarnings returns warnings about containers with the proxy's user ID, which the user may
-// have overridden: their outbound traffic bypasses the proxy.
+// uncapturedWarnings returns a warning for each container with the proxy's user ID, because its
+// outbound traffic bypasses the proxy. The user may have overridden that ID. Injected containers
+// are left out; nil means that there is no such container.
 func (j *injection) uncapturedWarnings() []string {
 	uid := j.Users.withDefaults().UID
 	if own := userContainer(j.pod, j.previous, j.overrides, proxyContainer); own != nil && own.SecurityContext != nil &&
@@ -94,8 +96,8 @@ func NamespaceUsers(annotations map[string]string) Users {
 	return u
 }
 
-// rangeEnd returns the last number of a range of the form first/size or first-last, and false if it
-// is invalid.
+// rangeEnd returns the last number of a range of the form first/size or first-last. ok is false,
+// and the number meaningless, if the range is invalid or empty.
 func rangeEnd(text string) (int64, bool) {
 	if first, size, ok := strings.Cut(text, "/"); ok {
 		f, err1 := strconv.ParseUint(first, 10, 32)

@@ -36,7 +36,8 @@ type injectorValues struct {
 	} `json:"sidecarInjectorWebhook"`
 }
 
-// ParseValues parses values in YAML or JSON. An empty text has an empty, non-nil Tree.
+// ParseValues parses values in YAML or JSON. An empty text has an empty, non-nil Tree. It returns
+// an error for invalid YAML, and for a value of the wrong type where the injector reads it.
 func ParseValues(text []byte) (Values, error) {
 	v := Values{}
 	if err := yaml.Unmarshal(text, &v.Tree); err != nil {

@@ -32,9 +32,9 @@ func templatePath(kind string) []string {
 }
 
 // injectWorkload injects the pod template of an object from a manifest in place, and keeps fields
-// that injection does not change as they were written. changed is false for other kinds, and for
-// pods that Decide rejects, with a warning. The policy is taken as Enabled. It returns an error if
-// the pod template is missing or injection fails.
+// that injection does not change as they were written. changed is false for other kinds, without a
+// warning, and for pods that Decide rejects, with a warning. The policy is taken as Enabled. It
+// returns an error if the pod template is missing or injection fails.
 func (s *Settings) injectWorkload(
 	object map[string]any,
 	o ManifestOptions,
@@ -84,8 +84,8 @@ func (s *Settings) injectWorkload(
 	return true, warnings, nil
 }
 
-// configWithPolicyEnabled returns the configuration for explicit injection, in which pods are
-// injected by default.
+// configWithPolicyEnabled returns a copy of the configuration for explicit injection, in which pods
+// are injected by default.
 func (s *Settings) configWithPolicyEnabled() *Config {
 	c := *s.Config
 	c.Policy = Enabled
@@ -94,7 +94,7 @@ func (s *Settings) configWithPolicyEnabled() *Config {
 
 // patchManifest applies the difference between two pods to written, an object as it was written in
 // the manifest. from must be its decoded form. Default values that only decoding adds are not
-// written.
+// written. After an error, written may have defaults that were added.
 func patchManifest(written map[string]any, from, to *corev1.Pod) error {
 	text, err := CreatePatch(from, to)
 	if err != nil {
@@ -135,6 +135,7 @@ type workloadHead struct {
 	Kind, Namespace string
 }
 
+// String returns the kind and name of the object, with the namespace if it has one.
 func (h workloadHead) String() string {
 	if h.Name.Namespace == "" {
 		return h.Kind + " " + h.Name.Name
@@ -142,6 +143,8 @@ func (h workloadHead) String() string {
 	return h.Kind + " " + h.Name.Namespace + "/" + h.Name.Name
 }
 
+// parseHead returns the kind, namespace and name of an object. Missing fields are empty, except
+// that namespace is used for an object without one.
 func parseHead(object map[string]any, namespace string) workloadHead {
 	h := workloadHead{}
 	apiVersion, _ := object["apiVersion"].(string)

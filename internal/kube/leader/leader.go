@@ -61,9 +61,9 @@ func New(o Options) *Elections {
 }
 
 // Run calls do whenever this replica becomes the leader of a task, until ctx ends. The context of
-// do ends with the leadership; do must return soon after. If do returns earlier, it is not called
-// again while this replica remains the leader. If do panics, it is called again (recovery.Loop). Run
-// returns an error only for invalid options.
+// do ends with the leadership; do must return soon after, and Run waits for it. If do returns
+// earlier, it is not called again while this replica remains the leader. If do panics, it is called
+// again (recovery.Loop). Run returns an error only for invalid options, and nil when ctx ends.
 func (e *Elections) Run(ctx context.Context, task string, do func(context.Context)) error {
 	run := func(ctx context.Context) {
 		// The function returns no error.
@@ -93,7 +93,8 @@ type term struct {
 }
 
 // runElection takes part in one election. It returns when the leadership is lost or ctx ends, and
-// only after the task has returned. Until then it renews the Lease; then it releases it.
+// only after the task has returned. Until then it renews the Lease; then it releases it, if this
+// replica still holds it. It returns an error only for an invalid configuration.
 func (t *term) runElection(ctx context.Context) error {
 	o := t.e.options
 	log := o.Log.With("task", t.task)
@@ -134,8 +135,8 @@ func (t *term) runElection(ctx context.Context) error {
 // expires.
 const releaseTimeout = 5 * time.Second
 
-// releaseLease releases a Lease that this replica holds, so that others need not wait for its
-// expiry. Failures are logged.
+// releaseLease releases a Lease if this replica holds it, so that others need not wait for its
+// expiry. It works although ctx has ended, for at most releaseTimeout. Failures are logged.
 func releaseLease(ctx context.Context, lock resourcelock.Interface, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -151,8 +152,9 @@ func releaseLease(ctx context.Context, lock resourcelock.Interface, log *slog.Lo
 	}
 }
 
-// runTask runs the task while this replica leads and ctx lasts, and calls OnChange before and after
-// it. It does nothing if the term has ended or the task was started before.
+// runTask runs the task while this replica leads and ctx lasts, and returns after the task. It
+// calls OnChange with true before it and with false after it. It does nothing if the term has ended
+// or the task was started before.
 func (t *term) runTask(ctx, leading context.Context, log *slog.Logger) {
 	t.mu.Lock()
 	if t.ended || t.started {

@@ -21,6 +21,7 @@ type snapshotEvaluator struct {
 	timing   Timing
 }
 
+// watchedKinds returns the evaluator's kind, or nil while no object of it was applied.
 func (j *snapshotEvaluator) watchedKinds() map[api.Kind]struct{} {
 	if _, some := j.Applied.knownKinds()[j.kind]; !some {
 		return nil
@@ -29,8 +30,8 @@ func (j *snapshotEvaluator) watchedKinds() map[api.Kind]struct{} {
 }
 
 // evaluate returns the edits of objects whose applied generation is the one in the API server and
-// whose status differs. Others are skipped; if one is not applied yet, it is evaluated again after
-// CountInterval.
+// whose status differs. Others are skipped. again is CountInterval if one of them is not applied
+// yet, or no snapshot was published, and otherwise 0.
 func (j *snapshotEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	if !j.Applied.hasSnapshot() {
 		return nil, j.timing.CountInterval
@@ -81,7 +82,8 @@ func (w *Writer) LeadIngresses(
 	})
 }
 
-// runSnapshotEvaluator writes the status of one kind until ctx ends.
+// runSnapshotEvaluator writes the status of one kind until ctx ends. say returns the patch of an
+// object's status, or nil if it is up to date.
 func (w *Writer) runSnapshotEvaluator(ctx context.Context, kind api.Kind, say func(*object) map[string]any) {
 	news, end := w.Applied.subscribe()
 	defer end()
@@ -123,7 +125,7 @@ func (d document) addressesWith(given []config.HostAddress) []any {
 }
 
 // loadBalancerPatch returns the patch that sets the addresses of an Ingress, or nil if they are up
-// to date.
+// to date. An empty list removes them.
 func (d document) loadBalancerPatch(list []networkingv1.IngressLoadBalancerIngress) map[string]any {
 	var is struct {
 		Ingress []networkingv1.IngressLoadBalancerIngress `json:"ingress"`

@@ -87,13 +87,15 @@ func hasConditions(kind api.Kind) bool {
 	return known && k.Istio()
 }
 
+// removeObject forgets an object. mu must be held.
 func (b *AppliedObjects) removeObject(k config.Key) {
 	delete(b.objects, k)
 	delete(b.unpublished, k)
 }
 
-// recordObject stores a generation of an object and marks it as unpublished if it is new. A refusal
-// of a generation that is applied in part is ignored. mu must be held.
+// recordObject stores a generation of an object and marks it as unpublished if it is new. It has a
+// time of arrival only after the first snapshot. A refusal of a generation that is applied in part
+// is ignored. mu must be held.
 func (b *AppliedObjects) recordObject(k config.Key, e appliedObject) {
 	old, known := b.objects[k]
 	if known && old.generation == e.generation && old.refused == e.refused {
@@ -121,8 +123,9 @@ type Delta interface {
 }
 
 // RecordSnapshot marks all recorded objects as contained in the snapshot of this version, which is
-// about to be published. d is its difference to the previous one. It notifies subscribers unless
-// nothing relevant changed.
+// about to be published. d is its difference to the previous one. A later snapshot that is Empty
+// for proxies does not become the newest version. It notifies subscribers unless nothing relevant
+// changed.
 func (b *AppliedObjects) RecordSnapshot(version uint64, d Delta) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,7 +139,7 @@ func (b *AppliedObjects) RecordSnapshot(version uint64, d Delta) {
 }
 
 // subscribe returns a channel that receives after a notification, and a function that ends the
-// subscription.
+// subscription. Notifications in between are combined. The channel is not closed.
 func (b *AppliedObjects) subscribe() (news <-chan struct{}, end func()) {
 	c := notify.NewWake()
 	b.mu.Lock()
@@ -177,7 +180,7 @@ func (b *AppliedObjects) Notify() {
 	b.notifyListeners()
 }
 
-// lookup returns an object.
+// lookup returns what is recorded of an object, and false if nothing is.
 func (b *AppliedObjects) lookup(k config.Key) (appliedObject, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,7 +199,8 @@ func (b *AppliedObjects) knownKinds() map[api.Kind]struct{} {
 	return kinds
 }
 
-// changedSince returns the objects whose generation came after a time.
+// changedSince returns the objects whose generation came after a time. Objects of the first
+// snapshot have no time and are left out. The map is the caller's.
 func (b *AppliedObjects) changedSince(after time.Time) map[config.Key]appliedObject {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +220,8 @@ func (b *AppliedObjects) hasSnapshot() bool {
 	return b.newestSnapshot > 0
 }
 
-// newestVersion returns the version of the newest snapshot that differs for proxies.
+// newestVersion returns the version of the newest snapshot that differs for proxies, or 0 before
+// the first one.
 func (b *AppliedObjects) newestVersion() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -31,11 +31,12 @@ const (
 // it.
 type Count struct{ Proxies, Acknowledged int }
 
+// add returns the sum of both counts.
 func (c Count) add(o Count) Count {
 	return Count{c.Proxies + o.Proxies, c.Acknowledged + o.Acknowledged}
 }
 
-// isComplete reports whether all proxies have acknowledged.
+// isComplete reports whether all proxies have acknowledged. Without proxies it is true.
 func (c Count) isComplete() bool { return c.Acknowledged >= c.Proxies }
 
 // String returns the count in Istio's wording, which tools parse.
@@ -54,6 +55,8 @@ type conditionState struct {
 	messages []message
 }
 
+// message returns the text of the condition: the progress and the problems, of which either may be
+// empty.
 func (v conditionState) message() string { return strings.TrimSpace(v.progress + " " + v.problems) }
 
 // faultCondition returns the state of an object with errors, found by this replica or else refused
@@ -94,7 +97,7 @@ func appliedCondition(c Count, found, refused []config.Problem) conditionState {
 	return v
 }
 
-// withSeverity returns the problems of one severity.
+// withSeverity returns the problems of one severity in all lists, in their order, or nil.
 func withSeverity(s config.Severity, lists ...[]config.Problem) []config.Problem {
 	var out []config.Problem
 	for _, list := range lists {
@@ -114,7 +117,7 @@ const (
 )
 
 // joinProblems returns the distinct fields and reasons, at most maxProblems, followed by the number
-// of the others.
+// of the others. It returns "" for an empty list.
 func joinProblems(list []config.Problem) string {
 	var parts []string
 	for _, p := range list {
@@ -132,7 +135,8 @@ func joinProblems(list []config.Problem) string {
 	return strings.Join(parts, "; ")
 }
 
-// truncateMessage truncates a message to maxMessage bytes at a character boundary.
+// truncateMessage truncates a message to at most maxMessage bytes at a character boundary, and then
+// ends it with an ellipsis.
 func truncateMessage(s string) string {
 	const mark = "…"
 	if len(s) <= maxMessage {

@@ -11,7 +11,7 @@ import (
 // document is the status of an object as the API server returned it. It is immutable.
 type document map[string]any
 
-// conditionList returns the conditions, undecoded.
+// conditionList returns the conditions, undecoded, or nil if there is no list.
 func (d document) conditionList() []any {
 	list, _ := d["conditions"].([]any)
 	return list
@@ -52,7 +52,8 @@ func observedGeneration(c map[string]any) int64 {
 }
 
 // finalProgress returns the progress text of a condition that is True for the generation. ok is
-// false if there is none. Such objects are not counted again.
+// false if there is none. Such objects are not counted again. The text is empty if the message has
+// no count.
 func (d document) finalProgress(generationOf int64) (progress string, ok bool) {
 	c := d.findCondition(Reconciled)
 	if c == nil || stringField(c, "status") != "True" || observedGeneration(c) != generationOf {
@@ -65,7 +66,8 @@ func (d document) finalProgress(generationOf int64) (progress string, ok bool) {
 var countPattern = regexp.MustCompile(`^\d+/\d+ proxies up to date\.`)
 
 // patchFor returns a merge patch of the status fields (conditions, observedGeneration and
-// validationMessages) that differ from the state v, or nil if none does.
+// validationMessages) that differ from the state v, or nil if none does. Messages that are no
+// longer right are removed.
 func (d document) patchFor(v conditionState, now time.Time) map[string]any {
 	patch := map[string]any{}
 	if next, differs := d.conditionsWith(v, now); differs {
@@ -94,7 +96,7 @@ func (d document) patchFor(v conditionState, now time.Time) map[string]any {
 
 // conditionsWith returns the conditions with the one of v replaced or appended, and whether that
 // differs; next is nil if not. The transition time changes only with the status. Duplicates of the
-// condition are removed.
+// condition are removed when it changes; other conditions stay.
 func (d document) conditionsWith(v conditionState, now time.Time) (next []any, differs bool) {
 	had := d.findCondition(Reconciled)
 	if had != nil && stringField(had, "status") == v.status && stringField(had, "reason") == v.reason &&

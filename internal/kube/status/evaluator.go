@@ -49,6 +49,7 @@ type distribution struct {
 // times its duration.
 const countPauseFactor = 20
 
+// watchedKinds returns the kinds of applied objects whose status has conditions.
 func (c *conditionEvaluator) watchedKinds() map[api.Kind]struct{} {
 	kinds := c.Applied.knownKinds()
 	maps.DeleteFunc(kinds, func(k api.Kind, _ struct{}) bool { return !hasConditions(k) })
@@ -114,7 +115,8 @@ func (c *conditionEvaluator) evaluate(each func(func(*object))) (due []edit, aga
 }
 
 // appliedState returns what this replica has applied of an object, and whether it is in use. sure
-// is false while that is not the generation in the API server or not in a snapshot yet.
+// is false while that is not the generation in the API server or not in a snapshot yet. The
+// generation of e is 0 for an object that this replica does not know.
 func (c *conditionEvaluator) appliedState(o *object) (e appliedObject, inUse, sure bool) {
 	e, _ = c.Applied.lookup(o.key())
 	if e.generation != o.Generation {
@@ -134,7 +136,8 @@ func (c *conditionEvaluator) appliedState(o *object) (e appliedObject, inUse, su
 	return e, true, true
 }
 
-// appendEdit appends an edit if the object's status differs from v.
+// appendEdit returns due with an edit appended if the object's status differs from v. The
+// generation of v is taken from the object.
 func (c *conditionEvaluator) appendEdit(
 	due []edit,
 	o *object,
@@ -149,10 +152,11 @@ func (c *conditionEvaluator) appendEdit(
 	return due
 }
 
-// evaluatePending counts the proxies of pending objects and appends the edits that are due to due.
+// evaluatePending counts the proxies of pending objects and returns due with their edits appended.
 // It returns when to evaluate again; 0 means never. It does not count, and only returns the
 // remaining time, if the last count was too recent. Incomplete objects get the status Unknown after
-// SettleDelay, updated every ProgressInterval.
+// SettleDelay, updated every ProgressInterval. It replaces distributing, so objects that are not
+// pending any longer are forgotten.
 func (c *conditionEvaluator) evaluatePending(due []edit, list []pending, now time.Time) ([]edit, time.Duration) {
 	if left := c.nextCount.Sub(now); len(list) > 0 && left > 0 {
 		return due, left
@@ -198,7 +202,7 @@ func (c *conditionEvaluator) evaluatePending(due []edit, list []pending, now tim
 	return due, again
 }
 
-// groupByKey groups problems by object.
+// groupByKey returns the problems by object, in their order.
 func groupByKey(list []config.Problem) map[config.Key][]config.Problem {
 	m := map[config.Key][]config.Problem{}
 	for _, p := range list {

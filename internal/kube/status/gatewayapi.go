@@ -51,8 +51,10 @@ func (w *Writer) LeadGatewayAPIRevision(ctx context.Context, desired DesiredStat
 	w.writeGatewayAPI(ctx, desired, func(revision string) bool { return revision != "" && !w.isDefault() })
 }
 
-// writeGatewayAPI writes desired statuses until ctx ends. Gateways are read whatever their revision
-// is, so objects of other revisions are left out here. Without a revision, all objects are written.
+// writeGatewayAPI writes desired statuses until ctx ends. mine reports whether the caller writes
+// for a revision label. Gateways are read whatever their revision is, so objects of other revisions
+// are left out here. Without a revision of its own, it writes all objects that mine accepts. If the
+// revision tags cannot be watched, it logs that and returns at once.
 func (w *Writer) writeGatewayAPI(ctx context.Context, desired DesiredStatuses, mine func(revision string) bool) {
 	news, end := w.Applied.subscribe()
 	defer end()
@@ -71,6 +73,7 @@ func (w *Writer) writeGatewayAPI(ctx context.Context, desired DesiredStatuses, m
 	}, w.Options).run(ctx, news)
 }
 
+// logInvalidStatus logs a status that cannot be encoded.
 func (w *Writer) logInvalidStatus(k config.Key, err error) {
 	w.Log.Error("a status cannot be encoded; it is not written", "object", k.String(), "error", err)
 }
@@ -92,11 +95,13 @@ type comparison struct {
 	value           any
 }
 
+// watchedKinds returns the kinds that have a desired status.
 func (e *gatewayAPIEvaluator) watchedKinds() map[api.Kind]struct{} { return e.Kinds() }
 
 // evaluate returns the edits of objects whose status differs from the desired one of their
 // generation. Objects without one, and of other revisions, are skipped; a status that cannot be
-// encoded is logged.
+// encoded is logged. again is always 0. An object that was up to date is not compared again until
+// it or its desired status changes.
 func (e *gatewayAPIEvaluator) evaluate(each func(func(*object))) (due []edit, again time.Duration) {
 	now := e.now()
 	upToDate := make(map[config.Key]comparison, len(e.upToDate))
@@ -126,8 +131,8 @@ func (e *gatewayAPIEvaluator) evaluate(each func(func(*object))) (due []edit, ag
 }
 
 // gatewayAPIPatch returns the fields of the status that differ from the desired ones, or nil if
-// none does. Entries of other controllers, by isOwn, stay. It returns an error for other types than
-// the Gateway API's.
+// none does. Entries of other controllers, by isOwn, stay. It returns an error if value cannot be
+// encoded or is of another type than the Gateway API's.
 func (d document) gatewayAPIPatch(value any, isOwn func(controller string) bool, now time.Time) (map[string]any, error) {
 	desired, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 	if err != nil {

@@ -25,13 +25,15 @@ func isEqualField(current, desired any) bool {
 	return reflect.DeepEqual(current, desired)
 }
 
+// isEmptyList reports whether x is nil or a list without entries.
 func isEmptyList(x any) bool {
 	list, isList := x.([]any)
 	return x == nil || isList && len(list) == 0
 }
 
-// mergeConditions returns the field conditions, and the named fields as desired. A field that is
-// desired to be absent is nil.
+// mergeConditions returns a status with the field conditions merged, and the named fields as
+// desired. A named field that is desired to be absent is nil. Current conditions of foreign types
+// stay.
 func (m *statusMerger) mergeConditions(current document, desired map[string]any, fields ...string) map[string]any {
 	next := map[string]any{"conditions": m.conditions(current["conditions"], desired["conditions"], isForeignCondition)}
 	for _, f := range fields {
@@ -52,8 +54,8 @@ func isForeignCondition(kind string) bool {
 }
 
 // conditions returns the current conditions with the desired ones in the place of those of the same
-// types. Others are kept if keep returns true for their type. A transition time is kept while the
-// status of a condition stays the same.
+// types, or else at the end. Others are kept if keep returns true for their type. A transition time
+// is kept while the status of a condition stays the same. It changes the desired conditions.
 func (m *statusMerger) conditions(current, desired any, keep func(kind string) bool) any {
 	wanted := slices.Clone(objectsOf(desired))
 	var next []any
@@ -74,7 +76,8 @@ func (m *statusMerger) conditions(current, desired any, keep func(kind string) b
 	return next
 }
 
-// condition returns a desired condition with its transition time. had is the current one, or nil.
+// condition sets the transition time of a desired condition and returns it. had is the current one,
+// or nil. Its time is kept if the status is the same.
 func (m *statusMerger) condition(had, desired map[string]any) map[string]any {
 	desired["lastTransitionTime"] = m.now
 	if since := stringField(had, "lastTransitionTime"); since != "" && had["status"] == desired["status"] {
@@ -84,7 +87,8 @@ func (m *statusMerger) condition(had, desired map[string]any) map[string]any {
 }
 
 // mergeListeners returns the desired listeners, whose conditions keep the transition times of the
-// current ones with the same name.
+// current ones with the same name. Current listeners that are not desired are left out. It changes
+// the desired listeners.
 func (m *statusMerger) mergeListeners(current, desired any) any {
 	var next []any
 	for _, listener := range objectsOf(desired) {
@@ -105,6 +109,7 @@ func (m *statusMerger) mergeListeners(current, desired any) any {
 	return next
 }
 
+// noCondition returns false: no condition that is not desired is kept.
 func noCondition(string) bool { return false }
 
 // setDefault sets a missing field to the value that the API server would set, so that a status that
@@ -175,14 +180,15 @@ func (m *statusMerger) mergePoolParents(current, desired any) any {
 	return next
 }
 
-// entry returns a desired entry whose conditions have transition times. had is the current one, or
-// nil.
+// entry sets the conditions of a desired entry, with transition times, and returns it. had is the
+// current one, or nil.
 func (m *statusMerger) entry(had, desired map[string]any) map[string]any {
 	desired["conditions"] = m.conditions(had["conditions"], desired["conditions"], noCondition)
 	return desired
 }
 
-// objectsOf returns the objects in a list, and nothing for other values.
+// objectsOf returns the objects in a list. Entries that are none are left out; for anything but a
+// list the result is empty.
 func objectsOf(list any) []map[string]any {
 	items, _ := list.([]any)
 	out := make([]map[string]any, 0, len(items))

@@ -24,7 +24,8 @@ type informerOptions struct {
 
 // newInformer returns an informer for the objects of a resource in all namespaces. It sends no
 // request until it runs. It retries failed watches without logging them, because the configuration
-// source watches the same API server and reports that it cannot be reached.
+// source watches the same API server and reports that it cannot be reached. It returns an error if
+// the informer cannot be set up.
 func newInformer(client dynamic.Interface, o informerOptions) (cache.SharedIndexInformer, error) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, o.resource, metav1.NamespaceAll, 0, nil,
 		func(list *metav1.ListOptions) { list.LabelSelector = o.selector }).Informer()

@@ -11,8 +11,8 @@ import (
 // the condition.
 type message struct{ name, code, level string }
 
-// messagesFor returns the distinct messages for Problems, errors first. They differ only in their
-// level, so there are at most two.
+// messagesFor returns the distinct messages for Problems, errors first, or nil without any. They
+// differ only in their level, so there are at most two.
 func messagesFor(lists ...[]config.Problem) []message {
 	var out []message
 	for _, list := range lists {

@@ -10,6 +10,7 @@ func NewMetrics(m *obs.WriteMetrics) Metrics { return writeMetrics{m} }
 
 type writeMetrics struct{ m *obs.WriteMetrics }
 
+// Written increments the counter of the kind and outcome.
 func (x writeMetrics) Written(kind api.Kind, outcome string) {
 	x.m.Statuses.WithLabelValues(string(kind), outcome).Inc()
 }

@@ -30,6 +30,7 @@ type object struct {
 	status   document
 }
 
+// key returns the key of the object.
 func (o *object) key() config.Key {
 	return config.Key{Kind: o.kind, Namespace: o.Namespace, Name: o.Name}
 }
@@ -54,6 +55,8 @@ type objectWatches struct {
 	informers map[api.Kind]cache.SharedIndexInformer
 }
 
+// newObjectWatches returns watches that have no kind yet and end with ctx. changed is called after
+// each change, from several goroutines.
 func newObjectWatches(ctx context.Context, client dynamic.Interface, changed func()) *objectWatches {
 	group, ctx := errgroup.WithContext(ctx)
 	return &objectWatches{
@@ -69,7 +72,7 @@ func newObjectWatches(ctx context.Context, client dynamic.Interface, changed fun
 func (w *objectWatches) wait() { _ = w.group.Wait() }
 
 // watchKind starts the informer of a kind, if it is not running. Added and updated objects call
-// changed. It returns an error for an unknown kind.
+// changed; deleted ones do not. It returns an error for an unknown kind.
 func (w *objectWatches) watchKind(kind api.Kind) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,6 +107,8 @@ func trimObject(kind api.Kind, o any) (any, error) {
 	return newObject(kind, u), nil
 }
 
+// newObject returns the part of an unstructured object that is needed to write its status. A status
+// that is no map is ignored.
 func newObject(kind api.Kind, u *unstructured.Unstructured) *object {
 	status, _, _ := unstructured.NestedMap(u.Object, "status") // an invalid status is ignored
 	return &object{

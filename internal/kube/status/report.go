@@ -59,6 +59,7 @@ type receivedReport struct {
 	at time.Time
 }
 
+// newReportCollector returns a collector without reports that ignores the one named own.
 func newReportCollector(own string, timing Timing) *reportCollector {
 	return &reportCollector{ownName: own, timing: timing, reports: map[string]receivedReport{}}
 }
@@ -108,7 +109,8 @@ func (r *reportCollector) addCounts(
 	return sum, complete
 }
 
-// expiredReports returns the names of reports that are older than reportMaxAge.
+// expiredReports returns the names of reports that arrived more than reportMaxAge ago, or nil. They
+// are not removed.
 func (r *reportCollector) expiredReports(now time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -42,6 +42,8 @@ type reporter struct {
 	owner  types.UID // of the pod, "" while unknown
 }
 
+// run updates the report every CountInterval until ctx ends, after FirstReportDelay. Failures are
+// logged and retried. At the end it deletes the report, for at most deleteTimeout.
 func (r *reporter) run(ctx context.Context) {
 	sleepContext(ctx, r.timing.FirstReportDelay)
 	for ctx.Err() == nil {
@@ -63,7 +65,8 @@ const deleteTimeout = 2 * time.Second
 
 // updateReport writes the report if its content differs or it would soon be considered expired;
 // more often while an object is incomplete. It deletes the report if this replica leads, and does
-// nothing before the first snapshot.
+// nothing before the first snapshot. After an error, the state stays as it was, so the next call
+// tries again.
 func (r *reporter) updateReport(ctx context.Context) error {
 	switch {
 	case !r.Applied.hasSnapshot():
@@ -93,7 +96,7 @@ func (r *reporter) updateReport(ctx context.Context) error {
 
 // countProgress returns the progress of each recently changed object among this replica's proxies,
 // at most maxReportedObjects. It omits rejected objects, and objects that were reported as complete
-// for completeReportDuration.
+// for completeReportDuration. The result is never nil.
 func (r *reporter) countProgress() map[string]progress {
 	now := r.now()
 	recent := r.Applied.changedSince(now.Add(-incompleteReportDuration))
@@ -123,7 +126,7 @@ func (r *reporter) countProgress() map[string]progress {
 }
 
 // writeReport writes the report to this replica's ConfigMap, which is owned by its pod if that is
-// known.
+// known. It creates the ConfigMap if necessary, and takes over its fields from other managers.
 func (r *reporter) writeReport(ctx context.Context, x report) error {
 	text, err := json.Marshal(x)
 	if err != nil {
@@ -159,7 +162,7 @@ func (r *reporter) writeReport(ctx context.Context, x report) error {
 
 // ownerReference returns this replica's pod as the owner, so that the report is garbage-collected
 // if the whole control plane is uninstalled. It returns nil if the pod does not exist or cannot be
-// read.
+// read. The pod's UID is read once and then kept.
 func (r *reporter) ownerReference(ctx context.Context) *metav1.OwnerReference {
 	if r.owner == "" {
 		pod, err := r.client.Pods(r.namespace).Get(ctx, r.pod, metav1.GetOptions{})
@@ -171,6 +174,8 @@ func (r *reporter) ownerReference(ctx context.Context) *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: r.pod, UID: r.owner}
 }
 
+// deleteReport deletes the report and forgets what was in it. It returns an error, and changes
+// nothing, if that fails; a missing report is no error.
 func (r *reporter) deleteReport(ctx context.Context) error {
 	if err := deleteConfigMap(ctx, r.client, r.namespace, r.pod+reportSuffix); err != nil {
 		return err

@@ -51,7 +51,8 @@ func (t revisionTags) has(tag, revision string) bool {
 	})
 }
 
-// trimTag removes everything but the identity and the labels of a webhook configuration.
+// trimTag returns a webhook configuration with only its identity and its labels. Objects of other
+// types are returned as they are.
 func trimTag(o any) (any, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {

@@ -40,5 +40,5 @@ func DefaultTiming() Timing {
 	}
 }
 
-// reportExpiry is the age at which an incomplete report is ignored.
+// reportExpiry returns the age from which an incomplete report is ignored.
 func (p Timing) reportExpiry() time.Duration { return 3 * p.ReportInterval }

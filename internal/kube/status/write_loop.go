@@ -103,7 +103,8 @@ const logInterval = time.Minute
 type recentWrite struct{ from, to *object }
 
 // run evaluates and writes until ctx ends: after changes, when the evaluator asks for it, and while
-// edits remain, at most every limits.Interval.
+// edits remain, at most every limits.Interval. It returns after its informers have stopped. A kind
+// that cannot be watched is logged and tried again in the next round.
 func (w *writeLoop) run(ctx context.Context, changed <-chan struct{}) {
 	wake := notify.NewWake()
 	w.watches = newObjectWatches(ctx, w.client, wake.Notify)
@@ -141,8 +142,9 @@ func sleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// forEachLatest calls f with the latest known version of each object. After a conflict it skips the
-// object until the watch delivers the newer version.
+// forEachLatest calls f with the latest known version of each object: the one that was written,
+// until the watch delivers another. After a conflict it skips the object until then. It forgets
+// writes that the watch has caught up with.
 func (w *writeLoop) forEachLatest(f func(*object)) {
 	fresh := w.recentWrites
 	w.recentWrites = map[config.Key]recentWrite{}
@@ -194,7 +196,8 @@ type result struct {
 	err    error
 }
 
-// watchedVersion returns the watched version of an object that may come from recentWrites.
+// watchedVersion returns the watched version of an object that may come from recentWrites, and
+// otherwise the object itself.
 func (w *writeLoop) watchedVersion(o *object) *object {
 	if last, ok := w.recentWrites[o.key()]; ok && last.to == o {
 		return last.from
@@ -233,7 +236,7 @@ func (w *writeLoop) recordResult(e edit, r result, now time.Time) {
 const patchTimeout = 10 * time.Second
 
 // patchStatus patches the status and returns the new object or an error. The API server returns a
-// conflict if the object's resource version has changed.
+// conflict if the object's resource version has changed. The request takes at most patchTimeout.
 func (w *writeLoop) patchStatus(ctx context.Context, e edit) result {
 	gvr, err := resourceOf(e.kind)
 	if err != nil {

@@ -65,6 +65,7 @@ func New(o Options) *Writer {
 
 type noMetrics struct{}
 
+// Written does nothing.
 func (noMetrics) Written(api.Kind, string) {}
 
 // Run writes this replica's reports while it does not lead, until ctx ends.
@@ -96,6 +97,8 @@ func (w *Writer) LeadRevision(ctx context.Context) {
 	w.writeConditions(ctx, func(revision string) bool { return revision != "" && !w.isDefault() })
 }
 
+// isDefault reports whether the writer's revision is the default one, which an empty revision is
+// too.
 func (w *Writer) isDefault() bool { return w.Revision == "" || w.Revision == "default" }
 
 // writeConditions writes the conditions of objects of the selected revisions, and receives other
@@ -121,6 +124,7 @@ func (w *Writer) writeConditions(ctx context.Context, mine func(revision string)
 	_ = group.Wait() // they return no errors
 }
 
+// newWriteLoop returns a loop that writes the edits of an evaluator with the limits in o.
 func newWriteLoop(j evaluator, o Options) *writeLoop {
 	return &writeLoop{
 		evaluator:    j,
@@ -136,7 +140,8 @@ func newWriteLoop(j evaluator, o Options) *writeLoop {
 }
 
 // watchReports watches the reports of other replicas, passes them to the collector and deletes
-// expired ones, until ctx ends. If watching fails, the leader counts only its own proxies.
+// expired ones, until ctx ends. Each change notifies the subscribers of Applied. While watching
+// fails, the leader counts only the proxies of replicas whose reports it has.
 func (w *Writer) watchReports(ctx context.Context, to *reportCollector) {
 	informer := coreinformers.NewFilteredConfigMapInformer(
 		w.Kubernetes,
@@ -194,6 +199,7 @@ func (w *Writer) deleteExpiredReports(ctx context.Context, of *reportCollector) 
 	}
 }
 
+// deleteConfigMap deletes a ConfigMap. A missing one is no error.
 func deleteConfigMap(ctx context.Context, client typedcorev1.ConfigMapsGetter, namespace, name string) error {
 	err := client.ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -28,9 +28,11 @@ type bodyReservation struct {
 	evicted bool
 }
 
+// newBodyBudget returns a budget of limit bytes for all requests together.
 func newBodyBudget(limit int64) *bodyBudget { return &bodyBudget{limit: limit} }
 
-// reserve adds a request without bytes. The caller must call close on the result.
+// reserve adds a request without bytes. cancel is called, with the budget locked, if the request is
+// canceled in favor of another. The caller must call close on the result.
 func (b *bodyBudget) reserve(cancel func()) *bodyReservation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,8 +41,9 @@ func (b *bodyBudget) reserve(cancel func()) *bodyReservation {
 	return r
 }
 
-// grow reserves n more bytes, and cancels older requests if necessary. It returns false if this
-// request was canceled, or if the budget is exhausted and there is no older request to cancel.
+// grow reserves n more bytes, and cancels older requests if necessary. It returns false, and
+// reserves nothing, if this request was canceled, or if the budget is exhausted and there is no
+// older request to cancel.
 func (r *bodyReservation) grow(n int64) bool {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
@@ -59,7 +62,7 @@ func (r *bodyReservation) grow(n int64) bool {
 	return true
 }
 
-// evict cancels the request and releases its bytes. budget.mu is held.
+// evict cancels the request and releases its bytes. budget.mu must be held.
 func (r *bodyReservation) evict() {
 	r.evicted = true
 	r.release()
@@ -78,14 +81,16 @@ func (r *bodyReservation) markStarted() bool {
 	return !r.evicted
 }
 
-// close releases the request's bytes.
+// close releases the request's bytes. It may be called after the request was canceled, and more
+// than once.
 func (r *bodyReservation) close() {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
 	r.release()
 }
 
-// release returns the request's bytes to the budget. budget.mu is held.
+// release returns the request's bytes to the budget and removes it from the pending ones. budget.mu
+// must be held.
 func (r *bodyReservation) release() {
 	if r.element != nil {
 		r.budget.pending.Remove(r.element)

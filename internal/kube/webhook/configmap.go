@@ -31,7 +31,8 @@ type ConfigMapWatcher struct {
 
 // Run watches the ConfigMap until ctx ends, and calls OnSynced once when its first state was
 // handled. If it is invalid or deleted, the last valid configuration stays in use; invalid ones and
-// a ConfigMap that is missing at first are logged.
+// a ConfigMap that is missing at first are logged. It returns an error only if the informer cannot
+// be set up.
 func (m *ConfigMapWatcher) Run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(m.Client, 0, informers.WithNamespace(m.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -58,8 +59,9 @@ func (m *ConfigMapWatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// handleUpdate parses the ConfigMap and passes it to OnUpdate, or logs why it is invalid. Invalid
-// parts of a valid configuration are logged.
+// handleUpdate parses the ConfigMap and passes it to OnUpdate, or logs why it is invalid and leaves
+// the last one in use. Invalid parts of a valid configuration are logged. Objects of other types
+// are ignored.
 func (m *ConfigMapWatcher) handleUpdate(object any) {
 	c, ok := object.(*corev1.ConfigMap)
 	if !ok {

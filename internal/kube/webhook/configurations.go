@@ -65,7 +65,8 @@ type Configurations struct {
 }
 
 // Run maintains the configurations with the label of the revision until ctx ends, for injection,
-// validation or both.
+// validation or both. It returns an error if an informer cannot be set up; failed requests are
+// logged and retried.
 func (c *Configurations) Run(ctx context.Context) error {
 	c.limits = map[string]*rate.Limiter{}
 	factory := informers.NewSharedInformerFactoryWithOptions(
@@ -112,7 +113,8 @@ func (c *Configurations) Run(ctx context.Context) error {
 const watchErrorInterval = 10 * time.Minute
 
 // watchConfigurations notifies changed when a configuration is added or updated, and logs watch
-// errors. The informer retries by itself; until it succeeds the configurations are not maintained.
+// errors, repeated ones at most once per watchErrorInterval. The informer retries by itself; until
+// it succeeds the configurations are not maintained.
 func (c *Configurations) watchConfigurations(
 	informer cache.SharedIndexInformer,
 	resource string,
@@ -220,7 +222,8 @@ func (c *Configurations) reconcileAll(
 }
 
 // reconcileInjection sets the caBundle of the injection webhooks, if it differs. It returns how
-// long to wait if the rate limit delays the write, else 0. A deleted configuration is ignored.
+// long to wait if the rate limit delays the write, else 0. A deleted configuration is ignored;
+// another failure is counted and returned.
 func (c *Configurations) reconcileInjection(
 	ctx context.Context,
 	m *admissionregistrationv1.MutatingWebhookConfiguration,
@@ -289,8 +292,8 @@ func (c *Configurations) reconcileValidation(
 }
 
 // patchValidation patches a configuration, counts that and logs the message done. A deleted
-// configuration is ignored. If the rate limit delays the write, it writes nothing and returns how
-// long to wait.
+// configuration is ignored; another failure is counted and returned. If the rate limit delays the
+// write, it writes nothing and returns how long to wait, else 0.
 func (c *Configurations) patchValidation(
 	ctx context.Context,
 	name string,

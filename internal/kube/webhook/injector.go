@@ -58,7 +58,8 @@ func (i *Injector) Configure(c *inject.Config, v inject.Values) {
 	i.config, i.values = c, v
 }
 
-// Templates returns the source text of the current templates by name.
+// Templates returns the source text of the current templates by name. It is empty before the first
+// Configure, and must not be changed.
 func (i *Injector) Templates() map[string]string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -68,7 +69,7 @@ func (i *Injector) Templates() map[string]string {
 	return i.config.Texts
 }
 
-// currentSettings returns the settings for one injection.
+// currentSettings returns the settings for one injection. Config is nil before the first Configure.
 func (i *Injector) currentSettings() *inject.Settings {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -122,8 +123,8 @@ func (s *Server) injectionHandler(i *Injector) http.Handler {
 }
 
 // reviewPod returns the response for a new pod: unchanged if injection is off for it, and otherwise
-// a JSON patch. It returns an error if the pod exceeds the limits, cannot be injected, or no
-// configuration was loaded yet.
+// with a JSON patch. injected is true with a patch only. It returns an error if the pod exceeds the
+// limits, cannot be injected, or no configuration was loaded yet.
 func (i *Injector) reviewPod(
 	path string,
 	r *admissionv1.AdmissionRequest,
@@ -205,7 +206,8 @@ func checkPodLimits(pod *corev1.Pod) error {
 	return nil
 }
 
-// podNameForLog returns the pod's name or generated-name prefix, truncated.
+// podNameForLog returns the pod's name, or its generated-name prefix and an ellipsis, truncated to
+// maxLoggedPodNames bytes.
 func podNameForLog(pod *corev1.Pod) string {
 	name := pod.Name
 	if name == "" {

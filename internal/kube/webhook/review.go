@@ -36,10 +36,12 @@ type badRequest struct {
 	text string
 }
 
+// Error returns the text for the client.
 func (b badRequest) Error() string { return b.text }
 
-// reviewHandler returns an HTTP handler that passes AdmissionReviews to review. onError is called
-// with the HTTP status of failed requests.
+// reviewHandler returns an HTTP handler that passes AdmissionReviews to review, if they have at
+// most about maxValues values. onError is called with the HTTP status of failed requests. Errors
+// other than the client's are logged.
 //
 // Versions v1 and v1beta1 of AdmissionReview have the same form, so one type decodes both. The
 // response has the version of the request.
@@ -123,8 +125,8 @@ func (s *Server) handleReview(
 	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: in.TypeMeta, Response: response})
 }
 
-// callWithRecovery calls review. A panic is recorded and returned as an error, so that a defect
-// affects one request only.
+// callWithRecovery returns what review returns. A panic is recorded, if there is a recorder, and
+// returned as an error, so that a defect affects one request only.
 func (s *Server) callWithRecovery(
 	ctx context.Context,
 	path string,
@@ -159,8 +161,9 @@ func (s *Server) callWithRecovery(
 // errOverloaded is returned for a request that was canceled in favor of newer ones.
 var errOverloaded = badRequest{http.StatusServiceUnavailable, "too many requests at a time"}
 
-// readBody reads a body in chunks and reserves the memory of each chunk first. It returns an error
-// if the body exceeds maxBodyBytes, is late, or its reservation was canceled.
+// readBody reads a body in chunks and reserves the memory of each chunk first. It returns a
+// badRequest if the body exceeds maxBodyBytes, is late or cannot be read. It returns errOverloaded
+// if no memory can be reserved.
 func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 	var body []byte
 	for {
@@ -191,9 +194,9 @@ func readBody(r *http.Request, reserved *bodyReservation) ([]byte, error) {
 	}
 }
 
-// exceedsValueLimit estimates, from commas and brackets, whether JSON has more than limit values,
-// before it is decoded. Three bytes can request a container, which takes a thousand bytes once
-// decoded.
+// exceedsValueLimit estimates, from commas and opening brackets, whether JSON has more than limit
+// values, before it is decoded. Three bytes can request a container, which takes a thousand bytes
+// once decoded. Characters in strings are not counted.
 func exceedsValueLimit(body []byte, limit int) bool {
 	n, quoted := 0, false
 	for i := 0; i < len(body); i++ {

@@ -79,7 +79,8 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// Serve serves on l until ctx ends. Then it waits up to shutdown for running requests.
+// Serve serves on l until ctx ends. Then it waits up to shutdown for running requests. The TLS
+// version is at least 1.2, and at least MinVersion.
 func (s *Server) Serve(ctx context.Context, l net.Listener, shutdown time.Duration) error {
 	config := &tls.Config{
 		GetCertificate: s.options.GetCertificate,

@@ -18,8 +18,9 @@ import (
 )
 
 // NewValidationProbe returns a function that creates an invalid Gateway in a dry run, in the given
-// namespace. The function returns nil if the API server denies it, and otherwise an error with the
-// reason why validation does not work.
+// namespace. The function returns nil if a webhook denies it. It also returns nil if validation
+// cannot be tested: the kind is not installed, or another webhook does not support dry runs.
+// Otherwise it returns an error with the reason why validation does not work.
 func NewValidationProbe(
 	client dynamic.Interface,
 	namespace, revision string,
@@ -62,7 +63,7 @@ func NewValidationProbe(
 }
 
 // matchingLabels returns labels by which the webhooks of the configuration select an object: the
-// revision's label, or none if a selector rejects that.
+// revision's label, or nil if a selector rejects that.
 func matchingLabels(v *admissionregistrationv1.ValidatingWebhookConfiguration, revision string) map[string]string {
 	revisionLabel := map[string]string{label.IoIstioRev.Name: revision}
 	for _, w := range v.Webhooks {

@@ -46,7 +46,8 @@ type validationResult struct {
 }
 
 // validationHandler returns the handler of a Validator. Operations other than create and update,
-// and subresources, are always allowed; results of dry runs are not counted or logged.
+// and subresources, are always allowed. Objects with errors are denied, with the errors in the
+// response; results of dry runs are not counted or logged.
 func (s *Server) validationHandler(v *Validator) http.Handler {
 	m := s.options.Metrics
 	return s.reviewHandler(
@@ -133,9 +134,9 @@ func (v *Validator) validateObject(r *admissionv1.AdmissionRequest) validationRe
 	return out
 }
 
-// retiredWarnings returns what to warn of an object of a kind that Istio has retired. It is not
-// refused: the control plane that reads it may run beside this one while a mesh moves. Of another
-// program's kind it returns nothing.
+// retiredWarnings returns the warnings for an object of a kind that Istio has retired. It is not
+// refused: the control plane that reads it may run beside this one while a mesh moves. For another
+// program's kind it returns nil.
 func retiredWarnings(d decode.Decoded) []string {
 	var list []string
 	for _, p := range d.Problems {
@@ -151,8 +152,8 @@ type objectHead struct {
 }
 
 // completeMetadata returns the object with a name and a namespace, from the request if they are
-// missing. An object with generateName gets a name of the final length. It returns an error if the
-// metadata cannot be decoded.
+// missing, and its metadata as sent. An object with generateName gets a name of the final length.
+// It returns an error if the metadata cannot be decoded.
 func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, error) {
 	head := objectHead{}
 	if err := json.Unmarshal(r.Object.Raw, &head); err != nil {
@@ -190,8 +191,8 @@ func completeMetadata(r *admissionv1.AdmissionRequest) ([]byte, objectHead, erro
 	return body, head, err
 }
 
-// hasSameSpec reports whether both versions have the same spec. It returns false if a spec is
-// missing or invalid. The API server encodes both in the same form.
+// hasSameSpec reports whether both versions have the same spec, byte by byte except for whitespace.
+// The API server encodes both in the same form. It returns false if a spec is missing or invalid.
 func hasSameSpec(old, updated []byte) bool {
 	spec := func(raw []byte) ([]byte, bool) {
 		var o struct {
@@ -208,7 +209,7 @@ func hasSameSpec(old, updated []byte) bool {
 	return okA && okB && bytes.Equal(a, b)
 }
 
-// formatProblems returns all problems in one line, with their number if there are several.
+// formatProblems returns all problems in one line, with their number unless there is exactly one.
 func formatProblems(faults []config.Problem) string {
 	lines := make([]string, len(faults))
 	for i, p := range faults {
@@ -220,7 +221,7 @@ func formatProblems(faults []config.Problem) string {
 	return fmt.Sprintf("%d errors: %s", len(lines), strings.Join(lines, "; "))
 }
 
-// formatProblem returns the field and reason of a problem.
+// formatProblem returns the field, if it is known, and the reason of a problem.
 func formatProblem(p config.Problem) string {
 	if p.Field == "" {
 		return p.Reason

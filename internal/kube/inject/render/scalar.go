@@ -134,6 +134,7 @@ func isQuotedScalar(s string) bool {
 }
 
 // canBeginPlain reports whether a plain scalar may begin with s, in a flow collection or not.
+// Leading blanks are ignored; an empty s is accepted.
 func canBeginPlain(s string, flow bool) bool {
 	s = strings.TrimLeft(s, " \t")
 	if s == "" {

@@ -67,6 +67,8 @@ type taintAnalysis struct {
 	found     map[*parse.ActionNode]*parse.Tree // with the tree of each
 }
 
+// analyzeTemplate analyzes a template that is called with a dot of this origin. It does nothing for
+// an unknown template, or if the same call was analyzed before in this round.
 func (w *taintAnalysis) analyzeTemplate(c templateCall) {
 	t := w.templates[c.template]
 	if t == nil || t.Root == nil || w.called[c] {
@@ -82,6 +84,7 @@ type scope struct {
 	root, dot origin
 }
 
+// analyzeList analyzes all nodes of a list in the scope. It does nothing if l is nil.
 func (w *taintAnalysis) analyzeList(s scope, l *parse.ListNode) {
 	if l == nil {
 		return
@@ -91,8 +94,8 @@ func (w *taintAnalysis) analyzeList(s scope, l *parse.ListNode) {
 	}
 }
 
-// analyzeNode records the actions below a node that print a value which may come from the pod, and
-// the origins of variables.
+// analyzeNode analyzes a node and those below it. It records in found the actions that print a
+// value which may come from the pod. It records in variables the origins of assigned variables.
 func (w *taintAnalysis) analyzeNode(s scope, n parse.Node) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -125,7 +128,8 @@ func (w *taintAnalysis) analyzeNode(s scope, n parse.Node) {
 	}
 }
 
-// pipeOrigin returns the origin of a pipeline's value and records it for assigned variables.
+// pipeOrigin returns the origin of a pipeline's value and records it for assigned variables. A
+// variable keeps the highest origin that it ever had. Without a pipeline it returns fromOperator.
 func (w *taintAnalysis) pipeOrigin(s scope, p *parse.PipeNode) origin {
 	if p == nil {
 		return fromOperator
@@ -140,6 +144,8 @@ func (w *taintAnalysis) pipeOrigin(s scope, p *parse.PipeNode) origin {
 	return from
 }
 
+// commandOrigin returns the origin of a command's value: that of its only operand. With several
+// operands it returns fromPod, unless all come from the operator.
 func (w *taintAnalysis) commandOrigin(s scope, c *parse.CommandNode) origin {
 	if len(c.Args) == 1 {
 		return w.valueOrigin(s, c.Args[0])
@@ -175,7 +181,9 @@ func (w *taintAnalysis) valueOrigin(s scope, n parse.Node) origin {
 	return fromOperator // literals and functions without arguments
 }
 
-// fieldOrigin returns the origin of a field of a value.
+// fieldOrigin returns the origin of a field of a value, whose path is names. Fields of the whole
+// Data are from the operator or the pod by isOperatorField; any other value has one origin for all
+// its fields.
 func fieldOrigin(of origin, names []string) origin {
 	switch {
 	case of != fromData || len(names) == 0:
@@ -187,7 +195,7 @@ func fieldOrigin(of origin, names []string) origin {
 }
 
 // printsEncoded reports whether a pipeline prints a whole value as YAML or JSON, at most indented
-// or trimmed, which needs escaping only inside quotes.
+// or trimmed, which needs escaping only inside quotes. An empty pipeline does not.
 func printsEncoded(p *parse.PipeNode) bool {
 	for i, c := range p.Cmds {
 		name := ""
@@ -221,7 +229,8 @@ func printsEncoded(p *parse.PipeNode) bool {
 	return len(p.Cmds) > 0
 }
 
-// endsWithQuote reports whether a pipeline ends with a quoting function.
+// endsWithQuote reports whether a pipeline, which must not be empty, ends with the function quote
+// or squote.
 func endsWithQuote(p *parse.PipeNode) bool {
 	last, ok := p.Cmds[len(p.Cmds)-1].Args[0].(*parse.IdentifierNode)
 	return ok && (last.Ident == "quote" || last.Ident == "squote")

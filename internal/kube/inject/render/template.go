@@ -21,7 +21,7 @@ const (
 type Template struct{ parsed *template.Template }
 
 // Parse parses a template and adds the checks. env is the lookup of the template function env; if
-// nil, no variable is set.
+// nil, no variable is set. It returns an error with the template's name if the text is invalid.
 func Parse(name, text string, env func(key string) string) (*Template, error) {
 	funcs := templateFuncs(env)
 	funcs[scalarFunction] = func(v any) any { return v }
@@ -58,6 +58,8 @@ type writer struct {
 	position position
 }
 
+// Write appends p to the output and advances the position. It returns an error, and appends
+// nothing, if the output would exceed maxOutput.
 func (w *writer) Write(p []byte) (int, error) {
 	if len(w.out)+len(p) > maxOutput {
 		return 0, errors.New("the template's output is too large")
