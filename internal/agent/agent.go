@@ -125,6 +125,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, group.Wait())
 }
 
+// newAgent returns an agent that has started and opened nothing. The options must be valid.
 func newAgent(o Options) *agent {
 	port := uint16(o.Config.GetProxyAdminPort()) // validated
 	a := &agent{
@@ -143,7 +144,7 @@ func newAgent(o Options) *agent {
 	return a
 }
 
-// adminClient returns the Envoy that the status port queries, nil if there is none.
+// adminClient returns the Envoy that the status port queries, or a nil interface if there is none.
 func (a *agent) adminClient() status.Envoy {
 	if !a.Environment.RunEnvoy {
 		return nil
@@ -151,12 +152,15 @@ func (a *agent) adminClient() status.Envoy {
 	return a.admin
 }
 
+// startEnvoy starts the first Envoy, of epoch 0, and makes it the current one.
 func (a *agent) startEnvoy(ctx context.Context) (err error) {
 	a.current, err = a.launchEnvoy(ctx, 0)
 	return err
 }
 
-// serveAndWatch serves the status port and handles events until the agent is to end.
+// serveAndWatch serves the status port and handles events until the agent is to end: ctx has ended,
+// a part has failed or Envoy has exited. It returns the result of handleEvents. The status port is
+// served in group until serving ends.
 func (a *agent) serveAndWatch(
 	ctx, serving context.Context, group *errgroup.Group, l net.Listener, begin time.Time,
 ) error {
@@ -179,7 +183,7 @@ func (a *agent) serveAndWatch(
 	return a.handleEvents(watched)
 }
 
-// scopeLogger returns the logger of a log scope.
+// scopeLogger returns the logger of a log scope, or Log if there are no scopes.
 func (o Options) scopeLogger(name string) *slog.Logger {
 	if o.Scope == nil {
 		return o.Log
@@ -190,8 +194,8 @@ func (o Options) scopeLogger(name string) *slog.Logger {
 // startPoll is how often the agent checks at startup whether the proxy is ready.
 const startPoll = 500 * time.Millisecond
 
-// recordStart waits until the proxy is ready and records the startup duration. It also logs the
-// change in pods without a readiness probe.
+// recordStart waits until the proxy is ready and records the startup duration, or returns when ctx
+// ends. The check also logs the change in pods without a readiness probe.
 func (a *agent) recordStart(ctx context.Context, begin time.Time) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()

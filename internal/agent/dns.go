@@ -59,8 +59,8 @@ func (a *agent) openDNS(p *parts) error {
 	return nil
 }
 
-// loopbacks returns the host's loopback addresses with a port. Applications may use either IP
-// version.
+// loopbacks returns the host's loopback addresses with a port: IPv4's, and IPv6's if it is
+// available. Applications may use either IP version.
 func loopbacks(port string) []string {
 	list := []string{net.JoinHostPort("127.0.0.1", port)}
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
@@ -70,7 +70,8 @@ func loopbacks(port string) []string {
 	return list
 }
 
-// applyNameTable decodes and applies the control plane's name table.
+// applyNameTable decodes and applies the control plane's name table. If it is invalid, it returns
+// an error and the previous table stays. The DNS proxy must be open.
 func (a *agent) applyNameTable(body []byte) error {
 	table, err := mesh.DecodeNameTable(body)
 	if err != nil {
@@ -80,7 +81,8 @@ func (a *agent) applyNameTable(body []byte) error {
 	return nil
 }
 
-// checkParts returns an error while a part of the agent is not ready.
+// checkParts returns an error while a part of the agent is not ready: the DNS proxy without a name
+// table.
 func (a *agent) checkParts() error {
 	if a.dnsServer == nil {
 		return nil

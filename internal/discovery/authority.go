@@ -8,7 +8,8 @@ import (
 	xds "github.com/meshpilot/meshpilot/internal/xds/server"
 )
 
-// newAuthority returns the certificate authority and the authentication of callers.
+// newAuthority returns the certificate authority and the authentication of callers. It returns an
+// error if authority.New refuses the options.
 func (s *server) newAuthority() (*authority.Server, error) {
 	o := s.options
 	return authority.New(authority.Options{
@@ -30,8 +31,8 @@ func (s *server) clusterClient(name string) *kube.Client {
 	return s.clusters.Client(id)
 }
 
-// admit refuses a proxy whose claimed identity differs from the identity that its connection
-// proves.
+// admit returns an error for a proxy whose claimed identity differs from the identity that its
+// connection proves.
 func (s *server) admit(p *mesh.Proxy, h xds.Hello) error {
 	return s.authority.AdmitProxy(p, authority.Peer{Address: h.Peer, Secure: h.Secure, Identities: h.Identities})
 }

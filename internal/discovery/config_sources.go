@@ -15,9 +15,9 @@ import (
 )
 
 // configFeeds returns the feeds of config objects, in order. They are listed in
-// meshConfig.configSources; if that is empty, the only one is the API server or --configDir. It
-// returns an error if a source is invalid or listed twice. As in Istio the list is read once, so a
-// change requires a restart.
+// meshConfig.configSources; if that is empty, the only one is the API server or --configDir.
+// Without any of these it returns nil. It returns an error if a source is invalid or listed twice.
+// As in Istio the list is read once, so a change requires a restart.
 func (s *server) configFeeds(m *meshconfig.MeshConfig) ([]ingest.Feed, error) {
 	if len(m.ConfigSources) == 0 {
 		if s.options.ConfigFromCluster() {

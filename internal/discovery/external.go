@@ -7,8 +7,9 @@ import (
 )
 
 // manageExternalClusters manages the remote clusters that have no control plane of their own and
-// select this one (Remote.External), until ctx ends. It publishes the mesh roots there and keeps the
-// CA bundle of their webhook configurations up to date.
+// select this one, until ctx ends. It publishes the mesh roots there and keeps the CA bundle of
+// their webhook configurations up to date. It waits for the authority first. It returns at once if
+// Remote.External is not set or remote clusters are not read.
 func (s *server) manageExternalClusters(ctx context.Context) {
 	if s.clusters == nil || !s.options.Remote.External {
 		return

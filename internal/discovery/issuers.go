@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/translate/proxyconfig"
 )
 
-// newIssuers creates the sources of token issuers' keys and of trust bundles.
+// newIssuers sets s.issuers and s.bundles, the sources of token issuers' keys and of trust bundles.
+// It returns an error if their settings are refused.
 func (s *server) newIssuers() (err error) {
 	o, log := s.options.Issuers, s.logs.Scope("security")
 	s.issuers, err = jwks.NewRuleKeys(jwks.RuleKeysOptions{
@@ -30,7 +31,8 @@ func (s *server) newIssuers() (err error) {
 }
 
 // requestKeys requests the keys that the rules of a new snapshot need, and the bundles that its
-// settings name. It does nothing if neither may have changed.
+// settings name. It requests neither if it cannot have changed. The first call makes the barrier
+// hold rules whose keys are missing.
 func (s *server) requestKeys(next *snapshot.Snapshot, d snapshot.Delta) {
 	s.issuers.Barrier.StartHolding() // The first snapshot is that of the start.
 	rules := d.All

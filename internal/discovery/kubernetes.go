@@ -35,7 +35,7 @@ func (s *server) registerSource(f *kubesource.Source) {
 }
 
 // settingsFeed returns the source of the mesh configuration and networks, which reads files and,
-// with an API server, ConfigMaps.
+// with an API server, ConfigMaps. In that case it adds their source to readiness and health.
 func (s *server) settingsFeed() *settings.Source {
 	o := s.options
 	feed := &settings.Source{Mesh: o.MeshConfigFile, Networks: o.NetworksConfigFile}
@@ -55,7 +55,8 @@ func (s *server) settingsFeed() *settings.Source {
 }
 
 // awaitSources creates the sources if newServer could not, because the mesh configuration that
-// selects them is in an API server.
+// selects them is in an API server. It blocks until that is read or ctx ends, and returns the error
+// of newSources.
 func (s *server) awaitSources(ctx context.Context) error {
 	if s.sources != nil {
 		return nil
@@ -66,9 +67,9 @@ func (s *server) awaitSources(ctx context.Context) error {
 	}, s.log))
 }
 
-// newSources sets s.sources to the feeds of settings, config objects and services. If several feeds
-// have the same object, the first takes precedence. It returns an error if there is nothing to
-// read.
+// newSources sets s.feed, s.openedSources and s.sources, the feeds of settings, config objects and
+// services. If several feeds have the same object, the first takes precedence. It returns an error
+// if a feed is invalid or there is nothing to read.
 func (s *server) newSources(m *meshconfig.MeshConfig) error {
 	s.feed = s.newConfigFeed(m)
 	config, err := s.configFeeds(m)

@@ -12,7 +12,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// newStatus returns the writer of the status of objects, or nil without an API server.
+// newStatus returns the writer of the status of objects and sets s.applied, or returns nil without
+// an API server. It returns an error if its client cannot be created.
 func (s *server) newStatus() (*status.Writer, error) {
 	if s.client == nil {
 		return nil, nil
@@ -36,7 +37,8 @@ func (s *server) newStatus() (*status.Writer, error) {
 	}), nil
 }
 
-// runStatus writes status until ctx ends. It returns at once without an API server.
+// runStatus writes status until ctx ends. It returns nil at once without an API server. Addresses
+// of ServiceEntries are written only if they are allocated without a request.
 func (s *server) runStatus(ctx context.Context) error {
 	if s.status == nil {
 		return nil
@@ -51,7 +53,7 @@ func (s *server) runStatus(ctx context.Context) error {
 	return s.status.RunElected(ctx, s.elections, s.options.Status.Conditions, addresses)
 }
 
-// notifyStatus makes the status writer look at Problems and addresses again.
+// notifyStatus makes the status writer look at Problems and addresses again, if there is one.
 func (s *server) notifyStatus() {
 	if s.applied != nil {
 		s.applied.Notify()

@@ -11,7 +11,7 @@ import (
 )
 
 // newWebhooks returns the admission webhooks, and holds readiness until they can answer. It returns
-// nil without an API server, a serving certificate or HTTPSAddr.
+// nil, and does not hold readiness, without an API server, a serving certificate or HTTPSAddr.
 func (s *server) newWebhooks() *admission.Webhooks {
 	o, serving := s.options, s.authority.Serving()
 	if s.client == nil || serving == nil || o.HTTPSAddr == "" {

@@ -17,7 +17,8 @@ import (
 
 // serveXDS opens the xDS ports when all sources are in sync and the authority is open, and serves
 // until ctx ends. Before, it waits a limited time for issuers' keys and for Secrets of plugins. At
-// the end it closes the streams, and terminates the remaining ones after ShutdownDuration.
+// the end it closes the streams, and terminates the remaining ones after ShutdownDuration. It
+// returns nil if ctx ends before the sources are in sync, and an error if a port cannot be opened.
 func (s *server) serveXDS(ctx context.Context) error {
 	for _, started := range []<-chan struct{}{s.ready.Synced(), s.authority.Opened()} {
 		select {
@@ -70,7 +71,8 @@ func (s *server) newADS() *xds.Server {
 }
 
 // openXDSPorts opens the configured xDS ports: one in plain text, and one over TLS if there is a
-// serving certificate. If one cannot be opened, it closes all and returns an error.
+// serving certificate. If one cannot be opened, it closes all and returns an error. If none is
+// configured, it logs that and returns an empty list.
 func (s *server) openXDSPorts() ([]*xds.Port, error) {
 	o := s.options
 	var list []xds.PortAddress
@@ -95,7 +97,8 @@ func (s *server) openXDSPorts() ([]*xds.Port, error) {
 }
 
 // secure returns the TLS configuration of the xDS port. Client certificates are optional. They are
-// verified against the roots of --caCertFile, and of the certificate authority if there is one.
+// verified against the roots of --caCertFile, and of the certificate authority if there is one. It
+// returns an error if the files cannot be used.
 func (s *server) secure() (*tls.Config, error) {
 	o := s.options
 	config := xds.TLS{

@@ -16,6 +16,8 @@ func newAdmin(in Input, f family) *bootstrapv3.Admin {
 	}
 }
 
+// socketAddress returns a TCP address. host must be an IP address, or a name that the cluster
+// resolves.
 func socketAddress(host string, port uint32) *corev3.Address {
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
 		Address:       host,

@@ -11,7 +11,8 @@ import (
 // xdsCluster is the static cluster of the control plane; users know its statistics by this name.
 const xdsCluster = "xds-grpc"
 
-// dynamicResources has Envoy subscribe to clusters and listeners over one ADS stream.
+// dynamicResources has Envoy subscribe to clusters and listeners over one ADS stream, with
+// incremental updates unless StateOfTheWorld is set.
 func dynamicResources(in Input) *bootstrapv3.Bootstrap_DynamicResources {
 	protocol := corev3.ApiConfigSource_DELTA_GRPC
 	if in.StateOfTheWorld {

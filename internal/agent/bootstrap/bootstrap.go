@@ -47,7 +47,7 @@ type Input struct {
 	OutlierLogPath string
 }
 
-// Build returns the bootstrap. All errors of the input are reported in one joined error.
+// Build returns the bootstrap. All errors of the input are joined, and the bootstrap is nil then.
 func Build(in Input) (*bootstrapv3.Bootstrap, error) {
 	family := newFamily(in.Node.Addresses)
 	clusters, clustersErr := staticClusters(in, family)

@@ -32,7 +32,8 @@ func staticCluster(name string, address *corev3.Address) *clusterv3.Cluster {
 }
 
 // addressCluster returns a cluster of one address, host:port: STATIC if the host is an IP address,
-// else STRICT_DNS with the server's TTLs. Another form of address is an error.
+// else STRICT_DNS with the server's TTLs. Another form of address, and a port that is no number
+// below 65536, are errors.
 func addressCluster(name, address string, f family) (*clusterv3.Cluster, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -71,7 +72,8 @@ func socketCluster(name, path string) *clusterv3.Cluster {
 	return c
 }
 
-// enableHTTP2 sets HTTP/2, which gRPC requires, as the cluster's upstream protocol.
+// enableHTTP2 sets HTTP/2, which gRPC requires, as the cluster's upstream protocol. It replaces
+// earlier protocol options. common may be nil.
 func enableHTTP2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, options *corev3.Http2ProtocolOptions) {
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{
 		"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": mustPack(&httpv3.HttpProtocolOptions{
@@ -87,8 +89,8 @@ func enableHTTP2(c *clusterv3.Cluster, common *corev3.HttpProtocolOptions, optio
 	}
 }
 
-// raiseCircuitBreakers raises the limits of connections and requests from Envoy's default of 1024
-// to 100,000.
+// raiseCircuitBreakers raises the limits of connections and requests, for both priorities, from
+// Envoy's default of 1024 to 100,000.
 func raiseCircuitBreakers(c *clusterv3.Cluster) {
 	for _, priority := range []corev3.RoutingPriority{corev3.RoutingPriority_DEFAULT, corev3.RoutingPriority_HIGH} {
 		if c.CircuitBreakers == nil {

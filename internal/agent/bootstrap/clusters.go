@@ -28,7 +28,8 @@ const (
 )
 
 // staticClusters returns the clusters that Envoy needs before it has configuration of a control
-// plane; optional ones only if they are configured. Errors of all are joined.
+// plane; optional ones only if they are configured. Errors of all are joined, and the clusters
+// without an error are returned too.
 func staticClusters(in Input, f family) ([]*clusterv3.Cluster, error) {
 	list := []*clusterv3.Cluster{
 		localCluster(prometheusCluster, uint32(in.Config.GetStatusPort()), f),
@@ -167,6 +168,7 @@ func serviceCluster(field, name, address string, in Input, f family) (*clusterv3
 	return c, nil
 }
 
+// fieldError returns err with the name of the field in ProxyConfig before it.
 func fieldError(field string, err error) error {
 	return fmt.Errorf("proxy configuration field %q: %w", field, err)
 }

@@ -43,6 +43,8 @@ func newCompressors(in Input) ([]*hcmv3.HttpFilter, error) {
 	return filters, nil
 }
 
+// compressorLibrary returns the default settings of a compression algorithm, or nil if it is
+// unknown.
 func compressorLibrary(algorithm string) proto.Message {
 	switch algorithm {
 	case "brotli":

@@ -16,7 +16,8 @@ import (
 // FileName is the name of the file below ProxyConfig.configPath without hot restart.
 const FileName = "envoy-rev.json"
 
-// EncodeJSON returns the bootstrap as indented JSON. The output is deterministic.
+// EncodeJSON returns the bootstrap as indented JSON that ends with a newline. The output is
+// deterministic.
 func EncodeJSON(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(b)
 	if err != nil {
@@ -53,6 +54,7 @@ func WriteBootstrap(dir, name string, body []byte) (string, error) {
 
 // WriteFile writes body to path with the given mode, whatever the umask. It creates the directory
 // if necessary. The file is replaced atomically: a reader sees either the old or the new content.
+// After an error the old content is still there.
 func WriteFile(path string, body []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -45,8 +45,9 @@ type grpcProvider struct {
 	Config map[string]string `json:"config"`
 }
 
-// BuildGRPC returns the bootstrap file of proxyless gRPC. Without a CertificateDir it has no
-// certificate provider, and the node metadata has MESHPILOT_IDENTITY=none.
+// BuildGRPC returns the bootstrap file of proxyless gRPC, in which paths are absolute. Without a
+// CertificateDir it has no certificate provider, and the node metadata has MESHPILOT_IDENTITY=none.
+// in.Node is not changed.
 func BuildGRPC(in GRPCInput) ([]byte, error) {
 	socket, err := filepath.Abs(in.DiscoverySocket)
 	if err != nil {

@@ -20,6 +20,8 @@ func SubstituteHostIP(address, hostIP string) (string, error) {
 	return replaceHostIP(address, hostIP)
 }
 
+// replaceHostIP returns text with the variable replaced by hostIP. It returns an error if the
+// variable is used and hostIP is empty.
 func replaceHostIP(text, hostIP string) (string, error) {
 	if !strings.Contains(text, hostIPVariable) {
 		return text, nil

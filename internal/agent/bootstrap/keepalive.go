@@ -11,7 +11,7 @@ import (
 )
 
 // tcpKeepalive converts ConnectionPoolSettings.TCPSettings.TcpKeepalive, rounding down to whole
-// seconds.
+// seconds. Values that are not set, and 0 probes, leave Envoy's default.
 func tcpKeepalive(k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive) *corev3.TcpKeepalive {
 	out := &corev3.TcpKeepalive{
 		KeepaliveTime: wholeSeconds(k.GetTime()), KeepaliveInterval: wholeSeconds(k.GetInterval()),
@@ -22,6 +22,7 @@ func tcpKeepalive(k *networking.ConnectionPoolSettings_TCPSettings_TcpKeepalive)
 	return out
 }
 
+// wholeSeconds returns a duration rounded down to whole seconds, at least 0, or nil if d is nil.
 func wholeSeconds(d *durationpb.Duration) *wrapperspb.UInt32Value {
 	if d == nil {
 		return nil

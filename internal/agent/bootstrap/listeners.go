@@ -29,6 +29,8 @@ func staticListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*lis
 // depend on Envoy's path normalization.
 type singlePath struct{ path, rewritten, cluster string }
 
+// route returns the route of exactly this path to its cluster. If rewritten is set, it replaces the
+// path.
 func (p singlePath) route() *routev3.Route {
 	return &routev3.Route{
 		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Path{Path: p.path}},
@@ -38,7 +40,8 @@ func (p singlePath) route() *routev3.Route {
 	}
 }
 
-// newListener returns a listener on the addresses that serves the paths; all others are 404.
+// newListener returns a listener on the addresses, at least one, that serves the paths; all others
+// are 404. filters are put before the router and are not changed.
 func newListener(
 	addresses []string, port uint32, statPrefix string, filters []*hcmv3.HttpFilter, paths ...singlePath,
 ) *listenerv3.Listener {

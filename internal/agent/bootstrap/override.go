@@ -8,7 +8,8 @@ import (
 
 // ParseOverride returns the text of an ISTIO_BOOTSTRAP_OVERRIDE file as JSON for Envoy's
 // --config-yaml, with $(HOST_IP) replaced. Envoy merges it over the bootstrap: messages field by
-// field, lists by appending. It fails unless the text is a YAML mapping.
+// field, lists by appending. It returns an error if the text is no YAML mapping, or uses the
+// variable while hostIP is empty.
 func ParseOverride(text []byte, hostIP string) (string, error) {
 	replaced, err := replaceHostIP(string(text), hostIP)
 	if err != nil {

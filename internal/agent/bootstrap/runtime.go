@@ -23,6 +23,8 @@ func layeredRuntime(config *meshconfig.ProxyConfig) *bootstrapv3.LayeredRuntime 
 	}}
 }
 
+// staticRuntime returns the agent's defaults merged with ProxyConfig.runtimeValues. An empty value
+// removes a default.
 func staticRuntime(config *meshconfig.ProxyConfig) *structpb.Struct {
 	fields := map[string]*structpb.Value{
 		// Regular expressions in routes may exceed Envoy's default limit of 100.

@@ -18,7 +18,7 @@ import (
 const secretTimeout = time.Second
 
 // secureMetricsListeners returns the listeners of the metrics ports with mutual TLS, of Envoy alone
-// and merged, unless the ports are 0. A client must present a certificate of the mesh.
+// and merged, each unless its port is 0. A client must present a certificate of the mesh.
 func secureMetricsListeners(in Input, f family, compressors []*hcmv3.HttpFilter) []*listenerv3.Listener {
 	var list []*listenerv3.Listener
 	if port := in.SecureMetricsPort; port != 0 {

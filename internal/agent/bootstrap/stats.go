@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// statsConfig configures which statistics Envoy keeps, which parts of their names become labels,
-// and the buckets of histograms.
+// statsConfig returns which statistics Envoy keeps, which parts of their names become labels, and
+// the buckets of histograms. The errors of all three are joined.
 func statsConfig(in Input) (*metricsv3.StatsConfig, error) {
 	matcher, matcherErr := statsMatcher(in)
 	tags, tagsErr := statsTags(in)
@@ -25,7 +25,8 @@ func statsConfig(in Input) (*metricsv3.StatsConfig, error) {
 	}, nil
 }
 
-// annotationList parses the comma-separated annotation sidecar.istio.io/name.
+// annotationList returns the non-empty entries of the comma-separated annotation
+// sidecar.istio.io/name, trimmed, or nil.
 func annotationList(in Input, name string) []string {
 	var list []string
 	for part := range strings.SplitSeq(in.Node.Metadata.Annotations["sidecar.istio.io/"+name], ",") {

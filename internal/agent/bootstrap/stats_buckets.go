@@ -23,8 +23,9 @@ const (
 	maxBins = 46082
 )
 
-// histogramSettings returns the buckets and bins that the pod's annotations configure. Envoy uses
-// the first entry with buckets and the first with bins that match, so the two are independent.
+// histogramSettings returns the buckets and bins that the pod's annotations configure, or nil
+// without these annotations. Envoy uses the first entry with buckets and the first with bins that
+// match, so the two are independent.
 func histogramSettings(in Input) ([]*metricsv3.HistogramBucketSettings, error) {
 	list, err := histogramBuckets(in)
 	if err != nil {
@@ -109,6 +110,7 @@ func envoyPrefixes(prefix string) []string {
 	return list
 }
 
+// prefixMatch returns a matcher of all names with the prefix.
 func prefixMatch(prefix string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: prefix}}
 }

@@ -43,8 +43,8 @@ func statsFlush(in Input) (flushIntervals, error) {
 	return flushIntervals{interval, eviction}, nil
 }
 
-// annotationDuration parses the duration in the annotation sidecar.istio.io/name, truncated to
-// Envoy's milliseconds. It returns fallback if the annotation is not set.
+// annotationDuration returns the duration in the annotation sidecar.istio.io/name, truncated to
+// Envoy's milliseconds, or fallback if it is not set. Durations below a millisecond are errors.
 func annotationDuration(in Input, name string, fallback time.Duration) (time.Duration, error) {
 	text := in.Node.Metadata.Annotations["sidecar.istio.io/"+name]
 	if text == "" {
@@ -57,6 +57,7 @@ func annotationDuration(in Input, name string, fallback time.Duration) (time.Dur
 	return d.Truncate(time.Millisecond), nil
 }
 
+// applyTo sets the intervals in a bootstrap. An eviction interval of 0 is not set.
 func (f flushIntervals) applyTo(b *bootstrapv3.Bootstrap) {
 	b.StatsFlushInterval = durationpb.New(f.interval)
 	if f.eviction > 0 {

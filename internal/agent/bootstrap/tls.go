@@ -108,6 +108,7 @@ func subjectAltNameType(name string) tlsv3.SubjectAltNameMatcher_SanType {
 	}
 }
 
+// fileSource returns a source that Envoy reads from the file.
 func fileSource(path string) *corev3.DataSource {
 	return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
 }

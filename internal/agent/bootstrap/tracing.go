@@ -13,6 +13,8 @@ import (
 // address. It is empty if there is none.
 type tracer struct{ cluster, address, field string }
 
+// newTracer returns the tracer of ProxyConfig, Zipkin or Datadog with an address, or the zero value
+// if there is none.
 func newTracer(config *meshconfig.ProxyConfig) tracer {
 	t := config.GetTracing()
 	switch {
@@ -55,6 +57,7 @@ func tracingConfig(in Input) (*tracev3.Tracing, error) {
 	}
 }
 
+// removedTracer returns the error for a tracer that Envoy no longer supports.
 func removedTracer(name string) error {
 	return fieldError("tracing."+name, errors.New("this tracer was removed from Envoy; "+
 		"use an extensionProvider (opentelemetry, zipkin or datadog)"))

@@ -37,7 +37,8 @@ type proxyFlags struct {
 }
 
 // proxyCommand returns the command proxy. It makes the options from the flags, logs them and calls
-// run with them.
+// run with them. It returns an error, and does not call run, if the flags or the options are
+// invalid.
 func proxyCommand(o Options, logs *obs.LogOptions, run func(context.Context, agent.Options) error) *cobra.Command {
 	var f proxyFlags
 	c := &cobra.Command{
@@ -150,7 +151,7 @@ func (f *proxyFlags) agentOptions(c *cobra.Command, args []string, o Options) (a
 
 // readVariables returns the environment variables, with the variables in --envFile as defaults.
 // Later files override earlier ones. If one of the files exists, the host is a virtual machine, and
-// WithMachineDefaults applies.
+// WithMachineDefaults applies. A missing file is no error; an invalid one is.
 func (f *proxyFlags) readVariables(o Options) (environment.Variables, error) {
 	vars := environment.ParseList(o.Environ)
 	machine := false
@@ -171,7 +172,8 @@ func (f *proxyFlags) readVariables(o Options) (environment.Variables, error) {
 	return environment.WithMachineDefaults(vars, name), nil
 }
 
-// readProbes returns the probes that the agent performs for the kubelet, nil if there are none.
+// readProbes returns the probes that the agent performs for the kubelet, or nil if there are none.
+// It returns an error if ISTIO_KUBE_APP_PROBERS is invalid.
 func readProbes(env environment.Environment) (map[string]probe.Probe, error) {
 	if env.Probes == "" {
 		return nil, nil
@@ -196,6 +198,8 @@ func (f *proxyFlags) checkUnsupported() error {
 	}
 }
 
+// readDownward returns the pod's labels and annotations from the files that the downward API
+// writes.
 func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err error) {
 	if labels, err = node.ReadDownwardFile(f.labelsFile); err != nil {
 		return nil, nil, err
@@ -207,7 +211,7 @@ func (f *proxyFlags) readDownward() (labels, annotations map[string]string, err 
 // effectiveConfig returns the validated effective ProxyConfig. Each layer overrides the ones before
 // it: the defaults, the mesh's file, which may be missing, the variable PROXY_CONFIG, the pod's
 // annotation, the flags. It writes a warning for each retired field, and for the address of an old
-// control plane in a flag.
+// control plane in a flag. It returns an error if a layer or the result is invalid.
 func (f *proxyFlags) effectiveConfig(
 	c *cobra.Command, warnings io.Writer, vars environment.Variables, annotations map[string]string,
 ) (*meshconfig.ProxyConfig, error) {
@@ -250,6 +254,7 @@ func (f *proxyFlags) effectiveConfig(
 }
 
 // logStart logs the version, the node, the effective configuration and all warnings about settings.
+// It returns an error only if the configuration cannot be encoded.
 func logStart(o agent.Options) error {
 	effective, err := proxyconfig.EncodeYAML(o.Config)
 	if err != nil {

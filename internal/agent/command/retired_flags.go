@@ -20,8 +20,9 @@ const (
 	securePort    = "15012"
 )
 
-// retiredLayers returns a layer of ProxyConfig for each retired flag that is set, in the order of
-// the table. They override every other layer: an explicit flag takes precedence, as in Istio 1.x.
+// retiredLayers returns a layer of ProxyConfig for each retired flag that is set and has a field,
+// in the order of the table. They override every other layer: an explicit flag takes precedence, as
+// in Istio 1.x. It returns an error with the flag's name for an invalid value.
 func retiredLayers(fs *pflag.FlagSet) ([]proxyconfig.Layer, error) {
 	var layers []proxyconfig.Layer
 	for _, f := range retired.AgentFlags() {

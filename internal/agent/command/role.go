@@ -29,6 +29,7 @@ func parseRole(known *pflag.FlagSet, args, raw []string) (mesh.ProxyType, error)
 	return t, nil
 }
 
+// isRole reports whether word is a proxy type that the command accepts.
 func isRole(word string) bool {
 	return word == string(mesh.SidecarProxy) || word == string(mesh.RouterProxy)
 }

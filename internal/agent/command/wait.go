@@ -53,6 +53,7 @@ func waitCommand() *cobra.Command {
 	return c
 }
 
+// checkReady requests the URL and returns nil for status 200, and otherwise an error.
 func checkReady(ctx context.Context, client *http.Client, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -38,7 +38,8 @@ const (
 )
 
 // NewConnection returns a connection to the address, which connects on first use, not through
-// HTTPS_PROXY. The token is sent only over TLS. The caller must close it.
+// HTTPS_PROXY. The token is sent only over TLS. more is applied last and so overrides the options
+// here. The caller must close the connection.
 func (t Target) NewConnection(address string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	config, dialer := backoff.DefaultConfig, outbound.NewDialer(t.Mark)
 	config.BaseDelay, config.MaxDelay = 100*time.Millisecond, dialTimeout
@@ -77,6 +78,8 @@ func (t Target) WithMetadata(ctx context.Context) context.Context {
 	return ctx
 }
 
+// transportCredentials returns the credentials for connections to the address: none in plaintext,
+// otherwise TLS that reads the target's files at each handshake.
 func (t Target) transportCredentials(address string) credentials.TransportCredentials {
 	if t.Plaintext {
 		return insecure.NewCredentials()
@@ -85,7 +88,8 @@ func (t Target) transportCredentials(address string) credentials.TransportCreden
 }
 
 // expectedServerName returns the name that the certificate of the server at an address must have:
-// ServerName if it is set, otherwise the host of the address.
+// ServerName if it is set, otherwise the host of the address. For localhost it is the name of
+// Istio's control plane. An address without a port is returned as it is.
 func (t Target) expectedServerName(address string) string {
 	if t.ServerName != "" {
 		return t.ServerName
@@ -109,7 +113,8 @@ type reloadingTLS struct {
 
 var _ credentials.TransportCredentials = (*reloadingTLS)(nil)
 
-// ClientHandshake performs the TLS handshake with the current files.
+// ClientHandshake performs the TLS handshake with the current files. It returns an error if they
+// are invalid.
 func (f *reloadingTLS) ClientHandshake(
 	ctx context.Context, authority string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {

@@ -54,8 +54,9 @@ const (
 const mountedRoots = "./etc/certs/root-cert.pem"
 
 // DiscoveryTarget returns the xDS server: ProxyConfig.discoveryAddress, which may hold several
-// addresses separated by commas. It fails if its roots are missing, or if plaintext
-// (controlPlaneAuthPolicy NONE) is configured for the TLS port.
+// addresses separated by commas. It returns an error if its roots are missing, or if plaintext
+// (controlPlaneAuthPolicy NONE) is configured for the TLS port. In plaintext it has no roots,
+// certificate or token.
 func DiscoveryTarget(
 	config *meshconfig.ProxyConfig, env environment.Environment, cluster string,
 ) (Target, error) {
@@ -124,7 +125,7 @@ func AuthorityTarget(
 }
 
 // discoveryAddresses returns the addresses of ProxyConfig.discoveryAddress with $(HOST_IP) replaced
-// by the node's address.
+// by the node's address. It returns an error if that is used but not known.
 func discoveryAddresses(config *meshconfig.ProxyConfig, env environment.Environment) ([]string, error) {
 	list, err := bootstrap.SubstituteHostIP(config.GetDiscoveryAddress(), env.HostIP)
 	if err != nil {
@@ -133,6 +134,7 @@ func discoveryAddresses(config *meshconfig.ProxyConfig, env environment.Environm
 	return splitAddresses(list), nil
 }
 
+// splitAddresses returns the non-empty entries of a comma-separated list, trimmed, or nil.
 func splitAddresses(list string) []string {
 	var all []string
 	for a := range strings.SplitSeq(list, ",") {
@@ -188,13 +190,14 @@ func rootsFile(explicit string, s environment.Security) (string, error) {
 	return path, nil
 }
 
+// isRegularFile reports whether path is, or links to, a regular file that exists.
 func isRegularFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// withClusterID returns the headers in lower case, with the cluster ID by which a control plane
-// identifies the agent's cluster.
+// withClusterID returns a copy of the headers in lower case. Unless cluster is empty, it has the
+// cluster ID by which a control plane identifies the agent's cluster.
 func withClusterID(headers map[string]string, cluster string) map[string]string {
 	all := make(map[string]string, len(headers)+1)
 	for name, value := range headers {

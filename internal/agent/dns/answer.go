@@ -43,10 +43,12 @@ func newAnswer(query *dns.Msg, a addresses, alias string, shuffle func(n int, sw
 	return reply
 }
 
+// rrHeader returns the header of a record with the TTL of all answers.
 func rrHeader(name string, kind uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: answerTTL}
 }
 
+// newRecord returns the A or AAAA record of an address.
 func newRecord(name string, addr netip.Addr) dns.RR {
 	if addr.Is4() {
 		return &dns.A{Hdr: rrHeader(name, dns.TypeA), A: net.IP(addr.AsSlice())}

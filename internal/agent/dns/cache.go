@@ -25,6 +25,8 @@ type cacheKey struct {
 	secure, unchecked, recursive bool
 }
 
+// newCacheKey returns the key of a query, which must have a question. Queries with the same key may
+// have the same answer.
 func newCacheKey(query *dns.Msg) cacheKey {
 	q := query.Question[0]
 	option := query.IsEdns0()
@@ -72,8 +74,8 @@ func (c *cache) lookup(query *dns.Msg) (*dns.Msg, bool) {
 	return reply, true
 }
 
-// store caches an answer. It does nothing if the answer must not be cached or is larger than
-// maxCachedSize. A full cache evicts others first.
+// store caches a copy of an answer. It does nothing if the answer must not be cached or is larger
+// than maxCachedSize. A full cache evicts others first.
 func (c *cache) store(query, reply *dns.Msg) {
 	life := cacheTTL(reply)
 	if life <= 0 || reply.Len() > maxCachedSize {
@@ -89,6 +91,7 @@ func (c *cache) store(query, reply *dns.Msg) {
 }
 
 // evict removes all expired answers, and then arbitrary ones until an eighth of the cache is free.
+// mu must be held.
 func (c *cache) evict(now time.Time) {
 	for q, kept := range c.entries {
 		if !now.Before(kept.expires) {
@@ -130,7 +133,8 @@ func cacheTTL(reply *dns.Msg) time.Duration {
 	return time.Duration(least) * time.Second
 }
 
-// ttlRecords returns all records except OPT, which has no TTL.
+// ttlRecords returns all records except OPT, which has no TTL. The records are those of m, not
+// copies.
 func ttlRecords(m *dns.Msg) []dns.RR {
 	list := make([]dns.RR, 0, len(m.Answer)+len(m.Ns)+len(m.Extra))
 	list = append(append(list, m.Answer...), m.Ns...)

@@ -75,7 +75,8 @@ type listener struct {
 }
 
 // Open returns a Server that listens on its addresses. It does not answer before Run. The caller
-// must call Run or Close.
+// must call Run or Close. If an address cannot be opened, it closes the others and returns an
+// error.
 func Open(o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -126,7 +127,8 @@ func (s *Server) ListenAddresses() []string {
 	return list
 }
 
-// SetNameTable replaces the name table.
+// SetNameTable replaces the name table. It takes effect for the next query; the caller must not
+// change table afterwards.
 func (s *Server) SetNameTable(table mesh.NameTable) { s.table.Store(newTable(table, s.o.ShortNames)) }
 
 // Dump is the content of the name table for the debug page.
@@ -174,7 +176,7 @@ func (s *Server) CheckReady() error {
 }
 
 // Run answers queries until ctx ends or a server fails, and closes the sockets. It follows changes
-// of resolv.conf.
+// of resolv.conf. It returns the first server's error, or nil if ctx ended.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -193,7 +195,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // serveUntilDone runs a DNS server until ctx ends or it fails. Queries have a second to finish when
-// ctx ends.
+// ctx ends. It returns nil after a shutdown.
 func serveUntilDone(ctx context.Context, server *dns.Server) error {
 	started := make(chan struct{})
 	server.NotifyStartedFunc = func() { close(started) }

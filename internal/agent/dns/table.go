@@ -37,9 +37,9 @@ type table struct {
 	source mesh.NameTable
 }
 
-// newTable builds a table. Hosts without a valid address are left out. If a full name equals
-// another host's short name, the full name wins; of two equal short names, the one of the first
-// host by name.
+// newTable returns a table of the given hosts, which must not change afterwards. Hosts without a
+// valid address are left out. If a full name equals another host's short name, the full name wins;
+// of two equal short names, the one of the first host by name.
 func newTable(given mesh.NameTable, names ShortNames) *table {
 	t := &table{hosts: make(map[string]addresses, 2*len(given)), source: given}
 	short := map[string]addresses{}
@@ -85,7 +85,8 @@ func (n ShortNames) namesOf(host string, e mesh.NameEntry) []string {
 	return list
 }
 
-// parseAddresses groups addresses by IP version. Invalid ones are skipped.
+// parseAddresses returns the addresses by IP version, without zones. IPv4 addresses mapped to IPv6
+// count as IPv4. Invalid ones are skipped.
 func parseAddresses(ips []string) addresses {
 	var a addresses
 	for _, text := range ips {
@@ -131,7 +132,8 @@ func (t *table) lookup(name string, search []string) (a addresses, alias string,
 	return addresses{}, "", false
 }
 
-// lookupWildcard returns the addresses of the longest wildcard that matches the name.
+// lookupWildcard returns the addresses of the longest wildcard that matches the name, and false if
+// none does. The name itself is not looked up.
 func (t *table) lookupWildcard(name string) (addresses, bool) {
 	for offset, end := dns.NextLabel(name, 0); !end; offset, end = dns.NextLabel(name, offset) {
 		if a, ok := t.hosts["*."+name[offset:]]; ok {

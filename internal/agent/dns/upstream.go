@@ -97,8 +97,8 @@ func (u upstream) query(ctx context.Context, query *dns.Msg, overTCP bool) (*dns
 	}
 }
 
-// queryServer queries one server. A truncated answer over UDP is requested again over TCP, and
-// returned as it is if that fails.
+// queryServer returns the answer of one server. A truncated answer over UDP is requested again over
+// TCP, and returned as it is if that fails.
 func (u upstream) queryServer(ctx context.Context, query *dns.Msg, server string, overTCP bool) (*dns.Msg, error) {
 	network := "udp"
 	if overTCP {
@@ -113,8 +113,8 @@ func (u upstream) queryServer(ctx context.Context, query *dns.Msg, server string
 	return reply, err
 }
 
-// exchange sends the query over a new connection, with a random ID. An answer to another question
-// is an error.
+// exchange sends the query over a new connection, with a random ID, and returns the answer with the
+// query's own ID. It returns an error for an answer to another question, and when ctx ends.
 func (u upstream) exchange(ctx context.Context, query *dns.Msg, server, network string) (*dns.Msg, error) {
 	asked := query.Copy()
 	asked.Id = dns.Id() // a fresh random ID: others might guess the application's

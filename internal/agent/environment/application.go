@@ -14,7 +14,9 @@ type Application struct {
 	Path string
 }
 
-// readApplication parses {"scrape":"true","port":"9080","path":"/metrics"}.
+// readApplication parses {"scrape":"true","port":"9080","path":"/metrics"}. It returns nil if there
+// is nothing to scrape. An invalid value is recorded as an error of the variable, and the result is
+// nil.
 func (r *reader) readApplication(name string) *Application {
 	a, err := ScrapeAnnotations(r.readStringMap(name))
 	if err != nil {

@@ -19,6 +19,7 @@ type DNS struct {
 	Timeout time.Duration
 }
 
+// readDNS returns the settings of the DNS proxy, and records an error for each invalid variable.
 func (r *reader) readDNS() DNS {
 	const address = "DNS_PROXY_ADDR"
 	d := DNS{

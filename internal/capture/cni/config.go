@@ -56,8 +56,9 @@ type Kubernetes struct {
 	ExcludeNamespaces []string `json:"exclude_namespaces,omitempty"`
 }
 
-// ParseConfig parses a network configuration, including the result of the previous plugin. It
-// refuses ambient mode.
+// ParseConfig parses a network configuration, including the result of the previous plugin. RunDir
+// gets its default if it is empty. It returns an error of the CNI specification for invalid JSON,
+// an invalid result and ambient mode.
 func ParseConfig(text []byte) (*Config, error) {
 	c := new(Config)
 	if err := json.Unmarshal(text, c); err != nil {
@@ -100,9 +101,11 @@ type cniArgs struct {
 // podName identifies the pod of a call. It is zero if the call is not for a Kubernetes pod.
 type podName struct{ Namespace, Name, UID string }
 
+// String returns the namespace and name, separated by a slash.
 func (n podName) String() string { return n.Namespace + "/" + n.Name }
 
-// parsePodName returns the pod in CNI_ARGS, the zero podName if its name or namespace is missing.
+// parsePodName returns the pod in CNI_ARGS, or the zero podName if its name or namespace is
+// missing. It returns an error if CNI_ARGS cannot be parsed.
 func parsePodName(args *skel.CmdArgs) (podName, error) {
 	// Runtimes add unknown arguments even without IgnoreUnknown.
 	a := cniArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}

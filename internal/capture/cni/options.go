@@ -52,8 +52,8 @@ func captureVariables() []string {
 }
 
 // captureOptions returns the options for a pod by its annotations and proxy container. An error
-// names the invalid annotation, or that there is no proxy container. The agent's ports are excluded
-// inbound.
+// names the invalid annotation, or the missing container. The agent's ports are excluded inbound.
+// If DNS is captured, it is captured to all servers.
 func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 	proxy := findContainer(pod, proxyContainer)
 	if proxy == nil {
@@ -100,7 +100,7 @@ func captureOptions(pod *corev1.Pod) (iptables.Options, error) {
 
 // listenPorts returns the flags for Envoy's listen ports, for which there is no annotation. They
 // are read from the arguments of the validation container (MeshConfig.proxyListenPort,
-// proxyInboundListenPort).
+// proxyInboundListenPort). It returns nil without that container.
 func listenPorts(pod *corev1.Pod) []string {
 	validation := findContainer(pod, validationContainer)
 	if validation == nil {
@@ -128,7 +128,7 @@ func noUsers() command.Users {
 }
 
 // proxyUser returns the proxy's user and group: the container's, else the pod's, else
-// defaultProxyID.
+// defaultProxyID. An ID of 0 counts as not set.
 func proxyUser(pod *corev1.Pod, proxy *corev1.Container) (uid, gid string) {
 	own := cmp.Or(proxy.SecurityContext, &corev1.SecurityContext{})
 	ofPod := cmp.Or(pod.Spec.SecurityContext, &corev1.PodSecurityContext{})

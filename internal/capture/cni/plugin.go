@@ -43,7 +43,7 @@ type Plugin struct {
 }
 
 // Add captures a pod's traffic, unless the pod is not to be captured, and prints the previous
-// plugin's result. It prints nothing if it fails.
+// plugin's result. It prints nothing if it fails. Errors are those of the CNI specification.
 func (p *Plugin) Add(ctx context.Context, args *skel.CmdArgs) error {
 	c, err := ParseConfig(args.StdinData)
 	if err != nil {
@@ -147,8 +147,8 @@ func (p *Plugin) podOptions(
 	return o, true, nil
 }
 
-// readPod reads the Pod of a call. It retries until ReadTimeout, because the API server's cache may
-// be behind or the server unavailable.
+// readPod returns the Pod of a call. It retries until ReadTimeout, because the API server's cache
+// may be behind or the server unavailable. Then it returns the error of the last attempt.
 func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.Pod, error) {
 	patience := p.ReadTimeout
 	if patience == 0 {
@@ -175,8 +175,8 @@ func (p *Plugin) readPod(ctx context.Context, c *Config, name podName) (*corev1.
 	return pod, err
 }
 
-// getPod returns the Pod. It fails if its UID is not the one of the call, except for a static pod
-// or a call without a UID.
+// getPod returns the Pod. It returns an error if it does not exist, or its UID is not the one of
+// the call, except for a static pod or a call without a UID.
 func getPod(ctx context.Context, client *kube.Client, name podName) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -194,6 +194,8 @@ func getPod(ctx context.Context, client *kube.Client, name podName) (*corev1.Pod
 	return pod, nil
 }
 
+// newClient returns a client with the installer's kubeconfig, and an error if that is missing or
+// invalid. It sends no request.
 func (p *Plugin) newClient(c *Config) (*kube.Client, error) {
 	path := c.kubeconfigPath()
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {

@@ -63,7 +63,8 @@ func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// envValue returns the literal value of a container's environment variable, "" if it has none.
+// envValue returns the literal value of a container's environment variable. It returns "" if there
+// is none or its value comes from elsewhere.
 func envValue(c *corev1.Container, name string) string {
 	for _, e := range c.Env {
 		if e.Name == name {
@@ -73,11 +74,13 @@ func envValue(c *corev1.Container, name string) string {
 	return ""
 }
 
+// isTrue reports whether s is a boolean and true. An invalid one is not.
 func isTrue(s string) bool {
 	b, err := strconv.ParseBool(s)
 	return err == nil && b
 }
 
+// isFalse reports whether s is a boolean and false. An invalid or empty one is not.
 func isFalse(s string) bool {
 	b, err := strconv.ParseBool(s)
 	return err == nil && !b

@@ -7,8 +7,8 @@ import (
 )
 
 // filterPodAddresses returns the addresses that show in which families the pod is reached. It drops
-// loopback and link-local addresses, and passthroughSource, which an earlier run or a CNI plugin
-// may have added to lo.
+// invalid, loopback and link-local addresses, and passthroughSource, which an earlier run or a CNI
+// plugin may have added to lo. addrs is not changed.
 func filterPodAddresses(addrs []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
 		return !a.IsValid() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() ||

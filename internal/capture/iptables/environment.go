@@ -88,12 +88,16 @@ func System(log *slog.Logger, out io.Writer) Environment {
 // netlinkDeadline bounds the wait for the kernel's replies to one transaction.
 const netlinkDeadline = 10 * time.Second
 
+// openNetlink returns a connection to nf_tables in the network namespace of the calling thread.
+// Reads have a deadline.
 func openNetlink() (Netlink, error) {
 	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
 		return c.SetReadDeadline(time.Now().Add(netlinkDeadline))
 	}))
 }
 
+// interfaceAddresses returns the addresses of all interfaces in the network namespace. IPv4
+// addresses mapped to IPv6 are returned as IPv4.
 func interfaceAddresses() ([]netip.Addr, error) {
 	nets, err := net.InterfaceAddrs()
 	if err != nil {

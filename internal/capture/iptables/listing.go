@@ -39,6 +39,7 @@ func newListing(t Table) listing {
 	return l
 }
 
+// renderRules returns the rules as iptables-save prints them, in order.
 func renderRules(rules []Rule, f Family) []string {
 	lines := make([]string, len(rules))
 	for i, r := range rules {
@@ -120,7 +121,7 @@ func diffListings(have, want listing) []string {
 	return diff
 }
 
-// diffLines returns the lines of a that are not in b, with sign and prefix.
+// diffLines returns the lines of a that are not in b, with sign and prefix, or nil.
 func diffLines(prefix, sign string, a, b []string) []string {
 	var lines []string
 	for _, line := range a {

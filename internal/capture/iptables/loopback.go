@@ -19,7 +19,8 @@ type LoopbackAddresses interface {
 }
 
 // addPassthroughSource adds ::6 to lo, so that Envoy can bind to it. IPv4 does not need this: all
-// of 127.0.0.0/8 is local, but of IPv6 only ::1. It returns a function that undoes the change.
+// of 127.0.0.0/8 is local, but of IPv6 only ::1. It returns a function that undoes the change,
+// which does nothing if the address existed before.
 func addPassthroughSource(env Environment) (undo func(), err error) {
 	source := passthroughSource(IPv6)
 	added, err := env.Loopback.Add(source)
@@ -37,6 +38,7 @@ func addPassthroughSource(env Environment) (undo func(), err error) {
 	}, nil
 }
 
+// removePassthroughSource removes ::6 from lo. A missing address is no error.
 func removePassthroughSource(env Environment) error {
 	source := passthroughSource(IPv6)
 	if err := env.Loopback.Remove(source); err != nil {
@@ -50,6 +52,7 @@ type systemLoopback struct{}
 
 var _ LoopbackAddresses = systemLoopback{}
 
+// Add adds the address to lo, and reports whether it was not there before.
 func (systemLoopback) Add(p netip.Prefix) (bool, error) {
 	err := changeLoopback(p, netlink.AddrAdd)
 	if errors.Is(err, unix.EEXIST) {
@@ -58,6 +61,8 @@ func (systemLoopback) Add(p netip.Prefix) (bool, error) {
 	return err == nil, wrapPermission(err)
 }
 
+// Remove removes the address from lo. It does nothing if the address is not there or the kernel has
+// no IPv6.
 func (systemLoopback) Remove(p netip.Prefix) error {
 	err := changeLoopback(p, netlink.AddrDel)
 	switch {
@@ -67,6 +72,8 @@ func (systemLoopback) Remove(p netip.Prefix) error {
 	return wrapPermission(err)
 }
 
+// changeLoopback calls change with lo and the address. IPv6 addresses are not checked for
+// duplicates.
 func changeLoopback(p netip.Prefix, change func(netlink.Link, *netlink.Addr) error) error {
 	link, err := netlink.LinkByName(loopbackInterface)
 	if err != nil {

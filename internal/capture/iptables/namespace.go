@@ -14,7 +14,8 @@ const namedNamespaces = "/run/netns"
 
 // inNamespace calls f on a thread in the network namespace with that path, or that name below
 // /run/netns. With an empty name it calls f directly. Sockets and programs that f itself opens and
-// starts are in the namespace; goroutines that f starts are not.
+// starts are in the namespace; goroutines that f starts are not. It returns the error of f, or an
+// error without calling f if the namespace cannot be entered.
 func inNamespace(name string, f func() error) error {
 	if name == "" {
 		return f()
@@ -38,6 +39,8 @@ func inNamespace(name string, f func() error) error {
 	return <-done
 }
 
+// namespacePath returns the path of a namespace: name itself if it has a slash, otherwise the file
+// of that name below /run/netns.
 func namespacePath(name string) string {
 	if strings.Contains(name, "/") {
 		return name

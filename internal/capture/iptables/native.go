@@ -19,13 +19,16 @@ type native struct {
 	log  *slog.Logger
 }
 
+// name returns the backend's name for logs and errors.
 func (n *native) name() string { return "nftables over netlink" }
 
+// present reports whether a table of ours exists.
 func (n *native) present(context.Context) (bool, error) {
 	_, tables, err := n.openTables()
 	return len(tables) > 0, err
 }
 
+// check returns ErrDrift if the number of our tables differs from want. It does not compare rules.
 func (n *native) check(_ context.Context, want Ruleset) error {
 	_, tables, err := n.openTables()
 	if err != nil {
@@ -37,6 +40,8 @@ func (n *native) check(_ context.Context, want Ruleset) error {
 	return nil
 }
 
+// replace deletes our tables and adds those of want in one transaction, whatever the options. It
+// never returns ErrDrift.
 func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
 	conn, tables, err := n.openTables()
 	if err != nil {
@@ -55,6 +60,8 @@ func (n *native) replace(_ context.Context, want Ruleset, _ Options) error {
 	return nil
 }
 
+// remove deletes our tables in one transaction. Known rules are not needed, because no other table
+// has rules of ours.
 func (n *native) remove(_ context.Context, _ Ruleset) error {
 	conn, tables, err := n.openTables()
 	if err != nil {
@@ -70,8 +77,8 @@ func (n *native) remove(_ context.Context, _ Ruleset) error {
 	return nil
 }
 
-// openTables returns a connection and our existing tables, including Istio's tables of family inet.
-// Its errors mention missing permissions.
+// openTables returns a connection and our existing tables of all families, including Istio's of
+// family inet. Its errors wrap ErrNotPermitted if permissions are missing.
 func (n *native) openTables() (Netlink, []*nftables.Table, error) {
 	conn, err := n.open()
 	if err != nil {

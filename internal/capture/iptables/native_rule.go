@@ -116,6 +116,7 @@ func mask(bits, length int) []byte {
 	return m
 }
 
+// addTransport adds the conditions on the protocol and the ports.
 func (e *expressions) addTransport(r Rule) {
 	switch r.Proto {
 	case TCP:
@@ -131,6 +132,7 @@ func (e *expressions) addTransport(r Rule) {
 	}
 }
 
+// addPort adds a condition on the port at an offset of the transport header.
 func (e *expressions) addPort(offset uint32, not bool, number uint16) {
 	e.add(&expr.Payload{
 		DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: portLength,
@@ -207,6 +209,7 @@ func (e *expressions) addVerdict(v Verdict, f Family) {
 // load adds a load of a value into the register.
 func (e *expressions) load(value []byte) { e.add(&expr.Immediate{Register: register, Data: value}) }
 
+// setMark adds a statement that sets the packet's mark.
 func (e *expressions) setMark(mark uint32) {
 	e.load(binaryutil.NativeEndian.PutUint32(mark))
 	e.add(&expr.Meta{Key: expr.MetaKeyMARK, Register: register, SourceRegister: true})

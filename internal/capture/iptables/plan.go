@@ -5,7 +5,7 @@ import (
 )
 
 // Plan returns the rules for the options: tables that have chains, for IPv4 and, with o.IPv6, IPv6,
-// and the routing for TPROXY. It is pure. It fails if o.Validate does.
+// and the routing for TPROXY. It is pure. It returns an error if and only if o.Validate does.
 func Plan(o Options) (Ruleset, error) {
 	if err := o.Validate(); err != nil {
 		return Ruleset{}, err
@@ -28,6 +28,8 @@ func Plan(o Options) (Ruleset, error) {
 	return rs, nil
 }
 
+// planNAT returns the rules that redirect connections and DNS. Its chains exist even if nothing is
+// sent to them.
 func planNAT(o Options, f Family) Table {
 	t := Table{Family: f, Name: tableNAT}
 	add := func(c Chain) { t.Chains = append(t.Chains, c) }
@@ -91,8 +93,9 @@ func inboundRules(o Options) []Rule {
 	})
 }
 
-// selectInboundPorts returns the rules of a chain for all inbound TCP: it excludes ports, and adds
-// the rules of capture for the others.
+// selectInboundPorts returns the rules of a chain for all inbound TCP: it excludes the tunnel's
+// port, and adds the rules of capture for the selected ports. ExcludeInbound has an effect only if
+// all ports are selected.
 func selectInboundPorts(o Options, capture func(Ports) []Rule) []Rule {
 	rules := []Rule{{Proto: TCP, DPort: port(o.InboundTunnelPort)}}
 	if !o.InboundPorts.All {
@@ -116,7 +119,7 @@ func destinationNets(ranges Selection[netip.Prefix], f Family) []Net {
 	return inFamily(ranges.Only, f)
 }
 
-// inFamily returns the prefixes of one address family.
+// inFamily returns the prefixes of one address family, or nil if there are none.
 func inFamily(prefixes []netip.Prefix, f Family) []Net {
 	var nets []Net
 	for _, p := range prefixes {

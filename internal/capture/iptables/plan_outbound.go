@@ -40,8 +40,8 @@ func outboundRules(o Options, f Family) []Rule {
 	return rules
 }
 
-// excludedPortRules returns the rules for excluded ports. They precede those for the proxy, so that
-// the pod's calls to itself are excluded too.
+// excludedPortRules returns the rules for excluded ports, of TCP and UDP. They precede those for
+// the proxy, so that the pod's calls to itself are excluded too.
 func excludedPortRules(o Options) []Rule {
 	rules := make([]Rule, 0, 2*len(o.ExcludeOutbound))
 	for _, number := range o.ExcludeOutbound {
@@ -55,7 +55,8 @@ func excludedPortRules(o Options) []Rule {
 // condition adds "is from the proxy" to a rule, or "is not" if not is set.
 type condition func(r Rule, not bool) Rule
 
-// proxyConditions returns one condition for each uid and gid of the proxy, or one for its mark.
+// proxyConditions returns one condition for each uid and gid of the proxy, or only one for its mark
+// if that is set.
 func proxyConditions(o Options) []condition {
 	if o.ProxyMark != 0 {
 		return []condition{func(r Rule, not bool) Rule {
@@ -79,10 +80,11 @@ func proxyConditions(o Options) []condition {
 	return is
 }
 
-// proxyRules returns the three rules for one condition that identifies the proxy. After the first
-// condition, the second rule returns all loopback traffic except that condition's own. The first
-// rule of every later condition is therefore never reached: a process with the proxy's gid but not
-// its uid counts as the application when it calls the pod itself. Istio behaves the same.
+// proxyRules returns the two or three rules for one condition that identifies the proxy. After the
+// first condition, the second rule returns all loopback traffic except that condition's own. The
+// first rule of every later condition is therefore never reached: a process with the proxy's gid
+// but not its uid counts as the application when it calls the pod itself. Istio behaves the same.
+// The second rule is left out if a loopback range is selected for capture.
 func proxyRules(o Options, f Family, is condition) []Rule {
 	var rules []Rule
 	notInbound := Ports{Not: true, Numbers: []uint16{o.InboundTunnelPort}}

@@ -23,7 +23,8 @@ const probeInterval = 100 * time.Millisecond
 // validateCapture verifies that connections are captured by connecting, as the proxy, from the pod
 // to itself. The rules redirect that connection to the inbound listener whatever ports and ranges
 // are selected. A temporary listener on the ports of both Envoy listeners accepts it, so Envoy must
-// not run yet. It fails if no connection arrives within ProbeTimeout.
+// not run yet. It returns an error that wraps ErrValidation if no connection arrives within
+// ProbeTimeout, for both families together. A family without an address in pod is not tested.
 func validateCapture(ctx context.Context, o Options, pod []netip.Addr, env Environment) error {
 	ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
 	defer cancel()
@@ -79,7 +80,8 @@ func probeCapture(ctx context.Context, o Options, address netip.Addr) error {
 }
 
 // listenForProbe listens on Envoy's ports at the loopback address to which REDIRECT sends local
-// connections. If one fails, it closes the others.
+// connections. If one fails, it closes the others and returns an error. The caller must close the
+// listeners.
 func listenForProbe(ctx context.Context, o Options, address netip.Addr) ([]net.Listener, error) {
 	ip := "127.0.0.1"
 	if address.Is6() {

@@ -89,7 +89,8 @@ func (systemRouting) Add(d Divert) (bool, error) {
 	return true, nil
 }
 
-// Remove removes all routing rules and the route. Missing ones are no error.
+// Remove removes all routing rules and the route. Missing ones are no error. It stops at the first
+// error.
 func (systemRouting) Remove(d Divert) error {
 	route, err := d.route()
 	if err != nil {
@@ -110,7 +111,8 @@ func (systemRouting) Remove(d Divert) error {
 	return nil
 }
 
-// rules returns the existing routing rules for the mark and table, of any priority.
+// rules returns the existing routing rules for the mark and table, of any priority. It returns none
+// if the kernel lacks the family.
 func (d Divert) rules() ([]netlink.Rule, error) {
 	rules, err := netlink.RuleListFiltered(d.netlinkFamily(), d.rule(), netlink.RT_FILTER_TABLE|netlink.RT_FILTER_MARK)
 	if err = ignoreMissing(err); err != nil {
@@ -138,6 +140,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
+// netlinkFamily returns the number of the address family in netlink messages.
 func (d Divert) netlinkFamily() int {
 	if d.Family == IPv6 {
 		return unix.AF_INET6
@@ -145,13 +148,15 @@ func (d Divert) netlinkFamily() int {
 	return unix.AF_INET
 }
 
+// rule returns the routing rule that selects the table for packets with the mark.
 func (d Divert) rule() *netlink.Rule {
 	r := netlink.NewRule()
 	r.Family, r.Mark, r.Table = d.netlinkFamily(), d.Mark, int(d.Table)
 	return r
 }
 
-// route returns the route that delivers all packets locally.
+// route returns the route that delivers all packets locally. It returns an error if lo cannot be
+// found.
 func (d Divert) route() (*netlink.Route, error) {
 	lo, err := netlink.LinkByName(loopbackInterface)
 	if err != nil {

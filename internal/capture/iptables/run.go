@@ -21,8 +21,9 @@ var (
 )
 
 // Run validates the options and then applies, prints, validates or removes rules as they request.
-// Each backend's transaction applies all its rules or none. After an error the network namespace
-// has its previous rules.
+// Each backend's transaction applies all its rules or none. After an error of the selected backend
+// the network namespace has its previous rules. After a failed validation, and if rules of another
+// backend cannot be removed, the new rules stay.
 func Run(ctx context.Context, o Options, env Environment) error {
 	env.Log.Info("istio-iptables: effective configuration", "options", o)
 	if err := o.Validate(); err != nil {
@@ -63,8 +64,9 @@ func Check(ctx context.Context, o Options, env Environment) error {
 	})
 }
 
-// resolveOptions sets the options that depend on the network namespace, IPv6 and the name servers,
-// and returns them with the pod's addresses.
+// resolveOptions sets the options that depend on the network namespace, IPv6 and the name servers.
+// It returns them with the pod's addresses, of which there is at least one unless it returns an
+// error.
 func resolveOptions(o Options, env Environment) (Options, []netip.Addr, error) {
 	addrs, err := env.Addresses()
 	if err != nil {
@@ -189,7 +191,7 @@ func holdingRules(ctx context.Context, backends []backend, env Environment) []ba
 }
 
 // cleanUp removes our rules from every backend, whichever applied them, and routing and addresses.
-// In a dry run, or unless ApplyRules is set, it only logs.
+// In a dry run, or unless ApplyRules is set, it only logs. It stops at the first error.
 func cleanUp(ctx context.Context, o Options, env Environment) error {
 	if o.DryRun || !o.ApplyRules {
 		env.Log.Info("not removing rules (--dry-run or --skip-rule-apply)")

@@ -14,7 +14,8 @@ const maxOwnerGroups = 64
 // maxInterfaceName is IFNAMSIZ minus the trailing NUL.
 const maxInterfaceName = 15
 
-// Validate returns the first error in the options, naming its flag or variable.
+// Validate returns the first error in the options, naming its flag or variable, or nil. It changes
+// nothing.
 func (o Options) Validate() error {
 	for _, check := range []func() error{
 		o.checkMode, o.checkPorts, o.checkProxy, o.checkOwnerGroups, o.checkInterfaces,
@@ -89,6 +90,7 @@ func (o Options) checkPorts() error {
 	return nil
 }
 
+// checkProxy returns an error if neither users, groups nor a mark identify the proxy.
 func (o Options) checkProxy() error {
 	if o.ProxyMark == 0 && len(o.ProxyUIDs) == 0 && len(o.ProxyGIDs) == 0 {
 		return errors.New("--proxy-uid (-u): empty, as are --proxy-gid and --proxy-mark: " +
@@ -97,6 +99,7 @@ func (o Options) checkProxy() error {
 	return nil
 }
 
+// checkOwnerGroups returns an error if more than maxOwnerGroups groups are selected.
 func (o Options) checkOwnerGroups() error {
 	if n := len(o.OwnerGroups.Only); !o.OwnerGroups.All && n > maxOwnerGroups {
 		return fmt.Errorf("ISTIO_OUTBOUND_OWNER_GROUPS: %d groups, at most %d can be captured", n, maxOwnerGroups)
@@ -133,6 +136,8 @@ func isInvalidInterfaceRune(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/!"'\*,`, r)
 }
 
+// checkOutbound returns an error for an invalid outbound range, or a loopback range outside of
+// 127.0.0.0/8.
 func (o Options) checkOutbound() error {
 	c := o.LoopbackCIDR
 	if !c.IsValid() || !c.Addr().Is4() || !c.Addr().IsLoopback() || c.Bits() < 8 {

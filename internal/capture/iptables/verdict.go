@@ -39,6 +39,8 @@ type Verdict struct {
 	Zone   uint16 // of SetZone
 }
 
+// jump returns the verdict that continues in a chain.
 func jump(chain string) Verdict { return Verdict{Action: Jump, Chain: chain} }
 
+// redirect returns the verdict that redirects to a port of this host.
 func redirect(port uint16) Verdict { return Verdict{Action: RedirectTo, Port: port} }

@@ -27,6 +27,7 @@ type xtables struct {
 // programs holds the paths of one family's programs.
 type programs struct{ save, restore string }
 
+// name returns the name of the IPv4 program for logs and errors.
 func (x *xtables) name() string { return toolName(IPv4, x.variant) }
 
 // toolName returns the name of a variant's program, such as ip6tables-legacy.
@@ -37,7 +38,7 @@ func toolName(f Family, v Variant) string {
 	return iptablesProgram(f) + "-" + string(v)
 }
 
-// programs returns a family's programs, and whether they are installed.
+// programs returns a family's programs, and whether both are installed.
 func (x *xtables) programs(f Family) (programs, bool) {
 	p := x.ipv4
 	if f == IPv6 {
@@ -83,6 +84,7 @@ func (x *xtables) runTransaction(ctx context.Context, f Family, transaction stri
 	return err
 }
 
+// present reports whether a table has chains or rules of ours.
 func (x *xtables) present(ctx context.Context) (bool, error) {
 	changes, err := x.readChanges(ctx, Ruleset{})
 	if err != nil {
@@ -91,6 +93,8 @@ func (x *xtables) present(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(changes, func(c change) bool { return len(c.have) > 0 }), nil
 }
 
+// check returns an error that wraps ErrDrift, with the first difference, if the rules differ from
+// want.
 func (x *xtables) check(ctx context.Context, want Ruleset) error {
 	changes, err := x.readChanges(ctx, want)
 	if err != nil {
@@ -136,6 +140,8 @@ func (x *xtables) replace(ctx context.Context, want Ruleset, o Options) error {
 	return nil
 }
 
+// remove removes our rules of both families, in the opposite order of their application. If one
+// transaction fails, the previous ones are undone.
 func (x *xtables) remove(ctx context.Context, known Ruleset) error {
 	changes, err := x.readChanges(ctx, known)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 // registryConsul is the value of --registries that selects Consul.
 const registryConsul = "Consul"
 
-// consulFeed returns the source of Consul.
+// consulFeed returns the source of Consul, or an error if its settings are refused.
 func (o Options) consulFeed(logs *obs.Logs, m *obs.Metrics) (ingest.Feed, error) {
 	return consul.New(consul.Options{Settings: o.Consul, Logger: logs.Scope("consul"), Metrics: &m.Consul})
 }
 
-// AppendRegistryConverters appends the converters of the registries whose objects are not
-// ServiceEntries.
+// AppendRegistryConverters returns list with the converters of the selected registries whose
+// objects are not ServiceEntries: only Consul's.
 func (o Options) AppendRegistryConverters(list []registry.Converter, r *recovery.Recorder) []registry.Converter {
 	if !slices.Contains(o.Registries, registryConsul) {
 		return list

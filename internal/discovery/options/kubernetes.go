@@ -41,8 +41,9 @@ func (o Options) ConfigFromCluster() bool {
 	return (o.Kubernetes.Kubeconfig != "" || o.Kubernetes.InCluster) && o.ConfigDir == ""
 }
 
-// NewClient returns the client of the API server, or nil if no API server is configured. It sends
-// no requests yet.
+// NewClient returns the client of the API server, or nil without an error if no API server is
+// configured. It sends no requests yet. It returns an error if the kubeconfig, or the pod's service
+// account, cannot be read.
 func (o Options) NewClient() (*kube.Client, error) {
 	k := o.Kubernetes
 	if !o.ServicesFromCluster() && !o.ConfigFromCluster() && k.Kubeconfig == "" {
@@ -80,8 +81,8 @@ func userAgent() string { return "meshpilot/" + obs.ReadBuild().Version }
 // ClusterFeedName returns the name of the source that reads the API server.
 func (o Options) ClusterFeedName() string { return "kubernetes/" + o.ClusterID }
 
-// ConfigReaders returns the SPIFFE IDs that may read config objects: ConfigClients, or if that is nil
-// the istiod of the control plane's own namespace.
+// ConfigReaders returns the SPIFFE IDs that may read config objects: ConfigClients, or if that is
+// nil the istiod of the control plane's own namespace. An empty ConfigClients permits none.
 func (o Options) ConfigReaders(trustDomain string) []string {
 	if o.ConfigClients != nil {
 		return o.ConfigClients
@@ -97,7 +98,8 @@ func (o Options) AppNamespaces() []string {
 	return []string{o.Kubernetes.AppNamespace}
 }
 
-// AliasMap returns ClusterAliases as a map from alias to cluster. The options must be valid.
+// AliasMap returns ClusterAliases as a map from alias to cluster, which is never nil. The options
+// must be valid; entries without "=" are left out.
 func (o Options) AliasMap() map[mesh.ClusterID]mesh.ClusterID {
 	m := map[mesh.ClusterID]mesh.ClusterID{}
 	for _, p := range o.ClusterAliases {
@@ -108,7 +110,8 @@ func (o Options) AliasMap() map[mesh.ClusterID]mesh.ClusterID {
 	return m
 }
 
-// ResolveCluster returns the cluster that a name or an alias refers to. The options must be valid.
+// ResolveCluster returns the cluster that an alias refers to, or the name itself if it is no alias.
+// The options must be valid.
 func (o Options) ResolveCluster(name string) mesh.ClusterID {
 	id := mesh.ClusterID(name)
 	return cmp.Or(o.AliasMap()[id], id)

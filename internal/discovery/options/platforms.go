@@ -46,7 +46,7 @@ type platformRegistry struct {
 }
 
 // platformRegistries returns all platforms that --registries can select beside Kubernetes and
-// Consul.
+// Consul, with the settings in o. None is opened.
 func (o Options) platformRegistries() []platformRegistry {
 	p := o.Platforms
 	return []platformRegistry{
@@ -83,8 +83,8 @@ func (o Options) RegistryNames() []string {
 	return names
 }
 
-// AppendRegistryFeeds appends the sources of the registries beside Kubernetes that Registries
-// selects. It returns an error if the settings of one are invalid.
+// AppendRegistryFeeds returns list with the sources of the registries beside Kubernetes that
+// Registries selects. It returns nil and an error if one cannot be opened.
 func (o Options) AppendRegistryFeeds(
 	list []ingest.Feed,
 	logs *obs.Logs,

@@ -58,6 +58,7 @@ func (o Options) ServiceConverter(id mesh.ClusterID, r *recovery.Recorder) kube.
 
 // LocalKinds returns the kinds that are read from the control plane's own API server: the kinds of
 // services, of config objects, or both. InferencePools are omitted unless the feature is enabled.
+// It returns nil if both are false.
 func (o Options) LocalKinds(services, config bool) []api.Kind {
 	var kinds []api.Kind
 	if services {
@@ -73,7 +74,8 @@ func (o Options) LocalKinds(services, config bool) []api.Kind {
 }
 
 // RemoteKinds returns the kinds that are read from the API servers of remote clusters: services and
-// workloads, and Gateways if they are used as network gateways.
+// workloads. It adds WorkloadEntries if they are read there and selected, and Gateways if they are
+// used as network gateways.
 func (o Options) RemoteKinds() []api.Kind {
 	kinds := slices.Concat(kubesource.ServiceKinds(), kubesource.ClusterSetKinds())
 	if o.Remote.ReadWorkloadEntries && o.Registry.SelectWorkloadEntries {

@@ -13,7 +13,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/xds/feed"
 )
 
-// Validate returns an error that names every invalid flag or variable, sorted. It opens no port.
+// Validate returns one error with every invalid flag or variable, sorted, or nil. It resolves the
+// addresses and reads --configDir's metadata, but opens no port.
 func (o Options) Validate() error {
 	var errs []error
 	for flag, addr := range map[string]string{
@@ -58,8 +59,9 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAuthority accepts every PILOT_CERT_PROVIDER if the serving certificate is in files, where
-// the provider has no effect. Installations with certificates of another PKI set names of their own.
+// validateAuthority returns an error if the authority's settings are invalid. Every
+// PILOT_CERT_PROVIDER is accepted if the serving certificate is in files, where the provider has no
+// effect. Installations with certificates of another PKI set names of their own.
 func (o Options) validateAuthority() error {
 	settings := o.Authority
 	if o.TLSCertFile != "" {
@@ -69,7 +71,7 @@ func (o Options) validateAuthority() error {
 }
 
 // validateSources returns an error for each invalid flag or variable of registries, sources and
-// cluster aliases.
+// cluster aliases, or nil. A cluster may have one alias only.
 func (o Options) validateSources() []error {
 	var errs []error
 	for _, r := range o.Registries {

@@ -41,7 +41,7 @@ func (b badRequest) Error() string { return b.text }
 
 // reviewHandler returns an HTTP handler that passes AdmissionReviews to review, if they have at
 // most about maxValues values. onError is called with the HTTP status of failed requests. Errors
-// other than the client's are logged.
+// that are no badRequest are logged and answered with status 500.
 //
 // Versions v1 and v1beta1 of AdmissionReview have the same form, so one type decodes both. The
 // response has the version of the request.

@@ -30,7 +30,8 @@ var errNoNetwork = errors.New("the node has no network configuration yet")
 // are preserved, including unknown ones.
 type configuration map[string]any
 
-// pluginList returns the entries of a configuration list.
+// pluginList returns the entries of a configuration list, or an error if "plugins" is missing or no
+// list.
 func (c configuration) pluginList() ([]any, error) {
 	list, ok := c["plugins"].([]any)
 	if !ok {
@@ -39,7 +40,8 @@ func (c configuration) pluginList() ([]any, error) {
 	return list, nil
 }
 
-// parseConfiguration parses a configuration file. Numbers keep their spelling. null is an error.
+// parseConfiguration parses a configuration file. Numbers keep their spelling. Invalid JSON, and
+// null, are errors.
 func parseConfiguration(text []byte) (configuration, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // preserves the spelling of numbers
@@ -53,7 +55,8 @@ func parseConfiguration(text []byte) (configuration, error) {
 	return c, nil
 }
 
-// asList converts the configuration of a single plugin to a list. Lists are returned unchanged.
+// asList returns the configuration of a single plugin as a list, and removes its cniVersion in
+// place. Lists are returned unchanged.
 func (c configuration) asList() configuration {
 	if _, single := c["type"]; !single {
 		return c
@@ -62,7 +65,7 @@ func (c configuration) asList() configuration {
 	return configuration{"name": listName, "cniVersion": entryVersion, "plugins": []any{map[string]any(c)}}
 }
 
-// removeEntry returns the list without the plugin's own entry, and whether it had one.
+// removeEntry returns a copy of the list without the plugin's own entries, and whether it had one.
 func removeEntry(plugins []any) ([]any, bool) {
 	rest := slices.DeleteFunc(slices.Clone(plugins), func(p any) bool {
 		m, ok := p.(map[string]any)
@@ -72,7 +75,7 @@ func removeEntry(plugins []any) ([]any, bool) {
 }
 
 // withEntry returns a configuration as a list with the plugin's entry as the last one, in place of
-// an earlier entry.
+// an earlier entry. It returns an error if the text is no valid configuration.
 func withEntry(text []byte, entry configuration) ([]byte, error) {
 	c, err := parseConfiguration(text)
 	if err != nil {
@@ -89,7 +92,8 @@ func withEntry(text []byte, entry configuration) ([]byte, error) {
 }
 
 // withoutEntry returns a configuration without the plugin's entry, and whether it had one. If not,
-// the text is unchanged, as it is for a configuration that is no list.
+// the text is unchanged, as it is for a configuration that is no list. It returns an error if the
+// text is no valid configuration.
 func withoutEntry(text []byte) ([]byte, bool, error) {
 	c, err := parseConfiguration(text)
 	if err != nil {
@@ -111,6 +115,7 @@ func withoutEntry(text []byte) ([]byte, bool, error) {
 	return text, true, err
 }
 
+// encode returns the configuration as indented JSON that ends with a newline.
 func (c configuration) encode() ([]byte, error) {
 	text, err := json.MarshalIndent(c, "", "  ")
 	return append(text, '\n'), err
@@ -160,7 +165,7 @@ func (o Options) configPath() (string, error) {
 }
 
 // existingConfig returns the path of a configuration file under its name or with the other
-// extension, because asList changes it.
+// extension, because asList changes it. It returns errNoNetwork if there is none.
 func existingConfig(path string) (string, error) {
 	stem := strings.TrimSuffix(strings.TrimSuffix(path, listExtension), ".conf")
 	for _, p := range []string{path, stem + listExtension, stem + ".conf"} {

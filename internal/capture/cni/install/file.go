@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeIfChanged atomically writes a file unless it has that content, and reports whether it wrote.
+// writeIfChanged atomically writes a file unless it has that content, and reports whether it wrote,
+// also if that failed. The mode of an unchanged file stays.
 func writeIfChanged(path string, text []byte, mode os.FileMode) (bool, error) {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return false, nil
@@ -33,7 +34,7 @@ func copyProgram(from, to string) (bool, error) {
 }
 
 // sameContent reports whether an executable b has the same content as a. It returns false if b does
-// not exist or is not executable.
+// not exist or is not executable, and an error if a does not exist.
 func sameContent(a, b string) (bool, error) {
 	infoA, err := os.Stat(a)
 	if err != nil {

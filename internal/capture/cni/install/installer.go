@@ -42,8 +42,8 @@ func New(o Options, log *slog.Logger) (*Installer, error) {
 // Ready reports whether everything is installed.
 func (i *Installer) Ready() bool { return i.installedSince.Load() != nil }
 
-// InstalledSince returns since when everything has been installed without interruption, and whether
-// it is.
+// InstalledSince returns since when everything has been installed without interruption. It returns
+// false if something is not installed.
 func (i *Installer) InstalledSince() (time.Time, bool) {
 	if since := i.installedSince.Load(); since != nil {
 		return *since, true
@@ -51,9 +51,10 @@ func (i *Installer) InstalledSince() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Run keeps the plugin installed until ctx ends, and then removes it. Failed steps are logged and
-// retried, also while the node has no network configuration. It returns an error if the node's
-// files cannot be watched or the plugin cannot be removed.
+// Run keeps the plugin installed until ctx ends, and then removes it. It creates missing
+// directories. Failed steps are logged and retried, also while the node has no network
+// configuration. It returns an error if the node's files cannot be watched or the plugin cannot be
+// removed.
 func (i *Installer) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -102,7 +103,8 @@ func (i *Installer) waitForChange(ctx context.Context, w *fsnotify.Watcher) bool
 }
 
 // installAll installs all missing parts. The configuration entry is last, because the runtime calls
-// the plugin from then on.
+// the plugin from then on. At the first error it stops, logs it and marks the plugin as not
+// installed.
 func (i *Installer) installAll() {
 	for _, step := range []struct {
 		what string
@@ -122,6 +124,8 @@ func (i *Installer) installAll() {
 	i.installedSince.CompareAndSwap(nil, &now)
 }
 
+// installPrograms copies the program to all directories where it is missing or differs. It stops at
+// the first error.
 func (i *Installer) installPrograms() error {
 	for _, dir := range i.options.BinDirs {
 		path := filepath.Join(dir, cni.Name)
@@ -136,6 +140,7 @@ func (i *Installer) installPrograms() error {
 	return nil
 }
 
+// writeKubeconfig writes the plugin's kubeconfig if its content differs.
 func (i *Installer) writeKubeconfig() error {
 	text, err := i.options.kubeconfig()
 	if err != nil {
@@ -212,7 +217,7 @@ func (i *Installer) writeConfig(from, to string, text []byte, mode os.FileMode) 
 }
 
 // uninstall removes everything that was installed. The configuration entry is first: a runtime that
-// calls a missing plugin starts no pod.
+// calls a missing plugin starts no pod. It tries all steps and returns their errors.
 func (i *Installer) uninstall() error {
 	err := i.dropEntry()
 	err = errors.Join(err, removeFile(i.options.kubeconfigPath()))
@@ -227,7 +232,7 @@ func (i *Installer) uninstall() error {
 }
 
 // dropEntry removes the plugin's entry from the configuration, or the whole file if it is
-// standalone. It does nothing if it has not added one or the file is gone.
+// standalone, and forgets the file. It does nothing if it has not added one or the file is gone.
 func (i *Installer) dropEntry() error {
 	if i.configFile == "" {
 		return nil

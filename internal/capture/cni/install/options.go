@@ -49,7 +49,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Validate returns an error that names a missing or unsupported option.
+// Validate returns an error that names the first missing or unsupported option, or nil.
 func (o Options) Validate() error {
 	switch {
 	case o.Program == "":

@@ -55,9 +55,9 @@ type repairer struct {
 	pods           cache.Store
 }
 
-// Run repairs pods of the node, selected by o.LabelSelector, until ctx ends. installedSince returns
-// since when the plugin is installed, and whether it is. A pod that cannot be repaired is logged
-// and retried with backoff.
+// Run repairs pods of the node, selected by o.LabelSelector, until ctx ends, and then returns nil.
+// Without o.Node these are pods of all nodes. installedSince returns since when the plugin is
+// installed, and whether it is. A pod that cannot be repaired is logged and retried with backoff.
 func Run(
 	ctx context.Context, o Options, client kubernetes.Interface,
 	installedSince func() (time.Time, bool), log *slog.Logger,
@@ -135,7 +135,8 @@ func (r *repairer) repairPod(ctx context.Context, key string) error {
 	return err
 }
 
-// labelPod sets the label unless the pod has been replaced.
+// labelPod sets the label unless the pod has been replaced, which the API server answers with a
+// conflict.
 func (r *repairer) labelPod(ctx context.Context, pod *corev1.Pod) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "labels": map[string]string{r.LabelKey: r.LabelValue},
@@ -163,6 +164,7 @@ func (r *repairer) isBroken(pod *corev1.Pod) bool {
 	return false
 }
 
+// exitedWithCode reports whether the container has terminated with ExitCode.
 func (r *repairer) exitedWithCode(s corev1.ContainerState) bool {
 	return s.Terminated != nil && int(s.Terminated.ExitCode) == r.ExitCode
 }

@@ -68,8 +68,8 @@ func newCommand(
 	return cmd
 }
 
-// Options returns the options of the command with those arguments and variables, and an error for
-// invalid or unknown ones. It is for callers without a command line.
+// Options returns the options of the command with those arguments and variables. It returns an
+// error and zero Options for invalid or unknown ones. It is for callers without a command line.
 func Options(
 	args []string, lookup func(string) (string, bool), users Users,
 ) (iptables.Options, error) {

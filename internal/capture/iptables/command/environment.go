@@ -53,7 +53,7 @@ func fillFromEnvironment(fs *pflag.FlagSet, lookup func(string) (string, bool)) 
 }
 
 // fillEnvironmentOnly sets the options that have no flag from their variables, unless these are
-// empty.
+// empty. It returns the first error, with the variable's name.
 func fillEnvironmentOnly(o *iptables.Options, users Users, lookup func(string) (string, bool)) error {
 	gid := func(s string) (uint32, error) { return parseID(s, users.GID) }
 	for _, v := range []struct {

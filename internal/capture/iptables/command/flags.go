@@ -19,6 +19,7 @@ func bindFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 	bindApplyFlags(fs, o)
 }
 
+// bindPortFlags binds the flags of Envoy's ports to o.
 func bindPortFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	bindValue(fs, &o.ProxyPort, parsePort, "port", "envoy-port", "p",
 		"port of Envoy's outbound listener, to which captured outbound TCP traffic is redirected")
@@ -28,6 +29,7 @@ func bindPortFlags(fs *pflag.FlagSet, o *iptables.Options) {
 		"port of Envoy's tunnel (HBONE), which is never captured")
 }
 
+// bindProxyFlags binds the flags by which the proxy's own traffic is recognized to o.
 func bindProxyFlags(fs *pflag.FlagSet, o *iptables.Options, users Users) {
 	uid := func(s string) ([]uint32, error) { return parseIDs(s, users.UID) }
 	gid := func(s string) ([]uint32, error) { return parseIDs(s, users.GID) }
@@ -74,6 +76,7 @@ func bindSelectionFlags(fs *pflag.FlagSet, o *iptables.Options) {
 		"interfaces of virtual machines, whose traffic into the pod is outbound traffic, separated by commas")
 }
 
+// bindFeatureFlags binds the flags of DNS, invalid packets and dual stack to o.
 func bindFeatureFlags(fs *pflag.FlagSet, o *iptables.Options) {
 	fs.BoolVar(&o.RedirectDNS, "redirect-dns", o.RedirectDNS,
 		"capture DNS to the name servers of resolv.conf and redirect it to the agent (port 15053)")
@@ -113,6 +116,7 @@ func bindApplyFlags(fs *pflag.FlagSet, o *iptables.Options) {
 			"an option of earlier releases of Istio")
 }
 
+// parsePort parses a port. 0 is an error.
 func parsePort(s string) (uint16, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 {
@@ -121,6 +125,7 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
+// parseNumber parses a number of 32 bits, in decimal or with a prefix such as 0x.
 func parseNumber(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 0, 32)
 	if err != nil {
@@ -140,6 +145,7 @@ func parseMode(s string) (iptables.InterceptionMode, error) {
 	return "", valueError(s, "REDIRECT or TPROXY")
 }
 
+// parseVariant parses a variant of the iptables programs. An unknown one is an error.
 func parseVariant(s string) (iptables.Variant, error) {
 	switch v := iptables.Variant(s); v {
 	case iptables.AnyVariant, iptables.LegacyVariant, iptables.NftVariant:
@@ -148,7 +154,8 @@ func parseVariant(s string) (iptables.Variant, error) {
 	return "", valueError(s, "legacy or nft")
 }
 
-// parseNegated parses a flag with the opposite meaning of its option.
+// parseNegated parses a boolean flag with the opposite meaning of its option, and returns the
+// option's value.
 func parseNegated(s string) (bool, error) {
 	b, err := strconv.ParseBool(s)
 	if err != nil {

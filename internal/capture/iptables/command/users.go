@@ -32,11 +32,13 @@ func SystemUsers() Users {
 	}
 }
 
+// parseIDs parses a list of numbers, or of names that it passes to resolve.
 func parseIDs(s string, resolve func(string) (uint32, error)) ([]uint32, error) {
 	return parseList(s, func(item string) (uint32, error) { return parseID(item, resolve) })
 }
 
-// parseID parses a number, or a name that it passes to resolve.
+// parseID parses a number, or a name that it passes to resolve. It returns an error if the name is
+// not known.
 func parseID(s string, resolve func(string) (uint32, error)) (uint32, error) {
 	if id, err := numericID(s); err == nil {
 		return id, nil
@@ -48,6 +50,7 @@ func parseID(s string, resolve func(string) (uint32, error)) (uint32, error) {
 	return id, nil
 }
 
+// numericID parses a decimal number of 32 bits.
 func numericID(s string) (uint32, error) {
 	id, err := strconv.ParseUint(s, 10, 32)
 	return uint32(id), err

@@ -24,6 +24,7 @@ func bindValue[T any](
 	fs.VarP(&parsedValue[T]{target: target, parse: parse, kind: kind}, name, shorthand, usage)
 }
 
+// Set parses s and sets the target. After an error the target is unchanged.
 func (v *parsedValue[T]) Set(s string) error {
 	parsed, err := v.parse(s)
 	if err != nil {
@@ -33,6 +34,7 @@ func (v *parsedValue[T]) Set(s string) error {
 	return nil
 }
 
+// Type returns the kind that help shows for the value.
 func (v *parsedValue[T]) Type() string { return v.kind }
 
 // String returns the default that help shows.
@@ -43,6 +45,7 @@ func (v *parsedValue[T]) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*v.target), " ", ","), "[]")
 }
 
+// valueError returns the error for a value that is not what is wanted.
 func valueError(got, want string) error {
 	return fmt.Errorf("%q is not %s", got, want)
 }
@@ -50,8 +53,8 @@ func valueError(got, want string) error {
 // wildcard selects everything.
 const wildcard = "*"
 
-// parseList parses a comma-separated list. Empty items are skipped. It returns the first error of
-// parse.
+// parseList returns the items of a comma-separated list, or nil if there are none. Empty items are
+// skipped. It returns the first error of parse.
 func parseList[T any](s string, parse func(string) (T, error)) ([]T, error) {
 	var list []T
 	for item := range strings.SplitSeq(s, ",") {
@@ -67,6 +70,8 @@ func parseList[T any](s string, parse func(string) (T, error)) ([]T, error) {
 	return list, nil
 }
 
+// parseSelection returns a selection of everything for "*", and otherwise of the items of a
+// comma-separated list.
 func parseSelection[T any](s string, parse func(string) (T, error)) (iptables.Selection[T], error) {
 	if strings.TrimSpace(s) == wildcard {
 		return iptables.Selection[T]{All: true}, nil
@@ -87,6 +92,7 @@ func parseRangeSelection(s string) (iptables.Selection[netip.Prefix], error) {
 	return parseSelection(s, parseRange)
 }
 
+// parseRange parses a CIDR and clears the bits after its prefix. IPv4-mapped ranges are errors.
 func parseRange(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -98,6 +104,7 @@ func parseRange(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
+// parseNames returns the non-empty items of a comma-separated list, which it does not check.
 func parseNames(s string) ([]string, error) {
 	return parseList(s, func(name string) (string, error) { return name, nil })
 }
