@@ -54,6 +54,7 @@ func uses(m *mesh.Mesh, dir, self string, pilotctl func(string) string, in func(
 		url = mesh.ConsulURL
 	}
 	list := []use{
+		{"open the console", self + " console --dir " + dir + ", then http://localhost:8080/ui/"},
 		{"call it", in("client", "curl -s "+url(mesh.ProductReviews))},
 		{"call it as jason", in("client", "curl -s -H 'end-user: jason' "+url(mesh.ProductReviews))},
 		{"change a rule", "edit or add files in " + dir + "/config/networking"},

@@ -6,6 +6,7 @@
 //	demo --bin bin --envoy PATH --keep   play, then stay until Ctrl-C or "demo stop"
 //	demo … --consul PATH                 play the story of services that are registered in Consul
 //	demo exec POD -- COMMAND...          run a command in a pod of a demo that stays
+//	demo console                         serve the web console of a demo that stays at http://localhost:8080/ui/
 //	demo stop                            end it from another terminal
 //
 // Start reading at story.go and story_consul.go (the scenes in order) and run.go (what happens around them).
@@ -70,7 +71,7 @@ func command() *cobra.Command {
 	f.StringVar(&opts.consul, "consul", "", "path of a Consul program: register the services there, and play the story of services in Consul")
 	f.StringVar(&opts.dir, "dir", "", "directory for logs and configuration (default a new temporary one)")
 	f.BoolVar(&opts.keep, "keep", wanted(os.Getenv("KEEP")), "leave the mesh running after the story (default $KEEP)")
-	root.AddCommand(execCommand(), stopCommand())
+	root.AddCommand(execCommand(), consoleCommand(), forwardCommand(), stopCommand())
 	return root
 }
 
