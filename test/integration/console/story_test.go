@@ -12,6 +12,7 @@ import (
 func TestStory(t *testing.T) {
 	const all = "virtual-service-all-v1"
 	f := newFixture(t, "destination-rule-all", all)
+	f.resize(1280, 900, "light")
 	f.open("")
 	f.await("Healthy", "No object has a problem.", "proxies connected\n7")
 
@@ -42,6 +43,7 @@ func TestStory(t *testing.T) {
 	f.write(t, all+".yaml", rule(t, all))
 	f.open("objects/VirtualService/default/reviews")
 	f.await("subset: v1", "6 of 7 proxies", "ratings-v1.default", "RDS 9080 not acknowledged")
+	f.awaitScript(`!document.body.innerText.includes('"v7"')`) // the problem of the version before has gone
 	f.screenshot("rollout-light")
 	slow.SetSilent(false)
 	f.await("All proxies have it", "7 of 7 proxies")

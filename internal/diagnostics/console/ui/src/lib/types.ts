@@ -49,6 +49,13 @@ export interface Rollout {
   refusals?: { type: string; resource?: string; message: string; quarantined: boolean; proxies?: string[] }[]
 }
 
+export interface ObjectEffect {
+  connected: number; proxies: number; upToDate: number
+  relations?: { effect: string; kind: string; namespace?: string; name: string; about?: string; reason?: string }[]
+  resources?: { type: string; name: string; proxies: number }[]
+  uses?: { proxy: string; resources: number; behind?: string; rejected?: boolean }[]
+}
+
 export interface Ending {
   share: number; kind: string; reason?: string; details?: string; flags?: string; cluster?: string; status?: number
   body?: string; transport?: string; protocol?: string; timeout?: number; delay?: number
