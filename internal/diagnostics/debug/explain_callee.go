@@ -3,46 +3,30 @@ package debug
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 	"github.com/meshpilot/meshpilot/internal/xds/push"
 )
 
-// peerName is the prefix of the transport description for mutual TLS between proxies of the mesh.
-const peerName = "TLS, server name outbound_."
-
 // explainCallee explains the forwarded call at the first workload that it may reach and whose proxy
 // the caller of the page may see. The call is inbound there. If the calling proxy uses mutual TLS
 // of the mesh, the call has the identity of that proxy. It returns nil if there is no
 // such workload.
 func (e *explanation) explainCallee(path *explain.Path) (*explain.Path, error) {
+	var from netip.Addr
+	if len(e.proxy.Addresses) > 0 {
+		from = e.proxy.Addresses[0]
+	}
 	for _, end := range path.Endings {
 		for _, one := range end.Endpoints {
-			to, err := netip.ParseAddrPort(one.Address)
-			if err != nil || end.Kind != explain.Forwarded {
-				continue
-			}
-			c, ok := e.connectionAt(e.asker, to.Addr())
+			call, ok := explain.CalleeCall(path.Call, end, one, from, accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
 			if !ok {
 				continue
 			}
-			call := path.Call
-			call.Direction, call.To, call.Request, call.Carries, call.ALPN, call.ServerName = explain.Inbound, to, end.Upstream, "", nil, ""
-			if end.Protocol == "HTTP/2" {
-				call.Carries = explain.HTTP2
-			}
-			if len(e.proxy.Addresses) > 0 {
-				call.From = netip.AddrPortFrom(e.proxy.Addresses[0], 0)
-			}
-			transport := end.Transport
-			if one.Transport != "" {
-				transport = one.Transport
-			}
-			if strings.HasPrefix(transport, peerName) {
-				_, call.ServerName, _ = strings.Cut(transport, "server name ")
-				call.SetIdentity(accountOf(e.proxy), e.view.Settings.TrustDomains()[0])
+			c, ok := e.connectionAt(e.asker, call.To.Addr())
+			if !ok {
+				continue
 			}
 			return explain.Explain(e.resourcesOf(c, readNames{}), call)
 		}

@@ -26,17 +26,9 @@ func (e *explanation) workloadPort(host string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(at, port)
 }
 
-// serviceOf returns the service that a host names for the proxy, as its DNS search domains resolve
-// it; nil if there is none.
+// serviceOf returns the service that a host names for the proxy, or nil.
 func (e *explanation) serviceOf(host string) *mesh.Service {
-	_, cluster, _ := strings.Cut(e.proxy.DNSDomain, ".")
-	_, domain, _ := strings.Cut(cluster, ".")
-	for _, name := range []string{host, host + "." + e.proxy.DNSDomain, host + "." + cluster, host + "." + domain} {
-		if svc := e.view.Service(mesh.Hostname(strings.ToLower(strings.TrimSuffix(name, ".")))); svc != nil {
-			return svc
-		}
-	}
-	return nil
+	return e.view.ServiceNamed(host, e.proxy.DNSDomain)
 }
 
 // hostNotes returns hints about the host of an outbound call: the service does not have the port, or
@@ -68,19 +60,11 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 	)}
 }
 
-// addressOf resolves a host as the proxy would: to the first address of the service with that name,
-// or of one of its endpoints. If it finds none, it returns explain.UnresolvedAddress.
+// addressOf returns the address to which a host resolves for the proxy's workload: that of the service
+// with that name, or else someAddress.
 func (e *explanation) addressOf(host string, _ uint16) netip.Addr {
-	svc := e.serviceOf(host)
-	if svc == nil {
-		return netip.MustParseAddr(explain.UnresolvedAddress)
-	}
-	candidates := svc.Addresses
-	for _, one := range e.view.Endpoints(svc).Endpoints {
-		candidates = append(candidates[:len(candidates):len(candidates)], one.Address)
-	}
-	for _, c := range candidates {
-		if a, err := netip.ParseAddr(c); err == nil && !a.IsUnspecified() {
+	if svc := e.serviceOf(host); svc != nil {
+		if a, ok := e.view.AddressOf(svc); ok {
 			return a
 		}
 	}

@@ -238,18 +238,13 @@ func (p *callPlanner) addService(host mesh.Hostname, number uint32, path string,
 	}
 }
 
-// addressOf returns the address that callers of a service connect to.
+// addressOf returns the address that callers of a service connect to, or a placeholder for one of DNS
+// (RFC 5737, TEST-NET-1).
 func addressOf(v *view.View, svc *mesh.Service) netip.Addr {
-	candidates := slices.Concat(svc.Addresses, svc.Allocated)
-	for _, e := range v.Endpoints(svc).Endpoints {
-		candidates = append(candidates, e.Address)
+	if a, ok := v.AddressOf(svc); ok {
+		return a
 	}
-	for _, c := range candidates {
-		if a, err := netip.ParseAddr(c); err == nil && !a.IsUnspecified() {
-			return a
-		}
-	}
-	return netip.AddrFrom4([4]byte{192, 0, 2, 1}) // a placeholder for one of DNS (RFC 5737, TEST-NET-1)
+	return netip.AddrFrom4([4]byte{192, 0, 2, 1})
 }
 
 // addGatewayCall adds a call to a port of a gateway. The route configuration of an HTTP port is named

@@ -14,6 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/calltest"
 )
 
 // workload is a pod with a proxy.
@@ -26,18 +28,6 @@ type workload struct {
 	// Gateway says that it is one. ProxyConfig is its own, for gateways behind other proxies.
 	Gateway     bool   `json:"gateway"`
 	ProxyConfig string `json:"proxyConfig"`
-}
-
-// expected is what becomes of a call.
-type expected struct {
-	// Verdict is "allow", "deny" (403, or the connection is closed), "unauthenticated" (401), "bad" (400), "closed" (no handshake).
-	Verdict string
-	// By is the rule that refuses or lets in: "shop/web[0]", "none" if no rule lets it in, "" where it is no rule that decides.
-	By string
-	// Policy is that rule as Envoy knows it.
-	Policy string
-	// Details are the whole of what the access log says, where it is no rule that refuses.
-	Details string
 }
 
 // testCase is a call.
@@ -109,27 +99,13 @@ func (c *testCase) identity() string {
 }
 
 // expected reads Expect.
-func (c *testCase) expected(t testing.TB) expected {
+func (c *testCase) expected(t testing.TB) calltest.Verdict {
 	t.Helper()
-	verdict, details, _ := strings.Cut(c.Expect, " (")
-	e := expected{Details: strings.TrimSuffix(details, ")")}
-	e.Verdict, e.By, _ = strings.Cut(verdict, " by ")
-	switch e.Verdict {
-	case "allow", "deny", "unauthenticated", "bad", "closed":
-	default:
-		t.Fatalf("%s: nothing known is expected by %q", c.id(), c.Expect)
+	v, err := calltest.ParseVerdict(c.Expect)
+	if err != nil {
+		t.Fatalf("%s: %v", c.id(), err)
 	}
-	switch ns, rest, ok := strings.Cut(e.By, "/"); {
-	case ok:
-		name, rule, _ := strings.Cut(strings.TrimSuffix(rest, "]"), "[")
-		e.Policy = fmt.Sprintf("ns[%s]-policy[%s]-rule[%s]", ns, name, rule)
-		if e.Verdict == "deny" {
-			e.Details = "rbac_access_denied_matched_policy[" + e.Policy + "]"
-		}
-	case e.By == "none":
-		e.Details = "rbac_access_denied_matched_policy[none]"
-	}
-	return e
+	return v
 }
 
 // rawByte is how a path has a byte that no text does: <ff>.

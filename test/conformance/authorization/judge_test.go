@@ -3,12 +3,12 @@ package authorization
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/calltest"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
@@ -35,35 +35,22 @@ func verdictOf(p *explain.Path) (verdict string, s said) {
 			s.tried[name] = fmt.Sprint(v)
 		}
 	}
-	switch {
-	case e.Kind == explain.Forwarded:
-		return "allow", s
-	case e.Kind != explain.Answered:
-		return "closed", s
-	case len(e.Header) > 1 && e.Header[1] == explain.Header{Name: "grpc-status", Value: "7"}, e.Status == http.StatusForbidden:
-		return "deny", s
-	case e.Status == http.StatusUnauthorized:
-		return "unauthenticated", s
-	case e.Status == http.StatusBadRequest:
-		return "bad", s
-	default:
-		return fmt.Sprint(e.Status), s
-	}
+	return calltest.DecisionOf(e), s
 }
 
 // judge holds a verdict, and what is said of it, against what the case expects.
 func (c *testCase) judge(t testing.TB, verdict string, s said) (wrong []string) {
 	want := c.expected(t)
-	if c.Call == "" && want.Verdict == "deny" {
-		want.Verdict = "closed" // there is no other way to refuse bytes
+	if c.Call == "" && want.Decision == "deny" {
+		want.Decision = "closed" // there is no other way to refuse bytes
 	}
-	if verdict != want.Verdict {
+	if verdict != want.Decision {
 		wrong = append(wrong, fmt.Sprintf("%s, want %s", verdict, c.Expect))
 	}
 	if want.Details != "" && s.details != want.Details {
 		wrong = append(wrong, fmt.Sprintf("it is said to be %s, want %s", s.details, want.Details))
 	}
-	if want.Verdict == "allow" && want.By != "" && s.tried["enforced_effective_policy_id"] != want.Policy {
+	if want.Decision == "allow" && want.By != "" && s.tried["enforced_effective_policy_id"] != want.Policy {
 		wrong = append(wrong, fmt.Sprintf("it is let in by %s, want %s", s.tried["enforced_effective_policy_id"], want.Policy))
 	}
 	for name, value := range c.Tried {

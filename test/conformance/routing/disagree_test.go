@@ -26,15 +26,15 @@ func (w *world) disagreements(r *run) []string {
 		switch {
 		case o.ends != "":
 			if kinds[explain.Kind(o.ends)] == 0 && !(o.ends == "closed" && kinds[explain.Answered] > 0 && r.path.Call.Request == nil) {
-				bad.add("disagree: really %s (%s)", o.ends, o.detail)
+				bad.Add("disagree: really %s (%s)", o.ends, o.detail)
 			}
 		case o.seen != nil:
 			if name := w.table.Instance(o.seen.Instance); !endpoints[name] {
-				bad.add("disagree: really answered by %s", name)
+				bad.Add("disagree: really answered by %s", name)
 			}
 			w.disagreeOnRequest(&bad, r, o)
 		case !answers[o.status] && kinds[explain.Forwarded] < 1e-9:
-			bad.add("disagree: really answered %d by the proxy", o.status)
+			bad.Add("disagree: really answered %d by the proxy", o.status)
 		}
 		if len(bad) > 4 {
 			return bad
@@ -56,10 +56,10 @@ func (w *world) disagreeOnRequest(bad *wrong, r *run, o outcome) {
 		}
 		var one wrong
 		if o.seen.Path != e.Upstream.Path {
-			one.add("disagree: the path is really %s, not %s", o.seen.Path, e.Upstream.Path)
+			one.Add("disagree: the path is really %s, not %s", o.seen.Path, e.Upstream.Path)
 		}
 		if o.seen.Authority != e.Upstream.Authority {
-			one.add("disagree: the host is really %s, not %s", o.seen.Authority, e.Upstream.Authority)
+			one.Add("disagree: the host is really %s, not %s", o.seen.Authority, e.Upstream.Authority)
 		}
 		names := map[string]bool{}
 		for _, h := range append(e.Upstream.Header, r.path.Call.Request.Header...) {
@@ -71,7 +71,7 @@ func (w *world) disagreeOnRequest(bad *wrong, r *run, o outcome) {
 			}
 			got, want := strings.Join(o.seen.Header.Values(name), ","), strings.Join(e.Upstream.Values(name), ",")
 			if got != want && !strings.Contains(want, "%") {
-				one.add("disagree: the request's %s is really %q, not %q", name, got, want)
+				one.Add("disagree: the request's %s is really %q, not %q", name, got, want)
 			}
 		}
 		tries = append(tries, one)
@@ -117,6 +117,6 @@ func (w *world) disagreeOnShares(bad *wrong, r *run, kinds map[explain.Kind]floa
 	}
 	p, n := kinds[explain.Answered], float64(r.c.Times)
 	if math.Abs(float64(answered)/n-p) > 5*math.Sqrt(p*(1-p)/n)+1e-9 {
-		bad.add("disagree: the proxy really answered %d of %d calls itself, not %.1f%%", answered, r.c.Times, 100*p)
+		bad.Add("disagree: the proxy really answered %d of %d calls itself, not %.1f%%", answered, r.c.Times, 100*p)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/calltest"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
@@ -32,25 +33,25 @@ func TestJudgesFindFault(t *testing.T) {
 	s := newScene(t)
 	for _, tc := range []struct {
 		id     string
-		change func(*table.Expect)
+		change func(*calltest.Expect)
 	}{
-		{"match_uri/exact", func(e *table.Expect) { e.To = table.Shares{"uri-v2": 100} }},
-		{"match_uri/exact", func(e *table.Expect) { e.Cluster = "PassthroughCluster" }},
-		{"match_uri/exact", func(e *table.Expect) { e.Status = 404 }},
-		{"match_uri/exact", func(e *table.Expect) { e.By = table.Values{"VirtualService/shop/uri spec.http[9]"} }},
-		{"match_uri/exact", func(e *table.Expect) { e.Ends = "closed" }},
-		{"match_uri/exact", func(e *table.Expect) { e.Mirrored = table.Shares{"uri-v2": 100} }},
-		{"weights/two", func(e *table.Expect) { e.To = table.Shares{"wgt-v1": 74, "wgt-v2": 26} }},
-		{"weights/two", func(e *table.Expect) { e.To = table.Shares{"wgt-v1": 75} }},
-		{"fault/half of them", func(e *table.Expect) { e.Statuses = map[int]float64{200: 51, 500: 49} }},
-		{"fault/delay", func(e *table.Expect) { e.AtLeast = table.Duration(time.Second) }},
-		{"redirect/path", func(e *table.Expect) { e.Gets = map[string]*string{"location": text("http://red/other")} }},
-		{"redirect/path", func(e *table.Expect) { e.Gets = map[string]*string{"location": nil} }},
-		{"direct_response/text", func(e *table.Expect) { e.Body = text("a kettle") }},
-		{"rewrite/prefix", func(e *table.Expect) { e.Sees = map[string]*string{":path": text("/old/a/b")} }},
-		{"header_ops/a rule removes", func(e *table.Expect) { e.Sees = map[string]*string{"x-gone": text("mine")} }},
-		{"tcp_routes/a subset that nobody has", func(e *table.Expect) { e.Ends = "waiting" }},
-		{"timeout_retry/nothing said is no bound", func(e *table.Expect) { e.Status = 504 }},
+		{"match_uri/exact", func(e *calltest.Expect) { e.To = calltest.Shares{"uri-v2": 100} }},
+		{"match_uri/exact", func(e *calltest.Expect) { e.Cluster = "PassthroughCluster" }},
+		{"match_uri/exact", func(e *calltest.Expect) { e.Status = 404 }},
+		{"match_uri/exact", func(e *calltest.Expect) { e.By = calltest.Values{"VirtualService/shop/uri spec.http[9]"} }},
+		{"match_uri/exact", func(e *calltest.Expect) { e.Ends = "closed" }},
+		{"match_uri/exact", func(e *calltest.Expect) { e.Mirrored = calltest.Shares{"uri-v2": 100} }},
+		{"weights/two", func(e *calltest.Expect) { e.To = calltest.Shares{"wgt-v1": 74, "wgt-v2": 26} }},
+		{"weights/two", func(e *calltest.Expect) { e.To = calltest.Shares{"wgt-v1": 75} }},
+		{"fault/half of them", func(e *calltest.Expect) { e.Statuses = map[int]float64{200: 51, 500: 49} }},
+		{"fault/delay", func(e *calltest.Expect) { e.AtLeast = calltest.Duration(time.Second) }},
+		{"redirect/path", func(e *calltest.Expect) { e.Gets = map[string]*string{"location": text("http://red/other")} }},
+		{"redirect/path", func(e *calltest.Expect) { e.Gets = map[string]*string{"location": nil} }},
+		{"direct_response/text", func(e *calltest.Expect) { e.Body = text("a kettle") }},
+		{"rewrite/prefix", func(e *calltest.Expect) { e.Sees = map[string]*string{":path": text("/old/a/b")} }},
+		{"header_ops/a rule removes", func(e *calltest.Expect) { e.Sees = map[string]*string{"x-gone": text("mine")} }},
+		{"tcp_routes/a subset that nobody has", func(e *calltest.Expect) { e.Ends = "waiting" }},
+		{"timeout_retry/nothing said is no bound", func(e *calltest.Expect) { e.Status = 504 }},
 	} {
 		c := *s.find(t, tc.id)
 		path, err := s.explain(&c)

@@ -89,22 +89,22 @@ func (w *world) compareLog(r *run, logs accessLog) {
 		line := logs.of(r.node(), r, o)
 		if line == nil {
 			if mustBeLogged(r, o) {
-				r.wrong.add("the proxy has logged nothing of %s", o.id)
+				r.wrong.Add("the proxy has logged nothing of %s", o.id)
 				return
 			}
 			continue
 		}
 		if got := strings.TrimPrefix(line["flags"], "-"); compareFlags && !flags[got] {
-			r.wrong.add("disagree: the proxy really has the response flags %q: %v", got, line)
+			r.wrong.Add("disagree: the proxy really has the response flags %q: %v", got, line)
 		}
 		if line["to"] == "-" && line["flags"] == "-" || strings.Contains(line["flags"], "FI") {
 			continue // a filter has answered: the cluster is what the route would have chosen
 		}
 		if got := strings.TrimSuffix(line["cluster"], "-"); got != "" && !clusters[got] {
-			r.wrong.add("disagree: the proxy really chose the cluster %s: %v", got, line)
+			r.wrong.Add("disagree: the proxy really chose the cluster %s: %v", got, line)
 		}
 		if r.path.Call.Request != nil && line["to"] != "-" && !routes[line["route"]] {
-			r.wrong.add("disagree: the proxy really took the route %s: %v", line["route"], line)
+			r.wrong.Add("disagree: the proxy really took the route %s: %v", line["route"], line)
 		}
 	}
 }

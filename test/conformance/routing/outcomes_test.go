@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/calltest"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
 )
@@ -27,7 +28,7 @@ func (w *world) judgeOutcomes(r *run) []string {
 		}
 		statuses[o.status]++
 		if e.Attempts > 0 && len(own) != e.Attempts {
-			bad.add("the backends saw it %d times, want %d", len(own), e.Attempts)
+			bad.Add("the backends saw it %d times, want %d", len(own), e.Attempts)
 		}
 		judgeOutcome(&bad, r.c, o)
 		if len(bad) > 8 {
@@ -37,7 +38,7 @@ func (w *world) judgeOutcomes(r *run) []string {
 	switch {
 	case e.Sticky:
 		if len(reached) != 1 {
-			bad.add("answered by %v, want always the same", reached)
+			bad.Add("answered by %v, want always the same", reached)
 		}
 	case e.To != nil:
 		seenShares(&bad, "answered by", e.To, reached, r.c.Times)
@@ -52,9 +53,9 @@ func (w *world) judgeOutcomes(r *run) []string {
 }
 
 // nameOf returns the name by which an instance is expected.
-func nameOf(names table.Shares, instance string) string {
+func nameOf(names calltest.Shares, instance string) string {
 	for name := range names {
-		if is(instance, name) {
+		if calltest.Means(name, instance) {
 			return name
 		}
 	}
@@ -65,33 +66,33 @@ func nameOf(names table.Shares, instance string) string {
 func judgeOutcome(bad *wrong, c *table.Case, o outcome) {
 	e := c.Expect
 	if e.Ends != "" && o.ends != e.Ends {
-		bad.add("ends %q (%s), want %s", o.ends, o, e.Ends)
+		bad.Add("ends %q (%s), want %s", o.ends, o, e.Ends)
 	}
 	if e.Ends == "" && o.ends != "" {
-		bad.add("no answer: %s", o)
+		bad.Add("no answer: %s", o)
 		return
 	}
 	if e.Status != 0 && o.status != e.Status && c.Call != "" {
-		bad.add("status %d, want %d: %s", o.status, e.Status, o)
+		bad.Add("status %d, want %d: %s", o.status, e.Status, o)
 	}
 	if o.seen != nil {
 		for name, want := range e.Sees {
-			judgeHeader(bad, "the request's", name, want, sawHeader(o.seen, name))
+			calltest.JudgeHeader(bad, "the request's", name, want, sawHeader(o.seen, name))
 		}
 	} else if len(e.Sees) > 0 {
-		bad.add("no backend says what it saw: %s", o)
+		bad.Add("no backend says what it saw: %s", o)
 	}
 	for name, want := range e.Gets {
-		judgeHeader(bad, "the answer's", name, want, o.header.Values(name))
+		calltest.JudgeHeader(bad, "the answer's", name, want, o.header.Values(name))
 	}
 	if e.Body != nil && e.Statuses == nil && o.body != *e.Body {
-		bad.add("the body is %q, want %q", o.body, *e.Body)
+		bad.Add("the body is %q, want %q", o.body, *e.Body)
 	}
 	if least := time.Duration(e.AtLeast); o.took < least-clockSlack && e.Statuses == nil {
-		bad.add("took %s, want at least %s", o.took, least)
+		bad.Add("took %s, want at least %s", o.took, least)
 	}
 	if most := time.Duration(e.AtMost); most > 0 && o.took > most {
-		bad.add("took %s, want at most %s", o.took, most)
+		bad.Add("took %s, want at most %s", o.took, most)
 	}
 }
 

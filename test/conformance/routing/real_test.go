@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/calltest"
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/backend"
 	"github.com/meshpilot/meshpilot/test/conformance/routing/table"
@@ -133,7 +134,7 @@ func (w *world) sightings(r *run, o outcome) (own, copies []backend.Sighting) {
 	for _, s := range w.memory.SightingsOf(o.id) {
 		isCopy := false
 		for name := range r.c.Expect.Mirrored {
-			isCopy = isCopy || is(w.table.Instance(s.Instance), name)
+			isCopy = isCopy || calltest.Means(name, w.table.Instance(s.Instance))
 		}
 		if isCopy {
 			copies = append(copies, s)

@@ -83,7 +83,15 @@ func (s *scene) explain(c *table.Case) (*explain.Path, error) {
 
 // call is the case's call as package explain has it.
 func (s *scene) call(c *table.Case) (explain.Call, error) {
-	call := explain.Call{Direction: explain.Outbound}
+	lines := []string{strings.ToLower(idHeader) + ": " + c.ID()}
+	if c.Answer != "" {
+		lines = append(lines, table.AnswerHeader+": "+c.Answer)
+	}
+	call, err := c.Request(lines...)
+	if err != nil {
+		return call, err
+	}
+	call.Direction = explain.Outbound
 	switch {
 	case c.Into != "" && s.table.Caller(c.Into).Gateway:
 		call.Direction = explain.Direct
@@ -92,41 +100,6 @@ func (s *scene) call(c *table.Case) (explain.Call, error) {
 	case c.Via != "":
 		call.Direction = explain.Direct
 	}
-	var err error
-	if call.To, err = s.table.Target(c); err != nil {
-		return call, err
-	}
-	call.Carries = explain.Carried(c.Protocol)
-	if c.Send != "" {
-		err = sends(&call, c.Send)
-	}
-	if c.Call == "" || err != nil {
-		return call, err
-	}
-	lines := append(c.Lines(), strings.ToLower(idHeader)+": "+c.ID())
-	if c.Host != "" {
-		lines = append(lines, "host: "+c.Host)
-	}
-	call.Request, err = explain.ParseRequest(c.Call, lines...)
+	call.To, err = s.table.Target(c)
 	return call, err
-}
-
-// sends reads what is sent in place of HTTP: "bytes", "silence", "tls NAME [ALPN,ALPN]".
-func sends(call *explain.Call, what string) error {
-	words := strings.Fields(what)
-	switch {
-	case words[0] == "tls" && len(words) <= 3:
-		call.Carries = explain.TLS
-		if len(words) > 1 && words[1] != "-" {
-			call.ServerName = words[1]
-		}
-		if len(words) > 2 {
-			call.ALPN = strings.Split(words[2], ",")
-		}
-	case len(words) == 1 && (words[0] == string(explain.Bytes) || words[0] == string(explain.Silence)):
-		call.Carries = explain.Carried(words[0])
-	default:
-		return fmt.Errorf("nothing known is sent by %q", what)
-	}
-	return nil
 }

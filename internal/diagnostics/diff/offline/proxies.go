@@ -2,6 +2,8 @@ package offline
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -30,7 +32,7 @@ func Proxies(s *snapshot.Snapshot) map[string]*mesh.Proxy {
 	var gateways []*mesh.Proxy
 	for ip, w := range s.Workloads() {
 		populated[w.Namespace] = true
-		p := newProxy(mesh.SidecarProxy, w.Name, w.Namespace, ip)
+		p := NewProxy(mesh.SidecarProxy, w.Name, w.Namespace, ip)
 		p.Labels, p.Locality, p.Network, p.Metadata.NodeName = w.Labels, w.Locality, w.Network, w.Node
 		p.ClusterID = cmp.Or(w.Cluster, p.ClusterID)
 		if isGateway(s, w) {
@@ -44,7 +46,7 @@ func Proxies(s *snapshot.Snapshot) map[string]*mesh.Proxy {
 	}
 	for _, namespace := range namespacesOf(s) {
 		if !populated[namespace] {
-			add(list, newProxy(mesh.SidecarProxy, "client", namespace, placeholder()))
+			add(list, NewProxy(mesh.SidecarProxy, "client", namespace, placeholder()))
 		}
 	}
 	for _, c := range s.Configs(api.Gateway) {
@@ -54,7 +56,7 @@ func Proxies(s *snapshot.Snapshot) map[string]*mesh.Proxy {
 		}) {
 			continue
 		}
-		p := newProxy(mesh.RouterProxy, gatewayName(selector), c.Namespace, placeholder())
+		p := NewProxy(mesh.RouterProxy, gatewayName(selector), c.Namespace, placeholder())
 		p.Labels = selector
 		gateways = append(gateways, p)
 		add(list, p)
@@ -71,7 +73,8 @@ func add(list map[string]*mesh.Proxy, p *mesh.Proxy) {
 	}
 }
 
-func newProxy(kind mesh.ProxyType, name, namespace string, address netip.Addr) *mesh.Proxy {
+// NewProxy returns a proxy with the certificates of an agent.
+func NewProxy(kind mesh.ProxyType, name, namespace string, address netip.Addr) *mesh.Proxy {
 	domain := namespace + ".svc.cluster.local"
 	return &mesh.Proxy{
 		ID:   string(kind) + "~" + address.String() + "~" + name + "." + namespace + "~" + domain,
@@ -112,4 +115,22 @@ func namespacesOf(s *snapshot.Snapshot) []string {
 	return slices.DeleteFunc(slices.Compact(list), func(n string) bool {
 		return n == "" || n == s.Settings.RootNamespace
 	})
+}
+
+// FindProxy returns the proxy NAME.NAMESPACE or NAME of a map of Proxies. It returns an error if there is
+// none, or if several have the NAME.
+func FindProxy(list map[string]*mesh.Proxy, name string) (*mesh.Proxy, error) {
+	if p := list[name]; p != nil {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(list))
+	found := slices.DeleteFunc(slices.Clone(names), func(full string) bool { return list[full].Name != name })
+	switch len(found) {
+	case 1:
+		return list[found[0]], nil
+	case 0:
+		return nil, fmt.Errorf("there is no proxy %q, only %s", name, strings.Join(names, ", "))
+	default:
+		return nil, fmt.Errorf("several proxies are called %q: %s", name, strings.Join(found, ", "))
+	}
 }

@@ -90,7 +90,7 @@ func TestReadRefuses(t *testing.T) {
 		"x\n-- cases.yml --\n":                          "means nothing",
 		"x\n-- cases.yaml --\n- {name: a, cal: b}":      "unknown field",
 		"x\n-- cases.yaml --\n- {name: a}":              "neither call nor send",
-		"x\n-- cases.yaml --\n- {name: a, send: bytes}": "where to is not said",
+		"x\n-- cases.yaml --\n- {name: a, send: bytes}": "needs a destination",
 		"x\n-- cases.yaml --\n- {call: GET http://a/}":  "cases have names",
 		"x\n-- cases.yaml --\n- {name: a, call: GET http://a/}\n- {name: a, call: GET http://b/}":                   "each another",
 		"x\n-- cases.yaml --\n- {name: a, from: nobody, call: GET http://a/}":                                       "no caller",

@@ -1,0 +1,96 @@
+package calltest
+
+import (
+	"net/netip"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+	"github.com/meshpilot/meshpilot/internal/model/mesh"
+)
+
+// withCallees returns the path with the endings that the call has at the proxies of the workloads that
+// receive it. An endpoint without a proxy of the mesh accepts every call.
+func (m *Mesh) withCallees(path *explain.Path, caller *mesh.Proxy) (*explain.Path, error) {
+	var endings []explain.Ending
+	accepted := true
+	for _, e := range path.Endings {
+		rest := e
+		rest.Share, rest.Endpoints = 0, nil
+		if len(e.Endpoints) == 0 || e.Kind != explain.Forwarded {
+			endings = append(endings, e)
+			continue
+		}
+		for _, one := range e.Endpoints {
+			callee, err := m.calleePath(path.Call, e, one, caller)
+			switch {
+			case err != nil:
+				return nil, err
+			case callee != nil && (path.Callee == nil || accepted && !IsForwarded(callee)):
+				path.Callee, path.Metadata, accepted = callee, callee.Metadata, IsForwarded(callee)
+			}
+			if callee == nil || IsForwarded(callee) {
+				rest.Share += e.Share * one.Share
+				rest.Endpoints = append(rest.Endpoints, one)
+				continue
+			}
+			for _, end := range callee.Endings {
+				end.Share *= e.Share * one.Share
+				endings = append(endings, end)
+			}
+		}
+		if rest.Share > 0 {
+			for i := range rest.Endpoints {
+				rest.Endpoints[i].Share *= e.Share / rest.Share
+			}
+			endings = append(endings, rest)
+		}
+	}
+	path.Endings = endings
+	return path, nil
+}
+
+// calleePath returns the path of a call through the sidecar at an endpoint, or nil if there is none. A
+// call with share 0 is not followed.
+func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpoint, caller *mesh.Proxy) (*explain.Path, error) {
+	if one.Share == 0 {
+		return nil, nil
+	}
+	inbound, ok := explain.CalleeCall(call, e, one, caller.Addresses[0], m.identityOf(caller), m.snapshot.Settings.TrustDomain)
+	if !ok {
+		return nil, nil
+	}
+	proxy := m.sidecarAt(inbound.To.Addr())
+	if proxy == nil {
+		return nil, nil
+	}
+	return explain.Explain(m.resourcesOf(proxy), inbound)
+}
+
+// identityOf returns the identity of a proxy: the service account of its workload, by default "default".
+func (m *Mesh) identityOf(p *mesh.Proxy) string {
+	for ip, w := range m.snapshot.Workloads() {
+		if ip == p.Addresses[0] && w.Account != "" {
+			return w.Account
+		}
+	}
+	return p.Namespace + "/default"
+}
+
+// sidecarAt returns the sidecar at an address, or nil.
+func (m *Mesh) sidecarAt(a netip.Addr) *mesh.Proxy {
+	for _, p := range m.proxies {
+		if p.Type == mesh.SidecarProxy && p.Addresses[0] == a.Unmap() {
+			return p
+		}
+	}
+	return nil
+}
+
+// IsForwarded reports whether all endings of a path are at the application.
+func IsForwarded(p *explain.Path) bool {
+	for _, e := range p.Endings {
+		if e.Kind != explain.Forwarded {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,72 @@
+package calltest
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// JudgeHeader adds a difference if the values of a header, joined by commas, are not the wanted ones.
+// nil wants no such header, and a value between slashes is a regular expression.
+func JudgeHeader(d *Differences, whose, name string, want *string, values []string) {
+	got := strings.Join(values, ",")
+	switch {
+	case want == nil && len(values) > 0:
+		d.Add("%s %s is %q, want none", whose, name, got)
+	case want == nil:
+	case len(values) == 0:
+		d.Add("%s %s is missing, want %q", whose, name, *want)
+	case len(*want) > 2 && strings.HasPrefix(*want, "/") && strings.HasSuffix(*want, "/") && name != ":path":
+		pattern, err := regexp.Compile((*want)[1 : len(*want)-1])
+		switch {
+		case err != nil:
+			d.Add("the expectation of %s is no regular expression: %v", name, err)
+		case !pattern.MatchString(got):
+			d.Add("%s %s is %q, want a match of %s", whose, name, got, *want)
+		}
+	case got != *want:
+		d.Add("%s %s is %q, want %q", whose, name, got, *want)
+	}
+}
+
+// Means reports whether a name means a workload: the workload itself, or one of its group.
+func Means(name, workload string) bool {
+	return workload == name || strings.HasPrefix(workload, name+"-")
+}
+
+// groupShares adds up the shares of workloads under the names that mean them. Other workloads keep
+// their own names.
+func groupShares(names Shares, shares map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for workload, share := range shares {
+		under := workload
+		for name := range names {
+			if Means(name, workload) {
+				under = name
+			}
+		}
+		out[under] += share
+	}
+	return out
+}
+
+// judgeShares adds the differences between computed shares and the wanted ones. If want is nil, any
+// are right.
+func judgeShares(d *Differences, what string, want Shares, got map[string]float64) {
+	if want == nil {
+		return
+	}
+	got = groupShares(want, got)
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if math.Abs(got[name]-want[name]) > 0.6 {
+			d.Add("%s %s in %.1f%% of calls, want %.1f%%", what, name, got[name], want[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, wanted := want[name]; !wanted && got[name] > 0.1 {
+			d.Add("%s %s in %.1f%% of calls, want none", what, name, got[name])
+		}
+	}
+}

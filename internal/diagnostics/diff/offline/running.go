@@ -1,0 +1,108 @@
+package offline
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"istio.io/api/label"
+
+	"github.com/meshpilot/meshpilot/internal/model/api"
+	"github.com/meshpilot/meshpilot/internal/model/config"
+	"github.com/meshpilot/meshpilot/internal/model/config/decode"
+)
+
+// tlsModeLabel is the label with which injection marks a pod whose sidecar accepts mutual TLS.
+const tlsModeLabel = "security.istio.io/tlsMode"
+
+// ReadRunning returns the objects of the files that ReadFiles reads for each path, as if a cluster ran them: each
+// Deployment, StatefulSet and DaemonSet has one pod with its name, and Pods and Services without an
+// address have one of the reserved network 240.0.0.0/4. Pods that get an address accept mutual TLS,
+// unless their label sidecar.istio.io/inject is "false".
+func ReadRunning(paths []string, stdin io.Reader) (*Objects, error) {
+	o := DecodeObjects("", nil)
+	for _, path := range paths {
+		files, err := ReadFiles(path, stdin)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			o.addManifest(f.Name, f.Text)
+			o.addTemplates(f)
+		}
+	}
+	o.setAddresses()
+	return o, nil
+}
+
+// addTemplates adds a pod for each workload of a file. A workload that cannot be decoded, and one whose
+// name a Pod has already, is skipped.
+func (o *Objects) addTemplates(f File) {
+	documents := decode.Documents(f.Name, f.Text)
+	for _, n := range slices.Sorted(maps.Keys(documents)) {
+		w := new(appsv1.Deployment)
+		if json.Unmarshal(documents[n], w) != nil || !slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, w.Kind) {
+			continue
+		}
+		namespace := w.Namespace
+		if namespace == "" {
+			namespace = "default"
+		}
+		k := config.Key{Kind: api.Pod, Namespace: namespace, Name: w.Name}
+		pod := &corev1.Pod{ObjectMeta: w.Spec.Template.ObjectMeta, Spec: w.Spec.Template.Spec}
+		pod.Name, pod.Namespace = k.Name, k.Namespace
+		c, err := config.New(config.Meta{Key: k, Labels: pod.Labels, Annotations: pod.Annotations, Origin: f.Name}, pod)
+		if err == nil && o.List[k] == nil {
+			o.List[k] = c
+		}
+	}
+}
+
+// setAddresses sets the missing addresses of Pods and Services, in the order of their keys. Pods that
+// get one are running and ready.
+func (o *Objects) setAddresses() {
+	address := netip.AddrFrom4([4]byte{240, 0, 0, 0})
+	for _, k := range slices.SortedFunc(maps.Keys(o.List), config.Key.Compare) {
+		var next any
+		meta := o.List[k].Meta
+		switch spec := o.List[k].Spec.(type) {
+		case *corev1.Pod:
+			if spec.Status.PodIP != "" {
+				continue
+			}
+			address = address.Next()
+			pod := spec.DeepCopy()
+			pod.Status = corev1.PodStatus{
+				Phase: corev1.PodRunning, PodIP: address.String(), PodIPs: []corev1.PodIP{{IP: address.String()}},
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			}
+			if pod.Labels[label.SidecarInject.Name] != "false" {
+				meta.Labels = maps.Clone(meta.Labels)
+				if meta.Labels == nil {
+					meta.Labels = map[string]string{}
+				}
+				meta.Labels[tlsModeLabel] = "istio"
+				pod.Labels = meta.Labels
+			}
+			next = pod
+		case *corev1.Service:
+			if spec.Spec.ClusterIP != "" || spec.Spec.Type == corev1.ServiceTypeExternalName {
+				continue
+			}
+			address = address.Next()
+			service := spec.DeepCopy()
+			service.Spec.ClusterIP, service.Spec.ClusterIPs = address.String(), []string{address.String()}
+			next = service
+		default:
+			continue
+		}
+		if c, err := config.New(meta, next); err == nil {
+			o.List[k] = c
+		}
+	}
+}
