@@ -138,7 +138,7 @@ func judgeEnding(d *Differences, c *Case, end explain.Ending) {
 	}
 }
 
-// responseHeader returns the known headers of the response: those that the proxy or the backend sets,
+// responseHeader returns the known headers of the response, set by the proxy or the backend,
 // with the changes of the route.
 func (c *Case) responseHeader(end explain.Ending) http.Header {
 	list := slices.Clone(end.Header)

@@ -51,6 +51,8 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.registries(), tableFlags()...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
+		followFlags(a.testCommand(), append(accessFlags(), namespaceFlag)...),
+		followFlags(a.translateCommand()),
 		followFlags(a.injectCommand(), namespaceFlag),
 		followFlags(a.workloadCommand(), namespaceFlag),
 		followFlags(a.logLevels(), outputFlag, noHeadersFlag),

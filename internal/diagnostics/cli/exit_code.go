@@ -14,7 +14,7 @@ const (
 	// exitTimeout and exitRefused are for *WaitError.
 	exitTimeout = 3
 	exitRefused = 4
-	// exitCheckFailed is for *CheckError.
+	// exitCheckFailed is for *CheckError and *TestError.
 	exitCheckFailed = 5
 	// exitProblems is the exit code of istioctl analyze for findings.
 	exitProblems = 79
@@ -35,7 +35,7 @@ func (e *ProblemsError) Error() string {
 }
 
 // ExitCode returns the exit code of pilotctl for the error of a command: 0 without an error, 79 for
-// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 5 for a *CheckError, 2 for a diff that
+// a *ProblemsError or *AnalysisError, 3 or 4 for a *WaitError, 5 for a *CheckError or *TestError, 2 for a diff that
 // failed, and otherwise 1.
 func ExitCode(err error) int {
 	var wait *WaitError
@@ -46,7 +46,7 @@ func ExitCode(err error) int {
 		return exitRefused
 	case errors.As(err, &wait):
 		return exitTimeout
-	case errors.As(err, new(*CheckError)):
+	case errors.As(err, new(*CheckError)), errors.As(err, new(*TestError)):
 		return exitCheckFailed
 	case errors.As(err, new(*DifferenceError)):
 		return exitDifference

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/meshpilot/meshpilot/internal/diagnostics/check"
 )
@@ -55,7 +56,28 @@ func writeJUnit(w io.Writer, name string, results []check.Result) error {
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
-	text, err := xml.MarshalIndent(suite, "", "  ")
+	return suite.write(w)
+}
+
+// writeTestJUnit writes the results of cases as a report. The class of a case is its file.
+func writeTestJUnit(w io.Writer, results []testResult) error {
+	suite := junitSuite{Name: "pilotctl test", Tests: len(results), Failures: countFailed(results)}
+	for _, r := range results {
+		c := junitCase{Class: r.file, Name: r.Case.Name}
+		if !r.Passed() {
+			c.Failure = &junitMessage{Message: r.lines()[0], Text: strings.Join(r.lines(), "\n")}
+		}
+		if r.Path != nil {
+			c.Output = r.Path.String()
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	return suite.write(w)
+}
+
+// write writes the report as XML.
+func (s junitSuite) write(w io.Writer) error {
+	text, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}

@@ -19,6 +19,7 @@ func TestReference(t *testing.T) {
 	want := Reference(New(), map[string]string{
 		"pilotctl diff":     diffSession(t),
 		"pilotctl explain":  flagSession(t),
+		"pilotctl test":     testSession(t),
 		"pilotctl analyze":  lintSession(t, "analyze", "web.yaml"),
 		"pilotctl validate": lintSession(t, "validate", "-f", "web.yaml"),
 	})
@@ -71,6 +72,17 @@ func diffSession(t *testing.T) string {
 		t.Errorf("diff of the samples: exit code %d", code)
 	}
 	return "$ pilotctl diff --from mesh -f virtual-service-reviews-90-10.yaml --proxy productpage-v1\n" + output
+}
+
+// testSession returns a run of the cases of the sample with a case that fails.
+func testSession(t *testing.T) string {
+	t.Helper()
+	args := append([]string{"test", "calls/cases.yaml"}, bookinfoMesh("")...)
+	out, err := runCommand(t, append([]string{"test", bookinfo + "calls/cases.yaml"}, bookinfoMesh(bookinfo)...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "$ cd samples/bookinfo\n$ pilotctl " + strings.Join(args, " ") + "\n" + out
 }
 
 // lintSession returns a run of analyze or validate on a file with two mistakes, with its output.

@@ -64,6 +64,12 @@ type endpoint struct {
 	TLSMode      string
 }
 
+// servicePort is the endpoints of a service port in the form of endpointz.
+type servicePort struct {
+	Service   string     `json:"svc"`
+	Endpoints []endpoint `json:"ep"`
+}
+
 // endpointsCommand returns the command that lists the endpoints of all services, or of those whose
 // hostname starts with the argument.
 func (a *pageClient) endpointsCommand() *cobra.Command {
@@ -72,10 +78,6 @@ func (a *pageClient) endpointsCommand() *cobra.Command {
 		Short: "List the endpoints of all services, or of one service",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			type servicePort struct {
-				Service   string     `json:"svc"`
-				Endpoints []endpoint `json:"ep"`
-			}
 			var all []servicePort
 			if err := a.readPage(c, "endpointz", nil, &all); err != nil {
 				return err

@@ -10,9 +10,9 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/meshpilot/meshpilot/internal/diagnostics/staticconfig"
 	"github.com/meshpilot/meshpilot/internal/model/resource"
 )
 
@@ -71,7 +71,7 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 			name = cl.GetName()
 		}
 		if a := assigned[name]; a != nil && cl.GetType() == clusterv3.Cluster_EDS {
-			cl = staticCluster(cl, a)
+			cl = staticconfig.StaticCluster(cl, a)
 			delete(assigned, name)
 		}
 		static.Clusters = append(static.Clusters, cl)
@@ -81,7 +81,7 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 			continue
 		}
 		bare := &clusterv3.Cluster{Name: a.GetClusterName()}
-		static.Clusters = append(static.Clusters, staticCluster(bare, a))
+		static.Clusters = append(static.Clusters, staticconfig.StaticCluster(bare, a))
 	}
 	static.Listeners = append(static.Listeners, c.Listeners...)
 	for i, r := range c.Routes {
@@ -105,15 +105,6 @@ func (c Config) Bootstrap() (*bootstrapv3.Bootstrap, error) {
 			}}},
 		}},
 	}, nil
-}
-
-// staticCluster returns the EDS cluster as a static one with that assignment.
-func staticCluster(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
-	c = proto.CloneOf(c)
-	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
-	c.EdsClusterConfig = nil
-	c.LoadAssignment = a
-	return c
 }
 
 // staticADSCluster is a cluster that ADS can name.

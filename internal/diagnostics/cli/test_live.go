@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/calltest"
+	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
+)
+
+// liveEvaluator returns the function that asks the control plane to explain the call of a case.
+func (f *testFlagValues) liveEvaluator(c *cobra.Command) (func(*calltest.Case) *calltest.Result, error) {
+	nameOf, err := f.workloadNames(c)
+	if err != nil {
+		return nil, err
+	}
+	return func(one *calltest.Case) *calltest.Result {
+		r := &calltest.Result{Case: one}
+		query, err := liveQuery(one, f.proxyName)
+		if err != nil {
+			r.Err = err
+			return r
+		}
+		path := new(explain.Path)
+		if r.Err = f.readPage(c, "explain", query, path); r.Err != nil {
+			return r
+		}
+		if callee := path.Callee; callee != nil && !calltest.IsForwarded(callee) {
+			path.Endings, path.Metadata = callee.Endings, callee.Metadata
+		}
+		r.Path = path
+		r.Differences = calltest.Judge(one, path, nameOf)
+		return r
+	}, nil
+}
+
+// workloadNames returns the function that names the workload at an address, by the endpoints of the
+// control plane. It returns the address if there is none.
+func (f *testFlagValues) workloadNames(c *cobra.Command) (func(string) string, error) {
+	var all []servicePort
+	if err := f.readPage(c, "endpointz", nil, &all); err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, p := range all {
+		for _, e := range p.Endpoints {
+			for _, a := range e.Addresses {
+				names[a] = e.WorkloadName
+			}
+		}
+	}
+	return func(address string) string {
+		if host, _, err := net.SplitHostPort(address); err == nil && names[host] != "" {
+			return names[host]
+		}
+		return address
+	}, nil
+}
+
+// liveQuery returns the query of the debug page explain for a case. It returns an error for a field that
+// the page does not have.
+func liveQuery(c *calltest.Case, proxyName func(string) string) (url.Values, error) {
+	if c.Via != "" || c.Absolute || c.Send != "" && !strings.HasPrefix(c.Send, "tls ") && c.Send != "bytes" {
+		return nil, errors.New("via, absolute and silence are evaluated with --filename only")
+	}
+	q := url.Values{"proxyID": {proxyName(c.From + c.Into)}, "header": c.Lines()}
+	method, target, _ := strings.Cut(c.Call, " ")
+	q.Set("url", target)
+	set := map[string]string{"method": method, "principal": c.As, "authorizer": c.Authorizer}
+	if c.Protocol != "http/1.1" {
+		set["protocol"] = c.Protocol
+	}
+	if c.Address.IsValid() {
+		set["from"] = c.Address.String()
+	}
+	words := strings.Fields(c.Send)
+	switch {
+	case len(words) > 1 && c.Call == "":
+		_, port, err := c.Destination()
+		if err != nil {
+			return nil, err
+		}
+		q.Set("url", fmt.Sprintf("tls://%s:%d", words[1], port))
+	case c.Call == "":
+		q.Set("url", "tcp://"+c.To)
+	}
+	for name, value := range set {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if c.Host != "" {
+		q.Add("header", "host: "+c.Host)
+	}
+	for name, value := range c.Claims {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		q.Add("claim", name+"="+strings.Trim(string(text), `"`))
+	}
+	if c.Into != "" {
+		q.Set("inbound", "")
+	} else {
+		q.Set("both", "")
+	}
+	return q, nil
+}
