@@ -28,7 +28,7 @@ type Options struct {
 	TLS bool
 }
 
-// Server is a ZooKeeper server that runs alone.
+// Server is a ZooKeeper server, alone or in an ensemble.
 type Server struct {
 	// Address is its host and port. It does not change when the server restarts.
 	Address string
@@ -81,11 +81,7 @@ func Start(t testing.TB, o Options) *Server {
 		t.Fatalf("fetch ZooKeeper: %v", err)
 	}
 	ports := serving.FreePorts(t, 2)
-	s := &Server{
-		Address: fmt.Sprintf("127.0.0.1:%d", ports[0]), Process: process.New(t, "ZooKeeper"), t: t, jars: jars, dir: t.TempDir(),
-	}
-	text := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
-		"maxClientCnxns=0\n", s.dataDir(), ports[0])
+	s, text := newServer(t, jars, ports[0])
 	if o.TLS {
 		s.TLS = &TLS{Files: pki.NewFiles(t, "zookeeper.test"), Address: fmt.Sprintf("127.0.0.1:%d", ports[1])}
 		keyStore := filepath.Join(s.dir, "server.pem")
@@ -101,38 +97,60 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
+// newServer returns a server that does not run, and the configuration that all servers have.
+func newServer(t testing.TB, jars string, port int) (s *Server, text string) {
+	t.Helper()
+	s = &Server{
+		Address: fmt.Sprintf("127.0.0.1:%d", port), Process: process.New(t, "ZooKeeper"), t: t, jars: jars, dir: t.TempDir(),
+	}
+	return s, fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
+		"maxClientCnxns=0\n", s.dataDir(), port)
+}
+
 func (s *Server) dataDir() string    { return filepath.Join(s.dir, "data") }
 func (s *Server) configFile() string { return filepath.Join(s.dir, "zoo.cfg") }
 
 // Launch starts the process if it does not run, and waits until it answers.
 func (s *Server) Launch() {
 	s.t.Helper()
-	command := exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-Dzookeeper.extendedTypesEnabled=true", "-cp", s.jars+"/*",
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.configFile())
-	if s.Process.Start(command) {
+	if s.start() {
 		serving.Eventually(s.t, patience, "ZooKeeper answers", s.ask)
 	}
 }
 
+// start starts the process. It returns false if it runs already.
+func (s *Server) start() bool {
+	s.t.Helper()
+	command := exec.Command("java", "-Xmx128m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-Dzookeeper.extendedTypesEnabled=true", "-cp", s.jars+"/*",
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", s.configFile())
+	return s.Process.Start(command)
+}
+
 // ask returns an error unless the server answers the command srvr as one that serves clients.
 func (s *Server) ask() error {
-	conn, err := net.DialTimeout("tcp", s.Address, time.Second)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
-		return err
-	}
-	if _, err := conn.Write([]byte("srvr")); err != nil {
-		return err
-	}
-	answer, err := io.ReadAll(conn)
-	if err == nil && !strings.Contains(string(answer), "Mode: ") {
+	answer, err := s.command("srvr")
+	if err == nil && !strings.Contains(answer, "Mode: ") {
 		err = fmt.Errorf("srvr: %q", answer)
 	}
 	return err
+}
+
+// command returns the answer to a command of four letters.
+func (s *Server) command(name string) (string, error) {
+	conn, err := net.DialTimeout("tcp", s.Address, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := conn.Write([]byte(name)); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
 }
 
 // DeleteData deletes the data of a server that does not run.
