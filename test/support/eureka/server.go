@@ -81,7 +81,9 @@ func Start(t testing.TB, o Options) *Server {
 	s.args = []string{
 		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-jar", jar, fmt.Sprintf("--server.port=%d", port), "--server.address=127.0.0.1",
 		"--eureka.client.register-with-eureka=false", "--eureka.client.fetch-registry=false", "--eureka.server.wait-time-in-ms-when-sync-empty=0",
-		"--eureka.server.response-cache-update-interval-ms=200", "--eureka.server.eviction-interval-timer-in-ms=1000", "--logging.level.root=warn",
+		"--eureka.server.response-cache-update-interval-ms=200",
+		// A list that is read while an instance registers may be cached without it, by default for 180 s.
+		"--eureka.server.response-cache-auto-expiration-in-seconds=2", "--eureka.server.eviction-interval-timer-in-ms=1000", "--logging.level.root=warn",
 	}
 	if o.TLS {
 		s.configureTLS(port)
