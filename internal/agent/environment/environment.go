@@ -90,7 +90,8 @@ type Environment struct {
 	Warnings []string
 }
 
-// Parse parses the variables. All invalid values are reported in one joined error.
+// Parse returns the settings in the variables, with defaults for missing ones. All invalid values
+// are reported in one joined error; the settings of these variables are then meaningless.
 func Parse(vars Variables) (Environment, error) {
 	r := reader{vars: vars}
 	e := Environment{

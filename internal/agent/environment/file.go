@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// ReadFile reads a file of variables, such as cluster.env of a virtual machine. A missing file has
-// no variables and is not an error. See ParseFile for the format.
+// ReadFile reads a file of variables, such as cluster.env of a virtual machine. For a missing file
+// it returns nil without an error, and for an empty one variables that are not nil. See ParseFile
+// for the format.
 func ReadFile(path string) (Variables, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -163,8 +163,8 @@ func (r *reader) readKeyType(s *Security) {
 	}
 }
 
-// checkProviders rejects unsupported certificate authorities and credential fetchers: the workload
-// would wait forever for a certificate.
+// checkProviders adds an error for unsupported certificate authorities and credential fetchers: the
+// workload would wait forever for a certificate.
 func (r *reader) checkProviders() {
 	switch name, _ := r.lookupText("CA_PROVIDER"); name {
 	case "", "Citadel":
@@ -212,7 +212,8 @@ func (r *reader) readPrefixed(prefix string) map[string]string {
 	return found
 }
 
-// readRatio returns a number from 0 to below 1.
+// readRatio returns a number from 0 to below 1, or fallback if the variable is not set. Other
+// values are added to r's errors.
 func (r *reader) readRatio(name string, fallback float64) float64 {
 	value := r.readFloat(name, fallback)
 	if math.IsNaN(value) || value < 0 || value >= 1 {

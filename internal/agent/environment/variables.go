@@ -26,9 +26,10 @@ func ParseList(environ []string) Variables {
 	return vars
 }
 
-// WithDefaults returns the variables, plus those in defaults that v does not set.
-// ProxyConfig.proxyMetadata holds such defaults: an injector writes them into the pod as variables,
-// and without an injector they have the same effect.
+// WithDefaults returns a copy of the variables, plus those in defaults that v does not have. A
+// variable with an empty value is not replaced. ProxyConfig.proxyMetadata holds such defaults: an
+// injector writes them into the pod as variables, and without an injector they have the same
+// effect.
 func (v Variables) WithDefaults(defaults map[string]string) Variables {
 	out := make(Variables, len(v)+len(defaults))
 	for name, value := range defaults {
@@ -61,6 +62,8 @@ func (r *reader) lookupText(name string) (string, bool) {
 // The read methods return fallback if the variable is not set. They record an error if its value is
 // invalid.
 
+// readBool returns a boolean, or fallback if the variable is not set. An invalid one is added to
+// r's errors.
 func (r *reader) readBool(name string, fallback bool) bool {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -73,6 +76,8 @@ func (r *reader) readBool(name string, fallback bool) bool {
 	return value
 }
 
+// readDuration returns a duration such as 5s, or fallback if the variable is not set. An invalid or
+// negative one is added to r's errors.
 func (r *reader) readDuration(name string, fallback time.Duration) time.Duration {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -85,6 +90,8 @@ func (r *reader) readDuration(name string, fallback time.Duration) time.Duration
 	return value
 }
 
+// readSeconds returns a duration in whole seconds, or fallback if the variable is not set. An
+// invalid or negative one is added to r's errors.
 func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -97,6 +104,8 @@ func (r *reader) readSeconds(name string, fallback time.Duration) time.Duration 
 	return time.Duration(value) * time.Second
 }
 
+// readUint32 returns a number of 32 bits, or fallback if the variable is not set. It may be written
+// with a prefix such as 0x. An invalid one is added to r's errors.
 func (r *reader) readUint32(name string, fallback uint32) uint32 {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -109,6 +118,8 @@ func (r *reader) readUint32(name string, fallback uint32) uint32 {
 	return uint32(value)
 }
 
+// readFloat returns a number, or fallback if the variable is not set. An invalid one is added to
+// r's errors.
 func (r *reader) readFloat(name string, fallback float64) float64 {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -121,6 +132,8 @@ func (r *reader) readFloat(name string, fallback float64) float64 {
 	return value
 }
 
+// readPort returns a port, or fallback if the variable is not set. An invalid one, and 0, are added
+// to r's errors.
 func (r *reader) readPort(name string, fallback uint32) uint32 {
 	value := r.readUint32(name, fallback)
 	if value < 1 || value > math.MaxUint16 {
@@ -156,6 +169,8 @@ func (r *reader) readCores(name string) int {
 	return int(value)
 }
 
+// readAddress returns an IP address, or the zero Addr if the variable is not set. An invalid one is
+// added to r's errors. An IPv4 address mapped to IPv6 is returned as IPv4.
 func (r *reader) readAddress(name string) netip.Addr {
 	text, ok := r.lookupText(name)
 	if !ok {
@@ -202,7 +217,8 @@ func (r *reader) readAddresses(names ...string) []netip.Addr {
 	return list
 }
 
-// readStringMap parses a JSON object of strings. Invalid text is added to r's errors.
+// readStringMap returns a JSON object of strings, or nil if the variable is not set. Invalid text
+// is added to r's errors.
 func (r *reader) readStringMap(name string) map[string]string {
 	text, ok := r.lookupText(name)
 	if !ok {

@@ -25,6 +25,8 @@ type XDS struct {
 	ConvertWasm bool
 }
 
+// readXDS returns the settings of the xDS proxy, with their defaults. DebugPort is 0 if that port
+// is disabled. Invalid values are added to r's errors.
 func (r *reader) readXDS() XDS {
 	x := XDS{
 		ViaAgent:      r.readBool("PROXY_XDS_VIA_AGENT", true),

@@ -25,6 +25,9 @@ func (a *Admin) ActiveConnections(ctx context.Context, except ...uint32) (uint64
 	return count, nil
 }
 
+// activeConnections returns the sum of the listeners' open connections, except of the admin
+// interface and of listeners on the ports in except. counted is false if no other listener has the
+// statistic. Statistics of single workers are left out.
 func activeConnections(stats map[string]uint64, except []uint32) (sum uint64, counted bool) {
 next:
 	for name, value := range stats {

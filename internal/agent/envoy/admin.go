@@ -74,7 +74,8 @@ func (a *Admin) doRequest(ctx context.Context, method, path, body string) ([]byt
 }
 
 // ServerState returns Envoy's state from GET /ready: LIVE, DRAINING, PRE_INITIALIZING or
-// INITIALIZING.
+// INITIALIZING. It returns an error only if the response has no state, so not for Envoy's status
+// 503.
 func (a *Admin) ServerState(ctx context.Context) (string, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/ready", "")
 	state := strings.TrimSpace(string(text))
@@ -102,11 +103,12 @@ func (a *Admin) RestartEpoch(ctx context.Context) (int, error) {
 }
 
 // Stats returns the counters and gauges whose names match the regular expression and that were ever
-// updated.
+// updated. The map is empty if there are none.
 func (a *Admin) Stats(ctx context.Context, filter string) (map[string]uint64, error) {
 	return a.queryStats(ctx, url.Values{"filter": {filter}, "usedonly": {""}})
 }
 
+// queryStats returns the counters and gauges that the query selects. Other statistics are left out.
 func (a *Admin) queryStats(ctx context.Context, query url.Values) (map[string]uint64, error) {
 	text, err := a.Do(ctx, http.MethodGet, "/stats?"+query.Encode(), "")
 	if err != nil {

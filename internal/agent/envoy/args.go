@@ -35,8 +35,8 @@ type HotRestart struct {
 	BaseIDFile string
 }
 
-// commandLine returns the arguments of hot restart. An Envoy that was replaced exits after the
-// drain time plus a third of it, at least one second.
+// commandLine returns the arguments of hot restart, or the one that disables it if f is nil. An
+// Envoy that was replaced exits after the drain time plus a third of it, at least one second.
 func (f *HotRestart) commandLine(drain time.Duration) []string {
 	if f == nil {
 		// Without hot restart the agent exits when Envoy does.
@@ -109,7 +109,8 @@ type Levels struct {
 }
 
 // ParseLevels parses --proxyLogLevel ("warning,misc:error") and --proxyComponentLogLevel
-// ("misc:error"). The second is ignored if the first contains component levels.
+// ("misc:error"). The second is ignored if the first contains component levels. The default level
+// is warning. An unknown level, and an empty component, are errors.
 func ParseLevels(both, components string) (Levels, error) {
 	l := Levels{Default: "warning"}
 	for part := range strings.SplitSeq(both, ",") {
@@ -137,6 +138,7 @@ func ParseLevels(both, components string) (Levels, error) {
 	return l, nil
 }
 
+// invalidLevel returns the error for a part of a log level option that is invalid.
 func invalidLevel(part string) error {
 	return fmt.Errorf("envoy log level %q: want LEVEL or COMPONENT:LEVEL, "+
 		"with a level of trace, debug, info, warning, error, critical, off", part)

@@ -12,6 +12,7 @@ type Exit struct {
 	Signal syscall.Signal
 }
 
+// newExit returns how a process ended, which must have ended.
 func newExit(state *os.ProcessState) Exit {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return Exit{Signal: status.Signal()}
@@ -42,4 +43,5 @@ func (e Exit) String() string {
 // ExitError is the error of an Envoy that ended without having been asked to.
 type ExitError struct{ Exit Exit }
 
+// Error returns a description for logs.
 func (e *ExitError) Error() string { return "envoy " + e.Exit.String() }

@@ -33,7 +33,7 @@ type Process struct {
 }
 
 // Start starts a process, in a process group of its own, which is killed if the agent dies. It is
-// not bound to a context; see Process.Stop.
+// not bound to a context; see Process.Stop. It returns an error if the process cannot be started.
 func Start(c Command) (*Process, error) {
 	command := exec.Command(c.Path, c.Args...)
 	command.Env, command.Dir = c.Env, c.Dir
@@ -77,14 +77,14 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 // Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Exit waits for the end of the process and returns how it ended.
+// Exit waits for the end of the process and returns how it ended. It may be called more than once.
 func (p *Process) Exit() Exit {
 	<-p.exited
 	return p.exit
 }
 
 // Stop sends SIGTERM, and SIGKILL if the process still runs when patience receives. It waits for
-// the end of the process.
+// the end of the process and returns how it ended.
 func (p *Process) Stop(patience <-chan time.Time) Exit {
 	p.signal(syscall.SIGTERM)
 	select {

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// inheritable returns stream if a child process of this user can open it by name, otherwise a
-// writer that makes os/exec copy from a pipe. Envoy opens /dev/stdout for access logs. That fails
-// if the stream is a socket (systemd) or a file of another user (sudo), and Envoy would then reject
-// every listener with an access log.
+// inheritable returns stream if a child process of this user can open it by name, or if it is no
+// file. Otherwise it returns a writer that makes os/exec copy from a pipe. Envoy opens /dev/stdout
+// for access logs. That fails if the stream is a socket (systemd) or a file of another user (sudo),
+// and Envoy would then reject every listener with an access log.
 func inheritable(stream io.Writer) io.Writer {
 	file, ok := stream.(*os.File)
 	if !ok {

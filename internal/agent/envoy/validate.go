@@ -13,7 +13,8 @@ import (
 const validateTimeout = 30 * time.Second
 
 // Validate runs Envoy in validate mode with the command's arguments, except the hot restart
-// arguments. Its error contains the last line of Envoy's output.
+// arguments, for at most validateTimeout. It returns nil if Envoy accepts its configuration. Its
+// error contains the last line of Envoy's output.
 func Validate(ctx context.Context, c Command) error {
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
@@ -32,7 +33,7 @@ func Validate(ctx context.Context, c Command) error {
 	return fmt.Errorf("envoy rejects its configuration: %w: %.1000s", err, lines[len(lines)-1])
 }
 
-// removeFlags returns args without the given flags and their values.
+// removeFlags returns args without the given flags and the argument after each.
 func removeFlags(args []string, flags ...string) []string {
 	var rest []string
 	for i := 0; i < len(args); i++ {

@@ -24,10 +24,11 @@ type Authority struct {
 }
 
 // Sign sends a certificate signing request, in PEM, and returns the chain, the leaf first and the
-// root last. It tries the addresses in order.
+// root last. It tries the addresses in order. The chain is not checked.
 //
 // If that fails, Sign retries without the client certificate, provided there is a token: the
-// certificate may come from an authority or trust domain that is no longer trusted.
+// certificate may come from an authority or trust domain that is no longer trusted. If that fails
+// too, it returns both errors.
 func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	chain, err := a.signAtAny(ctx, request, lifetime)
 	if err == nil || a.Target.Certificate == "" || a.Target.Token == "" || ctx.Err() != nil {
@@ -41,6 +42,8 @@ func (a Authority) Sign(ctx context.Context, request []byte, lifetime time.Durat
 	return chain, nil
 }
 
+// signAtAny returns the chain of the first address that signs the request, and the errors of all
+// addresses if none does.
 func (a Authority) signAtAny(ctx context.Context, request []byte, lifetime time.Duration) ([]string, error) {
 	var errs []error
 	for _, address := range a.Target.Addresses {

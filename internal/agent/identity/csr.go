@@ -22,6 +22,8 @@ type KeyOptions struct {
 	PKCS8 bool
 }
 
+// newKey returns a new private key: of RSA if RSABits is set, otherwise of the elliptic curve,
+// which is P-256 unless Curve is P384.
 func (o KeyOptions) newKey() (crypto.Signer, error) {
 	if o.RSABits > 0 {
 		return rsa.GenerateKey(rand.Reader, o.RSABits)

@@ -58,7 +58,7 @@ type Renewer struct {
 	changed notify.Wake // wakes Run after SetTrustBundle
 }
 
-// NewRenewer returns a Renewer.
+// NewRenewer returns a Renewer without a certificate. It sends no request before Run.
 func NewRenewer(o Options) *Renewer { return &Renewer{o: o, changed: notify.NewWake()} }
 
 // SetTrustBundle sets additional roots of the mesh, in PEM, and the roots per trust domain. Without
@@ -71,6 +71,7 @@ func (r *Renewer) SetTrustBundle(bundle []byte, domains ...secret.TrustDomain) {
 	r.changed.Notify()
 }
 
+// trustBundle returns what SetTrustBundle has set last.
 func (r *Renewer) trustBundle() ([]byte, []secret.TrustDomain) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +290,7 @@ func addIssuerRoots(domains []secret.TrustDomain, issuer []byte, own string) ([]
 }
 
 // renewalDelay returns the time until renewal: the remaining lifetime minus GraceRatio of it, with
-// jitter.
+// jitter. The ratio with jitter is limited to 0 to 1.
 func (r *Renewer) renewalDelay(expires time.Time) time.Duration {
 	left := expires.Sub(r.o.Clock.Now())
 	ratio := r.o.GraceRatio + r.o.GraceJitter*(2*r.o.Random()-1)

@@ -70,8 +70,8 @@ func ProxyAddresses(env environment.Environment, interfaces []Interface, exclude
 }
 
 // ExcludedInterfaces returns the interfaces in the annotation
-// traffic.sidecar.istio.io/excludeInterfaces. Their traffic is not captured, so their addresses are
-// not the proxy's.
+// traffic.sidecar.istio.io/excludeInterfaces, or nil. Their traffic is not captured, so their
+// addresses are not the proxy's.
 func ExcludedInterfaces(annotations map[string]string) []string {
 	var names []string
 	for name := range strings.SplitSeq(annotations["traffic.sidecar.istio.io/excludeInterfaces"], ",") {

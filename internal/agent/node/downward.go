@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ReadDownwardFile reads a file of labels or annotations written by the downward API. A missing
-// file is not an error: outside Kubernetes there is none.
+// ReadDownwardFile reads a file of labels or annotations written by the downward API. For a missing
+// file it returns nil without an error: outside Kubernetes there is none.
 func ReadDownwardFile(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
