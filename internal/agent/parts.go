@@ -54,7 +54,8 @@ type parts struct {
 	relay *relay.Relay
 }
 
-// openParts opens all parts without running them. If one fails, the others are closed.
+// openParts opens all parts without running them. If one fails, the others are closed and the error
+// is returned.
 func (a *agent) openParts() (*parts, error) {
 	p := &parts{}
 	opens := []func(*parts) error{
@@ -76,14 +77,14 @@ func (p *parts) closeAll() {
 	}
 }
 
-// startAll runs the parts in the group.
+// startAll runs the parts in the group, each until ctx ends or it fails.
 func (p *parts) startAll(ctx context.Context, group *errgroup.Group) {
 	for _, run := range p.run {
 		group.Go(func() error { return run(ctx) })
 	}
 }
 
-// listenUnix opens a Unix socket that closeAll closes.
+// listenUnix opens a Unix socket with the mode, which closeAll closes.
 func (p *parts) listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := socket.Listen(path, mode)
 	if err == nil {
@@ -141,8 +142,9 @@ func crlFiles() []string {
 }
 
 // openIdentity opens the source of the workload's certificate. It returns the files if the
-// certificate is in files, and otherwise prepares the renewer. It returns nil without a renewer if
-// the names of mounted files come from the control plane or there is no authority.
+// certificate is in files, and otherwise sets a.renewer. It returns nil without a renewer if the
+// names of mounted files come from the control plane or there is no authority. It returns an error
+// if the authority or the trust bundle is invalid.
 func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.FileSecret, error) {
 	if named := a.identityFiles(); named != nil {
 		a.Log.Info("using the workload certificate in files", "certificate", named[0].Chain)
@@ -160,8 +162,9 @@ func (a *agent) openIdentity(p *parts, store *secret.Store) ([]secret.FileSecret
 	return nil, a.applyTrustBundle(a.Config)
 }
 
-// identityFiles returns the files of a workload certificate that another program provides, nil if
-// there are none. Directories that the agent itself writes, or starts with, are not considered.
+// identityFiles returns the files of a workload certificate that another program provides, or nil
+// if chain, key and roots are not all in one directory. Directories that the agent itself writes,
+// or starts with, are not considered.
 func (o Options) identityFiles() []secret.FileSecret {
 	s := o.Environment.Security
 	own := []string{filepath.Clean(s.OutputDir), filepath.Clean(s.ProvisionedDir)}
@@ -252,7 +255,7 @@ func (a *agent) outputKeyMode() identity.KeyMode {
 
 // openRelay opens the xDS proxy, and adds it and its debug server to p. It also writes the
 // bootstrap of proxyless gRPC if that is configured. It does nothing if Envoy connects to the
-// control plane itself.
+// control plane itself. A debug server that cannot be opened is no error.
 func (a *agent) openRelay(p *parts) error {
 	if !a.Environment.XDS.ViaAgent {
 		return nil

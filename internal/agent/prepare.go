@@ -19,7 +19,8 @@ import (
 const lookupTimeout = 10 * time.Second
 
 // Prepare writes the bootstrap file, unless the user has one, and returns the command that starts
-// Envoy with it.
+// Envoy with it. It starts nothing. It returns an error if the configuration is invalid or the file
+// cannot be written.
 func Prepare(ctx context.Context, o Options) (envoy.Command, error) {
 	path, err := configFile(ctx, o)
 	if err != nil {
@@ -129,8 +130,9 @@ func readOverride(o Options) (string, error) {
 	return override, nil
 }
 
-// resolveStatsd resolves the address of the statsd daemon, because Envoy does not. It returns the
-// zero value if there is none. It fails if the host has no address of an IP version of the proxy.
+// resolveStatsd returns the resolved address of the statsd daemon, because Envoy does not resolve
+// it, or the zero value if none is configured. It returns an error if the lookup fails, or the host
+// has no address of an IP version of the proxy.
 func resolveStatsd(ctx context.Context, o Options) (netip.AddrPort, error) {
 	address := o.Config.GetStatsdUdpAddress()
 	if address == "" {

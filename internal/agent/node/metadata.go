@@ -112,19 +112,22 @@ func mergeMetadata(in Input, meta mesh.NodeMetadata) (*structpb.Struct, error) {
 	return out, nil
 }
 
-// podLabels merges the pod's labels from the environment (as of injection) with the downward API's
-// labels, which override them. The hash of the pod template is left out because it would make equal
-// proxies differ.
+// podLabels returns the pod's labels from the environment (as of injection), overridden by the
+// downward API's labels, or nil. The hash of the pod template is left out because it would make
+// equal proxies differ.
 func podLabels(in Input) map[string]string {
 	all := mergeMaps(in.Environment.Labels, in.Labels)
 	delete(all, "pod-template-hash")
 	return all
 }
 
+// podAnnotations returns the pod's annotations from the environment (as of injection), overridden
+// by those of the downward API, or nil.
 func podAnnotations(in Input) map[string]string {
 	return mergeMaps(in.Environment.Annotations, in.Annotations)
 }
 
+// mergeMaps returns a new map with the entries of both; top wins. It returns nil if both are empty.
 func mergeMaps(base, top map[string]string) map[string]string {
 	if len(base)+len(top) == 0 {
 		return nil
@@ -136,9 +139,9 @@ func mergeMaps(base, top map[string]string) map[string]string {
 }
 
 // filterAnnotations returns the annotations of Istio and Prometheus, which a control plane may
-// need. A pod's annotations can have hundreds of kilobytes (kubectl's last-applied-configuration),
-// and are sent with every new stream. The ProxyConfig annotation is left out because PROXY_CONFIG
-// contains it.
+// need, or nil. A pod's annotations can have hundreds of kilobytes (kubectl's
+// last-applied-configuration), and are sent with every new stream. The ProxyConfig annotation is
+// left out because PROXY_CONFIG contains it.
 func filterAnnotations(annotations map[string]string) map[string]string {
 	var some map[string]string
 	for name, value := range annotations {
@@ -156,7 +159,8 @@ func filterAnnotations(annotations map[string]string) map[string]string {
 
 // ScrapeTarget returns the application's metrics endpoint: as the injector recorded it or, in a pod
 // that was not injected, as the prometheus.io annotations state. It returns nil if there is
-// neither, or if the annotations name the agent's own port.
+// neither, or if the annotations name the agent's own port. It returns an error if the annotated
+// port is invalid.
 func ScrapeTarget(in Input) (*environment.Application, error) {
 	if in.Environment.Application != nil {
 		return in.Environment.Application, nil

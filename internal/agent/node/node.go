@@ -87,6 +87,7 @@ func Build(in Input) (Node, error) {
 	}, nil
 }
 
+// requireVariable returns an error if the value of a variable is empty or blank.
 func requireVariable(name, value string) error {
 	if strings.TrimSpace(value) == "" {
 		return fmt.Errorf("environment variable %s: must be set, it is part of the node ID", name)
@@ -94,7 +95,8 @@ func requireVariable(name, value string) error {
 	return nil
 }
 
-// Proto returns the node for Envoy's bootstrap.
+// Proto returns the node for Envoy's bootstrap. It shares the metadata with n, and has no locality
+// if n has none.
 func (n Node) Proto() *corev3.Node {
 	p := &corev3.Node{Id: n.ID, Cluster: n.Cluster, Metadata: n.Struct}
 	if n.Locality != (mesh.Locality{}) {

@@ -1,7 +1,7 @@
 package node
 
 // Warnings returns a warning for each port of metrics with mutual TLS that is set although the
-// workload has no certificate.
+// workload has no certificate, or nil.
 func Warnings(n Node) []string {
 	if n.Struct.GetFields()["MESHPILOT_IDENTITY"].GetStringValue() != "none" {
 		return nil

@@ -9,7 +9,8 @@ type Workload struct {
 	Name, Namespace, CanonicalService, CanonicalRevision, App, Version, Cluster, MeshID string
 }
 
-// Workload returns the labels of the node's workload in telemetry.
+// Workload returns the labels of the node's workload in telemetry. The canonical service is empty
+// if neither labels nor a workload name determine it.
 func (n Node) Workload() Workload {
 	m := n.Metadata
 	w := Workload{

@@ -24,8 +24,8 @@ type Metrics interface {
 	// Received counts a request, with its size in bytes.
 	Received(bytes int)
 	Acked(typeURL string)
-	// Refused counts a NACK. Mended counts the end of one. A NACK ends when the proxy accepts a
-	// later response of the type, no longer has to accept it, or disconnects.
+	// Refused counts a NACK. RejectionResolved counts the end of one. A NACK ends when the proxy
+	// accepts a later response of the type, no longer has to accept it, or disconnects.
 	Refused(n Nack)
 	RejectionResolved(n Nack)
 	// Quarantined sets the number of resources that are withheld from proxies.
