@@ -1,0 +1,150 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// Mark replaces a secret.
+const Mark = "[redacted]"
+
+// patterns are the forms of secrets. If a pattern has groups, the first one is kept.
+type patterns struct {
+	whole        []*regexp.Regexp
+	kept         []*regexp.Regexp
+	encoded      *regexp.Regexp
+	assignment   *regexp.Regexp
+	secretName   *regexp.Regexp
+	harmlessName *regexp.Regexp
+}
+
+// newPatterns compiles the patterns.
+func newPatterns() *patterns {
+	const name = `pass(?:word|wd|phrase)|secret|token|credential|api[_-]?key|private[_-]?key|access[_-]?key|authorization|cookie|kubeconfig`
+	return &patterns{
+		whole: []*regexp.Regexp{
+			regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----`),
+			regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\sA-Za-z0-9+/=\\]*`), // without an end
+			regexp.MustCompile(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(\.[A-Za-z0-9_-]*)?`),
+			regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`),
+			regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{20,}`),
+			regexp.MustCompile(`\bxox[abprs]-[A-Za-z0-9-]{10,}`),
+		},
+		kept: []*regexp.Regexp{
+			regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`),
+			regexp.MustCompile(`(://)[^/\s"'@]+@`),
+			regexp.MustCompile(`(?i)((?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?)[^"'\\\n]+`),
+			regexp.MustCompile(`(?i)((?:set-)?cookie\\?["']?\s*[:=]\s*\\?["']?)[^"'\\\n]+`),
+		},
+		encoded:      regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]*`), // base64 of "-----BEGIN "
+		assignment:   regexp.MustCompile(`(?i)([\w.-]*(?:` + name + `)[\w.-]*)(\\?["']?\s*[:=]\s*\\?["']?)([^\s"'\\,;&}\]]+)`),
+		secretName:   regexp.MustCompile(`(?i)` + name),
+		harmlessName: regexp.MustCompile(`(?i)(name|names|file|path|ref|refs|type|kind|namespace|audience|audiences|mode|policy|seconds|duration|headers?|params?|count|total|expiry)$`),
+	}
+}
+
+// isSecretName reports whether the values of a field or variable of this name are secrets.
+func (p *patterns) isSecretName(name string) bool {
+	return p.secretName.MatchString(name) && !p.harmlessName.MatchString(name)
+}
+
+// Text returns a text without secrets.
+func Text(text string) string { return newPatterns().text(text) }
+
+func (p *patterns) text(text string) string {
+	for _, r := range p.whole {
+		text = r.ReplaceAllString(text, Mark)
+	}
+	for _, r := range p.kept {
+		text = r.ReplaceAllString(text, "${1}"+Mark)
+	}
+	text = strings.ReplaceAll(text, "://"+Mark, "://"+Mark+"@")
+	text = p.encoded.ReplaceAllStringFunc(text, func(s string) string {
+		plain, err := base64.StdEncoding.DecodeString(s)
+		if err == nil && !strings.Contains(string(plain), "PRIVATE KEY") {
+			return s // certificates
+		}
+		return Mark
+	})
+	return p.assignment.ReplaceAllStringFunc(text, func(s string) string {
+		m := p.assignment.FindStringSubmatch(s)
+		if !p.isSecretName(m[1]) || strings.HasPrefix(m[3], "[redacted") {
+			return s
+		}
+		return m[1] + m[2] + Mark
+	})
+}
+
+// JSON returns a JSON document without secrets. The values of fields with the name of a secret, the
+// data of Kubernetes Secrets, the values of variables and headers ({name, value}, {key, value}) with such a name, and kubectl's
+// copies of objects are replaced too. A document that is no JSON is handled as text.
+func JSON(document []byte) []byte {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return []byte(Text(string(document)))
+	}
+	b, err := json.MarshalIndent(newPatterns().value(v), "", " ")
+	if err != nil {
+		return []byte(Mark)
+	}
+	return b
+}
+
+// value returns a JSON value without secrets.
+func (p *patterns) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return p.embedded(v)
+	case []any:
+		for i := range v {
+			v[i] = p.value(v[i])
+		}
+		return v
+	case map[string]any:
+		return p.object(v)
+	default:
+		return v
+	}
+}
+
+// embedded returns a string without secrets. A string that is a JSON document is handled as such.
+func (p *patterns) embedded(s string) string {
+	if t := strings.TrimSpace(s); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[") {
+		var inner any
+		if json.Unmarshal([]byte(t), &inner) == nil {
+			if b, err := json.Marshal(p.value(inner)); err == nil {
+				return string(b)
+			}
+		}
+	}
+	return p.text(s)
+}
+
+// object returns a JSON object without secrets.
+func (p *patterns) object(m map[string]any) map[string]any {
+	kind, _ := m["kind"].(string)
+	name, _ := m["name"].(string)
+	if key, ok := m["key"].(string); ok { // a header
+		name = key
+	}
+	for k, x := range m {
+		_, isText := x.(string)
+		_, isObject := x.(map[string]any)
+		switch {
+		case kind == "Secret" && (k == "data" || k == "stringData"),
+			k == "kubectl.kubernetes.io/last-applied-configuration",
+			k == "value" && isText && p.isSecretName(name),
+			isText && p.isSecretName(k),
+			isObject && (k == "privateKey" || k == "private_key" || k == "password"):
+			m[k] = Mark
+		default:
+			m[k] = p.value(x)
+		}
+	}
+	return m
+}
