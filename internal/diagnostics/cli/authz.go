@@ -25,7 +25,7 @@ func (a *pageClient) authzCommand() *cobra.Command {
 		Long: "authz check lists the AuthorizationPolicies that apply to a workload, in the order in which Envoy evaluates them: CUSTOM,\n" +
 			"DENY, ALLOW, then AUDIT. STATUS compares them with the RBAC filters that the proxy was sent, in listeners and by ECDS: a policy\n" +
 			"is SENT, NOT SENT, or STALE if the proxy has it although it does not apply any longer. A policy without rules matches no\n" +
-			"request, so that an ALLOW policy without rules denies all. With --file, the policies are those of the dump alone.\n\n" +
+			"request, so that an ALLOW policy without rules denies all. With --file, or --admin and no name, the policies are those of the dump alone.\n\n" +
 			"pilotctl explain --inbound shows the verdict on one call.",
 		Example: "  pilotctl authz check reviews-v1-7d6b.bookinfo\n  pilotctl authz check -f config_dump.json",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -34,14 +34,14 @@ func (a *pageClient) authzCommand() *cobra.Command {
 				return err
 			}
 			var applied []describe.Policy
-			if s.file == "" {
+			if s.file == "" && len(args) > 0 {
 				var p describe.Proxy
 				if err := a.readPage(c, "describe", url.Values{"proxyID": {a.proxyName(args[0])}}, &p); err != nil {
 					return err
 				}
 				applied = p.AuthorizationPolicies
 			}
-			return a.printAnswer(c, authzTable(applied, d.policies(), s.file != ""))
+			return a.printAnswer(c, authzTable(applied, d.policies(), s.file != "" || len(args) == 0))
 		},
 	}
 	s.addFlags(check)

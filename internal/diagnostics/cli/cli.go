@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/meshpilot/meshpilot/internal/base/command"
 )
 
 const timeout = 10 * time.Second
@@ -47,6 +45,9 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.createRemoteSecret(), clusterFlags()...),
 		followFlags(a.whyCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.remoteClusters(), tableFlags()...),
+		followFlags(a.metricsCommand(), append(clusterFlags(), outputFlag, noHeadersFlag, namespaceFlag)...),
+		followFlags(a.rootCACompare(), append(clusterFlags(), namespaceFlag)...),
+		followFlags(a.dashboardCommand(), append(clusterFlags(), namespaceFlag)...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.registries(), tableFlags()...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
@@ -60,7 +61,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.adapterCommand(), certFlag, keyFlag, rootsFlag, authorityFlag),
 		a.validateCommand(),
 		followFlags(a.requestCommand(), accessFlags()...),
-		command.Version(),
+		followFlags(a.versionCommand(), append(accessFlags(), namespaceFlag)...),
 	)
 	a.closeAfterRun(c)
 	return c
@@ -166,11 +167,16 @@ func httpGet(ctx context.Context, url string) ([]byte, error) {
 // httpDo sends an HTTP request and returns the body of the response. It returns an error with the
 // body for a status of 400 or above.
 func httpDo(ctx context.Context, method, url string, body io.Reader) ([]byte, error) {
+	return sendRequest(ctx, &http.Client{Timeout: timeout}, method, url, body)
+}
+
+// sendRequest is httpDo with a client.
+func sendRequest(ctx context.Context, client *http.Client, method, url string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := (&http.Client{Timeout: timeout}).Do(r)
+	answer, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,14 @@
 // and has commands to inject sidecars and to set up workloads.
 //
 // The input of most commands is the address of a control plane's HTTP port. The output is a table,
-// or the page's data as JSON or YAML. Three command groups have other inputs: inject reads
-// manifests, workload reads a mesh's authority or cluster, and log uses the ControlZ port.
+// or the page's data as JSON or YAML. Other command groups have other inputs: inject reads
+// manifests, workload reads a mesh's authority or cluster, log uses the ControlZ port, check-inject,
+// tag, revision, create-remote-secret and dashboard use the cluster of a kubeconfig, and flags named
+// --envoy and --admin select the admin interface of an Envoy.
 //
 // The commands that read debug pages have no side effects on the control plane. They need no
-// Kubernetes and no rights except access to the port. Only log --level changes a control plane.
+// Kubernetes and no rights except access to the port. Only log --level changes a control plane,
+// proxy-config log --level an Envoy, and tag set, tag remove and create-remote-secret a cluster.
 //
 // Start reading with [New].
 package cli

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,13 +23,17 @@ import (
 type selection struct {
 	file, fqdn, direction, subset, name, address, cluster, status string
 	port                                                          uint32
+	// envoy selects what Envoy has instead of what it was sent; admin is the address of its admin
+	// interface, and implies envoy.
+	envoy bool
+	admin string
 	// now is when the command runs.
 	now time.Time
 }
 
 // hasFilter reports whether a flag selects some of the resources.
 func (s selection) hasFilter() bool {
-	s.file, s.now = "", time.Time{}
+	s.file, s.now, s.envoy, s.admin = "", time.Time{}, false, ""
 	return s != selection{}
 }
 
@@ -39,7 +44,7 @@ func (a *pageClient) proxyConfig() *cobra.Command {
 		Use:     "proxy-config",
 		Aliases: []string{"pc"},
 		Short:   "Show the configuration of a proxy: clusters, listeners, routes, endpoints, extensions, secrets",
-	}, a.allConfig(), a.bootstrapConfig())
+	}, a.allConfig(), a.bootstrapConfig(), a.proxyLog())
 	for _, kind := range []struct {
 		use, short, alias string
 		table             func(d *dump, s selection) answer
@@ -85,6 +90,10 @@ func (s *selection) addFlags(c *cobra.Command) {
 		"",
 		"read a config dump of Envoy or of the control plane instead, - is the standard input",
 	)
+	addAdminFlag(fs, &s.admin)
+	if c.Name() != "bootstrap" {
+		fs.BoolVar(&s.envoy, "envoy", false, "show what Envoy has, through its admin interface, instead of what it was sent")
+	}
 	switch c.Name() {
 	case "cluster":
 		fs.StringVar(&s.fqdn, "fqdn", "", "only clusters of services whose hostname contains this")
@@ -118,8 +127,11 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 		}
 		return readDump(body)
 	}
-	if len(args) == 0 {
-		return nil, errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
+	switch {
+	case len(args) == 0 && s.admin == "":
+		return nil, errNoProxy
+	case s.envoy || s.admin != "":
+		return a.readEnvoyDump(c.Context(), append(args, "")[0], s.admin)
 	}
 	var body json.RawMessage
 	if err := a.readPage(
@@ -147,6 +159,23 @@ func readFile(c *cobra.Command, path string) ([]byte, error) {
 		return nil, fmt.Errorf("--file: %w", err)
 	}
 	return body, nil
+}
+
+// errNoProxy is returned if no proxy is named.
+var errNoProxy = errors.New("name the proxy, as NAME.NAMESPACE; pilotctl proxy-status lists them")
+
+// readEnvoyDump reads the config_dump of an Envoy through its admin interface.
+func (a *pageClient) readEnvoyDump(ctx context.Context, name, address string) (*dump, error) {
+	x, err := a.openAdmin(name, address)
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	body, err := x.get(ctx, "/config_dump?include_eds")
+	if err != nil {
+		return nil, err
+	}
+	return readDump(body)
 }
 
 // proxyName returns NAME.NAMESPACE of a proxy that is given as NAME, if --namespace is set.

@@ -54,20 +54,18 @@ func (a *pageClient) allConfig() *cobra.Command {
 }
 
 // errNoBootstrap is returned for the dump of a control plane, which does not know bootstraps.
-var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: read Envoy's /config_dump with --file")
+var errNoBootstrap = errors.New("the control plane does not have the bootstrap of a proxy: name the pod, or read Envoy's /config_dump with --file")
 
 // bootstrapConfig returns the command that prints the bootstrap in Envoy's dump as JSON, or as YAML
 // if --output says so.
 func (a *pageClient) bootstrapConfig() *cobra.Command {
 	var s selection
 	c := &cobra.Command{
-		Use: "bootstrap --file FILE", Aliases: []string{"b"}, Args: cobra.NoArgs,
+		Use: "bootstrap [NAME[.NAMESPACE]]", Aliases: []string{"b"}, Args: cobra.MaximumNArgs(1),
 		Short: "The bootstrap that Envoy started with",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if s.file == "" {
-				return errNoBootstrap
-			}
-			d, err := a.readDump(c, nil, s)
+		RunE: func(c *cobra.Command, args []string) error {
+			s.envoy = true // the control plane does not know bootstraps
+			d, err := a.readDump(c, args, s)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,11 +15,17 @@ import (
 )
 
 // proxyStatus returns the command that lists the connected proxies, or the state of each resource
-// type of one proxy. It is an error if that proxy is not connected.
+// type of one proxy, compared with what its Envoy has. It is an error if that proxy is not connected.
 func (a *pageClient) proxyStatus() *cobra.Command {
-	return &cobra.Command{
+	var admin string
+	diff := false
+	c := &cobra.Command{
 		Use: "proxy-status [NAME[.NAMESPACE]]", Aliases: []string{"ps"}, Args: cobra.MaximumNArgs(1),
 		Short: "List connected proxies and whether they acknowledged their configuration",
+		Long: "proxy-status lists the connected proxies and whether they acknowledged their configuration.\n\n" +
+			"With a name it shows the state of each type for one proxy. If its Envoy can be reached, in a pod of the kubeconfig's cluster\n" +
+			"or at --admin, the column ENVOY compares the clusters, listeners, routes and extensions that Envoy has with those that it was\n" +
+			"sent: MATCH, or the number of resources that differ, are missing or are extra. --diff prints the differences.",
 		RunE: func(c *cobra.Command, args []string) error {
 			pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
 			if err != nil {
@@ -43,21 +50,57 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 					args[0],
 				)
 			}
-			return a.printAnswer(
-				c,
-				answer{
-					whole: list, rows: typeRows(list, time.Now()), wide: 1,
-					header: "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR\tSENT AGO",
-				},
-			)
+			return a.printOneStatus(c, list, admin, diff)
 		},
 	}
+	addAdminFlag(c.Flags(), &admin)
+	c.Flags().BoolVar(&diff, "diff", false, "print what differs between the control plane and Envoy")
+	return c
+}
+
+// printOneStatus prints the state of each type of the proxies, and compares it with their Envoys if a
+// kubeconfig or an admin address is set. An Envoy that cannot be reached is named in a warning.
+func (a *pageClient) printOneStatus(c *cobra.Command, list []proxyState, admin string, diff bool) error {
+	const columns = "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR"
+	x := answer{whole: list, header: columns + "\tSENT AGO", rows: typeRows(list, time.Now()), wide: 1}
+	if admin == "" && !a.options().UsesKubernetes() {
+		if diff {
+			return errors.New("--diff: Envoy is reached through a kubeconfig, or with --admin")
+		}
+		return a.printAnswer(c, x)
+	}
+	x.header = columns + "\tENVOY\tSENT AGO"
+	var differences []string
+	row := 0
+	for i := range list {
+		found, err := a.compareWithEnvoy(c, list[i].Proxy, admin)
+		if err != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: %s is not compared with its Envoy: %v\n", list[i].Proxy, err)
+		}
+		list[i].Envoy = found
+		for _, url := range slices.Sorted(maps.Keys(list[i].Resources)) {
+			text := "-"
+			if kind, ok := found[url[strings.LastIndexByte(url, '.')+1:]]; ok {
+				text = kind.String()
+				differences = append(differences, kind.diffs...)
+			}
+			x.rows[row] = slices.Insert(x.rows[row], len(x.rows[row])-1, text)
+			row++
+		}
+	}
+	if err := a.printAnswer(c, x); err != nil || !diff {
+		return err
+	}
+	_, err := fmt.Fprint(c.OutOrStdout(), strings.Join(differences, "\n"))
+	return err
 }
 
 // proxyState is the state of a proxy, and the replica to which it is connected.
 type proxyState struct {
 	debug.SyncStatus
 	Replica string `json:"replica,omitempty"`
+	// Envoy has the differences to what Envoy has, by type, if they were compared.
+	Envoy map[string]comparison `json:"envoy,omitempty"`
 }
 
 // proxiesOf returns the proxies of all replicas, in --namespace if that is set, sorted by name.
@@ -66,7 +109,7 @@ func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyS
 	for _, page := range pages {
 		for _, s := range page.value {
 			if a.namespace == "" || strings.HasSuffix(s.Proxy, "."+a.namespace) {
-				list = append(list, proxyState{s, page.replica.Name})
+				list = append(list, proxyState{SyncStatus: s, Replica: page.replica.Name})
 			}
 		}
 	}

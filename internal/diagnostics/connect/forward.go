@@ -42,6 +42,18 @@ func (f *Forwarder) DialContext(ctx context.Context, _, _ string) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
+// Listen returns the address of this machine that is forwarded to the port of the pod, and a channel
+// that is closed when the port-forward has ended.
+func (f *Forwarder) Listen(ctx context.Context) (address string, ended <-chan struct{}, err error) {
+	address, err = f.localAddress(ctx)
+	if err != nil {
+		return "", nil, fmt.Errorf("port-forward to pod %s/%s, port %s: %w", f.namespace, f.pod, f.port, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return address, f.done, nil
+}
+
 // Close ends the port-forward and waits until its listener is closed.
 func (f *Forwarder) Close() {
 	f.mu.Lock()

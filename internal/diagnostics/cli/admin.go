@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/connect"
+)
+
+// adminPort is the port of Envoy's admin interface in a pod.
+const adminPort = 15000
+
+// envoyAdmin is the admin interface of one Envoy.
+type envoyAdmin struct {
+	client *http.Client
+	base   string
+	close  func()
+}
+
+// addAdminFlag adds the flag for an Envoy outside Kubernetes.
+func addAdminFlag(fs *pflag.FlagSet, address *string) {
+	fs.StringVar(address, "admin", "", "address of Envoy's admin interface (default: port 15000 of the pod, by port-forward)")
+}
+
+// openAdmin returns the admin interface at an address; if that is empty, of the pod NAME[.NAMESPACE] in
+// the cluster of the kubeconfig. It sends no request. The caller must call close.
+func (a *pageClient) openAdmin(name, address string) (*envoyAdmin, error) {
+	if address != "" {
+		t := new(http.Transport)
+		return &envoyAdmin{&http.Client{Transport: t, Timeout: timeout}, "http://" + address, t.CloseIdleConnections}, nil
+	}
+	config, err := a.options().RESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reach Envoy's admin interface (--admin names its address): %w", err)
+	}
+	pod, namespace := a.objectName(name)
+	f := connect.NewForwarder(config, namespace, pod, adminPort)
+	t := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		return f.DialContext(ctx, network, address)
+	}}
+	return &envoyAdmin{
+		&http.Client{Transport: t, Timeout: timeout}, fmt.Sprintf("http://localhost:%d", adminPort),
+		func() { t.CloseIdleConnections(); f.Close() },
+	}, nil
+}
+
+// get returns the body of a page.
+func (x *envoyAdmin) get(ctx context.Context, path string) ([]byte, error) {
+	return sendRequest(ctx, x.client, http.MethodGet, x.base+path, nil)
+}
+
+// post sends a request that changes Envoy's state, and returns the response.
+func (x *envoyAdmin) post(ctx context.Context, path string) ([]byte, error) {
+	return sendRequest(ctx, x.client, http.MethodPost, x.base+path, nil)
+}
+
+// proxyLog returns the command that shows or changes the log levels of Envoy.
+func (a *pageClient) proxyLog() *cobra.Command {
+	var address string
+	var levels []string
+	reset := false
+	c := &cobra.Command{
+		Use: "log [NAME[.NAMESPACE]]", Aliases: []string{"lg"}, Args: cobra.MaximumNArgs(1),
+		Short: "Show or change the log levels of Envoy",
+		Long: "proxy-config log prints the loggers of an Envoy with their levels, and with --level changes them first. A level is trace,\n" +
+			"debug, info, warning, error, critical or off. --reset sets warning, the level of injected sidecars, for all of them.",
+		Example: "  pilotctl proxy-config log productpage-v1.bookinfo --level rbac:debug,jwt:trace\n  pilotctl proxy-config log --admin 127.0.0.1:15000 --level info",
+		RunE: func(c *cobra.Command, args []string) error {
+			queries, err := levelQueries(levels, reset)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 && address == "" {
+				return errNoProxy
+			}
+			x, err := a.openAdmin(append(args, "")[0], address)
+			if err != nil {
+				return err
+			}
+			defer x.close()
+			for _, q := range queries {
+				if _, err := x.post(c.Context(), "/logging?"+q); err != nil {
+					return fmt.Errorf("set the log level: %w", err)
+				}
+			}
+			text, err := x.post(c.Context(), "/logging") // without a query it changes nothing
+			if err != nil {
+				return err
+			}
+			_, err = c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	fs := c.Flags()
+	addAdminFlag(fs, &address)
+	fs.StringSliceVar(&levels, "level", nil, "levels to set: logger:level, or a level for all loggers")
+	fs.BoolVar(&reset, "reset", false, "set all loggers to warning")
+	return c
+}
+
+// levelQueries returns the queries of Envoy's page /logging that set levels.
+func levelQueries(levels []string, reset bool) (list []string, err error) {
+	if reset {
+		list = append(list, url.Values{"level": {"warning"}}.Encode())
+	}
+	for _, text := range levels {
+		logger, level, one := strings.Cut(text, ":")
+		if !one {
+			logger, level = "level", logger
+		}
+		if !slices.Contains([]string{"trace", "debug", "info", "warning", "error", "critical", "off"}, level) {
+			return nil, fmt.Errorf("--level %q: want trace, debug, info, warning, error, critical or off", text)
+		}
+		list = append(list, url.Values{logger: {level}}.Encode())
+	}
+	return list, nil
+}

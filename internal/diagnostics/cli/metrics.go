@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+)
+
+// The metrics of requests, and their labels.
+const (
+	requestsMetric = "istio_requests_total"
+	durationMetric = "istio_request_duration_milliseconds"
+	destination    = "destination"
+)
+
+// workloadMetrics are the requests of a workload. Latencies are in milliseconds, and nil without requests.
+type workloadMetrics struct {
+	Name     string   `json:"name"`
+	RPS      float64  `json:"requestsPerSecond"`
+	ErrorRPS float64  `json:"errorsPerSecond"`
+	P50      *float64 `json:"p50Milliseconds,omitempty"`
+	P90      *float64 `json:"p90Milliseconds,omitempty"`
+	P99      *float64 `json:"p99Milliseconds,omitempty"`
+}
+
+// metricsFlags are the flags of the command metrics.
+type metricsFlags struct {
+	admin, prometheus string
+	duration          time.Duration
+}
+
+// metricsCommand returns the command that shows the requests of workloads.
+func (a *pageClient) metricsCommand() *cobra.Command {
+	var f metricsFlags
+	c := &cobra.Command{
+		Use: "metrics NAME[.NAMESPACE]...", Args: cobra.MinimumNArgs(1), Short: "Show the rate, errors and latencies of requests",
+		Long: "metrics shows the requests that a pod's proxy has received, from Envoy's own statistics: it reads them twice, --duration apart.\n" +
+			"A proxy that received none, such as a gateway, is shown with the requests that it sent. With --prometheus the names are those\n" +
+			"of workloads (Deployments), and the metrics are those of all their pods in the last --duration. Errors are answers with a status\n" +
+			"of 500 or above.",
+		Example: "  pilotctl metrics reviews-v1-7d6b.bookinfo --duration 30s\n  pilotctl metrics reviews-v1.bookinfo --prometheus http://127.0.0.1:9090 --duration 5m",
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.duration < time.Second {
+				return fmt.Errorf("--duration %s: want 1s or more", f.duration)
+			}
+			list := make([]workloadMetrics, len(args))
+			for i, name := range args {
+				read := a.readEnvoyMetrics
+				if f.prometheus != "" {
+					read = a.readPrometheus
+				}
+				var err error
+				if list[i], err = read(c.Context(), name, f); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			x := answer{whole: list, header: "NAME\tRPS\tERROR RPS\tP50\tP90\tP99"}
+			for _, m := range list {
+				x.rows = append(x.rows, []string{m.Name, rateText(m.RPS), rateText(m.ErrorRPS), latencyText(m.P50), latencyText(m.P90), latencyText(m.P99)})
+			}
+			return a.printAnswer(c, x)
+		},
+	}
+	addAdminFlag(c.Flags(), &f.admin)
+	c.Flags().StringVar(&f.prometheus, "prometheus", "", "URL of Prometheus, whose metrics are used instead of Envoy's")
+	c.Flags().DurationVar(&f.duration, "duration", 10*time.Second, "time for which requests are counted") //nolint:mnd // the default
+	return c
+}
+
+// rateText and latencyText return the cells of a table.
+func rateText(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+func latencyText(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', 1, 64) + "ms"
+}
+
+// requestCounts are the counters of one proxy by one reporter. Buckets are cumulative, by their upper bounds.
+type requestCounts struct {
+	requests, errors float64
+	buckets          map[float64]float64
+}
+
+// readEnvoyMetrics reads the counters of an Envoy twice.
+func (a *pageClient) readEnvoyMetrics(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
+	m := workloadMetrics{Name: name}
+	x, err := a.openAdmin(name, f.admin)
+	if err != nil {
+		return m, err
+	}
+	defer x.close()
+	const page = "/stats/prometheus?usedonly"
+	first, err := x.get(ctx, page)
+	if err != nil {
+		return m, err
+	}
+	begin := time.Now()
+	select {
+	case <-ctx.Done():
+		return m, ctx.Err()
+	case <-time.After(f.duration):
+	}
+	second, err := x.get(ctx, page)
+	if err != nil {
+		return m, err
+	}
+	seconds := time.Since(begin).Seconds()
+	before, err := parseCounts(first)
+	if err != nil {
+		return m, err
+	}
+	after, err := parseCounts(second)
+	if err != nil {
+		return m, err
+	}
+	reporter := destination
+	if after[reporter].requests == 0 {
+		reporter = "source"
+	}
+	was, is := before[reporter], after[reporter]
+	if is.requests < was.requests { // Envoy has restarted
+		was = requestCounts{}
+	}
+	m.RPS, m.ErrorRPS = (is.requests-was.requests)/seconds, (is.errors-was.errors)/seconds
+	for bound := range is.buckets {
+		is.buckets[bound] -= was.buckets[bound]
+	}
+	m.P50, m.P90, m.P99 = quantile(is.buckets, 0.5), quantile(is.buckets, 0.9), quantile(is.buckets, 0.99)
+	return m, nil
+}
+
+// parseCounts returns the counters of each reporter in Prometheus's text format.
+func parseCounts(text []byte) (map[string]requestCounts, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read Envoy's statistics: %w", err)
+	}
+	all := map[string]requestCounts{}
+	for _, name := range []string{requestsMetric, durationMetric} {
+		for _, m := range families[name].GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			c := all[labels["reporter"]]
+			if name == requestsMetric {
+				c.requests += m.GetCounter().GetValue()
+				if strings.HasPrefix(labels["response_code"], "5") {
+					c.errors += m.GetCounter().GetValue()
+				}
+			}
+			for _, b := range m.GetHistogram().GetBucket() {
+				if c.buckets == nil {
+					c.buckets = map[float64]float64{}
+				}
+				c.buckets[b.GetUpperBound()] += float64(b.GetCumulativeCount())
+			}
+			all[labels["reporter"]] = c
+		}
+	}
+	return all, nil
+}
+
+// quantile returns a quantile of a histogram with cumulative buckets, interpolated within its bucket as
+// Prometheus does. It returns nil for an empty histogram.
+func quantile(buckets map[float64]float64, q float64) *float64 {
+	bounds := make([]float64, 0, len(buckets))
+	for b := range buckets {
+		bounds = append(bounds, b)
+	}
+	slices.Sort(bounds)
+	if len(bounds) == 0 || buckets[bounds[len(bounds)-1]] <= 0 {
+		return nil
+	}
+	rank := q * buckets[bounds[len(bounds)-1]]
+	low, below := 0.0, 0.0
+	for _, bound := range bounds {
+		count := buckets[bound]
+		if count >= rank {
+			if math.IsInf(bound, 1) || count == below {
+				return &low
+			}
+			value := low + (bound-low)*(rank-below)/(count-below)
+			return &value
+		}
+		low, below = bound, count
+	}
+	return &low
+}
+
+// readPrometheus asks Prometheus for the requests of a workload.
+func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
+	m := workloadMetrics{Name: name}
+	workload, namespace := a.objectName(name)
+	labels := fmt.Sprintf(`reporter="destination",destination_workload=%q,destination_workload_namespace=%q`, workload, namespace)
+	span := fmt.Sprintf("[%ds]", int(f.duration.Seconds()))
+	rate := func(metric, more string) string { return "rate(" + metric + "{" + labels + more + "}" + span + ")" }
+	latency := func(q string) string {
+		return "histogram_quantile(" + q + ", sum(" + rate(durationMetric+"_bucket", "") + ") by (le))"
+	}
+	for _, part := range []struct {
+		query string
+		set   func(v *float64)
+	}{
+		{"sum(" + rate(requestsMetric, "") + ")", func(v *float64) { m.RPS = *cmp.Or(v, new(float64)) }},
+		{"sum(" + rate(requestsMetric, `,response_code=~"5.."`) + ")", func(v *float64) { m.ErrorRPS = *cmp.Or(v, new(float64)) }},
+		{latency("0.5"), func(v *float64) { m.P50 = v }},
+		{latency("0.9"), func(v *float64) { m.P90 = v }},
+		{latency("0.99"), func(v *float64) { m.P99 = v }},
+	} {
+		v, err := queryPrometheus(ctx, f.prometheus, part.query)
+		if err != nil {
+			return m, err
+		}
+		part.set(v)
+	}
+	return m, nil
+}
+
+// queryPrometheus returns the value of a query with one result, or nil without a result or a number.
+func queryPrometheus(ctx context.Context, base, query string) (*float64, error) {
+	body, err := httpDo(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask Prometheus (--prometheus): %w", err)
+	}
+	var response struct {
+		Status string `json:"status"`
+		Error  string `json:"error"`
+		Data   struct {
+			Result []struct {
+				Value [2]any `json:"value"`
+			} `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &response); err != nil {
+		return nil, fmt.Errorf("read the answer of Prometheus: %w", err)
+	}
+	if response.Status != "success" {
+		return nil, fmt.Errorf("query of Prometheus: %s: %s", response.Status, response.Error)
+	}
+	if len(response.Data.Result) == 0 {
+		return nil, nil //nolint:nilnil // see above
+	}
+	text, _ := response.Data.Result[0].Value[1].(string)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of Prometheus: %w", err)
+	}
+	if math.IsNaN(v) {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return &v, nil
+}
