@@ -46,6 +46,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.whyCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.remoteClusters(), tableFlags()...),
 		followFlags(a.metricsCommand(), append(clusterFlags(), outputFlag, noHeadersFlag, namespaceFlag)...),
+		followFlags(a.bugReportCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.rootCACompare(), append(clusterFlags(), namespaceFlag)...),
 		followFlags(a.dashboardCommand(), append(clusterFlags(), namespaceFlag)...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
