@@ -30,12 +30,12 @@ func NewIn(e Environment) *cobra.Command {
 	c.PersistentFlags().StringVarP(&a.namespace, "namespace", "n", "", "only of this namespace")
 	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.prepare(c) }
 	c.AddCommand(
-		followFlags(a.proxyStatus(), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.proxyStatus()), tableFlags(namespaceFlag)...),
 		followFlags(a.proxyConfig(), tableFlags(namespaceFlag)...),
-		followFlags(a.problemsCommand(), tableFlags(namespaceFlag)...),
-		followFlags(a.nacksCommand(), tableFlags(namespaceFlag)...),
-		followFlags(a.servicesCommand(), tableFlags(namespaceFlag)...),
-		followFlags(a.endpointsCommand(), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.problemsCommand()), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.nacksCommand()), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.servicesCommand()), tableFlags(namespaceFlag)...),
+		followFlags(a.watchable(a.endpointsCommand()), tableFlags(namespaceFlag)...),
 		followFlags(a.explainCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.describeCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.authzCommand(), tableFlags(namespaceFlag)...),
@@ -44,13 +44,13 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.revisionCommand(), append(clusterFlags(), outputFlag, noHeadersFlag)...),
 		followFlags(a.createRemoteSecret(), clusterFlags()...),
 		followFlags(a.whyCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
-		followFlags(a.remoteClusters(), tableFlags()...),
+		followFlags(a.watchable(a.remoteClusters()), tableFlags()...),
 		followFlags(a.metricsCommand(), append(clusterFlags(), outputFlag, noHeadersFlag, namespaceFlag)...),
 		followFlags(a.bugReportCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.rootCACompare(), append(clusterFlags(), namespaceFlag)...),
 		followFlags(a.dashboardCommand(), append(clusterFlags(), namespaceFlag)...),
 		followFlags(a.checkCommand(), append(accessFlags(), namespaceFlag)...),
-		followFlags(a.registries(), tableFlags()...),
+		followFlags(a.watchable(a.registries()), tableFlags()...),
 		followFlags(a.waitCommand(), append(accessFlags(), outputFlag, namespaceFlag)...),
 		followFlags(a.diffCommand(), append(accessFlags(), namespaceFlag)...),
 		followFlags(a.testCommand(), append(accessFlags(), namespaceFlag)...),
@@ -65,6 +65,8 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.versionCommand(), append(accessFlags(), namespaceFlag)...),
 	)
 	a.closeAfterRun(c)
+	a.addCompletion(c)
+	a.addFlagCompletion(c)
 	return c
 }
 

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
+)
+
+// completionTimeout bounds the requests of one completion.
+const completionTimeout = 2 * time.Second
+
+// lister returns the names that an argument or flag may have.
+type lister func(c *cobra.Command) ([]string, error)
+
+// addCompletion adds completion of the names of proxies, services, objects and namespaces to the
+// commands below c.
+func (a *pageClient) addCompletion(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.addCompletion(sub)
+		var list lister
+		switch {
+		case sub.Name() == "service" || sub.Name() == "endpoints":
+			list = a.serviceNames
+		case sub.Name() == "wait":
+			list = a.objectNames
+		case strings.Contains(sub.Use, "NAME[.NAMESPACE]"):
+			list = a.proxyNames
+		}
+		if list != nil && sub.ValidArgsFunction == nil {
+			sub.ValidArgsFunction = a.completer(list, sub.Name() == "wait")
+		}
+		if sub.Flags().Lookup("proxy") != nil {
+			_ = sub.RegisterFlagCompletionFunc("proxy", a.completer(a.proxyNames, true)) // the flag exists
+		}
+	}
+}
+
+// addFlagCompletion adds completion of the persistent flags of the root command.
+func (a *pageClient) addFlagCompletion(root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc(namespaceFlag, a.completer(a.namespaceNames, true)) // the flags exist
+	_ = root.RegisterFlagCompletionFunc(outputFlag, cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completer returns a completion function for the names of a list. It completes nothing if the control
+// plane does not answer in time, and after the first argument unless several are accepted.
+func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		if len(args) > 0 && !several || a.applySettings(c) != nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmp.Or[context.Context](c.Context(), context.Background()), completionTimeout)
+		defer cancel()
+		defer a.close()
+		c.SetContext(ctx)
+		c.SetErr(io.Discard)
+		names, err := list(c)
+		if err != nil {
+			return nil, none
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) || slices.Contains(args, n) })
+		slices.Sort(names)
+		return slices.Compact(names), none
+	}
+}
+
+// proxyNames lists the connected proxies.
+func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
+	pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range a.proxiesOf(pages) {
+		names = append(names, s.Proxy)
+	}
+	return names, nil
+}
+
+// serviceNames lists the hostnames of services, of --namespace if that is set.
+func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) {
+	var all []debug.Service
+	err = a.readPage(c, "registryz", nil, &all)
+	for _, s := range all {
+		if a.namespace == "" || s.Attributes.Namespace == a.namespace {
+			names = append(names, s.Hostname)
+		}
+	}
+	return names, err
+}
+
+// namedObject is the part of an object of configz that completion needs.
+type namedObject struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+// objectNames lists the objects of --namespace as KIND/NAME.
+func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
+	var all []namedObject
+	err = a.readPage(c, "configz", url.Values{}, &all)
+	for _, o := range all {
+		if o.Metadata.Namespace == cmp.Or(a.namespace, defaultNamespace) {
+			names = append(names, strings.ToLower(o.Kind)+"/"+o.Metadata.Name)
+		}
+	}
+	return names, err
+}
+
+// namespaceNames lists the namespaces of proxies and services.
+func (a *pageClient) namespaceNames(c *cobra.Command) ([]string, error) {
+	a.namespace = "" // it is being completed
+	proxies, err := a.proxyNames(c)
+	if err != nil {
+		return nil, err
+	}
+	var all []debug.Service
+	if err := a.readPage(c, "registryz", nil, &all); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, p := range proxies {
+		_, namespace, _ := strings.Cut(p, ".")
+		names = append(names, namespace)
+	}
+	for _, s := range all {
+		names = append(names, s.Attributes.Namespace)
+	}
+	return names, nil
+}
