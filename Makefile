@@ -45,6 +45,20 @@ ui-screenshots: ## take the screenshots of docs/CONSOLE.md
 	@./hack/prerequisites.sh ui
 	$(GO) test ./test/integration/console -count=1 -run '^Test(Pages|Story)$$' -args -screenshots $(CURDIR)/docs/console
 
+PREFIX ?= /usr/local
+SHARE := $(DESTDIR)$(PREFIX)/share
+
+.PHONY: install
+install: ## install pilotctl with its man pages and its completion for bash, zsh and fish (PREFIX=/usr/local, DESTDIR for packages)
+	@mkdir -p $(BIN)
+	$(GO) build -o $(BIN)/ ./cmd/pilotctl
+	install -D -m 755 $(BIN)/pilotctl $(DESTDIR)$(PREFIX)/bin/pilotctl
+	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(BIN)/pilotctl man $(SHARE)/man/man1
+	$(BIN)/pilotctl completion bash > $(SHARE)/bash-completion/completions/pilotctl
+	$(BIN)/pilotctl completion zsh > $(SHARE)/zsh/site-functions/_pilotctl
+	$(BIN)/pilotctl completion fish > $(SHARE)/fish/vendor_completions.d/pilotctl.fish
+
 .PHONY: envoy
 envoy: ## fetch Envoy into the user's cache, if it is not there
 	@./hack/prerequisites.sh demo

@@ -62,6 +62,7 @@ func NewIn(e Environment) *cobra.Command {
 		followFlags(a.adapterCommand(), certFlag, keyFlag, rootsFlag, authorityFlag),
 		a.validateCommand(),
 		followFlags(a.requestCommand(), accessFlags()...),
+		manCommand(),
 		followFlags(a.versionCommand(), append(accessFlags(), namespaceFlag)...),
 	)
 	a.closeAfterRun(c)

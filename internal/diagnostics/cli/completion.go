@@ -29,7 +29,7 @@ func (a *pageClient) addCompletion(c *cobra.Command) {
 		switch {
 		case sub.Name() == "service" || sub.Name() == "endpoints":
 			list = a.serviceNames
-		case sub.Name() == "wait":
+		case sub.Name() == "wait" || sub.Name() == "why":
 			list = a.objectNames
 		case strings.Contains(sub.Use, "NAME[.NAMESPACE]"):
 			list = a.proxyNames

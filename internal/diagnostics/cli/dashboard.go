@@ -29,6 +29,7 @@ func dashboardPages() []dashboardPage {
 		{"envoy", "Envoy's admin pages of a pod", "", adminPort, "/"},
 		{"proxy", "Envoy's admin pages of a pod", "", adminPort, "/"},
 		{"istiod-debug", "the debug pages of the control plane", "app=istiod", 8080, "/debug/"},
+		{"console", "the web console of the control plane", "app=istiod", 8080, "/ui/"},
 		{"controlz", "the ControlZ pages of the control plane", "app=istiod", ctrlzPort, "/"},
 		{"prometheus", "Prometheus", "app.kubernetes.io/name=prometheus", 9090, "/"},
 		{"grafana", "Grafana", "app.kubernetes.io/name=grafana", 3000, "/"},

@@ -68,7 +68,8 @@ func Reference(root *cobra.Command, outputs map[string]string) string {
 pilotctl shows what a control plane knows, what it has sent to proxies, and why. This page is written by
 ` + "`go test ./internal/diagnostics/cli -update`" + `; ` + "`pilotctl COMMAND --help`" + ` has the same descriptions.
 
-A flag that has no effect on a command is an error.
+A flag that has no effect on a command is an error. ` + "`make install`" + ` installs pilotctl with man pages, and with completion for
+bash, zsh and fish, which also completes the names of proxies, services, objects and namespaces.
 
 ## How a control plane is reached
 
@@ -124,6 +125,9 @@ func writeCommands(b *strings.Builder, c *cobra.Command, outputs map[string]stri
 	list := slices.Clone(c.Commands())
 	slices.SortFunc(list, func(x, y *cobra.Command) int { return strings.Compare(x.Name(), y.Name()) })
 	for _, sub := range list {
+		if sub.Hidden {
+			continue
+		}
 		if sub.HasSubCommands() {
 			writeCommands(b, sub, outputs)
 			continue
