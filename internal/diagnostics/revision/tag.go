@@ -91,17 +91,16 @@ func tagSelectors(tag string) []selectors {
 	rev, inject := label.IoIstioRev.Name, label.SidecarInject.Name
 	notRefused := all{is(inject, notIn, "false"), is(managedLabel, absent)}
 	managed := all{is(managedLabel, exists), is(inject, in, "true")}
-	unlabelled := all{is(injectionLabel, absent), is(rev, absent)}
 	list := []selectors{
 		{"rev.namespace.", all{is(rev, in, tag), is(injectionLabel, absent)}, notRefused},
-		{"rev.object.", unlabelled, append(slices.Clone(notRefused), is(rev, in, tag))},
+		{"rev.object.", all{is(rev, absent), is(injectionLabel, absent)}, append(slices.Clone(notRefused), is(rev, in, tag))},
 		{"rev.gateway.", nil, append(slices.Clone(managed), is(rev, in, tag))},
 	}
 	if tag == DefaultRevision {
 		list = append(
 			list,
 			selectors{"namespace.", all{is(injectionLabel, in, "enabled")}, notRefused},
-			selectors{"object.", unlabelled, all{is(inject, in, "true"), is(rev, absent), is(managedLabel, absent)}},
+			selectors{"object.", all{is(injectionLabel, absent), is(rev, absent)}, all{is(inject, in, "true"), is(rev, absent), is(managedLabel, absent)}},
 			selectors{"gateway.", nil, append(slices.Clone(managed), is(rev, absent))},
 		)
 	}
