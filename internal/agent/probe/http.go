@@ -19,11 +19,13 @@ func insecureTLS() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // see above
 }
 
+// errNoAddress returns the error for a source address that this host does not have.
 func errNoAddress() error { return syscall.EADDRNOTAVAIL }
 
 // httpGet requests the probe's path and follows redirects within the same host, at most
 // maxRedirects. host is the Host header, unless headers has one; if empty, it is the probe's
-// address. A redirect to another host is returned as the response.
+// address. A redirect to another host, or one too many, is returned as the response. The caller
+// must close the response's body.
 func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, host string) (*http.Response, error) {
 	target, err := url.Parse("/" + strings.TrimPrefix(probe.Path, "/"))
 	if err != nil {
@@ -53,7 +55,8 @@ func (p *Prober) httpGet(ctx context.Context, probe *HTTP, headers http.Header, 
 	return client.Do(request)
 }
 
-// runCommand runs a command, and returns the first line of its output as error if it fails.
+// runCommand runs a command. If it fails, the error contains the first line of its output. An empty
+// command is an error.
 func runCommand(ctx context.Context, command []string) error {
 	if len(command) == 0 {
 		return fmt.Errorf("the probe has no command")

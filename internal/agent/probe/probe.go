@@ -96,6 +96,7 @@ func (p *Prober) dialContext(ctx context.Context, network, address string) (net.
 	return connection, err
 }
 
+// hostPort returns host:port, with the application's address if host is empty.
 func (p *Prober) hostPort(host string, port uint16) string {
 	if host == "" {
 		host = p.Application.String()
@@ -120,6 +121,7 @@ func (p *Prober) Check(ctx context.Context, probe Probe) error {
 	}
 }
 
+// checkTCP returns an error unless a connection can be opened, which it closes at once.
 func (p *Prober) checkTCP(ctx context.Context, probe *TCP) error {
 	connection, err := p.dialContext(ctx, "tcp", p.hostPort(probe.Host, probe.Port))
 	if err != nil {
@@ -150,6 +152,7 @@ func (p *Prober) checkGRPC(ctx context.Context, probe *GRPC, userAgent string) e
 	return nil
 }
 
+// checkHTTP returns an error unless the response has a status from 200 to 399.
 func (p *Prober) checkHTTP(ctx context.Context, probe *HTTP) error {
 	answer, err := p.httpGet(ctx, probe, probe.Headers, "")
 	if err != nil {

@@ -25,8 +25,8 @@ type Layer struct {
 	YAML string
 }
 
-// MeshConfigLayer returns the layer of a MeshConfig's defaultConfig. All other fields of the
-// MeshConfig are ignored.
+// MeshConfigLayer returns the layer of a MeshConfig's defaultConfig, without any field if there is
+// none. All other fields of the MeshConfig are ignored. Invalid YAML is an error.
 func MeshConfigLayer(name, meshYAML string) (Layer, error) {
 	var mesh struct {
 		DefaultConfig      json.RawMessage `json:"defaultConfig"`
@@ -41,8 +41,9 @@ func MeshConfigLayer(name, meshYAML string) (Layer, error) {
 	return Layer{Name: name + " (defaultConfig)", YAML: string(mesh.DefaultConfig)}, nil
 }
 
-// MergeLayers merges the layers over DefaultConfig; later layers override earlier ones. Deprecated
-// fields are replaced by their successors. The result is not validated, see Validate.
+// MergeLayers returns the layers merged over DefaultConfig; later layers override earlier ones.
+// Deprecated fields are replaced by their successors. The result is not validated, see Validate. It
+// returns the error of the first invalid layer, with its name.
 func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 	config := DefaultConfig()
 	for _, layer := range layers {
@@ -55,7 +56,8 @@ func MergeLayers(layers ...Layer) (*meshconfig.ProxyConfig, error) {
 }
 
 // applyTo sets the fields of the layer, including those with a zero value. Fields are decoded one
-// at a time, because protojson errors do not always name the field.
+// at a time, because protojson errors do not always name the field. It sets all valid fields and
+// returns the errors of the others.
 func (l Layer) applyTo(config *meshconfig.ProxyConfig) error {
 	var values map[string]json.RawMessage
 	if err := yaml.UnmarshalStrict([]byte(l.YAML), &values); err != nil {

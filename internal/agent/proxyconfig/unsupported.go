@@ -18,7 +18,8 @@ func unsupportedFields() map[string]string {
 	}
 }
 
-// Warnings returns a warning for each field that is set but not supported, in the order of the API.
+// Warnings returns a warning for each field that is set but not supported, in the order of the API,
+// or nil.
 func Warnings(c *meshconfig.ProxyConfig) []string {
 	var list []string
 	reasons := unsupportedFields()

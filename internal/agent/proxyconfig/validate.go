@@ -14,7 +14,7 @@ import (
 )
 
 // Validate returns all errors that would prevent the agent from running with the configuration,
-// joined.
+// joined, or nil.
 func Validate(c *meshconfig.ProxyConfig) error {
 	var errs []error
 	check := func(field string, err error) {
@@ -67,6 +67,7 @@ func ValidateHostPort(address string) error {
 	return nil
 }
 
+// requireNonEmpty returns an error if text is empty.
 func requireNonEmpty(text string) error {
 	if text == "" {
 		return errors.New("must not be empty")
@@ -74,6 +75,7 @@ func requireNonEmpty(text string) error {
 	return nil
 }
 
+// validatePort returns an error unless number is from 1 to 65535.
 func validatePort(number int32) error {
 	if number < 1 || number > math.MaxUint16 {
 		return fmt.Errorf("%d is not a port", number)
@@ -81,6 +83,7 @@ func validatePort(number int32) error {
 	return nil
 }
 
+// validateMinimum returns an error if d is missing, invalid or less than least.
 func validateMinimum(d *durationpb.Duration, least time.Duration) error {
 	if err := d.CheckValid(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 // of its request.
 const debugType = "istio.io/debug"
 
+// isDebugType reports whether the type is debugType or below it.
 func isDebugType(typeURL string) bool {
 	return typeURL == debugType || strings.HasPrefix(typeURL, debugType+"/")
 }

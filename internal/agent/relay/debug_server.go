@@ -119,6 +119,8 @@ func (q *debugService) StreamAggregatedResources(
 	}
 }
 
+// handleRequest returns the control plane's response to a debug request. It returns an error if
+// none arrives within debugTimeout.
 func (q *debugService) handleRequest(
 	ctx context.Context, in *discoveryv3.DiscoveryRequest,
 ) (*discoveryv3.DiscoveryResponse, error) {
