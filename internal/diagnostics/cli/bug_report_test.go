@@ -70,7 +70,7 @@ func TestBugReport(t *testing.T) {
 	defer s.Close()
 	out := filepath.Join(t.TempDir(), "report.tar.gz")
 	args := []string{"bug-report", "--out", out, "--server", strings.TrimPrefix(s.URL, "http://"), "--proxies", "2"}
-	text, err := executeArgs(t, args...)
+	text, err := runCommand(t, args...)
 	if err != nil || !strings.Contains(text, "1 could not be read") {
 		t.Fatalf("%v %s", err, text)
 	}
@@ -92,7 +92,7 @@ func TestBugReport(t *testing.T) {
 	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the archive: %v %v", info, err)
 	}
-	if _, err := executeArgs(t, args...); err == nil {
+	if _, err := runCommand(t, args...); err == nil {
 		t.Error("an existing file is replaced")
 	}
 }

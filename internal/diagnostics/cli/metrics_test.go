@@ -32,7 +32,7 @@ func TestMetricsOfEnvoy(t *testing.T) {
 		fmt.Fprint(w, envoyStatistics(400*reads))
 	}))
 	defer s.Close()
-	out, err := executeArgs(t, "metrics", "web.shop", "--admin", strings.TrimPrefix(s.URL, "http://"), "--duration", "1s", "-o", "json")
+	out, err := runCommand(t, "metrics", "web.shop", "--admin", strings.TrimPrefix(s.URL, "http://"), "--duration", "1s", "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestMetricsOfEnvoy(t *testing.T) {
 	if strings.Contains(out, `"requestsPerSecond": 0`) {
 		t.Errorf("no requests in %s", out)
 	}
-	if _, err := executeArgs(t, "metrics", "web.shop", "--duration", "0s"); err == nil {
+	if _, err := runCommand(t, "metrics", "web.shop", "--duration", "0s"); err == nil {
 		t.Error("a duration of 0 is accepted")
 	}
 }
@@ -66,7 +66,7 @@ func TestMetricsOfPrometheus(t *testing.T) {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,%q]}]}}`, value)
 	}))
 	defer s.Close()
-	out, err := executeArgs(t, "metrics", "web.shop", "--prometheus", s.URL, "--duration", "5m")
+	out, err := runCommand(t, "metrics", "web.shop", "--prometheus", s.URL, "--duration", "5m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,16 +78,4 @@ func TestMetricsOfPrometheus(t *testing.T) {
 	if queries[0] != first {
 		t.Errorf("the query is %s", queries[0])
 	}
-}
-
-// executeArgs runs pilotctl and returns its output.
-func executeArgs(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	var out strings.Builder
-	c := New()
-	c.SetOut(&out)
-	c.SetErr(&out)
-	c.SetArgs(args)
-	err := c.ExecuteContext(t.Context())
-	return out.String(), err
 }
