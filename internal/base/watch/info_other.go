@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
-func bornAt(string) time.Time { return time.Time{} }
+// birthTimeOfPath returns zero: birth times are read on Linux only.
+func birthTimeOfPath(string) time.Time { return time.Time{} }
 
-func bornOf(*os.File) time.Time { return time.Time{} }
+// birthTimeOfFile returns zero: birth times are read on Linux only.
+func birthTimeOfFile(*os.File) time.Time { return time.Time{} }
