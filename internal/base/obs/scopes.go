@@ -44,6 +44,7 @@ func otherScopes() map[string]string {
 		"autoregister":  "WorkloadEntries of machines that register, and their health.",
 		"ca":            "The mesh's certificate authority: roots, issued certificates, and unauthenticated callers.",
 		"consul":        "What is read from Consul.",
+		"event":         "Events that are written on objects.",
 		"feed":          "Configuration over xDS for other control planes.",
 		"injection":     "Injection of sidecars into pods.",
 		"kube":          "What is read from API servers.",
