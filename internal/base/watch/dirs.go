@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -11,6 +13,10 @@ import (
 // eventQueue is the size of the event buffer before the kernel's queue fills. An overflow of that
 // is reported as an error, after which everything must be checked.
 const eventQueue = 1024
+
+// maxChanges is how often AddNames determines the names of a path that keeps changing again. Such a path
+// has events, which lead to another call.
+const maxChanges = 100
 
 // Dirs watches a set of directories without their subdirectories. It is not safe for concurrent
 // use.
@@ -117,11 +123,31 @@ func (d *Dirs) Add(path string) error {
 		return nil
 	}
 	d.unwatch(path)
-	if err := d.notifier.Add(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := d.notifier.Add(path); errors.Is(err, os.ErrNotExist) {
+		return nil // deleted since
+	} else if err != nil {
 		return fmt.Errorf("watch directory %q: %w", path, err)
 	}
 	d.watched[path] = info
 	return nil
+}
+
+// AddNames starts watching the directories of Names(path) and returns these names. If a directory
+// or a link appears or changes before its directory is watched, there is no event of it, so the names
+// are determined again until they have not changed, at most maxChanges times. The error joins those of
+// all directories that could not be watched.
+func (d *Dirs) AddNames(path string) ([]string, error) {
+	names := Names(path)
+	for changes := 0; ; changes++ {
+		var errs []error
+		for _, name := range names {
+			errs = append(errs, d.Add(filepath.Dir(name)))
+		}
+		before := names
+		if names = Names(path); slices.Equal(names, before) || changes == maxChanges {
+			return names, errors.Join(errs...)
+		}
+	}
 }
 
 // unwatch stops watching a directory. It does nothing if it is not watched.

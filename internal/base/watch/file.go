@@ -118,12 +118,14 @@ func (w *fileWatch) nextCheck() time.Time {
 // ago, is checked again later.
 func (w *fileWatch) checkFile() {
 	w.checked = w.Clock.Now()
-	w.names = Names(w.path)
+	var unwatched error
+	w.names, unwatched = w.dirs.AddNames(w.path)
 	parents := make([]string, len(w.names))
 	for i, name := range w.names {
 		parents[i] = filepath.Dir(name)
 	}
-	w.logOnce(&w.unwatched, "cannot watch the directories of a file, polling it", w.dirs.Set(parents))
+	w.dirs.Keep(parents)
+	w.logOnce(&w.unwatched, "cannot watch the directories of a file, polling it", unwatched)
 	content, look, err := Read(w.path)
 	w.logOnce(&w.unread, "cannot read a watched file, keeping its last content", err)
 	switch {

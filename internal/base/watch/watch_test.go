@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,6 +112,39 @@ func TestFileAppearsLate(t *testing.T) {
 	}
 	write(t, path, "two")
 	expect(t, calls, "two")
+}
+
+// TestDirectoriesAppearWhileWatchesAreSet creates directories while the watches of a path through them are
+// set. A file in a directory that appeared before the watch of its parent must be seen without polling.
+func TestDirectoriesAppearWhileWatchesAreSet(t *testing.T) {
+	var running sync.WaitGroup
+	for range 100 {
+		path := filepath.Join(t.TempDir(), "a", "b", "mesh.yaml")
+		calls := watched(t, path, Options{Poll: time.Hour})
+		running.Go(func() {
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Millisecond) // the directories are there, and the file is not
+			if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
+				t.Error(err)
+				return
+			}
+			for deadline := time.After(patience); ; {
+				select {
+				case got := <-calls:
+					if got == "one" {
+						return
+					}
+				case <-deadline:
+					t.Error("the file was not seen")
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
 }
 
 // flip switches a directory like a mounted ConfigMap to other content.

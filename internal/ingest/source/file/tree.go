@@ -61,9 +61,13 @@ func scanFiles(root string, dirs *watch.Dirs) (found tree, unwatched, err error)
 // recordNames records the names on which it depends where a path resolves to, through links, and
 // watches their directories.
 func (w *walker) recordNames(path string) {
-	for _, name := range watch.Names(path) {
+	names, err := w.dirs.AddNames(path)
+	for _, name := range names {
 		w.tree.names[name] = true
-		w.watchDirectory(filepath.Dir(name))
+		w.watched = append(w.watched, filepath.Dir(name))
+	}
+	if err != nil {
+		w.errs = append(w.errs, err)
 	}
 }
 
