@@ -44,7 +44,7 @@ spec: {hosts: [web], http: [{route: [{destination: {host: wbe}}]}]}`,
 kind: VirtualService
 metadata: {name: x}
 spec: {hosts: [web], http: [{route: [{destination: {host: web, subset: v9}}]}]}`,
-			[]string{`spec.http[0].route[0].destination.subset: no DestinationRule gives "web.default.svc.cluster.local" a subset "v9": requests that are routed there get 503`}},
+			[]string{`spec.http[0].route[0].destination.subset: no DestinationRule defines a subset "v9" of "web.default.svc.cluster.local": requests that are routed there get 503`}},
 		"unknown port, in a mirror": {`
 kind: VirtualService
 metadata: {name: x}
@@ -107,7 +107,7 @@ spec: {outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: nobody, port
 kind: Sidecar
 metadata: {name: x}
 spec: {outboundTrafficPolicy: {mode: ALLOW_ANY, egressProxy: {host: web, subset: v9, port: {number: 80}}}}`,
-			[]string{`spec.outboundTrafficPolicy.egressProxy.subset: no DestinationRule gives "web.default.svc.cluster.local" a subset "v9": connections to unknown destinations fail`}},
+			[]string{`spec.outboundTrafficPolicy.egressProxy.subset: no DestinationRule defines a subset "v9" of "web.default.svc.cluster.local": connections to unknown destinations fail`}},
 		"a selector in the root namespace": {`
 kind: PeerAuthentication
 metadata: {name: x, namespace: istio-system}

@@ -77,9 +77,9 @@ func (a *analyzer) checkDestination(vs *snapshot.VirtualService, d *networking.D
 			vs.Config,
 			field+".subset",
 			fmt.Sprintf(
-				"no DestinationRule gives %q a subset %q: requests that are routed there get 503",
-				host,
+				"no DestinationRule defines a subset %q of %q: requests that are routed there get 503",
 				d.Subset,
+				host,
 			),
 		)
 	}

@@ -60,9 +60,9 @@ func (a *analyzer) reportEgressProxy(c *config.Config, d *networking.Destination
 			c,
 			field+".subset",
 			fmt.Sprintf(
-				"no DestinationRule gives %q a subset %q: connections to unknown destinations fail",
-				host,
+				"no DestinationRule defines a subset %q of %q: connections to unknown destinations fail",
 				d.Subset,
+				host,
 			),
 		)
 	}

@@ -88,7 +88,7 @@ func clusterKind(c *clusterv3.Cluster) string {
 	}
 	switch c.GetType() {
 	case clusterv3.Cluster_EDS:
-		return "told its endpoints (EDS), " + c.GetLbPolicy().String()
+		return "endpoints from EDS, " + c.GetLbPolicy().String()
 	case clusterv3.Cluster_ORIGINAL_DST:
 		if o := c.GetOriginalDstLbConfig().GetUpstreamPortOverride(); o != nil {
 			return fmt.Sprintf("original destination, port %d", o.GetValue())

@@ -174,7 +174,7 @@ func listenerAt(
 	}
 	return wild, "port " + netip.AddrPortFrom(wildcard, to.Port()).
 		String() +
-		", for there is none at the address itself"
+		", because no listener has the address itself"
 }
 
 func listenerAddresses(l *listenerv3.Listener) []*corev3.Address {

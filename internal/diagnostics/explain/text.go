@@ -53,7 +53,7 @@ func (r *Request) String() string {
 	return r.Method + " " + scheme + "://" + r.Authority + r.Path
 }
 
-// String formats a step in one line: "route #2: path begins with /a: takes the request
+// String formats a step in one line: "route #2: path begins with /a: route matched
 // [VirtualService/shop/web spec.http[2]]".
 func (s Step) String() string {
 	var b strings.Builder

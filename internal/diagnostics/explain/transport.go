@@ -9,7 +9,7 @@ import (
 
 // byEndpoint describes a cluster whose transport differs between endpoints that accept mutual TLS
 // of proxies and the other endpoints.
-const byEndpoint = "mutual TLS to endpoints that take it, else plain text"
+const byEndpoint = "mutual TLS to endpoints that support it, otherwise plain text"
 
 // Endpoint metadata that transport socket matches of clusters compare.
 const (

@@ -54,7 +54,7 @@ func (x *exchange) lookupRoute(d decoded[*routev3.RouteConfiguration]) []Ending 
 	x.routed.host = vh
 	x.addStep(Step{
 		Stage: StageVirtualHost, Resource: vh.GetName(), Matched: fmt.Sprintf("host %s by domain %s", host, domain),
-		Decided: "takes the request", By: x.ownersOf(vh.GetName(), d.from),
+		Decided: "virtual host matched", By: x.ownersOf(vh.GetName(), d.from),
 	})
 	if vh.GetRequireTls() == routev3.VirtualHost_ALL && x.request.Scheme != "https" {
 		return x.toTLS(vh)

@@ -94,11 +94,11 @@ func TestMeshConfigFollowsItsConfigMap(t *testing.T) {
 	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "trustDomian") || !strings.Contains(p.Reason, "stays in use") {
 		t.Errorf("problem %v", p)
 	}
-	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key meshNetworks" || !strings.Contains(p.Reason, "is gone") {
+	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key meshNetworks" || !strings.Contains(p.Reason, "was removed") {
 		t.Errorf("problem %v", p)
 	}
 	a.say(t, configMap(t, "istio", nil))
-	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "is gone; what it said stays in use") {
+	if p := r.next(isProblem).Problems.List[0]; p.Origin != "ConfigMap/istio-system/istio, key mesh" || !strings.Contains(p.Reason, "was removed; its last content stays in use") {
 		t.Errorf("problem %v", p)
 	}
 	a.say(t, configMap(t, "istio", map[string]string{"mesh": "trustDomain: three.example"}))

@@ -101,7 +101,7 @@ func (r *run) applyText(x reading) {
 	before := r.texts[x.origin]
 	if !x.there {
 		if before != nil {
-			r.setProblem(x.origin, config.Warning, "is gone; what it said stays in use")
+			r.setProblem(x.origin, config.Warning, "was removed; its last content stays in use")
 		}
 		return
 	}
