@@ -7,8 +7,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// withCallees returns the path with the endings that the call has at the proxies of the workloads that
-// receive it. An endpoint without a proxy of the mesh accepts every call.
+// withCallees sets the endings of path to those behind the sidecars of the workloads that receive
+// the call, and returns path. Callee becomes the path through the first of them, or through the
+// first that does not accept the call. An endpoint without a sidecar accepts every call.
 func (m *Mesh) withCallees(path *explain.Path, caller *mesh.Proxy) (*explain.Path, error) {
 	var endings []explain.Ending
 	accepted := true
@@ -48,8 +49,8 @@ func (m *Mesh) withCallees(path *explain.Path, caller *mesh.Proxy) (*explain.Pat
 	return path, nil
 }
 
-// calleePath returns the path of a call through the sidecar at an endpoint, or nil if there is none. A
-// call with share 0 is not followed.
+// calleePath returns the path of a call through the sidecar at the endpoint one of the ending e. It
+// returns nil if no sidecar receives the call, or if the endpoint's share is 0.
 func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpoint, caller *mesh.Proxy) (*explain.Path, error) {
 	if one.Share == 0 {
 		return nil, nil
@@ -65,7 +66,8 @@ func (m *Mesh) calleePath(call explain.Call, e explain.Ending, one explain.Endpo
 	return explain.Explain(m.resourcesOf(proxy), inbound)
 }
 
-// identityOf returns the identity of a proxy: the service account of its workload, by default "default".
+// identityOf returns the NAMESPACE/ACCOUNT of a proxy's workload. It is NAMESPACE/default if the
+// workload is unknown or has no account.
 func (m *Mesh) identityOf(p *mesh.Proxy) string {
 	for ip, w := range m.snapshot.Workloads() {
 		if ip == p.Addresses[0] && w.Account != "" {
@@ -85,7 +87,8 @@ func (m *Mesh) sidecarAt(a netip.Addr) *mesh.Proxy {
 	return nil
 }
 
-// IsForwarded reports whether all endings of a path are at the application.
+// IsForwarded reports whether all endings of a path are Forwarded. It returns true for a path
+// without endings.
 func IsForwarded(p *explain.Path) bool {
 	for _, e := range p.Endings {
 		if e.Kind != explain.Forwarded {

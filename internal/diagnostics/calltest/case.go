@@ -101,7 +101,7 @@ type Expect struct {
 	By Values `json:"by"`
 }
 
-// UnmarshalJSON reads a verdict, or an object without unknown fields.
+// UnmarshalJSON reads a string as the verdict, or an object, in which it refuses unknown fields.
 func (e *Expect) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		return json.Unmarshal(text, &e.Verdict)
@@ -115,7 +115,8 @@ func (e *Expect) UnmarshalJSON(text []byte) error {
 // Shares are percentages by name. A single name is 100.
 type Shares map[string]float64
 
-// UnmarshalJSON reads a name, or a map.
+// UnmarshalJSON reads a string as the name that has all calls (100), or a map from name to share in
+// percent.
 func (s *Shares) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '"' {
 		var name string
@@ -129,7 +130,7 @@ func (s *Shares) UnmarshalJSON(text []byte) error {
 // Values are one or more texts.
 type Values []string
 
-// UnmarshalJSON reads a text, or a list.
+// UnmarshalJSON reads a string as a list of one value, or a list.
 func (v *Values) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] == '[' {
 		return json.Unmarshal(text, (*[]string)(v))
@@ -143,7 +144,7 @@ func (v *Values) UnmarshalJSON(text []byte) error {
 // Duration is written as in Go: "300ms".
 type Duration time.Duration
 
-// UnmarshalJSON reads a duration.
+// UnmarshalJSON reads a duration as time.ParseDuration does, such as "1.5s".
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// JudgeHeader adds a difference if the values of a header, joined by commas, are not the wanted ones.
-// nil wants no such header, and a value between slashes is a regular expression.
+// JudgeHeader adds a difference if the values of a header, joined by commas, are not *want. If want
+// is nil, it adds one if there are values. A text between slashes is a regular expression, except
+// for :path. whose begins the text of the difference.
 func JudgeHeader(d *Differences, whose, name string, want *string, values []string) {
 	got := strings.Join(values, ",")
 	switch {
@@ -31,7 +32,7 @@ func JudgeHeader(d *Differences, whose, name string, want *string, values []stri
 	}
 }
 
-// Means reports whether a name means a workload: the workload itself, or one of its group.
+// Means reports whether name is the workload, or its group: the part of its name before a "-".
 func Means(name, workload string) bool {
 	return workload == name || strings.HasPrefix(workload, name+"-")
 }
@@ -52,8 +53,8 @@ func groupShares(names Shares, shares map[string]float64) map[string]float64 {
 	return out
 }
 
-// judgeShares adds the differences between computed shares and the wanted ones. If want is nil, any
-// are right.
+// judgeShares adds a difference for each name whose share in got is not the one in want, in
+// percent. what begins the text. It adds none if want is nil, and allows for rounding.
 func judgeShares(d *Differences, what string, want Shares, got map[string]float64) {
 	if want == nil {
 		return

@@ -33,7 +33,8 @@ func ParseCases(text []byte) ([]*Case, error) {
 	return list, nil
 }
 
-// check returns an error for a field without a meaning in a file of cases.
+// check returns an error for a field that has no effect in a file of cases, or if not exactly one
+// of From and Into is set.
 func (c *Case) check() error {
 	real := map[string]bool{
 		"times": c.Times != 0, "answer": c.Answer != "", "expect.attempts": c.Expect.Attempts != 0,

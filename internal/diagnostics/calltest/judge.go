@@ -17,8 +17,8 @@ type Differences []string
 // Add appends a difference.
 func (d *Differences) Add(format string, args ...any) { *d = append(*d, fmt.Sprintf(format, args...)) }
 
-// Judge returns the differences between the path of a call and what the case expects. nameOf returns
-// the name of the workload at an address.
+// Judge returns the differences between the path of a call and the expectations of c, or nil if
+// there are none. nameOf returns the name of the workload at an address.
 func Judge(c *Case, p *explain.Path, nameOf func(address string) string) Differences {
 	var d Differences
 	if !p.Supported() {
@@ -54,7 +54,8 @@ func newTotals() *totals {
 	}
 }
 
-// add adds one ending of the path.
+// add adds the share of one ending, in percent, to the workloads that answer or receive a mirrored
+// request, to the status codes and to the other ends.
 func (t *totals) add(c *Case, end explain.Ending, nameOf func(string) string) {
 	t.clusters[end.Cluster] = true
 	switch end.Kind {
@@ -77,7 +78,8 @@ func (t *totals) add(c *Case, end explain.Ending, nameOf func(string) string) {
 	}
 }
 
-// judge adds the differences between the totals and the expectations.
+// judge adds a difference to d for each expectation of c on shares, cluster, status codes and ends
+// that the totals do not meet.
 func (t *totals) judge(d *Differences, c *Case) {
 	e := c.Expect
 	judgeShares(d, "answered by", e.To, t.reached)
@@ -97,7 +99,8 @@ func (t *totals) judge(d *Differences, c *Case) {
 	}
 }
 
-// expectedStatuses returns the expected shares of status codes, or nil if they are not checked.
+// expectedStatuses returns the expected percentage of each status code, or nil if the case does not
+// check them.
 func (c *Case) expectedStatuses() map[int]float64 {
 	switch {
 	case c.Expect.Statuses != nil:
@@ -138,8 +141,8 @@ func judgeEnding(d *Differences, c *Case, end explain.Ending) {
 	}
 }
 
-// responseHeader returns the known headers of the response, set by the proxy or the backend,
-// with the changes of the route.
+// responseHeader returns the known headers of the response: the proxy's own, those of the backend
+// if the call is forwarded to it, and the changes of the route.
 func (c *Case) responseHeader(end explain.Ending) http.Header {
 	list := slices.Clone(end.Header)
 	if end.Kind == explain.Forwarded {
@@ -155,8 +158,9 @@ func (c *Case) responseHeader(end explain.Ending) http.Header {
 	return h
 }
 
-// judgeVerdict adds the differences between the decision of the path and the expected verdict. A call
-// without HTTP is denied by closing its connection.
+// judgeVerdict adds a difference for each ending with another decision or other details than the
+// expected verdict, and if another policy allows the call. It adds none if no verdict is expected.
+// Denying a call without HTTP means closing its connection.
 func judgeVerdict(d *Differences, c *Case, p *explain.Path) {
 	if c.Expect.Verdict == "" {
 		return

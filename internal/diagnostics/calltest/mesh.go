@@ -21,8 +21,8 @@ type Mesh struct {
 	resources   map[*mesh.Proxy]*explain.Resources
 }
 
-// NewMesh returns the Mesh of some objects. meshConfig is MeshConfig in YAML, or nil for the defaults. It
-// returns an error if that is invalid.
+// NewMesh returns the Mesh of objects. meshConfig is MeshConfig in YAML, or nil for the defaults.
+// It returns an error if meshConfig is invalid.
 func NewMesh(objects *offline.Objects, meshConfig []byte) (*Mesh, error) {
 	m, err := offline.NewMesh(meshConfig)
 	if err != nil {
@@ -49,7 +49,8 @@ type Result struct {
 // Passed reports whether the call could be evaluated and is as expected.
 func (r *Result) Passed() bool { return r.Err == nil && len(r.Differences) == 0 }
 
-// Run evaluates a case and compares the path with its expectations.
+// Run evaluates a case and compares the path with its expectations. Result.Err is set if the call
+// cannot be evaluated.
 func (m *Mesh) Run(c *Case) *Result {
 	r := &Result{Case: c}
 	if r.Path, r.Err = m.Evaluate(c); r.Err == nil {
@@ -78,8 +79,7 @@ func (m *Mesh) Evaluate(c *Case) (*explain.Path, error) {
 	return m.withCallees(path, proxy)
 }
 
-// WorkloadAt returns the name of the workload at an address with a port, or the address if there is
-// none.
+// WorkloadAt returns the name of the workload at an IP:PORT, or address itself if there is none.
 func (m *Mesh) WorkloadAt(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -93,6 +93,7 @@ func (m *Mesh) WorkloadAt(address string) string {
 	return address
 }
 
+// resourcesOf returns the resources of a proxy, which it generates at the first call.
 func (m *Mesh) resourcesOf(p *mesh.Proxy) *explain.Resources {
 	r := m.resources[p]
 	if r == nil {
@@ -102,7 +103,8 @@ func (m *Mesh) resourcesOf(p *mesh.Proxy) *explain.Resources {
 	return r
 }
 
-// callOf returns the call of a case at the first proxy.
+// callOf returns the call of a case, with addresses and direction, as the first proxy receives it.
+// It returns an error if the request or its destination is malformed.
 func (m *Mesh) callOf(c *Case, proxy *mesh.Proxy) (explain.Call, error) {
 	call, err := c.Request()
 	if err != nil {
@@ -135,8 +137,8 @@ func (m *Mesh) callOf(c *Case, proxy *mesh.Proxy) (explain.Call, error) {
 	return call, nil
 }
 
-// workloadPort returns the port of the workload behind a port of its service. If the workload is not
-// behind that port of the host, it returns the port.
+// workloadPort returns the port at which the proxy's workload serves a port of the Service host. It
+// returns port itself if the workload does not serve that.
 func (m *Mesh) workloadPort(host string, port uint16, proxy *mesh.Proxy) uint16 {
 	v := m.translation.View(proxy)
 	svc := v.ServiceNamed(host, proxy.DNSDomain)
@@ -148,8 +150,9 @@ func (m *Mesh) workloadPort(host string, port uint16, proxy *mesh.Proxy) uint16 
 	return port
 }
 
-// resolve returns the address to which a host resolves for a proxy's workload. A host that is no service
-// has a placeholder (RFC 5737, TEST-NET-1), as if DNS had answered.
+// resolve returns the address to which a host resolves for a proxy's workload. It returns a
+// placeholder (RFC 5737, TEST-NET-1) for a host that is no service with an address, as if DNS had
+// answered.
 func (m *Mesh) resolve(host string, proxy *mesh.Proxy) netip.Addr {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return a

@@ -7,8 +7,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/explain"
 )
 
-// Request returns the call of c without its direction and addresses. headers are sent besides those of
-// c. It returns an error if the request or what is sent instead is malformed.
+// Request returns the call of c without its direction and addresses. headers are sent besides those
+// of c. It returns an error if Call or Send is malformed.
 func (c *Case) Request(headers ...string) (explain.Call, error) {
 	call := explain.Call{
 		Carries: explain.Carried(c.Protocol), Claims: c.Claims, Authorizers: explain.Answer(c.Authorizer),

@@ -54,8 +54,8 @@ func ParseVerdict(text string) (Verdict, error) {
 	return v, nil
 }
 
-// DecisionOf returns the decision in which a call ends. It returns the status code for another
-// response.
+// DecisionOf returns Allow, Deny, Unauthenticated, Bad or Closed for the ending of a call, or the
+// status code of another response. A gRPC response with status 7 is Deny.
 func DecisionOf(e explain.Ending) string {
 	grpcDenied := explain.Header{Name: "grpc-status", Value: "7"}
 	switch {

@@ -60,7 +60,8 @@ type Policy struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// DescribeProxy returns what applies to a proxy.
+// DescribeProxy returns the services, policies, Gateways and other objects that apply to a proxy,
+// with warnings. Gateways are set for routers only, mutual TLS modes for other proxies only.
 func DescribeProxy(s *snapshot.Snapshot, p *mesh.Proxy) *Proxy {
 	v := view.Build(s, view.KeyFor(s, p))
 	d := &Proxy{
@@ -88,7 +89,8 @@ func DescribeProxy(s *snapshot.Snapshot, p *mesh.Proxy) *Proxy {
 	return d
 }
 
-// Keys returns the objects of the description.
+// Keys returns the keys of all objects that the description of the proxy and of its services
+// mentions.
 func (d *Proxy) Keys() map[config.Key]bool {
 	keys := maps.Clone(d.keys)
 	for _, s := range d.Services {
@@ -122,7 +124,8 @@ func (d *Proxy) addServices(s *snapshot.Snapshot, v *view.View) {
 	}
 }
 
-// addObjects adds the policies and the other objects that select the proxy.
+// addObjects adds the AuthorizationPolicies of the View in their order of evaluation, and the keys
+// of other objects that apply to its proxies.
 func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 	for _, c := range s.Policies(api.AuthorizationPolicy, v.Key.Policies.Authorization) {
 		d.keys[c.Key] = true
@@ -156,7 +159,8 @@ func (d *Proxy) addObjects(s *snapshot.Snapshot, v *view.View) {
 	}
 }
 
-// newMutualTLS returns the modes of a workload.
+// newMutualTLS returns the texts of a workload's mode, its modes by port and the
+// PeerAuthentications that define them.
 func newMutualTLS(m snapshot.PeerModes) *MutualTLS {
 	t := &MutualTLS{Mode: m.Mode.String()}
 	for port, mode := range m.Ports {
@@ -171,7 +175,8 @@ func newMutualTLS(m snapshot.PeerModes) *MutualTLS {
 	return t
 }
 
-// warnAboutTLS warns of DestinationRules whose TLS mode contradicts the workload's at every port.
+// warnAboutTLS adds a warning for each DestinationRule whose TLS mode makes all calls to the
+// workload fail. It skips workloads with modes by port.
 func (d *Proxy) warnAboutTLS() {
 	for _, s := range d.Services {
 		if s.DestinationRule == nil || len(d.MutualTLS.Ports) > 0 {
@@ -189,7 +194,8 @@ func (d *Proxy) warnAboutTLS() {
 	}
 }
 
-// addGateways adds the servers of a router.
+// addGateways adds the servers that a router serves, with the VirtualServices of their hosts. It
+// adds a warning if no Gateway selects the router.
 func (d *Proxy) addGateways(v *view.View) {
 	g := v.Gateway()
 	if g == nil {

@@ -64,7 +64,9 @@ type Subset struct {
 	Matches bool `json:"matches,omitempty"`
 }
 
-// DescribeService returns what applies to calls of a service.
+// DescribeService returns ports, endpoints, DestinationRule, VirtualServices and Gateways of a
+// service, as clients in its own namespace see them. It adds a warning if a service with static
+// endpoints has no healthy one.
 func DescribeService(s *snapshot.Snapshot, svc *mesh.Service) *Service {
 	d := &Service{
 		Host: string(svc.Host), Namespace: svc.Namespace, Registry: string(svc.Provider), Addresses: svc.Addresses,
@@ -93,10 +95,11 @@ func DescribeService(s *snapshot.Snapshot, svc *mesh.Service) *Service {
 	return d
 }
 
-// Keys returns the objects of the description.
+// Keys returns the keys of all objects that the description mentions.
 func (d *Service) Keys() map[config.Key]bool { return d.keys }
 
-// countEndpoints counts the endpoints, each once for all ports.
+// countEndpoints sets the numbers of all endpoints, healthy ones and those without mutual TLS. An
+// endpoint with several ports counts once, with the state of its first one.
 func (d *Service) countEndpoints(set *snapshot.EndpointSet) {
 	seen := map[string]bool{}
 	for _, e := range set.Endpoints {
@@ -113,7 +116,8 @@ func (d *Service) countEndpoints(set *snapshot.EndpointSet) {
 	}
 }
 
-// addRule adds the merged DestinationRule.
+// addRule sets the merged DestinationRule, with the number of endpoints in set that each subset
+// selects.
 func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.EndpointSet) {
 	r := &DestinationRule{}
 	for _, k := range rule.From {
@@ -139,7 +143,8 @@ func (d *Service) addRule(rule *snapshot.DestinationRule, set *snapshot.Endpoint
 	d.DestinationRule = r
 }
 
-// setFields returns the JSON names of the fields of a message that are set, sorted, without one.
+// setFields returns the JSON names of the fields of a message that are set, sorted. It leaves out
+// the field with the name without.
 func setFields(m proto.Message, without string) []string {
 	var names []string
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
@@ -152,7 +157,8 @@ func setFields(m proto.Message, without string) []string {
 	return names
 }
 
-// markSubsets marks the subsets to which a workload with the labels belongs.
+// markSubsets sets Matches of each subset of the DestinationRule to whether the labels of a
+// workload have its labels.
 func (d *Service) markSubsets(labels map[string]string) {
 	if d.DestinationRule == nil {
 		return
@@ -198,7 +204,8 @@ func (d *Service) addExposures(s *snapshot.Snapshot, vs *snapshot.VirtualService
 	}
 }
 
-// exposedHosts returns the hosts of a VirtualService that a server of a Gateway in a namespace serves.
+// exposedHosts returns the hosts of vs that one of a server's hosts covers or is covered by.
+// servers are the server's hosts, perhaps with a namespace, "." or "*" before "/".
 func exposedHosts(servers []string, gatewayNamespace string, vs *snapshot.VirtualService) (list []string) {
 	for _, h := range vs.Hosts {
 		for _, text := range servers {
@@ -219,8 +226,8 @@ func exposedHosts(servers []string, gatewayNamespace string, vs *snapshot.Virtua
 	return list
 }
 
-// externalAddresses returns the addresses outside the cluster of the Services whose selectors include
-// the one of a Gateway.
+// externalAddresses returns the addresses outside the cluster of the Services whose selectors
+// include a Gateway's selector. It returns nil if the Gateway has none.
 func externalAddresses(s *snapshot.Snapshot, selector map[string]string) (list []string) {
 	for _, svc := range s.Services() {
 		if len(selector) > 0 && len(svc.Selector) > 0 && snapshot.SelectorMatches(selector, svc.Selector) {

@@ -14,7 +14,7 @@ import (
 // separator is the line between the parts of a description.
 const separator = "--------------------\n"
 
-// String returns the description as text.
+// String returns the description as lines of text.
 func (d *Proxy) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod: %s (%s)\n", d.Name, d.Type)
@@ -62,14 +62,14 @@ func (m *MutualTLS) write(b *strings.Builder) {
 	}
 }
 
-// String returns the description as text.
+// String returns the description as lines of text.
 func (d *Service) String() string {
 	var b strings.Builder
 	d.write(&b)
 	return b.String()
 }
 
-// write writes the service with its rules.
+// write writes the service with its DestinationRule, VirtualServices, Gateways and warnings.
 func (d *Service) write(b *strings.Builder) {
 	fmt.Fprintf(b, "Service: %s (%s, namespace %s)\n", d.Host, d.Registry, d.Namespace)
 	writeLine(b, "   Addresses: ", strings.Join(d.Addresses, ", "))
@@ -111,7 +111,8 @@ func (r *DestinationRule) write(b *strings.Builder) {
 	writeLine(b, "   Traffic policy: ", cmp.Or(strings.Join(r.Policy, ", "), "none"))
 }
 
-// write writes the routes; hosts of destinations are left out if they are those of the service.
+// write writes the objects, hosts, gateways and routes. A destination with the host of d is written
+// as "this service".
 func (v *VirtualService) write(b *strings.Builder, d *Service) {
 	b.WriteString(objectsText(v.From) + "\n")
 	fmt.Fprintf(b, "   Hosts: %s; gateways: %s\n", strings.Join(v.Hosts, ", "), strings.Join(v.Gateways, ", "))
@@ -142,7 +143,8 @@ func objectsText(list []string) string {
 	return kind + ": " + strings.Join(names, ", ")
 }
 
-// text returns the host, subset and port of a destination, and its weight if there are several.
+// text returns the host, subset and port of a destination. A host that equals host is "this
+// service"; the weight is added if weighted is set.
 func (d Destination) text(host string, weighted bool) string {
 	text := d.Host
 	if d.Host == host {
@@ -160,7 +162,7 @@ func (d Destination) text(host string, weighted bool) string {
 	return text
 }
 
-// write writes the server behind a prefix.
+// write writes prefix and the server of a Gateway, with its addresses and VirtualServices.
 func (x Exposure) write(b *strings.Builder, prefix string) {
 	fmt.Fprintf(b, "%s%s port %d/%s, hosts %s\n", prefix, x.Gateway, x.Port, x.Protocol, strings.Join(x.Hosts, ", "))
 	writeLine(b, "   Addresses: ", strings.Join(x.Addresses, ", "))
@@ -181,7 +183,7 @@ func writeLine(b *strings.Builder, prefix, text string) {
 	}
 }
 
-// noneText returns " none" for an empty list.
+// noneText returns " none" if n is 0, and otherwise "".
 func noneText(n int) string {
 	if n == 0 {
 		return " none"
@@ -189,7 +191,7 @@ func noneText(n int) string {
 	return ""
 }
 
-// countText returns the number with its noun.
+// countText returns the number with its noun, in the plural unless n is 1.
 func countText(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

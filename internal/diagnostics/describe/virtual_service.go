@@ -42,8 +42,9 @@ type Destination struct {
 	Weight int32  `json:"weight,omitempty"`
 }
 
-// newVirtualService returns a VirtualService, and whether it concerns a service: it has the host of
-// the service and is visible in its namespace, or one of its routes leads to it.
+// newVirtualService returns the description of vs, and reports whether it concerns svc: sidecars in
+// the service's namespace see it with a host that covers the service's, or a route has the service
+// as destination. It reports false for delegates.
 func newVirtualService(vs *snapshot.VirtualService, svc *mesh.Service) (VirtualService, bool) {
 	if len(vs.Hosts) == 0 {
 		return VirtualService{}, false
@@ -63,7 +64,7 @@ func newVirtualService(vs *snapshot.VirtualService, svc *mesh.Service) (VirtualS
 	return x, concerns
 }
 
-// routesOf returns the routes of a VirtualService: of requests, of TLS connections, of others.
+// routesOf returns the HTTP, TLS and TCP routes of a VirtualService, in this order.
 func routesOf(vs *snapshot.VirtualService) []Route {
 	list := []Route{}
 	for i, h := range vs.Spec.GetHttp() {
@@ -104,13 +105,13 @@ func routesOf(vs *snapshot.VirtualService) []Route {
 	return list
 }
 
-// newDestination returns a destination with its full host.
+// newDestination returns d with its host resolved to a full name in the namespace of vs.
 func newDestination(vs *snapshot.VirtualService, d *networking.Destination, weight int32) Destination {
 	return Destination{string(vs.ResolveHost(d.GetHost())), d.GetSubset(), d.GetPort().GetNumber(), weight}
 }
 
-// requestMatchText returns the paths of the matches of a route, and the names of their other
-// conditions.
+// requestMatchText returns the paths of the matches of a route and the names of their other fields,
+// with " or " between matches. It returns "" for a route without matches.
 func requestMatchText(list []*networking.HTTPMatchRequest) (text string) {
 	for _, m := range list {
 		var parts []string
@@ -132,7 +133,7 @@ func requestMatchText(list []*networking.HTTPMatchRequest) (text string) {
 	return text
 }
 
-// joinMatches joins alternatives.
+// joinMatches returns both texts joined by " or ", or the one that is not empty.
 func joinMatches(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

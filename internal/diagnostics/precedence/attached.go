@@ -11,9 +11,10 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// sidecarRelations compares a Sidecar with the one that applies to the View's proxies. Only one
-// applies: the oldest that selects the workload, else the oldest of the namespace without a selector,
-// else the oldest such one of the root namespace.
+// sidecarRelations compares a Sidecar with the one that applies to the View's proxies, and returns
+// nil if c is in another namespace or none applies. Only one applies: the oldest that selects the
+// workload, else the oldest of the namespace without a selector, else the oldest without a selector
+// in the root namespace.
 func sidecarRelations(v *view.View, c *config.Config) []Relation {
 	if v.Sidecar == nil || !isSidecarCandidate(v, c) {
 		return nil
@@ -39,11 +40,12 @@ func isSidecarCandidate(v *view.View, c *config.Config) bool {
 	return c.Namespace == v.Key.Namespace || c.Namespace == v.Settings.RootNamespace && !hasSidecarSelector(c)
 }
 
+// hasSidecarSelector reports whether a Sidecar has a workloadSelector with labels.
 func hasSidecarSelector(c *config.Config) bool {
 	return len(config.Spec[*networking.Sidecar](c).GetWorkloadSelector().GetLabels()) > 0
 }
 
-// sidecarReason returns why one Sidecar applies and not the other one.
+// sidecarReason returns the reason why the Sidecar used applies and other does not.
 func sidecarReason(used, other *config.Config) string {
 	switch {
 	case hasSidecarSelector(used) && !hasSidecarSelector(other):
@@ -80,7 +82,8 @@ func telemetryRelations(v *view.View, k config.Key) []Relation {
 	return append(list, layered(all[:], k)...)
 }
 
-// peerAuthenticationRelations returns the other PeerAuthentications of the View's proxies.
+// peerAuthenticationRelations returns the other PeerAuthentications of the View's proxies. It
+// returns nil if k does not apply to them.
 func peerAuthenticationRelations(v *view.View, k config.Key) []Relation {
 	p := v.Key.PeerAuthentications
 	return layered([]config.Key{p.Mesh, p.Namespace, p.Workload}, k)
@@ -108,8 +111,8 @@ func layered(keys []config.Key, k config.Key) []Relation {
 	return list
 }
 
-// policyRelations returns the other policies of the kind that apply to the same proxies. names is
-// their list in the View's Key.
+// policyRelations returns the other policies of k's kind that apply to the View's proxies. names is
+// their list in the View's Key. It returns nil if k does not apply.
 func policyRelations(v *view.View, k config.Key, names string) []Relation {
 	reason := "CUSTOM policies are evaluated first, then DENY, then ALLOW"
 	if k.Kind == api.RequestAuthentication {
@@ -128,7 +131,8 @@ func policyRelations(v *view.View, k config.Key, names string) []Relation {
 	return found
 }
 
-// pluginRelations returns the other plugins that apply to the same proxies.
+// pluginRelations returns the other WasmPlugins and TrafficExtensions that apply to the View's
+// proxies. It returns nil if k does not apply.
 func pluginRelations(v *view.View, k config.Key) []Relation {
 	list := v.Snapshot.Plugins(v.Key.Plugins)
 	if !v.Key.Plugins.Has(k) {
@@ -145,8 +149,9 @@ func pluginRelations(v *view.View, k config.Key) []Relation {
 	return found
 }
 
-// envoyFilterRelations returns the other EnvoyFilters that patch resources of the same type of the
-// same proxies, and whether they are applied before the object.
+// envoyFilterRelations returns the EnvoyFilters that patch the same type of resources of the View's
+// proxies as k. Each has the effect AppliedBefore or AppliedAfter. Types that k does not patch are
+// skipped.
 func envoyFilterRelations(v *view.View, k config.Key) []Relation {
 	n := v.Key.EnvoyFilterPatches
 	var found []Relation

@@ -59,7 +59,7 @@ func (r Relation) String() string {
 	return text
 }
 
-// About returns what both objects are about, or "".
+// About returns the host or else the other subject of the relation, or "" if it has none.
 func (r Relation) About() string {
 	if r.Host != "" {
 		return "host " + string(r.Host)
@@ -105,8 +105,8 @@ func Find(v *view.View, k config.Key) []Relation {
 	return slices.Compact(list)
 }
 
-// byAge returns the relation of an object to another one, of which the older one prevails: younger
-// is the effect on the younger one, older that on the older one.
+// byAge returns the relation of c to other. Its effect is older if c is the older object, and
+// younger otherwise.
 func byAge(c, other *config.Config, older, younger Effect, subject string) Relation {
 	r := Relation{Effect: older, Object: other.Key, Subject: subject, Reason: "it is older, or of equal age and the first by name"}
 	if config.CompareAge(other, c) < 0 {

@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot/view"
 )
 
-// destinationRuleRelations compares a DestinationRule with the rules that the View's proxies use for
-// the same services: it is merged with them, or they are used instead.
+// destinationRuleRelations compares a DestinationRule with the rules that the View's proxies use
+// for services with its host. It is merged with a rule, or loses against it. Services without a
+// rule have no relation.
 func destinationRuleRelations(v *view.View, c *config.Config) []Relation {
 	host := mesh.ResolveShortName(config.Spec[*networking.DestinationRule](c).GetHost(), c.Namespace, v.Settings.Domain)
 	var list []Relation
@@ -49,7 +50,8 @@ func destinationRuleRelations(v *view.View, c *config.Config) []Relation {
 // mergeReason describes the merge of DestinationRules.
 const mergeReason = "trafficPolicy and equal subsets are those of the oldest"
 
-// ruleReason returns why clients of a namespace use another rule than c, whose full host is host.
+// ruleReason returns the reason why proxies of the namespace client use the rule used and not c.
+// host is the full host of c.
 func ruleReason(used *snapshot.DestinationRule, c *config.Config, host mesh.Hostname, client string) string {
 	switch {
 	case used.Selects && config.Spec[*networking.DestinationRule](c).GetWorkloadSelector() == nil:
@@ -65,8 +67,9 @@ func ruleReason(used *snapshot.DestinationRule, c *config.Config, host mesh.Host
 	}
 }
 
-// serviceEntryRelations compares a ServiceEntry with other definitions of the same hosts: the service
-// that the View's proxies use instead, and ServiceEntries that define the same service.
+// serviceEntryRelations compares a ServiceEntry with other definitions of its hosts. These are the
+// service that the View's proxies use, if it is from another object, or else other ServiceEntries
+// with the host.
 func serviceEntryRelations(v *view.View, c *config.Config) []Relation {
 	var list []Relation
 	for _, text := range config.Spec[*networking.ServiceEntry](c).GetHosts() {
@@ -103,8 +106,8 @@ func serviceEntryRelations(v *view.View, c *config.Config) []Relation {
 	return list
 }
 
-// gatewayRelations compares a Gateway with others whose servers have the same port and are served by
-// the View's proxies, which are routers.
+// gatewayRelations compares a Gateway with others whose servers have the same port. It returns nil
+// unless the View's proxies are routers that serve c.
 func gatewayRelations(v *view.View, c *config.Config) []Relation {
 	if v.Gateway() == nil || !v.Key.Gateways.Has(c.Key) {
 		return nil
@@ -126,7 +129,7 @@ func gatewayRelations(v *view.View, c *config.Config) []Relation {
 	return list
 }
 
-// portsOf returns the ports of a Gateway's servers.
+// portsOf returns the port numbers of a Gateway's servers, without duplicates.
 func portsOf(c *config.Config) []uint32 {
 	var list []uint32
 	for _, s := range config.Spec[*networking.Gateway](c).GetServers() {

@@ -16,8 +16,8 @@ type ruleList struct {
 	merges bool
 }
 
-// ruleLists returns the VirtualServices with HTTP routes that the View sees: by egress listener, or by
-// Gateway.
+// ruleLists returns the VirtualServices with HTTP routes that the View sees: a list for each egress
+// listener of a sidecar, or for each Gateway of a router. Only the latter are merged.
 func ruleLists(v *view.View) []ruleList {
 	var lists []ruleList
 	add := func(all []*snapshot.VirtualService, merges bool) {
@@ -62,7 +62,8 @@ func virtualServiceRelations(v *view.View, k config.Key) []Relation {
 	return found
 }
 
-// sources returns the objects that users wrote for a VirtualService, with its delegates.
+// sources returns the keys of the VirtualService and its delegates, preceded by that of the object
+// that it was converted from, if any.
 func sources(vs *snapshot.VirtualService) []config.Key {
 	if vs.Config.Extension != nil && vs.Config.Extension.Source != (config.Key{}) {
 		return append([]config.Key{vs.Config.Extension.Source}, vs.From...)
@@ -70,7 +71,7 @@ func sources(vs *snapshot.VirtualService) []config.Key {
 	return vs.From
 }
 
-// source returns the object that a user wrote.
+// source returns the key of the object that vs was converted from, or else its own key.
 func source(vs *snapshot.VirtualService) config.Key {
 	if vs.Config.Extension != nil && vs.Config.Extension.Source != (config.Key{}) {
 		return vs.Config.Extension.Source
@@ -78,8 +79,8 @@ func source(vs *snapshot.VirtualService) config.Key {
 	return vs.Config.Key
 }
 
-// delegateRelations returns the delegates of a VirtualService, or if k is one of them, the
-// VirtualService.
+// delegateRelations returns a relation to each delegate if k is the source of vs. Otherwise k is a
+// delegate, and it returns the relation to the source.
 func delegateRelations(vs *snapshot.VirtualService, k config.Key) []Relation {
 	if k != source(vs) {
 		return []Relation{{Effect: DelegatedBy, Object: source(vs)}}
@@ -93,8 +94,9 @@ func delegateRelations(vs *snapshot.VirtualService, k config.Key) []Relation {
 	return list
 }
 
-// compare returns the relations of own to other: one for each host that both have. first reports
-// whether own is before other in the list.
+// compare returns the relations of own to other: one for each of their hosts that both cover. first
+// reports whether own is before other in the list. The longer covering host prevails, then the
+// Gateway API, then the first one.
 func (l ruleList) compare(own, other *snapshot.VirtualService, first bool) []Relation {
 	var list []Relation
 	var seen []mesh.Hostname
@@ -123,7 +125,8 @@ func (l ruleList) compare(own, other *snapshot.VirtualService, first bool) []Rel
 	return list
 }
 
-// isPreceded reports whether other precedes own for a host of both.
+// isPreceded reports whether other precedes own for a host that both have equally: it is of the
+// Gateway API and own is not, or they are alike and first is false.
 func isPreceded(own, other *snapshot.VirtualService, first bool) bool {
 	if precedes(own) != precedes(other) {
 		return precedes(other)
@@ -131,12 +134,14 @@ func isPreceded(own, other *snapshot.VirtualService, first bool) bool {
 	return !first
 }
 
-// precedes reports whether a VirtualService is of the Gateway API, and precedes those of users.
+// precedes reports whether a VirtualService was converted from a route that precedes users'
+// VirtualServices.
 func precedes(vs *snapshot.VirtualService) bool {
 	return vs.Config.Extension != nil && vs.Config.Extension.Precedes
 }
 
-// mergeEffect returns the effect if both objects are used.
+// mergeEffect returns MergedAfter for Loses and MergedFirst for all other effects, because both
+// objects are used.
 func mergeEffect(e Effect) Effect {
 	if e == Loses {
 		return MergedAfter
@@ -157,7 +162,7 @@ func matchingHost(vs *snapshot.VirtualService, host mesh.Hostname) (best mesh.Ho
 	return best
 }
 
-// precedenceReason returns why a VirtualService precedes another one for a host.
+// precedenceReason returns the reason why winner precedes loser for host.
 func precedenceReason(winner, loser *snapshot.VirtualService, host mesh.Hostname) string {
 	switch {
 	case precedes(winner) && !precedes(loser):

@@ -82,12 +82,14 @@ func (p *peerWatches) add(own Rollout) Rollout {
 	return sum.settle(p.watch.request.Proxy)
 }
 
-// progressOf returns the part of one replica.
+// progressOf returns the entry of this replica in Rollout.Replicas, from its own state x.
 func progressOf(x Rollout) ReplicaProgress {
 	return ReplicaProgress{Replica: x.Object.Replica, State: x.State, Proxies: x.Proxies, UpToDate: x.UpToDate}
 }
 
-// addTo adds the newest event of a replica to the sum.
+// addTo adds the newest event of the replica at address to sum. It adds an Unanswered if the last
+// attempt failed, and nothing if the selected proxy is not connected there. sum takes over the
+// replica's state if that is of a lower rank.
 func (o *peerWatch) addTo(sum *Rollout, address string) {
 	o.mu.Lock()
 	last, err := o.last, o.err
@@ -113,13 +115,15 @@ func (o *peerWatch) addTo(sum *Rollout, address string) {
 	}
 }
 
-// rank orders the states: a sum has the state of the lowest rank of its parts.
+// rank returns the order of a state, lowest first. A sum of replicas has the state of its part with
+// the lowest rank.
 func rank(s RolloutState) int {
 	return slices.Index([]RolloutState{Refused, Invalid, Waiting, Pushing, Distributing, Reached}, s)
 }
 
-// settle limits the lists of a sum. It is not reached while a replica is silent, or if a selected
-// proxy is connected to none.
+// settle returns x with at most maxBehind entries in Behind. It replaces the state Reached by
+// Distributing while a replica is silent, and by Waiting if proxy is set and connected to no
+// replica. Replicas that refuse the caller's credentials do not count as silent.
 func (x Rollout) settle(proxy string) Rollout {
 	x.Behind = x.Behind[:min(len(x.Behind), maxBehind)]
 	if x.State != Reached {
@@ -153,7 +157,9 @@ func (o *peerWatch) follow(ctx context.Context, w *rolloutWatch, address string)
 	}
 }
 
-// readStream reads one stream of events. It returns nil at an event with the state Reached.
+// readStream reads one stream of events from the replica at address, and stores the newest one in
+// o. It returns nil after an event with the state Reached, and otherwise an error, also if the
+// stream ends.
 func (o *peerWatch) readStream(ctx context.Context, w *rolloutWatch, address string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -73,7 +73,8 @@ type API struct {
 
 var _ http.Handler = (*API)(nil)
 
-// New returns the API.
+// New returns an API that serves all operations. If Options.Clock is nil, the system's clock is
+// used.
 func New(o Options) *API {
 	if o.Clock == nil {
 		o.Clock = clock.System{}
@@ -111,7 +112,7 @@ func New(o Options) *API {
 	return a
 }
 
-// ServeHTTP serves all paths below Prefix.
+// ServeHTTP serves all paths below Prefix, and answers 404 to others.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
 // OpenAPI returns the description of the API in YAML.
@@ -120,8 +121,9 @@ func (a *API) OpenAPI() ([]byte, error) { return a.api.OpenAPI().YAML() }
 // callerKey is the context key of the authenticated caller.
 type callerKey struct{}
 
-// authenticate refuses requests whose caller may not read anything, and keeps the others' caller in
-// the context.
+// authenticate adds the caller of a request to its context. It refuses callers that may not read
+// anything, with the status of Access.CallerOf. It answers 403 if callerHeader names another
+// namespace than the caller's own.
 func (a *API) authenticate(c huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(c)
 	caller, refused := a.Access.CallerOf(r)
@@ -137,7 +139,8 @@ func (a *API) authenticate(c huma.Context, next func(huma.Context)) {
 	_ = huma.WriteErr(a.api, c, http.StatusForbidden, "the caller may not ask for another namespace")
 }
 
-// callerOf returns the caller of a request that authenticate has admitted.
+// callerOf returns the caller that authenticate has added to the context. Without one it returns a
+// caller for the namespace "-", which may read nothing.
 func callerOf(ctx context.Context) debug.Caller {
 	caller, ok := ctx.Value(callerKey{}).(debug.Caller)
 	if !ok { // a caller without any namespace reads everything

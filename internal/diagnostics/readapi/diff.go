@@ -64,7 +64,8 @@ func (a *API) registerDiff() {
 	a.api.OpenAPI().Paths[Prefix+"/diff"].Post.RequestBody.Required = false // a deletion has none
 }
 
-// refuseForeignSites refuses requests that a browser sends for a page of another site.
+// refuseForeignSites answers 403 to requests that a browser sends for a page of another site, and
+// calls next for all others.
 func (a *API) refuseForeignSites(c huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(c)
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
@@ -74,8 +75,9 @@ func (a *API) refuseForeignSites(c huma.Context, next func(huma.Context)) {
 	next(c)
 }
 
-// diff serves the effect of a change. It refuses a request with 429 while another one is computed,
-// and with 503 after maxDiffTime.
+// diff serves the effect of a change. It answers 429 while another change is compared, and 503 if
+// the change cannot be computed or takes longer than maxDiffTime. It answers 404 if the selected
+// proxy is not connected and there are no other replicas.
 func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffReport }, error) {
 	caller := callerOf(ctx)
 	change, err := readChange(r, caller)
@@ -115,7 +117,9 @@ func (a *API) diff(ctx context.Context, r *DiffRequest) (*struct{ Body DiffRepor
 	return &struct{ Body DiffReport }{body}, nil
 }
 
-// addPeerReports adds the reports of other replicas on their proxies.
+// addPeerReports merges the reports of other replicas on their proxies into body. A replica that
+// does not answer is added to Unanswered, except for 404 if a proxy is selected: it is connected
+// elsewhere.
 func (a *API) addPeerReports(ctx context.Context, r *DiffRequest, peers []string, body *DiffReport) {
 	query := url.Values{"delete": r.Delete, "proxy": {r.Proxy}, "namespace": {r.Of}}
 	answers := collectAnswers(a, peers, func(address string) (x DiffReport, err error) {
@@ -150,7 +154,8 @@ func (a *API) comparedProxies(r *DiffRequest, caller debug.Caller) []*mesh.Proxy
 	return list
 }
 
-// hideForeignProblems removes the Problems of objects that the caller may not read.
+// hideForeignProblems removes from r the new and resolved Problems of objects that the caller may
+// not read.
 func hideForeignProblems(r *diff.Report, caller debug.Caller) {
 	hidden := func(p debug.Problem) bool { return !caller.CanRead(p.Namespace) }
 	r.NewProblems = slices.DeleteFunc(r.NewProblems, hidden)
@@ -164,9 +169,10 @@ type change struct {
 	problems []config.Problem
 }
 
-// readChange decodes the objects of a request. It refuses objects of namespaces that the caller does
-// not own, Secrets, documents that are not readable, and a request without a change. Objects with errors are left out; their Problems
-// are part of the report.
+// readChange decodes the objects of a request and the keys of its deletions. It refuses objects of
+// namespaces that the caller may not read, Secrets, unreadable documents, more than maxDiffObjects
+// objects, and a request without a change. Objects of kinds that are not read are skipped. Objects
+// with errors are left out, but their Problems are returned.
 func readChange(r *DiffRequest, caller debug.Caller) (change, error) {
 	var c change
 	for _, d := range decode.Manifest("request", r.RawBody) {
@@ -203,7 +209,8 @@ func readChange(r *DiffRequest, caller debug.Caller) (change, error) {
 	return c, nil
 }
 
-// checkSubmitted returns an error for an object that the caller may not submit.
+// checkSubmitted returns a 403 error for an object in a namespace that the caller may not read, and
+// a 422 error for a Secret.
 func checkSubmitted(k config.Key, caller debug.Caller) error {
 	switch {
 	case !caller.CanRead(k.Namespace):
@@ -214,7 +221,8 @@ func checkSubmitted(k config.Key, caller debug.Caller) error {
 	return nil
 }
 
-// parseKey parses KIND/NAMESPACE/NAME, or KIND/NAME for kinds without namespaces.
+// parseKey parses KIND/NAMESPACE/NAME, or KIND/NAME for cluster-scoped kinds. It returns a 422
+// error for another form or an unknown kind.
 func parseKey(text string) (config.Key, error) {
 	parts := strings.Split(text, "/")
 	info, known := api.Info(api.Kind(parts[0]))

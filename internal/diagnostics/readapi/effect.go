@@ -86,7 +86,8 @@ func (a *API) registerEffect(objectErrors []int) {
 	}, a.effect)
 }
 
-// effect serves the effect of one object, at all replicas.
+// effect serves the effect of one object, merged from the selected replicas. Replicas that do not
+// answer are added to Unanswered.
 func (a *API) effect(ctx context.Context, r *ObjectRequest) (*struct{ Body ObjectEffect }, error) {
 	k, caller := keyOf(ctx), callerOf(ctx)
 	x := a.effectOf(a.Snapshot(), k, caller)
@@ -104,7 +105,8 @@ func (a *API) effect(ctx context.Context, r *ObjectRequest) (*struct{ Body Objec
 	return &struct{ Body ObjectEffect }{x}, nil
 }
 
-// effectOf returns the effect of an object on the proxies of this replica.
+// effectOf returns the effect of the object k on the proxies of this replica. Relations to objects
+// that the caller may not read lose their name and reason.
 func (a *API) effectOf(s *snapshot.Snapshot, k config.Key, caller debug.Caller) ObjectEffect {
 	x := ObjectEffect{
 		Object: a.objectOf(s, k), Kept: snapshot.Keeps(k.Kind), Purpose: purposeOf(k.Kind), Settings: describeSettings(s, k),
@@ -137,7 +139,8 @@ func (a *API) effectOf(s *snapshot.Snapshot, k config.Key, caller debug.Caller) 
 	return x
 }
 
-// addUses adds the proxies that use the object, and the resources that they are served.
+// addUses adds the resources of all proxies that use the object. Proxies that the caller may not
+// read, and those after the first maxUses, are not listed by name.
 func (x *ObjectEffect) addUses(uses []push.ObjectUse, caller debug.Caller) {
 	for _, u := range uses {
 		if len(u.Behind) == 0 {
@@ -158,7 +161,8 @@ func (x *ObjectEffect) addUses(uses []push.ObjectUse, caller debug.Caller) {
 	}
 }
 
-// addResource adds a resource, or its proxies if it is listed already.
+// addResource adds r to the sorted resources, or its number of proxies if it is listed already. It
+// drops r if maxUses resources are listed.
 func (x *ObjectEffect) addResource(r UsedResource) {
 	at, found := slices.BinarySearchFunc(x.Resources, r, compareResources)
 	switch {
@@ -174,7 +178,8 @@ func compareResources(a, b UsedResource) int {
 	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
 }
 
-// Merge adds the proxies, resources, problems and relations of another replica.
+// Merge adds the proxies, resources, Problems and relations of another replica to x. Problems and
+// relations that x has already are skipped, and at most maxUses proxies and resources are listed.
 func (x *ObjectEffect) Merge(o ObjectEffect) {
 	x.Connected += o.Connected
 	x.Proxies += o.Proxies
@@ -198,8 +203,9 @@ func (x *ObjectEffect) Merge(o ObjectEffect) {
 	x.Unanswered = append(x.Unanswered, o.Unanswered...)
 }
 
-// relationsOf returns the relations of an object for the classes of the connected proxies: first for
-// proxies that use it, then for its namespace. At most maxViews classes are looked at.
+// relationsOf returns at most maxRelations relations of the object k for the classes of the
+// connected proxies. It evaluates at most maxViews classes: those of proxies that use the object
+// first, then those of its namespace. It reorders all.
 func relationsOf(s *snapshot.Snapshot, k config.Key, all []push.Connection, uses []push.ObjectUse) []precedence.Relation {
 	using := map[string]bool{}
 	for _, u := range uses {

@@ -16,8 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/snapshot"
 )
 
-// purposeOf returns what objects of a kind do, as the continuation of a sentence that begins with the
-// object.
+// purposeOf returns the text that follows the name of an object of the kind in a sentence, such as
+// "routes requests and connections for its hosts". It returns "" for an unknown kind.
 func purposeOf(kind api.Kind) string {
 	switch kind {
 	case api.VirtualService:
@@ -53,7 +53,8 @@ func purposeOf(kind api.Kind) string {
 	}
 }
 
-// purposeOfKubernetes returns the purpose of the kinds that are not Istio's, and "" for an unknown kind.
+// purposeOfKubernetes returns the purpose of Kubernetes kinds and those of the Gateway API, and ""
+// for an unknown kind.
 func purposeOfKubernetes(kind api.Kind) string {
 	switch kind {
 	case api.Service:
@@ -113,8 +114,9 @@ func purposeOfGatewayAPI(kind api.Kind) string {
 	}
 }
 
-// describeSettings returns what an object contains: the fields of its spec for a kept object; the
-// services and endpoints made from it for Services and Pods.
+// describeSettings returns the fields of the spec of an object that the snapshot keeps, or the
+// services and endpoints made from a Service or Pod. It returns nil for other kinds, and if the
+// snapshot has nothing of the object.
 func describeSettings(s *snapshot.Snapshot, k config.Key) []string {
 	if c := s.Config(k); c != nil {
 		if m, ok := c.Spec.(proto.Message); ok {
@@ -150,7 +152,8 @@ func describeFields(m protoreflect.Message) []string {
 	return lines
 }
 
-// describeValue returns the value of a field in one line.
+// describeValue returns the value of a field in one line: at most maxItems elements of a map or
+// list, and messages in braces.
 func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	switch {
 	case f.IsMap():
@@ -189,8 +192,8 @@ func describeValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string 
 	}
 }
 
-// describeList returns the names of the elements of a list of messages, or their number if they have
-// none.
+// describeList returns the names of the elements of a list of messages, or their number if one of
+// them has no name.
 func describeList(l protoreflect.List) string {
 	var names []string
 	for i := range l.Len() {
@@ -205,7 +208,7 @@ func describeList(l protoreflect.List) string {
 	return fmt.Sprint(l.Len())
 }
 
-// joinSome joins at most maxItems texts.
+// joinSome joins at most maxItems texts by commas, and adds the number of the others.
 func joinSome(parts []string) string {
 	text := strings.Join(parts[:min(len(parts), maxItems)], ", ")
 	if more := len(parts) - maxItems; more > 0 {
@@ -214,7 +217,8 @@ func joinSome(parts []string) string {
 	return text
 }
 
-// describeService returns the services that a Kubernetes Service defines.
+// describeService returns a line with host, ports and number of endpoints for each service made
+// from the Kubernetes Service k.
 func describeService(s *snapshot.Snapshot, k config.Key) []string {
 	var lines []string
 	for _, svc := range s.Services() {
@@ -231,7 +235,7 @@ func describeService(s *snapshot.Snapshot, k config.Key) []string {
 	return lines
 }
 
-// describePod returns the endpoints that a pod is.
+// describePod returns a line for each endpoint of a service that is the pod k, at most maxUses.
 func describePod(s *snapshot.Snapshot, k config.Key) []string {
 	var lines []string
 	for _, svc := range s.Services() {

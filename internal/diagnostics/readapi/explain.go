@@ -39,7 +39,9 @@ func (a *API) registerExplain() {
 	}, a.explain)
 }
 
-// explain returns the path of a call, from the replica that the proxy is connected to.
+// explain serves the path of a call, from the replica to which the proxy is connected. It answers
+// 404 if the proxy is connected to none, and with the status of the debug page if that refuses the
+// request.
 func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body ExplainAnswer }, error) {
 	path, err := a.Pages.ExplainCall(r.pageQuery(), callerOf(ctx))
 	var refusal debug.Refusal
@@ -58,7 +60,7 @@ func (a *API) explain(ctx context.Context, r *ExplainRequest) (*struct{ Body Exp
 	return nil, huma.NewError(refusal.Status, refusal.Reason)
 }
 
-// query returns the parameters for another replica.
+// query returns the parameters of the request as another replica's API expects them.
 func (r *ExplainRequest) query() url.Values {
 	q := url.Values{"proxy": {r.Proxy}, "url": {r.URL}, "method": {r.Method}, "header": r.Headers, "principal": {r.Principal}}
 	for name, on := range map[string]bool{"inbound": r.Inbound, "both": r.Both} {
@@ -69,8 +71,8 @@ func (r *ExplainRequest) query() url.Values {
 	return q
 }
 
-// pageQuery returns the parameters of the debug page explain, where the presence of a parameter
-// counts.
+// pageQuery returns the parameters of the debug page "explain". That page distinguishes an empty
+// principal from a missing one, so an empty one is left out.
 func (r *ExplainRequest) pageQuery() url.Values {
 	q := r.query()
 	q.Set("proxyID", r.Proxy)

@@ -28,8 +28,8 @@ type ObjectName struct {
 // objectKey is the context key of the config.Key that a request names.
 type objectKey struct{}
 
-// readKey keeps the config.Key that a request names in the context. It refuses what readAnyKey
-// refuses, and a kind of which the control plane does not keep objects.
+// readKey adds the config.Key that a request names to its context, as readAnyKey does. It also
+// answers 422 for kinds whose objects snapshots do not keep.
 func (a *API) readKey(c huma.Context, next func(huma.Context)) {
 	if k := api.Kind(c.Param("kind")); !snapshot.Keeps(k) {
 		reason := fmt.Sprintf("objects of kind %s are read, but only what is made from them is kept", k)
@@ -42,9 +42,10 @@ func (a *API) readKey(c huma.Context, next func(huma.Context)) {
 	a.readAnyKey(c, next)
 }
 
-// readAnyKey keeps the config.Key that a request names in the context. It refuses a kind that the
-// control plane does not read, a missing or superfluous namespace, a namespace that the caller may
-// not read, and a proxy that is not connected.
+// readAnyKey adds the config.Key that a request names to its context. It answers 422 for a kind
+// that the control plane does not read and for a missing or superfluous namespace. It answers 403
+// for a namespace that the caller may not read, and 404 for a proxy that is not connected. The
+// latter is not checked if other replicas are asked too.
 func (a *API) readAnyKey(c huma.Context, next func(huma.Context)) {
 	k := config.Key{Kind: api.Kind(c.Param("kind")), Namespace: c.Query("namespace"), Name: c.Param("name")}
 	info, known := api.Info(k.Kind)
@@ -70,7 +71,7 @@ func (a *API) readAnyKey(c huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(c, objectKey{}, k))
 }
 
-// hasPeers reports whether there are other replicas, to which a proxy may be connected.
+// hasPeers reports whether the snapshot or the options name other replicas.
 func (a *API) hasPeers() bool { return len(a.Peers.In(a.Snapshot())) > 0 }
 
 // isConnected reports whether a proxy with the name, with or without its namespace, is connected
@@ -81,10 +82,10 @@ func (a *API) isConnected(name string, caller debug.Caller) bool {
 	})
 }
 
-// isNamed reports whether name is NAME or NAME.NAMESPACE of the proxy.
+// isNamed reports whether name is the proxy's name, or NAME.NAMESPACE of it.
 func isNamed(p *mesh.Proxy, name string) bool { return name == p.Name || name == debug.DisplayName(p) }
 
-// keyOf returns the key that readKey has read.
+// keyOf returns the key that readAnyKey has added to the context, or the zero Key.
 func keyOf(ctx context.Context) config.Key {
 	k, _ := ctx.Value(objectKey{}).(config.Key)
 	return k
@@ -110,7 +111,8 @@ type Object struct {
 	Replica string `json:"replica,omitempty" doc:"The replica of the control plane that answers."`
 }
 
-// objectOf returns the state of an object in a snapshot.
+// objectOf returns the state of the object k in the snapshot. Present is false if the snapshot does
+// not have it; its Problems are returned in any case.
 func (a *API) objectOf(s *snapshot.Snapshot, k config.Key) Object {
 	o := Object{Kind: string(k.Kind), Namespace: k.Namespace, Name: k.Name, Replica: a.Replica}
 	if c := s.Config(k); c != nil {
@@ -124,7 +126,7 @@ func (a *API) objectOf(s *snapshot.Snapshot, k config.Key) Object {
 	return o
 }
 
-// formatHash returns a hash as text.
+// formatHash returns a hash in hexadecimal digits.
 func formatHash(h uint64) string { return strconv.FormatUint(h, 16) }
 
 // ObjectRequest names an object.
@@ -143,7 +145,8 @@ type ObjectAnswer struct {
 	Unanswered []Unanswered `json:"unanswered,omitempty" doc:"Replicas whose answer is missing."`
 }
 
-// object serves the state of one object, at all replicas.
+// object serves the state of one object at this replica, with its manifest, and at the selected
+// other replicas.
 func (a *API) object(ctx context.Context, r *ObjectRequest) (*struct{ Body ObjectAnswer }, error) {
 	k := keyOf(ctx)
 	x := ObjectAnswer{Object: a.objectOf(a.Snapshot(), k)}

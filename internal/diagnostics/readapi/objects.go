@@ -36,8 +36,8 @@ func (a *API) registerObjects() {
 	}, a.objects)
 }
 
-// objects lists the objects of all kinds that snapshots keep, then those without a valid version.
-// Secrets are not among them.
+// objects serves the objects that the caller may read, of all kinds that snapshots keep. Objects
+// that have Problems and no valid version follow, with Absent set. Secrets are not listed.
 func (a *API) objects(ctx context.Context, _ *struct{}) (*struct{ Body ObjectList }, error) {
 	caller, s := callerOf(ctx), a.Snapshot()
 	x := ObjectList{Replica: a.Replica, Objects: []ObjectSummary{}}

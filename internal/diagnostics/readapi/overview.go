@@ -55,14 +55,15 @@ func (a *API) registerOverview() {
 	}, map[string]any{"overview": OverviewAnswer{}}, a.watchOverview)
 }
 
-// overviewAnswer returns the state at this replica, and that at the selected others.
+// overviewAnswer returns the state at this replica, and at the others that r selects.
 func (a *API) overviewAnswer(ctx context.Context, r Aggregation) OverviewAnswer {
 	x := OverviewAnswer{Overview: a.overview(callerOf(ctx))}
 	x.Peers, x.Unanswered = collectFromPeers[Overview](ctx, a, r, "/overview", url.Values{})
 	return x
 }
 
-// overview returns the state at this replica.
+// overview returns the numbers of services, proxies and Problems at this replica that the caller
+// may read. Revision changes when these Problems change.
 func (a *API) overview(caller debug.Caller) Overview {
 	s := a.Snapshot()
 	x := Overview{Replica: a.Replica, Version: obs.Version, Snapshot: s.Version}
@@ -98,8 +99,8 @@ func (a *API) overview(caller debug.Caller) Overview {
 	return x
 }
 
-// watchOverview sends an event whenever the state differs, and every heartbeat, until the client
-// goes or the control plane stops.
+// watchOverview sends an event when the state has changed, and after each heartbeat without a
+// change. It returns when the client disconnects or the control plane stops.
 func (a *API) watchOverview(ctx context.Context, r *Aggregation, send sse.Sender) {
 	var last OverviewAnswer
 	var sent time.Time

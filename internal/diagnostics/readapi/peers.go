@@ -37,7 +37,9 @@ type Peers struct {
 	Self string
 }
 
-// In returns the addresses of the other replicas, sorted.
+// In returns the addresses of the other replicas, sorted: the configured ones, or else the
+// endpoints of their Service in this cluster without this replica's. It returns nil if the snapshot
+// does not have the Service or its port.
 func (p Peers) In(s *snapshot.Snapshot) []string {
 	if len(p.Addresses) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(p.Addresses)))
@@ -87,7 +89,8 @@ const (
 	maxPeerAnswer = 16 << 20
 )
 
-// narrowCaller applies callerHeader. A caller with a namespace cannot choose another one.
+// narrowCaller returns the caller with the namespace of callerHeader, if that is set. The second
+// result is false if c has another namespace already, which it cannot leave.
 func narrowCaller(r *http.Request, c debug.Caller) (debug.Caller, bool) {
 	namespace := r.Header.Get(callerHeader)
 	switch {
@@ -103,14 +106,16 @@ func narrowCaller(r *http.Request, c debug.Caller) (debug.Caller, bool) {
 // credentialsKey is the context key of the Authorization header of a request.
 type credentialsKey struct{}
 
-// keepCredentials keeps the caller's credentials for requests to other replicas.
+// keepCredentials adds the Authorization header of the request to its context, for requests to
+// other replicas.
 func keepCredentials(c huma.Context) huma.Context {
 	r, _ := humago.Unwrap(c)
 	return huma.WithValue(c, credentialsKey{}, r.Header.Get("Authorization"))
 }
 
-// peerClient sends requests to other replicas. Connections are not kept, and redirects are not
-// followed, because credentials would follow them.
+// peerClient returns a client for requests to other replicas that waits at most first for response
+// headers. It neither reuses connections nor follows redirects, because it would send the caller's
+// credentials to the new address.
 func peerClient(first time.Duration) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -120,8 +125,9 @@ func peerClient(first time.Duration) *http.Client {
 	}
 }
 
-// askPeer sends a question of the caller in ctx to another replica, which answers for itself only.
-// The caller closes the body. A status other than 200 is a *peerError.
+// askPeer sends a request to another replica with the credentials of the caller in ctx, and sets
+// local in query so that the replica does not ask others. first limits the time until response
+// headers. The caller closes the body. A status other than 200 is a *peerError.
 func askPeer(ctx context.Context, method, address, path string, query url.Values, body io.Reader, first time.Duration) (*http.Response, error) {
 	query.Set("local", "true")
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+address+Prefix+path+"?"+query.Encode(), body)
@@ -151,17 +157,18 @@ func askPeer(ctx context.Context, method, address, path string, query url.Values
 // peerError is the error of a replica that answers with another status than 200.
 type peerError struct{ status int }
 
-// Error returns the status.
+// Error returns a text with the status code of the replica's response.
 func (e *peerError) Error() string {
 	return fmt.Sprintf("it answers %d %s", e.status, http.StatusText(e.status))
 }
 
-// refused reports whether the replica does not accept the credentials.
+// refused reports whether the replica answered 401 or 403 to the caller's credentials.
 func (e *peerError) refused() bool {
 	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
 }
 
-// peersOf returns the replicas to ask for a request.
+// peersOf returns the addresses of the other replicas to ask, or nil if the request is for this
+// replica only.
 func (a *API) peersOf(r Aggregation) []string {
 	if r.Local {
 		return nil
@@ -169,7 +176,9 @@ func (a *API) peersOf(r Aggregation) []string {
 	return a.Peers.In(a.Snapshot())
 }
 
-// readPeer reads the answer of another replica into the value that into points to.
+// readPeer decodes the JSON answer of another replica into the value that into points to. It reads
+// at most maxPeerAnswer bytes, and waits at most first and peerTimeout. body is sent with POST
+// only.
 func readPeer(
 	ctx context.Context, method, address, path string, query url.Values, body []byte, first time.Duration, into any,
 ) error {
@@ -194,7 +203,8 @@ type peerAnswer[T any] struct {
 	err     error
 }
 
-// collectAnswers asks all replicas at the same time, and returns their answers in order.
+// collectAnswers calls ask for all addresses concurrently, and returns the answers in the order of
+// the addresses. Each has a value or an error; a panic is an error too.
 func collectAnswers[T any](a *API, addresses []string, ask func(address string) (T, error)) []peerAnswer[T] {
 	answers := make([]peerAnswer[T], len(addresses))
 	var group errgroup.Group
@@ -210,7 +220,8 @@ func collectAnswers[T any](a *API, addresses []string, ask func(address string) 
 	return answers
 }
 
-// newUnanswered returns the entry of a replica that did not answer because of err.
+// newUnanswered returns the entry of a replica that did not answer because of err. Refused is set
+// if it rejected the caller's credentials.
 func newUnanswered(address string, err error) Unanswered {
 	var failed *peerError
 	reason := err.Error()
@@ -220,8 +231,8 @@ func newUnanswered(address string, err error) Unanswered {
 	return Unanswered{Address: address, Reason: reason, Refused: errors.As(err, &failed) && failed.refused()}
 }
 
-// collectFromPeers asks the selected replicas for the same document. It returns their answers, and
-// an entry for each replica that did not answer.
+// collectFromPeers sends a GET for path to the replicas that r selects. It returns their decoded
+// answers, and an entry for each replica that did not answer.
 func collectFromPeers[T any](
 	ctx context.Context, a *API, r Aggregation, path string, query url.Values,
 ) (list []T, unanswered []Unanswered) {

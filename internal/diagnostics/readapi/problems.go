@@ -41,8 +41,8 @@ func (a *API) registerProblems() {
 	}, a.problems)
 }
 
-// problems lists the Problems of this replica, then the further ones of other replicas, which depend
-// on the proxies that are connected there.
+// problems serves the Problems that the caller may read: those of this replica and others that only
+// other replicas have, errors first. The latter depend on the proxies that are connected there.
 func (a *API) problems(ctx context.Context, r *Aggregation) (*struct{ Body Problems }, error) {
 	x := Problems{Problems: []ExplainedProblem{}}
 	seen := map[debug.Problem]bool{}
@@ -72,7 +72,8 @@ func rankSeverity(p ExplainedProblem) int {
 	return 1
 }
 
-// explainProblem adds the texts of the Problem's code.
+// explainProblem returns p with title, meaning and advice of its code, which stay empty for an
+// unknown code.
 func explainProblem(p debug.Problem) ExplainedProblem {
 	x := ExplainedProblem{Problem: p}
 	if e, ok := code.Find(code.Code(p.Code)); ok {
@@ -81,8 +82,8 @@ func explainProblem(p debug.Problem) ExplainedProblem {
 	return x
 }
 
-// problemsOf returns the Problems of objects that the caller may read. Problems without a namespace
-// are for callers that may read everything.
+// problemsOf returns the Problems of objects that the caller may read. A caller with a namespace
+// gets no Problems without one.
 func (a *API) problemsOf(caller debug.Caller) []debug.Problem {
 	list := []debug.Problem{}
 	for _, p := range a.known.list(a.Clock, a.allProblems) {
@@ -93,7 +94,8 @@ func (a *API) problemsOf(caller debug.Caller) []debug.Problem {
 	return list
 }
 
-// allProblems returns all Problems, or those of the snapshot if Options.Problems is nil.
+// allProblems returns the result of Options.Problems, or the Problems of the snapshot if that is
+// nil.
 func (a *API) allProblems() []config.Problem {
 	if a.Problems == nil {
 		return a.Snapshot().Problems()
@@ -109,8 +111,9 @@ type problemCache struct {
 	now   []debug.Problem
 }
 
-// list returns the Problems. The result is shared, at most lookShare times as old as its
-// computation took and at least maxInterval valid.
+// list returns the result of all, which it calls again at most every maxInterval. After a slow call
+// it reuses the result for lookShare times the duration of the call. The list is shared and must
+// not be modified.
 func (c *problemCache) list(now clock.Clock, all func() []config.Problem) []debug.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,8 @@ func (a *API) registerProxies() {
 	}, a.proxyDetails)
 }
 
-// proxies lists the connected proxies of all selected replicas.
+// proxies serves the connected proxies that the caller may read, of this and the selected other
+// replicas, sorted by name.
 func (a *API) proxies(ctx context.Context, r *Aggregation) (*struct{ Body ProxyList }, error) {
 	caller, withheld := callerOf(ctx), a.Pages.Withheld()
 	x := ProxyList{Proxies: []Proxy{}}
@@ -83,7 +84,8 @@ func (a *API) proxies(ctx context.Context, r *Aggregation) (*struct{ Body ProxyL
 	return &struct{ Body ProxyList }{x}, nil
 }
 
-// newProxy returns the row of a stream's proxy.
+// newProxy returns the row of the proxy of a stream. withheld are the resources that quarantine
+// withholds from it.
 func (a *API) newProxy(c push.Connection, withheld []push.Quarantined) Proxy {
 	s := debug.NewSyncStatus(c, withheld)
 	x := Proxy{
@@ -100,7 +102,8 @@ func (a *API) newProxy(c push.Connection, withheld []push.Quarantined) Proxy {
 	return x
 }
 
-// summaryState returns the worst state of the types, and ProxyNotSent for a proxy without any.
+// summaryState returns the worst state of all resource types, and ProxyNotSent if the proxy has
+// requested none.
 func summaryState(s debug.SyncStatus) ProxyState {
 	order := []ProxyState{ProxyError, ProxyQuarantined, ProxyStale, ProxyNotSent, ProxySynced}
 	worst := len(order)

@@ -52,8 +52,9 @@ type Sources struct {
 	FromOmitted int      `json:"fromOmitted,omitempty" doc:"Further objects."`
 }
 
-// proxyDetails returns the tables of a proxy. A proxy that is connected to another replica is asked
-// for there.
+// proxyDetails serves the tables of a proxy that is connected to this replica, or else the first
+// answer of the other replicas. It answers 404 if the proxy is connected to none or the caller may
+// not read it.
 func (a *API) proxyDetails(ctx context.Context, r *ProxyRequest) (*struct{ Body ProxyDetails }, error) {
 	caller := callerOf(ctx)
 	visible := slices.DeleteFunc(a.Connections(), func(c push.Connection) bool { return !caller.CanRead(c.Proxy.Namespace) })
@@ -75,8 +76,8 @@ type proxyTables struct {
 	caller debug.Caller
 }
 
-// addResources adds the rows of all resources. Resources that cannot be decoded are counted as
-// omitted.
+// addResources adds the rows of all clusters, listeners, routes and endpoints that the stream was
+// sent. Resources that cannot be decoded are counted in Omitted.
 func (t *proxyTables) addResources(c push.Connection) {
 	t.Clusters, t.Listeners, t.Routes, t.Endpoints = []ClusterRow{}, []ListenerRow{}, []RouteRow{}, []EndpointRow{}
 	for _, w := range c.Types {
@@ -101,10 +102,11 @@ func (t *proxyTables) addResources(c push.Connection) {
 	slices.SortStableFunc(t.Listeners, func(a, b ListenerRow) int { return int(a.Port) - int(b.Port) })
 }
 
-// sourcesOf returns the objects of a resource that the caller may read.
+// sourcesOf returns the objects that the resource was generated from and the caller may read.
 func (t *proxyTables) sourcesOf(r *resource.Resource) Sources { return t.newSources(r.From) }
 
-// newSources returns the objects of keys that the caller may read, at most maxSources.
+// newSources returns at most maxSources objects of keys that the caller may read. FromOmitted
+// counts the further ones.
 func (t *proxyTables) newSources(keys []config.Key) Sources {
 	var x Sources
 	for _, k := range keys {
@@ -119,7 +121,8 @@ func (t *proxyTables) newSources(keys []config.Key) Sources {
 	return x
 }
 
-// appendRow appends a row to a table, or counts it as omitted if the table is full.
+// appendRow returns table with row appended, or counts the row in t.Omitted if the table has
+// maxRows already.
 func appendRow[T any](t *proxyTables, table []T, row T) []T {
 	if len(table) >= maxRows {
 		t.Omitted++

@@ -26,7 +26,8 @@ type ListenerRow struct {
 	Sources
 }
 
-// addListener adds a row for each filter chain of a listener.
+// addListener adds a row for each filter chain of a listener, and returns an error if r cannot be
+// decoded.
 func (t *proxyTables) addListener(r *resource.Resource) error {
 	m := new(listenerv3.Listener)
 	if err := proto.Unmarshal(r.Body, m); err != nil {
@@ -73,8 +74,9 @@ func chainMatchText(m *listenerv3.FilterChainMatch) string {
 	return strings.Join(parts, ", ")
 }
 
-// destinationOf returns what a filter chain forwards to, and the name of its RouteConfiguration if
-// that is received by RDS. The text is empty for other filters.
+// destinationOf returns a text for the destination of a filter chain, and the name of its
+// RouteConfiguration if that is received by RDS. Both are empty if it has neither an HTTP
+// connection manager nor a TCP proxy.
 func destinationOf(c *listenerv3.FilterChain) (text, route string) {
 	for _, f := range c.GetFilters() {
 		switch {
@@ -97,7 +99,8 @@ func destinationOf(c *listenerv3.FilterChain) (text, route string) {
 	return "", ""
 }
 
-// clustersOf returns the actions of a RouteConfiguration without duplicates.
+// clustersOf returns texts for the actions of all routes of a RouteConfiguration, without
+// duplicates.
 func clustersOf(m *routev3.RouteConfiguration) []string {
 	var list []string
 	for _, h := range m.GetVirtualHosts() {
@@ -110,7 +113,8 @@ func clustersOf(m *routev3.RouteConfiguration) []string {
 	return list
 }
 
-// tcpClusters returns the clusters of a TCP proxy with their weights.
+// tcpClusters returns the name of the TCP proxy's cluster, or "WEIGHT × NAME" for each weighted
+// cluster, joined by commas.
 func tcpClusters(m *tcpv3.TcpProxy) string {
 	if m.GetWeightedClusters() == nil {
 		return m.GetCluster()

@@ -28,7 +28,8 @@ type ClusterRow struct {
 	Sources
 }
 
-// addCluster adds the row of a cluster.
+// addCluster adds the row of a cluster, and returns an error if r cannot be decoded. Host, port,
+// subset and direction stay empty if the name is not one that this control plane forms.
 func (t *proxyTables) addCluster(r *resource.Resource) error {
 	m := new(clusterv3.Cluster)
 	if err := proto.Unmarshal(r.Body, m); err != nil {
@@ -67,8 +68,8 @@ type RouteRow struct {
 // maxDomains limits the domains of a RouteRow.
 const maxDomains = 3
 
-// addRoutes adds a row for each route of a RouteConfiguration. Its source is the object in its
-// metadata; without one, the sources of the RouteConfiguration that have the virtual host.
+// addRoutes adds a row for each route of a RouteConfiguration, and returns an error if r cannot be
+// decoded. The row's source is the object in the route's metadata; without it, the row has none.
 func (t *proxyTables) addRoutes(r *resource.Resource) error {
 	m := new(routev3.RouteConfiguration)
 	if err := proto.Unmarshal(r.Body, m); err != nil {
@@ -100,7 +101,8 @@ type EndpointRow struct {
 	Locality string `json:"locality,omitempty" doc:"REGION/ZONE/SUBZONE"`
 }
 
-// addEndpoints adds a row for each endpoint of a ClusterLoadAssignment.
+// addEndpoints adds a row for each endpoint of a ClusterLoadAssignment, and returns an error if r
+// cannot be decoded.
 func (t *proxyTables) addEndpoints(r *resource.Resource) error {
 	m := new(endpointv3.ClusterLoadAssignment)
 	if err := proto.Unmarshal(r.Body, m); err != nil {

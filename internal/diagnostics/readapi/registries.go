@@ -51,8 +51,8 @@ func (a *API) registerRegistries() {
 	}, a.registries)
 }
 
-// registries lists the registries. It refuses callers that may not read all namespaces, because
-// errors contain addresses.
+// registries serves the state of the registries that this replica reads. It answers 403 to callers
+// that may not read all namespaces, because errors contain addresses.
 func (a *API) registries(ctx context.Context, _ *struct{}) (*struct{ Body Registries }, error) {
 	if !callerOf(ctx).CanRead("") {
 		return nil, huma.Error403Forbidden("registries are for callers that may read all namespaces")

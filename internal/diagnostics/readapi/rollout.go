@@ -123,8 +123,9 @@ type rolloutWatch struct {
 	since time.Time
 }
 
-// watchRollout sends an event whenever the progress differs, and every heartbeat. The stream ends
-// when all proxies have the version; the client ends it earlier if it likes.
+// watchRollout sends an event when the progress has changed, and after each heartbeat without a
+// change. It returns when all proxies have the version, the client disconnects or the control plane
+// stops.
 func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Sender) {
 	w := &rolloutWatch{API: a, request: *r, key: keyOf(ctx), caller: callerOf(ctx)}
 	peers := newPeerWatches(ctx, w)
@@ -153,7 +154,8 @@ func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Send
 	}
 }
 
-// rollout returns the present state.
+// rollout returns the progress at this replica. It starts tracking anew when the object's version
+// changes, and stops while the object is missing.
 func (w *rolloutWatch) rollout(now time.Time) Rollout {
 	s := w.Snapshot()
 	x := Rollout{Object: w.objectOf(s, w.key)}
@@ -174,7 +176,7 @@ func (w *rolloutWatch) rollout(now time.Time) Rollout {
 	return x
 }
 
-// missing returns why the object is not in the version that is waited for, or "" if it is.
+// missing returns the reason why o is not the version that the request waits for, or "" if it is.
 func (w *rolloutWatch) missing(o Object) string {
 	switch {
 	case w.request.Deleted && o.Present:
@@ -193,7 +195,8 @@ func (w *rolloutWatch) missing(o Object) string {
 	return ""
 }
 
-// confirm returns state if it has lasted for confirmAfter, and until then.
+// confirm returns state if confirm has been called for at least confirmAfter, and until before
+// that. The time starts at the first call after w.since was reset.
 func (w *rolloutWatch) confirm(now time.Time, state, until RolloutState) RolloutState {
 	if w.since.IsZero() {
 		w.since = now
@@ -204,7 +207,9 @@ func (w *rolloutWatch) confirm(now time.Time, state, until RolloutState) Rollout
 	return state
 }
 
-// addProgress adds the state of the proxies to x.
+// addProgress sets the numbers, the proxies behind, the refusals and the state of x. If the request
+// selects a proxy, only that one is counted. A rejection that is not quarantined becomes Refused
+// only after confirmAfter.
 func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.Time) {
 	x.Proxies, x.UpToDate = p.Proxies, p.UpToDate
 	refusals := refusals{}
@@ -241,7 +246,8 @@ func (w *rolloutWatch) addProgress(x *Rollout, p push.ObjectProgress, now time.T
 	w.since = time.Time{}
 }
 
-// describeBehind returns what a proxy lacks, in Envoy's terms: at most three resources.
+// describeBehind returns at most three resources that a proxy lacks, with their state, and the
+// number of the others.
 func describeBehind(b push.ProxyBehind) string {
 	const shown = 3
 	var parts []string
@@ -266,8 +272,8 @@ func describeBehind(b push.ProxyBehind) string {
 // refusals are the rejected resources by type and name.
 type refusals map[[2]string]*Refusal
 
-// addRejected adds the resources that a proxy rejects. Its name is added only if the caller may see
-// it.
+// addRejected adds the resources that the proxy rejects. The proxy's name is added only if the
+// caller may read its namespace, and for at most maxBehind proxies per resource.
 func (l refusals) addRejected(b push.ProxyBehind, caller debug.Caller) {
 	for _, r := range b.Resources {
 		if r.State != stream.Rejected {
@@ -285,7 +291,7 @@ func (l refusals) addQuarantined(q push.Quarantined) {
 	l.entry(q.TypeURL, q.Name, q.Message).Quarantined = true
 }
 
-// entry returns the entry of a resource, and adds it if it is missing.
+// entry returns the entry of a resource. If there is none, it adds one with message, in one line.
 func (l refusals) entry(typeURL, name, message string) *Refusal {
 	k := [2]string{typeURL, name}
 	if l[k] == nil {

@@ -21,7 +21,7 @@ type patterns struct {
 	harmlessName *regexp.Regexp
 }
 
-// newPatterns compiles the patterns.
+// newPatterns returns the regular expressions that recognize secrets.
 func newPatterns() *patterns {
 	const name = `pass(?:word|wd|phrase)|secret|token|credential|api[_-]?key|private[_-]?key|access[_-]?key|authorization|cookie|kubeconfig`
 	return &patterns{
@@ -46,14 +46,18 @@ func newPatterns() *patterns {
 	}
 }
 
-// isSecretName reports whether the values of a field or variable of this name are secrets.
+// isSecretName reports whether the values of a field or variable of this name are replaced. It
+// returns false for names such as tokenPath, which contain a word for a secret and end in one that
+// is harmless.
 func (p *patterns) isSecretName(name string) bool {
 	return p.secretName.MatchString(name) && !p.harmlessName.MatchString(name)
 }
 
-// Text returns a text without secrets.
+// Text returns text with all secrets that are recognized by their form or by the name before them
+// replaced by Mark. Certificates are kept.
 func Text(text string) string { return newPatterns().text(text) }
 
+// text returns text with its secrets replaced by Mark.
 func (p *patterns) text(text string) string {
 	for _, r := range p.whole {
 		text = r.ReplaceAllString(text, Mark)
@@ -78,9 +82,10 @@ func (p *patterns) text(text string) string {
 	})
 }
 
-// JSON returns a JSON document without secrets. The values of fields with the name of a secret, the
-// data of Kubernetes Secrets, the values of variables and headers ({name, value}, {key, value}) with such a name, and kubectl's
-// copies of objects are replaced too. A document that is no JSON is handled as text.
+// JSON returns a JSON document, indented, with its secrets replaced by Mark: those that Text
+// replaces, and the values of fields with the name of a secret. It also replaces the data of
+// Kubernetes Secrets, the values of {name, value} and {key, value} with such a name, and kubectl's
+// copies of objects. Anything but JSON is handled as text.
 func JSON(document []byte) []byte {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(document))
@@ -95,7 +100,7 @@ func JSON(document []byte) []byte {
 	return b
 }
 
-// value returns a JSON value without secrets.
+// value returns a JSON value with its secrets replaced. It modifies lists and objects in place.
 func (p *patterns) value(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -112,7 +117,8 @@ func (p *patterns) value(v any) any {
 	}
 }
 
-// embedded returns a string without secrets. A string that is a JSON document is handled as such.
+// embedded returns a string with its secrets replaced. A string that is a JSON object or list is
+// handled as such.
 func (p *patterns) embedded(s string) string {
 	if t := strings.TrimSpace(s); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[") {
 		var inner any
@@ -125,7 +131,7 @@ func (p *patterns) embedded(s string) string {
 	return p.text(s)
 }
 
-// object returns a JSON object without secrets.
+// object replaces the secrets in the values of a JSON object, which it modifies and returns.
 func (p *patterns) object(m map[string]any) map[string]any {
 	kind, _ := m["kind"].(string)
 	name, _ := m["name"].(string)

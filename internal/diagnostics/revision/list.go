@@ -37,7 +37,8 @@ type Configuration struct {
 	object admissionv1.MutatingWebhookConfiguration
 }
 
-// names returns the value of the label istio.io/rev that selects the configuration.
+// names returns the value of the label istio.io/rev that selects the configuration: its tag, or
+// else its revision.
 func (c *Configuration) names() string { return cmp.Or(c.Tag, c.Revision) }
 
 // List returns the configurations of injection webhooks, sorted by revision and tag.
@@ -80,8 +81,9 @@ type Verdict struct {
 	Reason   string `json:"reason"`
 }
 
-// Check returns a verdict for each configuration on a pod with labels in a namespace with labels. A
-// pod of a node's network is not injected by any.
+// Check returns a verdict for each configuration on a pod. namespace and pod are the labels of the
+// pod's namespace and of the pod. No configuration injects a pod with hostNetwork. It returns an
+// error if a webhook's selector is malformed.
 func Check(list []Configuration, namespace, pod map[string]string, hostNetwork bool) ([]Verdict, error) {
 	var verdicts []Verdict
 	for i := range list {
@@ -103,7 +105,8 @@ func Check(list []Configuration, namespace, pod map[string]string, hostNetwork b
 	return verdicts, nil
 }
 
-// matchingWebhook returns the name of the first injection webhook that selects a pod, or "".
+// matchingWebhook returns the name of the first injection webhook whose selectors match the labels,
+// or "". It returns an error for a malformed selector.
 func (c *Configuration) matchingWebhook(namespace, pod map[string]string) (string, error) {
 	for i := range c.object.Webhooks {
 		w := &c.object.Webhooks[i]
@@ -125,7 +128,8 @@ func (c *Configuration) matchingWebhook(namespace, pod map[string]string) (strin
 	return "", nil
 }
 
-// matchReason returns the labels because of which a webhook injects.
+// matchReason returns the label because of which a webhook injects. name is the revision or tag. It
+// returns the webhook's name if no usual label selects it.
 func matchReason(webhook, name string, namespace, pod map[string]string) string {
 	rev, inject := label.IoIstioRev.Name, label.SidecarInject.Name
 	switch {

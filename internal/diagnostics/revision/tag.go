@@ -19,7 +19,7 @@ import (
 // managedLabel is the label of pods of gateways that the control plane deploys.
 const managedLabel = "gateway.istio.io/managed"
 
-// selects reports whether a selector matches labels. A nil selector matches all.
+// selects reports whether a selector matches the labels in set. A nil selector matches all.
 func selects(s *metav1.LabelSelector, set map[string]string) (bool, error) {
 	if s == nil {
 		return true, nil
@@ -110,8 +110,9 @@ func tagSelectors(tag string) []selectors {
 // ErrTagExists means that a tag is set and is not to be overwritten.
 var ErrTagExists = errors.New("the tag exists")
 
-// SetTag creates the configuration of a tag. One that exists is replaced if overwrite is set; otherwise
-// the error is ErrTagExists. It returns an error for a configuration of that name which is no tag.
+// SetTag creates the configuration o of a tag. If there is one of that name, it replaces it if
+// overwrite is set, and otherwise returns ErrTagExists. It returns another error if that
+// configuration is no tag.
 func SetTag(ctx context.Context, client kubernetes.Interface, o *admissionv1.MutatingWebhookConfiguration, overwrite bool) error {
 	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	old, err := configurations.Get(ctx, o.Name, metav1.GetOptions{})
@@ -132,7 +133,8 @@ func SetTag(ctx context.Context, client kubernetes.Interface, o *admissionv1.Mut
 	return err
 }
 
-// RemoveTag deletes the configurations of a tag. It returns an error if there is none.
+// RemoveTag deletes the configurations in list that have the tag. It returns an error if there are
+// none.
 func RemoveTag(ctx context.Context, client kubernetes.Interface, list []Configuration, tag string) error {
 	removed := false
 	for i := range list {

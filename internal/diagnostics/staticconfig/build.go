@@ -61,7 +61,8 @@ func Build(p *mesh.Proxy, list []*resource.Resource) (*bootstrapv3.Bootstrap, er
 	}, nil
 }
 
-// add decodes a resource.
+// add decodes a resource and stores it by its type. It ignores types that have no place in a
+// bootstrap, and returns an error for an unknown type or malformed content.
 func (b *builder) add(r *resource.Resource) error {
 	m, err := (&anypb.Any{TypeUrl: r.TypeURL, Value: r.Body}).UnmarshalNew()
 	if err != nil {
@@ -82,7 +83,8 @@ func (b *builder) add(r *resource.Resource) error {
 	return nil
 }
 
-// withEndpoints returns an EDS cluster as a static one with its endpoints, and another cluster as it is.
+// withEndpoints returns an EDS cluster as a static one with its endpoints, or with none if they are
+// unknown. It returns other clusters as they are.
 func (b *builder) withEndpoints(c *clusterv3.Cluster) *clusterv3.Cluster {
 	if c.GetType() != clusterv3.Cluster_EDS {
 		return c
@@ -98,7 +100,7 @@ func (b *builder) withEndpoints(c *clusterv3.Cluster) *clusterv3.Cluster {
 	return StaticCluster(c, a)
 }
 
-// StaticCluster returns an EDS cluster as a static one with an assignment.
+// StaticCluster returns a copy of c as a STATIC cluster with the endpoints of a.
 func StaticCluster(c *clusterv3.Cluster, a *endpointv3.ClusterLoadAssignment) *clusterv3.Cluster {
 	c = proto.CloneOf(c)
 	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}

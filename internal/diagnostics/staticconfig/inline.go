@@ -15,8 +15,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/mesh"
 )
 
-// inline replaces the references over ADS of a message, and of the messages inside it, by the resources that
-// they name. Secrets are requested from the agent instead.
+// inline replaces ADS references in m, and in the messages inside it, by the resources that they
+// name. References to secrets become requests to the agent. An unknown route configuration becomes
+// an empty one. It returns an error for an unknown extension.
 func (b *builder) inline(m protoreflect.Message) error {
 	switch x := m.Interface().(type) {
 	case *anypb.Any:
@@ -89,7 +90,8 @@ func (b *builder) inlineAny(a *anypb.Any) error {
 	return err
 }
 
-// extension returns a copy of an extension's configuration.
+// extension returns a copy of an extension's configuration, or an error if the proxy was not sent
+// it.
 func (b *builder) extension(name string) (*anypb.Any, error) {
 	if known := b.extensions[name]; known != nil {
 		return proto.CloneOf(known), nil
