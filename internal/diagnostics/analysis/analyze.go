@@ -30,7 +30,8 @@ type Analyzer struct {
 func New(u Unhonoured) *Analyzer { return &Analyzer{unhonoured: u} }
 
 // Analyze returns the Problems of the snapshot's objects and of its mesh configuration, sorted and
-// without duplicates.
+// without duplicates. It keeps the results of unchanged objects for the next call, so calls must
+// not overlap.
 func (z *Analyzer) Analyze(s *snapshot.Snapshot) []config.Problem {
 	a := &analyzer{s: s, known: z.known}
 	a.reportVirtualServices()
@@ -67,12 +68,14 @@ type analyzer struct {
 	found []config.Problem
 }
 
-// warn reports a Warning for a field of c that has no effect, or another effect than it describes.
+// warn appends a Warning for a field of c that has no effect, or another effect than it describes.
+// The Warning is on the source of a converted object, without the field.
 func (a *analyzer) warn(x code.Code, c *config.Config, field, reason string) {
 	a.warnConflict(x, c, config.Key{}, field, reason)
 }
 
-// warnConflict reports a Warning like warn, about a conflict with another object.
+// warnConflict appends a Warning like warn, about a conflict with the object other. A zero other is
+// no object.
 func (a *analyzer) warnConflict(x code.Code, c *config.Config, other config.Key, field, reason string) {
 	key := c.Key
 	if c.Extension != nil { // converted from an object that the user wrote

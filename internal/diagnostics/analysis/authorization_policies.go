@@ -61,6 +61,7 @@ func identityFields(s *security.Source, not bool) map[string][]string {
 	}
 }
 
+// namedFields returns the names of the fields that have values, in no particular order.
 func namedFields(lists map[string][]string) (fields []string) {
 	for field, values := range lists {
 		if len(values) > 0 {
@@ -70,8 +71,8 @@ func namedFields(lists map[string][]string) (fields []string) {
 	return fields
 }
 
-// identityCondition reports whether a rule has a condition on identities, and returns its field. If
-// not is true, it checks for negative values.
+// identityCondition returns the field of a rule's first condition on identities, and whether it has
+// one. If not is true, only conditions with notValues count, and otherwise those with values.
 func identityCondition(r *security.Rule, not bool) (field string, ok bool) {
 	for i, w := range r.GetWhen() {
 		values, part := w.GetValues(), "values"
@@ -107,7 +108,8 @@ func (a *analyzer) reportAllowWithoutIdentity(c *config.Config, rule string, r *
 	}
 }
 
-// reportDenyOfIdentities reports a DENY rule that matches identities.
+// reportDenyOfIdentities reports each source and the first condition of a DENY rule that match
+// identities.
 func (a *analyzer) reportDenyOfIdentities(c *config.Config, rule string, r *security.Rule) {
 	if field, names := identityCondition(r, false); names {
 		a.warn(code.IdentityBypass, c, rule+field, misses)

@@ -30,7 +30,8 @@ func NewCached(find func() []config.Problem, version func() uint64, now func() t
 	return &Cached{find: find, version: version, now: now}
 }
 
-// Problems returns the Problems of the last search, after a new search if one is due.
+// Problems returns the Problems of the last search. It searches again if the version has changed
+// and the pause after the last search is over.
 func (c *Cached) Problems() []config.Problem {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,16 +44,16 @@ func (a *analyzer) reportGatewayServicePorts() {
 	}
 }
 
-// exposesPort reports whether a Service has the port, or forwards one to it. Named target ports may
-// be any number.
+// exposesPort reports whether a Service has the port, or forwards one to it. It returns true if a
+// target port has a name, which may stand for any number.
 func exposesPort(s *mesh.Service, number uint32) bool {
 	return slices.ContainsFunc(s.Ports, func(p mesh.Port) bool {
 		return p.Number == number || p.Target == number || p.TargetName != ""
 	})
 }
 
-// servicesOfProxies returns the Services that select a workload with the labels, without
-// duplicates.
+// servicesOfProxies returns the Services that select a known workload with the labels of selector,
+// without duplicates, sorted by host.
 func (a *analyzer) servicesOfProxies(selector map[string]string) []*mesh.Service {
 	var list []*mesh.Service
 	for _, w := range a.s.Workloads() {

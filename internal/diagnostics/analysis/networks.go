@@ -49,6 +49,7 @@ func (a *analyzer) checkNetworks() {
 	a.reportLabelledGateways()
 }
 
+// warnNetwork appends a Warning for a field of MeshNetworks.
 func (a *analyzer) warnNetwork(field, reason string) {
 	a.found = append(
 		a.found,
@@ -56,6 +57,8 @@ func (a *analyzer) warnNetwork(field, reason string) {
 	)
 }
 
+// reportNetworkRange reports a fromCidr that is no range of addresses, or overlaps one of another
+// network. It adds a valid range of the network to ranges.
 func (a *analyzer) reportNetworkRange(field, network, text string, ranges map[netip.Prefix]string) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -96,14 +99,17 @@ func (a *analyzer) reportNetworkGateway(field string, of *meshconfig.Network, g 
 	}
 }
 
+// reportGatewayAddress reports an address of a gateway that is neither an IP address nor a host
+// name.
 func (a *analyzer) reportGatewayAddress(field, address string) {
 	if _, err := netip.ParseAddr(address); err != nil && !config.IsHostname(address) {
 		a.warnNetwork(field, fmt.Sprintf("%q is neither an IP address nor a name: the gateway is not used", address))
 	}
 }
 
-// reportGatewayService reports why the service of a network's gateway is not used: it does not
-// exist, has no external address, has the label of a network, or is in another registry.
+// reportGatewayService reports the first reason why the service of a network's gateway is not used:
+// it does not exist, has no external address, has the label of a network, or is in another
+// registry. of is the gateway's network.
 func (a *analyzer) reportGatewayService(field string, of *meshconfig.Network, host mesh.Hostname) {
 	var found *mesh.Service
 	for _, s := range a.s.Services() {

@@ -72,8 +72,9 @@ func (a *analyzer) gatewayPorts(namespace string, labels map[string]string) (lis
 	return listens, known
 }
 
-// addTargetPorts adds the target ports of the proxies' Services for a port, or the port itself if
-// no Service certainly maps it. It returns false if a target port is unknown.
+// addTargetPorts adds to to the target ports of the proxies' Services for the port number. If no
+// Service certainly maps number, it adds number itself. It returns false if a target port is
+// unknown.
 func (a *analyzer) addTargetPorts(namespace string, labels map[string]string, number uint32, to map[uint32]bool) bool {
 	translated := false
 	for _, svc := range a.s.ServicesWithSelector(namespace) {

@@ -118,6 +118,8 @@ func (a *analyzer) servicesFor(host mesh.Hostname) []*mesh.Service {
 	return wild
 }
 
+// hasSubset reports whether a DestinationRule that clients in the namespace client may use defines
+// the subset for one of the services.
 func (a *analyzer) hasSubset(client string, services []*mesh.Service, subset string) bool {
 	for _, s := range services {
 		for _, r := range a.s.RulesOf(client, s.ServiceKey) { // at least some clients use it

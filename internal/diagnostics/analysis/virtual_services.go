@@ -65,7 +65,8 @@ func (a *analyzer) checkGateways() {
 	}
 }
 
-// matchGateways reports gateways of a match that are not gateways of the VirtualService.
+// matchGateways reports gateways of a match that are not gateways of the VirtualService. match is
+// the field of the match.
 func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gateways []string) {
 	for i, g := range gateways {
 		if full := snapshot.ResolveGateway(g, vs.Config.Namespace); !slices.Contains(vs.Gateways, full) {
@@ -79,6 +80,7 @@ func (a *analyzer) matchGateways(vs *snapshot.VirtualService, match string, gate
 	}
 }
 
+// isGateway reports whether name is the mesh, or the NAMESPACE/NAME of a Gateway that exists.
 func (a *analyzer) isGateway(name string) bool {
 	if name == snapshot.MeshGateway {
 		return true

@@ -19,8 +19,8 @@ import (
 // labelSets are the distinct labels of the workloads of each namespace.
 type labelSets map[string][]map[string]string
 
-// collectLabelSets returns the labels of all workloads. Most workloads have the labels of another
-// one with the same owner, so the sets are few.
+// collectLabelSets returns the labels of all workloads by namespace. Workloads of one owner usually
+// have the same labels, which are listed once.
 func collectLabelSets(s *snapshot.Snapshot) labelSets {
 	type owner struct{ namespace, name string }
 	sets, byOwner := labelSets{}, map[owner][]map[string]string{}
@@ -111,7 +111,8 @@ func (a *analyzer) reportWorkloadSelectors() {
 	a.reportSidecarSelectors(sets)
 }
 
-// reportSidecarSelectors reports Sidecars with a selector that matches workloads of an older one.
+// reportSidecarSelectors reports Sidecars whose selector matches a workload that an older Sidecar
+// of the namespace also selects.
 func (a *analyzer) reportSidecarSelectors(sets labelSets) {
 	older := map[string][]*config.Config{}
 	for _, c := range slices.SortedStableFunc(slices.Values(a.s.Configs(api.Sidecar)), config.CompareAge) {

@@ -36,7 +36,8 @@ func (a *analyzer) reportZoneAwareRouting() {
 	}
 }
 
-// reportZoneSettings reports the settings of one traffic policy and of its ports.
+// reportZoneSettings reports zone-aware settings of one traffic policy and of its ports, with the
+// given reason. field is the policy's.
 func (a *analyzer) reportZoneSettings(c *config.Config, field string, p *networking.TrafficPolicy, reason string) {
 	const setting = ".loadBalancer.zoneAwareLbSetting"
 	if isEnabled(p.GetLoadBalancer().GetZoneAwareLbSetting()) {
@@ -49,6 +50,7 @@ func (a *analyzer) reportZoneSettings(c *config.Config, field string, p *network
 	}
 }
 
+// isEnabled reports whether zone-aware routing is set and not explicitly disabled.
 func isEnabled(z *networking.ZoneAwareLoadBalancerSetting) bool {
 	return z != nil && (z.GetEnabled() == nil || z.GetEnabled().GetValue())
 }

@@ -25,7 +25,8 @@ const (
 	xdsPort = 15012
 )
 
-// parseCertificates returns the certificates of a PEM text, and an error if there are none.
+// parseCertificates returns the certificates of a PEM text. It returns an error if there are none,
+// or if one is malformed.
 func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	for {
@@ -45,8 +46,9 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return list, nil
 }
 
-// checkTimes adds a failure for each certificate that is not valid now, and a warning for each that
-// ends within the limit. Of several with one subject, as in a rotation, the last one to end counts.
+// checkTimes adds to wrong each certificate that is not valid now, and to soon each that ends
+// within limit. Of several with one subject, as in a rotation, only the last one to end counts.
+// name begins the texts.
 func (t *Target) checkTimes(name string, list []*x509.Certificate, limit time.Duration, wrong, soon *findings) {
 	last := map[string]*x509.Certificate{}
 	for _, c := range list {
@@ -68,7 +70,7 @@ func (t *Target) checkTimes(name string, list []*x509.Certificate, limit time.Du
 	}
 }
 
-// roots returns the roots in the namespace of the control plane.
+// roots returns the PEM text of the mesh's roots in the namespace of the control plane.
 func (t *Target) roots(ctx context.Context) ([]byte, error) {
 	m, err := t.Client.Kubernetes.CoreV1().ConfigMaps(t.Namespace).Get(ctx, rootsConfigMap, metav1.GetOptions{})
 	if err != nil {
@@ -77,7 +79,8 @@ func (t *Target) roots(ctx context.Context) ([]byte, error) {
 	return []byte(m.Data[rootsKey]), nil
 }
 
-// rootsValid checks the validity of the roots.
+// rootsValid fails if a root of the mesh is not valid now, and warns if one expires within
+// rootWarning.
 func rootsValid(ctx context.Context, t *Target) outcome {
 	text, err := t.roots(ctx)
 	if err != nil {
@@ -92,7 +95,7 @@ func rootsValid(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, soon, "%d roots, the first expires at %s", len(list), firstEnd(list).Format(time.RFC3339))
 }
 
-// firstEnd returns when the first of the certificates ends.
+// firstEnd returns the earliest end of the certificates, of which there must be at least one.
 func firstEnd(list []*x509.Certificate) time.Time {
 	first := list[0].NotAfter
 	for _, c := range list {
@@ -103,7 +106,8 @@ func firstEnd(list []*x509.Certificate) time.Time {
 	return first
 }
 
-// rootsPublished compares the roots of all namespaces with those of the control plane's.
+// rootsPublished fails if a namespace has other roots than the control plane's, and warns if one
+// has none. It leaves out terminating namespaces and those of Kubernetes itself.
 func rootsPublished(ctx context.Context, t *Target) outcome {
 	want, err := t.roots(ctx)
 	if err != nil {
@@ -137,7 +141,8 @@ func rootsPublished(ctx context.Context, t *Target) outcome {
 	return conclude(different, missing, "%d namespaces", len(found))
 }
 
-// signersValid checks when the chains end that replicas sign with, by their metrics.
+// signersValid fails if the signing certificate of a replica has expired, and warns if it expires
+// within signerWarning, by the replicas' metrics. It is skipped if no replica signs certificates.
 func signersValid(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/metrics")
 	var soon findings
@@ -164,7 +169,8 @@ func signersValid(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, soon, "the first expires at %s", first.Format(time.RFC3339))
 }
 
-// xdsCertificate does a TLS handshake with the xDS port of each replica, as a proxy would.
+// xdsCertificate fails if a TLS handshake with the xDS port of a replica fails, as a proxy would do
+// it. It warns if the server's certificate expires within leafWarning.
 func xdsCertificate(ctx context.Context, t *Target) outcome {
 	text, err := t.roots(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // native sidecars enabled.
 const oldestKubernetes = "1.29"
 
-// apiServerAnswers requests the version of the API server.
+// apiServerAnswers fails if the API server does not return its version.
 func apiServerAnswers(ctx context.Context, t *Target) outcome {
 	_, err := t.Client.Kubernetes.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
 	if err != nil {
@@ -32,7 +32,8 @@ func apiServerAnswers(ctx context.Context, t *Target) outcome {
 	return pass("%s", t.Client.Config.Host)
 }
 
-// kubernetesSupported compares the version of the API server with the oldest supported one.
+// kubernetesSupported fails if the API server is older than oldestKubernetes. It is skipped if the
+// version cannot be parsed.
 func kubernetesSupported(_ context.Context, t *Target) outcome {
 	v, err := t.Client.Kubernetes.Discovery().ServerVersion()
 	if err != nil {
@@ -51,7 +52,8 @@ func kubernetesSupported(_ context.Context, t *Target) outcome {
 // permission is an action that is asked about.
 type permission struct{ verb, group, resource, subresource, namespace string }
 
-// missingPermissions returns the permissions that the user does not have.
+// missingPermissions returns a text for each permission of list that the API server denies the
+// user.
 func (t *Target) missingPermissions(ctx context.Context, list []permission) (findings, error) {
 	var missing findings
 	for _, p := range list {
@@ -71,7 +73,7 @@ func (t *Target) missingPermissions(ctx context.Context, list []permission) (fin
 	return missing, nil
 }
 
-// canReadControlPlane checks the permissions that pilotctl uses.
+// canReadControlPlane warns of each permission that pilotctl uses and the user does not have.
 func canReadControlPlane(ctx context.Context, t *Target) outcome {
 	missing, err := t.missingPermissions(ctx, []permission{
 		{"list", "", "pods", "", t.Namespace}, {"create", "", "pods", "portforward", t.Namespace},
@@ -85,7 +87,7 @@ func canReadControlPlane(ctx context.Context, t *Target) outcome {
 	return conclude(nil, missing, "pods, port-forward, ConfigMaps, Services, webhooks, CustomResourceDefinitions")
 }
 
-// canInstall checks the permissions that an installation takes.
+// canInstall fails if the user lacks a permission that the installation of the charts needs.
 func canInstall(ctx context.Context, t *Target) outcome {
 	var list []permission
 	for _, r := range []string{
@@ -106,7 +108,8 @@ func canInstall(ctx context.Context, t *Target) outcome {
 	return conclude(missing, nil, "%d kinds of objects can be created", len(list))
 }
 
-// installedVersions returns the served versions of Istio's installed kinds, by resource and group.
+// installedVersions returns the served versions of all installed CustomResourceDefinitions, by
+// their names PLURAL.GROUP.
 func (t *Target) installedVersions(ctx context.Context) (map[string][]string, error) {
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	list, err := t.Client.Dynamic.Resource(crds).List(ctx, metav1.ListOptions{})
@@ -120,7 +123,7 @@ func (t *Target) installedVersions(ctx context.Context) (map[string][]string, er
 	return served, nil
 }
 
-// servedVersions returns the served versions of a CustomResourceDefinition.
+// servedVersions returns the names of the versions that a CustomResourceDefinition serves.
 func servedVersions(crd map[string]any) []string {
 	spec, _ := crd["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
@@ -134,8 +137,9 @@ func servedVersions(crd map[string]any) []string {
 	return served
 }
 
-// compareKinds compares the served versions with the versions that the control plane reads. Among missing
-// kinds, only Istio's are findings, if required is set.
+// compareKinds fails if an installed kind of Istio or the Gateway API serves none of the versions
+// that the control plane reads. If required is set, it also fails for each of Istio's kinds that is
+// not installed.
 func (t *Target) compareKinds(ctx context.Context, required bool) outcome {
 	served, err := t.installedVersions(ctx)
 	if err != nil {
@@ -160,13 +164,15 @@ func (t *Target) compareKinds(ctx context.Context, required bool) outcome {
 	return conclude(wrong, nil, "%d kinds", count)
 }
 
-// kindsInstalled requires all of Istio's kinds.
+// kindsInstalled fails for Istio's kinds that are not installed, and for kinds without a version
+// that the control plane reads.
 func kindsInstalled(ctx context.Context, t *Target) outcome { return t.compareKinds(ctx, true) }
 
-// installedKindsCurrent checks only kinds that are installed.
+// installedKindsCurrent fails for installed kinds without a version that the control plane reads.
 func installedKindsCurrent(ctx context.Context, t *Target) outcome { return t.compareKinds(ctx, false) }
 
-// revisionFree warns if the control plane runs already.
+// revisionFree warns if a pod of the control plane runs in the namespace already, with the revision
+// if one is set.
 func revisionFree(ctx context.Context, t *Target) outcome {
 	pods, err := connect.Pods(ctx, t.Client, t.Namespace, t.Revision)
 	switch {
@@ -186,7 +192,7 @@ func (t *Target) serviceName() string {
 	return "istiod"
 }
 
-// serviceHasEndpoints counts the ready endpoints of the control plane's Service.
+// serviceHasEndpoints fails if the control plane's Service has no ready endpoint.
 func serviceHasEndpoints(ctx context.Context, t *Target) outcome {
 	if _, err := t.Client.Kubernetes.CoreV1().Services(t.Namespace).Get(ctx, t.serviceName(), metav1.GetOptions{}); err != nil {
 		return requestFailed(err)
@@ -222,7 +228,8 @@ func (t *Target) readyEndpoints(ctx context.Context, namespace, service string) 
 // dnsService finds the Services of the cluster's DNS.
 const dnsSelector = "k8s-app=kube-dns"
 
-// dnsRuns checks the endpoints of the cluster's DNS.
+// dnsRuns fails if no Service of the cluster's DNS has a ready endpoint. It warns if there is no
+// such Service.
 func dnsRuns(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Services(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
 	if err != nil {
@@ -246,7 +253,8 @@ func dnsRuns(ctx context.Context, t *Target) outcome {
 // dnsPort is the port of the cluster's DNS.
 const dnsPort = 53
 
-// dnsResolves sends a query for the control plane's name to a pod of the cluster's DNS, over TCP.
+// dnsResolves fails if a pod of the cluster's DNS does not resolve the name of the control plane's
+// Service, over TCP. It is skipped if no such pod runs.
 func dnsResolves(ctx context.Context, t *Target) outcome {
 	pods, err := t.Client.Kubernetes.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector})
 	if err != nil {

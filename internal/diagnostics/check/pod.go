@@ -49,7 +49,8 @@ func hasProxy(p *corev1.Pod) bool {
 	return c != nil
 }
 
-// podRuns reads the pod. The checks after it use what it has read.
+// podRuns fails if the pod does not run, and otherwise stores it in t.pod for the checks that
+// follow.
 func podRuns(ctx context.Context, t *Target) outcome {
 	name, namespace, _ := strings.Cut(t.Proxy, ".")
 	namespace = cmp.Or(namespace, t.ProxyNamespace, metav1.NamespaceDefault)
@@ -66,7 +67,7 @@ func podRuns(ctx context.Context, t *Target) outcome {
 	return pass("%s/%s on node %s", namespace, name, p.Spec.NodeName)
 }
 
-// podInjected looks for the proxy's container.
+// podInjected fails if the pod has no container of the proxy.
 func podInjected(_ context.Context, t *Target) outcome {
 	c, _ := proxyStatus(t.pod)
 	if c == nil {
@@ -75,8 +76,9 @@ func podInjected(_ context.Context, t *Target) outcome {
 	return pass("%s", c.Image)
 }
 
-// podCaptured checks that the rules of capture were applied: by an init container that has succeeded,
-// or by the CNI plugin, whose rules istio-validation has verified by connections in the pod's network.
+// podCaptured fails if no rules of capture were applied: by an init container that succeeded, or by
+// the CNI plugin, whose rules istio-validation verifies. It warns if the pod's configuration
+// prevents capture, and is skipped for gateways.
 func podCaptured(_ context.Context, t *Target) outcome {
 	if t.pod.Spec.HostNetwork {
 		return warn("the pod uses the network of its node: nothing is captured")
@@ -103,7 +105,8 @@ func podCaptured(_ context.Context, t *Target) outcome {
 	return fail("it has neither the init container istio-init nor istio-validation: no rules redirect its traffic to the proxy")
 }
 
-// interceptionMode returns the interception mode of a pod.
+// interceptionMode returns the interception mode of a pod, by its annotation or else the proxy's
+// environment. It returns "" for the default.
 func interceptionMode(p *corev1.Pod) string {
 	if mode := p.Annotations["sidecar.istio.io/interceptionMode"]; mode != "" {
 		return mode
@@ -121,7 +124,8 @@ func interceptionMode(p *corev1.Pod) string {
 // manyRestarts is the number of restarts that is reported.
 const manyRestarts = 3
 
-// proxyHealthy checks that the proxy was not killed and does not restart.
+// proxyHealthy fails if a container of the pod was killed or the proxy waits. It warns of
+// manyRestarts and of a missing memory request.
 func proxyHealthy(_ context.Context, t *Target) outcome {
 	c, s := proxyStatus(t.pod)
 	if s == nil {
@@ -141,7 +145,7 @@ func proxyHealthy(_ context.Context, t *Target) outcome {
 	return conclude(wrong, odd, "%d restarts", s.RestartCount)
 }
 
-// proxyReady requests the proxy's readiness.
+// proxyReady fails if the readiness page of the pod's agent does not answer 200.
 func proxyReady(ctx context.Context, t *Target) outcome {
 	if _, _, err := t.getPod(ctx, t.pod, readyPort, "/healthz/ready"); err != nil {
 		return fail("%v", err)
@@ -149,7 +153,8 @@ func proxyReady(ctx context.Context, t *Target) outcome {
 	return pass("")
 }
 
-// podSynced looks for the proxy at all replicas.
+// podSynced fails if the proxy is connected to no replica or refuses resources. It warns of types
+// that the proxy has not acknowledged within ackTime.
 func podSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	name := t.pod.Name + "." + t.pod.Namespace
@@ -174,7 +179,8 @@ type adminCertificates struct {
 	} `json:"certificates"`
 }
 
-// podCertificate checks the times of the certificates that Envoy has.
+// podCertificate fails if Envoy has no certificate or one that is not valid now. It warns if one
+// expires within leafWarning.
 func podCertificate(ctx context.Context, t *Target) outcome {
 	body, _, err := t.getPod(ctx, t.pod, adminPort, "/certs")
 	if err != nil {
@@ -205,7 +211,8 @@ func podCertificate(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, soon, "until %s", last.Format(time.RFC3339))
 }
 
-// podEnvoyVersion compares the release of Envoy with the supported ones.
+// podEnvoyVersion warns if the release of Envoy in the pod is not supported. It is skipped for a
+// version that cannot be parsed.
 func podEnvoyVersion(ctx context.Context, t *Target) outcome {
 	body, _, err := t.getPod(ctx, t.pod, adminPort, "/server_info")
 	if err != nil {
@@ -227,7 +234,8 @@ func podEnvoyVersion(ctx context.Context, t *Target) outcome {
 	return pass("Envoy %s", parts[1])
 }
 
-// podClock compares the clock of the pod's node with the one of this machine.
+// podClock compares the clock of the pod's node with the one of this machine. It is skipped if
+// Envoy does not answer.
 func podClock(ctx context.Context, t *Target) outcome {
 	_, header, err := t.getPod(ctx, t.pod, adminPort, "/ready")
 	if err != nil {

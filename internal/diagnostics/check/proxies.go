@@ -11,7 +11,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/diagnostics/debug"
 )
 
-// clustersSynced checks the state of the clusters at each replica.
+// clustersSynced fails for each cluster that a replica has not synchronized.
 func clustersSynced(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/debug/clusterz")
 	count := 0
@@ -31,7 +31,8 @@ func clustersSynced(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, nil, "%d clusters", count)
 }
 
-// proxies returns the states of the connected proxies of all replicas.
+// proxies returns the states of the connected proxies of all replicas, sorted by name, and a
+// finding for each replica that does not answer.
 func (t *Target) proxies(ctx context.Context) ([]debug.SyncStatus, findings) {
 	answers, wrong := t.eachAnswer(ctx, "/debug/syncz")
 	var all []debug.SyncStatus
@@ -46,8 +47,8 @@ func (t *Target) proxies(ctx context.Context) ([]debug.SyncStatus, findings) {
 	return all, wrong
 }
 
-// nothingRefused finds proxies that refuse resources, or from which resources are withheld because
-// proxies refuse them.
+// nothingRefused fails for each proxy that refuses resources, or from which resources are withheld
+// because proxies refuse them.
 func nothingRefused(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	for _, s := range list {
@@ -72,7 +73,7 @@ func addRefusals(s debug.SyncStatus, wrong *findings) {
 // ackTime is how long a proxy may take to acknowledge a response.
 const ackTime = 30 * time.Second
 
-// proxiesSynced finds proxies that have not acknowledged a response within ackTime.
+// proxiesSynced warns of each proxy that has not acknowledged a response within ackTime.
 func proxiesSynced(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	var late findings
@@ -82,7 +83,8 @@ func proxiesSynced(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, late, "%d proxies", len(list))
 }
 
-// addLate adds the types that a proxy has not acknowledged within ackTime.
+// addLate adds each type whose last response the proxy has neither acknowledged nor refused within
+// ackTime.
 func (t *Target) addLate(s debug.SyncStatus, late *findings) {
 	for url, r := range s.Resources {
 		if waited := t.Now().Sub(r.SentTime); r.Sent != r.Acked && r.LastError == "" && waited > ackTime {
@@ -97,7 +99,8 @@ const (
 	newestEnvoy = 40
 )
 
-// versionsSupported compares the Envoy versions of the connected proxies with the supported ones.
+// versionsSupported warns of each connected proxy whose Envoy release is not supported. Proxies
+// without a version are skipped.
 func versionsSupported(ctx context.Context, t *Target) outcome {
 	list, wrong := t.proxies(ctx)
 	var odd findings
@@ -114,7 +117,8 @@ func versionsSupported(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, odd, "%d proxies, Envoy 1.%d to 1.%d", known, oldestEnvoy, newestEnvoy)
 }
 
-// envoySkew returns why a release of Envoy is not supported, or "".
+// envoySkew returns a text if a release of Envoy is older or newer than the supported ones. It
+// returns "" for supported and for unknown ones.
 func envoySkew(version string) string {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 {

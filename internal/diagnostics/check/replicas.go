@@ -19,7 +19,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// podSelector returns the labels of the control plane's pods.
+// podSelector returns the label selector of the control plane's pods, of one revision if that is
+// set.
 func (t *Target) podSelector() string {
 	if t.Revision != "" {
 		return "app=istiod,istio.io/rev=" + t.Revision
@@ -27,7 +28,8 @@ func (t *Target) podSelector() string {
 	return "app=istiod"
 }
 
-// podsReady checks the pods of the control plane, running or not.
+// podsReady fails if no pod of the control plane is ready, and warns if some are not. Pods that are
+// being deleted do not count.
 func podsReady(ctx context.Context, t *Target) outcome {
 	list, err := t.Client.Kubernetes.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: t.podSelector()})
 	if err != nil {
@@ -63,7 +65,8 @@ func isReady(p *corev1.Pod) bool {
 	})
 }
 
-// waitingReason returns why the first waiting container of a pod waits, in parentheses.
+// waitingReason returns the name and the reason of the first container of a pod that waits, in
+// parentheses after a space. It returns "" if none waits.
 func waitingReason(p *corev1.Pod) string {
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := s.State.Waiting; w != nil && w.Reason != "" {
@@ -73,7 +76,7 @@ func waitingReason(p *corev1.Pod) string {
 	return ""
 }
 
-// replicasAnswer requests the readiness of every replica.
+// replicasAnswer fails if the control plane was not found, or if a replica is not ready.
 func replicasAnswer(ctx context.Context, t *Target) outcome {
 	if t.Control == nil {
 		return fail("%v", t.ControlError)
@@ -87,7 +90,8 @@ func replicasAnswer(ctx context.Context, t *Target) outcome {
 	return conclude(wrong, nil, "%d replicas", len(t.Control.Replicas))
 }
 
-// eachAnswer returns the answers of the replicas to a GET request by their names, and the errors.
+// eachAnswer returns the answers of the replicas to a GET request by the replicas' names, and a
+// finding for each replica that did not answer.
 func (t *Target) eachAnswer(ctx context.Context, path string) (map[string][]byte, findings) {
 	answers := map[string][]byte{}
 	var wrong findings
@@ -102,7 +106,7 @@ func (t *Target) eachAnswer(ctx context.Context, path string) (map[string][]byte
 	return answers, wrong
 }
 
-// versionsAgree compares the versions of the replicas.
+// versionsAgree warns if the replicas have different versions.
 func versionsAgree(ctx context.Context, t *Target) outcome {
 	answers, wrong := t.eachAnswer(ctx, "/version")
 	byVersion := map[string][]string{}

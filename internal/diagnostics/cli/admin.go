@@ -57,7 +57,7 @@ func (x *envoyAdmin) get(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodGet, x.base+path, nil)
 }
 
-// post sends a request that changes Envoy's state, and returns the response.
+// post sends a POST, which may change Envoy's state, and returns the body of the response.
 func (x *envoyAdmin) post(ctx context.Context, path string) ([]byte, error) {
 	return sendRequest(ctx, x.client, http.MethodPost, x.base+path, nil)
 }
@@ -106,7 +106,9 @@ func (a *pageClient) proxyLog() *cobra.Command {
 	return c
 }
 
-// levelQueries returns the queries of Envoy's page /logging that set levels.
+// levelQueries returns the queries of Envoy's page /logging that set levels, "level" or
+// "logger:level". If reset is set, the first one sets all loggers to warning. It returns an error
+// for an unknown level.
 func levelQueries(levels []string, reset bool) (list []string, err error) {
 	if reset {
 		list = append(list, url.Values{"level": {"warning"}}.Encode())

@@ -66,9 +66,9 @@ func (a *pageClient) analyzeCommand() *cobra.Command {
 }
 
 // run executes the analyze command. With --list-analyzers or --explain it prints the analyzers or a
-// code, and analyzes nothing. Otherwise it prints the findings that have at least the output
-// threshold and are not hidden by --namespace or --ignore-unknown. It returns an *AnalysisError if
-// one of these has at least the failure threshold.
+// code, and analyzes nothing. Otherwise it prints the findings that reach the output threshold and
+// are not hidden by --namespace or --ignore-unknown. It returns an *AnalysisError if one of these
+// reaches the failure threshold.
 func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	switch {
 	case f.listAnalyzers:
@@ -91,7 +91,9 @@ func (f *analyzeFlags) run(c *cobra.Command, args []string) error {
 	return analysisError(c, f.output, result, failure, analyzed(args, f.cluster))
 }
 
-// options returns the inputs of the analysis and the two thresholds.
+// options returns the inputs of the analysis and the thresholds of failure and of output. It
+// returns an error that names the flag if a value is invalid, a file cannot be read, or there is
+// nothing to analyze.
 func (f *analyzeFlags) options(c *cobra.Command, args []string) (o lint.Options, failure, output code.Level, err error) {
 	if failure, err = parseLevel("failure-threshold", f.failureThreshold); err != nil {
 		return o, "", "", err
@@ -146,7 +148,7 @@ func (f *analyzeFlags) isHidden(x lint.Finding) bool {
 	return f.ignoreUnknown && x.Code == code.SchemaValidationError && x.Key.Name == ""
 }
 
-// parseLevel returns the level that a flag names, in any case.
+// parseLevel returns the level that text names, in any case, or an error that names the flag.
 func parseLevel(flag, text string) (code.Level, error) {
 	for _, l := range code.Levels() {
 		if strings.EqualFold(string(l), text) {
@@ -156,7 +158,8 @@ func parseLevel(flag, text string) (code.Level, error) {
 	return "", fmt.Errorf("--%s %q: want Info, Warning or Error", flag, text)
 }
 
-// analyzed returns a description of the analyzed inputs, for messages.
+// analyzed returns the names of the analyzed files, directories and cluster, joined by commas, for
+// messages.
 func analyzed(args []string, cluster bool) string {
 	if cluster {
 		args = append(slices.Clone(args), "the cluster")
@@ -173,7 +176,8 @@ func (f *analyzeFlags) printAnalyzers(c *cobra.Command) error {
 	return new(pageClient).printTable(c.OutOrStdout(), answer{header: "NAME\tDESCRIPTION", rows: rows})
 }
 
-// explainCode prints the entry of a code.
+// explainCode prints the entry of a code, in any case, or returns an error if there is no such
+// code.
 func explainCode(c *cobra.Command, text string) error {
 	e, ok := code.Find(code.Code(strings.ToUpper(text)))
 	if !ok {

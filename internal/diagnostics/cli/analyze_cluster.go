@@ -64,7 +64,7 @@ func clusterResources() []schema.GroupVersionResource {
 	return list
 }
 
-// listObjects returns all objects of a resource as a List in JSON.
+// listObjects returns all objects of a resource as a List in JSON, without their managed fields.
 func listObjects(ctx context.Context, client *kube.Client, r schema.GroupVersionResource) ([]byte, error) {
 	all := struct {
 		Kind  string           `json:"kind"`

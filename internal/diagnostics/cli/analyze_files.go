@@ -17,8 +17,9 @@ import (
 // maxInput limits the size of standard input.
 const maxInput = 256 << 20
 
-// readManifests reads files, and all manifests below directories. Names that begin with a dot are
-// skipped in directories. - is standard input.
+// readManifests reads the files of paths, and all *.yaml, *.yml and *.json files below its
+// directories. In these, names that begin with a dot are skipped. "-" is standard input. It returns
+// an error if it finds no file.
 func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	var list []lint.File
 	for _, path := range paths {
@@ -58,7 +59,8 @@ func readManifests(c *cobra.Command, paths []string) ([]lint.File, error) {
 	return list, nil
 }
 
-// readManifest reads one file, or standard input for -.
+// readManifest reads one file, or standard input for "-". It returns an error for more than
+// maxInput bytes of standard input.
 func readManifest(c *cobra.Command, path string) (lint.File, error) {
 	if path == "-" {
 		text, err := io.ReadAll(io.LimitReader(c.InOrStdin(), maxInput+1))

@@ -20,7 +20,7 @@ type AnalysisError struct {
 	Analyzed string
 }
 
-// Error returns the number of findings.
+// Error returns the number of findings and what was analyzed.
 func (e *AnalysisError) Error() string {
 	if e.Findings == 1 {
 		return "1 issue found when analyzing " + e.Analyzed
@@ -28,8 +28,9 @@ func (e *AnalysisError) Error() string {
 	return fmt.Sprintf("%d issues found when analyzing %s", e.Findings, e.Analyzed)
 }
 
-// analysisError returns an *AnalysisError if findings have at least the level failure. In text output
-// without any finding it prints to standard error that there is none.
+// analysisError returns an *AnalysisError if findings reach the level failure. what names the
+// analyzed inputs. In text output without any finding it prints to standard error that there is
+// none.
 func analysisError(c *cobra.Command, format string, result lint.Result, failure code.Level, what string) error {
 	n := 0
 	for _, f := range result.Findings {
@@ -49,7 +50,7 @@ func analysisError(c *cobra.Command, format string, result lint.Result, failure 
 // findingFormats returns the values of --output. log is istioctl's name for text.
 func findingFormats() []string { return []string{"text", "log", "json", "yaml", "sarif", "github"} }
 
-// writeFindings prints findings in one of findingFormats.
+// writeFindings prints findings in one of findingFormats. color applies to text only.
 func writeFindings(c *cobra.Command, format string, color bool, list []lint.Finding) error {
 	out := c.OutOrStdout()
 	switch format {
@@ -85,7 +86,7 @@ func writeText(out io.Writer, color bool, list []lint.Finding) error {
 	return nil
 }
 
-// fieldMessage returns the field and the message of a finding.
+// fieldMessage returns "FIELD: MESSAGE", or the message of a finding without a field.
 func fieldMessage(f lint.Finding) string {
 	if f.Field == "" {
 		return f.Message
@@ -93,6 +94,7 @@ func fieldMessage(f lint.Finding) string {
 	return f.Field + ": " + f.Message
 }
 
+// writeJSON prints v as indented JSON.
 func writeJSON(out io.Writer, v any) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "\t")
@@ -114,6 +116,7 @@ type jsonFinding struct {
 	Column           int    `json:"column,omitempty"`
 }
 
+// jsonFindings returns the findings in the form of istioctl's JSON output, with additional fields.
 func jsonFindings(list []lint.Finding) []jsonFinding {
 	out := make([]jsonFinding, 0, len(list))
 	for _, f := range list {
@@ -150,11 +153,12 @@ func writeAnnotations(out io.Writer, list []lint.Finding) error {
 	return nil
 }
 
-// escapeData escapes the text of a workflow command, and escapeProperty the value of a property.
+// escapeData escapes the text of a workflow command of GitHub Actions.
 func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }
 
+// escapeProperty escapes the value of a property of a workflow command.
 func escapeProperty(s string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(s))
 }

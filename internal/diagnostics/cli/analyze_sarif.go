@@ -74,7 +74,7 @@ type sarifLogical struct {
 	Kind               string `json:"kind"`
 }
 
-// sarifReport returns the log of an analysis. It has a rule for each code that occurs.
+// sarifReport returns the SARIF log of the findings. It has a rule for each code that occurs.
 func sarifReport(list []lint.Finding) sarifLog {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "pilotctl", Rules: []sarifRule{}}
@@ -102,7 +102,7 @@ func sarifReport(list []lint.Finding) sarifLog {
 	return sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
 }
 
-// newSarifRule returns the rule of a code.
+// newSarifRule returns the SARIF rule of a code.
 func newSarifRule(e code.Entry) sarifRule {
 	r := sarifRule{
 		ID: string(e.Code), Name: e.Name, ShortDescription: sarifText{e.Name}, FullDescription: sarifText{e.Meaning}, Help: sarifText{e.Advice},

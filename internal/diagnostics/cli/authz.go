@@ -56,8 +56,9 @@ type appliedPolicy struct {
 	Status string `json:"status"`
 }
 
-// authzTable returns the policies that apply to a workload, followed by the other ones that its
-// proxy has. If fileOnly is set, all policies are those of a dump.
+// authzTable returns the table of the policies that apply to a workload, followed by others that
+// its proxy has. applied are those of the control plane, sent those in the proxy's filters. If
+// fileOnly is set, there are no applied ones, and those sent are SENT instead of STALE.
 func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool) answer {
 	list := []appliedPolicy{}
 	find := func(list []describe.Policy, p describe.Policy) int {
@@ -97,8 +98,8 @@ func authzTable(applied []describe.Policy, sent []describe.Policy, fileOnly bool
 // rulePattern matches the names of rules in RBAC filters; those of CUSTOM policies have a prefix.
 const rulePattern = `^(.*)ns\[(.+)\]-policy\[(.+)\]-rule\[(\d+)\]$`
 
-// policies returns the policies in the RBAC filters of listeners and ECDS, sorted by action,
-// namespace and name. Their rules are counted once.
+// policies returns the AuthorizationPolicies in the RBAC filters of listeners and ECDS, sorted by
+// action, namespace and name. Rules counts each rule once, even if several filters have it.
 func (d *dump) policies() []describe.Policy {
 	type key struct{ namespace, name string }
 	found, rules := map[key]describe.Policy{}, map[key]map[string]bool{}
@@ -133,7 +134,8 @@ func (d *dump) policies() []describe.Policy {
 	return list
 }
 
-// walkRules calls add for each set of RBAC rules in a JSON text, with its action.
+// walkRules calls add for each set of RBAC rules in a JSON text, with its action and whether it is
+// a shadow rule. It does nothing if raw is malformed.
 func walkRules(raw json.RawMessage, add func(action string, dryRun bool, policies map[string]any)) {
 	var whole any
 	if json.Unmarshal(raw, &whole) != nil {

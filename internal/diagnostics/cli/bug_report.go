@@ -60,7 +60,9 @@ func (a *pageClient) bugReportCommand() *cobra.Command {
 	return c
 }
 
-// run collects everything and writes the archive.
+// run collects all files and writes the archive. It returns an error only if that cannot be
+// written, and not if data could not be read: errors.txt lists these errors. It refuses to
+// overwrite a file.
 func (b *bugReport) run(c *cobra.Command) error {
 	b.files, b.failures = map[string][]byte{}, nil
 	file, err := os.OpenFile(b.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -90,7 +92,8 @@ func (b *bugReport) run(c *cobra.Command) error {
 	return err
 }
 
-// add adds a file without secrets. An error is listed instead.
+// add adds a file to the archive, with its secrets replaced. If err is set, it is listed in
+// errors.txt instead. A nil body adds nothing.
 func (b *bugReport) add(name string, body []byte, err error) {
 	switch {
 	case err != nil:
@@ -103,7 +106,7 @@ func (b *bugReport) add(name string, body []byte, err error) {
 	}
 }
 
-// reportedPages are the pages of each replica, below its HTTP port.
+// reportedPages returns the paths of the pages that are read from each replica's HTTP port.
 func reportedPages() []string {
 	return []string{
 		"/debug/syncz", "/debug/problemz", "/debug/nackz", "/debug/clusterz", "/debug/configz", "/debug/registryz", "/debug/networkz",
@@ -112,7 +115,7 @@ func reportedPages() []string {
 	}
 }
 
-// collectReplicas adds the pages of all replicas.
+// collectReplicas adds the reportedPages of all replicas.
 func (b *bugReport) collectReplicas(ctx context.Context, control *connect.ControlPlane) {
 	for _, r := range control.Replicas {
 		for _, page := range reportedPages() {
@@ -126,7 +129,8 @@ func (b *bugReport) collectReplicas(ctx context.Context, control *connect.Contro
 	}
 }
 
-// collectProxies adds what selected proxies were sent, and what their Envoys have.
+// collectProxies adds what the proxies were sent, and what their Envoys have if they are reached
+// through a kubeconfig. Without --proxy it selects at most b.maximum, those with errors first.
 func (b *bugReport) collectProxies(c *cobra.Command) {
 	pages, err := readPages[[]debug.SyncStatus](b.pageClient, c, "syncz", nil)
 	if err != nil {
@@ -230,7 +234,7 @@ func (b *bugReport) addLog(ctx context.Context, client *kube.Client, pod *corev1
 // fileName returns a name for a file: it has no slashes or colons.
 func fileName(name string) string { return strings.NewReplacer("/", "_", ":", "_").Replace(name) }
 
-// write writes the archive.
+// write writes the archive with all files and errors.txt.
 func (b *bugReport) write(w io.Writer) error {
 	slices.Sort(b.failures)
 	b.files["errors.txt"] = []byte(strings.Join(b.failures, "\n") + "\n")

@@ -60,7 +60,8 @@ type CheckError struct{ Failed int }
 // Error returns the number of failed checks.
 func (e *CheckError) Error() string { return fmt.Sprintf("%d checks failed", e.Failed) }
 
-// run makes the checks and prints them. It returns a *CheckError if one failed.
+// run makes the checks until none fails or --wait is over, and prints the last results. It returns
+// a *CheckError if a check failed.
 func (f *checkFlagValues) run(c *cobra.Command) error {
 	if err := f.checkResultFormat(); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (f *checkFlagValues) run(c *cobra.Command) error {
 // settleTime is how long replicas may differ after a change.
 const settleTime = 5 * time.Second
 
-// results makes the checks once.
+// results makes the checks once. Without a kubeconfig, the checks of the cluster are skipped.
 func (f *checkFlagValues) results(ctx context.Context) []check.Result {
 	t := &check.Target{
 		Namespace: f.Namespace, Revision: f.Revision, Pre: f.pre, Proxy: f.proxy, ProxyNamespace: f.namespace,
@@ -129,7 +130,7 @@ func (f *checkFlagValues) checkResultFormat() error {
 	}
 }
 
-// print writes the results in the format of --output. suite is their name in JUnit.
+// print writes the results in the format of --output. suite is the name of the test suite in JUnit.
 func (f *checkFlagValues) print(c *cobra.Command, suite string, results []check.Result) error {
 	switch f.format {
 	case junitFormat:
@@ -146,8 +147,8 @@ func marks() map[check.Status][2]string {
 	return map[check.Status][2]string{check.Pass: {"√", green}, check.Warn: {"‼", yellow}, check.Fail: {"×", red}, check.Skip: {"-", ""}}
 }
 
-// printChecks writes a line for each check below the name of its category, and below what is not
-// passed the details and the hint.
+// printChecks writes a line for each check below the name of its category, and the totals. Below a
+// check that failed or warns it writes its detail and hint.
 func (f *checkFlagValues) printChecks(w io.Writer, results []check.Result) error {
 	category := ""
 	for _, r := range results {

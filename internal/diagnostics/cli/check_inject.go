@@ -16,7 +16,8 @@ import (
 	"github.com/meshpilot/meshpilot/internal/kube"
 )
 
-// withCluster calls run with the clients of the cluster of the kubeconfig.
+// withCluster calls run with the clients of the kubeconfig's cluster, and returns its error. The
+// context of run ends after clusterTimeout.
 func (a *pageClient) withCluster(c *cobra.Command, run func(ctx context.Context, client *kube.Client) error) error {
 	client, err := a.options().Client()
 	if err != nil {
@@ -65,7 +66,8 @@ func (a *pageClient) checkInject() *cobra.Command {
 	return c
 }
 
-// podToInject returns the pod of an argument, a pod of the Deployment's template, or one with labels.
+// podToInject returns the pod or a pod of the Deployment that args names, or else one with the
+// labels of selector, which need not exist. It returns an error if both or neither are set.
 func (a *pageClient) podToInject(ctx context.Context, client *kube.Client, args []string, selector string) (*corev1.Pod, error) {
 	switch {
 	case len(args) == 0 && selector == "":
@@ -105,7 +107,8 @@ func (a *pageClient) objectName(text string) (name, namespace string) {
 	return name, cmp.Or(namespace, a.namespace, defaultNamespace)
 }
 
-// printVerdicts prints a line for each webhook configuration. It returns a *CheckError if none injects.
+// printVerdicts prints a line for each webhook configuration. It returns a *CheckError if none
+// injects the pod.
 func (a *pageClient) printVerdicts(c *cobra.Command, list []revision.Verdict) error {
 	x := answer{whole: list, header: "WEBHOOK\tREVISION\tINJECTED\tREASON", none: "no injection webhook is installed"}
 	injected := false

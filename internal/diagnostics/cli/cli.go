@@ -18,7 +18,7 @@ const timeout = 10 * time.Second
 // arguments.
 func New() *cobra.Command { return NewIn(Environment{}) }
 
-// NewIn returns the command tree of pilotctl.
+// NewIn returns the command tree of pilotctl with the settings of an environment.
 func NewIn(e Environment) *cobra.Command {
 	a := &pageClient{environment: e}
 	c := &cobra.Command{
@@ -79,12 +79,14 @@ const (
 	namespaceFlag = "namespace"
 )
 
-// tableFlags returns the flags of a command that reads a control plane and prints a table, and more.
+// tableFlags returns the names of the flags of a command that reads a control plane and prints a
+// table, followed by more.
 func tableFlags(more ...string) []string {
 	return append(append(accessFlags(), outputFlag, noHeadersFlag), more...)
 }
 
-// prepare checks the flags of a command, and applies the settings of the environment to the others.
+// prepare checks the flags of a command, and sets flags that are not given by the settings of the
+// environment. It returns an error for a flag without effect, an invalid setting or format.
 func (a *pageClient) prepare(c *cobra.Command) error {
 	if err := a.checkFlags(c); err != nil {
 		return err
@@ -116,8 +118,8 @@ func (a *pageClient) closeAfterRun(c *cobra.Command) {
 	}
 }
 
-// followFlags declares which inherited flags have an effect on a command and on the commands below
-// it.
+// followFlags records in c which inherited flags have an effect on it and on the commands below it,
+// and returns c. checkFlags refuses the others.
 func followFlags(c *cobra.Command, names ...string) *cobra.Command {
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
@@ -128,7 +130,8 @@ func followFlags(c *cobra.Command, names ...string) *cobra.Command {
 	return c
 }
 
-// checkFlags returns an error if an inherited flag is set that has no effect on the command. Flags of the command's own with the same name are not checked.
+// checkFlags returns an error if an inherited flag is set that has no effect on the command. The
+// command's own flags with the same name are not checked.
 func (a *pageClient) checkFlags(c *cobra.Command) error {
 	for _, name := range append(accessFlags(), outputFlag, noHeadersFlag, namespaceFlag) {
 		f := c.InheritedFlags().Lookup(name)
@@ -146,8 +149,8 @@ func (a *pageClient) checkFlags(c *cobra.Command) error {
 	return nil
 }
 
-// groupCommand makes c a command that only has subcommands: without arguments it prints its help,
-// and with an unknown subcommand it fails.
+// groupCommand makes c a command that only has the subcommands, and returns it. Without arguments
+// it prints its help, and with an unknown subcommand it fails.
 func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
@@ -163,7 +166,8 @@ type pageClient struct {
 	environment       Environment
 }
 
-// httpGet returns the body of a GET request.
+// httpGet returns the body of the response to a GET request, or an error for a status of 400 or
+// above.
 func httpGet(ctx context.Context, url string) ([]byte, error) {
 	return httpDo(ctx, http.MethodGet, url, nil)
 }
@@ -174,7 +178,8 @@ func httpDo(ctx context.Context, method, url string, body io.Reader) ([]byte, er
 	return sendRequest(ctx, &http.Client{Timeout: timeout}, method, url, body)
 }
 
-// sendRequest is httpDo with a client.
+// sendRequest sends an HTTP request with a client and returns the body of the response. It returns
+// an error with the body for a status of 400 or above.
 func sendRequest(ctx context.Context, client *http.Client, method, url string, body io.Reader) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {

@@ -20,8 +20,8 @@ const completionTimeout = 2 * time.Second
 // lister returns the names that an argument or flag may have.
 type lister func(c *cobra.Command) ([]string, error)
 
-// addCompletion adds completion of the names of proxies, services, objects and namespaces to the
-// commands below c.
+// addCompletion adds completion of the names of proxies, services and objects to the commands below
+// c whose arguments they are, and of --proxy.
 func (a *pageClient) addCompletion(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.addCompletion(sub)
@@ -43,14 +43,14 @@ func (a *pageClient) addCompletion(c *cobra.Command) {
 	}
 }
 
-// addFlagCompletion adds completion of the persistent flags of the root command.
+// addFlagCompletion adds completion of --namespace and --output to the root command.
 func (a *pageClient) addFlagCompletion(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc(namespaceFlag, a.completer(a.namespaceNames, true)) // the flags exist
 	_ = root.RegisterFlagCompletionFunc(outputFlag, cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completer returns a completion function for the names of a list. It completes nothing if the control
-// plane does not answer in time, and after the first argument unless several are accepted.
+// completer returns a completion function for the names of a list. It completes nothing if the
+// control plane does not answer in time. If several is false, it completes the first argument only.
 func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -72,7 +72,7 @@ func (a *pageClient) completer(list lister, several bool) cobra.CompletionFunc {
 	}
 }
 
-// proxyNames lists the connected proxies.
+// proxyNames returns NAME.NAMESPACE of the connected proxies, of --namespace if that is set.
 func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
 	pages, err := readPages[[]debug.SyncStatus](a, c, "syncz", nil)
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *pageClient) proxyNames(c *cobra.Command) (names []string, err error) {
 	return names, nil
 }
 
-// serviceNames lists the hostnames of services, of --namespace if that is set.
+// serviceNames returns the hostnames of services, of --namespace if that is set.
 func (a *pageClient) serviceNames(c *cobra.Command) (names []string, err error) {
 	var all []debug.Service
 	err = a.readPage(c, "registryz", nil, &all)
@@ -105,7 +105,7 @@ type namedObject struct {
 	} `json:"metadata"`
 }
 
-// objectNames lists the objects of --namespace as KIND/NAME.
+// objectNames returns the objects of --namespace, by default "default", as KIND/NAME.
 func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
 	var all []namedObject
 	err = a.readPage(c, "configz", url.Values{}, &all)
@@ -117,7 +117,8 @@ func (a *pageClient) objectNames(c *cobra.Command) (names []string, err error) {
 	return names, err
 }
 
-// namespaceNames lists the namespaces of proxies and services.
+// namespaceNames returns the namespaces of proxies and services, perhaps repeated. It clears
+// --namespace, because that is being completed.
 func (a *pageClient) namespaceNames(c *cobra.Command) ([]string, error) {
 	a.namespace = "" // it is being completed
 	proxies, err := a.proxyNames(c)

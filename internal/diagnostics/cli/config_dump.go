@@ -206,7 +206,8 @@ func readDump(body []byte) (*dump, error) {
 	return d, nil
 }
 
-// isEndpointsSection reports whether a section of a dump contains the endpoints. It may be empty.
+// isEndpointsSection reports whether a section of a dump is the one of endpoints, even if it has
+// none.
 func isEndpointsSection(section map[string]json.RawMessage) bool {
 	return strings.Contains(string(section["@type"]), "EndpointsConfigDump") ||
 		section["dynamicEndpointConfigs"] != nil || section["staticEndpointConfigs"] != nil

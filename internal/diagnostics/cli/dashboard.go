@@ -21,8 +21,8 @@ type dashboardPage struct {
 	path     string
 }
 
-// dashboardPages returns the pages. The labels of the programs beside the control plane are those of
-// their charts.
+// dashboardPages returns the pages that can be forwarded. The labels of the programs beside the
+// control plane are those of their charts.
 func dashboardPages() []dashboardPage {
 	const ctrlzPort = 9876
 	return []dashboardPage{
@@ -57,7 +57,8 @@ func (a *pageClient) dashboardCommand() *cobra.Command {
 	return groupCommand(parent, list...)
 }
 
-// openDashboard forwards the port and blocks until the command is interrupted or the port-forward ends.
+// openDashboard forwards the port of a page, prints its URL and blocks. It returns nil when the
+// command is interrupted, and an error if the port-forward ends.
 func (a *pageClient) openDashboard(c *cobra.Command, page dashboardPage, args []string) error {
 	client, err := a.options().Client()
 	if err != nil {
@@ -90,7 +91,8 @@ func (a *pageClient) openDashboard(c *cobra.Command, page dashboardPage, args []
 	}
 }
 
-// podOf returns the first running pod with the labels of a page.
+// podOf returns the name of the first running pod with the labels of a page in the control plane's
+// namespace, or an error if there is none.
 func (a *pageClient) podOf(ctx context.Context, client *kube.Client, page dashboardPage) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -42,7 +42,8 @@ func (a *pageClient) describeCommand() *cobra.Command {
 	}, pod, service)
 }
 
-// printDescription reads a description into a value and prints it.
+// printDescription reads the debug page describe into the value that into points to, and prints it
+// in the format of --output.
 func (a *pageClient) printDescription(c *cobra.Command, query url.Values, into fmt.Stringer) error {
 	if err := a.readPage(c, "describe", query, into); err != nil {
 		return err

@@ -36,10 +36,11 @@ func (e *DifferenceError) Error() string {
 // diffError is the error of a diff that did not work.
 type diffError struct{ error }
 
-// Unwrap returns the reason.
+// Unwrap returns the error of the diff.
 func (e *diffError) Unwrap() error { return e.error }
 
-// wrapDiffError returns the error of a diff with the exit code of its kind.
+// wrapDiffError wraps the error of a diff in a *diffError, which sets the exit code. It returns nil
+// and *DifferenceErrors unchanged.
 func wrapDiffError(err error) error {
 	if err == nil || errors.As(err, new(*DifferenceError)) {
 		return err
@@ -112,7 +113,8 @@ func (d *differing) run(c *cobra.Command) error {
 	return &DifferenceError{Changed: r.Changed, Proxies: r.Proxies}
 }
 
-// checkArguments returns an error for a combination of flags without a meaning.
+// checkArguments returns an error for an unknown format, for flags that contradict each other, and
+// if no change is named.
 func (d *differing) checkArguments() error {
 	change := d.file != "" || len(d.deleted) > 0
 	switch {
@@ -128,7 +130,8 @@ func (d *differing) checkArguments() error {
 	return nil
 }
 
-// compareFiles compares the manifests of --from with those after the change.
+// compareFiles compares the manifests of --from with those of --to, or with the same ones plus
+// --filename and minus --delete. It returns an error if --from does not have a deleted object.
 func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 	o := offline.Options{Includes: d.includes}
 	var err error
@@ -166,7 +169,8 @@ func (d *differing) compareFiles(c *cobra.Command) (*diff.Report, error) {
 	return d.checkProxies(offline.Compare(before, before.Overlay(change, deleted...), o))
 }
 
-// checkProxies returns an error if --proxy or --proxy-namespace select no proxy.
+// checkProxies returns its arguments. If err is nil and r has no proxy, although --proxy or
+// --proxy-namespace is set, it returns an error instead.
 func (d *differing) checkProxies(r *diff.Report, err error) (*diff.Report, error) {
 	if err == nil && r.Proxies+len(r.NewProxies)+len(r.GoneProxies) == 0 && d.proxy+d.proxyNamespace != "" {
 		return nil, errors.New("no proxy has the name or namespace of --proxy and --proxy-namespace")
@@ -180,7 +184,7 @@ func (d *differing) includes(p *mesh.Proxy) bool {
 		(d.proxyNamespace == "" || d.proxyNamespace == p.Namespace)
 }
 
-// deletedKeys returns the objects of --delete.
+// deletedKeys returns the keys of the objects of --delete, or an error if one is malformed.
 func (d *differing) deletedKeys() ([]config.Key, error) {
 	var list []config.Key
 	for _, text := range d.deleted {

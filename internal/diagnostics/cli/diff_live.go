@@ -27,8 +27,9 @@ const diffTimeout = 40 * time.Second
 // maxReport is the size of the largest report that is read.
 const maxReport = 256 << 20
 
-// compareLive submits the change to the control plane: to each replica, or to a single replica,
-// which queries the others.
+// compareLive submits the change to the control plane and merges the reports: from each replica if
+// all are known, and otherwise from one that queries the others. It returns an error if a replica
+// fails. 404 is an error only if all replicas answer it.
 func (d *differing) compareLive(c *cobra.Command) (*diff.Report, error) {
 	body, query, err := d.submission(c)
 	if err != nil {
@@ -97,7 +98,8 @@ func (d *differing) submission(c *cobra.Command) ([]byte, url.Values, error) {
 	return body.Bytes(), query, nil
 }
 
-// submit submits the change to one replica.
+// submit submits the change to one replica and returns its report. A status other than 200 is a
+// *statusError.
 func submit(ctx context.Context, replica *connect.Replica, body []byte, query url.Values) (*readapi.DiffReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
 	defer cancel()

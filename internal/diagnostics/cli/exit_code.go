@@ -26,7 +26,7 @@ type ProblemsError struct {
 	Errors int
 }
 
-// Error returns the number of errors.
+// Error returns the number of errors in configuration objects.
 func (e *ProblemsError) Error() string {
 	if e.Errors == 1 {
 		return "1 error in configuration objects"

@@ -62,7 +62,7 @@ func (a *pageClient) explainCommand() *cobra.Command {
 	return c
 }
 
-// printPath prints the path of a call.
+// printPath prints the path of a call in the format of --output.
 func (a *pageClient) printPath(c *cobra.Command, path *explain.Path) error {
 	if !a.isTable() {
 		return a.printAnswer(c, answer{whole: path})
@@ -71,7 +71,8 @@ func (a *pageClient) printPath(c *cobra.Command, path *explain.Path) error {
 	return err
 }
 
-// explainFlags prints what the response flags of an access log mean.
+// explainFlags prints what the response flags in text mean, a STATUS,FLAG of an access log. It
+// returns an error if text is none.
 func (a *pageClient) explainFlags(c *cobra.Command, text string) error {
 	list, err := explain.FindResponseFlags(text)
 	if err != nil {

@@ -89,8 +89,9 @@ and without a cluster (--offline) what pilotctl itself was built with.`,
 	return c
 }
 
-// run injects the manifest and writes the result. Configuration that is not in files is read from
-// the cluster, or is built in with --offline. Faults and warnings are printed to standard error.
+// run injects the manifest and writes the result to --output or standard output. Configuration that
+// is not in files is read from the cluster, or is built in with --offline. Warnings, also of faults
+// in templates, are printed to standard error.
 func (x *injection) run(c *cobra.Command) error {
 	in, err := x.readManifest(c.InOrStdin())
 	if err != nil {
@@ -242,8 +243,8 @@ func builtinInjector() (map[string]string, error) {
 	return map[string]string{inject.ConfigKey: string(config), inject.ValuesKey: string(values)}, err
 }
 
-// configMapData returns the data of a ConfigMap of the control plane. files names the flags that
-// replace the ConfigMap, for error messages.
+// configMapData returns the data of the ConfigMap name in the control plane's namespace. files
+// names the flags that replace the ConfigMap, for error messages.
 func (x *injection) configMapData(ctx context.Context, name, files string) (map[string]string, error) {
 	client, err := x.kubeClient()
 	if err != nil {

@@ -37,7 +37,8 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// writeJUnit writes results as a report. A warning is a passed case with output.
+// writeJUnit writes the results of checks as a JUnit report. name is its test suite. A warning is a
+// passed case with output.
 func writeJUnit(w io.Writer, name string, results []check.Result) error {
 	suite := junitSuite{
 		Name: name, Tests: len(results), Failures: check.Failed(results, check.Fail), Skipped: check.Failed(results, check.Skip),
@@ -59,7 +60,7 @@ func writeJUnit(w io.Writer, name string, results []check.Result) error {
 	return suite.write(w)
 }
 
-// writeTestJUnit writes the results of cases as a report. The class of a case is its file.
+// writeTestJUnit writes the results of cases as a JUnit report. The class of a case is its file.
 func writeTestJUnit(w io.Writer, results []testResult) error {
 	suite := junitSuite{Name: "pilotctl test", Tests: len(results), Failures: countFailed(results)}
 	for _, r := range results {
@@ -75,7 +76,7 @@ func writeTestJUnit(w io.Writer, results []testResult) error {
 	return suite.write(w)
 }
 
-// write writes the report as XML.
+// write writes the suite as an XML document.
 func (s junitSuite) write(w io.Writer) error {
 	text, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -80,7 +80,7 @@ func setLevels(c *cobra.Command, base, levels string, scopes []debug.Scope) erro
 	return nil
 }
 
-// hasScope reports whether a scope of that name exists.
+// hasScope reports whether scopes has a log scope of that name.
 func hasScope(scopes []debug.Scope, name string) bool {
 	for _, s := range scopes {
 		if s.Name == name {

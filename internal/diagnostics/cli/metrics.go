@@ -80,9 +80,10 @@ func (a *pageClient) metricsCommand() *cobra.Command {
 	return c
 }
 
-// rateText and latencyText return the cells of a table.
+// rateText returns a rate with two decimals.
 func rateText(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
+// latencyText returns a latency in milliseconds, or "-" if it is nil.
 func latencyText(v *float64) string {
 	if v == nil {
 		return "-"
@@ -96,7 +97,8 @@ type requestCounts struct {
 	buckets          map[float64]float64
 }
 
-// readEnvoyMetrics reads the counters of an Envoy twice.
+// readEnvoyMetrics reads the counters of an Envoy twice, f.duration apart, and returns the rates
+// between them. They are of received requests, or of sent ones if the proxy has received none.
 func (a *pageClient) readEnvoyMetrics(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
 	x, err := a.openAdmin(name, f.admin)
@@ -144,7 +146,8 @@ func (a *pageClient) readEnvoyMetrics(ctx context.Context, name string, f metric
 	return m, nil
 }
 
-// parseCounts returns the counters of each reporter in Prometheus's text format.
+// parseCounts returns the counters of requests and latencies in Prometheus's text format, by the
+// value of the label "reporter".
 func parseCounts(text []byte) (map[string]requestCounts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -204,7 +207,8 @@ func quantile(buckets map[float64]float64, q float64) *float64 {
 	return &low
 }
 
-// readPrometheus asks Prometheus for the requests of a workload.
+// readPrometheus returns the rates and latencies of requests to a workload in the last f.duration,
+// from Prometheus. Values that it does not have are 0, or nil for latencies.
 func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsFlags) (workloadMetrics, error) {
 	m := workloadMetrics{Name: name}
 	workload, namespace := a.objectName(name)
@@ -233,7 +237,8 @@ func (a *pageClient) readPrometheus(ctx context.Context, name string, f metricsF
 	return m, nil
 }
 
-// queryPrometheus returns the value of a query with one result, or nil without a result or a number.
+// queryPrometheus returns the value of a query with one result. It returns nil if there is no
+// result, or one that is not a number.
 func queryPrometheus(ctx context.Context, base, query string) (*float64, error) {
 	body, err := httpDo(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)
 	if err != nil {

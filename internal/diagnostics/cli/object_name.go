@@ -9,7 +9,7 @@ import (
 	"github.com/meshpilot/meshpilot/internal/model/config"
 )
 
-// shortNames returns the abbreviations of kinds that kubectl accepts too.
+// shortNames returns the kinds by their abbreviations, most of which kubectl accepts too.
 func shortNames() map[string]api.Kind {
 	return map[string]api.Kind{
 		"vs": api.VirtualService, "dr": api.DestinationRule, "gw": api.Gateway, "se": api.ServiceEntry,
@@ -19,8 +19,9 @@ func shortNames() map[string]api.Kind {
 	}
 }
 
-// parseKind returns the kind with a name as in kubectl: a kind, its plural or its short name, in any
-// case, with or without the API group. Without a group, Gateway is Istio's.
+// parseKind returns the kind with a name as in kubectl: a kind, its plural or its short name, in
+// any case, with or without the API group. Without a group, Gateway is Istio's. It returns an error
+// for a kind that the control plane does not read.
 func parseKind(text string) (api.Kind, error) {
 	if k, ok := shortNames()[strings.ToLower(text)]; ok {
 		return k, nil
@@ -39,8 +40,8 @@ func parseKind(text string) (api.Kind, error) {
 // defaultNamespace is the namespace of an object for which none is named, as in kubectl.
 const defaultNamespace = "default"
 
-// parseObject returns the key for KIND/NAME. An empty namespace is "default", as in kubectl; kinds
-// without namespaces have none.
+// parseObject returns the key for KIND/NAME. An empty namespace means "default", as in kubectl, and
+// is ignored for cluster-scoped kinds. It returns an error for another form or an unknown kind.
 func parseObject(text, namespace string) (config.Key, error) {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || name == "" || strings.Contains(name, "/") {

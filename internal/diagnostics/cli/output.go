@@ -44,7 +44,7 @@ type answer struct {
 	none string
 }
 
-// printAnswer prints an answer in the format of --output, which checkFlags has checked.
+// printAnswer prints an answer in the format of --output, which checkFormat has checked.
 func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 	out := c.OutOrStdout()
 	switch a.output {
@@ -69,7 +69,8 @@ func (a *pageClient) printAnswer(c *cobra.Command, x answer) error {
 	}
 }
 
-// writeNames writes the name of each row, without duplicates of neighbours.
+// writeNames writes x.name of each row, by default its first cell. Equal names of adjacent rows are
+// written once.
 func writeNames(w io.Writer, x answer) error {
 	if x.name == nil {
 		x.name = func(row []string) string { return row[0] }
@@ -86,7 +87,8 @@ func writeNames(w io.Writer, x answer) error {
 	return nil
 }
 
-// printTable writes the rows in aligned columns below the header.
+// printTable writes the rows in aligned columns below the header, or x.none if there are no rows.
+// The last x.wide columns are written in the format wide only.
 func (a *pageClient) printTable(w io.Writer, x answer) error {
 	if len(x.rows) == 0 && x.none != "" {
 		_, err := fmt.Fprintln(w, x.none)
@@ -120,7 +122,7 @@ func age(at, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(at)))
 }
 
-// isTable reports whether --output asks for tables.
+// isTable reports whether --output is a format of tables: table, wide or short.
 func (a *pageClient) isTable() bool {
 	return a.output == tableFormat || a.output == shortFormat || a.output == wideFormat
 }
@@ -130,7 +132,7 @@ const (
 	red, yellow, green = "31", "33", "32"
 )
 
-// stateColors returns the color of each state that tables show.
+// stateColors returns the color code of each text in a cell that is colored.
 func stateColors() map[string]string {
 	return map[string]string{
 		"ERROR": red, "QUARANTINED": red, "REFUSED": red, "UNHEALTHY": red, "FAILED": red, "fail": red, "Error": red,
@@ -139,7 +141,7 @@ func stateColors() map[string]string {
 	}
 }
 
-// isColored reports whether the output is a terminal, and NO_COLOR is not set.
+// isColored reports whether the output is a terminal, NO_COLOR is not set and TERM is not "dumb".
 func (a *pageClient) isColored() bool {
 	return a.environment.Terminal && a.environment.variable("NO_COLOR") == "" && a.environment.variable("TERM") != "dumb"
 }

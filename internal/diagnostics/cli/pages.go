@@ -13,8 +13,7 @@ import (
 )
 
 // readPage reads a debug page of the first replica that has it, and decodes its JSON into the value
-// that into points to. It returns an error if no replica has it. An error other than 404 takes
-// precedence.
+// that into points to. If no replica has it, it returns an error, preferably one other than 404.
 func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, into any) error {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {
@@ -33,7 +32,7 @@ func (a *pageClient) readPage(c *cobra.Command, name string, query url.Values, i
 	return failure
 }
 
-// decodePage decodes the JSON of a page.
+// decodePage decodes the JSON of the debug page name into the value that into points to.
 func decodePage(name string, body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("read /debug/%s: %w", name, err)
@@ -48,8 +47,8 @@ type replicaPage[T any] struct {
 	err     error
 }
 
-// readPages reads a debug page of all replicas at the same time. A replica that does not answer is
-// named in a warning and left out. If none answers, the error of the first is returned.
+// readPages reads a debug page of all replicas concurrently. A replica that does not answer is
+// named in a warning and left out. If none answers, it returns the errors of all.
 func readPages[T any](a *pageClient, c *cobra.Command, name string, query url.Values) ([]replicaPage[T], error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {

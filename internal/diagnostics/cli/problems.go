@@ -39,7 +39,8 @@ func (a *pageClient) problemsCommand() *cobra.Command {
 	}
 }
 
-// mergeProblems returns the Problems of all replicas, each once.
+// mergeProblems returns the Problems of all replicas in their order. Problems with equal texts are
+// listed once.
 func mergeProblems(pages []replicaPage[[]debug.Problem]) []debug.Problem {
 	list, seen := []debug.Problem{}, map[string]bool{}
 	for _, page := range pages {
@@ -53,8 +54,8 @@ func mergeProblems(pages []replicaPage[[]debug.Problem]) []debug.Problem {
 	return list
 }
 
-// mergeNacks returns the rejected resources of all replicas. The numbers of proxies of resources that
-// several replicas have are added.
+// mergeNacks returns the rejected resources of all replicas. An equal rejection at several replicas
+// is one entry, with the sum of proxies and times, the earliest Since and the latest Last.
 func mergeNacks(pages []replicaPage[[]debug.Nack]) []debug.Nack {
 	type key struct{ kind, resource, version, message string }
 	list, at := []debug.Nack{}, map[key]int{}
@@ -99,7 +100,8 @@ func (a *pageClient) printProblems(c *cobra.Command, list []debug.Problem) error
 	return nil
 }
 
-// errorCount returns a *ProblemsError if Problems of the severity error are in the list.
+// errorCount returns a *ProblemsError with the number of errors in the list, or nil if it has
+// warnings only.
 func errorCount(list []debug.Problem) error {
 	n := 0
 	for _, p := range list {

@@ -23,7 +23,7 @@ type comparison struct {
 	diffs []string // of Different
 }
 
-// String returns MATCH, or the numbers.
+// String returns "MATCH", or the numbers of resources that differ, are missing or are extra.
 func (x comparison) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -40,9 +40,10 @@ func (x comparison) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// compareWithEnvoy reads both dumps of a proxy and compares clusters, listeners, routes and extension
-// configurations, by the last part of their type URLs. Resources of the bootstrap, endpoints, which
-// Envoy shows in another form, and secrets, which agents serve, are left out.
+// compareWithEnvoy compares what a proxy was sent with the config dump of its Envoy. The keys of
+// the result are the last parts of type URLs: clusters, listeners, routes and extension
+// configurations. address is that of the admin interface, or "" for a port-forward. It leaves out
+// the bootstrap, endpoints, which Envoy shows in another form, and secrets, which agents serve.
 func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (map[string]comparison, error) {
 	var body json.RawMessage
 	if err := a.readPage(c, "config_dump", url.Values{"proxyID": {name}}, &body); err != nil {
@@ -64,7 +65,7 @@ func (a *pageClient) compareWithEnvoy(c *cobra.Command, name, address string) (m
 	}, nil
 }
 
-// readDynamicDump reads what an Envoy has received over xDS.
+// readDynamicDump reads the config dump of an Envoy without its bootstrap and static resources.
 func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) (*dump, error) {
 	x, err := a.openAdmin(name, address)
 	if err != nil {
@@ -94,7 +95,8 @@ func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) 
 	return readDump(body)
 }
 
-// compareResources compares resources by their names.
+// compareResources compares resources by their names and JSON. of returns both for a resource.
+// Missing are resources that Envoy does not have, and extra those that it was not sent.
 func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)) (x comparison) {
 	byName := func(list []T) map[string]any {
 		m := map[string]any{}
@@ -130,8 +132,8 @@ func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)
 	return x
 }
 
-// jsonDifferences returns a line for each value that differs: "~ PATH: A -> B", "- PATH: A" or
-// "+ PATH: B".
+// jsonDifferences returns a line for each value that differs between a and b: "~ PATH: A -> B", "-
+// PATH: A" or "+ PATH: B". path is the path of both. It returns nil if they are equal.
 func jsonDifferences(path string, a, b any) (lines []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil
@@ -169,7 +171,7 @@ func jsonDifferences(path string, a, b any) (lines []string) {
 	}
 }
 
-// jsonText returns a value as JSON in one line.
+// jsonText returns a value as JSON in one line, or the text of an error.
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

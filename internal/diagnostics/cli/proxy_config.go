@@ -31,7 +31,8 @@ type selection struct {
 	now time.Time
 }
 
-// hasFilter reports whether a flag selects some of the resources.
+// hasFilter reports whether a flag selects some of the resources. Flags that select the source of
+// the dump do not count.
 func (s selection) hasFilter() bool {
 	s.file, s.now, s.envoy, s.admin = "", time.Time{}, false, ""
 	return s != selection{}
@@ -145,7 +146,7 @@ func (a *pageClient) readDump(c *cobra.Command, args []string, s selection) (*du
 	return readDump(body)
 }
 
-// readFile reads the file of --file; "-" is the standard input.
+// readFile reads a file; "-" is the standard input.
 func readFile(c *cobra.Command, path string) ([]byte, error) {
 	if path == "-" {
 		body, err := io.ReadAll(c.InOrStdin())
@@ -178,7 +179,8 @@ func (a *pageClient) readEnvoyDump(ctx context.Context, name, address string) (*
 	return readDump(body)
 }
 
-// proxyName returns NAME.NAMESPACE of a proxy that is given as NAME, if --namespace is set.
+// proxyName returns the name with --namespace appended, if that is set and the name has no
+// namespace.
 func (a *pageClient) proxyName(name string) string {
 	if a.namespace == "" || strings.Contains(name, ".") {
 		return name
@@ -243,7 +245,8 @@ func clusterTable(d *dump, s selection) answer {
 	return x
 }
 
-// extensionTable returns the selected filter configurations.
+// extensionTable returns the filter configurations received by ECDS, only the one of --name if that
+// is set.
 func extensionTable(d *dump, s selection) answer {
 	x := answer{header: "ECDS NAME\tTYPE", none: "no extensions"}
 	list := []json.RawMessage{}
@@ -258,8 +261,8 @@ func extensionTable(d *dump, s selection) answer {
 	return x
 }
 
-// endpointTable returns the endpoints of the selected clusters, addresses and ports. JSON and YAML
-// output contains all endpoints of the selected clusters.
+// endpointTable returns the endpoints that the flags for cluster, address, port and status select.
+// JSON and YAML output has all endpoints of the selected clusters.
 func endpointTable(d *dump, s selection) answer {
 	x := answer{header: "ENDPOINT\tSTATUS\tOUTLIER CHECK\tWEIGHT\tLOCALITY\tCLUSTER", none: "no endpoints"}
 	list := []json.RawMessage{}

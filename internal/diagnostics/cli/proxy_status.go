@@ -58,8 +58,10 @@ func (a *pageClient) proxyStatus() *cobra.Command {
 	return c
 }
 
-// printOneStatus prints the state of each type of the proxies, and compares it with their Envoys if a
-// kubeconfig or an admin address is set. An Envoy that cannot be reached is named in a warning.
+// printOneStatus prints the state of each type of the proxies, and compares it with their Envoys if
+// a kubeconfig or an admin address is set. An Envoy that cannot be reached is named in a warning.
+// If diff is set, it prints the differences, and returns an error if Envoys cannot be reached at
+// all.
 func (a *pageClient) printOneStatus(c *cobra.Command, list []proxyState, admin string, diff bool) error {
 	const columns = "NAME\tTYPE\tSTATUS\tSENT\tACKED\tQUARANTINED\tERROR"
 	x := answer{whole: list, header: columns + "\tSENT AGO", rows: typeRows(list, time.Now()), wide: 1}
@@ -117,7 +119,7 @@ func (a *pageClient) proxiesOf(pages []replicaPage[[]debug.SyncStatus]) []proxyS
 	return list
 }
 
-// statusRows returns one row per proxy.
+// statusRows returns one row per proxy, with its age at the time now.
 func statusRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {
@@ -141,7 +143,7 @@ func resourceOf(s debug.SyncStatus, kind string) debug.ResourceStatus {
 	return debug.ResourceStatus{}
 }
 
-// typeRows returns one row per proxy and type.
+// typeRows returns one row per proxy and requested type, with the time since the last response.
 func typeRows(list []proxyState, now time.Time) [][]string {
 	var rows [][]string
 	for _, s := range list {

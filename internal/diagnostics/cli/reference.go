@@ -18,7 +18,8 @@ type equivalent struct {
 	note string
 }
 
-// equivalents returns the commands of istioctl, in its order.
+// equivalents returns the commands of istioctl in alphabetical order, with the command of pilotctl
+// for each.
 func equivalents() []equivalent {
 	return []equivalent{
 		{"admin log", "log", "flag `--ctrlz` names the port"},
@@ -120,7 +121,8 @@ States are colored on a terminal, unless ` + "`NO_COLOR`" + ` is set.
 	return b.String()
 }
 
-// writeCommands writes a section for each command below c that does something, sorted by path.
+// writeCommands writes a section for each command below c that has no subcommands and is not
+// hidden, sorted by name. outputs has example sessions by the paths of commands.
 func writeCommands(b *strings.Builder, c *cobra.Command, outputs map[string]string) {
 	list := slices.Clone(c.Commands())
 	slices.SortFunc(list, func(x, y *cobra.Command) int { return strings.Compare(x.Name(), y.Name()) })

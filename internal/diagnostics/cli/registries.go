@@ -61,7 +61,7 @@ func registryRow(replica string, r readapi.Registry) []string {
 }
 
 // readRegistries reads the registries of all replicas. A replica that does not answer is named in a
-// warning. If none answers, the errors are returned.
+// warning. If none answers, it returns the errors of all.
 func (a *pageClient) readRegistries(c *cobra.Command) ([]readapi.Registries, error) {
 	control, err := a.controlPlane(c.Context())
 	if err != nil {

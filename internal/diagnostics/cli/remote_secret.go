@@ -61,8 +61,8 @@ func (a *pageClient) createRemoteSecret() *cobra.Command {
 	return c
 }
 
-// newRemoteSecret returns the Secret. It returns an error if the cluster has no name, the kubeconfig no
-// CA, or the service account does not exist.
+// newRemoteSecret returns the Secret with a kubeconfig for the cluster. It returns an error if
+// --name is missing, no CA of the API server is found, or the service account does not exist.
 func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f remoteSecretFlags) (*corev1.Secret, error) {
 	if f.name == "" {
 		return nil, errors.New("--name is required: the ID of the cluster, unique in the mesh")
@@ -95,8 +95,8 @@ func (a *pageClient) newRemoteSecret(ctx context.Context, client *kube.Client, f
 	}, nil
 }
 
-// apiServerCA returns the CA certificates that verify the API server: those of the kubeconfig, else those
-// that the cluster publishes in each namespace.
+// apiServerCA returns the CA certificates that verify the API server: those of the kubeconfig, or
+// else the ConfigMap kube-root-ca.crt in the namespace default.
 func apiServerCA(ctx context.Context, client *kube.Client) ([]byte, error) {
 	switch {
 	case len(client.Config.CAData) > 0:
@@ -111,8 +111,9 @@ func apiServerCA(ctx context.Context, client *kube.Client) ([]byte, error) {
 	return []byte(m.Data["ca.crt"]), nil
 }
 
-// readerToken returns a token of the service account: one with a duration is requested; otherwise it is
-// that of a Secret, which is created and filled by the cluster's token controller.
+// readerToken returns a token of the service account: a new one if f.duration is set, and otherwise
+// one that does not expire. For that it creates a Secret, unless it exists, and waits until the
+// cluster's token controller has filled it.
 func (a *pageClient) readerToken(ctx context.Context, client *kube.Client, f remoteSecretFlags) (string, error) {
 	core := client.Kubernetes.CoreV1()
 	if _, err := core.ServiceAccounts(a.Namespace).Get(ctx, f.account, metav1.GetOptions{}); err != nil {

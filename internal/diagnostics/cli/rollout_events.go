@@ -24,10 +24,10 @@ const (
 	maxEvent = 4 << 20
 )
 
-// watchRollout calls handle with each event of the rollout of an object at one replica, until
-// handle returns an error, which it returns, or ctx ends. While the control plane cannot be
-// reached, or if it ends the stream, it is asked again. A request that the control plane refuses is
-// an error.
+// watchRollout calls handle with each event of the rollout of o at one replica, until handle
+// returns an error, which it returns, or ctx ends. It opens a stream that has ended again, except
+// at a pod: then it returns errReplicaGone. A control plane that was never reached, or refuses the
+// request, is an error at once.
 func (w *waiting) watchRollout(ctx context.Context, watch replicaWatch, o awaited, handle func(readapi.Rollout) error) error {
 	query := url.Values{"namespace": {o.key.Namespace}, "hash": {o.hash}, "proxy": {w.proxy}}
 	if watch.local {
@@ -80,8 +80,8 @@ func pause(ctx context.Context, err error) error {
 // errUnreachable means that the control plane did not answer or closed the connection.
 var errUnreachable = errors.New("no answer")
 
-// readEvents calls handle with each event of a stream until it returns an error. It returns
-// errUnreachable, with the reason, if the stream cannot be opened or ends.
+// readEvents calls handle with each event of a stream until handle returns an error, which it
+// returns. It returns errUnreachable, with the reason, if the stream cannot be opened or ends.
 func readEvents(ctx context.Context, transport http.RoundTripper, address string, handle func(readapi.Rollout) error) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

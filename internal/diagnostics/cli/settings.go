@@ -45,8 +45,8 @@ func settableFlags() []string {
 	return append(accessFlags(), namespaceFlag, outputFlag)
 }
 
-// variableOf returns the environment variable of a flag: PILOTCTL_XDS_ADDRESS of --xds-address,
-// PILOTCTL_ISTIO_NAMESPACE of --istioNamespace.
+// variableOf returns the name of the environment variable of a flag: PILOTCTL_XDS_ADDRESS for
+// "xds-address", PILOTCTL_ISTIO_NAMESPACE for "istioNamespace".
 func variableOf(flag string) string {
 	var b strings.Builder
 	for _, r := range flag {
@@ -61,7 +61,8 @@ func variableOf(flag string) string {
 	return variablePrefix + strings.ToUpper(b.String())
 }
 
-// configPath returns the path of the configuration file, and whether it was chosen by PILOTCTL_CONFIG.
+// configPath returns the path of the configuration file, which need not exist, and whether
+// PILOTCTL_CONFIG names it. The path is "" if there is no home directory either.
 func (e Environment) configPath() (path string, chosen bool) {
 	if path := e.variable(configVariable); path != "" {
 		return path, true
@@ -76,8 +77,8 @@ func (e Environment) configPath() (path string, chosen bool) {
 	return filepath.Join(dir, "pilotctl.yaml"), false
 }
 
-// readConfig reads the configuration file. A file that does not exist is an error only if
-// PILOTCTL_CONFIG names it; an unknown key always is.
+// readConfig returns the settings in the configuration file, by the names of flags. It returns nil
+// if there is no file, but an error if PILOTCTL_CONFIG names it. An unknown setting is an error.
 func (e Environment) readConfig() (map[string]string, error) {
 	path, chosen := e.configPath()
 	if path == "" {

@@ -69,7 +69,8 @@ func (a *pageClient) tagList() *cobra.Command {
 	}
 }
 
-// newTag reads the revisions and returns the configuration of a tag for --revision.
+// newTag returns the webhook configuration of a tag for --revision. It returns an error if
+// --revision is not set or not installed.
 func (a *pageClient) newTag(ctx context.Context, client *kube.Client, tag string) (*admissionv1.MutatingWebhookConfiguration, error) {
 	if a.Revision == "" {
 		return nil, errors.New("--revision is required: the revision that the tag names")
@@ -217,7 +218,8 @@ func (a *pageClient) revisionCommand() *cobra.Command {
 	return groupCommand(&cobra.Command{Use: "revision", Short: "List the revisions of the control plane"}, list, one)
 }
 
-// withRevisions calls run with the revisions that have webhooks or running pods, sorted.
+// withRevisions calls run with the revisions that have webhooks or running pods, sorted by name,
+// and returns its error.
 func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevision) error) error {
 	return a.withCluster(c, func(ctx context.Context, client *kube.Client) error {
 		list, err := revision.List(ctx, client.Kubernetes)
@@ -245,7 +247,8 @@ func (a *pageClient) withRevisions(c *cobra.Command, run func([]installedRevisio
 	})
 }
 
-// revisionsOf returns the revisions of webhook configurations and pods, sorted, without namespaces.
+// revisionsOf returns the revisions of webhook configurations and pods, sorted by name. It leaves
+// Namespaces empty.
 func revisionsOf(list []revision.Configuration, pods []corev1.Pod) []installedRevision {
 	all := map[string]*installedRevision{}
 	of := func(name string) *installedRevision {

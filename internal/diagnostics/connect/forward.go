@@ -28,12 +28,14 @@ type Forwarder struct {
 	cancel context.CancelFunc
 }
 
-// NewForwarder returns a Forwarder. It sends no request.
+// NewForwarder returns a Forwarder to a port of a pod. The port-forward starts with the first
+// connection.
 func NewForwarder(config *rest.Config, namespace, pod string, port int) *Forwarder {
 	return &Forwarder{config: config, namespace: namespace, pod: pod, port: strconv.Itoa(port)}
 }
 
-// DialContext connects to the port of the pod. The address is ignored.
+// DialContext connects to the port of the pod, and starts the port-forward if none is active. The
+// network and the address are ignored.
 func (f *Forwarder) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	address, err := f.localAddress(ctx)
 	if err != nil {
@@ -42,8 +44,9 @@ func (f *Forwarder) DialContext(ctx context.Context, _, _ string) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// Listen returns the address of this machine that is forwarded to the port of the pod, and a channel
-// that is closed when the port-forward has ended.
+// Listen returns the address of this machine that is forwarded to the port of the pod, and a
+// channel that is closed when the port-forward has ended. It starts the port-forward if none is
+// active.
 func (f *Forwarder) Listen(ctx context.Context) (address string, ended <-chan struct{}, err error) {
 	address, err = f.localAddress(ctx)
 	if err != nil {
@@ -54,7 +57,8 @@ func (f *Forwarder) Listen(ctx context.Context) (address string, ended <-chan st
 	return address, f.done, nil
 }
 
-// Close ends the port-forward and waits until its listener is closed.
+// Close ends the port-forward and waits until its listener is closed. It does nothing if none was
+// started.
 func (f *Forwarder) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,7 +68,8 @@ func (f *Forwarder) Close() {
 	}
 }
 
-// localAddress returns the address of a listener that is forwarded to the pod.
+// localAddress returns the address of a listener that is forwarded to the pod. It starts a
+// port-forward if there is none, or if the last one has ended.
 func (f *Forwarder) localAddress(ctx context.Context) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +83,8 @@ func (f *Forwarder) localAddress(ctx context.Context) (string, error) {
 	return f.local, f.start(ctx)
 }
 
-// start starts a port-forward, and returns when it accepts connections. It outlives ctx.
+// start starts a port-forward, which outlives ctx, and returns when it accepts connections. It
+// returns an error if that fails or ctx ends before. f.mu must be held.
 func (f *Forwarder) start(ctx context.Context) error {
 	dialer, err := f.dialer()
 	if err != nil {

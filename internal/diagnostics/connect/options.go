@@ -39,7 +39,8 @@ type Options struct {
 	Namespace, Revision string
 }
 
-// UsesKubernetes reports whether the control plane is reached through a kubeconfig.
+// UsesKubernetes reports whether the control plane is reached by port-forward: a kubeconfig exists,
+// and neither Servers nor XDSAddress is set.
 func (o Options) UsesKubernetes() bool {
 	return len(o.Servers) == 0 && o.XDSAddress == "" && o.HasKubeconfig()
 }
@@ -57,7 +58,8 @@ func (o Options) HasKubeconfig() bool {
 	return false
 }
 
-// RESTConfig returns the client configuration of the kubeconfig. It sends no request.
+// RESTConfig returns the client configuration of the kubeconfig, or an error if there is none. It
+// sends no request.
 func (o Options) RESTConfig() (*rest.Config, error) {
 	if !o.HasKubeconfig() {
 		return nil, errors.New("no cluster is selected: set --kubeconfig or KUBECONFIG")
@@ -72,7 +74,8 @@ func (o Options) RESTConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// Client returns the clients of the cluster of the kubeconfig. It sends no request.
+// Client returns the clients of the kubeconfig's cluster, or an error if there is no kubeconfig. It
+// sends no request.
 func (o Options) Client() (*kube.Client, error) {
 	config, err := o.RESTConfig()
 	if err != nil {
@@ -81,11 +84,11 @@ func (o Options) Client() (*kube.Client, error) {
 	return kube.NewClient(config)
 }
 
-// namespace returns the namespace of the control plane.
+// namespace returns the namespace of the control plane, by default DefaultNamespace.
 func (o Options) namespace() string { return cmp.Or(o.Namespace, DefaultNamespace) }
 
-// KubeconfigPaths returns the kubeconfigs that kubectl uses: those of the environment variable
-// KUBECONFIG, which is a list, else the one in the home directory.
+// KubeconfigPaths returns the kubeconfigs that kubectl uses: the list in variable, which is the
+// value of KUBECONFIG, or else the one in the directory home. It returns nil if both are empty.
 func KubeconfigPaths(variable, home string) []string {
 	if variable != "" {
 		return filepath.SplitList(variable)
@@ -96,7 +99,7 @@ func KubeconfigPaths(variable, home string) []string {
 	return []string{filepath.Join(home, ".kube", "config")}
 }
 
-// quiet returns a context in which client-go logs nothing: errors are returned instead.
+// quiet returns a context in which client-go logs nothing, because its errors are returned.
 func quiet(ctx context.Context) context.Context {
 	return kube.WithDebugLogging(ctx, slog.New(slog.DiscardHandler))
 }

@@ -37,15 +37,16 @@ type ControlPlane struct {
 	Complete bool
 }
 
-// Close ends all connections.
+// Close closes the connections to all replicas, and their port-forwards.
 func (c *ControlPlane) Close() {
 	for _, r := range c.Replicas {
 		r.closeTransport()
 	}
 }
 
-// Open returns the control plane that the options select. Through a kubeconfig it lists the pods, and
-// fails if there are none.
+// Open returns the control plane that the options select: Servers, else XDSAddress, else the pods
+// of the kubeconfig's cluster, else DefaultAddress. It connects to the API server only, and returns
+// ErrNoPods if that has no pod of the control plane.
 func Open(ctx context.Context, o Options) (*ControlPlane, error) {
 	switch {
 	case len(o.Servers) > 0:
@@ -59,7 +60,7 @@ func Open(ctx context.Context, o Options) (*ControlPlane, error) {
 	}
 }
 
-// openAddresses returns the replicas with HTTP ports.
+// openAddresses returns the replicas with HTTP ports. They are Complete if there are several.
 func openAddresses(addresses []string) *ControlPlane {
 	c := &ControlPlane{Complete: len(addresses) > 1}
 	for _, address := range addresses {
@@ -71,7 +72,8 @@ func openAddresses(addresses []string) *ControlPlane {
 	return c
 }
 
-// openPods returns the replicas that run in the cluster.
+// openPods returns the replicas that run in the kubeconfig's cluster, all of them. It returns
+// ErrNoPods if there are none.
 func openPods(ctx context.Context, o Options) (*ControlPlane, error) {
 	client, err := o.Client()
 	if err != nil {
@@ -89,7 +91,7 @@ func openPods(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// NewPodReplica returns the replica in a pod, which is reached by port-forward.
+// NewPodReplica returns the replica in a pod. The first request to it starts a port-forward.
 func NewPodReplica(config *rest.Config, pod *corev1.Pod) *Replica {
 	port := httpPort(pod)
 	f := NewForwarder(config, pod.Namespace, pod.Name, port)
@@ -104,8 +106,8 @@ func NewPodReplica(config *rest.Config, pod *corev1.Pod) *Replica {
 // controlPlaneLabel is the label that the charts of istiod set on its pods.
 const controlPlaneLabel = "app=istiod"
 
-// Pods returns the running pods of the control plane, of one revision unless it is empty, sorted by
-// name. It fails if there are none.
+// Pods returns the running pods of the control plane, sorted by name. If revision is set, only its
+// pods are returned. It returns ErrNoPods if there are none.
 func Pods(ctx context.Context, client *kube.Client, namespace, revision string) ([]corev1.Pod, error) {
 	selector := controlPlaneLabel
 	if revision != "" {

@@ -47,7 +47,8 @@ type xdsTransport struct {
 	token string
 }
 
-// openXDS returns the replica at an xDS port.
+// openXDS returns the replica at Options.XDSAddress. It may read a token and roots from the
+// cluster, and connects with the first request.
 func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	token, roots, err := o.xdsCredentials(ctx)
 	if err != nil {
@@ -69,8 +70,9 @@ func openXDS(ctx context.Context, o Options) (*ControlPlane, error) {
 	}}, nil
 }
 
-// clientTLS returns the TLS settings of a client of a server with the name, with the client certificate of
-// the options.
+// clientTLS returns the TLS settings of a client that trusts roots and expects the server's
+// certificate for name. It adds the client certificate of the options, if any. It returns an error
+// if roots has no certificate.
 func (o Options) clientTLS(roots []byte, name string) (*tls.Config, error) {
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: name}
 	if !config.RootCAs.AppendCertsFromPEM(roots) {
@@ -143,7 +145,8 @@ func (o Options) xdsCredentials(ctx context.Context) (token string, roots []byte
 	return token, roots, nil
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip sends a GET of a debug page as an xDS request. Others get 501, errors of authentication
+// and authorization become 401 and 403, and a page that is no JSON is an error with 404.
 func (t *xdsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
@@ -169,7 +172,8 @@ func (t *xdsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return httpResponse(r, http.StatusOK, body), nil
 }
 
-// page requests a page.
+// page requests a debug page over xDS, and returns its body. It returns nil if the response has no
+// resource.
 func (t *xdsTransport) page(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -197,7 +201,7 @@ func (t *xdsTransport) page(ctx context.Context, name string) ([]byte, error) {
 	return response.GetResources()[0].GetValue(), nil
 }
 
-// httpResponse returns an HTTP response.
+// httpResponse returns a response to r with the status code and the body.
 func httpResponse(r *http.Request, code int, body []byte) *http.Response {
 	return &http.Response{
 		StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

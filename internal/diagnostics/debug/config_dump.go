@@ -42,7 +42,8 @@ func (p *Pages) configDump(q question) (answer, error) {
 	return jsonAnswer(q, map[string]any{"configs": configs})
 }
 
-// typedPage returns the function of a page with the resources of one type.
+// typedPage returns the function of a page with the resources of the type with the short name, such
+// as "ecds".
 func (p *Pages) typedPage(short string) func(question) (answer, error) {
 	return func(q question) (answer, error) {
 		c, err := p.findConnection(q)
@@ -53,8 +54,8 @@ func (p *Pages) typedPage(short string) func(question) (answer, error) {
 	}
 }
 
-// typedDump serves only the resources of the given types. With ?cluster= it includes only resources
-// whose name contains that text.
+// typedDump returns the resources of the given types that the proxy was sent. With ?cluster= it
+// includes only resources whose name contains that text.
 func typedDump(q question, c push.Connection, types []string) (answer, error) {
 	configs := []json.RawMessage{}
 	for _, w := range c.Types {

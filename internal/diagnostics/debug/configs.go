@@ -78,7 +78,8 @@ func newObject(kind api.KindInfo, c *config.Config) object {
 	}
 }
 
-// specJSON returns the spec of a config object as JSON.
+// specJSON returns the spec of a config object as JSON, or a JSON string with the error if it
+// cannot be marshalled.
 func specJSON(c *config.Config) json.RawMessage { return protoJSON(config.Spec[proto.Message](c)) }
 
 // protoJSON returns a message as JSON, or a JSON string with the error if it cannot be marshalled.

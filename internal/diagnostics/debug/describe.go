@@ -32,7 +32,7 @@ func (p *Pages) describePage(q question) (answer, error) {
 	return describedAnswer(q, d)
 }
 
-// describedAnswer returns a description as JSON, or as text.
+// describedAnswer returns a description as JSON, or as text if the query has ?text.
 func describedAnswer(q question, d fmt.Stringer) (answer, error) {
 	if q.Has("text") {
 		return textAnswer(d.String())
@@ -40,8 +40,8 @@ func describedAnswer(q question, d fmt.Stringer) (answer, error) {
 	return jsonAnswer(q, d)
 }
 
-// serviceByName returns the service with a hostname, or with NAME.NAMESPACE before the first label of
-// which the hostname starts. It returns a Refusal if there is none, or several.
+// serviceByName returns the service with the hostname name, or else the only one whose hostname
+// begins with name and a dot. It returns a Refusal if there is none (404) or several (400).
 func (p *Pages) serviceByName(name string) (*mesh.Service, error) {
 	var found []*mesh.Service
 	for _, svc := range p.Snapshot().Services() {
@@ -66,7 +66,7 @@ func (p *Pages) serviceByName(name string) (*mesh.Service, error) {
 	return nil, Refusal{http.StatusBadRequest, fmt.Sprintf("%q is ambiguous: %s", name, strings.Join(hosts, ", "))}
 }
 
-// problemsOf returns the Problems of some objects as lines of text.
+// problemsOf returns the Problems of the objects in keys as lines of text.
 func (p *Pages) problemsOf(keys map[config.Key]bool) (list []string) {
 	for _, x := range p.collectProblems(p.Proxies.Connections()).all {
 		if keys[x.Key] {

@@ -96,7 +96,7 @@ func questionOf(q question) explain.Question {
 	}
 }
 
-// site returns what the control plane knows of the proxy besides its resources.
+// site returns the facts about the proxy besides its resources that a call is parsed with.
 func (e *explanation) site() explain.Site {
 	now := time.Time{}
 	if e.Now != nil {
@@ -108,8 +108,8 @@ func (e *explanation) site() explain.Site {
 	}
 }
 
-// resourcesOf returns the resources that a proxy was sent, and objects of the snapshot, in the form
-// that explain.Explain reads. Resources that are read by name are added to read.
+// resourcesOf returns the resources that a proxy was sent, and the objects of the snapshot, in the
+// form that explain.Explain reads. Later reads by name add the resource to read.
 func (e *explanation) resourcesOf(c push.Connection, read readNames) *explain.Resources {
 	of := func(typeURL string) (list []*resource.Resource) {
 		if w, ok := watchedType(c, typeURL); ok {

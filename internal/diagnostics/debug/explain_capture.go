@@ -14,8 +14,9 @@ import (
 // captureAnnotation is the prefix of the annotations of pods that limit the capture of traffic.
 const captureAnnotation = "traffic.sidecar.istio.io/"
 
-// captureNotes returns why the call is not captured by the proxy, so that the path does not apply to
-// it: as annotations of the pod decide. Settings of the mesh that exclude traffic are not known here.
+// captureNotes returns a note if the proxy does not capture the connection, so that the path does
+// not apply, and nil otherwise. It knows annotations of the pod and the interception mode, but no
+// exclusions in the settings of the mesh.
 func (e *explanation) captureNotes(call explain.Call) []string {
 	reason := ""
 	switch {
@@ -71,7 +72,8 @@ func (e *explanation) outboundExclusion(to netip.AddrPort) string {
 	return ""
 }
 
-// captureSetting returns the values of an annotation of the pod, and whether it is set.
+// captureSetting returns the values of the pod's capture annotation with this last part of its
+// name, and whether the annotation is set.
 func (e *explanation) captureSetting(name string) (values []string, set bool) {
 	text, set := e.proxy.Metadata.Annotations[captureAnnotation+name]
 	for value := range strings.SplitSeq(text, ",") {
@@ -87,7 +89,8 @@ func hasPort(list []string, port uint16) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, strconv.Itoa(int(port)))
 }
 
-// hasAddress reports whether one of several ranges contains an address, or is "*".
+// hasAddress reports whether one of the ranges contains the address or is "*". Malformed ranges are
+// skipped.
 func hasAddress(ranges []string, a netip.Addr) bool {
 	return slices.ContainsFunc(ranges, func(text string) bool {
 		r, err := netip.ParsePrefix(text)
@@ -95,8 +98,9 @@ func hasAddress(ranges []string, a netip.Addr) bool {
 	})
 }
 
-// resolutionNotes describes who resolves the host of an outbound call, and to which address. It returns
-// nothing for an IP address, and if the caller has chosen the destination.
+// resolutionNotes returns a note on the DNS server that resolves the host of an outbound call, and
+// on the address. It returns nil for an IP address, for an unknown host, and if the caller has
+// chosen the destination.
 func (e *explanation) resolutionNotes(call explain.Call) []string {
 	host := e.question.Host()
 	if _, err := netip.ParseAddr(host); err == nil || call.Direction != explain.Outbound || e.question.To != "" {

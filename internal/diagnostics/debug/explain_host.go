@@ -60,8 +60,8 @@ func (e *explanation) hostNotes(call explain.Call) []string {
 	)}
 }
 
-// addressOf returns the address to which a host resolves for the proxy's workload: that of the service
-// with that name, or else someAddress.
+// addressOf returns the address to which a host resolves for the proxy's workload: that of the
+// service with that name, or else explain.UnresolvedAddress. The port is ignored.
 func (e *explanation) addressOf(host string, _ uint16) netip.Addr {
 	if svc := e.serviceOf(host); svc != nil {
 		if a, ok := e.view.AddressOf(svc); ok {

@@ -13,9 +13,10 @@ import (
 // maxPrecedenceNotes limits the number of notes about other objects.
 const maxPrecedenceNotes = 8
 
-// precedenceNotes names the objects that the objects of the path, and the Sidecar and DestinationRules
-// of the proxy, take precedence over, are merged with or are overridden by. Relations about other hosts are
-// left out, and those of policies and plugins, which are steps of the path themselves.
+// precedenceNotes returns a note for each object that takes precedence over an object of the path,
+// is merged with it or is overridden by it. It also considers the Sidecar and DestinationRules of
+// the proxy. Relations about other hosts are left out, and those of policies and plugins, which are
+// steps of the path themselves. There are at most maxPrecedenceNotes.
 func (e *explanation) precedenceNotes(call explain.Call, path *explain.Path) []string {
 	host := mesh.Hostname(e.question.Host())
 	if svc := e.serviceOf(string(host)); svc != nil {
