@@ -23,8 +23,9 @@ type Files struct {
 	Flags string
 }
 
-// Config returns the TLS settings of a client. It returns an error if CA cannot be read or has no
-// certificate. The client's certificate is read for each connection, which fails if it cannot be read.
+// Config returns the TLS settings of a client. If CA is "", servers are verified against the
+// system's roots. It returns an error if CA cannot be read or has no certificate. The client's
+// certificate is read for each connection, which fails if it cannot be read.
 func (f Files) Config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.CA != "" {

@@ -20,9 +20,9 @@ import (
 // connection.
 const pingInterval = 5 * time.Second
 
-// connect connects to one of the servers. The connection does not reconnect by itself: credentials are
-// read again for the next one. onClose is called when the connection is lost or closed, onError for
-// errors of subscriptions.
+// connect connects to one of the servers. The connection does not reconnect by itself, because
+// credentials are read again for the next one. onClose is called when the connection is lost or
+// closed, onError for errors of subscriptions.
 func (s Settings) connect(ctx context.Context, onClose func(error), onError func(error)) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name("meshpilot"), nats.NoReconnect(), nats.Timeout(5 * time.Second), nats.PingInterval(pingInterval),
@@ -54,13 +54,13 @@ func (s Settings) connect(ctx context.Context, onClose func(error), onError func
 // dialer stops connection attempts when its context ends.
 type dialer struct{ context.Context }
 
-// Dial implements nats.CustomDialer.
+// Dial opens a connection that ends its attempt with the context or after five seconds.
 func (d dialer) Dial(network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(d.Context, network, address)
 }
 
-// credentials returns the option for the content of CredentialsFile; nil without a file. Its errors
-// have no part of the content.
+// credentials returns the option for the content of CredentialsFile, or nil without a file. It
+// returns an error if that is malformed, which never contains a part of the content.
 func (s Settings) credentials() (nats.Option, error) {
 	if s.CredentialsFile == "" {
 		return nil, nil
@@ -82,8 +82,8 @@ func (s Settings) credentials() (nats.Option, error) {
 	return nats.Token(text), nil
 }
 
-// tlsConfig returns the TLS configuration of a connection; nil if no file of one is set. Servers with
-// the scheme "tls" are then verified against the system's roots.
+// tlsConfig returns the TLS configuration of a connection, or nil if no file of one is set. In that
+// case servers with the scheme "tls" are verified against the system's roots.
 func (s Settings) tlsConfig() (*tls.Config, error) {
 	if s.CAFile == "" && s.CertFile == "" {
 		return nil, nil

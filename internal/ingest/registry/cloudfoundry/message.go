@@ -69,7 +69,8 @@ func parseMessage(payload []byte) (*message, error) {
 	return &m, nil
 }
 
-// updatedAt returns when the instance last changed; the zero time if the emitter does not send it.
+// updatedAt returns the time when the instance last changed, or the zero time if the emitter does
+// not send it.
 func (m *message) updatedAt() time.Time {
 	if m.EndpointUpdatedAt <= 0 {
 		return time.Time{}
@@ -77,13 +78,14 @@ func (m *message) updatedAt() time.Time {
 	return time.Unix(0, m.EndpointUpdatedAt)
 }
 
-// lifetime returns the lifetime that the emitter asks for; 0 if it does not ask for one.
+// lifetime returns the lifetime that the emitter requests, or 0 if it requests none.
 func (m *message) lifetime() time.Duration {
 	const most = int64(time.Hour / time.Second) // without overflow; the table has a lower limit
 	return time.Duration(max(0, min(m.StaleThreshold, most))) * time.Second
 }
 
-// withdrawnRegistrations returns the registrations that an unregistration withdraws, one for each port.
+// withdrawnRegistrations returns a registration with address and time for each port of an
+// unregistration.
 func (m *message) withdrawnRegistrations() []registration {
 	var list []registration
 	for _, port := range []uint16{m.Port, m.TLSPort} {
@@ -103,8 +105,9 @@ type route struct{ host, path string }
 // String returns the route as emitters write it.
 func (r route) String() string { return r.host + r.path }
 
-// parseRoute returns the route of a URI without a scheme. As in Cloud Foundry's router, case, a query
-// and a slash at the end do not matter. It returns an error if the host is not a DNS name.
+// parseRoute returns the route of a URI without a scheme. As in Cloud Foundry's router, case, a
+// query and a slash at the end do not matter. It returns an error if the host is not a DNS name or
+// has the reserved label pathLabel.
 func parseRoute(uri string) (route, error) {
 	if len(uri) > maxRoute {
 		return route{}, fmt.Errorf("route %.64q...: is longer than %d bytes", uri, maxRoute)

@@ -51,6 +51,7 @@ type Platform struct {
 var _ adapter.Platform = (*Platform)(nil)
 
 // New returns a Platform. It returns an error if the settings are invalid. It opens no connection.
+// If Logger is nil, nothing is logged; if Now is nil, time.Now is used.
 func New(o Options) (*Platform, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -125,7 +126,8 @@ type watch struct {
 	reported  string // the last problem of the platform
 }
 
-// run processes messages until the context ends or the connection is lost.
+// run processes messages until the context ends or the connection is lost, and returns the error.
+// It reports Synced after RegisterInterval, or at once if an earlier connection did.
 func (w *watch) run(ctx context.Context) error {
 	ticker := time.NewTicker(w.settings.RegisterInterval / 4)
 	defer ticker.Stop()
@@ -161,7 +163,8 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// handleError is called by the library's goroutines.
+// handleError passes an error of a subscription to run. It never blocks, and drops errors while
+// many are pending. The library's goroutines call it.
 func (w *watch) handleError(err error) {
 	select {
 	case w.failed <- err:
@@ -169,7 +172,8 @@ func (w *watch) handleError(err error) {
 	}
 }
 
-// handleWaiting processes the messages that wait, so that the changes of a service are reported once.
+// handleWaiting processes the pending messages, at most 10,000, so that the changes of a service
+// are reported once.
 func (w *watch) handleWaiting() {
 	for range 10_000 {
 		select {
@@ -181,7 +185,8 @@ func (w *watch) handleWaiting() {
 	}
 }
 
-// handleMessage applies a message to the table and marks changed routes.
+// handleMessage applies a registration or an unregistration to the table and marks changed routes.
+// It answers a greeting with an announcement. A malformed message is refused.
 func (w *watch) handleMessage(m *nats.Msg) {
 	if m.Subject == subjectGreet {
 		if m.Reply != "" {
@@ -203,6 +208,8 @@ func (w *watch) handleMessage(m *nats.Msg) {
 	}
 }
 
+// register adds the instance of a message to each of its routes and marks the changed ones. It
+// skips isolation segments that are not selected, and refuses invalid instances and routes.
 func (w *watch) register(m *message) {
 	if !w.settings.selects(m.IsolationSegment) {
 		return
@@ -227,6 +234,7 @@ func (w *watch) register(m *message) {
 	}
 }
 
+// unregister removes the instances of a message from its routes and marks the changed ones.
 func (w *watch) unregister(m *message) {
 	for _, uri := range m.URIs {
 		r, err := parseRoute(uri)
@@ -241,14 +249,15 @@ func (w *watch) unregister(m *message) {
 	}
 }
 
-// refuse records the error of a message that is ignored. reportProblem reports it.
+// refuse records the error of a message that is ignored, which reportProblem reports.
 func (w *watch) refuse(subject string, err error) {
 	w.refusal, w.refusedAt = fmt.Errorf("a message of %s was refused: %w", subject, err), w.now()
 	w.logger.Debug("message of NATS refused", "subject", subject, "error", err)
 }
 
-// pruneRoutes removes registrations that were not repeated, and reports the problem of the platform. If messages
-// were lost, it asks the emitters to repeat all.
+// pruneRoutes removes registrations that were not repeated and routes without instances, and
+// reports the problem of the platform. If messages were lost, it asks the emitters to repeat all
+// registrations.
 func (w *watch) pruneRoutes() {
 	changed, err := w.table.prune(w.now())
 	for _, r := range changed {
@@ -284,13 +293,15 @@ func (w *watch) reportProblem(err error) {
 	}
 }
 
+// markAllDirty marks all known routes as changed.
 func (w *watch) markAllDirty() {
 	for r := range w.table.routes {
 		w.dirty[r] = true
 	}
 }
 
-// reportDirty reports the services of changed routes, in the order of their names.
+// reportDirty sets or deletes the services of changed routes, in the order of their names, and
+// reports their problems.
 func (w *watch) reportDirty() {
 	if len(w.dirty) == 0 {
 		return
@@ -319,7 +330,8 @@ type announcement struct {
 	PruneThreshold   int      `json:"pruneThresholdInSeconds"`
 }
 
-// announce publishes an announcement. It has no hosts, because no requests are to be sent here.
+// announce publishes an announcement of a router to subject, which makes emitters register their
+// routes. It has no hosts, because emitters must not send requests here.
 func (w *watch) announce(subject string) error {
 	payload, err := json.Marshal(announcement{
 		ID: w.id, Hosts: []string{}, RegisterInterval: int(w.settings.RegisterInterval / time.Second),

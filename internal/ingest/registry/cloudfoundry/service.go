@@ -27,8 +27,9 @@ const (
 // pathLabel is the label in hosts of services for routes with a path.
 const pathLabel = "cf-path"
 
-// newRegistration converts a registration to that of an instance. It returns an error if the message
-// has no port that can be used.
+// newRegistration converts a message to the registration of an instance, with the TLS port if
+// BackendTLS is set. It returns an error if the message has no usable port, or a TLS port without a
+// name to verify.
 func (s *Settings) newRegistration(m *message) (registration, error) {
 	r := registration{updatedAt: m.updatedAt(), lifetime: m.lifetime()}
 	r.properties = properties{
@@ -65,8 +66,9 @@ func (s *Settings) keyOf(r route) adapter.ServiceKey {
 // errRouteService refuses routes whose requests must pass another service first.
 var errRouteService = errors.New("route_service_url: requests would bypass the route service, so the route is not used")
 
-// newService returns the service of a route. It returns an error for instances that it leaves out.
-// With errRouteService, or if no service can have the route's host, the result has no hosts.
+// newService returns the service of a route. Instances without TLS are left out if others have it;
+// the error has their number. With errRouteService, or if no service can have the route's host, the
+// result has no hosts.
 func (s *Settings) newService(r route, instances map[string]registration) (adapter.Service, error) {
 	host, err := serviceHost(r)
 	if err != nil {
@@ -105,6 +107,8 @@ func (s *Settings) newService(r route, instances map[string]registration) (adapt
 	return x, err
 }
 
+// newInstance returns the instance with its port, labels and locality. It has no locality if no
+// region is set.
 func (s *Settings) newInstance(i *instance) adapter.Instance {
 	x := adapter.Instance{
 		ID:      net.JoinHostPort(i.address, strconv.Itoa(int(i.port))),
@@ -143,8 +147,9 @@ func isLabel(key, value string) bool {
 		len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
 
-// serviceHost returns the host of the service for a route. Hosts of services have no paths, so a route
-// with the path /a/b has the host b.a.cf-path.HOST, which VirtualServices can name as a destination.
+// serviceHost returns the host of the service for a route. Hosts of services have no paths, so a
+// route with the path /a/b has the host b.a.cf-path.HOST, which VirtualServices can name as a
+// destination. It returns an error for a wildcard with a path, and for a host above 253 bytes.
 func serviceHost(r route) (string, error) {
 	if r.path == "" {
 		return r.host, nil

@@ -46,7 +46,8 @@ type Settings struct {
 // sharedSegment is the value in Settings.Segments that selects routes without an isolation segment.
 const sharedSegment = "shared"
 
-// DefaultSettings returns the settings without flags. The times are those of Cloud Foundry's router.
+// DefaultSettings returns the settings that apply without flags. The times are those of Cloud
+// Foundry's router.
 func DefaultSettings() Settings {
 	return Settings{Namespace: adapter.DefaultNamespace, RegisterInterval: 20 * time.Second, StaleThreshold: 2 * time.Minute}
 }

@@ -98,8 +98,8 @@ func (r *registration) isOlderThan(o registration) bool {
 	return !r.updatedAt.IsZero() && !o.updatedAt.IsZero() && r.updatedAt.Before(o.updatedAt)
 }
 
-// unregister removes an instance from a route. It reports whether the route had it. An unregistration
-// that is older than the registration of the same address is ignored.
+// unregister removes an instance from a route, and reports whether the route had it. An
+// unregistration that is older than the registration of the same address is ignored.
 func (t *table) unregister(r route, gone registration, now time.Time) bool {
 	key := gone.key()
 	old, known := t.routes[r][key]
@@ -110,6 +110,7 @@ func (t *table) unregister(r route, gone registration, now time.Time) bool {
 	return true
 }
 
+// remove removes an instance from a route that has it, and records when the route became empty.
 func (t *table) remove(r route, key string, now time.Time) {
 	delete(t.routes[r], key)
 	t.size--
@@ -170,7 +171,7 @@ func (t *table) prune(now time.Time) ([]route, error) {
 	return changed, nil
 }
 
-// isOverdue reports whether a registration has expired or was missing at least twice.
+// isOverdue reports whether a registration has expired, or was not repeated for missedIntervals.
 func (r *registration) isOverdue(interval time.Duration, now time.Time) bool {
 	return r.expires.Before(now) || now.Sub(r.expires.Add(-r.lifetime)) > missedIntervals*interval
 }

@@ -29,7 +29,8 @@ type client struct {
 	current int
 }
 
-// newClient returns a client without connections.
+// newClient returns an HTTP client of the servers. It returns an error if a file of the TLS
+// settings cannot be read.
 func (s *Settings) newClient() (*client, error) {
 	security, err := clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "eureka"}.Config()
 	if err != nil {
@@ -47,8 +48,9 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // errNoDelta is returned for a server that does not serve changes.
 var errNoDelta = errors.New("the server does not serve changes")
 
-// get requests a path of the servers, beginning with the one that answered last. other reports whether
-// another server answered than the last time. If all fail, the error is that of the last one.
+// get requests a path of the servers, beginning with the one that answered last. It returns the
+// first body, or errNoDelta if a server does not serve changes. other reports whether another
+// server than the last time answered. If all fail, the error is that of the last one.
 func (c *client) get(ctx context.Context, path string) (body []byte, other bool, err error) {
 	for i := range c.settings.URLs {
 		n := (c.current + i) % len(c.settings.URLs)
@@ -60,7 +62,8 @@ func (c *client) get(ctx context.Context, path string) (body []byte, other bool,
 	return nil, false, err
 }
 
-// getFrom requests a path of one server.
+// getFrom requests a path of one server and returns the body. It returns errNoDelta if the server
+// does not serve changes, and an error for another status than 200 or a body above maxAnswer.
 func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+path, nil)
 	if err != nil {
@@ -92,7 +95,8 @@ func (c *client) getFrom(ctx context.Context, server, path string) ([]byte, erro
 	return body, nil
 }
 
-// withoutURL returns the error of a request with the server instead of the whole URL.
+// withoutURL returns the error of a request with the server instead of the whole URL, whose path is
+// noise.
 func withoutURL(server string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -101,7 +105,8 @@ func withoutURL(server string, err error) error {
 	return fmt.Errorf("%s: %w", server, err)
 }
 
-// authenticate adds the user and the password of the file, if there is one.
+// authenticate adds the user and the password in AuthFile to a request. It does nothing if AuthFile
+// is not set, and returns an error if it is malformed.
 func (s *Settings) authenticate(r *http.Request) error {
 	if s.AuthFile == "" {
 		return nil

@@ -63,7 +63,8 @@ const (
 	maxLease     = 10 * time.Minute
 )
 
-// duration returns the time that an instance stays registered without a heartbeat.
+// duration returns the time that an instance stays registered without a heartbeat: at most
+// maxLease, and defaultLease if the registration does not say it.
 func (l lease) duration() time.Duration {
 	if l.Seconds <= 0 {
 		return defaultLease
@@ -71,8 +72,8 @@ func (l lease) duration() time.Duration {
 	return min(time.Duration(min(l.Seconds, 3600))*time.Second, maxLease)
 }
 
-// parse reads an answer. Instances without an application or an ID are left out, with an error beside the
-// others.
+// parse reads an answer. It returns an error for the whole answer if that is malformed or has an
+// instance without an application or an ID. Names of applications are converted to upper case.
 func parse(body []byte) (answer, error) {
 	var document struct {
 		Applications *struct {
@@ -110,7 +111,7 @@ func parse(body []byte) (answer, error) {
 // list is a JSON list. Older servers write a list of one element as the element.
 type list[T any] []T
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON reads a list, or one element as a list of it. null leaves l unchanged.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
 		return json.Unmarshal(text, (*[]T)(l))
@@ -126,8 +127,8 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 // port is a port of an instance. Its number is 0 if it is disabled.
 type port uint32
 
-// UnmarshalJSON implements json.Unmarshaler. It reads {"$": 8080, "@enabled": "true"}, in which each value may
-// be a text.
+// UnmarshalJSON reads {"$": 8080, "@enabled": "true"}, in which each value may be a string. A port
+// that is disabled or malformed is 0, without an error.
 func (p *port) UnmarshalJSON(text []byte) error {
 	var raw struct {
 		Number  json.RawMessage `json:"$"`
@@ -147,7 +148,8 @@ func (p *port) UnmarshalJSON(text []byte) error {
 // textMap is a JSON object. It has only the values that are texts, numbers or truth values.
 type textMap map[string]string
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON reads the strings, numbers and booleans of an object, apart from "@class". Other
+// values are skipped, and anything else than an object is nil, without an error.
 func (m *textMap) UnmarshalJSON(text []byte) error {
 	var raw map[string]any
 	*m = nil

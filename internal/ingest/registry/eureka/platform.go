@@ -45,8 +45,8 @@ func New(s Settings, logger *slog.Logger, c clock.Clock) (*Platform, error) {
 	}, nil
 }
 
-// Watch implements adapter.Platform. It reads all instances, and then the changes in each interval. It
-// returns an error if no server answers.
+// Watch implements adapter.Platform. It reports all instances, and then the changes after each
+// interval. It returns an error if no server answers, if an answer is malformed, or when ctx ends.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	c, err := p.settings.newClient()
 	if err != nil {
@@ -75,7 +75,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	}
 }
 
-// readAll reads all instances. It returns the applications that changed.
+// readAll reads all instances into the table. It returns the names of the applications whose
+// instances changed.
 func (p *Platform) readAll(ctx context.Context, c *client) (changed map[string]bool, err error) {
 	body, _, err := c.get(ctx, pathApps)
 	if err != nil {
@@ -88,9 +89,10 @@ func (p *Platform) readAll(ctx context.Context, c *client) (changed map[string]b
 	return p.table.applyList(a.instances, p.clock.Now()), nil
 }
 
-// readChanges reads the changes of the last minutes. It reads all instances instead if the server does not
-// serve changes, if another server answers, or if the changes do not lead to the server's hash code: some
-// were missed, or the server has restarted.
+// readChanges applies the changes of the last minutes to the table, and returns the names of the
+// applications whose instances changed. It reads all instances if the server does not serve
+// changes, or if another server answers. It also does so if the resulting hash code is not the
+// server's: changes were missed, or the server has restarted.
 func (p *Platform) readChanges(ctx context.Context, c *client) (changed map[string]bool, err error) {
 	body, other, err := c.get(ctx, pathDelta)
 	switch {
@@ -115,8 +117,9 @@ func (p *Platform) readChanges(ctx context.Context, c *client) (changed map[stri
 	return changed, nil
 }
 
-// report reports all services and their problems, and deletes services that no longer have an instance. The
-// sink ignores services that did not change.
+// report reports all services and their problems, and deletes services that no longer have an
+// instance. If first is true, it deletes none: the sink decides that itself at Synced. The sink
+// ignores services that did not change.
 func (p *Platform) report(sink adapter.Sink, first bool) {
 	services, problems := p.settings.services(p.table)
 	for _, key := range slices.SortedFunc(maps.Keys(services), adapter.ServiceKey.Compare) {

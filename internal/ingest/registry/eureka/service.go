@@ -13,9 +13,10 @@ import (
 	"github.com/meshpilot/meshpilot/pkg/adapter"
 )
 
-// services converts all instances: one service for each name and port that callers use. The names of an
-// instance are its application and its VIP addresses. The problems name instances that have an
-// invalid part or another protocol than the first one of their service.
+// services converts all instances: one service for each name and port that callers use. The names
+// of an instance are its application and its VIP addresses. The second result has the problems by
+// service: invalid parts of instances, protocols that differ from the first instance's, and held
+// instances.
 func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, map[adapter.ServiceKey]error) {
 	services, problems := map[adapter.ServiceKey]adapter.Service{}, map[adapter.ServiceKey]error{}
 	held := map[adapter.ServiceKey]int{}
@@ -52,7 +53,8 @@ func (s *Settings) services(t *table) (map[adapter.ServiceKey]adapter.Service, m
 
 func compareKeys(a, b key) int { return cmp.Or(cmp.Compare(a.app, b.app), cmp.Compare(a.id, b.id)) }
 
-// convert returns a service with this one instance for each of its names and ports.
+// convert returns a service with this one instance for each of its names and ports. The error names
+// invalid metadata; the services can be used nevertheless.
 func (s *Settings) convert(i *instance) ([]adapter.Service, error) {
 	meta := maps.Clone(map[string]string(i.Metadata))
 	for _, technical := range []string{"management.port", "jmx.port"} {
@@ -111,7 +113,8 @@ func names(app, vips string) []string {
 	return list
 }
 
-// healthOf returns the health of an instance with a status. Weight 0 drains it.
+// healthOf returns the health of an instance with a status of Eureka. OUT_OF_SERVICE is Draining,
+// and so is UP with weight 0. Other statuses than UP are Unhealthy.
 func healthOf(status string, m *metadata.Instance) adapter.Health {
 	switch {
 	case status == "OUT_OF_SERVICE", status == "UP" && m.WeightSet && m.Weight == 0:

@@ -30,7 +30,7 @@ type Settings struct {
 	CAFile, CertFile, KeyFile string
 }
 
-// DefaultSettings returns the settings without flags.
+// DefaultSettings returns the settings that apply without flags.
 func DefaultSettings() Settings {
 	return Settings{Interval: 5 * time.Second, Domain: "eureka", Namespace: "default", Region: "default"}
 }

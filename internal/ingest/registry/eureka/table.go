@@ -24,8 +24,8 @@ type entry struct {
 
 func newTable() *table { return &table{instances: map[key]*entry{}} }
 
-// applyDelta applies the changes that a server lists. It returns the names of the applications whose
-// instances changed.
+// applyDelta applies the instances of a server's list of changes: it removes the deleted ones and
+// sets the others. It returns the names of the applications whose instances changed.
 func (t *table) applyDelta(changes []instance) (changed map[string]bool) {
 	changed = map[string]bool{}
 	for _, i := range changes {
@@ -41,7 +41,8 @@ func (t *table) applyDelta(changes []instance) (changed map[string]bool) {
 	return changed
 }
 
-// set stores an instance that a server lists.
+// set stores an instance that a server lists, which ends its hold. If the instance is new or
+// differs, it adds the application to changed.
 func (t *table) set(i instance, changed map[string]bool) {
 	i.Action = ""
 	known := t.instances[i.key()]
@@ -52,8 +53,9 @@ func (t *table) set(i instance, changed map[string]bool) {
 	changed[i.App] = true
 }
 
-// applyList applies a list of all instances. Instances that it lacks are held from now on, or removed if
-// they may go. It returns the names of the applications whose instances changed.
+// applyList applies a list of all instances. Instances that are not listed are held from now on,
+// and removed when expire permits it. It returns the names of the applications whose instances
+// changed.
 func (t *table) applyList(listed []instance, now time.Time) (changed map[string]bool) {
 	changed = map[string]bool{}
 	isListed := make(map[key]bool, len(listed))
@@ -71,9 +73,10 @@ func (t *table) applyList(listed []instance, now time.Time) (changed map[string]
 	return changed
 }
 
-// expire removes held instances whose lease has passed without a registration: a running instance sends a
-// heartbeat several times in that time, and registers again if the server does not have it. While less
-// than half of all instances are listed, none is removed: the server is still missing registrations.
+// expire removes held instances whose lease has passed since they were last listed, and returns the
+// names of their applications. Running instances would have registered again in that time. While
+// more than half of all instances are held, it removes none: the server is still missing
+// registrations.
 func (t *table) expire(now time.Time) (changed map[string]bool) {
 	changed = map[string]bool{}
 	if held := t.held(); held == 0 || held > len(t.instances)/2 {

@@ -56,7 +56,8 @@ type serviceProblems struct {
 
 var _ registry.Registry = (*Registry)(nil)
 
-// New returns a Registry of a platform. It does not connect yet.
+// New returns a Registry of a platform, which connects in Run. Clock and Logger have defaults: the
+// system's clock, and no logs.
 func New(p adapter.Platform, o Options) *Registry {
 	if o.Clock == nil {
 		o.Clock = clock.System{}
@@ -84,7 +85,7 @@ type recovered struct {
 	name     string
 }
 
-// Watch implements adapter.Platform.
+// Watch calls Watch of the platform. If recovery is set, a panic becomes an error.
 func (p recovered) Watch(ctx context.Context, sink adapter.Sink) error {
 	if p.recovery == nil {
 		return p.Platform.Watch(ctx, sink)
@@ -100,7 +101,7 @@ func (r *Registry) Name() string {
 	return r.o.Platform + "/" + r.o.Address
 }
 
-// Status returns the state of the platform.
+// Status returns the current state of the platform, with its numbers and its last error.
 func (r *Registry) Status() adapter.Status { return r.follower.Status() }
 
 // Run sends the services of the platform as ServiceEntries, then Synced, then changes, until ctx
@@ -112,7 +113,8 @@ func (r *Registry) Run(ctx context.Context, out chan<- mesh.Batch) error {
 	return nil
 }
 
-// apply sends the events of a change.
+// apply sends the events of a change to out, in one batch. It sends nothing if nothing changed or
+// the context has ended.
 func (r *Registry) apply(c adapter.Change) {
 	var batch mesh.Batch
 	for i := range c.Set {
@@ -136,8 +138,9 @@ func (r *Registry) apply(c adapter.Change) {
 	}
 }
 
-// setService appends the event of a service that is new or changed. If the service cannot be
-// converted or is not valid, its last valid ServiceEntry stays, with a Problem.
+// setService appends the event of a new or changed service to out, and returns it. If the service
+// cannot be converted or is not valid, its last valid ServiceEntry stays, and a Problem is
+// appended.
 func (r *Registry) setService(out mesh.Batch, s *adapter.Service) mesh.Batch {
 	k := s.ServiceKey
 	var object *config.Config
@@ -158,7 +161,8 @@ func (r *Registry) setService(out mesh.Batch, s *adapter.Service) mesh.Batch {
 	return append(out, mesh.Event{Source: r.Name(), Config: object})
 }
 
-// convert converts a service to a ServiceEntry. The object is nil if the service cannot be used.
+// convert converts a service to a ServiceEntry, and returns the Problems of its parts. The object
+// is nil if the service cannot be used or the ServiceEntry is not valid.
 func (r *Registry) convert(s *adapter.Service) (*config.Config, []config.Problem) {
 	var problems []config.Problem
 	entry, errs := adapter.NewEntry(r.o.Platform, *s)
@@ -198,7 +202,8 @@ func (r *Registry) convert(s *adapter.Service) (*config.Config, []config.Problem
 // maxProblems limits the Problems of one service.
 const maxProblems = 20
 
-// deleteService appends the event that deletes the ServiceEntry of a service.
+// deleteService appends the events that delete the ServiceEntry of a service and its Problems.
+// There is no event for what was never sent.
 func (r *Registry) deleteService(out mesh.Batch, k adapter.ServiceKey) mesh.Batch {
 	out = r.guard.ClearProblem(out, registry.Convert, r.objectKey(k))
 	out = r.setConversion(out, k, nil)
@@ -211,13 +216,14 @@ func (r *Registry) deleteService(out mesh.Batch, k adapter.ServiceKey) mesh.Batc
 	})
 }
 
-// setConversion replaces the Problems of a service's conversion.
+// setConversion replaces the Problems of a service's conversion by list, and appends the events for
+// the difference.
 func (r *Registry) setConversion(out mesh.Batch, k adapter.ServiceKey, list []config.Problem) mesh.Batch {
 	return r.editProblems(out, k, func(p *serviceProblems) { p.conversion = list })
 }
 
 // setReported replaces the Problem that the platform reported of a service, or of itself for the
-// zero key.
+// zero key. If err is nil, it removes it. It appends the events for the difference.
 func (r *Registry) setReported(out mesh.Batch, k adapter.ServiceKey, err error) mesh.Batch {
 	return r.editProblems(out, k, func(p *serviceProblems) {
 		if p.reported = nil; err != nil {
@@ -228,6 +234,8 @@ func (r *Registry) setReported(out mesh.Batch, k adapter.ServiceKey, err error) 
 	})
 }
 
+// editProblems calls edit with the Problems of a service, and appends the events for the
+// difference.
 func (r *Registry) editProblems(out mesh.Batch, k adapter.ServiceKey, edit func(*serviceProblems)) mesh.Batch {
 	p := r.problems[k]
 	if p == nil {
@@ -242,7 +250,8 @@ func (r *Registry) editProblems(out mesh.Batch, k adapter.ServiceKey, edit func(
 	return r.emitter.Emit(out, k, all)
 }
 
-// problem returns a Problem of a service, or of the platform for the zero key.
+// problem returns a Problem of a service's ServiceEntry, or without an object for the zero key. A
+// long reason is cut.
 func (r *Registry) problem(k adapter.ServiceKey, severity config.Severity, reason string) config.Problem {
 	p := config.Problem{Code: code.SchemaValidationError, Origin: r.Name(), Reason: truncate.Text(strings.ToValidUTF8(reason, "?"), maxReason), Severity: severity}
 	if severity == config.Warning {
@@ -262,7 +271,7 @@ func (r *Registry) objectKey(k adapter.ServiceKey) config.Key {
 // maxReason limits the text of a Problem, which may contain data of the platform.
 const maxReason = 500
 
-// observe records the metrics of the platform.
+// observe sets the metrics of the platform from its status. It does nothing without metrics.
 func (r *Registry) observe(s adapter.Status) {
 	m := r.o.Metrics
 	if m == nil {

@@ -4,9 +4,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// auditNext compares the next list with the servers. It requests a read if the list has changed or
-// may no longer be read. Watches alone are not enough: ZooKeeper 3.9.4 discards the event of a watch,
-// and the watch, if the client lacks the right to read the node at that moment (observed).
+// auditNext compares the next list of children with the servers. It queues a read if the list has
+// changed or may no longer be read. Watches alone are not enough: ZooKeeper 3.9.4 discards the
+// event of a watch, and the watch, if the client lacks the right to read the node at that moment
+// (observed).
 func (s *session) auditNext() {
 	path := s.nextAudit()
 	if path == "" || !s.queue.isReady() {
@@ -20,12 +21,14 @@ func (s *session) auditNext() {
 	}
 }
 
-// isChanged reports whether the children of a node have changed since it was read.
+// isChanged reports whether the children of a node have changed since it was read. It returns false
+// if that read failed, because it is retried.
 func isChanged(stat *zk.Stat, known *node) bool {
 	return known.err == nil && (!known.exists || stat.Pzxid != known.stat.Pzxid || stat.Czxid != known.stat.Czxid)
 }
 
-// nextAudit returns the next list to compare, "" if there is none.
+// nextAudit returns the path of the next root or service node to compare, in the order of paths and
+// then from the beginning. It returns "" if there is none.
 func (s *session) nextAudit() string {
 	isList := func(path string) bool {
 		kind, _ := s.settings.layoutOf(path)

@@ -44,7 +44,8 @@ type client struct {
 	err  error // of the last attempt to connect
 }
 
-// connect returns a client that connects in the background and passes its events to handle.
+// connect returns a client that connects in the background and passes its events to handle. It
+// returns an error if a file of the TLS settings cannot be read.
 func (s *Settings) connect(ctx context.Context, logger *slog.Logger, handle func(zk.Event)) (*client, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &client{name: s.ServerName, closed: cancel}
@@ -80,7 +81,8 @@ func (s *Settings) tlsFiles() clienttls.Files {
 	return clienttls.Files{CA: s.CAFile, Certificate: s.CertFile, Key: s.KeyFile, Flags: "zookeeper"}
 }
 
-// dial opens a connection to a server.
+// dial opens a connection to a server, with TLS if that is set. The certificate is verified for the
+// configured name, or else for the host of address.
 func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -112,15 +114,16 @@ func (c *client) close() {
 	}
 }
 
-// lastError returns the error of the last attempt to connect, nil if it succeeded.
+// lastError returns the error of the last attempt to connect. It returns nil if that succeeded or
+// there was none.
 func (c *client) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// authenticate sends the user and the password of the file, if there is one. The library sends them again
-// after each reconnection.
+// authenticate sends the user and the password in AuthFile. It does nothing if AuthFile is not set,
+// and returns an error if it is malformed. The library sends them again after each reconnection.
 func (s *Settings) authenticate(c *client) error {
 	if s.AuthFile == "" {
 		return nil
@@ -169,7 +172,8 @@ func (s *servers) Next() (server string, retryStart bool) {
 	return server, retryStart
 }
 
-// Connected implements zk.HostProvider.
+// Connected records that a connection was opened, which resets the count of servers that were
+// tried.
 func (s *servers) Connected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

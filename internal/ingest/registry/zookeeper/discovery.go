@@ -73,8 +73,8 @@ func parseInstance(service string, content []byte) (registration, error) {
 	return r, errors.Join(err, portErr)
 }
 
-// ports returns an endpoint without an instance for each port: the ports that Dubbo lists, else the port
-// and the port with TLS.
+// ports returns an endpoint without an instance for each port: the ports that Dubbo lists, or else
+// the plain port and the TLS port. The error names invalid numbers, which are left out.
 func (c *curatorInstance) ports(i *metadata.Instance, meta map[string]string) ([]endpoint, error) {
 	if text := meta[keyEndpoints]; text != "" {
 		return dubboPorts(text)
@@ -107,8 +107,9 @@ func (c *curatorInstance) ports(i *metadata.Instance, meta map[string]string) ([
 // maxEndpoints limits the ports of an instance.
 const maxEndpoints = 32
 
-// dubboPorts reads the ports and protocols that Dubbo lists. It returns one endpoint per port that callers
-// use.
+// dubboPorts reads the ports and protocols that Dubbo lists, and returns one endpoint per port that
+// callers use. The error names entries that are left out: invalid numbers, and protocols that
+// another entry has.
 func dubboPorts(text string) ([]endpoint, error) {
 	var listed []struct {
 		Port     int    `json:"port"`

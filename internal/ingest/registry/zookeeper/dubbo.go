@@ -46,8 +46,9 @@ var dubboTechnical = []string{
 	"file-cache", "bean.name", "application.version", "register", "export", "token", "logger", "dubbo",
 }
 
-// parseProvider reads a provider of Dubbo's registration of interfaces: the name of a node, which is an
-// encoded URL.
+// parseProvider reads a provider of Dubbo's registration of interfaces. node is the name of its
+// node, an encoded URL. It returns a registration without endpoints and an error if that is
+// malformed. An error beside an endpoint names invalid parameters, which have no effect.
 func parseProvider(node string) (registration, error) {
 	if len(node) > maxNode {
 		return registration{}, fmt.Errorf("the URL of a provider has %d bytes", len(node))

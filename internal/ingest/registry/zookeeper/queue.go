@@ -30,14 +30,15 @@ type queue struct {
 	wake chan struct{}
 }
 
-// newQueue returns a queue without a connection, which fails after timeout.
+// newQueue returns a queue of a session that has no connection yet. If it has none for timeout, it
+// ends the session by calling cancel.
 func newQueue(timeout time.Duration, cancel func()) *queue {
 	q := &queue{paths: map[string]bool{}, wake: make(chan struct{}, 1), timeout: timeout, cancel: cancel}
 	q.setReady(false)
 	return q
 }
 
-// add marks paths as changed.
+// add queues paths to read. A path that is queued already is read once.
 func (q *queue) add(paths ...string) {
 	q.mu.Lock()
 	for _, p := range paths {
@@ -47,7 +48,7 @@ func (q *queue) add(paths ...string) {
 	q.signal()
 }
 
-// fail ends the session. Only the first error is kept.
+// fail ends the session with err by calling cancel. Later errors are ignored.
 func (q *queue) fail(err error) {
 	q.mu.Lock()
 	if q.err == nil {
@@ -58,7 +59,7 @@ func (q *queue) fail(err error) {
 	q.signal()
 }
 
-// close stops the timer.
+// close stops the timer of a lost connection.
 func (q *queue) close() { q.setReady(true) }
 
 // failLost ends the session because the client had no connection for too long. The servers may have
@@ -75,7 +76,8 @@ func (q *queue) failLost() {
 	q.fail(fmt.Errorf("no server answered for %v: %w", q.timeout, err))
 }
 
-// setReady records whether the client has a connection.
+// setReady records whether the client has a connection. Without one it starts the timer after which
+// the session fails.
 func (q *queue) setReady(ready bool) {
 	q.mu.Lock()
 	q.ready = ready
@@ -90,6 +92,7 @@ func (q *queue) setReady(ready bool) {
 	q.signal()
 }
 
+// signal wakes the reader of the queue. It never blocks.
 func (q *queue) signal() {
 	select {
 	case q.wake <- struct{}{}:
@@ -111,8 +114,8 @@ func (q *queue) isReady() bool {
 	return q.ready
 }
 
-// drain removes and returns the changed paths, sorted, if the client has a connection. It returns the
-// error that ended the session.
+// drain removes and returns the queued paths, sorted. It returns nil and leaves them queued while
+// the client has no connection. It returns the error that ended the session, if it has ended.
 func (q *queue) drain() ([]string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

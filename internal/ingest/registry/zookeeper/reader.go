@@ -28,7 +28,8 @@ const providers = "/providers"
 // dubboReserved are nodes below Dubbo's root that are no interfaces.
 var dubboReserved = map[string]bool{"config": true, "mapping": true, "metadata": true}
 
-// layoutOf returns the layout of a path, and the path of its service.
+// layoutOf returns the kind of node at a path, and the path of the service that the node belongs
+// to. That is "" for roots and for other nodes.
 func (s *Settings) layoutOf(path string) (layout, string) {
 	if rest, ok := below(path, s.DubboRoot); ok {
 		name, list := strings.CutSuffix(rest, providers)
@@ -94,7 +95,8 @@ var errRead = errors.New("the read panicked")
 // concurrentReads limits the reads that wait for an answer. The library sends them on one connection.
 const concurrentReads = 32
 
-// readAll reads the nodes and sets a watch on each. It returns them in the order of the paths.
+// readAll reads the nodes at paths concurrently and sets a watch on each. It returns them in the
+// order of paths; a failed read is an error of its node.
 func (s *Settings) readAll(ctx context.Context, c *zk.Conn, paths []string) []node {
 	list := make([]node, len(paths))
 	slots := make(chan struct{}, concurrentReads)
@@ -114,8 +116,8 @@ func (s *Settings) readAll(ctx context.Context, c *zk.Conn, paths []string) []no
 	return list
 }
 
-// read reads a node and sets a watch on it. The watch of a root or of Dubbo's providers also reports that a
-// missing node is created.
+// read reads the content or the children of a node and sets a watch on it. A missing node is no
+// error. The watch of a root or of Dubbo's providers also reports that a missing node is created.
 func (s *Settings) read(c *zk.Conn, path string) node {
 	n := node{path: path}
 	kind, _ := s.layoutOf(path)
@@ -137,7 +139,8 @@ func (s *Settings) read(c *zk.Conn, path string) node {
 	}
 }
 
-// completed returns the node with the result of a read. A node that does not exist is no error.
+// completed returns the node with the result of a read, after it has called set if the node exists.
+// A node that does not exist is no error.
 func (n *node) completed(stat *zk.Stat, err error, set func()) node {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -155,5 +158,5 @@ func isDenied(err error) bool {
 	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed)
 }
 
-// errText returns an error about a path for a Problem.
+// errText returns err with the path that could not be read, for a Problem.
 func errText(path string, err error) error { return fmt.Errorf("read %s: %w", path, err) }

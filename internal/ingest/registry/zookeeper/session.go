@@ -76,8 +76,9 @@ type session struct {
 	audited     string // the path of the last audit
 }
 
-// Watch implements adapter.Platform. It returns an error when the session ends: it expired, the client
-// has had no connection for the session timeout, or a root may not be read.
+// Watch implements adapter.Platform. It returns an error when the session ends: it expired,
+// authentication failed, the client has had no connection for the session timeout, or a root may
+// not be read.
 func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	ctx, cancel := context.WithCancel(ctx)
 	q := newQueue(p.settings.SessionTimeout, cancel)
@@ -102,7 +103,8 @@ func (p *Platform) Watch(ctx context.Context, sink adapter.Sink) error {
 	return s.run(ctx)
 }
 
-// run reads everything, and then what changes.
+// run reads all nodes once the client has a connection, and then the nodes that change. It returns
+// the error that ended the session.
 func (s *session) run(ctx context.Context) error {
 	audit := time.NewTicker(auditInterval)
 	defer audit.Stop()
@@ -143,8 +145,8 @@ func (s *session) failure(err error) error {
 	return err
 }
 
-// start authenticates the session and requests the roots. Sync has the server apply all transactions of
-// the leader first: otherwise older data look as if they were restored.
+// start authenticates the session and queues the roots. It first makes the server apply all
+// transactions of the leader (Sync): otherwise older data look as if they were restored.
 func (s *session) start() error {
 	if err := s.settings.authenticate(s.client); err != nil {
 		return err
@@ -160,14 +162,14 @@ func (s *session) start() error {
 	return nil
 }
 
-// request requests a read of a path.
+// request queues a read of a path, and records that Synced must wait for it.
 func (s *session) request(path string) {
 	s.outstanding[path] = true
 	s.queue.add(path)
 }
 
-// readChanged reads nodes, and reports the services that changed if everything was read that they
-// consist of.
+// readChanged reads the nodes at paths, and reports the changed services that were read completely.
+// A failed read is retried later. It returns an error only if a root may not be read.
 func (s *session) readChanged(ctx context.Context, paths []string) error {
 	paths = slices.DeleteFunc(paths, s.isUnused)
 	var failed, denied []string
@@ -194,19 +196,22 @@ func (s *session) readChanged(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// isUnused reports whether a path is of no interest: an instance that its service does not list.
+// isUnused reports whether a path need not be read: it is not part of the layout, or an instance
+// that its service does not list.
 func (s *session) isUnused(path string) bool {
 	kind, service := s.settings.layoutOf(path)
 	return kind == other || kind == contentNode && !slices.Contains(s.nodes[service].children, path[len(service)+1:])
 }
 
+// retry queues paths again after pause.
 func (s *session) retry(paths []string, pause time.Duration) {
 	if len(paths) > 0 {
 		time.AfterFunc(pause, func() { s.queue.add(paths...) })
 	}
 }
 
-// handle stores a node and requests the nodes that it lists.
+// handle stores a node, marks its service as changed and queues the nodes that it lists and that
+// were not read. It removes instances that a service no longer lists.
 func (s *session) handle(n node) {
 	before := s.nodes[n.path]
 	s.nodes[n.path] = n
@@ -233,14 +238,15 @@ func (s *session) handle(n node) {
 	}
 }
 
-// hasContents reports whether the instances of a service have contents.
+// hasContents reports whether the instances of a service have contents to read: Dubbo's providers
+// have none, because their names are their registrations.
 func (s *session) hasContents(service string) bool {
 	_, ok := below(service, s.settings.ServicesRoot)
 	return ok
 }
 
-// handleRoot requests the services of a root that have no watch, and forgets the services that the root no
-// longer lists.
+// handleRoot queues the services of a root that are not watched yet, and removes the nodes of
+// services that it no longer lists. before is the root as it was read last.
 func (s *session) handleRoot(n, before node) {
 	for _, gone := range missingFrom(n.children, before.children) {
 		if path := s.settings.servicePath(n.path, gone); path != "" {
@@ -263,7 +269,8 @@ func (s *session) handleRoot(n, before node) {
 	}
 }
 
-// missingFrom returns the elements of before that list does not contain.
+// missingFrom returns the elements of before that list does not contain, or nil if there are none
+// before.
 func missingFrom(list, before []string) []string {
 	if len(before) == 0 {
 		return nil
@@ -275,8 +282,9 @@ func missingFrom(list, before []string) []string {
 	return slices.DeleteFunc(slices.Clone(before), func(x string) bool { return has[x] })
 }
 
-// applyChanged applies the changed services of which everything was read. Before Synced it waits until
-// everything was read, because any node may show that the servers lost their data.
+// applyChanged applies and reports the changed services that were read completely. Before Synced it
+// does nothing until all nodes were read, because any of them may show that the servers lost their
+// data.
 func (s *session) applyChanged() {
 	if !s.synced {
 		if len(s.outstanding) > 0 {
@@ -328,7 +336,8 @@ func (s *session) isComplete(path string) bool {
 	return true
 }
 
-// apply stores the nodes of a service in the tree.
+// apply stores the instances of a service in the tree, and removes instances that are no longer
+// listed. If the service could not be read, it stores the error only, and the instances stay.
 func (s *session) apply(path string) {
 	n := s.nodes[path]
 	service := s.tree.service(path)
@@ -352,7 +361,8 @@ func (s *session) apply(path string) {
 	}
 }
 
-// registration returns what a child of a service's node registers. ok is false if it is no instance.
+// registration returns the registration of a child of a service's node, or its error. ok is false
+// if the child is no instance: it was deleted, or is a folder.
 func (s *session) registration(path, name string) (r registration, err error, ok bool) {
 	if !s.hasContents(path) {
 		r, err = parseProvider(name)
@@ -406,6 +416,8 @@ func (s *session) report(path string) {
 	}
 }
 
+// heldProblem returns an error with the number of held instances of a service, or nil if there are
+// none.
 func (s *session) heldProblem(state *service) error {
 	if n := state.held(s.tree.generation); n > 0 {
 		return fmt.Errorf("the ZooKeeper servers lost their data and do not list %d of the instances; they stay in use until they are registered again", n)

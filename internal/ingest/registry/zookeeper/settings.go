@@ -39,7 +39,7 @@ type Settings struct {
 	ServerName string
 }
 
-// DefaultSettings returns the settings without flags.
+// DefaultSettings returns the settings that apply without flags.
 func DefaultSettings() Settings {
 	return Settings{
 		SessionTimeout: 10 * time.Second, DubboRoot: "/dubbo", ServicesRoot: "/services", Domain: "zookeeper", Namespace: "default",

@@ -40,8 +40,9 @@ type instance struct {
 
 func newTree() *tree { return &tree{roots: map[string]identity{}, services: map[string]*service{}} }
 
-// isReset reports whether nodes that a new session has read show that the servers lost data which
-// this tree was read from.
+// isReset reports whether nodes that a new session has read show that the servers lost data that
+// this tree was read from. Then a root has another identity, or a service's last transactions are
+// older than the known ones.
 func (t *tree) isReset(read map[string]node) bool {
 	for path, known := range t.roots {
 		n, isRead := read[path]
@@ -61,6 +62,7 @@ func (t *tree) isReset(read map[string]node) bool {
 	return false
 }
 
+// identityOf returns the transaction and the time at which a node was created.
 func identityOf(s *zk.Stat) identity { return identity{s.Czxid, s.Ctime} }
 
 // setRoot stores the identity of a root. A missing root keeps its last identity, so that the next session
@@ -81,7 +83,8 @@ func (t *tree) service(path string) *service {
 	return s
 }
 
-// setNode stores the transactions of a service's node.
+// setNode stores the transactions that created and last changed a service's node, 0 if it does not
+// exist, and clears the error.
 func (s *service) setNode(n node) {
 	s.err = nil
 	s.created, s.changed = 0, 0
@@ -90,8 +93,8 @@ func (s *service) setNode(n node) {
 	}
 }
 
-// set stores an instance that the current data list. If the registration has no endpoints, the
-// instance keeps its previous ones.
+// set stores an instance that the current data list, with the error of its registration. If the
+// registration has no endpoints, the instance keeps its previous ones.
 func (s *service) set(name string, r registration, generation uint64, err error) {
 	if known := s.instances[name]; known != nil && len(r.endpoints) == 0 {
 		r = known.registration
