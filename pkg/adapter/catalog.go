@@ -54,8 +54,8 @@ func newCatalog(platform string, log *slog.Logger) *catalog {
 	}
 }
 
-// apply applies a change of the platform. A service that cannot be converted keeps its last entry,
-// and the problem is logged.
+// apply applies a change of the platform and wakes the streams. A service that cannot be converted
+// keeps its last entry, and the problem is logged. A change that only has problems is logged only.
 func (c *catalog) apply(change Change) {
 	for k, err := range change.Problems {
 		if err != nil {
@@ -95,7 +95,8 @@ func (c *catalog) state() (resources map[string]*resource, version uint64, chang
 	return c.resources, c.version, c.changed, c.synced
 }
 
-// newResource encodes a service. It returns nil if the service cannot be used.
+// newResource encodes a service as the resource of a ServiceEntry, and returns the problems of its
+// parts. The resource is nil if the service cannot be used.
 func newResource(platform string, s Service) (*resource, []FieldError) {
 	e, problems := NewEntry(platform, s)
 	if e.Spec == nil {

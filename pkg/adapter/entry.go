@@ -117,6 +117,7 @@ type entryReader struct {
 	refused  bool
 }
 
+// addProblem appends a FieldError.
 func (r *entryReader) addProblem(field, format string, args ...any) {
 	r.problems = append(r.problems, FieldError{field, fmt.Sprintf(format, args...)})
 }
@@ -127,13 +128,15 @@ func (r *entryReader) refuse(field, format string, args ...any) {
 	r.addProblem(field, format, args...)
 }
 
+// limit refuses the service if n exceeds most.
 func (r *entryReader) limit(field string, n, most int) {
 	if n > most {
 		r.refuse(field, "%d exceed the limit of %d", n, most)
 	}
 }
 
-// hosts returns the valid hosts in lower case without duplicates, in their order.
+// hosts returns the valid hosts in lower case without duplicates, in their order. It adds a problem
+// for each invalid one, and refuses the service if none is left.
 func (r *entryReader) hosts() []string {
 	var list []string
 	for i, h := range r.service.Hosts {
@@ -152,7 +155,8 @@ func (r *entryReader) hosts() []string {
 	return list
 }
 
-// ports returns the valid ports. A name or number that another port has is a problem.
+// ports returns the valid ports. It adds a problem for each invalid one and for a name or number
+// that another port has, and refuses the service if none is left.
 func (r *entryReader) ports() []*networking.ServicePort {
 	var list []*networking.ServicePort
 	numbers, names := map[uint32]bool{}, map[string]bool{}
@@ -180,7 +184,8 @@ func (r *entryReader) ports() []*networking.ServicePort {
 	return list
 }
 
-// addresses returns the valid virtual addresses.
+// addresses returns the valid virtual addresses and ranges without duplicates, and adds a problem
+// for each invalid one.
 func (r *entryReader) addresses() []string {
 	var list []string
 	for i, a := range r.service.Addresses {
@@ -196,8 +201,9 @@ func (r *entryReader) addresses() []string {
 	return list
 }
 
-// setEndpoints sets the endpoints and the resolution. Instances that are not healthy have no
-// endpoint. Of instances with the same ID, only the first one is used.
+// setEndpoints sets the endpoints, and the resolution DNS if one has a DNS name. Instances that are
+// not healthy or are invalid have no endpoint. Of instances with the same ID, only the first one is
+// used.
 func (r *entryReader) setEndpoints(spec *networking.ServiceEntry) {
 	ids := make(map[string]bool, len(r.service.Instances))
 	for _, i := range sortedInstances(r.service.Instances) {
@@ -233,7 +239,8 @@ func (r *entryReader) setEndpoints(spec *networking.ServiceEntry) {
 }
 
 // address returns the address of an instance in its canonical form, and reports whether it is a DNS
-// name. ok is false, with a problem, if it is invalid.
+// name. The address may be "" if the instance has a network, whose gateways route to it. ok is
+// false, with a problem, if it is invalid.
 func (r *entryReader) address(field string, i *Instance) (address string, named, ok bool) {
 	address = strings.ToLower(strings.TrimSuffix(i.Address, "."))
 	ip, err := netip.ParseAddr(address)

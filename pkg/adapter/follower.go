@@ -94,8 +94,8 @@ type Follower struct {
 	unsaved    chan struct{} // receives when save returns another state than before
 }
 
-// NewFollower returns a Follower. apply is called with each change, one call at a time. It may block,
-// which delays the platform.
+// NewFollower returns a Follower, which starts with Run. apply is called with each change, one call
+// at a time. It may block, which delays the platform.
 func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, 30*time.Second)
@@ -119,7 +119,8 @@ func NewFollower(p Platform, o FollowOptions, apply func(Change)) *Follower {
 	return f
 }
 
-// Run calls Watch until ctx ends. It returns after the last call of Watch has returned.
+// Run calls Watch until ctx ends, with a growing pause after each failure. It returns after the
+// last call of Watch has returned.
 func (f *Follower) Run(ctx context.Context) {
 	f.mu.Lock()
 	f.state.status.Unreadable = f.o.Clock.Now()
@@ -144,7 +145,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Status returns the current state.
+// Status returns the current state, or the zero Status before Run.
 func (f *Follower) Status() Status {
 	if s := f.status.Load(); s != nil {
 		return *s
@@ -204,14 +205,16 @@ func (f *Follower) endSession(err error) (synced bool) {
 	return synced
 }
 
-// pause returns the time to wait after a number of failures in a row.
+// pause returns the time to wait after a number of failures in a row: the backoff doubles up to
+// MaxBackoff, and a random part of at most half is left out.
 func (f *Follower) pause(failures int) time.Duration {
 	d := f.o.Backoff << min(failures, 20)
 	d = min(d, f.o.MaxBackoff)
 	return d/2 + time.Duration(f.o.Random()*float64(d/2))
 }
 
-// releaseTime returns when held instances may be released, and reports whether there are any.
+// releaseTime returns when held instances may be released, and reports whether there are any. It
+// reports false while the platform cannot be read, and if HoldTime is 0.
 func (f *Follower) releaseTime() (time.Time, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,7 +250,7 @@ type session struct {
 
 var _ Sink = (*session)(nil)
 
-// update calls edit and emits the change, unless the call of Watch has ended.
+// update calls edit and emits the change. It does nothing if the call of Watch has ended.
 func (s *session) update(edit func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +265,7 @@ func (s *session) update(edit func()) {
 	}
 }
 
-// wake makes the receiver of a channel run, once for several calls.
+// wake makes the receiver of c run, once for several calls. It never blocks.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -270,13 +273,13 @@ func wake(c chan struct{}) {
 	}
 }
 
-// Set implements Sink.
+// Set implements Sink. It has no effect after the call of Watch has ended.
 func (s *session) Set(service Service) { s.update(func() { s.state.set(service) }) }
 
-// Delete implements Sink.
+// Delete implements Sink. It has no effect after the call of Watch has ended.
 func (s *session) Delete(key ServiceKey) { s.update(func() { s.state.remove(key) }) }
 
-// Report implements Sink.
+// Report implements Sink. It has no effect after the call of Watch has ended.
 func (s *session) Report(key ServiceKey, err error) {
 	s.update(func() { s.state.report(key, err) })
 }

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// withKept returns the service with the instances of x added that are not listed and therefore kept.
-// An instance whose ID or whose address and ports the service lists is not kept.
+// withKept returns the service with those instances of x added that the report of this session does
+// not list and that are therefore kept. An instance whose ID or whose address and ports the service
+// has is not added.
 func withKept(service Service, x *known) Service {
 	if x.kept == 0 {
 		return service
@@ -50,7 +51,7 @@ func (x *known) setUncertain(old *Service, partial bool) {
 	}
 }
 
-// missing returns the IDs of the instances in use that are not listed, nil if there are none.
+// missing returns the IDs of the instances in use that are not listed, or nil if there are none.
 func (x *known) missing() map[string]bool {
 	var ids map[string]bool
 	for _, i := range x.inUse.Instances {
@@ -118,7 +119,8 @@ func (s *state) removeMissing(k ServiceKey, x *known, keep map[string]bool) {
 }
 
 // releaseHeld removes the held instances if they have been missing for hold, and the platform lists
-// at least as many others. A platform that lists hardly anything is not trusted.
+// at least as many others. If it lists fewer, its data may be lost, and releaseHeld decides again
+// after the same time.
 func (s *state) releaseHeld(now time.Time, hold time.Duration) {
 	if !s.status.Synced || s.kept == 0 || now.Sub(s.held) < hold {
 		return

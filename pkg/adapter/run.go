@@ -191,7 +191,7 @@ func (t *TLS) verifyClient(s tls.ConnectionState) error {
 	return nil
 }
 
-// serveMetrics serves until ctx ends.
+// serveMetrics serves h on l until ctx ends, and closes l.
 func serveMetrics(ctx context.Context, l net.Listener, h http.Handler) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { server.Close() })

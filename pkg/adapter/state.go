@@ -65,7 +65,8 @@ func (s *state) resetPending() {
 	s.pending = pending{set: map[ServiceKey]bool{}, deleted: map[ServiceKey]bool{}, problems: map[ServiceKey]bool{}}
 }
 
-// beginSession marks all services and problems as not reported yet.
+// beginSession marks all services and problems as not reported yet. Before the first Synced it
+// removes the services instead, because none was emitted.
 func (s *state) beginSession() {
 	s.overflow, s.reported, s.stale = nil, nil, map[ServiceKey]bool{}
 	for k := range s.problems {
@@ -83,7 +84,7 @@ func (s *state) beginSession() {
 	}
 }
 
-// endSession records that the platform cannot be read.
+// endSession records that the platform cannot be read because of err. Services stay in use.
 func (s *state) endSession(err error, now time.Time) {
 	s.status.Failures++
 	s.status.Error = err.Error()
@@ -97,8 +98,9 @@ func (s *state) endSession(err error, now time.Time) {
 	}
 }
 
-// set applies a report of a service. Before the session is synced, known instances are kept, and
-// held ones are kept until they are reported.
+// set applies a report of a service. Known instances that it lacks are kept until the session is
+// synced, and held ones until they are released. Beyond maxServices, a new service is left out and
+// becomes the problem of the platform.
 func (s *state) set(service Service) {
 	service.Namespace = cmp.Or(service.Namespace, DefaultNamespace)
 	k := service.ServiceKey
@@ -134,7 +136,8 @@ func (s *state) set(service Service) {
 	s.setProblem(k, nil)
 }
 
-// remove applies the deletion of a service. Instances that are kept stay.
+// remove applies the deletion of a service. Before the session is synced, a service that was not
+// reported in it stays until Synced. Instances that are kept stay.
 func (s *state) remove(k ServiceKey) {
 	k.Namespace = cmp.Or(k.Namespace, DefaultNamespace)
 	x := s.services[k]
@@ -157,7 +160,7 @@ func (s *state) remove(k ServiceKey) {
 	}
 }
 
-// drop removes a service and its problem.
+// drop removes a service and its problem, and emits the deletion if the service was emitted.
 func (s *state) drop(k ServiceKey, x *known) {
 	s.count(x, -1)
 	delete(s.services, k)
@@ -168,7 +171,8 @@ func (s *state) drop(k ServiceKey, x *known) {
 	s.setProblem(k, nil)
 }
 
-// report sets or clears the problem of a service or of the platform.
+// report sets the problem of a service, or of the platform if k has no name. If err is nil, it
+// clears it.
 func (s *state) report(k ServiceKey, err error) {
 	if k.Name == "" {
 		s.reported = err
@@ -187,7 +191,8 @@ func (s *state) setUnreadable(x *known, unreadable bool) {
 	s.count(x, 1)
 }
 
-// setProblem sets the problem of a service or of the platform, or clears it if err is nil.
+// setProblem sets the problem of a service, or of the platform for the zero key, and clears it if
+// err is nil. An equal problem is no change.
 func (s *state) setProblem(k ServiceKey, err error) {
 	delete(s.stale, k)
 	old, found := s.problems[k]
@@ -218,7 +223,8 @@ func (s *state) platformProblem() error {
 	}
 }
 
-// count adds a service to the numbers of the status, or removes it.
+// count adds sign times the numbers of a service to the status: 1 adds it and -1 removes it.
+// Callers do this before and after each change of x.
 func (s *state) count(x *known, sign int) {
 	s.status.Services += sign
 	s.status.Instances += sign * len(x.inUse.Instances)

@@ -29,8 +29,8 @@ type savedService struct {
 	Uncertain []string `json:"uncertain,omitempty"`
 }
 
-// readState reads a state file. It returns nil if the file does not exist, and an error if it is not a
-// state of the platform.
+// readState reads a state file. It returns nil if the file does not exist, and an error if it is
+// malformed or the state of another platform.
 func readState(file, platform string) (*savedState, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,8 @@ const (
 	saveRetry    = 10 * time.Second
 )
 
-// run writes the state after each change, until done is closed, and then once more if it has changed.
+// run writes the state after each change until done is closed, and then once more if it has
+// changed. After a failure it retries. If ctx ends, it no longer pauses between writes.
 func (w *stateWriter) run(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
@@ -124,7 +125,8 @@ func (w *stateWriter) run(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// write writes the state, and reports whether it could.
+// write writes the state and reports whether it succeeded. A failure is logged and counted. Before
+// the first Synced it writes nothing and returns true.
 func (w *stateWriter) write() bool {
 	s := w.follower.save(w.platform)
 	if s == nil {
@@ -141,7 +143,8 @@ func (w *stateWriter) write() bool {
 	return err == nil
 }
 
-// replaceFile writes a file so that after a crash it has either its old content or the new one.
+// replaceFile writes content to file, replacing it by a rename. So after a crash it has either its
+// old content or the new one.
 func replaceFile(file string, content []byte) error {
 	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // of mode 0600
 	if err != nil {

@@ -21,7 +21,7 @@ type xdsServer struct {
 	stopping <-chan struct{}
 }
 
-// isServiceEntry reports whether a type URL is that of ServiceEntries, in any version.
+// isServiceEntry reports whether a type URL is one of ServiceEntries, in any version of their API.
 func isServiceEntry(typeURL string) bool {
 	return strings.HasPrefix(typeURL, "networking.istio.io/") && strings.HasSuffix(typeURL, "/ServiceEntry")
 }
@@ -29,7 +29,8 @@ func isServiceEntry(typeURL string) bool {
 // maxTypes limits the types that one stream may subscribe to, of which there are about 20.
 const maxTypes = 100
 
-// receiveAll passes the messages of a stream to the channel until the stream ends.
+// receiveAll passes the messages of a stream to the channel until receive fails or ctx ends, and
+// returns that error.
 func receiveAll[T any](ctx context.Context, receive func() (T, error), requests chan<- T) error {
 	for {
 		r, err := receive()
@@ -57,8 +58,8 @@ type stream[Request, Subscription any] struct {
 	send func(typeURL string, s *Subscription, resources map[string]*resource, version uint64, ready bool) error
 }
 
-// serve handles requests, and after each request and change of the catalog sends what is due, until
-// the stream ends or the server stops.
+// serve handles requests and calls send for each subscribed type after each request and each change
+// of the catalog. It returns when the stream ends, with its error, or nil when the server stops.
 func (x *stream[Request, Subscription]) serve(ctx context.Context) error {
 	requests, ended := make(chan Request), make(chan error, 1)
 	go func() { ended <- receiveAll(ctx, x.receive, requests) }()
@@ -140,7 +141,8 @@ func (x *xdsServer) sendFull(
 	})
 }
 
-// isWanted reports whether a subscription to names includes a resource. No name, or "*", is all.
+// isWanted reports whether a subscription to names includes the resource name. A subscription
+// without names, or with "*", includes all.
 func isWanted(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name) || slices.Contains(names, "*")
 }
@@ -198,7 +200,9 @@ func (t *deltaType) changeNames(r *discoveryv3.DeltaDiscoveryRequest) {
 	}
 }
 
-// sendChanges sends the difference between the resources and what the client has.
+// sendChanges sends the ServiceEntries that the client wants and does not have, and the names of
+// removed ones. It sends nothing before the catalog is ready, or if there is no difference and no
+// answer is owed. Other types are empty.
 func (x *xdsServer) sendChanges(
 	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
 	typeURL string, t *deltaType, resources map[string]*resource, version uint64, ready bool,
@@ -231,6 +235,7 @@ func (x *xdsServer) sendChanges(
 	return s.Send(response)
 }
 
+// logReject counts and logs a NACK.
 func (x *xdsServer) logReject(typeURL, reason string) {
 	x.catalog.rejects.Inc()
 	x.log.Warn("a control plane rejected a response", "type", typeURL, "reason", reason)
