@@ -38,8 +38,8 @@ type handover struct{ epoch int }
 // sequence.
 func (o Options) baseIDFile() string { return filepath.Join(o.Config.GetConfigPath(), "base-id") }
 
-// hotRestart returns Envoy's hot restart parameters, nil if it is disabled. From the second epoch
-// on it reads the base ID from a file, and fails if that is missing or invalid.
+// hotRestart returns Envoy's hot restart parameters, or nil if it is disabled. From the second
+// epoch on it reads the base ID from a file, and fails if that is missing or invalid.
 func (o Options) hotRestart() (*envoy.HotRestart, error) {
 	if !o.Environment.HotRestart {
 		return nil, nil

@@ -17,7 +17,7 @@ type frameCodec struct{}
 
 var _ encoding.CodecV2 = frameCodec{}
 
-// Marshal returns the bytes of a *frame. It fails for any other type.
+// Marshal returns the bytes of a *frame, without a copy. It fails for any other type.
 func (frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
 	if !ok {

@@ -29,6 +29,7 @@ func (r *Relay) SetHealth(problem string) {
 	}
 }
 
+// currentHealth returns the last reported health, or nil if none was reported.
 func (r *Relay) currentHealth() *health {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,7 +53,8 @@ func (q *queue) push(r request) error {
 	return nil
 }
 
-// mergeIntoLast merges a request into the last queued one of its type.
+// mergeIntoLast merges a request into the last queued one of its type, of which there must be one.
+// It returns an error if one of them is malformed.
 func (q *queue) mergeIntoLast(r request) error {
 	for i, waits := range slices.Backward(q.list) {
 		if waits.typeURL == r.typeURL {

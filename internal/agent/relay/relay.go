@@ -144,7 +144,8 @@ func (r *Relay) nextStreamNumber() uint64 {
 	return r.streamCount
 }
 
-// addSession adds a session and ends the oldest ones beyond Options.Streams.
+// addSession adds a session, and ends the sessions with the lowest numbers if there are more than
+// Options.Streams.
 func (r *Relay) addSession(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

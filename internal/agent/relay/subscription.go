@@ -19,14 +19,16 @@ type Subscription struct {
 	applied map[string]string
 }
 
+// knownVersions returns the version of the applied resource by its name, or nil if none was
+// applied. The map must not be modified.
 func (o *Subscription) knownVersions() map[string]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.applied
 }
 
-// apply applies a resource and records its version, unless it is rejected. Each of these types has
-// only one resource.
+// apply applies a resource and records its version for the next stream. It returns an error if
+// Options' Apply rejects it. Each of these types has only one resource.
 func (o *Subscription) apply(r *discoveryv3.Resource) error {
 	if err := o.Apply(r.GetResource().GetValue()); err != nil {
 		return err

@@ -14,8 +14,9 @@ import (
 	"github.com/meshpilot/meshpilot/internal/agent/secret"
 )
 
-// versionHash returns the version of a secret: a hash of its content. It stays the same across
-// restarts of the agent, so that Envoy's initial resource versions match.
+// versionHash returns the version of a secret: a hash of its content without the time when it
+// expires. It stays the same across restarts of the agent, so that Envoy's initial resource
+// versions match.
 func versionHash(s secret.Secret) string {
 	hash := sha256.New()
 	for _, part := range [][]byte{s.Chain, s.Key, s.Roots, s.CRLs} {

@@ -48,7 +48,7 @@ type Server struct {
 
 var _ secretv3.SecretDiscoveryServiceServer = (*Server)(nil)
 
-// New returns a Server.
+// New returns a Server, which Serve starts.
 func New(o Options) *Server { return &Server{o: o} }
 
 // Serve accepts connections on the listener until ctx ends, and closes it. It returns nil when ctx
@@ -145,7 +145,8 @@ func receiveRequests[R any](
 	return requests, failed
 }
 
-// streamError returns the error that ends a stream, nil if the client has closed or cancelled it.
+// streamError returns the error that ends a stream, or nil if the client has closed or cancelled
+// it.
 func streamError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 		return nil

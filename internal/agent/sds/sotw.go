@@ -29,8 +29,8 @@ func newSotWResponse(secrets []*discoveryv3.Resource, nonce string) *discoveryv3
 	return out
 }
 
-// handleSotWRequest applies a request to the subscriptions: it names all of them. Requests with a
-// stale nonce are ignored, rejections (NACK) recorded.
+// handleSotWRequest replaces the subscription of a stream by the names of a request. A request with
+// a stale nonce is ignored, and a rejection (NACK) is recorded.
 func (s *Server) handleSotWRequest(
 	ctx context.Context, have subscription, r *discoveryv3.DiscoveryRequest, nonce string,
 ) error {

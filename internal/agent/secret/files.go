@@ -32,6 +32,7 @@ type Files struct {
 	requested chan string
 }
 
+// requestChan returns the channel from WatchIfFile to Run, which the first call creates.
 func (f *Files) requestChan() chan string {
 	f.once.Do(func() { f.requested = make(chan string) })
 	return f.requested
@@ -117,6 +118,7 @@ func SystemRoots() string {
 	return mesh.DebianRoots
 }
 
+// watchSecret watches the files of a certificate or of roots until ctx ends, and stores the secret.
 func (f *Files) watchSecret(ctx context.Context, n FileSecret) {
 	if n.Chain != "" {
 		f.watchKeyPair(ctx, n)
@@ -181,6 +183,8 @@ func (f *Files) watchFiles(
 	all.Wait()
 }
 
+// reportFailure counts and logs that the files of the secret name cannot be used. Its last good
+// version stays.
 func (f *Files) reportFailure(name string, err error) {
 	f.OnFailure()
 	f.Log.Warn("cannot use the files of a secret, keeping the last good version", "name", name, "error", err)

@@ -85,8 +85,8 @@ func EncodeCertificate(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// validateCRLs checks that text consists of certificate revocation lists in PEM. Empty text is
-// valid.
+// validateCRLs returns an error unless text consists of certificate revocation lists in PEM. Empty
+// text is valid.
 func validateCRLs(text []byte) error {
 	for rest := bytes.TrimSpace(text); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		var block *pem.Block

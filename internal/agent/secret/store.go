@@ -39,6 +39,7 @@ type TrustDomain struct {
 	Roots []byte
 }
 
+// equal reports whether two secrets have the same contents. It ignores when they expire.
 func (s Secret) equal(o Secret) bool {
 	return bytes.Equal(s.Chain, o.Chain) && bytes.Equal(s.Key, o.Key) &&
 		bytes.Equal(s.Roots, o.Roots) && bytes.Equal(s.CRLs, o.CRLs) &&
@@ -68,8 +69,9 @@ func NewStore() *Store {
 	return &Store{secrets: map[string]Versioned{}}
 }
 
-// Set stores the secret of a name, replacing the previous one. It does nothing if the two are
-// equal. The secret named RootsName always gets the revocation lists of SetCRLs.
+// Set stores the secret of a name, replacing the previous one, and closes the channel of Changed.
+// It does nothing if the two are equal. The secret named RootsName always gets the revocation lists
+// of SetCRLs.
 func (s *Store) Set(name string, secret Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,6 +89,7 @@ func (s *Store) SetCRLs(lists []byte) {
 	}
 }
 
+// setLocked is Set for callers that hold s.mu.
 func (s *Store) setLocked(name string, secret Secret) {
 	if name == RootsName {
 		secret.CRLs = s.crls

@@ -24,9 +24,9 @@ const (
 	Everyone fs.FileMode = 0o666
 )
 
-// Listen listens on a Unix socket with the file mode given. It creates the directory if it is
-// missing and removes a stale socket file. It fails if another process serves the path or the path
-// is too long. Closing the listener removes the socket file.
+// Listen listens on a Unix socket and sets the file mode of the socket. It creates the directory if
+// it is missing and removes a stale socket file. It fails if another process serves the path or the
+// path is too long. Closing the listener removes the socket file.
 func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("socket %q: path has %d bytes, maximum is %d", path, len(path), maxPath)
@@ -50,7 +50,7 @@ func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	return l, nil
 }
 
-// IsServed reports whether a process accepts connections on the socket within dialTimeout.
+// IsServed reports whether a process accepts connections on the socket at path within dialTimeout.
 func IsServed(path string) bool {
 	connection, err := net.DialTimeout("unix", path, dialTimeout)
 	if err != nil {

@@ -61,8 +61,8 @@ func newLabeler(own node.Workload) *labeler {
 	}
 }
 
-// rewriteMetrics returns the text with all other metrics unchanged, followed by Istio's metrics
-// with Istio's names and labels. A text without them is returned as it is.
+// rewriteMetrics returns Envoy's metrics in text with all others unchanged, followed by Istio's
+// metrics with Istio's names and labels. A text without Istio's metrics is returned as it is.
 func (l *labeler) rewriteMetrics(text []byte) []byte {
 	if !bytes.Contains(text, []byte(envoyPrefix+istioPrefix)) {
 		return text
@@ -91,8 +91,8 @@ func (l *labeler) rewriteMetrics(text []byte) []byte {
 	return out
 }
 
-// familyNamed returns the metric of a name, creating it if necessary. kind is the type of a new
-// metric, "" for none.
+// familyNamed returns the metric of a name. If there is none, it adds one, with a TYPE line unless
+// kind is "".
 func (l *labeler) familyNamed(name, kind string) *metricFamily {
 	f := l.byName[name]
 	if f == nil {
@@ -105,8 +105,8 @@ func (l *labeler) familyNamed(name, kind string) *metricFamily {
 	return f
 }
 
-// rewriteLine parses a line "NAME{LABELS} VALUE" and adds it to its metrics. A line without labels
-// stays as it is.
+// rewriteLine adds a line "NAME{LABELS} VALUE" to its metrics, with Istio's labels. A line without
+// labels is added unchanged to the metric of its name.
 func (l *labeler) rewriteLine(line []byte) {
 	begin, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')
 	if begin < 0 || end < begin {
@@ -134,9 +134,9 @@ func (f *metricFamily) addLine(suffix, labels, bucket, value []byte) {
 	f.lines = append(append(append(append(f.lines, bucket...), '}'), value...), '\n')
 }
 
-// expandLabels returns the expansion of Envoy's labels and its text. connection selects connection
-// labels instead of request labels. Other labels are kept, with empty values replaced by Istio's
-// "unknown".
+// expandLabels returns the expansion of Envoy's labels and its text, which is written at the first
+// call for these labels. connection selects connection labels instead of request labels. Other
+// labels are kept, with empty values replaced by Istio's "unknown".
 func (l *labeler) expandLabels(labels []byte, connection bool) (expansion, []byte) {
 	seen := l.requests
 	if connection {

@@ -9,7 +9,7 @@ import (
 // label is a label with its value as written between the quotes, including escapes.
 type label struct{ name, value string }
 
-// labelPosition returns the index of a label in the list, -1 if it is not there.
+// labelPosition returns the index of a label in the list, or -1 if it is not there.
 func labelPosition(list []label, name string) int {
 	return slices.IndexFunc(list, func(l label) bool { return l.name == name })
 }
@@ -55,9 +55,9 @@ type record struct {
 	removed                     [labelCount]bool
 }
 
-// parseRecord parses "a=b|c=d". A field with the full name of a label marks that label as removed.
-// The last field, n, is the name in the peer's certificate and extends to the end of the text,
-// because it may contain any character.
+// parseRecord parses "a=b|c=d", up to a field without "=". A field with the full name of a label
+// and removedValue marks that label as removed. The field n is the last one, the name in the peer's
+// certificate: it extends to the end of the text, because it may contain any character.
 func parseRecord(text string) record {
 	var r record
 	for more := true; more; {

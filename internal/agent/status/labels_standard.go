@@ -51,7 +51,7 @@ func labelName(i int) string {
 	}[i]
 }
 
-// labelIndex returns the index of a label, -1 if it is not one of Istio's.
+// labelIndex returns the index of a label, or -1 if it is not one of Istio's.
 func labelIndex(name string) int {
 	for i := range labelCount {
 		if labelName(i) == name {
@@ -81,7 +81,7 @@ func newOwnLabels(w node.Workload) ownLabels {
 type labelValues [labelCount]optional
 
 // setAll sets all values from a record of Envoy and the proxy's own labels, and unsets the labels
-// that the record removes. connection is set for the metrics of TCP connections.
+// that the record removes. connection is true for the metrics of TCP connections.
 func (v *labelValues) setAll(r *record, own *ownLabels, connection bool) {
 	*v = labelValues{}
 	mine, other, name := sourceSide, destinationSide, "source"

@@ -85,7 +85,8 @@ func (m *merger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// logChange logs when a source begins to fail and when it recovers, instead of at every scrape.
+// logChange logs when a source begins to fail and when it recovers. It logs nothing while the state
+// of the source stays the same.
 func (m *merger) logChange(source string, err error) {
 	m.mu.Lock()
 	was := m.missing[source]
@@ -99,7 +100,7 @@ func (m *merger) logChange(source string, err error) {
 	}
 }
 
-// readAgent returns the agent's metrics.
+// readAgent returns the agent's metrics in Prometheus's text format.
 func (m *merger) readAgent(context.Context, *http.Request) ([]byte, error) {
 	families, err := m.Metrics.registry.Gather()
 	if err != nil {
@@ -115,7 +116,7 @@ func (m *merger) readAgent(context.Context, *http.Request) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// readEnvoy returns the proxy's metrics with Istio's labels expanded.
+// readEnvoy returns the proxy's metrics in Prometheus's text format, with Istio's labels expanded.
 func (m *merger) readEnvoy(ctx context.Context, _ *http.Request) ([]byte, error) {
 	text, err := m.Envoy.Prometheus(ctx)
 	if err != nil {

@@ -52,8 +52,8 @@ type Readiness struct {
 	last      string // the last reason for not being ready, "" if ready
 }
 
-// NewReadiness returns a Readiness. checkAgent returns an error while a part of the agent is not
-// ready. If envoy is nil, only checkAgent decides.
+// NewReadiness returns a Readiness. agent returns an error while a part of the agent is not ready.
+// If envoy is nil, only agent decides.
 func NewReadiness(envoy Envoy, agent func() error, log *slog.Logger) *Readiness {
 	return &Readiness{envoy: envoy, checkAgent: agent, log: log, last: "not checked yet"}
 }
@@ -81,7 +81,7 @@ func (r *Readiness) skipEnvoy() bool {
 	return r.handover && r.last == ""
 }
 
-// Check returns nil if the proxy is ready, otherwise the reason, within probeTimeout. It logs a
+// Check returns nil if the proxy is ready, and otherwise the reason, within probeTimeout. It logs a
 // result that differs from the previous one, unless the caller canceled ctx.
 func (r *Readiness) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -105,8 +105,9 @@ func (r *Readiness) Check(ctx context.Context) error {
 	return err
 }
 
-// checkNow returns nil if the proxy is ready, otherwise the reason: draining, the agent, or Envoy
-// without configuration or workers. Without an Envoy only the agent is checked.
+// checkNow returns nil if the proxy is ready, and otherwise the reason: draining, a part of the
+// agent, or Envoy without configuration or workers. Without an Envoy, or during a handover from a
+// ready one, Envoy is not checked.
 func (r *Readiness) checkNow(ctx context.Context) error {
 	if r.isDraining() {
 		return errors.New("draining")

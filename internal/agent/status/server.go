@@ -105,8 +105,8 @@ func (o Options) serveNames(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requireLocalhost reports whether a request comes from a loopback address. If not, it responds
-// with 403.
+// requireLocalhost reports whether a request comes from a loopback address. If not, it has
+// responded with 403.
 func requireLocalhost(w http.ResponseWriter, r *http.Request) bool {
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
 		http.Error(w, "only requests from localhost are allowed", http.StatusForbidden)
@@ -115,8 +115,8 @@ func requireLocalhost(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// localPost returns a handler that responds to a POST from this host and then calls do. It refuses
-// all other requests.
+// localPost returns a handler that responds to a POST from this host and then calls do. It responds
+// 403 to other hosts and 405 to other methods.
 func localPost(log *slog.Logger, do func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !requireLocalhost(w, r) {

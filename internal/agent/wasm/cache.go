@@ -134,9 +134,9 @@ func (c *Cache) recordUse(extension string, m Module, path string) {
 	c.lastUsed[extension] = lastUse{m.URL, m.Checksum, path}
 }
 
-// lastFile returns the file that an extension last had for the same URL and checksum, "" if there
-// is none or the file is gone. It is the fallback if the module cannot be fetched again, because of
-// a changed pull secret or AlwaysFetch.
+// lastFile returns the file that an extension last had for the same URL and checksum, or "" if
+// there is none or the file was deleted. It is the fallback if the module cannot be fetched again,
+// because of a changed pull secret or AlwaysFetch.
 func (c *Cache) lastFile(extension string, m Module) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,9 +150,9 @@ func (c *Cache) lastFile(extension string, m Module) string {
 	return u.path
 }
 
-// FilePath returns the path of a module's file. It fetches the module if it is not cached, or is of
-// another version and must always be fetched. Concurrent calls for the same module share one fetch,
-// which continues if ctx ends. Hits and misses are counted.
+// FilePath returns the path of a module's file. It fetches a module that is not cached, and one
+// with AlwaysFetch whose version differs from the cached one. Concurrent calls for the same module
+// share one fetch, which continues if ctx ends. Hits and misses are counted.
 func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 	key := m.cacheKey()
 	if path, ok := c.lookup(key, m); ok {
@@ -182,7 +182,7 @@ func (c *Cache) FilePath(ctx context.Context, m Module) (string, error) {
 }
 
 // lookup returns the file of a cached module, and whether it may be used without a fetch. It
-// forgets a module whose file was deleted.
+// removes a module whose file was deleted from the cache, and marks others as used.
 func (c *Cache) lookup(key string, m Module) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +198,8 @@ func (c *Cache) lookup(key string, m Module) (string, bool) {
 	return e.path, true
 }
 
-// fetchAndStore fetches a module, writes its file and adds it to the cache, from which others may
-// be removed to stay within the limit. Results are counted.
+// fetchAndStore fetches a module, writes its file and adds it to the cache. It may evict other
+// modules to stay within the limit. Results are counted.
 func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string, error) {
 	b, err := c.fetchModule(ctx, m)
 	if err != nil {
@@ -220,7 +220,8 @@ func (c *Cache) fetchAndStore(ctx context.Context, key string, m Module) (string
 	return path, nil
 }
 
-// redactURL returns a URL without user and query, which may contain secrets.
+// redactURL returns a URL without user and query, which may contain secrets. It returns "(invalid
+// URL)" if it cannot be parsed.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -230,7 +231,7 @@ func redactURL(text string) string {
 	return u.String()
 }
 
-// fetchModule fetches a module by the scheme of its URL.
+// fetchModule fetches a module by the scheme of its URL: http, https or oci. Others are an error.
 func (c *Cache) fetchModule(ctx context.Context, m Module) ([]byte, error) {
 	switch scheme, _, _ := strings.Cut(m.URL, "://"); scheme {
 	case "http", "https":
@@ -339,7 +340,7 @@ func (c *Cache) removeStaleFiles(now time.Time) {
 	}
 }
 
-// evictExpired evicts modules that were not used for Expiry.
+// evictExpired evicts modules that were not used for longer than Options.Expiry.
 func (c *Cache) evictExpired(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -96,7 +96,7 @@ func replaceConfig(r *discoveryv3.Resource, extension *corev3.TypedExtensionConf
 }
 
 // newFilter returns an empty filter of the configuration's type, and a function that returns its
-// replacement if the module is unavailable. It returns nil if it is not a Wasm filter.
+// replacement if the module is unavailable. Both are nil if the configuration is not a Wasm filter.
 func newFilter(config *anypb.Any) (filter, func(open bool) proto.Message) {
 	switch {
 	case config.MessageIs((*httpwasmv3.Wasm)(nil)):

@@ -18,9 +18,9 @@ import (
 // specification).
 const contentLayer = "application/vnd.module.wasm.content.layer.v1+wasm"
 
-// fetchImage fetches a module from a registry: an artifact that is the module, or an image with the
-// file plugin.wasm in its last layer. The checksum is that of the image's manifest. It fails if the
-// layer or the module exceeds f.limit.
+// fetchImage fetches a module from a registry: from the layer of type contentLayer, or else from
+// the last layer, which is the module or an archive with the file plugin.wasm. The checksum is that
+// of the image's manifest. It fails if the layer or the module exceeds f.limit.
 func (f *fetcher) fetchImage(ctx context.Context, what Module) ([]byte, error) {
 	image, err := f.pullImage(ctx, what)
 	if err != nil {
@@ -91,8 +91,8 @@ type credentials map[string]authn.AuthConfig
 
 var _ authn.Keychain = credentials{}
 
-// parsePullSecret returns the credentials in a pull secret, none for an empty one. Its errors do
-// not contain the secret.
+// parsePullSecret returns the credentials in a pull secret, and none for an empty one. It returns
+// an error for a malformed one, which does not contain the secret.
 func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	if len(secret) == 0 {
 		return authn.NewMultiKeychain(), nil
@@ -122,7 +122,8 @@ func parsePullSecret(secret []byte) (authn.Keychain, error) {
 	return all, nil
 }
 
-// registryHost returns the host of an entry's key, which may be written as a URL.
+// registryHost returns the host in a key of a pull secret, which may be a URL with a scheme and a
+// path.
 func registryHost(text string) string {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://")
 	host, _, _ := strings.Cut(text, "/")

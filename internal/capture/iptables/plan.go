@@ -47,6 +47,8 @@ func planNAT(o Options, f Family) Table {
 	return t
 }
 
+// preroutingRules returns the rules for the chain PREROUTING of the table nat. They exclude
+// interfaces, and send TCP to ISTIO_INBOUND if inbound traffic is captured by REDIRECT.
 func preroutingRules(o Options) []Rule {
 	var rules []Rule
 	for _, name := range o.ExcludeInterfaces {
@@ -58,6 +60,8 @@ func preroutingRules(o Options) []Rule {
 	return rules
 }
 
+// outputRules returns the rules for the chain OUTPUT of the table nat. They exclude interfaces, and
+// send all other traffic to ISTIO_OUTPUT.
 func outputRules(o Options) []Rule {
 	var rules []Rule
 	for _, name := range o.ExcludeInterfaces {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// findXtables returns the installed variants that can read rules, limited to the options' choice.
-// If there are none, it returns an error with the reasons.
+// findXtables returns the installed variants of iptables that can list rules, limited to the
+// options' choice. If there are none, it returns an error with the reason of each.
 func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, error) {
 	variants := []Variant{LegacyVariant, NftVariant}
 	if o.Variant != AnyVariant {
@@ -25,7 +25,8 @@ func findXtables(ctx context.Context, o Options, env Environment) ([]*xtables, e
 	return found, nil
 }
 
-// openVariants returns the usable variants, and the joined errors of the others.
+// openVariants returns the usable variants, and the joined errors of the others. It returns both if
+// some are usable.
 func openVariants(
 	ctx context.Context, variants []Variant, o Options, env Environment,
 ) (found []*xtables, problem error) {
@@ -44,7 +45,7 @@ func openVariants(
 	return found, problem
 }
 
-// joinErrors joins two errors in one line. The first may be nil.
+// joinErrors joins two errors in one line. If first is nil, it returns second.
 func joinErrors(first, second error) error {
 	if first == nil {
 		return second
@@ -52,8 +53,9 @@ func joinErrors(first, second error) error {
 	return fmt.Errorf("%w; %w", first, second)
 }
 
-// openVariant finds the programs of a variant and whether they have rules. Missing programs for
-// IPv6 are an error only with o.IPv6. In CNIMode they lock per network namespace.
+// openVariant finds the programs of a variant and whether they have rules in any table. It returns
+// an error if they are missing or cannot list rules. Missing programs for IPv6 are an error only
+// with o.IPv6. In CNIMode they lock per network namespace.
 func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*xtables, error) {
 	x := &xtables{variant: v, tools: env.Tools, log: env.Log}
 	var err error
@@ -88,6 +90,8 @@ func openVariant(ctx context.Context, v Variant, o Options, env Environment) (*x
 	return x, nil
 }
 
+// findPrograms returns the paths of the -save and -restore programs of a variant, or an error if
+// one is not installed.
 func findPrograms(f Family, v Variant, run Tools) (programs, error) {
 	save, err := run.Find(toolName(f, v) + "-save")
 	if err != nil {
@@ -100,9 +104,9 @@ func findPrograms(f Family, v Variant, run Tools) (programs, error) {
 	return programs{save: save, restore: restore}, nil
 }
 
-// selectXtables returns the variant to use. legacy is preferred if it has any rules, because rules
-// in both kernel subsystems are hard to debug; else nft; else any that works. If none works, it
-// returns an error with the reasons.
+// selectXtables returns the first usable variant of found for the rules of want. legacy precedes if
+// it has any rules, because rules in both kernel subsystems are hard to debug; then nft; then
+// legacy without rules. If none is usable, it returns an error with the reasons.
 func selectXtables(ctx context.Context, found []*xtables, want Ruleset) (*xtables, error) {
 	var order []*xtables
 	for _, prefer := range []func(*xtables) bool{

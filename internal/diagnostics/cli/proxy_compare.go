@@ -96,7 +96,7 @@ func (a *pageClient) readDynamicDump(ctx context.Context, name, address string) 
 }
 
 // compareResources compares resources by their names and JSON. of returns both for a resource.
-// Missing are resources that Envoy does not have, and extra those that it was not sent.
+// Missing are resources that Envoy does not have, and extra are resources that it was not sent.
 func compareResources[T any](sent, has []T, of func(T) (string, json.RawMessage)) (x comparison) {
 	byName := func(list []T) map[string]any {
 		m := map[string]any{}

@@ -17,9 +17,9 @@ import (
 // maxRouteNotes limits the number of notes about routes.
 const maxRouteNotes = 5
 
-// routeNotes returns the Problems of routes of the Gateway API that explain the path of a call: of the
-// rules in the path, such as a missing backend, and of routes for the call that a parent does not
-// accept.
+// routeNotes returns the Problems of routes of the Gateway API that explain the path of a call, at
+// most maxRouteNotes. They are about rules in the path, such as a missing backend, or about parents
+// that do not accept a route for the call.
 func (e *explanation) routeNotes(call explain.Call, path *explain.Path) []string {
 	var notes []string
 	s := e.view.Snapshot
@@ -56,9 +56,9 @@ func isRuleOf(path *explain.Path, problem config.Problem) bool {
 	return false
 }
 
-// isFor reports whether a route, which may be nil, would apply to a call if its parents accepted it: a
-// HTTPRoute or GRPCRoute by the host and path of the request, a TLSRoute by the server name, and a
-// TCPRoute by its parents.
+// isFor reports whether a route would apply to a call if its parents accepted it: an HTTPRoute or
+// GRPCRoute by the host and path of the request, a TLSRoute by the server name, a TCPRoute by its
+// parents. It returns false for nil.
 func (e *explanation) isFor(route *config.Config, call explain.Call) bool {
 	if route == nil {
 		return false
@@ -80,8 +80,8 @@ func (e *explanation) isFor(route *config.Config, call explain.Call) bool {
 	}
 }
 
-// isNearParent reports whether a parentRef of a route in a namespace names the port of a call, or no port
-// and the Gateway of the proxy.
+// isNearParent reports whether a parentRef has the port of the call, or else no port and the name
+// of the proxy's Gateway. namespace is the route's.
 func (e *explanation) isNearParent(p gatewayv1.ParentReference, namespace string, call explain.Call) bool {
 	if p.Port != nil {
 		return *p.Port == gatewayv1.PortNumber(call.To.Port())

@@ -23,7 +23,7 @@ type Health struct {
 	DuplicateDomains, DuplicateSubsets int
 }
 
-// HealthOf computes the Health of a snapshot. It scans the whole snapshot.
+// HealthOf returns the numbers of faults in a snapshot. It scans the whole snapshot.
 func HealthOf(s *snapshot.Snapshot) Health {
 	h := Health{
 		NoInstances:      len(ServicesWithoutEndpoints(s)),

@@ -39,7 +39,8 @@ func Manifest(c *config.Config) ([]byte, error) {
 	return yaml.Marshal(o)
 }
 
-// specOfObject returns the spec of an object of Kubernetes, or the object itself if it has none.
+// specOfObject returns the JSON of the field spec of a Kubernetes object, or the object itself if
+// it has none.
 func specOfObject(o any) any {
 	var parts map[string]json.RawMessage
 	if body := asJSON(o); json.Unmarshal(body, &parts) == nil && parts["spec"] != nil {
@@ -48,7 +49,8 @@ func specOfObject(o any) any {
 	return o
 }
 
-// withoutLastApplied returns the annotations without lastApplied.
+// withoutLastApplied returns the annotations without the one of kubectl apply. It does not modify
+// annotations.
 func withoutLastApplied(annotations map[string]string) map[string]string {
 	if _, ok := annotations[lastApplied]; !ok {
 		return annotations

@@ -113,8 +113,8 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 // guardPage returns a handler that passes a request to next only if the audience admits its caller.
 // It accepts GET and HEAD to read, and requires POST if changes returns true for the query. If
 // changes is nil, the page is read-only. A page of another site cannot make a browser change
-// anything. A change by GET is refused, and so is a POST whose Sec-Fetch-Site or Origin header
-// names another site. Requests of istioctl over xDS do not pass through guard (see Page).
+// anything: a change by GET is refused, and so is a POST whose Sec-Fetch-Site or Origin header
+// names another site. Requests of istioctl over xDS do not pass through guardPage (see Page).
 func (p *Pages) guardPage(a audience, changes func(url.Values) bool, next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ type Refusal struct {
 	Reason string
 }
 
-// Error returns the reason.
+// Error returns the reason without the HTTP status.
 func (r Refusal) Error() string { return r.Reason }
 
 // question is the query of a request and its caller.

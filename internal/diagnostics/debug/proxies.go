@@ -217,7 +217,7 @@ type Scope struct {
 	LogCallers      bool   `json:"log_callers"`
 }
 
-// Scopes returns log scopes in the form of ControlZ.
+// Scopes returns log scopes in the form of ControlZ, or nil if there are none.
 func Scopes(scopes []obs.Scope) []Scope {
 	var list []Scope
 	for _, x := range scopes {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// retiredPages returns the debug pages that Istio had, with a description of the pages that replace
-// them.
+// retiredPages returns the names of the debug pages that Istio had, with a text on the pages that
+// replace them.
 func retiredPages() map[string]string {
 	return map[string]string{
 		"authenticationz": "/debug/configz?kind=PeerAuthentication and ?kind=RequestAuthentication have the policies, " +

@@ -102,8 +102,8 @@ func quarantinedNames(w push.Watch, withheld []push.Quarantined) []string {
 	return slices.Compact(names)
 }
 
-// RefusedText returns the errors of the last NACKs, and the names of the resources that are withheld from the
-// proxy because proxies rejected them.
+// RefusedText returns the errors of the last NACKs, and the names of the resources that are
+// withheld because proxies rejected them. It returns "" if there are none.
 func (s SyncStatus) RefusedText() string {
 	var parts []string
 	for _, url := range slices.Sorted(maps.Keys(s.Resources)) {

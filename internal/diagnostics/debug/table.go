@@ -81,7 +81,7 @@ func hasParameter(name string) func(url.Values) bool {
 	return func(q url.Values) bool { return q.Get(name) != "" }
 }
 
-// alwaysChanges reports that every query changes state.
+// alwaysChanges returns true for every query: each request of the page changes state.
 func alwaysChanges(url.Values) bool { return true }
 
 // entry is a line of the index.

@@ -154,8 +154,8 @@ func (a *API) watchRollout(ctx context.Context, r *RolloutRequest, send sse.Send
 	}
 }
 
-// rollout returns the progress at this replica. It starts tracking anew when the object's version
-// changes, and stops while the object is missing.
+// rollout returns the progress at this replica. It tracks a new version of the object from the
+// start, and stops tracking while the object is missing.
 func (w *rolloutWatch) rollout(now time.Time) Rollout {
 	s := w.Snapshot()
 	x := Rollout{Object: w.objectOf(s, w.key)}

@@ -82,7 +82,7 @@ func (p *patterns) text(text string) string {
 	})
 }
 
-// JSON returns a JSON document, indented, with its secrets replaced by Mark: those that Text
+// JSON returns a JSON document, indented, with its secrets replaced by Mark: the ones that Text
 // replaces, and the values of fields with the name of a secret. It also replaces the data of
 // Kubernetes Secrets, the values of {name, value} and {key, value} with such a name, and kubectl's
 // copies of objects. Anything but JSON is handled as text.

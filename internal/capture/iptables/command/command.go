@@ -14,9 +14,10 @@ import (
 // repair controller of the CNI plugin checks it.
 const validationExitCode = 126
 
-// New returns the command. lookup reads environment variables (os.LookupEnv), users resolves names
-// (SystemUsers). open returns the environment in which rules are applied (iptables.System); it is
-// called when the command runs, because flags of a parent command may configure the log.
+// New returns the command that applies the rules. lookup reads environment variables
+// (os.LookupEnv), users resolves names (SystemUsers). open returns the environment in which rules
+// are applied (iptables.System); it is called when the command runs, because flags of a parent
+// command may configure the log.
 //
 // ExitCode returns the exit status for an error of the command.
 func New(lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error)) *cobra.Command {
@@ -42,8 +43,9 @@ func NewClean(
 	}, options, lookup, users, open)
 }
 
-// newCommand makes cmd a command with the flags of options. It sets the others from the
-// environment, opens the environment of iptables and runs it.
+// newCommand adds to cmd the flags of options and a function that runs it, and returns cmd. The
+// function sets options that have no flag on the command line from variables, calls open and
+// applies the rules.
 func newCommand(
 	cmd *cobra.Command, options iptables.Options,
 	lookup func(string) (string, bool), users Users, open func() (iptables.Environment, error),
@@ -68,8 +70,8 @@ func newCommand(
 	return cmd
 }
 
-// Options returns the options of the command with those arguments and variables. It returns an
-// error and zero Options for invalid or unknown ones. It is for callers without a command line.
+// Options returns the options for arguments and environment variables, for callers without a
+// command line. It returns an error and zero Options if one is invalid or unknown.
 func Options(
 	args []string, lookup func(string) (string, bool), users Users,
 ) (iptables.Options, error) {
@@ -88,8 +90,8 @@ func Options(
 	return options, nil
 }
 
-// setFromEnvironment sets the options that are not on the command line, and the proxy's owner. It
-// returns the first error.
+// setFromEnvironment sets from environment variables the options that are not on the command line,
+// and the proxy's owner. It returns the first error.
 func setFromEnvironment(fs *pflag.FlagSet, o *iptables.Options, lookup func(string) (string, bool), users Users) error {
 	if err := fillFromEnvironment(fs, lookup); err != nil {
 		return err

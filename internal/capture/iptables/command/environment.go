@@ -15,8 +15,8 @@ const withoutVariable = "envoy-port"
 // defaultUser is the proxy's user if ENVOY_USER is not set, provided that the user exists.
 const defaultUser = "istio-proxy"
 
-// variableNames returns the variables that set a flag. The first is the flag's own; Istio has
-// further ones that other components share.
+// variableNames returns the environment variables that set a flag. The first is the flag's own;
+// Istio has further ones that other components share.
 func variableNames(flag string) []string {
 	names := []string{strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))}
 	switch flag {

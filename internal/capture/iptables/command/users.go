@@ -12,7 +12,7 @@ type Users struct {
 	GID func(name string) (uint32, error)
 }
 
-// SystemUsers returns a lookup in the host's user database.
+// SystemUsers returns Users that looks names up in the host's user database.
 func SystemUsers() Users {
 	return Users{
 		UID: func(name string) (uint32, error) {

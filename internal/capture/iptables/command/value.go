@@ -17,7 +17,8 @@ type parsedValue[T any] struct {
 	kind   string
 }
 
-// bindValue defines a flag that sets target by a parser.
+// bindValue defines a flag that sets *target to the result of parse. kind is the name of the value
+// in the help.
 func bindValue[T any](
 	fs *pflag.FlagSet, target *T, parse func(string) (T, error), kind, name, shorthand, usage string,
 ) {
@@ -45,7 +46,7 @@ func (v *parsedValue[T]) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*v.target), " ", ","), "[]")
 }
 
-// valueError returns the error for a value that is not what is wanted.
+// valueError returns the error for the value got, which is not want.
 func valueError(got, want string) error {
 	return fmt.Errorf("%q is not %s", got, want)
 }
@@ -80,14 +81,18 @@ func parseSelection[T any](s string, parse func(string) (T, error)) (iptables.Se
 	return iptables.Selection[T]{Only: only}, err
 }
 
+// parsePorts parses a comma-separated list of ports, or nil for none. It returns the first error.
 func parsePorts(s string) ([]uint16, error) { return parseList(s, parsePort) }
 
+// parsePortSelection parses "*" or a comma-separated list of ports.
 func parsePortSelection(s string) (iptables.Selection[uint16], error) {
 	return parseSelection(s, parsePort)
 }
 
+// parseRanges parses a comma-separated list of CIDRs, or nil for none. It returns the first error.
 func parseRanges(s string) ([]netip.Prefix, error) { return parseList(s, parseRange) }
 
+// parseRangeSelection parses "*" or a comma-separated list of CIDRs.
 func parseRangeSelection(s string) (iptables.Selection[netip.Prefix], error) {
 	return parseSelection(s, parseRange)
 }

@@ -64,16 +64,18 @@ func Proxies(s *snapshot.Snapshot) map[string]*mesh.Proxy {
 	return list
 }
 
-// placeholder is the address of proxies that no workload implies (RFC 5737, TEST-NET-1).
+// placeholder returns the address of proxies that no workload implies (RFC 5737, TEST-NET-1).
 func placeholder() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 1}) }
 
+// add adds p to list by its NAME.NAMESPACE, unless list has a proxy of that name.
 func add(list map[string]*mesh.Proxy, p *mesh.Proxy) {
 	if name := p.Name + "." + p.Namespace; list[name] == nil {
 		list[name] = p
 	}
 }
 
-// NewProxy returns a proxy with the certificates of an agent.
+// NewProxy returns a proxy of cluster Kubernetes with its node ID, the DNS domain of its namespace
+// and agentVersion.
 func NewProxy(kind mesh.ProxyType, name, namespace string, address netip.Addr) *mesh.Proxy {
 	domain := namespace + ".svc.cluster.local"
 	return &mesh.Proxy{
@@ -83,14 +85,15 @@ func NewProxy(kind mesh.ProxyType, name, namespace string, address netip.Addr) *
 	}
 }
 
-// isGateway reports whether a workload is that of a gateway: a Gateway's selector matches it.
+// isGateway reports whether the selector of a Gateway matches the labels of a workload.
 func isGateway(s *snapshot.Snapshot, w *mesh.Workload) bool {
 	return slices.ContainsFunc(s.Configs(api.Gateway), func(c *config.Config) bool {
 		return snapshot.SelectorMatches(config.Spec[*networking.Gateway](c).GetSelector(), w.Labels)
 	})
 }
 
-// gatewayName returns the name of a gateway that only a selector is known of: its values.
+// gatewayName returns the name of a gateway of which only a selector is known: the sorted label
+// values, joined by hyphens.
 func gatewayName(selector map[string]string) string {
 	var values []string
 	for _, v := range selector {
@@ -117,8 +120,8 @@ func namespacesOf(s *snapshot.Snapshot) []string {
 	})
 }
 
-// FindProxy returns the proxy NAME.NAMESPACE or NAME of a map of Proxies. It returns an error if there is
-// none, or if several have the NAME.
+// FindProxy returns the proxy in a map of Proxies whose NAME.NAMESPACE, or whose NAME, is name. It
+// returns an error if there is none, or if several have the NAME.
 func FindProxy(list map[string]*mesh.Proxy, name string) (*mesh.Proxy, error) {
 	if p := list[name]; p != nil {
 		return p, nil

@@ -40,8 +40,8 @@ func ReadRunning(paths []string, stdin io.Reader) (*Objects, error) {
 	return o, nil
 }
 
-// addTemplates adds a pod for each workload of a file. A workload that cannot be decoded, and one whose
-// name a Pod has already, is skipped.
+// addTemplates adds a Pod for each Deployment, StatefulSet and DaemonSet of a file, with its name.
+// It skips a workload that cannot be decoded or whose name a Pod has already.
 func (o *Objects) addTemplates(f File) {
 	documents := decode.Documents(f.Name, f.Text)
 	for _, n := range slices.Sorted(maps.Keys(documents)) {
