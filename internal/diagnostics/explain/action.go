@@ -204,6 +204,7 @@ func (x *exchange) routePolicies(a *routev3.RouteAction) (timeout, perTry time.D
 	return timeout, perTry, retries
 }
 
+// hashText returns a text for the part of the request that is hashed.
 func hashText(h *routev3.RouteAction_HashPolicy) string {
 	switch p := h.GetPolicySpecifier().(type) {
 	case *routev3.RouteAction_HashPolicy_Header_:

@@ -146,7 +146,8 @@ func (r *Request) clone() *Request {
 }
 
 // Values returns all values of a header, or the value of a pseudo header; "host" is the authority.
-// The names of pseudo headers must be in lower case, those of headers may be in any.
+// It returns nil for a missing header. The names of pseudo headers must be in lower case; those of
+// headers may be in any.
 func (r *Request) Values(name string) []string {
 	switch name {
 	case ":method":
@@ -167,8 +168,8 @@ func (r *Request) Values(name string) []string {
 	return values
 }
 
-// headerValue returns a header as matchers see it, with several lines joined by commas. ok is false
-// if it is missing.
+// headerValue returns a header as matchers see it, with several lines joined by commas, and whether
+// the request has it. name may be in any case.
 func (r *Request) headerValue(name string) (string, bool) {
 	values := r.Values(strings.ToLower(name))
 	return strings.Join(values, ","), len(values) > 0

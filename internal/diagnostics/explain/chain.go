@@ -44,6 +44,7 @@ func (x *exchange) enabledFilters() (list []*hcmv3.HttpFilter, end []Ending) {
 	return list, nil
 }
 
+// typedFilter returns an extension as an HTTP filter with an inline configuration.
 func typedFilter(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{
 		Name:       c.GetName(),
@@ -51,8 +52,8 @@ func typedFilter(c *corev3.TypedExtensionConfig) *hcmv3.HttpFilter {
 	}
 }
 
-// mutateHeaders applies a header_mutation filter to the request. Only the removal of headers is
-// supported.
+// mutateHeaders applies the removals of headers in a header_mutation filter to the request, and
+// adds a step for each. Other mutations only add a step, because they are not supported.
 func (x *exchange) mutateHeaders(name string, f *headermutationv3.HeaderMutation) {
 	for _, m := range f.GetMutations().GetRequestMutations() {
 		if m.GetRemove() == "" {

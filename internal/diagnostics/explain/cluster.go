@@ -168,6 +168,8 @@ func (w *walk) clusterEndpoints(c *clusterv3.Cluster) ([]Endpoint, []Ending) {
 	}
 }
 
+// originalEndpoint returns the original destination as the only endpoint, and adds a step. It
+// returns nil if the connection was not captured.
 func (w *walk) originalEndpoint(address string) []Endpoint {
 	if w.call.Direction == Direct && !w.known {
 		w.addNote(StageEndpoints, "", "the connection was not captured, so there is no original destination")

@@ -42,9 +42,9 @@ type ConfigDump struct {
 // dumpedName identifies a resource that is subscribed by name.
 type dumpedName struct{ typeURL, name string }
 
-// ReadConfigDump reads a config_dump of Envoy (/config_dump?include_eds), or of a control plane. Unknown
-// fields are ignored, and of messages of unknown types only the type is kept. It returns an error if
-// body is no dump, or a known message in it is malformed.
+// ReadConfigDump reads a config_dump of Envoy (/config_dump?include_eds), or of a control plane.
+// Unknown fields are ignored, and messages of unknown types keep only their type. It returns an
+// error if body is no dump or has no active listener, or if a known message in it is malformed.
 func ReadConfigDump(body []byte) (*ConfigDump, error) {
 	var dump adminv3.ConfigDump
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true, Resolver: lenientTypes{protoregistry.GlobalTypes}}).Unmarshal(body, &dump); err != nil {
@@ -67,7 +67,8 @@ func ReadConfigDump(body []byte) (*ConfigDump, error) {
 	return d, nil
 }
 
-// addSection adds the active resources of a section of a dump.
+// addSection adds the active resources of a section of a dump, or the node of the bootstrap. Other
+// sections are ignored. It returns an error for malformed resources.
 func (d *ConfigDump) addSection(section proto.Message) error {
 	var errs []error
 	switch s := section.(type) {
@@ -104,7 +105,8 @@ func (d *ConfigDump) addSection(section proto.Message) error {
 	return errors.Join(errs...)
 }
 
-// addListener adds a listener. It does nothing for nil, which is a listener that is not active.
+// addListener adds a listener. It does nothing for nil, which stands in dumps for a listener that
+// is not active.
 func (d *ConfigDump) addListener(packed *anypb.Any) error {
 	r, err := d.newResource(packed, new(listenerv3.Listener), api.ListenerType)
 	if r != nil {
@@ -113,6 +115,7 @@ func (d *ConfigDump) addListener(packed *anypb.Any) error {
 	return err
 }
 
+// addCluster adds a cluster. It does nothing for nil.
 func (d *ConfigDump) addCluster(packed *anypb.Any) error {
 	r, err := d.newResource(packed, new(clusterv3.Cluster), api.ClusterType)
 	if r != nil {
@@ -121,7 +124,8 @@ func (d *ConfigDump) addCluster(packed *anypb.Any) error {
 	return err
 }
 
-// addNamed adds a resource that is subscribed by name.
+// addNamed adds a resource that is subscribed by name. m is an empty message of its type. It does
+// nothing for nil.
 func (d *ConfigDump) addNamed(packed *anypb.Any, m proto.Message, typeURL string) error {
 	r, err := d.newResource(packed, m, typeURL)
 	if r != nil {
@@ -130,7 +134,8 @@ func (d *ConfigDump) addNamed(packed *anypb.Any, m proto.Message, typeURL string
 	return err
 }
 
-// newResource returns a packed message as a resource, or nil without one. m receives the message.
+// newResource decodes packed into m, and returns it as a resource with the name in it. It returns
+// nil for a nil message, and an error for a malformed one.
 func (d *ConfigDump) newResource(packed *anypb.Any, m proto.Message, typeURL string) (*resource.Resource, error) {
 	if packed == nil {
 		return nil, nil
@@ -169,8 +174,9 @@ func (d *ConfigDump) Site() Site {
 	}
 }
 
-// addressOf returns the address of the listener of a port that forwards connections to a cluster of the
-// host, whose name may be relative to the proxy's DNS domain. Listeners of HTTP are for all addresses.
+// addressOf returns the address of the listener of a port that forwards connections to a cluster of
+// the host. The host may be relative to domain, the proxy's DNS domain. It returns
+// UnresolvedAddress if there is none, as for HTTP, whose listeners are for all addresses.
 func (d *ConfigDump) addressOf(host, domain string, port uint16) netip.Addr {
 	_, cluster, _ := strings.Cut(domain, ".")
 	_, top, _ := strings.Cut(cluster, ".")
@@ -190,7 +196,7 @@ func (d *ConfigDump) addressOf(host, domain string, port uint16) netip.Addr {
 	return netip.MustParseAddr(UnresolvedAddress)
 }
 
-// forwardsTo reports whether a filter of a listener has the name of a cluster.
+// forwardsTo reports whether the configuration of a network filter contains the name of a cluster.
 func forwardsTo(l *listenerv3.Listener, cluster string) bool {
 	for _, chain := range l.GetFilterChains() {
 		for _, f := range chain.GetFilters() {
@@ -208,7 +214,8 @@ type lenientTypes struct {
 	protoregistry.ExtensionTypeResolver
 }
 
-// FindMessageByURL returns the type, or an empty one of that name.
+// FindMessageByURL returns the type, or for an unknown one a message type of that name without
+// fields. It returns NotFound if the URL has no valid name.
 func (lenientTypes) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	if t, err := protoregistry.GlobalTypes.FindMessageByURL(url); err == nil {
 		return t, nil
@@ -228,7 +235,7 @@ func (lenientTypes) FindMessageByURL(url string) (protoreflect.MessageType, erro
 	return dynamicpb.NewMessageType(file.Messages().Get(0)), nil
 }
 
-// FindMessageByName is that of the linked types.
+// FindMessageByName returns the linked type, or an error for an unknown one.
 func (lenientTypes) FindMessageByName(n protoreflect.FullName) (protoreflect.MessageType, error) {
 	return protoregistry.GlobalTypes.FindMessageByName(n)
 }

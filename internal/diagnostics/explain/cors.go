@@ -50,6 +50,7 @@ func (x *exchange) corsFilter(f *hcmv3.HttpFilter) *Ending {
 	return nil
 }
 
+// addCORSStep adds a step of the CORS filter name: whether it allows the origin, and what it does.
 func (x *exchange) addCORSStep(name, origin string, allowed bool, decided string) {
 	text := "origin " + origin + " is not allowed"
 	if allowed {

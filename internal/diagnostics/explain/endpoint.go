@@ -22,7 +22,8 @@ func endpointAddress(e *endpointv3.LbEndpoint) string {
 	}
 }
 
-// bracketHost encloses an IPv6 address in brackets, for use before a port.
+// bracketHost encloses an IPv6 address in brackets, for use before a port. It returns other hosts
+// unchanged.
 func bracketHost(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
@@ -30,6 +31,7 @@ func bracketHost(host string) string {
 	return host
 }
 
+// localityText returns REGION/ZONE/SUBZONE without empty parts at the end.
 func localityText(l *corev3.Locality) string {
 	return strings.TrimRight(l.GetRegion()+"/"+l.GetZone()+"/"+l.GetSubZone(), "/")
 }

@@ -106,6 +106,7 @@ func (x *exchange) faultApplies(name string, c *faultv3.HTTPFault) bool {
 	return true
 }
 
+// faultObjects returns the objects of the route, with the field of the fault if there is only one.
 func (x *exchange) faultObjects() []Object {
 	list := x.routeObjects(x.routed.route)
 	if len(list) == 1 && list[0].Rule != "" { // with several objects, the one with the fault is unknown
@@ -114,6 +115,8 @@ func (x *exchange) faultObjects() []Object {
 	return list
 }
 
+// faultDelay returns the share of delayed requests and their delay. Both are 0 if d has no fixed
+// delay.
 func faultDelay(d *faultcommonv3.FaultDelay) (share float64, delay time.Duration) {
 	if d.GetFixedDelay() == nil {
 		return 0, 0
@@ -137,6 +140,8 @@ func splitDelayed(open []branch, share float64, delay time.Duration) []branch {
 // faultBody is the response body of an aborted request.
 const faultBody = "fault filter abort"
 
+// abortEnding returns the response to an aborted request: the HTTP or gRPC status of a, or else
+// 503.
 func (x *exchange) abortEnding(a *faultv3.FaultAbort) Ending {
 	switch e := a.GetErrorType().(type) {
 	case *faultv3.FaultAbort_HttpStatus:

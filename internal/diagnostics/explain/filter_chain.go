@@ -71,6 +71,8 @@ func (w *walk) matchCriteria() []criterion {
 	}
 }
 
+// equalOrAny returns the rank of a criterion: 1 if the chain accepts any value, 2 if it names an
+// equal one, and otherwise 0.
 func equalOrAny(any, equal bool) int {
 	switch {
 	case any:
@@ -134,6 +136,8 @@ func firstProtocol(have, offered []string) int {
 	return 0
 }
 
+// sourceType returns the rank of a chain's source type for this call: 1 for any type, 2 for the
+// caller's, and 0 for a mismatch.
 func (w *walk) sourceType(m *listenerv3.FilterChainMatch) int {
 	local := w.call.From.Addr().IsLoopback() || w.call.From.Addr() == w.call.To.Addr()
 	switch m.GetSourceType() {

@@ -72,6 +72,7 @@ func (f finding) and(g finding) finding {
 	return finding{ok: true, why: joinReasons(f.why, g.why)}
 }
 
+// joinReasons joins two reasons by a comma. It returns b if a is empty.
 func joinReasons(a, b string) string {
 	if a == "" {
 		return b
@@ -115,7 +116,8 @@ func newFinding(what, value, wanted string, ok bool) finding {
 	return finding{why: what + " is " + value + " (wanted: " + wanted + ")", miss: near}
 }
 
-// textFinding compares a value with a StringMatcher.
+// textFinding returns a finding that holds if a value matches m. what names the part of the call.
+// It returns an error for an unsupported matcher.
 func textFinding(what, value string, m *matcherv3.StringMatcher) (finding, error) {
 	ok, err := stringMatches(m, value)
 	if value == "" {
@@ -124,7 +126,8 @@ func textFinding(what, value string, m *matcherv3.StringMatcher) (finding, error
 	return newFinding(what, value, stringText(m), ok), err
 }
 
-// addressFinding reports whether an address is in range r.
+// addressFinding returns a finding that holds if an address is in the range r. what names the part
+// of the call.
 func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 	ok := longestPrefix([]*corev3.CidrRange{r}, a) > 0
 	value := "not known"
@@ -134,8 +137,8 @@ func addressFinding(what string, a netip.Addr, r *corev3.CidrRange) finding {
 	return newFinding(what, value, fmt.Sprintf("is in %s/%d", r.GetAddressPrefix(), r.GetPrefixLen().GetValue()), ok)
 }
 
-// portFinding reports whether the destination port is between from and to. A mismatch has distance
-// mismatchPort.
+// portFinding returns a finding that holds if the destination port is between from and to. A
+// mismatch has distance mismatchPort.
 func portFinding(port uint16, from, to uint32) finding {
 	wanted := fmt.Sprintf("is %d", from)
 	if to != from {

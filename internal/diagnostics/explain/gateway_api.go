@@ -36,8 +36,8 @@ func gatewayAPIRule(key config.Key, name string, object func(config.Key) *config
 	return "", true
 }
 
-// ruleNames returns the name of each rule of an HTTPRoute or GRPCRoute; "" for one without. It
-// returns nil for nil and for other kinds.
+// ruleNames returns the name of each rule of an HTTPRoute or GRPCRoute, "" for a rule without one.
+// It returns nil for nil and for other kinds.
 func ruleNames(c *config.Config) []string {
 	var names []string
 	add := func(n *gatewayv1.SectionName) {

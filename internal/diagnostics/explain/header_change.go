@@ -120,8 +120,8 @@ func changeOf(o *corev3.HeaderValueOption) string {
 	}
 }
 
-// applyChanges executes the changes of one level. Format strings are evaluated against the request
-// before these changes.
+// applyChanges applies the header changes of one level to r. Format strings are evaluated against
+// the request before these changes.
 func (r *Request) applyChanges(changes []HeaderChange) {
 	before := r.clone()
 	for _, c := range changes {
@@ -176,6 +176,8 @@ func expandFormat(value string, r *Request) string {
 	}
 }
 
+// requestField returns the first header of names that the request has, or "". names are separated
+// by "?".
 func requestField(names string, r *Request) string {
 	for name := range strings.SplitSeq(names, "?") {
 		if v, ok := r.headerValue(strings.ToLower(name)); ok {
@@ -185,6 +187,7 @@ func requestField(names string, r *Request) string {
 	return ""
 }
 
+// changesText returns the changes in one line: "set NAME: VALUE", "remove NAME".
 func changesText(list []HeaderChange) string {
 	var parts []string
 	for _, c := range list {

@@ -33,6 +33,8 @@ func headerMatches(h *routev3.HeaderMatcher, r *Request) (bool, error) {
 	return h.GetInvertMatch(), nil
 }
 
+// headerValueMatches reports whether a value meets the condition of a HeaderMatcher. It returns an
+// error for an unsupported condition.
 func headerValueMatches(h *routev3.HeaderMatcher, value string) (bool, error) {
 	switch s := h.GetHeaderMatchSpecifier().(type) {
 	case *routev3.HeaderMatcher_StringMatch:
@@ -107,6 +109,8 @@ func queryMatches(q *routev3.QueryParameterMatcher, r *Request) (bool, error) {
 	}
 }
 
+// queryValue returns the first value of a query parameter, and whether the query has it. The value
+// is not unescaped.
 func queryValue(query, name string) (string, bool) {
 	for part := range strings.SplitSeq(query, "&") {
 		n, v, _ := strings.Cut(part, "=")
@@ -117,6 +121,7 @@ func queryValue(query, name string) (string, bool) {
 	return "", false
 }
 
+// queryText describes the condition of a QueryParameterMatcher.
 func queryText(q *routev3.QueryParameterMatcher) string {
 	if s := q.GetStringMatch(); s != nil {
 		return "parameter " + q.GetName() + " " + stringText(s)

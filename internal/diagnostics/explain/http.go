@@ -122,6 +122,8 @@ func (x *exchange) setScheme() {
 	}
 }
 
+// allowsUpgrade reports whether the connection manager permits upgrades to the protocol, in any
+// case.
 func (x *exchange) allowsUpgrade(to string) bool {
 	for _, u := range x.manager.GetUpgradeConfigs() {
 		if strings.EqualFold(u.GetUpgradeType(), to) && (u.GetEnabled() == nil || u.GetEnabled().GetValue()) {
@@ -275,7 +277,8 @@ func (x *exchange) runRouter(open []branch) []Ending {
 	return out
 }
 
-// convertGRPCWeb converts a gRPC-Web request to a gRPC request, as Envoy's filter does.
+// convertGRPCWeb converts a gRPC-Web request to a gRPC request, as Envoy's filter does, and adds a
+// step. It does nothing for other requests.
 func (x *exchange) convertGRPCWeb() {
 	t, _ := x.request.headerValue("content-type")
 	if !strings.HasPrefix(t, "application/grpc-web") {

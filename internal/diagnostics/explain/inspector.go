@@ -118,8 +118,8 @@ func (w *walk) handleSilence(l *listenerv3.Listener, filter string) []Ending {
 	return nil
 }
 
-// isDisabled evaluates a filter's filter_disabled predicate. known is false if the predicate is
-// unsupported.
+// isDisabled returns the value of a listener filter's filter_disabled predicate for this call;
+// without one it is false. known is false if the predicate is unsupported.
 func (w *walk) isDisabled(p *listenerv3.ListenerFilterChainMatchPredicate) (off, known bool) {
 	switch r := p.GetRule().(type) {
 	case nil:

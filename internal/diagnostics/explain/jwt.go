@@ -156,8 +156,8 @@ func (a *authentication) checkRequirement(r *jwtauthnv3.JwtRequirement) error {
 	}
 }
 
-// checkAny is fulfilled by one of several requirements. Otherwise it returns the first error other
-// than errMissing and errIssuer, if there is one.
+// checkAny returns nil if one of several requirements is fulfilled. Otherwise it returns the first
+// error other than errMissing and errIssuer, or else the last one.
 func (a *authentication) checkAny(list []*jwtauthnv3.JwtRequirement) error {
 	var wrong error
 	for _, one := range list {
@@ -243,6 +243,9 @@ func (a *authentication) verifyAll() error {
 	return nil
 }
 
+// ofItsIssuer verifies a token with the first provider of its issuer, or without one, and records
+// it as valid for that provider. It returns errIssuer if there is no such provider, and otherwise
+// the error of the verification.
 func (a *authentication) ofItsIssuer(t token) error {
 	for _, name := range slices.Sorted(maps.Keys(a.filter.GetProviders())) {
 		p := a.filter.GetProviders()[name]

@@ -134,6 +134,7 @@ func (w *walk) listenerObjects(l decoded[*listenerv3.Listener]) []Object {
 	return w.fewObjects(keys)
 }
 
+// byName returns the listener with a name, or a zero value, whose message is nil, if there is none.
 func byName(all []decoded[*listenerv3.Listener], name string) (l decoded[*listenerv3.Listener]) {
 	for _, d := range all {
 		if d.message.GetName() == name {
@@ -177,6 +178,7 @@ func listenerAt(
 		", because no listener has the address itself"
 }
 
+// listenerAddresses returns the main and the additional addresses of a listener.
 func listenerAddresses(l *listenerv3.Listener) []*corev3.Address {
 	list := []*corev3.Address{l.GetAddress()}
 	for _, a := range l.GetAdditionalAddresses() {

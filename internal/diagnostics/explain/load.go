@@ -43,6 +43,8 @@ func endpointShares(a *endpointv3.ClusterLoadAssignment, c *clusterv3.Cluster) [
 	return out
 }
 
+// splitPriorities returns the localities of an assignment by priority, each with its numbers of
+// healthy and of all endpoints. Missing priorities are empty.
 func splitPriorities(a *endpointv3.ClusterLoadAssignment) []priority {
 	var list []priority
 	for _, l := range a.GetEndpoints() {
@@ -61,6 +63,8 @@ func splitPriorities(a *endpointv3.ClusterLoadAssignment) []priority {
 	return list
 }
 
+// panicThreshold returns the percentage of healthy endpoints below which a cluster uses all of
+// them, by default Envoy's.
 func panicThreshold(c *clusterv3.Cluster) float64 {
 	if t := c.GetCommonLbConfig().GetHealthyPanicThreshold(); t != nil {
 		return t.GetValue()
@@ -154,6 +158,7 @@ func (p priority) shareEndpoints(level uint32, share float64, over uint32, byLoc
 	return out
 }
 
+// endpointWeight returns the weight of an endpoint, by default 1.
 func endpointWeight(e *endpointv3.LbEndpoint) float64 {
 	if w := e.GetLoadBalancingWeight(); w != nil {
 		return float64(w.GetValue())
@@ -161,6 +166,7 @@ func endpointWeight(e *endpointv3.LbEndpoint) float64 {
 	return 1
 }
 
+// isHealthy reports whether an endpoint has the health status HEALTHY or UNKNOWN.
 func isHealthy(e *endpointv3.LbEndpoint) bool {
 	return e.GetHealthStatus() == corev3.HealthStatus_UNKNOWN || e.GetHealthStatus() == corev3.HealthStatus_HEALTHY
 }

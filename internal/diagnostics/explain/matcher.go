@@ -31,8 +31,10 @@ func (x *exchange) mutateEarly() {
 	}
 }
 
-// matchVirtualHost looks the route of the request up by the matcher of a virtual host, whose actions
-// are lists of routes. Without a match the router answers 404.
+// matchVirtualHost looks the route of the request up by the matcher of a virtual host, whose
+// actions are lists of routes. It sets x.routed.host to the matched list. It returns endings only
+// if the matcher is unsupported or the lookup in the list ends the call; without a match no route
+// is set, so that the response is 404.
 func (x *exchange) matchVirtualHost(m *xdsmatcherv3.Matcher) []Ending {
 	name, action, err := x.evalMatcher(m)
 	if err != nil {
@@ -84,6 +86,8 @@ func (x *exchange) evalMatcher(m *xdsmatcherv3.Matcher) (name string, action *an
 	return x.evalOnMatch(m.GetOnNoMatch())
 }
 
+// evalOnMatch returns the name and the configuration of the action, or the result of the nested
+// matcher if there is one.
 func (x *exchange) evalOnMatch(o *xdsmatcherv3.Matcher_OnMatch) (string, *anypb.Any, error) {
 	if next := o.GetMatcher(); next != nil {
 		return x.evalMatcher(next)
@@ -91,7 +95,8 @@ func (x *exchange) evalOnMatch(o *xdsmatcherv3.Matcher_OnMatch) (string, *anypb.
 	return o.GetAction().GetName(), o.GetAction().GetTypedConfig(), nil
 }
 
-// matcherInput returns the value of a request header that a matcher reads, and the header's name.
+// matcherInput returns the value of the request header that a matcher reads, and the header's name.
+// The value is "" if the header is missing. It returns an error for an unsupported input.
 func (x *exchange) matcherInput(input *anypb.Any) (value, header string, err error) {
 	m := new(typematcherv3.HttpRequestHeaderMatchInput)
 	if err := input.UnmarshalTo(m); err != nil {

@@ -95,6 +95,7 @@ func valueMatches(m *matcherv3.ValueMatcher, v *structpb.Value) (bool, error) {
 	}
 }
 
+// valueText returns a string as it is, and another value as JSON.
 func valueText(v *structpb.Value) string {
 	if s, ok := v.GetKind().(*structpb.Value_StringValue); ok {
 		return s.StringValue

@@ -101,8 +101,8 @@ func setsDestination(m *networkstatev3.Config) bool {
 }
 
 // extensionConfig returns a filter's configuration and source objects: own, or the received one if
-// the filter uses ECDS. It falls back to the default configuration, and returns a Refused ending if
-// there is none.
+// the filter uses ECDS (discovery is not nil). If none was received, it returns the default
+// configuration, or a Refused ending if there is none.
 func (w *walk) extensionConfig(
 	name string,
 	own *anypb.Any,

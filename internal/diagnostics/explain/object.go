@@ -24,6 +24,7 @@ func (w *walk) fewObjects(keys []config.Key) []Object {
 	return objectsOf(keys)
 }
 
+// objectsOf returns an Object without a rule for each key.
 func objectsOf(keys []config.Key) []Object {
 	var list []Object
 	for _, k := range keys {

@@ -91,6 +91,7 @@ func escapeOthers(path string) string {
 	return b.String()
 }
 
+// hexDigit returns the value of a hexadecimal digit, and whether c is one.
 func hexDigit(c byte) (byte, bool) {
 	switch {
 	case c >= '0' && c <= '9':
@@ -103,6 +104,7 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
+// isUnreserved reports whether a character needs no escape in a URL (RFC 3986, section 2.3).
 func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }

@@ -85,6 +85,8 @@ func policyObject(name string) (Object, bool) {
 	}, true
 }
 
+// policyText returns the object and rule of a policy's name, or the name itself if it has another
+// format.
 func policyText(name string) string {
 	if o, ok := policyObject(name); ok {
 		return o.String()

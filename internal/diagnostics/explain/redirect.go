@@ -24,6 +24,7 @@ func (x *exchange) redirectEnding(d *routev3.RedirectAction) []Ending {
 	return []Ending{e}
 }
 
+// redirectStatus returns the HTTP status of a redirect, by default 301.
 func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	switch c {
 	case routev3.RedirectAction_FOUND:
@@ -39,9 +40,9 @@ func redirectStatus(c routev3.RedirectAction_RedirectResponseCode) int {
 	}
 }
 
-// redirectLocation returns the URL of a redirect. What it does not set is that of the request. The
-// request's port is dropped if the redirect sets a port, or if it is the default port of a scheme
-// that changes.
+// redirectLocation returns the URL of a redirect. Parts that the redirect does not set are taken
+// from the request. The request's port is dropped if the redirect sets a port, or if it is the
+// default port of a scheme that changes.
 func (x *exchange) redirectLocation(d *routev3.RedirectAction) string {
 	scheme := x.request.Scheme
 	switch {

@@ -26,6 +26,8 @@ func (x *exchange) remoteAddress() netip.Addr {
 	return x.call.From.Addr()
 }
 
+// forwardedFor returns the address in x-forwarded-for after skipping the last skip addresses. The
+// second result is false if there is none, or it is malformed.
 func forwardedFor(r *Request, skip int) (netip.Addr, bool) {
 	text, there := r.headerValue("x-forwarded-for")
 	parts := strings.Split(text, ",")
@@ -36,8 +38,9 @@ func forwardedFor(r *Request, skip int) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// setOriginalAddress sets x.remote, and adds a step if it differs from the address of the
-// connection.
+// setOriginalAddress sets x.remote to the original address of the client, and adds a step if it
+// differs from the address of the connection. An original IP detection extension only adds a step,
+// because it is not supported.
 func (x *exchange) setOriginalAddress(m *hcmv3.HttpConnectionManager) {
 	if len(m.GetOriginalIpDetectionExtensions()) > 0 {
 		x.addNote(

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// localReply returns a local reply of the proxy. For gRPC clients it is converted to status 200
-// with grpc-status.
+// localReply returns a response of the proxy itself. For gRPC requests it has status 200 and a
+// grpc-status for status.
 func (x *exchange) localReply(status int, body, reason string) Ending {
 	e := Ending{Share: 1, Kind: Answered, Status: status, Body: body, Reason: reason}
 	if x.routed.route != nil {
@@ -29,7 +29,7 @@ func (e Ending) withGRPC(grpc bool, code uint32, message string) Ending {
 	return e
 }
 
-// withFlags returns e with response flags.
+// withFlags returns e with its response flags replaced by flags.
 func (e Ending) withFlags(flags string) Ending {
 	e.Flags = flags
 	return e

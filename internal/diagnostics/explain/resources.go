@@ -33,7 +33,8 @@ type decoded[T proto.Message] struct {
 	from    []config.Key
 }
 
-// decodeResource unmarshals a resource into m.
+// decodeResource unmarshals a resource into m, and returns it with the objects it is generated
+// from.
 func decodeResource[T proto.Message](r *resource.Resource, m T) (decoded[T], error) {
 	if err := proto.Unmarshal(r.Body, m); err != nil {
 		return decoded[T]{}, fmt.Errorf("decoding %s %q: %w", api.ShortType(r.TypeURL), r.Name, err)
@@ -41,6 +42,7 @@ func decodeResource[T proto.Message](r *resource.Resource, m T) (decoded[T], err
 	return decoded[T]{m, r.From}, nil
 }
 
+// decodeListeners returns all listeners, or the error of the first one that cannot be decoded.
 func (r *Resources) decodeListeners() ([]decoded[*listenerv3.Listener], error) {
 	list := make([]decoded[*listenerv3.Listener], len(r.Listeners))
 	for i, l := range r.Listeners {
@@ -53,7 +55,8 @@ func (r *Resources) decodeListeners() ([]decoded[*listenerv3.Listener], error) {
 	return list, nil
 }
 
-// decodeCluster decodes the cluster with a name. ok is false if it does not exist or is invalid.
+// decodeCluster returns the cluster with a name. ok is false without an error if it does not exist,
+// and with an error if it cannot be decoded.
 func (r *Resources) decodeCluster(name string) (c decoded[*clusterv3.Cluster], ok bool, err error) {
 	for _, res := range r.Clusters {
 		if res.Name == name {
@@ -64,8 +67,8 @@ func (r *Resources) decodeCluster(name string) (c decoded[*clusterv3.Cluster], o
 	return c, false, nil
 }
 
-// decodeNamed decodes the resource with a type and name into m. ok is false if it does not exist or
-// is invalid.
+// decodeNamed decodes the resource with a type and name into m. ok is false without an error if it
+// does not exist, and with an error if it cannot be decoded.
 func decodeNamed[T proto.Message](r *Resources, typeURL, name string, m T) (d decoded[T], ok bool, err error) {
 	if r.Named == nil {
 		return d, false, nil
@@ -78,14 +81,17 @@ func decodeNamed[T proto.Message](r *Resources, typeURL, name string, m T) (d de
 	return d, err == nil, err
 }
 
+// routeConfiguration returns the RouteConfiguration with a name, with the results of decodeNamed.
 func (r *Resources) routeConfiguration(name string) (decoded[*routev3.RouteConfiguration], bool, error) {
 	return decodeNamed(r, api.RouteType, name, new(routev3.RouteConfiguration))
 }
 
+// decodeAssignment returns the ClusterLoadAssignment with a name, with the results of decodeNamed.
 func (r *Resources) decodeAssignment(name string) (decoded[*endpointv3.ClusterLoadAssignment], bool, error) {
 	return decodeNamed(r, api.EndpointType, name, new(endpointv3.ClusterLoadAssignment))
 }
 
+// decodeExtension returns the extension configuration with a name, with the results of decodeNamed.
 func (r *Resources) decodeExtension(name string) (decoded[*corev3.TypedExtensionConfig], bool, error) {
 	return decodeNamed(r, api.ExtensionType, name, new(corev3.TypedExtensionConfig))
 }

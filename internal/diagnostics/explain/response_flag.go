@@ -64,6 +64,7 @@ func FindResponseFlags(text string) ([]ResponseFlag, error) {
 	return found, nil
 }
 
+// flagNames returns the abbreviations of all response flags, such as "UF".
 func flagNames() (names []string) {
 	for _, f := range ResponseFlags() {
 		names = append(names, f.Flag)
@@ -79,7 +80,7 @@ func ResponseFlags() []ResponseFlag {
 	return list
 }
 
-// upstreamFlags are those of failures between the proxy and an endpoint.
+// upstreamFlags returns the flags of failures between the proxy and an endpoint.
 func upstreamFlags() []ResponseFlag {
 	return []ResponseFlag{
 		{"UF", "UpstreamConnectionFailure", http.StatusServiceUnavailable,

@@ -2,7 +2,7 @@ package explain
 
 import "net/http"
 
-// routingFlags are those of requests for which the configuration has no destination.
+// routingFlags returns the flags of requests for which the configuration has no destination.
 func routingFlags() []ResponseFlag {
 	return []ResponseFlag{
 		{flagNoRoute, "NoRouteFound", http.StatusNotFound,
@@ -22,7 +22,7 @@ func routingFlags() []ResponseFlag {
 	}
 }
 
-// filterFlags are those of requests that a filter answered, delayed or limited.
+// filterFlags returns the flags of requests that a filter answered, delayed or limited.
 func filterFlags() []ResponseFlag {
 	return []ResponseFlag{
 		{flagDelayInjected, "DelayInjected", 0, "The request was delayed by a fault.",
@@ -47,7 +47,7 @@ func filterFlags() []ResponseFlag {
 	}
 }
 
-// downstreamFlags are those of the client's side.
+// downstreamFlags returns the flags of failures between the client and the proxy.
 func downstreamFlags() []ResponseFlag {
 	return []ResponseFlag{
 		{"DC", "DownstreamConnectionTermination", 0, "The client disconnected before it had the answer. The status, often 0, is not the endpoint's.",

@@ -43,6 +43,8 @@ func (x *exchange) upstreamRequest(c choice, a *routev3.RouteAction) *Request {
 	return r
 }
 
+// rewriteHost sets the authority of r as the route action demands, by default not at all. A rewrite
+// to the endpoint's hostname only adds a step, because it is not supported.
 func (x *exchange) rewriteHost(r *Request, a *routev3.RouteAction) {
 	switch h := a.GetHostRewriteSpecifier().(type) {
 	case *routev3.RouteAction_HostRewriteLiteral:
@@ -61,6 +63,9 @@ func (x *exchange) rewriteHost(r *Request, a *routev3.RouteAction) {
 	}
 }
 
+// rewritePath sets the path of r as the route action demands, by default not at all, and keeps the
+// query. Rewrites by an extension or a format string only add a step, because they are not
+// supported.
 func (x *exchange) rewritePath(r *Request, a *routev3.RouteAction) {
 	path, query, hasQuery := strings.Cut(r.Path, "?")
 	switch {

@@ -9,8 +9,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
-// matchesRoute reports whether a route matches the request, including dynamic metadata, with the
-// results of matchRoute.
+// matchesRoute reports whether a route matches the request, with the results of matchRoute. It also
+// evaluates conditions on dynamic metadata.
 func (x *exchange) matchesRoute(m *routev3.RouteMatch) (ok bool, matched, why string, err error) {
 	ok, matched, why, err = matchRoute(m, x.request)
 	for _, d := range m.GetDynamicMetadata() {
@@ -61,7 +61,8 @@ func matchRoute(m *routev3.RouteMatch, r *Request) (ok bool, matched, why string
 	return true, matched, strings.Join(reasons, ", "), nil
 }
 
-// pathOnly reports whether a RouteMatch accepts the path of the request.
+// pathOnly reports whether a RouteMatch accepts the path of the request, regardless of its other
+// conditions.
 func (x *exchange) pathOnly(m *routev3.RouteMatch) bool {
 	path, _ := x.request.splitPath()
 	ok, _, _, err := pathMatches(m, x.request, path)

@@ -78,7 +78,8 @@ func rulesOf(c *config.Config, object func(config.Key) *config.Config) []rule {
 	return list
 }
 
-// matchesOf returns a rule for each match of an HTTP route, or one rule if it has no matches.
+// matchesOf returns a rule for each match of the HTTP route with index i, or one rule if it has no
+// matches. key is its VirtualService.
 func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
 	text := fmt.Sprintf("spec.http[%d]", i)
 	if len(h.GetMatch()) == 0 {
@@ -91,7 +92,8 @@ func matchesOf(key config.Key, i int, h *networking.HTTPRoute) []rule {
 	return list
 }
 
-// delegateRules returns the rules of a delegate, combined with the rules of the delegating route.
+// delegateRules returns the rules of the delegate d, each combined with each rule of the delegating
+// route in own.
 func delegateRules(own []rule, d *config.Config) []rule {
 	var list []rule
 	for i, h := range config.Spec[*networking.VirtualService](d).GetHttp() {
@@ -177,6 +179,8 @@ func (u rule) headersResemble(m *routev3.RouteMatch) bool {
 	return len(m.GetHeaders()) >= len(u.match.GetHeaders())
 }
 
+// queryResembles reports whether a RouteMatch has conditions on the same query parameters as the
+// rule's match.
 func (u rule) queryResembles(m *routev3.RouteMatch) bool {
 	for _, q := range m.GetQueryParameters() {
 		if _, ok := u.match.GetQueryParams()[q.GetName()]; !ok {
@@ -215,6 +219,8 @@ func (u rule) endResembles(r *routev3.Route) bool {
 	return r.GetRedirect() == nil
 }
 
+// pathResembles reports whether a RouteMatch has the path condition that the rule's match is
+// translated to.
 func (u rule) pathResembles(m *routev3.RouteMatch) bool {
 	switch s := u.match.GetUri().GetMatchType().(type) {
 	case *networking.StringMatch_Exact:

@@ -8,8 +8,8 @@ import (
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 )
 
-// stringMatches evaluates a StringMatcher. The error reports an unsupported matcher or an invalid
-// regular expression.
+// stringMatches reports whether a value matches a StringMatcher. It returns an error for an
+// unsupported matcher or an invalid regular expression.
 func stringMatches(m *matcherv3.StringMatcher, value string) (bool, error) {
 	same := func(s string) string {
 		if m.GetIgnoreCase() {
@@ -54,7 +54,7 @@ func stringText(m *matcherv3.StringMatcher) string {
 }
 
 // matchesWhole reports whether a regular expression matches the whole text. Envoy and Go both use
-// RE2 syntax.
+// RE2 syntax. It returns an error for an invalid expression.
 func matchesWhole(expression, text string) (bool, error) {
 	re, err := regexp.Compile(`\A(?:` + expression + `)\z`)
 	if err != nil {

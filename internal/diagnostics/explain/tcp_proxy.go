@@ -9,7 +9,7 @@ import (
 
 // tcpProxy forwards the connection to the cluster or weighted clusters of a TCP proxy, and returns
 // their endings with their shares. It adds steps, also for hashing, maximum duration and tunnels.
-// If onlyMutual returns an ending, that is the result.
+// If the workload requires mutual TLS (onlyMutual), the connection is Closed.
 func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	if len(p.GetHashPolicy()) > 0 {
 		w.addNote(StagePolicy, "tcp_proxy", "connections of one client stay together (hashed by source address)")
@@ -44,8 +44,8 @@ func (w *walk) tcpProxy(p *tcpv3.TcpProxy) []Ending {
 	return out
 }
 
-// bytesTo returns the ending of a connection in a cluster. It is Closed if the cluster is missing
-// or has no usable endpoint.
+// bytesTo returns the endings of a connection in the cluster name: Forwarded, or Closed if the
+// cluster is missing or has no usable endpoint.
 func (w *walk) bytesTo(name string) []Ending {
 	t, end := w.resolveCluster(name)
 	switch {

@@ -58,9 +58,11 @@ func readToken(text string) (token, error) {
 	return t, nil
 }
 
+// issuer returns the claim iss, or "".
 func (t token) issuer() string { return t.claims.GetFields()["iss"].GetStringValue() }
 
-// audiences returns the claim aud, a string or a list, without the scheme and the final slash.
+// audiences returns the values of the claim aud, a string or a list, each as bareAudience. It has
+// an empty element if aud is a list or missing.
 func (t token) audiences() []string {
 	v := t.claims.GetFields()["aud"]
 	list := []string{bareAudience(v.GetStringValue())}
@@ -70,6 +72,7 @@ func (t token) audiences() []string {
 	return list
 }
 
+// bareAudience returns an audience without its scheme and the slash at its end.
 func bareAudience(text string) string {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://")
 	return strings.TrimSuffix(text, "/")
@@ -102,6 +105,8 @@ func (t token) verifyClaims(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	return t.verifySignature(dataText(p.GetLocalJwks()))
 }
 
+// checkLifetime returns errExpired or errEarly if the token is not valid at the time at. It allows
+// for the clock skew of the provider. If at is zero, it checks nothing.
 func (t token) checkLifetime(p *jwtauthnv3.JwtProvider, at time.Time) error {
 	if at.IsZero() {
 		return nil

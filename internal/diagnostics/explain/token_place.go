@@ -17,7 +17,8 @@ const (
 	tokenParam  = "access_token"
 )
 
-// tokenLocations returns the token locations of a provider, with defaults applied.
+// tokenLocations returns the headers, query parameters and cookies in which a provider looks for
+// tokens. If the provider has none, they are Envoy's defaults.
 func tokenLocations(p *jwtauthnv3.JwtProvider) (headers []*jwtauthnv3.JwtHeader, params, cookies []string) {
 	headers, params, cookies = p.GetFromHeaders(), p.GetFromParams(), p.GetFromCookies()
 	if len(headers)+len(params)+len(cookies) == 0 {

@@ -18,6 +18,8 @@ const (
 	peerMode          = "istio"
 )
 
+// isPeer reports whether the metadata of an endpoint marks it as one of a proxy that accepts mutual
+// TLS of the mesh.
 func isPeer(e *endpointv3.LbEndpoint) bool {
 	return e.GetMetadata().GetFilterMetadata()[transportMetadata].GetFields()[transportMode].GetStringValue() == peerMode
 }
@@ -43,8 +45,9 @@ func (w *walk) setTransports(c *clusterv3.Cluster, list []Endpoint) ([]Endpoint,
 	return out, text
 }
 
-// transportTo returns the first transport whose match fits an endpoint. Further matches that fit
-// differ only in ALPN.
+// transportTo returns the text of the first transport whose match fits an endpoint, or of the
+// cluster's own. peer is true if the endpoint accepts mutual TLS of the mesh. An unsupported
+// transport adds a step.
 func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 	for _, m := range c.GetTransportSocketMatches() {
 		if !matchesTransport(m.GetMatch(), peer) {
@@ -60,6 +63,8 @@ func (w *walk) transportTo(c *clusterv3.Cluster, peer bool) string {
 	return text
 }
 
+// matchesTransport reports whether the match of a transport fits an endpoint. peer is true if the
+// endpoint accepts mutual TLS of the mesh.
 func matchesTransport(match *structpb.Struct, peer bool) bool {
 	for name, value := range match.GetFields() {
 		if name != transportMode || value.GetStringValue() != peerMode || !peer {

@@ -176,7 +176,7 @@ func similarDomains(c *routev3.RouteConfiguration, host string) []string {
 	return list[:min(len(list), maxMissedRoutes)]
 }
 
-// routeObjects returns the source objects of a route: a VirtualService, or the service of the
+// routeObjects returns the objects that a route is generated from, or else the services of the
 // virtual host.
 func (x *exchange) routeObjects(r *routev3.Route) []Object {
 	if list := x.objectsOf(r); list != nil {
@@ -185,6 +185,7 @@ func (x *exchange) routeObjects(r *routev3.Route) []Object {
 	return x.ownersOf(x.routed.host.GetName(), x.routed.from)
 }
 
+// routeName returns the name of a route, or "#INDEX" if it has none.
 func routeName(r *routev3.Route, i int) string {
 	if r.GetName() == "" {
 		return fmt.Sprintf("#%d", i)
@@ -192,6 +193,7 @@ func routeName(r *routev3.Route, i int) string {
 	return r.GetName()
 }
 
+// ordinal returns "1st", "2nd", "3rd", "4th" and so on.
 func ordinal(n int) string {
 	suffix := "th"
 	switch {
